@@ -27,7 +27,6 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence, Sized
 from contextlib import asynccontextmanager, suppress
-from functools import partial
 from typing import Any
 
 from triack.base.delivery import Delivery
@@ -37,7 +36,7 @@ from triack.base.reasons import DropReason
 from triack.node.control.client_messages import content_of, contents_of
 from triack.node.control.control_frames import CALLS_MAX, VERSION, Answer, Header, Link, number_of, words_of
 from triack.node.control.description import describe
-from triack.node.control.intake import Intake, Producer
+from triack.node.control.intake import Producer
 from triack.node.control.told import RECEIPT, WATCH, describe_events, describe_news
 from triack.node.control.verb_table import On, Verb, check_call
 from triack.node.files import operator_log
@@ -452,17 +451,15 @@ class Calls:
 
     async def _produce(self, header: Header) -> Answer:
         _check_room("send lines", self._kept[On.PRODUCER], PRODUCERS_MAX, "producers")
-        delivery, until = Delivery[header["delivery"]], Stage[header["until"]]
-        make_intake = partial(
-            Intake,
+        producer = Producer(
             self._node,
             header["destination"],
-            delivery,
-            until,
+            Delivery[header["delivery"]],
+            Stage[header["until"]],
             properties=header["properties"],
-            producer=header["name"],
+            name=header["name"],
+            finished=header["finished"],
         )
-        producer = Producer(make_intake, header["finished"])
         return {"producer": self._add(On.PRODUCER, producer), "accepted": await producer.begin()}, b""
 
     # ---- steps: large messages

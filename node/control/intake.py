@@ -1,4 +1,4 @@
-"""Lines of one producer on their way through a node, whether it is in the same process or asks over the control socket.
+"""Lines of one producer on their way through a node, which it asks over the control socket.
 
 Promise: a chunk of lines enters the node once and whole, together with the number of its last line, however often it is
 offered and whenever the process is killed. Progress is reported in order: ``finished`` is the last line up to which all
@@ -8,7 +8,7 @@ are decided, each either at the wanted stage or among the failures.
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from triack.base.delivery import Delivery
@@ -21,7 +21,7 @@ from triack.node.shell.outgoing_message import MessageProperties
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
 from triack.queues.stages import Stage
 
-__all__ = ["Chunk", "Failure", "Intake", "Producer", "Progress", "add_failure"]
+__all__ = ["Chunk", "Failure", "Producer", "Progress", "add_failure"]
 
 POLL_S = 0.05
 """Time between checks of packets from before a restart of the process: nothing reports their progress."""
@@ -55,8 +55,12 @@ class _Recovered:
     end: int
 
 
-class Intake:
-    """Takes lines and follows them.
+# The last line up to which all are decided, and the failures since the last call.
+Progress = tuple[int, list[Failure]]
+
+
+class Producer:
+    """A process that sends lines through the node, seen from the node: its calls.
 
     Args:
         node: the node that they enter.
@@ -64,8 +68,8 @@ class Intake:
         delivery: their class.
         until: the stage at which they are finished.
         properties: the properties of each message; the number of the line is added to a key.
-        producer: the permanent name of the producer.
-        on_finished: called when ``finished`` has grown, with the new failures.
+        name: the permanent name of the producer.
+        finished: the last line that the process knows to be finished.
     """
 
     def __init__(
@@ -76,53 +80,67 @@ class Intake:
         until: Stage,
         *,
         properties: MessageProperties,
-        producer: str,
-        on_finished: Callable[[int, list[Failure]], None],
+        name: str,
+        finished: int = 0,
     ) -> None:
         self._node = node
         self._destination = destination
         self._delivery = delivery
         self._until = until
         self._properties = properties
-        self._key = None if delivery is Delivery.EXPRESS else f"producer:{producer}"
-        self._on_finished = on_finished
-        self._following: asyncio.Queue[tuple[Chunk, Sequence[Receipt]] | _Recovered] = asyncio.Queue(BACKLOG_CHUNKS)
+        self._key = None if delivery is Delivery.EXPRESS else f"producer:{name}"
+        self._to_follow: asyncio.Queue[tuple[Chunk, Sequence[Receipt]] | _Recovered] = asyncio.Queue(BACKLOG_CHUNKS)
         self._dead_letters = 0
-        self.accepted = 0
+        self._accepted = 0
         self._port = node._port  # noqa: SLF001 - the node's own part
         chosen = properties.get("priority"), properties.get("seal")
         self._outgoing = self._port.outgoing_stream(destination, delivery, *chosen)
+        self._finished = finished
+        self._failures: list[Failure] = []
+        self._news = asyncio.Event()
+        self._following: asyncio.Task[None] | None = None
+        self._one_at_a_time = asyncio.Lock()
+        # Why a chunk was refused: those behind it, which are on their way already, are refused, too.
+        self._refused: BaseException | None = None
 
-    async def recover(self, finished: int) -> int:
-        """Find out which lines were accepted before.
+    async def begin(self) -> int:
+        """Find out which lines were accepted before, and follow new ones. Returns the last line that is safe here."""
+        if self._key is not None:
+            await self._recover(self._key)
+        self._following = asyncio.create_task(self._follow(), name="triack-producer")
+        self._following.add_done_callback(self._handle_followed)
+        return self._accepted
 
-        Args:
-            finished: the last line that the producer knows to be finished.
-
-        Returns:
-            The last line that is safe here.
-        """
+    async def _recover(self, key: str) -> None:
         self._dead_letters = self._count_dead_letters()
-        if self._key is None:
-            return 0
         await self._node.flush()  # the remembered values are safe from here on
-        known = self._node.recall(self._key)
+        known = self._node.recall(key)
         if known is not None:
-            self.accepted, self._dead_letters = json.loads(known)
-        if self.accepted > finished:
-            self._following.put_nowait(_Recovered(finished + 1, self.accepted, self._outgoing.sequence.next_number))
-        return self.accepted
+            self._accepted, self._dead_letters = json.loads(known)
+        if self._accepted > self._finished:
+            end = self._outgoing.sequence.next_number
+            self._to_follow.put_nowait(_Recovered(self._finished + 1, self._accepted, end))
 
-    async def accept(self, chunk: Chunk) -> None:
-        """Take a chunk; when this returns it is safe. A chunk that was taken before is skipped.
+    async def take(self, first: int, bodies: Iterable[bytes]) -> None:
+        """Take lines, the first of which has that number; when this returns they are safe.
 
-        Waits while too many chunks are not finished.
+        Lines that were taken before are skipped. Waits while too many chunks are not finished.
 
         Raises:
-            ProtocolError: lines before it are missing.
-            StoreFailed: the node has ended.
+            ProtocolError: lines before them are missing.
+            TriackError: the node refuses them, as ``Node.send_many`` does, or it has refused lines before them.
         """
-        if self._delivery is Delivery.EXPRESS:
+        async with self._one_at_a_time:
+            if self._refused is not None:
+                raise self._refused
+            try:
+                await self._accept(Chunk(first, list(bodies)))
+            except BaseException as error:
+                self._refused = error
+                raise
+
+    async def _accept(self, chunk: Chunk) -> None:
+        if self._key is None:
             receipts: Sequence[Receipt] = await self._node.send_many(
                 self._destination, chunk.lines, delivery=self._delivery, **self._properties
             )
@@ -131,15 +149,16 @@ class Intake:
             await self._put(transaction, chunk)
             # Another connection of the same producer may have been faster; nothing can come between this look and the
             # commit, which takes everything before it waits.
-            if self._known() >= chunk.last:
+            known = self._node.recall(self._key)
+            last = self._accepted if known is None else int(json.loads(known)[0])
+            if last >= chunk.last:
                 return
-            if self._known() != chunk.first - 1:
-                raise ProtocolError(DropReason.BAD_FRAME, f"line {chunk.first} after line {self._known()}")
-            if self._key is not None:
-                transaction.remember(self._key, json.dumps([chunk.last, self._dead_letters]).encode())
+            if last != chunk.first - 1:
+                raise ProtocolError(DropReason.BAD_FRAME, f"line {chunk.first} after line {last}")
+            transaction.remember(self._key, json.dumps([chunk.last, self._dead_letters]).encode())
             receipts = await transaction.commit()
-        self.accepted = chunk.last
-        await self._following.put((chunk, receipts))
+        self._accepted = chunk.last
+        await self._to_follow.put((chunk, receipts))
 
     async def _put(self, transaction: Transaction, chunk: Chunk) -> None:
         key, destination, delivery = self._properties.get("key"), self._destination, self._delivery
@@ -151,30 +170,46 @@ class Intake:
         properties: MessageProperties = {**self._properties, "key": None}
         await transaction.send_many(destination, chunk.lines, delivery=delivery, keys=keys, **properties)
 
-    async def follow(self) -> None:
-        """Report the progress of the lines, until cancelled."""
-        while True:
-            item = await self._following.get()
-            if isinstance(item, _Recovered):
-                self._on_finished(item.last, await self._finish_recovered(item))
-            else:
-                self._on_finished(item[0].last, await self._finish(*item))
+    async def progress(self) -> Progress:
+        """Wait until more lines are decided."""
+        await self._news.wait()
+        if self._following is not None and self._following.done():
+            await self._following
+        self._news.clear()
+        failures, self._failures = self._failures, []
+        return self._finished, failures
 
-    async def forget(self) -> None:
-        """The producer has ended: remember nothing of it."""
+    async def forget(self) -> str:
+        """The producer has ended: remember nothing of it. Returns why its lines do not arrive yet."""
         if self._key is not None:
             transaction = self._node.transaction()
             transaction.remember(self._key, None)
             await transaction.commit()
-
-    @property
-    def waits_for(self) -> str:
-        """Why the lines do not arrive yet, as far as is known; see ``EngineHandle.waits_for``."""
         return self._port.waits_for(self._outgoing)
 
-    def _known(self) -> int:
-        known = self._node.recall(self._key) if self._key is not None else None
-        return self.accepted if known is None else int(json.loads(known)[0])
+    def close(self) -> None:
+        """Follow nothing more."""
+        if self._following is not None:
+            self._following.cancel()
+
+    # ---- following
+
+    async def _follow(self) -> None:
+        while True:
+            item = await self._to_follow.get()
+            if isinstance(item, _Recovered):
+                self._failures += await self._finish_recovered(item)
+                self._finished = item.last
+            else:
+                self._failures += await self._finish(*item)
+                self._finished = item[0].last
+            self._news.set()
+
+    def _handle_followed(self, task: "asyncio.Task[None]") -> None:
+        """Following has failed, which the next call of ``progress`` raises, or was cancelled."""
+        if not task.cancelled():
+            task.exception()
+        self._news.set()
 
     async def _finish(self, chunk: Chunk, receipts: Sequence[Receipt]) -> list[Failure]:
         failures: list[Failure] = []
@@ -189,7 +224,7 @@ class Intake:
         return failures
 
     async def _finish_recovered(self, item: _Recovered) -> list[Failure]:
-        while self._port.unfinished_before(self._outgoing, item.end):
+        while any(number < item.end for number in self._outgoing.sequence.entries):
             self._port.check_alive()
             await asyncio.sleep(POLL_S)
         dead, lost = self._count_dead_letters() - self._dead_letters, self._port.lost_letters
@@ -200,83 +235,7 @@ class Intake:
         return [(item.first, item.last, f"some may be among {dead} new messages in the queue {DEAD_LETTER_QUEUE}")]
 
     def _count_dead_letters(self) -> int:
-        return self._port.queue_length(DEAD_LETTER_QUEUE)
-
-
-# The last line up to which all are decided, and the failures since the last call.
-Progress = tuple[int, list[Failure]]
-
-
-class Producer:
-    """A process that sends lines through the node, seen from the node: its calls.
-
-    Args:
-        make_intake: makes the intake of its lines, given ``on_finished``.
-        finished: the last line that the process knows to be finished.
-    """
-
-    def __init__(self, make_intake: Callable[..., Intake], finished: int) -> None:
-        self._intake = make_intake(on_finished=self._handle_finished)
-        self._finished = finished
-        self._failures: list[Failure] = []
-        self._news = asyncio.Event()
-        self._following: asyncio.Task[None] | None = None
-        self._one_at_a_time = asyncio.Lock()
-        # Why a chunk was refused: those behind it, which are on their way already, are refused, too.
-        self._refused: BaseException | None = None
-
-    async def begin(self) -> int:
-        """Find out which lines were accepted before, and follow new ones. Returns the last line that is safe here."""
-        accepted = await self._intake.recover(self._finished)
-        self._following = asyncio.create_task(self._intake.follow(), name="triack-producer")
-        self._following.add_done_callback(self._handle_followed)
-        return accepted
-
-    async def take(self, first: int, bodies: Iterable[bytes]) -> None:
-        """Take lines, the first of which has that number; when this returns they are safe.
-
-        Raises:
-            ProtocolError: lines before them are missing.
-            TriackError: the node refuses them, as ``Node.send_many`` does, or it has refused lines before them.
-        """
-        async with self._one_at_a_time:
-            if self._refused is not None:
-                raise self._refused
-            try:
-                await self._intake.accept(Chunk(first, list(bodies)))
-            except BaseException as error:
-                self._refused = error
-                raise
-
-    async def progress(self) -> Progress:
-        """Wait until more lines are decided."""
-        await self._news.wait()
-        if self._following is not None and self._following.done():
-            await self._following
-        self._news.clear()
-        failures, self._failures = self._failures, []
-        return self._finished, failures
-
-    async def forget(self) -> str:
-        """The producer has ended: remember nothing of it. Returns why its lines do not arrive yet."""
-        await self._intake.forget()
-        return self._intake.waits_for
-
-    def close(self) -> None:
-        """Follow nothing more."""
-        if self._following is not None:
-            self._following.cancel()
-
-    def _handle_followed(self, task: "asyncio.Task[None]") -> None:
-        """Following has failed, which the next call of ``progress`` raises, or was cancelled."""
-        if not task.cancelled():
-            task.exception()
-        self._news.set()
-
-    def _handle_finished(self, last: int, failures: list[Failure]) -> None:
-        self._finished = last
-        self._failures += failures
-        self._news.set()
+        return self._port.queue_lengths().get(DEAD_LETTER_QUEUE, 0)
 
 
 def add_failure(failures: list[Failure], new: Failure) -> None:

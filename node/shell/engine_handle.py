@@ -635,10 +635,6 @@ class EngineHandle:
         self.check_alive()
         return self._outbox.keys.of_ordinal(ordinal, self.wall_ms())
 
-    def unfinished_before(self, outgoing: OutgoingStream, number: int) -> bool:
-        """Whether packets with lower numbers are still to be acknowledged."""
-        return any(other < number for other in outgoing.sequence.entries)
-
     # ---- how far messages have come
 
     def await_stage(self, outgoing: OutgoingStream, ticket: int, stage: Stage, waiter: Waiter) -> None:
@@ -824,12 +820,6 @@ class EngineHandle:
         for mailbox, lease, redelivery in dropped:
             if mailbox.take_returned(lease):
                 self.give_back([(mailbox, lease)], Return(True, None, redelivery))
-
-    def queue_length(self, queue: str) -> int:
-        """How many messages wait in a queue; 0 if there is no such queue."""
-        mailboxes = self.mailboxes
-        mailbox = mailboxes.get(find_name(queue, mailboxes))
-        return 0 if mailbox is None else mailbox.length
 
     @property
     def lost_letters(self) -> int:

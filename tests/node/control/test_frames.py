@@ -3,8 +3,7 @@
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator, Callable
-from functools import partial
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from triack.node.control import control_frames
 from triack.node.control.client_messages import ClientHolder, frames_of, message_of, name_of
 from triack.node.control.control_frames import FRAME_BYTES_MAX, Link, cut, dial, number_of, pair
 from triack.node.control.description import describe
-from triack.node.control.intake import Chunk, Failure, Intake, Producer, add_failure
+from triack.node.control.intake import Failure, Producer, add_failure
 from triack.node.handles.consumer import BATCH_MESSAGES
 from triack.node.shell.outgoing_message import MessageProperties
 from triack.queues.packing import MAX_BODY_BYTES, Outgoing, pack_one
@@ -144,13 +143,7 @@ async def test_who_comes_while_too_many_wait_is_connected_when_there_is_room(tmp
 
 # Lines enter a node once and whole, however often they are offered, and progress is reported in order.
 
-Told = list[tuple[int, list[Failure]]]
 NOWHERE = "udp://127.0.0.1:9/q"
-
-
-def chunk(first: int, *lines: bytes) -> Chunk:
-    """Lines, from a number on."""
-    return Chunk(first, list(lines), sum(map(len, lines)))
 
 
 @pytest.fixture
@@ -160,17 +153,32 @@ async def node(tmp_path: Path) -> AsyncIterator[triack.Node]:
         yield node
 
 
-def intake_of(
-    node: triack.Node,
-    on_finished: Callable[[int, list[Failure]], None] = lambda _last, _failures: None,
-    *,
-    destination: str = "q",
-    delivery: triack.Delivery = triack.TRANSACTIONAL,
-    producer: str = "p",
-) -> Intake:
-    """An intake whose lines count when they are in their queue."""
-    until = triack.Stage.RECEIVED if delivery is triack.EXPRESS else triack.Stage.ORDERED
-    return Intake(node, destination, delivery, until, properties={}, producer=producer, on_finished=on_finished)
+Begin = Callable[..., Coroutine[Any, Any, tuple[Producer, int]]]
+
+
+@pytest.fixture
+async def begun() -> AsyncIterator[Begin]:
+    """Begins a producer whose lines count when they are in their queue. Gives it, and the last line that is safe."""
+    producers: list[Producer] = []
+
+    async def begin(
+        node: triack.Node,
+        destination: str = "q",
+        delivery: triack.Delivery = triack.TRANSACTIONAL,
+        *,
+        name: str = "p",
+        finished: int = 0,
+        **properties: Any,
+    ) -> tuple[Producer, int]:
+        until = triack.Stage.RECEIVED if delivery is triack.EXPRESS else triack.Stage.ORDERED
+        properties_of: MessageProperties = properties  # type: ignore[assignment]
+        one = Producer(node, destination, delivery, until, properties=properties_of, name=name, finished=finished)
+        producers.append(one)
+        return one, await one.begin()
+
+    yield begin
+    for one in producers:
+        one.close()
 
 
 async def length(node: triack.Node, count: int) -> int:
@@ -181,76 +189,72 @@ async def length(node: triack.Node, count: int) -> int:
     return node.queue_lengths()["q"]
 
 
-async def test_lines_that_are_offered_again_enter_once(node: triack.Node) -> None:
+async def test_lines_that_are_offered_again_enter_once(node: triack.Node, begun: Begin) -> None:
     """By the same connection or by another one of the same producer; another producer counts for itself."""
-    one, two = intake_of(node), intake_of(node)
-    await one.accept(chunk(1, b"1", b"2"))
-    assert await two.recover(0) == 2
-    for intake in (one, two):
-        await intake.accept(chunk(1, b"1", b"2"))
-    await two.accept(chunk(3, b"3"))
-    assert await intake_of(node).recover(0) == 3
-    assert await intake_of(node, producer="other").recover(0) == 0
+    one, _ = await begun(node)
+    await one.take(1, [b"1", b"2"])
+    two, known = await begun(node)
+    assert known == 2
+    for producer in (one, two):
+        await producer.take(1, [b"1", b"2"])
+    await two.take(3, [b"3"])
+    assert [(await begun(node, name=name))[1] for name in ("p", "other")] == [3, 0]
     assert await length(node, 3) == 3
 
 
-async def test_each_line_has_a_key_of_its_own(node: triack.Node) -> None:
+async def test_each_line_has_a_key_of_its_own(node: triack.Node, begun: Begin) -> None:
     """The input was given one; another run of the same command enters nothing that is in already."""
-    for producer, lines in (("one", [b"1"]), ("two", [b"1", b"2"])):
-        properties = MessageProperties(key="run")
-        until = triack.Stage.ORDERED
-        intake = Intake(
-            node,
-            "q",
-            triack.TRANSACTIONAL,
-            until,
-            properties=properties,
-            producer=producer,
-            on_finished=lambda *_: None,
-        )
-        await intake.accept(chunk(1, *lines))
+    for name, lines in (("one", [b"1"]), ("two", [b"1", b"2"])):
+        producer, _ = await begun(node, name=name, key="run")
+        await producer.take(1, lines)
     assert await length(node, 2) == 2
 
 
-async def test_what_was_accepted_is_known_to_the_next_process(tmp_path: Path) -> None:
+async def test_what_was_accepted_is_known_to_the_next_process(tmp_path: Path, begun: Begin) -> None:
     """With the messages, and told as finished when they are; a producer that has ended is forgotten."""
-    told: Told = []
     async with triack.open("a", data=tmp_path, insecure=True) as node:
-        await intake_of(node).accept(chunk(1, b"1", b"2"))
+        await (await begun(node))[0].take(1, [b"1", b"2"])
     async with triack.open("a", data=tmp_path, insecure=True) as node:
-        intake = intake_of(node, lambda last, failures: told.append((last, failures)))
-        assert await intake.recover(1) == 2
-        following = asyncio.create_task(intake.follow())
-        async with asyncio.timeout(PATIENCE_S):
-            while not told:  # noqa: ASYNC110 - the other task tells
-                await asyncio.sleep(0.005)
-        following.cancel()
-        assert told == [(2, [])]
-        await intake.forget()
-        assert await intake_of(node).recover(0) == 0
+        producer, known = await begun(node, finished=1)
+        assert known == 2
+        assert await asyncio.wait_for(producer.progress(), PATIENCE_S) == (2, [])
+        await producer.forget()
+        assert (await begun(node))[1] == 0
 
 
-async def test_progress_is_reported_in_order_with_what_failed(tmp_path: Path, node: triack.Node) -> None:
+@pytest.mark.slow
+async def test_lines_of_an_earlier_life_are_decided_when_they_have_arrived(tmp_path: Path, begun: Begin) -> None:
+    """By the numbers of their packets, as their receipts are gone; lines that come later do not count."""
+    async with make("b", tmp_path / "b", "udp") as b:
+        to, address = f"{b.address}/q", b.address
+    async with make("a", tmp_path / "a") as node:
+        await (await begun(node, to))[0].take(1, [b"old"])
+    async with make("a", tmp_path / "a") as node:
+        producer, known = await begun(node, to)
+        assert known == 1
+        waiting = asyncio.create_task(producer.progress())
+        await node.send(to, b"new", until="queued")
+        assert not waiting.done()
+        async with triack.open("b", data=tmp_path / "b", listen=address, insecure=True):
+            assert await asyncio.wait_for(waiting, PATIENCE_S) == (1, [])
+
+
+async def test_progress_is_reported_in_order_with_what_failed(tmp_path: Path, node: triack.Node, begun: Begin) -> None:
     """A line that is never stored waits; those of a queue that the node has not fail, as one range."""
-    told: asyncio.Queue[tuple[int, list[Failure]]] = asyncio.Queue()
     async with triack.open("b", data=tmp_path / "b", queues=["other"], listen="udp://127.0.0.1:0", insecure=True) as b:
-        intake = intake_of(node, lambda *args: told.put_nowait(args), destination=f"{b.address}/q")
-        following = asyncio.create_task(intake.follow())
-        await intake.accept(chunk(1, b"1", b"2"))
-        await intake.accept(chunk(3, b"3"))
-        found = [await asyncio.wait_for(told.get(), PATIENCE_S) for _ in range(2)]
-        following.cancel()
-    assert [last for last, _ in found] == [2, 3]
-    assert [failures[0][:2] for _, failures in found] == [(1, 2), (3, 3)]
+        producer, _ = await begun(node, f"{b.address}/q")
+        for first, lines in ((1, [b"1", b"2"]), (3, [b"3"])):
+            await producer.take(first, lines)
+            last, failures = await asyncio.wait_for(producer.progress(), PATIENCE_S)
+            assert (last, failures[0][:2]) == (first + len(lines) - 1, (first, last))
 
 
-async def test_express_lines_are_not_remembered(node: triack.Node) -> None:
+async def test_express_lines_are_not_remembered(node: triack.Node, begun: Begin) -> None:
     """They may be lost, and are not sent twice."""
-    intake = intake_of(node, delivery=triack.EXPRESS)
-    assert await intake.recover(0) == 0
-    await intake.accept(chunk(1, b"1"))
-    assert await intake_of(node, delivery=triack.EXPRESS).recover(0) == 0
-    await intake.forget()
+    producer, known = await begun(node, "q", triack.EXPRESS)
+    await producer.take(1, [b"1"])
+    assert [known, (await begun(node, "q", triack.EXPRESS))[1]] == [0, 0]
+    await producer.forget()
     assert await length(node, 1) == 1
 
 
@@ -271,35 +275,29 @@ def test_failures_are_joined_when_they_touch_and_have_one_reason(new: Failure, j
     assert alone == [new]
 
 
-async def test_what_was_on_its_way_behind_refused_lines_is_refused_too(node: triack.Node) -> None:
+async def test_what_was_on_its_way_behind_refused_lines_is_refused_too(node: triack.Node, begun: Begin) -> None:
     """It would come before them when they are sent again. Of express lines no number says so."""
-    producer = Producer(partial(intake_of, node, delivery=triack.EXPRESS), 0)
-    await producer.begin()
+    producer, _ = await begun(node, "q", triack.EXPRESS)
     too_large = producer.take(1, [bytes(MAX_BODY_BYTES + 1)])
     outcomes = await asyncio.gather(too_large, producer.take(2, [b"2"]), return_exceptions=True)
     assert [type(outcome) for outcome in outcomes] == [triack.MessageTooLarge] * 2
     await node.flush()
     assert node.queue_lengths().get("q", 0) == 0
-    producer.close()
 
 
 @pytest.mark.gate
-async def test_a_producer_hears_how_far_its_lines_have_come(node: triack.Node) -> None:
+async def test_a_producer_hears_how_far_its_lines_have_come(node: triack.Node, begun: Begin) -> None:
     """When the node has ended, it hears that, and can go elsewhere."""
-    producer = Producer(partial(intake_of, node), 0)
-    assert await producer.begin() == 0
+    producer, _ = await begun(node)
     await producer.take(1, [b"1", b"2"])
     assert await asyncio.wait_for(producer.progress(), PATIENCE_S) == (2, [])
     assert await producer.forget() == ""
-    far = Producer(partial(intake_of, node, destination=NOWHERE), 0)
-    await far.begin()
+    far, _ = await begun(node, NOWHERE)
     await far.take(1, [b"1"])
     waiting = asyncio.create_task(far.progress())
     await node.close()
     with pytest.raises(triack.NodeClosed):
         await asyncio.wait_for(waiting, PATIENCE_S)
-    producer.close()
-    far.close()
 
 
 # Messages on their way between a node and a process that uses it.

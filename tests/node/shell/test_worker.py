@@ -18,7 +18,7 @@ import pytest
 
 import triack
 from tests.machine import PATIENCE_S
-from tests.node.nodes import WAIT, bodies, make, until
+from tests.node.nodes import WAIT, bodies, make
 from triack.base.transitions import IllegalTransition
 from triack.base.units import MS, SECOND
 from triack.node.files.log_file import LogFile
@@ -728,24 +728,6 @@ async def test_who_sends_again_and_again_lets_others_run() -> None:
             done += 1
         await watching
         assert len(seen) >= 9
-
-
-@pytest.mark.slow
-async def test_packets_of_an_earlier_life_are_waited_for(tmp_path: Path) -> None:
-    """By number, as their receipts are gone; those that come later do not count."""
-    async with make("b", tmp_path / "b", "udp") as b:
-        destination, address = f"{b.address}/q", b.address
-    async with make("a", tmp_path / "a") as a:
-        await (await a.send(destination, b"old")).queued(WAIT)
-    async with make("a", tmp_path / "a") as a:
-        port = port_of(a)
-        outgoing = port.outgoing_stream(destination, triack.TRANSACTIONAL)
-        end = outgoing.sequence.next_number
-        assert port.unfinished_before(outgoing, end)
-        async with triack.open("b", data=tmp_path / "b", listen=address, insecure=True):
-            await until(lambda: not port.unfinished_before(outgoing, end))
-        await (await a.send(destination, b"new")).queued(WAIT)
-        assert not port.unfinished_before(outgoing, end)
 
 
 async def test_what_is_remembered_is_there_before_it_is_durable_and_after_the_end() -> None:
