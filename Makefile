@@ -9,7 +9,7 @@ EVERY ?= 20
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
-FOLDERS := api base session ordering transport queues store node tools
+FOLDERS := api base session ordering transport queues stats store node tools
 # Tools that look at the dependencies, with dozens of their own, away from those that are tested with.
 SUPPLY := $(VENV)/supply
 # When the sources are of: what is built of them says so.

@@ -56,33 +56,11 @@ if TYPE_CHECKING:
     from triack.node.handles.transaction import Transaction
     from triack.node.node import Node
     from triack.node.node import open_node as open
-    from triack.node.shell.bridge_stats import BridgeStats
     from triack.node.shell.enrolling import EnrolledPeer, OpenInvitation
     from triack.node.shell.link_events import Events
     from triack.node.shell.outgoing_message import MessageProperties
     from triack.node.shell.ping_answer import PingAnswer
     from triack.node.shell.running import run
-    from triack.node.shell.stats import (
-        AckStats,
-        HistogramStats,
-        HolderStats,
-        HoldStats,
-        LinkStats,
-        NodeStats,
-        OutgoingStats,
-        QueueStats,
-        SessionStats,
-        TransitStats,
-        WayStats,
-    )
-    from triack.node.shell.stream_stats import (
-        IncomingStreamStats,
-        OutgoingStreamStats,
-        StreamsStats,
-        TransitStreamStats,
-    )
-    from triack.node.shell.topic_stats import RemoteSubscriptionStats, SubscriptionStats, TopicStats
-    from triack.node.shell.troubles import TroubleStats
     from triack.ordering.order_settings import OrderSettings
     from triack.queues.blocking import Blocking
     from triack.queues.format_names import msmq_name
@@ -106,6 +84,28 @@ if TYPE_CHECKING:
     from triack.queues.stages import Stage, StageName
     from triack.queues.streams.ack_events import AckEvent, AckKind
     from triack.session.protocol.settings import SessionSettings
+    from triack.stats.bridge_stats import BridgeStats
+    from triack.stats.node_stats import (
+        AckStats,
+        HistogramStats,
+        HolderStats,
+        HoldStats,
+        LinkStats,
+        NodeStats,
+        OutgoingStats,
+        QueueStats,
+        SessionStats,
+        TransitStats,
+        WayStats,
+    )
+    from triack.stats.stream_stats import (
+        IncomingStreamStats,
+        OutgoingStreamStats,
+        StreamsStats,
+        TransitStreamStats,
+    )
+    from triack.stats.topic_stats import RemoteSubscriptionStats, SubscriptionStats, TopicStats
+    from triack.stats.troubles import TroubleStats
     from triack.transport.endpoint import Tls
 
 __version__ = "0.1.0"
@@ -234,19 +234,19 @@ _MODULES = {
     "triack.node.handles.subscribing": "Subscriber",
     "triack.node.handles.transaction": "Transaction",
     "triack.node.node": "Node",
-    "triack.node.shell.bridge_stats": "BridgeStats",
+    "triack.stats.bridge_stats": "BridgeStats",
     "triack.node.shell.enrolling": "EnrolledPeer OpenInvitation",
     "triack.node.shell.link_events": "Events",
     "triack.node.shell.outgoing_message": "MessageProperties",
     "triack.node.shell.ping_answer": "PingAnswer",
     "triack.node.shell.running": "run",
-    "triack.node.shell.stats": (
+    "triack.stats.node_stats": (
         "AckStats HistogramStats HolderStats HoldStats LinkStats NodeStats OutgoingStats QueueStats SessionStats "
         "TransitStats WayStats"
     ),
-    "triack.node.shell.stream_stats": "IncomingStreamStats OutgoingStreamStats StreamsStats TransitStreamStats",
-    "triack.node.shell.topic_stats": "RemoteSubscriptionStats SubscriptionStats TopicStats",
-    "triack.node.shell.troubles": "TroubleStats",
+    "triack.stats.stream_stats": "IncomingStreamStats OutgoingStreamStats StreamsStats TransitStreamStats",
+    "triack.stats.topic_stats": "RemoteSubscriptionStats SubscriptionStats TopicStats",
+    "triack.stats.troubles": "TroubleStats",
     "triack.ordering.order_settings": "OrderSettings",
     "triack.queues.blocking": "Blocking",
     "triack.queues.format_names": "msmq_name",

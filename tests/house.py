@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-CODE_FOLDERS = ("api", "base", "session", "ordering", "queues", "store", "transport", "node", "tools")
+CODE_FOLDERS = ("api", "base", "session", "ordering", "queues", "stats", "store", "transport", "node", "tools")
 """The folders that go into the wheel."""
 BESIDE_FOLDERS = ("proof", "tests")
 """Code beside the product: it may import all of it, and nothing of the product imports it."""
@@ -28,11 +28,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "session": {"base"},
     "ordering": {"base"},
     "queues": {"base", "session", "ordering"},
+    "stats": {"base", "session", "ordering", "queues"},
     "store": {"base"},
     "transport": {"base"},
-    "node": {"base", "session", "ordering", "queues", "store", "transport"},
-    "api": {"base", "session", "ordering", "queues", "store", "transport", "node"},
-    "tools": {"base", "session", "ordering", "queues", "store", "transport", "node", "api"},
+    "node": {"base", "session", "ordering", "queues", "stats", "store", "transport"},
+    "api": {"base", "session", "ordering", "queues", "stats", "store", "transport", "node"},
+    "tools": {"base", "session", "ordering", "queues", "stats", "store", "transport", "node", "api"},
 }
 # Rooms within a room -> which of them each may import, beside itself. The name of the folder alone stands for the
 # modules that lie in it directly. One way, no circle, as above.
@@ -103,7 +104,7 @@ LARGER_ROOMS = {"tools/bench": 25, "tools/chaos": 23, "transport": 28}
 MAX_LEVELS = 8
 DEEPER_ROOMS = {"tools/testing": 10}
 """The same for how long the longest chain of imports within a room is."""
-PURE_FOLDERS = ("base", "session", "ordering", "queues")
+PURE_FOLDERS = ("base", "session", "ordering", "queues", "stats")
 # fmt: off
 IMPURE = {
     "apsw", "asyncio", "asyncio_dgram", "concurrent", "datetime", "importlib", "io", "logging", "multiprocessing", "os",
@@ -116,7 +117,7 @@ IMPURE_CALLS = {"__import__", "input", "open", "print"}
 MAX_FILE_LINES = 1_100
 MAX_FUNCTION_LINES = 70
 MAX_ATTRIBUTES = 30
-CONSTANT_FOLDERS = ("base", "session", "ordering", "queues", "store", "transport", "node")
+CONSTANT_FOLDERS = ("base", "session", "ordering", "queues", "stats", "store", "transport", "node")
 """Where a constant says why it has its value."""
 CONSTANT = re.compile(r"_*[A-Z][A-Z0-9_]*")
 # A comment that tells something: alone on the line above (which an empty line ends here), or beside the value.

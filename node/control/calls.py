@@ -53,11 +53,11 @@ from triack.node.handles.subscribing import Subscriber, begin_subscription
 from triack.node.handles.transaction import Transaction
 from triack.node.handles.verbs import Verbs
 from triack.node.shell.enrolling import OpenInvitation
-from triack.node.shell.holding import Reader
 from triack.node.shell.link_events import Events
 from triack.queues.mailboxes.mailbox import Lease
 from triack.queues.node_settings import Redelivery
 from triack.queues.stages import Stage
+from triack.stats.holding import Reader
 
 __all__ = ["Calls"]
 

@@ -15,11 +15,11 @@ from triack.node.handles.receipt import Receipt
 from triack.node.handles.reloading import Reloaded
 from triack.node.shell.enrolling import EnrolledPeer
 from triack.node.shell.ping_answer import PingAnswer
-from triack.node.shell.stats import describe_stats, read_stats
-from triack.node.shell.stream_stats import describe_streams, read_streams
 from triack.queues.manager.browse import BrowsedMessage
 from triack.queues.routes import Route
 from triack.queues.streams.ack_events import AckEvent, AckKind
+from triack.stats.node_stats import describe_stats, read_stats
+from triack.stats.stream_stats import describe_streams, read_streams
 
 __all__ = [
     "BROWSED",

@@ -15,10 +15,10 @@ from triack.node.handles.in_flight import InFlight, Keeping
 from triack.node.handles.message import Keeper, Message, Messages
 from triack.node.shell.cancellation import is_failure
 from triack.node.shell.engine_handle import EngineHandle
-from triack.node.shell.holding import Reader
 from triack.queues.mailboxes.lookup import Wanted
 from triack.queues.mailboxes.mailbox import Lease, Mailbox
 from triack.queues.node_settings import Redelivery
+from triack.stats.holding import Reader
 
 __all__ = ["BATCH_BYTES", "BATCH_MESSAGES", "AckMode", "Consumer", "check_hand_over", "check_reading", "in_time"]
 

@@ -15,11 +15,12 @@ from triack.node.handles.choosing import read_part
 from triack.node.handles.message import Drawn, Holder, Keeper, Message, Messages, message_of_run, messages_of_runs
 from triack.node.shell.engine_handle import EngineHandle
 from triack.node.shell.event_loop import check_home, run_at_home, running_loop
-from triack.node.shell.holding import OVERDUE, RELEASED, HeldPacket, Reader, taken_back, task_name
+from triack.node.shell.holding import task_name
 from triack.queues.mailboxes.mailbox import Lease, Mailbox, Run
 from triack.queues.mailboxes.queued_packet import QueuedPacket, bits_of, indices_of
 from triack.queues.mailboxes.redelivery import Return
 from triack.queues.node_settings import Redelivery
+from triack.stats.holding import OVERDUE, RELEASED, HeldPacket, Reader, taken_back
 
 __all__ = ["InFlight", "InFlightList", "InFlightRun", "Keeping"]
 

@@ -19,7 +19,6 @@ from triack.node.handles.message import absolute
 from triack.node.handles.streaming import StoredBody, Upload, send_all
 from triack.node.shell.engine_handle import MESSAGE_OVERHEAD_BYTES, EngineHandle, OnPort
 from triack.node.shell.prepared import published
-from triack.node.shell.stream_stats import StreamsStats, gather_streams
 from triack.queues.admin_acks import Told
 from triack.queues.mailboxes.body_shelf import BodyShelf
 from triack.queues.mailboxes.mailbox import Lease, Mailbox
@@ -56,6 +55,7 @@ from triack.queues.packing import (
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.streams.transit_stream import TransitStream
 from triack.queues.topics.topic_root import TopicRoot
+from triack.stats.stream_stats import StreamsStats, gather_streams
 from triack.transport.address import Destination
 
 __all__ = ["PAGE_MESSAGES", "QueueAdmin", "as_ids", "check_after", "page_of", "streams_of", "younger_than"]

@@ -20,11 +20,11 @@ from triack.node.handles.message import Message
 from triack.node.handles.receipt import Receipt, accept
 from triack.node.shell.driver import Driver
 from triack.node.shell.engine_handle import EngineHandle
-from triack.node.shell.holding import Reader
 from triack.node.shell.outgoing_message import MessageProperties
 from triack.queues.mailboxes.system_queues import REPLY_QUEUE
 from triack.queues.packing import NO_DEAD_LETTER, Outgoing
 from triack.queues.stages import STAGES
+from triack.stats.holding import Reader
 
 __all__ = ["REQUEST_TIMEOUT_S", "Requesting", "Requests"]
 

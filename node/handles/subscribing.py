@@ -19,13 +19,14 @@ from triack.base.names import LEVEL_END, TOPIC_PREFIX, check_name, check_pattern
 from triack.base.units import SECOND, in_ns
 from triack.node.handles.consumer import AckMode, Consumer, check_hand_over, check_reading
 from triack.node.shell.engine_handle import EngineHandle, OnPort
-from triack.node.shell.holding import Reader, reader_of
+from triack.node.shell.holding import reader_of
 from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.mailboxes.resolver import RemoteQueue
 from triack.queues.node_settings import Redelivery
 from triack.queues.remote.remote_subscriptions import RemoteState, RemoteSubscription
 from triack.queues.remote.requests import check_remote_name
 from triack.queues.topics.subscription import Subscription
+from triack.stats.holding import Reader
 
 __all__ = [
     "RemoteSubscriber",

@@ -5,10 +5,11 @@ from itertools import chain
 from triack.base.errors import HandOverEnded, SubscriptionEnded
 from triack.base.reasons import DeadReason
 from triack.node.shell.engine_handle import EngineHandle
-from triack.node.shell.holding import RELEASED, HeldPacket, Reader, taken_back, task_name
+from triack.node.shell.holding import task_name
 from triack.queues.mailboxes.mailbox import Lease, Mailbox, Run
 from triack.queues.mailboxes.queued_packet import bits_of
 from triack.queues.mailboxes.redelivery import Return
+from triack.stats.holding import RELEASED, HeldPacket, Reader, taken_back
 
 __all__ = ["Taken"]
 

@@ -31,7 +31,6 @@ from triack.node.handles.taken import Taken
 from triack.node.shell.cancellation import is_failure
 from triack.node.shell.engine_handle import MESSAGE_OVERHEAD_BYTES, EngineHandle, Prepared, PreparedList
 from triack.node.shell.event_loop import when_dropped
-from triack.node.shell.holding import Reader
 from triack.node.shell.outgoing_message import MessageProperties
 from triack.queues.mailboxes.lookup import Wanted
 from triack.queues.mailboxes.mailbox import Lease, Mailbox, Run
@@ -39,6 +38,7 @@ from triack.queues.mailboxes.queued_packet import bits_of
 from triack.queues.mailboxes.redelivery import Return
 from triack.queues.stages import Stage, StageName, as_stage
 from triack.queues.streams.outgoing_stream import OutgoingStream
+from triack.stats.holding import Reader
 
 __all__ = [
     "DONE",

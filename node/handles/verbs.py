@@ -32,11 +32,11 @@ from triack.node.shell.life import Life
 from triack.node.shell.link_events import Events
 from triack.node.shell.outgoing_message import MessageProperties
 from triack.node.shell.ping_answer import PingAnswer
-from triack.node.shell.stats import NodeStats
-from triack.node.shell.stream_stats import StreamsStats
 from triack.queues.node_settings import Redelivery
 from triack.queues.routes import Route
 from triack.queues.stages import Stage, StageName
+from triack.stats.node_stats import NodeStats
+from triack.stats.stream_stats import StreamsStats
 
 __all__ = ["CommonVerbs", "Verbs"]
 

@@ -46,14 +46,15 @@ from triack.node.files import operator_log
 from triack.node.shell.enrolling import Enrolling
 from triack.node.shell.link_events import EventFeed
 from triack.node.shell.platform import Log, Platform
-from triack.node.shell.troubles import when_journal_full
-from triack.node.shell.worker import DiskFigures, Worker
+from triack.node.shell.worker import Worker
 from triack.queues.mailboxes.system_queues import system_queue
 from triack.queues.manager.closing import Departure, count_by, left_behind, way_made
 from triack.queues.manager.effects import Job, Send, StartJob, Tell, TellRollback, WriteRecords
 from triack.queues.manager.engine import Engine
 from triack.queues.peers.vouching import DropConnection, KeepConnection
 from triack.queues.streams.group_commit import GroupCommit
+from triack.stats.node_stats import DiskFigures
+from triack.stats.troubles import when_journal_full
 from triack.store.store import Store
 from triack.transport.endpoint import Endpoint
 from triack.transport.turns import Received

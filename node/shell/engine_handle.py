@@ -35,10 +35,9 @@ from triack.base.units import SECOND
 from triack.node.files import operator_log
 from triack.node.files.access import Access
 from triack.node.files.trust import TrustFile
-from triack.node.shell.bridge_stats import BridgeStats
 from triack.node.shell.driver import Driver
 from triack.node.shell.enrolling import Enrolling
-from triack.node.shell.holding import WORKING, Holding
+from triack.node.shell.holding import WORKING
 from triack.node.shell.life import Life
 from triack.node.shell.outgoing_message import (
     MessageProperties,
@@ -57,7 +56,6 @@ from triack.node.shell.prepared import (
     check_keepable,
     published,
 )
-from triack.node.shell.stats import NodeStats, gather
 from triack.queues.admin_acks import request_of
 from triack.queues.mailboxes.local_commit import LocalTurn
 from triack.queues.mailboxes.mailbox import Lease, Mailbox, QueuedPacket, Run
@@ -81,6 +79,9 @@ from triack.queues.streams.outgoing_stream import OutgoingStream, Row
 from triack.queues.streams.stream_state import StreamState
 from triack.queues.topics.topics import Topics
 from triack.queues.transit.transit_purge import TransitPurge
+from triack.stats.bridge_stats import BridgeStats
+from triack.stats.holding import Holding
+from triack.stats.node_stats import NodeStats, gather
 from triack.transport.address import Destination
 
 __all__ = ["MESSAGE_OVERHEAD_BYTES", "EngineHandle", "OnPort", "Prepared", "PreparedList"]

@@ -22,8 +22,8 @@ from triack.node.files.ownership import close_to_group
 from triack.node.files.private_files import Files, MemoryFiles, PrivateFiles
 from triack.node.files.trust import TRUST_FILE
 from triack.node.shell.log_keeper import prune_log
-from triack.node.shell.stats import NodeStats
 from triack.node.shell.worker import ThreadWorker, Worker
+from triack.stats.node_stats import NodeStats
 from triack.store.boot import boot_id
 from triack.store.store import PAGE_BYTES, STORE_FILES, Store
 from triack.transport.endpoint import NO_WAITS, Endpoint, Tls, Waits, open_endpoint

@@ -17,13 +17,11 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from triack.base.units import MS, SECOND
-from triack.queues.histogram import COMMIT_BOUNDS_S, Histogram
 
-__all__ = ["DiskFigures", "Pace", "Then", "ThreadWorker", "Worker"]
+__all__ = ["Pace", "Then", "ThreadWorker", "Worker"]
 
 T = TypeVar("T")
 
@@ -61,19 +59,6 @@ class Worker(Protocol):
 
     def close(self) -> None:
         """End, after the jobs that were begun."""
-
-
-@dataclass(slots=True)
-class DiskFigures:
-    """How long the store's jobs take.
-
-    Attributes:
-        commits: of the group commits that have returned.
-        began_ns: when the current job was given to the store; None while there is none.
-    """
-
-    commits: Histogram = field(default_factory=lambda: Histogram(COMMIT_BOUNDS_S))
-    began_ns: int | None = None
 
 
 class Pace:

@@ -400,14 +400,14 @@ OTHERS = {
         session/protocol/frames.py AckFrame ranges
         session/protocol/frames.py StoreAckFrame ranges
         node/shell/prepared.py PreparedList bodies keys
-        node/shell/stats.py QueueStats holders by_priority
-        node/shell/stats.py HistogramStats bounds_s counts
-        node/shell/stats.py NodeStats queues outgoing links sessions drops closes rollbacks dead_letters holds transit
-        node/shell/stats.py NodeStats topics subscriptions declined_letters admin_acks troubles acks tier_resends
-        node/shell/stats.py NodeStats ways bridges
-        node/shell/bridge_stats.py BridgeStats refusals
-        node/shell/stream_stats.py StreamsStats outgoing incoming transit
-        node/shell/topic_stats.py TopicStats subscriptions
+        stats/node_stats.py QueueStats holders by_priority
+        stats/node_stats.py HistogramStats bounds_s counts
+        stats/node_stats.py NodeStats queues outgoing links sessions drops closes rollbacks dead_letters holds transit
+        stats/node_stats.py NodeStats topics subscriptions declined_letters admin_acks troubles acks tier_resends
+        stats/node_stats.py NodeStats ways bridges
+        stats/bridge_stats.py BridgeStats refusals
+        stats/stream_stats.py StreamsStats outgoing incoming transit
+        stats/topic_stats.py TopicStats subscriptions
     """,
     "what this node sends, by its programs' calls, and to the peers that they or the operator name": """
         ordering/outgoing.py _Whole entries unacked

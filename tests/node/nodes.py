@@ -18,9 +18,9 @@ from triack.base.units import SECOND
 from triack.node.control.handover import Served
 from triack.node.files.notes import read_note
 from triack.node.node import port_of
-from triack.node.shell.worker import DiskFigures
 from triack.ordering.order_settings import OrderSettings
 from triack.session.protocol.settings import SessionSettings
+from triack.stats.node_stats import DiskFigures
 from triack.tools.ports import free_port
 
 WAIT = PATIENCE_S

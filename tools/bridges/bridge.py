@@ -21,7 +21,7 @@ from triack.bridges.taking import Taking
 from triack.node.config.bridge_table import BridgeTable
 from triack.node.control.tasks import first_of
 from triack.node.files import operator_log
-from triack.node.shell.bridge_stats import BridgeStats
+from triack.stats.bridge_stats import BridgeStats
 
 __all__ = ["Bridge"]
 

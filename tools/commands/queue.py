@@ -19,9 +19,9 @@ import triack
 from triack.base.errors import QueueNotFound
 from triack.base.names import TOPIC_PREFIX, composed, nearest, what_else
 from triack.base.printable import counted
-from triack.node.shell.queue_states import QueueState
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
 from triack.queues.node_settings import WhenFull
+from triack.stats.queue_states import QueueState
 from triack.tools.commands.common import (
     CommandGroup,
     FloatRange,

@@ -16,8 +16,9 @@ import triack
 import triack.sync
 from triack.base.errors import NodeClosed, UsageError
 from triack.base.reasons import Trouble
-from triack.node.shell.bridge_stats import BridgeStats
-from triack.node.shell.stats import (
+from triack.ordering.tiers import TIER_LABELS
+from triack.stats.bridge_stats import BridgeStats
+from triack.stats.node_stats import (
     HistogramStats,
     LinkStats,
     NodeStats,
@@ -26,8 +27,7 @@ from triack.node.shell.stats import (
     SessionStats,
     TransitStats,
 )
-from triack.node.shell.topic_stats import SubscriptionStats, TopicStats
-from triack.ordering.tiers import TIER_LABELS
+from triack.stats.topic_stats import SubscriptionStats, TopicStats
 
 __all__ = ["FAMILIES", "LOOK_S", "NodeCollector"]
 

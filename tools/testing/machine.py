@@ -12,7 +12,7 @@ from triack.base.errors import TriackError, UsageError, WaitTimeout
 from triack.base.printable import written
 from triack.node.control.doors import DOORS, Doors
 from triack.node.shell import platform as real
-from triack.node.shell.stats import NodeStats
+from triack.stats.node_stats import NodeStats
 from triack.testing.errors import MachineCrashed
 from triack.testing.ground import Ground
 from triack.testing.hardware import Hardware

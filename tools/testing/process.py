@@ -19,8 +19,8 @@ from triack.base.paths import UdpSockets
 from triack.node.control.doors import DOORS, Accept, Streams
 from triack.node.files.private_files import Files, MemoryFiles
 from triack.node.shell import platform as real
-from triack.node.shell.stats import NodeStats
 from triack.node.shell.worker import Then, Worker
+from triack.stats.node_stats import NodeStats
 from triack.store.store import Store
 from triack.testing.endpoint import SimEndpoint
 from triack.testing.hardware import Hardware

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from triack.base.printable import counted
-from triack.node.shell.stats import NodeStats
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
+from triack.stats.node_stats import NodeStats
 from triack.testing.machine import Machine
 
 __all__ = ["describe_nodes"]

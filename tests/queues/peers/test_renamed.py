@@ -7,7 +7,7 @@ from tests.queues.world import SimNode, World
 from triack.base.peers import Peer
 from triack.base.reasons import Trouble
 from triack.base.units import SECOND
-from triack.node.shell.troubles import find_troubles
+from triack.stats.troubles import find_troubles
 
 
 def test_messages_for_the_old_name_wait_and_the_trouble_names_the_new_one() -> None:

@@ -11,10 +11,10 @@ from triack.base.delivery import Delivery
 from triack.base.peers import Peer
 from triack.base.reasons import DropReason, RefusalReason, Trouble
 from triack.base.units import SECOND
-from triack.node.shell.troubles import find_troubles
 from triack.queues.packing import Outgoing
 from triack.queues.remote.remote_subscriptions import RemoteState
 from triack.queues.remote.requests import Live, Unsubscribe
+from triack.stats.troubles import find_troubles
 from triack.tools.replay.engines.local_engine import judge_records
 from triack.tools.replay.log.files import parse_records
 

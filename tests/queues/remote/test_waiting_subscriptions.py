@@ -9,9 +9,9 @@ from tests.queues.relays import ALL, Relays
 from tests.queues.world import SimNode
 from triack.base.reasons import Trouble
 from triack.base.units import SECOND
-from triack.node.shell.topic_stats import gather_remote
-from triack.node.shell.troubles import TroubleStats, find_troubles
 from triack.queues.remote.remote_subscriptions import RemoteState
+from triack.stats.topic_stats import gather_remote
+from triack.stats.troubles import TroubleStats, find_troubles
 
 
 def troubles(node: SimNode) -> list[TroubleStats]:

@@ -8,10 +8,10 @@ from tests.queues.world import PlainWorld, SimNode, World, numbered
 from triack.base.delivery import Delivery
 from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
-from triack.node.shell.troubles import find_troubles
 from triack.queues.mailboxes.redelivery import Return
 from triack.queues.message_classes import Acks, MessageClass
 from triack.queues.node_settings import Limits, NodeSettings, Quota
+from triack.stats.troubles import find_troubles
 from triack.tools.replay.engines.local_engine import verdict_on
 from triack.tools.replay.log.files import parse_records
 

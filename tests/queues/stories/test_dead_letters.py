@@ -11,10 +11,10 @@ from triack.base.delivery import Delivery
 from triack.base.news import DeadLettersWaiting, QueueOverQuota, StreamHeld
 from triack.base.reasons import DropReason, HoldReason
 from triack.base.units import SECOND
-from triack.node.shell.troubles import find_troubles
 from triack.queues.mailboxes.redelivery import Return
 from triack.queues.node_settings import DeadLetters, Limits, NodeSettings, Quota, WhenLettersFull
 from triack.queues.packing import Outgoing
+from triack.stats.troubles import find_troubles
 
 
 def limited(**more: object) -> NodeSettings:

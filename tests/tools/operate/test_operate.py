@@ -27,7 +27,7 @@ from tests.tools.processes import SECONDS, Server, message_of, start, wait_until
 from tests.tools.processes import triack as command
 from triack import sync
 from triack.base.reasons import Trouble
-from triack.node.shell.troubles import TroubleStats
+from triack.stats.troubles import TroubleStats
 from triack.tools.cli import cli
 from triack.tools.operate import doctor, notify
 from triack.tools.operate.amounts import age_of, size_of

@@ -12,7 +12,6 @@ from triack.base.commit import HEAD_BYTES
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
-from triack.node.shell.troubles import find_troubles
 from triack.ordering import wire
 from triack.queues.body_head import is_sealed
 from triack.queues.mailboxes.queued_packet import Lease
@@ -20,6 +19,7 @@ from triack.queues.node_settings import NodeSettings
 from triack.queues.packing import Outgoing, Properties, pack
 from triack.queues.peers.control import Control
 from triack.queues.routes import Route
+from triack.stats.troubles import find_troubles
 from triack.tools.sim.residents import draw_key, public_of
 
 SECRET = b"the valve opens at nine"

@@ -16,29 +16,7 @@ from triack.base.paths import address_in
 from triack.base.reasons import HoldReason
 from triack.base.survival import Survives
 from triack.base.units import SECOND
-from triack.node.shell.bridge_stats import BridgeStats, find_bridge_troubles
-from triack.node.shell.holding import HeldPacket, Holding, Reader
-from triack.node.shell.queue_states import (
-    QueueState,
-    StateNow,
-    state_of,
-    state_of_outgoing,
-    state_of_transit,
-)
-from triack.node.shell.stream_stats import StreamsStats, describe_streams, gather_streams, read_streams
-from triack.node.shell.topic_stats import (
-    Passing,
-    RemoteSubscriptionStats,
-    TopicStats,
-    age_s,
-    describe_topics,
-    gather_remote,
-    gather_topics,
-    read_topics,
-)
-from triack.node.shell.troubles import TroubleStats, find_troubles
-from triack.node.shell.worker import DiskFigures
-from triack.queues.histogram import Histogram
+from triack.queues.histogram import COMMIT_BOUNDS_S, Histogram
 from triack.queues.mailboxes.body_shelf import BodyShelf
 from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.manager.engine import Engine
@@ -49,9 +27,31 @@ from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.streams.transit_stream import TransitStream
 from triack.queues.topics.subscription import Subscription
 from triack.session.protocol.states import SessionState
+from triack.stats.bridge_stats import BridgeStats, find_bridge_troubles
+from triack.stats.holding import HeldPacket, Holding, Reader
+from triack.stats.queue_states import (
+    QueueState,
+    StateNow,
+    state_of,
+    state_of_outgoing,
+    state_of_transit,
+)
+from triack.stats.stream_stats import StreamsStats, describe_streams, gather_streams, read_streams
+from triack.stats.topic_stats import (
+    Passing,
+    RemoteSubscriptionStats,
+    TopicStats,
+    age_s,
+    describe_topics,
+    gather_remote,
+    gather_topics,
+    read_topics,
+)
+from triack.stats.troubles import TroubleStats, find_troubles
 
 __all__ = [
     "AckStats",
+    "DiskFigures",
     "HistogramStats",
     "HoldStats",
     "HolderStats",
@@ -420,6 +420,19 @@ class NodeStats:
     streams: StreamsStats = field(default_factory=StreamsStats)
     ways: list[WayStats] = field(default_factory=list)
     bridges: list[BridgeStats] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class DiskFigures:
+    """How long the store's jobs take.
+
+    Attributes:
+        commits: of the group commits that have returned.
+        began_ns: when the current job was given to the store; None while there is none.
+    """
+
+    commits: Histogram = field(default_factory=lambda: Histogram(COMMIT_BOUNDS_S))
+    began_ns: int | None = None
 
 
 def gather(

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from triack.base.reasons import Trouble
-from triack.node.shell.troubles import TroubleStats, row_of
+from triack.stats.troubles import TroubleStats, row_of
 
 __all__ = ["BridgeStats", "find_bridge_troubles"]
 

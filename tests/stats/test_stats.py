@@ -27,18 +27,18 @@ from triack.base.reasons import Trouble
 from triack.base.survival import Survives
 from triack.base.units import MS, SECOND
 from triack.node.files.keys import KeyKind, encode_key
-from triack.node.shell import stream_stats
 from triack.node.shell.link_events import EventFeed
 from triack.node.shell.ping_answer import PingAnswer
-from triack.node.shell.queue_states import QueueState
-from triack.node.shell.stats import describe_stats, read_stats
-from triack.node.shell.stream_stats import StreamsStats, describe_streams, gather_streams, read_streams
-from triack.node.shell.topic_stats import describe_topics, read_topics
-from triack.node.shell.troubles import TroubleStats, find_troubles
 from triack.queues.manager.pings import Pong
 from triack.queues.node_settings import Limits, NodeSettings, Quota
 from triack.queues.topics.subscription import Subscription
 from triack.session.protocol.settings import SessionSettings
+from triack.stats import stream_stats
+from triack.stats.node_stats import describe_stats, read_stats
+from triack.stats.queue_states import QueueState
+from triack.stats.stream_stats import StreamsStats, describe_streams, gather_streams, read_streams
+from triack.stats.topic_stats import describe_topics, read_topics
+from triack.stats.troubles import TroubleStats, find_troubles
 from triack.tools.ports import free_port
 from triack.tools.replay.log.files import parse_records
 from triack.tools.sim.faults import Faults
@@ -410,7 +410,7 @@ async def test_subscriptions_that_have_read_everything_cost_no_look_at_their_top
 
 # The commonest mistakes of a first day, made on purpose: each is a row with a remedy, an event and a line.
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 
 def node(name: str, **more: Any) -> triack.Node:
@@ -628,7 +628,7 @@ async def test_a_full_destination_holds_the_queue_and_its_own_is_full() -> None:
 
 @pytest.mark.parametrize("state", list(QueueState))
 def test_every_word_is_on_the_page_for_operators(state: QueueState) -> None:
-    page = (Path(__file__).parents[3] / "docs" / "waiting.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "waiting.md").read_text()
     assert re.search(rf"^\| `{state.value}` \|", page, re.MULTILINE)
 
 

@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 from triack.base.reasons import Trouble
 from triack.base.units import MS, SECOND
-from triack.node.shell.holding import Holding
 from triack.queues.node_settings import Strategy
 from triack.queues.remote.remote_subscriptions import RemoteState, RemoteSubscription, RemoteSubscriptions
 from triack.queues.topics.subscription import Subscription
 from triack.queues.topics.topic_root import TopicRoot
 from triack.queues.topics.topics import Topics
+from triack.stats.holding import Holding
 
 __all__ = [
     "Passing",

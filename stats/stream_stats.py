@@ -13,7 +13,6 @@ from typing import Any
 
 from triack.base.delivery import Delivery
 from triack.base.units import SECOND
-from triack.node.shell.queue_states import again_ns, state_of_outgoing, state_of_transit
 from triack.ordering.outgoing import StreamPacketState
 from triack.ordering.tiers import tier_label
 from triack.ordering.transit import TransitState
@@ -21,6 +20,7 @@ from triack.queues.manager.engine import Engine
 from triack.queues.streams.incoming_stream import IncomingStream
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.streams.transit_stream import TransitStream
+from triack.stats.queue_states import again_ns, state_of_outgoing, state_of_transit
 
 __all__ = [
     "STREAMS_MAX",

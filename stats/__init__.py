@@ -1,0 +1,1 @@
+"""What a node says of its state: numbers, states of streams, and what troubles it."""
