@@ -43,6 +43,8 @@ TriackError
 
 """
 
+from typing import Self
+
 from triack.base.reasons import DropReason
 
 __all__ = [
@@ -305,6 +307,10 @@ class RollbackDetected(TriackError):
         super().__init__(message)
         self.peer = peer
         self.rolled_back = rolled_back
+
+    def anew(self, before: str = "") -> Self:
+        """The same error for another call to raise, with some words before its own."""
+        return type(self)(f"{before}{self}", peer=self.peer, rolled_back=self.rolled_back)
 
 
 class GapDetected(RollbackDetected):

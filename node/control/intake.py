@@ -20,6 +20,7 @@ from triack.node.handles.verbs import Verbs
 from triack.node.shell.outgoing_message import MessageProperties
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
 from triack.queues.stages import Stage
+from triack.stats.causes import waits_for
 
 __all__ = ["Chunk", "Failure", "Producer", "Progress", "add_failure"]
 
@@ -27,6 +28,9 @@ POLL_S = 0.05
 """Time between checks of packets from before a restart of the process: nothing reports their progress."""
 BACKLOG_CHUNKS = 256
 """The most unfinished chunks of one producer before it waits, as their receipts are kept in memory."""
+
+LOST = (DropReason.DEAD_LETTERS_FULL, DropReason.DEAD_LETTER_REPLACED, DropReason.EXPIRED_DISCARDED)
+"""Dead letters that are gone because of their quota and policy."""
 
 # First and last line, and why they will not arrive.
 Failure = tuple[int, int, str]
@@ -185,7 +189,7 @@ class Producer:
             transaction = self._node.transaction()
             transaction.remember(self._key, None)
             await transaction.commit()
-        return self._port.waits_for(self._outgoing)
+        return waits_for(self._port.engine, self._outgoing)
 
     def close(self) -> None:
         """Follow nothing more."""
@@ -227,7 +231,10 @@ class Producer:
         while any(number < item.end for number in self._outgoing.sequence.entries):
             self._port.check_alive()
             await asyncio.sleep(POLL_S)
-        dead, lost = self._count_dead_letters() - self._dead_letters, self._port.lost_letters
+        dead, lost = (
+            self._count_dead_letters() - self._dead_letters,
+            sum([self._port.engine.drops[why] for why in LOST]),
+        )
         if lost:
             return [(item.first, item.last, f"some may be among {lost} dead letters that found no room and are gone")]
         if dead <= 0:

@@ -169,7 +169,7 @@ async def part_of(port: EngineHandle, origin: bytes, ordinal: int, index: int) -
         NodeClosed, StoreFailed: the node has ended.
     """
     port.check_alive()
-    bodies = port.engine.queues.bodies
+    bodies = port.queues.bodies
     body = bodies.by_id.get((origin, ordinal))
     if body is None or not bodies.is_whole(origin, ordinal):
         raise BodyLost(f"message {origin.hex()}-{ordinal}: its body is not on node {port.name}, or no more")

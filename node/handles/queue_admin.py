@@ -16,9 +16,10 @@ from triack.base.errors import BodyLost, QueueNotFound, UsageError, WaitTimeout
 from triack.base.names import find_name, split_topic, what_else
 from triack.node.handles.choosing import fetch
 from triack.node.handles.message import absolute
+from triack.node.handles.routing import purge_passing
 from triack.node.handles.streaming import StoredBody, Upload, send_all
-from triack.node.shell.engine_handle import MESSAGE_OVERHEAD_BYTES, EngineHandle, OnPort
-from triack.node.shell.prepared import published
+from triack.node.shell.engine_handle import EngineHandle, OnPort
+from triack.node.shell.prepared import MESSAGE_OVERHEAD_BYTES, published
 from triack.queues.admin_acks import Told
 from triack.queues.mailboxes.body_shelf import BodyShelf
 from triack.queues.mailboxes.mailbox import Lease, Mailbox
@@ -246,7 +247,7 @@ class QueueAdmin(OnPort):
                 raise UsageError(f"purge {queue}: what is on its way goes in packets of many messages; purge all of it")
             purged = await _purge_outgoing(port, where.own)
             for final, name in {(stream.final, stream.queue) for stream in where.passing}:
-                purged += await port.purge_transit(final, name)
+                purged += await purge_passing(port, final, name)
             return purged
         purged = 0
         async for mailbox, page in _pages(port, queue, wanted):
@@ -323,7 +324,7 @@ class QueueAdmin(OnPort):
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         port = self._port
-        paused = port.engine.queues.pauses.by_name
+        paused = port.queues.pauses.by_name
         name = queue if queue in paused else _pausable(port, queue)
         if "/" not in name:
             _require(port, name, paused)
@@ -359,7 +360,7 @@ class QueueAdmin(OnPort):
         """
         port = self._port
         port.check_alive()
-        queues, by_settings = port.engine.queues, messages is None and size_bytes is None and when_full is None
+        queues, by_settings = port.queues, messages is None and size_bytes is None and when_full is None
         name = _named(port, "quota of", queue)
         if system := system_queue(name):
             raise UsageError(f"quota of {name}: the node itself works with that queue; {system.why_no_quota}")
@@ -426,14 +427,14 @@ def _find(port: EngineHandle, queue: object) -> Mailbox | OnTheWay:
     queue = find_name(queue, mailboxes)
     if queue in mailboxes:
         return mailboxes[queue]
-    for subscription in port.engine.topics.subscriptions.values():
+    for subscription in port.topics.subscriptions.values():
         if subscription.name == queue:
             return subscription
     on_the_way: dict[str, OnTheWay] = {}
-    for outgoing in sorted(port.engine.outbox.streams, key=lambda it: it.stream_number):
+    for outgoing in sorted(port.outbox.streams, key=lambda it: it.stream_number):
         if outgoing.peer:
             on_the_way.setdefault(outgoing.destination, OnTheWay([], [])).own.append(outgoing)
-    for stream in sorted(port.engine.transits.streams, key=lambda it: it.number):
+    for stream in sorted(port.transits.streams, key=lambda it: it.number):
         on_the_way.setdefault(stream.destination, OnTheWay([], [])).passing.append(stream)
     found = on_the_way.get(_canonical(port, queue))
     if found is not None:
@@ -531,7 +532,7 @@ def _properties_of(port: EngineHandle, message: BrowsedMessage) -> dict[str, Any
 def _way_to(port: EngineHandle, destination: str, priority: int, *, seal: bool) -> OutgoingStream:
     delivery = _class_of(priority)
     # It went there before; the peer need not be known by that name now.
-    for known in port.engine.outbox.streams:
+    for known in port.outbox.streams:
         if known.peer and known.destination == destination:
             return port.engine.outgoing_stream(known.peer, known.queue, delivery, priority, seal=seal)
     return port.outgoing_stream(destination, delivery, priority, seal or None)
@@ -598,7 +599,7 @@ def _purge(port: EngineHandle, mailbox: Mailbox, page: dict[int, BrowsedMessage]
             where = packet.origin, packet.stream, packet.sequence, packet.number
             content = Unpacked(int(message.id.partition("-")[2]), 0, 0, [message.body], [message.properties])
             content.sealed = message.sealed
-            port.engine.desk.tell(
+            port.tell(
                 Told(
                     *where,
                     packet.delivery,
@@ -629,7 +630,7 @@ def _named(port: EngineHandle, what: str, queue: object) -> str:
     """
     if not isinstance(queue, str):
         raise UsageError(f"{what} {queue!r}: the name of a queue is text")
-    queues = port.engine.queues
+    queues = port.queues
     queue = find_name(queue, queues.mailboxes)
     if queue in queues.mailboxes or queue in queues.set_quotas.by_name or system_queue(queue) is not None:
         return queue
@@ -656,10 +657,10 @@ def _pausable(port: EngineHandle, queue: object) -> str:
 
 def _is_node(port: EngineHandle, name: str) -> bool:
     """Whether a name is that of a node to which messages go. A pattern of a route says so with a ``/`` alone."""
-    peer, engine = name.removesuffix("/"), port.engine
-    if port.knows(peer) or any(peer in it.pausable for it in engine.transits.streams):
+    peer = name.removesuffix("/")
+    if port.knows(peer) or any(peer in it.pausable for it in port.transits.streams):
         return True
-    return any(it.to == peer for it in engine.routes.all) or (name != peer and engine.routes.way(peer) is not None)
+    return any(it.to == peer for it in port.routes.all) or (name != peer and port.routes.way(peer) is not None)
 
 
 async def _pages(
@@ -682,7 +683,7 @@ async def _pages(
 
 async def _purge_outgoing(port: EngineHandle, queues: list[OutgoingStream]) -> int:
     await port.commit()
-    purged = {outgoing: port.engine.outbox.dead_lettering.purge(outgoing) for outgoing in queues}
+    purged = {outgoing: port.outbox.dead_lettering.purge(outgoing) for outgoing in queues}
     port.wake()
     while any(entry.number in it.sequence.entries for it, entries in purged.items() for entry in entries):
         port.check_alive()

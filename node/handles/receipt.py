@@ -7,11 +7,13 @@ from triack.base.checks import check_timeout
 from triack.base.delivery import Delivery
 from triack.base.errors import DeliveryFailed, UsageError, WaitTimeout
 from triack.base.reasons import DeadReason
-from triack.node.shell.engine_handle import EngineHandle, Prepared
+from triack.node.shell.engine_handle import EngineHandle
+from triack.node.shell.prepared import Prepared
 from triack.queues.packing import Outgoing
 from triack.queues.stages import LAST_STAGES, Stage, StageName, as_stage
 from triack.queues.streams.accepted_keys import Accepted
 from triack.queues.streams.outgoing_stream import OutgoingStream
+from triack.stats.causes import cause_of
 
 __all__ = [
     "NodeReceipt",
@@ -160,7 +162,7 @@ class NodeReceipt(Receipt):
                 return await future
         except TimeoutError:
             late = f"message to {outgoing.destination} not {stage.name.lower()} after {timeout} s"
-            raise WaitTimeout(late, cause=port.cause_of(outgoing)) from None
+            raise WaitTimeout(late, cause=cause_of(port.engine, outgoing)) from None
         finally:
             outgoing.stages.forget(ticket, waiter)
 
@@ -169,12 +171,8 @@ class NodeReceipt(Receipt):
         self._port.check_alive()
         error = outgoing.stages.suspended
         if error is not None and reason == str(error):
-            raise type(error)(
-                f"message to {outgoing.destination} not sent: {reason}",
-                peer=error.peer,
-                rolled_back=error.rolled_back,
-            )
-        cause = self._port.cause_of(outgoing) if reason == DeadReason.REACH_QUEUE_TIMEOUT else ""
+            raise error.anew(f"message to {outgoing.destination} not sent: ")
+        cause = cause_of(self._port.engine, outgoing) if reason == DeadReason.REACH_QUEUE_TIMEOUT else ""
         raise DeliveryFailed(f"message to {outgoing.destination} not delivered: {reason}", reason=reason, cause=cause)
 
 
@@ -191,7 +189,8 @@ def accept(port: EngineHandle, prepared: Prepared) -> Receipt:
 
 def find_kept(port: EngineHandle, ordinal: int) -> Receipt | None:
     """The receipt of a message that was accepted with a key, in this life of the node or before; None when unknown."""
-    accepted = port.accepted_with_key(ordinal)
+    port.check_alive()
+    accepted = port.outbox.keys.of_ordinal(ordinal, port.wall_ms())
     if accepted is None:
         return None
     outgoing = accepted.outgoing or port.outgoing_stream(accepted.destination, Delivery.TRANSACTIONAL)

@@ -12,6 +12,7 @@ from triack.node.handles.receipt import NodeReceipt, Receipt, Waits, check_stage
 from triack.node.shell.engine_handle import EngineHandle
 from triack.queues.stages import Stage, StageName
 from triack.queues.streams.outgoing_stream import OutgoingStream, Row
+from triack.stats.causes import cause_of
 
 __all__ = ["KeyedReceipts", "Listed", "NodeReceipts", "Receipts"]
 
@@ -91,7 +92,7 @@ class NodeReceipts(Receipts):
         except TimeoutError:
             what = f"{counted(self._count, 'message')} to {outgoing.destination}"
             late = f"{what} not all {stage.name.lower()} after {timeout} s"
-            raise WaitTimeout(late, cause=self._port.cause_of(outgoing)) from None
+            raise WaitTimeout(late, cause=cause_of(self._port.engine, outgoing)) from None
 
     async def _all_reached(self, stage: Stage) -> None:
         for row in self._rows:

@@ -24,6 +24,7 @@ from triack.node.shell.outgoing_message import MessageProperties
 from triack.queues.mailboxes.system_queues import REPLY_QUEUE
 from triack.queues.packing import NO_DEAD_LETTER, Outgoing
 from triack.queues.stages import STAGES
+from triack.stats.causes import cause_of
 from triack.stats.holding import Reader
 
 __all__ = ["REQUEST_TIMEOUT_S", "Requesting", "Requests"]
@@ -119,12 +120,12 @@ class Requests:
                 return await _answer(waiting, accept(self._port, prepared), delivery)
         except TimeoutError:
             late = f"no answer to a request to {destination} after {timeout} s"
-            raise RequestTimeout(late, cause=self._port.cause_of(outgoing)) from None
+            raise RequestTimeout(late, cause=cause_of(self._port.engine, outgoing)) from None
         except DeliveryFailed as error:
             if error.reason != DeadReason.REACH_QUEUE_TIMEOUT:
                 raise
             late = f"a request did not reach {destination} in {timeout} s"
-            raise RequestTimeout(late, cause=self._port.cause_of(outgoing)) from None
+            raise RequestTimeout(late, cause=cause_of(self._port.engine, outgoing)) from None
         finally:
             del self._open[number]
 

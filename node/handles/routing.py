@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable
 
-from triack.node.shell.engine_handle import OnPort
+from triack.node.shell.engine_handle import EngineHandle, OnPort
 from triack.queues.routes import Route
+from triack.queues.transit.transit_purge import TransitPurge
+from triack.transport.address import Destination
 
-__all__ = ["Routing"]
+__all__ = ["Routing", "purge_passing"]
 
 
 class Routing(OnPort):
@@ -38,7 +40,11 @@ class Routing(OnPort):
             AddressError: no node has such a name.
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
-        return self._port.explain_route(name)
+        port = self._port
+        port.check_alive()
+        parsed = Destination.parse(f"{name}/queue")
+        now_ns, ways = port.clock(), port.engine.ways
+        return port.routes.explain(parsed.peer or str(parsed.address), lambda it: ways.explain(it, now_ns))
 
     async def purge_transit(self, name: str) -> int:
         """Remove the messages of other nodes that wait here for a node.
@@ -56,4 +62,24 @@ class Routing(OnPort):
         Raises:
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
-        return await self._port.purge_transit(name)
+        return await purge_passing(self._port, name)
+
+
+async def purge_passing(port: EngineHandle, final: str, queue: str | None = None) -> int:
+    """Remove what waits here for a node, or for one queue of it; durable when this returns.
+
+    Returns:
+        The number of messages.
+    """
+    await port.commit()  # what is only about to be stored is there, too
+    purge, purged = TransitPurge(port.transits, final, queue), 0
+    while purge.has_more:
+        port.check_alive()
+        removed = port.engine.purge_transit(purge, port.clock())
+        purged += removed
+        if removed:
+            await port.commit()
+        elif purge.has_more:  # the dead letters of a portion, and the words about it, leave before the next one
+            await port.next_round()
+    await port.commit()
+    return purged

@@ -8,8 +8,9 @@ from triack.base.errors import TriackError
 from triack.base.printable import counted
 from triack.node.handles.receipt import Receipt, accept, stage_to_wait_for
 from triack.node.handles.receipts import KeyedReceipts, NodeReceipts, Receipts
-from triack.node.shell.engine_handle import EngineHandle, OnPort, PreparedList
+from triack.node.shell.engine_handle import EngineHandle, OnPort
 from triack.node.shell.outgoing_message import MessageProperties
+from triack.node.shell.prepared import PreparedList
 from triack.queues.stages import Stage, StageName
 from triack.queues.streams.outgoing_stream import Row
 

@@ -27,15 +27,18 @@ from triack.base.names import check_name
 from triack.base.reasons import DeadReason
 from triack.node.handles.choosing import part_of
 from triack.node.handles.receipt import NodeReceipt, Receipt, stage_to_wait_for
-from triack.node.shell.engine_handle import MESSAGE_OVERHEAD_BYTES, EngineHandle, OnPort, Prepared
+from triack.node.shell.engine_handle import EngineHandle, OnPort
 from triack.node.shell.outgoing_message import MessageProperties, with_properties
+from triack.node.shell.prepared import MESSAGE_OVERHEAD_BYTES, Prepared
 from triack.queues.mailboxes.large_bodies import ANNOUNCED_BYTES, SIZE_BYTES
+from triack.queues.mailboxes.resolver import RemoteQueue, local_queue
 from triack.queues.mailboxes.system_queues import is_reserved, large_queue
 from triack.queues.node_settings import LargeBodies
 from triack.queues.packing import JOURNAL, LargeMessage, Outgoing
 from triack.queues.stages import Stage, StageName
 from triack.queues.streams.outbox import BODY_STATE
 from triack.queues.streams.outgoing_stream import OutgoingStream
+from triack.stats.causes import cause_of
 from triack.store.folder import SAFELY_BY_LINKS
 
 __all__ = [
@@ -289,7 +292,7 @@ class Upload:
         self._receipts: deque[tuple[Receipt, int]] = deque()
         self._ahead_bytes = 0
         self._lock = port.body_lock(outgoing.destination)
-        self._parts = port.parts_stream(outgoing)
+        self._parts = _parts_stream(port, outgoing)
         self._begun = self._ended = False
 
     @classmethod
@@ -298,7 +301,7 @@ class Upload:
     ) -> "Upload":
         """A large body for a destination; arguments and errors are those of ``Node.send``."""
         outgoing = port.outgoing_stream(destination, delivery, properties.get("priority"), properties.get("seal"))
-        if properties.get("seal") and not port.seals_for(outgoing.peer):
+        if properties.get("seal") and not (outgoing.peer and port.outbox.sealing.is_wanted(outgoing.peer)):
             # The parts are in a stream of their own, which knows nothing of what one message wants.
             raise UsageError(
                 f"send a stream to {destination}: parts are sealed only where the peer or the route says so for all "
@@ -323,7 +326,7 @@ class Upload:
             await self._lock.acquire()
             self._begun = True
             # The stream of the parts must not end meanwhile.
-            self._parts = self._port.parts_stream(self._outgoing)
+            self._parts = _parts_stream(self._port, self._outgoing)
             self._parts.senders += 1
             if self._outgoing.peer:
                 await self._announce()
@@ -421,7 +424,7 @@ class Upload:
         self._ended = True
 
     async def _wait_room_here(self) -> None:
-        admission, queue, port = self._port.engine.inbox.admission, self._outgoing.queue, self._port
+        admission, queue, port = self._port.admission, self._outgoing.queue, self._port
         if self._size > admission.most_body_bytes(queue):
             raise MessageTooLarge(
                 f"send to {queue}: a body of {self._size} bytes is larger than all that the queue may take"
@@ -429,13 +432,13 @@ class Upload:
         if admission.exceeds_disk(self._size):
             raise MessageTooLarge(f"send to {queue}: the disk never has room for a body of {self._size} bytes")
         while not self._has_room_here():
-            if port.engine.queues.quota_of(queue).when_full == "reject":
+            if port.queues.quota_of(queue).when_full == "reject":
                 raise QueueFull(f"send to {queue}: it has no room for {self._size} bytes, and refuses more")
             await port.next_round()
 
     def _has_room_here(self) -> bool:
         """Whether a queue of this node has room for it now. Raises NoRoom when the disk has none."""
-        admission, queue, port = self._port.engine.inbox.admission, self._outgoing.queue, self._port
+        admission, queue, port = self._port.admission, self._outgoing.queue, self._port
         if not admission.has_disk_for_body(self._size):
             raise NoRoom(
                 f"send to {queue}: the disk of node {port.name} has no room for {self._size} bytes beside its reserve "
@@ -472,7 +475,7 @@ class Upload:
         """Raises DeliveryFailed when the time of the message to reach its queue runs out meanwhile."""
         by_ms, left_s = self._message.expiry[0], None
         if by_ms:
-            left_s = (by_ms - self._port.engine.wall.ms(self._port.clock())) / 1_000
+            left_s = (by_ms - self._port.wall_ms()) / 1_000
         try:
             async with asyncio.timeout(left_s):
                 yield
@@ -481,8 +484,15 @@ class Upload:
             raise DeliveryFailed(
                 f"message to {self._destination} not delivered: {reason}",
                 reason=reason,
-                cause=self._port.cause_of(self._parts),
+                cause=cause_of(self._port.engine, self._parts),
             ) from None
+
+
+def _parts_stream(port: EngineHandle, outgoing: OutgoingStream) -> OutgoingStream:
+    """The outgoing queue of the parts of large messages that go where this one leads."""
+    name = large_queue(outgoing.queue)
+    target = RemoteQueue(outgoing.peer, name) if outgoing.peer else local_queue(name)
+    return port.engine.outgoing_to(target, Delivery.TRANSACTIONAL)
 
 
 def check_large(destination: str, size: int, limits: LargeBodies, queue: str, key: str, *, copied: bool) -> None:

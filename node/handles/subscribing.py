@@ -26,6 +26,7 @@ from triack.queues.node_settings import Redelivery
 from triack.queues.remote.remote_subscriptions import RemoteState, RemoteSubscription
 from triack.queues.remote.requests import check_remote_name
 from triack.queues.topics.subscription import Subscription
+from triack.stats.causes import cause_at
 from triack.stats.holding import Reader
 
 __all__ = [
@@ -74,10 +75,10 @@ class Subscriber(Consumer):
             NodeClosed, StoreFailed: the node or this reader has ended.
         """
         self._check_open()
-        topics, turn = self._port.topics()
+        turn = self._port.next_turn()
         self._is_paused, self._draw = True, _draw_nothing
         if not self._subscription.durable:
-            topics.suspend(self._subscription, turn.now_ns)
+            self._port.topics.suspend(self._subscription, turn.now_ns)
 
     async def resume(self) -> None:
         """Go on with what waits, and with what comes from now on. Without a pause it does nothing.
@@ -86,9 +87,9 @@ class Subscriber(Consumer):
             NodeClosed, StoreFailed: the node or this reader has ended.
         """
         self._check_open()
-        topics, turn = self._port.topics()
+        turn = self._port.next_turn()
         self._is_paused = False
-        topics.resume(self._subscription, turn.now_ns)
+        self._port.topics.resume(self._subscription, turn.now_ns)
         self._arrived.set()
 
     @property
@@ -169,7 +170,7 @@ async def _reached(port: EngineHandle, found: RemoteSubscription, what: str, sta
                 await changed.wait()
     except TimeoutError:
         late = f"{what}: no answer from {found.peer} after {ANSWER_S:g} s"
-        why = found.why or port.cause_at(found.peer)
+        why = found.why or cause_at(port.engine, found.peer)
         raise RequestTimeout(late, cause=why) from None
     finally:
         found.waiters.remove(changed.set)
@@ -259,14 +260,13 @@ class Subscribing(OnPort):
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         port = self._port
-        topics, turn = port.topics()
-        desk, _ = port.remote()
+        topics, desk, turn = port.topics, port.remote, port.next_turn()
         check_kind("unsubscribe: the name", durable, str)
         durable = composed(durable)
         found = topics.subscriptions.get(durable)
         away = desk.own.subscriptions.get(durable)
         if away is not None and away.ask.durable:
-            desk.own.unsubscribe(away, port.remote()[1])
+            desk.own.unsubscribe(away, turn)
             await port.commit()
             await _reached(port, away, f"unsubscribe {durable}", RemoteState.OVER)
             return
@@ -275,7 +275,7 @@ class Subscribing(OnPort):
             known += [name for name, one in desk.own.subscriptions.items() if one.ask.durable]
             raise QueueNotFound(f"unsubscribe {durable}: there is no such subscription; {what_else(durable, known)}")
         if found.peer is not None:
-            desk.end(found, topics, port.remote()[1])
+            desk.end(found, topics, turn)
         else:
             topics.end(found, "unsubscribed", turn.now_ns)
         await port.commit()
@@ -333,15 +333,14 @@ def begin_subscription(
     durable = None if durable is None else composed(durable)
     root = f"{TOPIC_PREFIX}{pattern.partition(LEVEL_END)[0]}"
     target = port.check_way(f"{where}/{root}" if where else root, Delivery.TRANSACTIONAL)
-    topics, turn = port.topics()
-    desk, remote_turn = port.remote()
+    topics, desk, turn = port.topics, port.remote, port.next_turn()
     if isinstance(target, RemoteQueue):
         if durable is not None and durable in topics.subscriptions:
             raise SubscriptionMismatch(f"{what}: subscription {durable} is to topics of this node")
         away = desk.own.subscribe(
             target.peer,
             pattern,
-            remote_turn,
+            turn,
             durable=durable,
             shared=shared,
             delivery=delivery,

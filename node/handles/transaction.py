@@ -29,9 +29,10 @@ from triack.node.handles.receipts import NodeReceipts
 from triack.node.handles.streaming import BodySource, Upload, aside, open_source, send_all
 from triack.node.handles.taken import Taken
 from triack.node.shell.cancellation import is_failure
-from triack.node.shell.engine_handle import MESSAGE_OVERHEAD_BYTES, EngineHandle, Prepared, PreparedList
+from triack.node.shell.engine_handle import EngineHandle
 from triack.node.shell.event_loop import when_dropped
 from triack.node.shell.outgoing_message import MessageProperties
+from triack.node.shell.prepared import MESSAGE_OVERHEAD_BYTES, Prepared, PreparedList
 from triack.queues.mailboxes.lookup import Wanted
 from triack.queues.mailboxes.mailbox import Lease, Mailbox, Run
 from triack.queues.mailboxes.queued_packet import bits_of

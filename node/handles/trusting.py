@@ -65,7 +65,7 @@ class Trusting(OnPort):
         onward = None if may_relay is None else check_texts(f"trust {name}: may_relay", may_relay)
         origins = None if relays_for is None else check_texts(f"trust {name}: relays_for", relays_for)
         topics = None if may_subscribe is None else check_texts(f"trust {name}: may_subscribe", may_subscribe)
-        own = [decode_key(KeyKind.PUBLIC, text) for text in port.keys]
+        own = [decode_key(KeyKind.PUBLIC, text) for text in port.access.keys]
         await port.change_trust(
             lambda file: file.add(
                 name,
@@ -100,7 +100,9 @@ class Trusting(OnPort):
             IdentityError: a file cannot be used; its former content stays in force.
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
-        await self._port.reread()
+        port = self._port
+        port.check_alive()
+        await port.access.reread(port.work)
 
     async def enrol(
         self,

@@ -3,13 +3,14 @@
 ``Node`` inherits them. ``triack.connect`` and ``triack.sync`` derive theirs from them, see ``derived``.
 """
 
+import asyncio
 from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Any, Unpack
 
-from triack.base.checks import check_texts
+from triack.base.checks import check_texts, check_timeout
 from triack.base.delivery import Delivery
-from triack.base.errors import TriackError, UsageError, WouldBlock
+from triack.base.errors import TriackError, UsageError, WaitTimeout, WouldBlock
 from triack.base.names import TOPIC_PREFIX, check_topic
 from triack.node.handles.acknowledgements import Acknowledging
 from triack.node.handles.consumer import AckMode, Consumer
@@ -31,10 +32,12 @@ from triack.node.shell.holding import reader_of
 from triack.node.shell.life import Life
 from triack.node.shell.link_events import Events
 from triack.node.shell.outgoing_message import MessageProperties
-from triack.node.shell.ping_answer import PingAnswer
+from triack.node.shell.ping_answer import PingAnswer, ask
+from triack.queues.manager.closing import Departure, count_by, left_behind
 from triack.queues.node_settings import Redelivery
 from triack.queues.routes import Route
 from triack.queues.stages import Stage, StageName
+from triack.stats.causes import causes
 from triack.stats.node_stats import NodeStats
 from triack.stats.stream_stats import StreamsStats
 
@@ -180,7 +183,9 @@ class CommonVerbs(Handling, Trusting, Routing, QueueAdmin):
         Raises:
             NodeClosed: the node has ended, or was not started.
         """
-        return self._port.ids_of_key(key)
+        port = self._port
+        port.check_alive()
+        return [f"{port.node_id}-{it.ordinal}" for it in port.outbox.keys.with_key(key, port.wall_ms())]
 
     async def create_queue(self, queue: str) -> bool:
         """Make a queue of this node before the first message for it arrives.
@@ -220,7 +225,7 @@ class CommonVerbs(Handling, Trusting, Routing, QueueAdmin):
             RollbackDetected: nothing is exchanged with that peer.
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
-        return await self._port.ping(peer, timeout)
+        return await ask(self._port, peer, timeout)
 
 
 class Verbs(Sending, StreamSending, Acknowledging, Requesting, Reloading, Subscribing, CommonVerbs):
@@ -259,7 +264,7 @@ class Verbs(Sending, StreamSending, Acknowledging, Requesting, Reloading, Subscr
     @property
     def address(self) -> str:
         """Where it listens, with the real port; empty when it does not. Raises NodeClosed before the start."""
-        return self._port.address
+        return self._port.engine.address
 
     @property
     def node_id(self) -> str:
@@ -276,7 +281,7 @@ class Verbs(Sending, StreamSending, Acknowledging, Requesting, Reloading, Subscr
             UsageError: the node runs without keys.
             NodeClosed: it was not started.
         """
-        return self._port.keys[0]
+        return self._port.access.keys[0]
 
     async def invite(self, name: str | None = None, *, send: Iterable[str] | None = None) -> OpenInvitation:
         """Make a one-time code, with which another node can enrol here and be trusted.
@@ -298,7 +303,7 @@ class Verbs(Sending, StreamSending, Acknowledging, Requesting, Reloading, Subscr
         """
         port = self._port
         port.check_alive()
-        if not port.address:
+        if not port.engine.address:
             raise UsageError("invite: this node does not listen, so that no peer can come to it")
         return port.enrolling.invite(name, None if send is None else check_texts("invite: send", send))
 
@@ -376,7 +381,7 @@ class Verbs(Sending, StreamSending, Acknowledging, Requesting, Reloading, Subscr
         port = self._port
         prepared = port.prepare(destination, body, delivery, properties)
         if not port.has_room(prepared):
-            port.note_refused(prepared[0])
+            port.publish_windows.note_refused(prepared[0])
             raise WouldBlock(f"send to {destination}: the outgoing queue is full")
         return accept(port, prepared)
 
@@ -408,7 +413,22 @@ class Verbs(Sending, StreamSending, Acknowledging, Requesting, Reloading, Subscr
             RollbackDetected: a peer gets nothing more as long as this process runs; the rest has arrived.
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
-        await self._port.drain(timeout)
+        port = self._port
+        port.check_alive()
+        check_timeout("drain", timeout)
+        departure = Departure(port.engine, port.wake)
+        try:
+            async with asyncio.timeout(timeout):
+                while departure.hasten():
+                    await port.next_round()
+                    port.check_alive()
+        except TimeoutError:
+            left = count_by(left_behind(port.engine, stored=True) + left_behind(port.engine, stored=False))
+            late = f"still {left} on the way from node {port.name} after {timeout} s"
+            raise WaitTimeout(late, cause=causes(port.engine)) from None
+        suspended = next((it.stages.suspended for it in port.outbox.streams if it.busy), None)
+        if suspended is not None:
+            raise suspended.anew()
 
     def recall(self, key: str) -> bytes | None:
         """The value that ``Transaction.remember`` keeps under a key; None for none, or before the node's start."""
@@ -476,7 +496,7 @@ class Verbs(Sending, StreamSending, Acknowledging, Requesting, Reloading, Subscr
         Raises:
             NodeClosed: the node was not started.
         """
-        return list(self._port.routes)
+        return list(self._port.routes.all)
 
     def stats(self) -> NodeStats:
         """The node's statistics at this moment.

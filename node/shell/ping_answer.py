@@ -1,16 +1,18 @@
 """The answer to a ping, as applications see it, and the wait for it."""
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Self
 
-from triack.base.errors import TriackError, WaitTimeout
+from triack.base.checks import check_timeout
+from triack.base.delivery import Delivery
+from triack.base.errors import TriackError, UsageError, WaitTimeout
 from triack.base.paths import address_in
 from triack.base.units import SECOND
-from triack.queues.manager.pings import Pings, Pong
-from triack.queues.peers.dialer import WaitsFor
-from triack.queues.peers.link import Link
+from triack.node.shell.engine_handle import EngineHandle
+from triack.queues.mailboxes.resolver import RemoteQueue
+from triack.queues.manager.pings import Pong
+from triack.stats.causes import why_no_answer
 
 __all__ = ["PingAnswer", "ask"]
 
@@ -50,30 +52,16 @@ class PingAnswer:
         )
 
 
-async def ask(
-    peer: str,
-    pings: Pings,
-    link: Link,
-    missing_of: Callable[[Link], WaitsFor | None],
-    wake: Callable[[], None],
-    timeout: float,
-    now_ns: int,
-) -> PingAnswer:
-    """Ping a peer, and wait for its answer; or that of the relay by which messages for it go.
-
-    Args:
-        peer: the peer, by name.
-        pings: of the engine.
-        link: the link to the peer, or to the relay.
-        missing_of: what a link lacks before it has a session.
-        wake: lets the engine work.
-        timeout: seconds to wait.
-        now_ns: the monotonic clock.
-
-    Raises:
-        WaitTimeout: no answer in that time; with the last known cause.
-        TriackError: the node has ended.
-    """
+async def ask(port: EngineHandle, peer: str, timeout: float) -> PingAnswer:
+    """Ping a peer, and wait for its answer, or that of the relay by which messages for it go; see ``Node.ping``."""
+    port.check_alive()
+    check_timeout(f"ping {peer}", timeout)
+    target = port.check_way(f"{peer}/ping", Delivery.EXPRESS)
+    if not isinstance(target, RemoteQueue):
+        raise UsageError(f"ping {peer}: that is this node")
+    link, pings = port.outbox.links[port.routes.way_of(target.peer).via], port.engine.pings
+    if link.suspended is not None:
+        raise link.suspended.anew()
     answered: asyncio.Future[Pong] = asyncio.get_running_loop().create_future()
 
     def handle_answer(answer: Pong | TriackError) -> None:
@@ -84,16 +72,15 @@ async def ask(
         else:
             answered.set_result(answer)
 
-    ping = pings.begin(link, handle_answer, now_ns)
-    wake()
+    ping = pings.begin(link, handle_answer, port.clock())
+    port.wake()
+    by = "" if link.peer == target.peer else link.peer
     try:
         async with asyncio.timeout(timeout):
-            answer = PingAnswer.of(await answered)
-            return answer if link.peer == peer else replace(answer, by=link.peer)
+            return replace(PingAnswer.of(await answered), by=by)
     except TimeoutError:
-        missing = missing_of(link)
-        why = link.silent or (f"no session, as there is no {missing.value}" if missing else "no answer")
-        by = "" if link.peer == peer else f" by way of {link.peer}"
-        raise WaitTimeout(f"ping {peer}{by}: {why} within {timeout:g} s") from None
+        way = f" by way of {by}" if by else ""
+        why = why_no_answer(port.engine, link)
+        raise WaitTimeout(f"ping {target.peer}{way}: {why} within {timeout:g} s") from None
     finally:
         pings.end(ping)

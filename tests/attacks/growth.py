@@ -445,7 +445,8 @@ OTHERS = {
         node/handles/requesting.py Requests _open
         node/handles/streaming.py Upload _part _receipts
         node/shell/driver.py Driver _progress
-        node/shell/engine_handle.py EngineHandle _state _handlers _outgoing _body_locks
+        node/shell/accepting.py Accepting _outgoing
+        node/shell/engine_handle.py EngineHandle _state _handlers _body_locks
         node/shell/enrolling.py Enrolling _calls _tasks
         node/shell/link_events.py EventFeed _readers
         node/sync/send_buffer.py _Run messages rows

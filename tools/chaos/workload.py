@@ -7,7 +7,7 @@ from random import Random
 from triack.base.delivery import Delivery
 from triack.base.reasons import RejectReason
 from triack.base.units import MS, SECOND
-from triack.node.shell.engine_handle import MESSAGE_OVERHEAD_BYTES
+from triack.node.shell.prepared import MESSAGE_OVERHEAD_BYTES
 from triack.queues.admin_acks import class_in, write_request
 from triack.queues.mailboxes.large_bodies import SIZE_BYTES
 from triack.queues.mailboxes.mailbox import Lease, Mailbox

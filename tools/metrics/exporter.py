@@ -27,6 +27,7 @@ from triack.base.printable import printable
 from triack.metrics.collector import NodeCollector
 from triack.node.files import operator_log
 from triack.node.node import port_of
+from triack.stats.causes import why_not_ready
 from triack.transport.address import Address
 from triack.transport.resolve import bound, resolve_listening
 
@@ -210,7 +211,8 @@ class _Exporter:
         if request.path == "/healthz":
             return _health(port.why_ill(HUNG_S))
         if request.path == "/readyz":
-            return _health(port.why_ill(HUNG_S) or port.why_not_ready(parse_qs(request.query).get("link", [])))
+            links = parse_qs(request.query).get("link", [])
+            return _health(port.why_ill(HUNG_S) or why_not_ready(port.engine, port.name, links))
         return _plain(http.HTTPStatus.NOT_FOUND)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
 from triack.base.units import MS
-from triack.node.shell.engine_handle import MESSAGE_OVERHEAD_BYTES
+from triack.node.shell.prepared import MESSAGE_OVERHEAD_BYTES
 from triack.queues.mailboxes.large_bodies import ANNOUNCED_BYTES, open_part
 from triack.queues.mailboxes.mailbox import Lease
 from triack.queues.mailboxes.system_queues import large_queue

@@ -32,7 +32,7 @@ from triack.node.handles.policies import (
 )
 from triack.node.handles.streaming import PIECE_BYTES, Source, StoredBody, Upload, open_source
 from triack.node.node import port_of
-from triack.node.shell.engine_handle import TURN_MESSAGES
+from triack.node.shell.accepting import TURN_MESSAGES
 from triack.queues.node_settings import NodeSettings
 from triack.queues.streams.ordinals import ORDINALS_BLOCK
 

@@ -9,7 +9,8 @@ import pytest
 import triack
 from tests.node.nodes import WAIT, bodies, make, quick, until
 from triack.node.handles.transaction import LISTS_BYTES, Transaction
-from triack.node.shell.engine_handle import MESSAGE_OVERHEAD_BYTES, TURN_MESSAGES
+from triack.node.shell.accepting import TURN_MESSAGES
+from triack.node.shell.prepared import MESSAGE_OVERHEAD_BYTES
 
 
 @pytest.fixture

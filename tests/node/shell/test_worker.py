@@ -24,7 +24,7 @@ from triack.base.units import MS, SECOND
 from triack.node.files.log_file import LogFile
 from triack.node.node import port_of
 from triack.node.shell import event_loop
-from triack.node.shell.engine_handle import TURN_MESSAGES
+from triack.node.shell.accepting import TURN_MESSAGES
 from triack.node.shell.life import TRANSITIONS, Life, LifeEvent, LifeState
 from triack.node.shell.platform import PLATFORM, Platform
 from triack.node.shell.prepared import PreparedList, published
