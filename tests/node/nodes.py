@@ -23,6 +23,8 @@ from triack.session.protocol.settings import SessionSettings
 from triack.stats.node_stats import DiskFigures
 from triack.tools.ports import free_port
 
+Face = triack.Node | triack.Client
+"""What programs hold of a node: the node itself, or a client of it."""
 WAIT = PATIENCE_S
 """Seconds after which a wait that should end has failed."""
 SOON = 0.2

@@ -416,21 +416,6 @@ async def test_who_asks_twice_at_once_is_one_reader(node: triack.Node, client: C
         assert [(await other.get(WAIT)).body for _ in range(2)] == [b"1", b"2"]
 
 
-async def test_a_message_keeps_the_reader_that_nobody_else_keeps(node: triack.Node, client: Client) -> None:
-    """Manual acks work in one line, too. When reader and messages are gone, unacknowledged messages go back."""
-    await node.send_many("q", [b"1", b"2", b"3"])
-    first = await client.receive("q", ack="manual").get(WAIT)
-    second = (await client.receive("q", ack="manual").get_many(1, WAIT))[0]
-    first.ack()
-    assert (await node.receive("q").get(WAIT)).body == b"3"
-    del second
-    again = await client.receive("q", ack="manual").get(WAIT)
-    assert (again.body, again.redelivered) == (b"2", True)
-    again.ack()
-    await client.flush()
-    assert node.queue_lengths()["q"] == 1
-
-
 @pytest.mark.slow
 async def test_a_list_is_no_longer_than_a_frame(node: triack.Node, client: Client) -> None:
     """By the properties of its messages, too, be it a reader's or a transaction's."""

@@ -7,52 +7,11 @@ from typing import Any
 import pytest
 
 import triack
-from tests.node.nodes import WAIT, alive, cancel_at_every_turn, make, until
+from tests.node.nodes import WAIT, alive, cancel_at_every_turn, until
 from triack.node.client.client import Client
 from triack.node.client.client_transaction import ClientTransaction
 from triack.node.control import calls, control_frames
 from triack.node.handles.transaction import Transaction
-
-
-async def test_a_transaction_is_all_or_nothing(node: triack.Node, client: Client) -> None:
-    await node.send("orders", b"12 valves")
-
-    async def fail() -> None:
-        async with client.transaction() as tx:
-            assert (await tx.receive("orders", WAIT)).body == b"12 valves"
-            await tx.send("invoices", b"never")
-            raise LookupError
-
-    with pytest.raises(LookupError):
-        await fail()
-    async with client.transaction() as tx:
-        message = await tx.receive("orders", WAIT)
-        await tx.send("invoices", b"for " + message.body, correlation_id=message.id)
-        await tx.remember("last", message.body)
-        with pytest.raises(triack.UsageError, match="acknowledged by its commit"):
-            message.ack()
-        (receipt,) = await tx.commit()
-    with pytest.raises(triack.NodeClosed):
-        await tx.send("invoices", b"late")
-    assert message.failures == 1
-    assert {name: it.messages for name, it in node.stats().queues.items()} == {
-        "dead-letter": 0,
-        "invoices": 1,
-        "orders": 0,
-    }
-    assert (await client.recall("last"), await client.recall("first")) == (b"12 valves", None)
-    assert (await node.receive("invoices").get(WAIT)).id == receipt.id
-
-
-async def test_a_rollback_with_a_wrong_delay_ends_nothing(node: triack.Node, client: Client) -> None:
-    """The received message can still be given back."""
-    await node.send("in", b"1")
-    tx = client.transaction()
-    await tx.receive("in", WAIT)
-    with pytest.raises(triack.UsageError, match="delay"):
-        tx.rollback(delay=-1)
-    await tx.rollback(failed=False)
-    assert (await node.receive("in").get(WAIT)).body == b"1"
 
 
 async def test_a_transaction_that_nobody_used_asks_the_node_nothing(node: triack.Node, client: Client) -> None:
@@ -62,25 +21,6 @@ async def test_a_transaction_that_nobody_used_asks_the_node_nothing(node: triack
     with pytest.raises(triack.NodeClosed, match="has ended"):
         await tx.receive("q", 0)
     assert "q" not in node.queue_lengths()
-
-
-async def test_a_commit_waits_for_a_stage_that_all_it_sent_can_reach(node: triack.Node, client: Client) -> None:
-    """If a message has no such stage, the error comes before anything happens, and the transaction goes on."""
-    async with make("b", scheme="udp") as b:
-        tx = client.transaction()
-        await tx.send(f"{b.address}/q", b"1")
-        await tx.send_many(f"{b.address}/r", [b"2"], delivery=triack.RECOVERABLE)
-        with pytest.raises(triack.UsageError, match="recoverable messages have no such stage"):
-            await tx.commit(until="ordered")
-        assert [one.messages for one in node.stats().outgoing] == [0, 0]
-        first, second = await tx.commit(until="stored", timeout=WAIT)
-        assert b.queue_lengths() == {"dead-letter": 0, "q": 1, "r": 1}
-        await second.stored(0)
-        await first.ordered(WAIT)
-    tx = client.transaction()
-    await tx.send("udp://127.0.0.1:9/q", b"x")
-    with pytest.raises(triack.WaitTimeout, match=r"1 message of a transaction not all received after 0\.05 s"):
-        await tx.commit(until=triack.Stage.RECEIVED, timeout=0.05)
 
 
 TURNS = 40
@@ -182,24 +122,6 @@ async def test_the_end_of_the_node_hides_no_error_of_a_transaction(node: triack.
 
     with pytest.raises(LookupError):
         await fail()
-
-
-async def test_a_forgotten_transaction_keeps_no_message(node: triack.Node, client: Client) -> None:
-    """As on the node itself, while the client goes on; one that was committed is not missed."""
-    await node.send_many("orders", [b"1", b"2"])
-    tx = client.transaction()
-    assert (await tx.receive("orders", WAIT)).body == b"1"
-    del tx
-    await client.flush()
-    message = await node.receive("orders", ack="manual").get(WAIT)
-    assert (message.body, message.failures) == (b"1", 0)
-    tx = client.transaction()
-    assert (await tx.receive("orders", WAIT)).body == b"2"
-    await tx.commit()
-    del tx
-    message.ack()
-    await client.flush()
-    assert node.queue_lengths()["orders"] == 0
 
 
 async def test_a_commit_of_any_length_is_answered(

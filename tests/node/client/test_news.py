@@ -17,7 +17,6 @@ from triack.node.client.client import Client
 from triack.node.control.control_frames import Header
 from triack.node.node import port_of
 from triack.node.shell.link_events import EVENTS_MAX, EventFeed
-from triack.queues.stages import Stage
 from triack.tools.ports import free_port
 
 # Another process gets acknowledgements as the program of a node does: over a real socket, in the same loop.
@@ -100,39 +99,6 @@ async def test_many_are_read_at_once(node: triack.Node, client: Client) -> None:
         assert [event.first for event in told] == list(range(1, 2_501))
 
 
-async def test_a_handler_is_called_in_this_process(node: triack.Node, client: Client) -> None:
-    """Its exceptions go to the event loop of this process, and the next event goes to the handler."""
-    told: list[int] = []
-    errors: list[dict[str, Any]] = []
-
-    async def handle(event: AckEvent) -> None:
-        await asyncio.sleep(0)
-        told.append(event.last)
-        if event.last == 2:
-            raise RuntimeError("of the application")
-
-    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: errors.append(context))
-    async with make("b", scheme="udp") as b:
-        await client.acknowledgements(f"{b.address}/q", every="message", handler=handle)
-        await client.send_many(f"{b.address}/q", [b"x"] * 4)
-        await until(lambda: len(told) == 4)
-    assert told == [1, 2, 3, 4]
-    assert [str(error["exception"]) for error in errors] == ["of the application"]
-
-
-async def test_events_that_are_closed_tell_what_is_unread_and_end(node: triack.Node, client: Client) -> None:
-    async with make("b", scheme="udp") as b:
-        to = f"{b.address}/q"
-        events = await client.acknowledgements(to, every="message")
-        await client.send_many(to, [b"x"] * 2, until="ordered", timeout=WAIT)
-        events.close()
-        events.close()
-        await client.send(to, b"y", until="ordered", timeout=WAIT)
-        async with asyncio.timeout(WAIT):
-            assert [event.last async for event in events] == [1, 2]
-            assert await events.get_many() == []
-
-
 async def test_what_nobody_holds_any_more_is_gathered_no_more(
     node: triack.Node, client: Client, tmp_path: Path
 ) -> None:
@@ -163,22 +129,6 @@ async def test_the_end_of_the_node_ends_the_events(tmp_path: Path) -> None:
                 await reading
         with pytest.raises((StopAsyncIteration, triack.NodeClosed)):
             await anext(events)
-
-
-@pytest.mark.parametrize(
-    ("destination", "how", "says"),
-    [
-        ("plant/q", {"every": "always"}, "every must be an AckTrigger or 'message'"),
-        (5, {}, "a destination is text"),
-        ("plant/q", {"delivery": "fast"}, "a class is a triack.Delivery"),
-        ("udp://plant", {}, "udp://plant"),
-    ],
-)
-async def test_mistakes_raise_what_they_raise_at_a_node(
-    node: triack.Node, client: Client, destination: Any, how: dict[str, Any], says: str
-) -> None:
-    with pytest.raises(triack.TriackError, match=says):
-        await client.acknowledgements(destination, **how)
 
 
 # Programs in other processes hear of what happens at a node.
@@ -346,22 +296,6 @@ async def test_of_a_clients_lists_just_what_was_taken_is_acknowledged(tmp_path: 
         assert again == [number for number in range(30, 100) if number != 34]
 
 
-async def test_a_client_waits_for_the_stage_that_it_names(tmp_path: Path) -> None:
-    """Or as long as it says; a stage that its messages do not have is refused before anything is sent."""
-    async with make("b", scheme="udp") as b, make("a", tmp_path / "a"), triack.connect(tmp_path / "a") as client:
-        await client.send(f"{b.address}/q", b"1", until="ordered", timeout=WAIT)
-        await client.send_many(f"{b.address}/q", [b"2", b"3"], until=Stage.ORDERED, timeout=WAIT)
-        assert b.queue_lengths()["q"] == 3
-        with pytest.raises(triack.WaitTimeout, match=r"not received after 0\.2 s: no \w+ \w+ at udp://127\.0\.0\.1:9$"):
-            await client.send("udp://127.0.0.1:9/q", b"x", until="received", timeout=SOON)
-        for until, delivery in (("stored", triack.EXPRESS), ("delivered", triack.TRANSACTIONAL)):
-            with pytest.raises(triack.UsageError, match=f"wait for '?{until}'?: "):
-                await client.send(f"{b.address}/q", b"x", delivery=delivery, until=until)  # type: ignore[arg-type]
-            with pytest.raises(triack.UsageError):
-                await client.send_many(f"{b.address}/q", [b"x"], delivery=delivery, until=until)  # type: ignore[arg-type]
-        assert b.queue_lengths()["q"] == 3
-
-
 # Subscribing over the control socket, and without ``async``.
 
 
@@ -371,33 +305,6 @@ async def test_a_client_publishes_and_subscribes(node: triack.Node, client: Clie
         message = await reader.get(WAIT)
         assert (message.body, message.topic, message.label) == (b"1", "Games.Cricket", "l")
     await client.flush()
-    assert not node.stats().topics["Games"].subscriptions
-
-
-async def test_a_client_pauses_its_reader(node: triack.Node, client: Client) -> None:
-    async with client.subscribe("Games.#") as reader:
-        await reader.pause()
-        await node.publish("Games.Cricket", b"1", until="stored")
-        with pytest.raises(triack.WaitTimeout):
-            await reader.get(0)
-        await reader.resume()
-        await node.publish("Games.Cricket", b"2")
-        assert (await reader.get(WAIT)).body == b"2"
-
-
-async def test_a_client_reads_a_durable_subscription_and_ends_it(node: triack.Node, client: Client) -> None:
-    async with client.subscribe("Games.#", durable="audit") as reader:
-        await node.publish("Games.Cricket", b"1")
-        assert (await reader.get(WAIT)).body == b"1"
-        with pytest.raises(triack.SubscriptionBusy):
-            async with client.subscribe("Games.#", durable="audit"):
-                pass
-    await node.publish("Games.Cricket", b"2")
-    async with client.transaction() as tx:
-        assert (await tx.receive("topic:Games.#/audit", WAIT)).body == b"2"
-    (shown,) = (await client.stats()).topics["Games"].subscriptions
-    assert (shown.name, shown.pending) == ("audit", 0)
-    await client.unsubscribe("audit")
     assert not node.stats().topics["Games"].subscriptions
 
 

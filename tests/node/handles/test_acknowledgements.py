@@ -3,15 +3,17 @@
 import asyncio
 import gc
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import triack
 from tests.mission.ends import Q, two
-from tests.node.nodes import SCHEMES, WAIT, make, quick, take_acknowledgements, until
+from tests.node.nodes import SCHEMES, WAIT, Face, make, quick, take_acknowledgements, until
 from triack import AckEvent, AckKind
+from triack.node.client.client_acknowledgements import ClientAcknowledgements
 from triack.node.handles.acknowledgements import Every
 from triack.node.node import port_of
 from triack.queues.node_settings import NodeSettings
@@ -19,12 +21,24 @@ from triack.queues.streams.ack_events import AckEvents
 from triack.testing import World
 
 
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[triack.Node]:
+    async with make("a", tmp_path) as node:
+        yield node
+
+
+async def follow(face: Face, destination: str, **how: Any) -> triack.Acknowledgements | ClientAcknowledgements:
+    """The events, which a client waits for."""
+    events = face.acknowledgements(destination, **how)
+    return events if isinstance(events, triack.Acknowledgements) else await events
+
+
 @pytest.mark.parametrize("scheme", SCHEMES)
-async def test_each_message_has_its_event_in_the_order_of_sending(scheme: str) -> None:
+async def test_each_message_has_its_event_in_the_order_of_sending(face: Face, scheme: str) -> None:
     """And has the number of its receipt."""
-    async with make("b", scheme=scheme) as b, make("a") as a:
-        events = a.acknowledgements(f"{b.address}/q")
-        receipts = await a.send_many(f"{b.address}/q", [b"%d" % number for number in range(100)])
+    async with make("b", scheme=scheme) as b:
+        events = await follow(face, f"{b.address}/q")
+        receipts = await face.send_many(f"{b.address}/q", [b"%d" % number for number in range(100)])
         assert await take_acknowledgements(events, 100) == list(range(1, 101))
         assert [receipt.number for receipt in receipts] == list(range(1, 101))
 
@@ -77,7 +91,7 @@ async def test_messages_of_an_earlier_start_have_events_without_ids(triack_world
             assert [name for event in told for name in event.ids] == [receipt.id]
 
 
-async def test_a_handler_is_called_with_one_after_the_other() -> None:
+async def test_a_handler_is_called_with_one_after_the_other(face: Face) -> None:
     """It is awaited if it is async. The next call comes when it is done, and its exceptions go to the event loop."""
     told: list[int] = []
     errors: list[dict[str, Any]] = []
@@ -96,9 +110,9 @@ async def test_a_handler_is_called_with_one_after_the_other() -> None:
             raise asyncio.CancelledError("of a task that it awaits")
 
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: errors.append(context))
-    async with make("b", scheme="udp") as b, make("a") as a:
-        a.acknowledgements(f"{b.address}/q", handler=handle)
-        await a.send_many(f"{b.address}/q", [b"x"] * 5)
+    async with make("b", scheme="udp") as b:
+        await follow(face, f"{b.address}/q", handler=handle)
+        await face.send_many(f"{b.address}/q", [b"x"] * 5)
         await until(lambda: len(told) == 5)
     assert told == [1, 2, 3, 4, 5]
     assert [str(context["exception"]) for context in errors] == ["of the application", "of a task that it awaits"]
@@ -115,21 +129,30 @@ async def test_a_handler_hears_of_all_before_its_node_has_closed() -> None:
     assert told == [AckEvent(AckKind.ACK, 1, 50)]
 
 
-async def test_a_queue_of_the_node_itself_is_acknowledged_with_its_commit() -> None:
-    async with make("a") as a:
-        events = a.acknowledgements("q", every=triack.AckTrigger(count=1))
-        await a.send_many("q", [b"x"] * 3)
-        assert (await take_acknowledgements(events, 3))[-1] == 3
+async def test_a_queue_of_the_node_itself_is_acknowledged_with_its_commit(face: Face) -> None:
+    events = await follow(face, "q", every=triack.AckTrigger(count=1))
+    await face.send_many("q", [b"x"] * 3)
+    assert (await take_acknowledgements(events, 3))[-1] == 3
 
 
-async def test_an_iterator_ends_with_its_node_or_when_it_is_closed() -> None:
+async def test_events_that_are_closed_tell_what_is_unread_and_end(face: Face) -> None:
+    events, others = [await follow(face, "q", every="message") for _ in range(2)]
+    await face.send_many("q", [b"x"] * 2)
+    assert await take_acknowledgements(others, 2) == [1, 2]
+    events.close()
+    events.close()
+    await face.send("q", b"y", until="ordered", timeout=WAIT)
+    async with asyncio.timeout(WAIT):
+        assert [event.last async for event in events] == [1, 2]
+        assert await events.get_many() == []
+
+
+async def test_an_iterator_ends_with_its_node() -> None:
     async with make("a") as a:
-        closed, left = a.acknowledgements("q"), a.acknowledgements("q")
+        left = a.acknowledgements("q")
         await a.send("q", b"x")
         assert await take_acknowledgements(left, 1) == [1]
-        closed.close()
         await (await a.send("q", b"y")).ordered(WAIT)
-    assert [event.last async for event in closed] == [1]
     assert [event.last async for event in left] == [2]
     with pytest.raises(triack.NodeClosed):
         a.acknowledgements("q")
@@ -181,11 +204,21 @@ async def test_senders_go_on_when_a_full_reader_reads() -> None:
             await asyncio.wait_for(waiting, WAIT)
 
 
-async def test_what_cannot_be_is_refused() -> None:
-    async with make("a") as a:
-        with pytest.raises(triack.UsageError, match="every must be an AckTrigger or 'message', not 'second'"):
-            a.acknowledgements("q", every="second")  # type: ignore[arg-type]
-        with pytest.raises(triack.AddressError):
-            a.acknowledgements("nobody/q")
-        with pytest.raises(triack.UsageError, match="ack_now must be True or False, not 1"):
-            await a.send("q", b"x", ack_now=1)  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("destination", "how", "says"),
+    [
+        ("q", {"every": "second"}, "every must be an AckTrigger or 'message', not 'second'"),
+        ("nobody/q", {}, "unknown peer nobody"),
+        (5, {}, "a destination is text"),
+        ("q", {"delivery": "fast"}, "a class is a triack.Delivery"),
+        ("udp://plant", {}, "udp://plant"),
+    ],
+)
+async def test_what_cannot_be_is_refused(face: Face, destination: Any, how: dict[str, Any], says: str) -> None:
+    with pytest.raises(triack.TriackError, match=says):
+        await follow(face, destination, **how)
+
+
+async def test_whether_to_ask_for_acks_now_is_true_or_false(face: Face) -> None:
+    with pytest.raises(triack.UsageError, match="ack_now must be True or False, not 1"):
+        await face.send("q", b"x", ack_now=1)  # type: ignore[arg-type]

@@ -12,14 +12,15 @@ from typing import Any
 import pytest
 
 import triack
-from tests.node.nodes import SOON, WAIT, bodies, make, quick
+from tests.node.nodes import SOON, WAIT, Face, bodies, make, quick
 from triack.node.handles.consumer import in_time
 from triack.queues.mailboxes.mailbox import Mailbox, Notices
 
 
 @pytest.fixture
-async def node() -> AsyncIterator[triack.Node]:
-    async with make(settings=quick(max_redeliveries=2, redelivery=triack.Redelivery(first_wait_s=0))) as found:
+async def node(tmp_path: Path) -> AsyncIterator[triack.Node]:
+    settings = quick(max_redeliveries=2, redelivery=triack.Redelivery(first_wait_s=0))
+    async with make(data=tmp_path / "node", settings=settings) as found:
         yield found
 
 
@@ -29,10 +30,10 @@ async def fill(node: triack.Node, *texts: bytes, delivery: triack.Delivery = tri
     await node.flush()
 
 
-async def test_auto_acknowledges_when_the_next_is_asked_for(node: triack.Node) -> None:
+async def test_auto_acknowledges_when_the_next_is_asked_for(node: triack.Node, face: Face) -> None:
     """One at a time: the message in hand is still in the queue."""
     await fill(node, b"1", b"2")
-    async with node.receive("q") as consumer:
+    async with face.receive("q") as consumer:
         assert (await consumer.get(WAIT)).body == b"1"
         assert node.queue_lengths()["q"] == 2
         assert (await consumer.get(WAIT)).body == b"2"
@@ -40,45 +41,46 @@ async def test_auto_acknowledges_when_the_next_is_asked_for(node: triack.Node) -
     assert node.queue_lengths()["q"] == 0
 
 
-async def test_leaving_the_loop_gives_the_last_message_back(node: triack.Node) -> None:
+async def test_leaving_the_loop_gives_the_last_message_back(node: triack.Node, face: Face) -> None:
     """By break: the next reader has it at once, marked, although the loop's variable still holds it."""
     await fill(node, b"1", b"2", b"3")
-    async for message in node.receive("q"):
+    async for message in face.receive("q"):
         if message.body == b"2":
             break
-    again = await node.receive("q").get(WAIT)
+    again = await face.receive("q").get(WAIT)
     assert (again.body, again.redelivered, again.failures) == (b"2", True, 0)
 
 
-async def fail_within(node: triack.Node, failures: int) -> None:
-    async with node.receive("q") as consumer:
+async def fail_within(face: Face, failures: int) -> None:
+    async with face.receive("q") as consumer:
         async for message in consumer:
             assert message.failures == failures
             raise KeyError
 
 
-async def test_a_message_that_always_raises_ends_in_the_dead_letter_queue(node: triack.Node) -> None:
+async def test_a_message_that_always_raises_ends_in_the_dead_letter_queue(node: triack.Node, face: Face) -> None:
     """After ``max_redeliveries``; what is behind it gets its turn."""
     await fill(node, b"poison", b"good")
     for failures in range(3):
         with pytest.raises(KeyError):
-            await fail_within(node, failures)
+            await fail_within(face, failures)
     assert await bodies(node, "q", 1) == [b"good"]
-    dead = await node.receive("dead-letter").get(WAIT)
+    dead = await face.receive("dead-letter").get(WAIT)
     assert dead.body == b"poison"
     assert dead.properties["dead_reason"] == "max-redeliveries"
     assert dead.properties["dead_destination"] == "q"
 
 
-async def test_manual_leaves_it_to_the_caller(node: triack.Node) -> None:
+async def test_manual_leaves_it_to_the_caller(node: triack.Node, face: Face) -> None:
     """Nothing is done until ``ack``; ``ack`` twice or after ``reject`` does nothing."""
     await fill(node, b"1", b"2")
-    async with node.receive("q", ack="manual") as consumer:
+    async with face.receive("q", ack="manual") as consumer:
         first, second = await consumer.get(WAIT), await consumer.get(WAIT)
         assert node.queue_lengths()["q"] == 2
         second.ack()
         second.ack()
         second.reject()
+        await face.flush()
         assert node.queue_lengths()["q"] == 1
         first.reject()
         first.ack()
@@ -89,20 +91,22 @@ async def test_manual_leaves_it_to_the_caller(node: triack.Node) -> None:
 
 
 @pytest.mark.parametrize("delivery", list(triack.Delivery))
-async def test_rejected_messages_come_before_anything_younger(node: triack.Node, delivery: triack.Delivery) -> None:
+async def test_rejected_messages_come_before_anything_younger(
+    node: triack.Node, face: Face, delivery: triack.Delivery
+) -> None:
     """In their old order, whatever the order of rejecting."""
     await fill(node, *(b"%d" % number for number in range(6)), delivery=delivery)
-    async with node.receive("q", ack="manual") as consumer:
+    async with face.receive("q", ack="manual") as consumer:
         taken = [await consumer.get(WAIT) for _ in range(4)]
         for message in reversed(taken):
             message.reject(failed=False)
         assert [(await consumer.get(WAIT)).body for _ in range(6)] == [b"%d" % number for number in range(6)]
 
 
-async def test_two_consumers_share_a_queue(node: triack.Node) -> None:
+async def test_two_consumers_share_a_queue(node: triack.Node, face: Face) -> None:
     """Each message goes to one of them; a third of them given back goes to the other."""
     await fill(node, *(b"%02d" % number for number in range(30)))
-    one, other = node.receive("q", ack="manual"), node.receive("q", ack="manual")
+    one, other = face.receive("q", ack="manual"), face.receive("q", ack="manual")
     got = [(await consumer.get(WAIT)).body for _ in range(15) for consumer in (one, other)]
     assert got == [b"%02d" % number for number in range(30)]
     one.close()
@@ -110,32 +114,32 @@ async def test_two_consumers_share_a_queue(node: triack.Node) -> None:
     other.close()
 
 
-async def test_a_later_reader_gets_what_the_first_has_not_read(node: triack.Node) -> None:
+async def test_a_later_reader_gets_what_the_first_has_not_read(node: triack.Node, face: Face) -> None:
     """However long the first is busy with its message; a transaction reads, too. None is marked as seen."""
     await node.send("q", b"warm")
     await node.send("q", b"2")
     await fill(node, b"3")
-    first = node.receive("q", ack="manual")
+    first = face.receive("q", ack="manual")
     assert (await first.get(WAIT)).body == b"warm"
-    other = node.receive("q")
+    other = face.receive("q")
     second = await other.get(1)
     assert (second.body, second.redelivered) == (b"2", False)
-    async with node.transaction() as tx:
+    async with face.transaction() as tx:
         third = await tx.receive("q", 1)
         assert (third.body, third.redelivered) == (b"3", False)
     first.close()
 
 
-async def test_a_waiting_consumer_is_woken_by_what_arrives(node: triack.Node) -> None:
+async def test_a_waiting_consumer_is_woken_by_what_arrives(node: triack.Node, face: Face) -> None:
     """And by what another gives back."""
-    waiting = asyncio.create_task(node.receive("q").get(WAIT))
+    waiting = asyncio.create_task(face.receive("q").get(WAIT))
     await asyncio.sleep(0)
     await fill(node, b"1")
     assert (await waiting).body == b"1"
     del waiting
-    other = node.receive("q", ack="manual")
+    other = face.receive("q", ack="manual")
     message = await other.get(WAIT)
-    waiting = asyncio.create_task(node.receive("q").get(WAIT))
+    waiting = asyncio.create_task(face.receive("q").get(WAIT))
     await asyncio.sleep(0)
     message.reject()
     assert (await waiting).body == b"1"
@@ -166,9 +170,9 @@ async def test_a_cancelled_wait_loses_nothing(node: triack.Node, count: int) -> 
     assert node.queue_lengths()["q"] == 0
 
 
-async def test_a_wait_ends_in_time(node: triack.Node) -> None:
+async def test_a_wait_ends_in_time(node: triack.Node, face: Face) -> None:
     """With a WaitTimeout that names the queue, which is a TimeoutError too; the consumer goes on."""
-    consumer = node.receive("q")
+    consumer = face.receive("q")
     with pytest.raises(triack.WaitTimeout, match=r"queue q after 0\.01 s"):
         await consumer.get(0.01)
     with pytest.raises(TimeoutError):
@@ -221,9 +225,9 @@ async def test_polling_waits_for_its_acknowledgement_and_then_looks(tmp_path: Pa
             await reader.get(timeout=0)
 
 
-async def test_a_closed_consumer_says_so(node: triack.Node) -> None:
+async def test_a_closed_consumer_says_so(node: triack.Node, face: Face) -> None:
     """Also to one that waits; closing twice is fine."""
-    consumer = node.receive("q")
+    consumer = face.receive("q")
     waiting = asyncio.create_task(consumer.get(WAIT))
     await asyncio.sleep(0)
     consumer.close()
@@ -249,12 +253,12 @@ async def test_a_consumer_closed_in_the_middle_of_a_packet_takes_no_more(node: t
     assert (second.body, second.redelivered) == (b"2", False)
 
 
-async def test_a_forgotten_consumer_keeps_no_message(node: triack.Node) -> None:
+async def test_a_forgotten_consumer_keeps_no_message(node: triack.Node, face: Face) -> None:
     """No cycle keeps it alive: with its last reference its messages go back, without the garbage collector."""
     await fill(node, b"1", b"2")
     gc.disable()
     try:
-        consumer = node.receive("q")
+        consumer = face.receive("q")
         kept = [await consumer.get(WAIT), await consumer.get(WAIT)]
         del consumer
         assert await bodies(node, "q", 1) == [b"2"]
@@ -263,30 +267,30 @@ async def test_a_forgotten_consumer_keeps_no_message(node: triack.Node) -> None:
         gc.enable()
 
 
-async def get_one(node: triack.Node) -> triack.Message:
-    return await node.receive("q", ack="manual").get(WAIT)
+async def get_one(face: Face) -> triack.Message:
+    return await face.receive("q", ack="manual").get(WAIT)
 
 
-async def get_list(node: triack.Node) -> triack.Message:
-    return (await node.receive("q", ack="manual").get_many(1, WAIT))[0]
+async def get_list(face: Face) -> triack.Message:
+    return (await face.receive("q", ack="manual").get_many(1, WAIT))[0]
 
 
 @pytest.mark.parametrize("get", [get_one, get_list])
 async def test_a_message_keeps_the_reader_that_nobody_else_keeps(
-    node: triack.Node, get: Callable[[triack.Node], Awaitable[triack.Message]]
+    node: triack.Node, face: Face, get: Callable[[Face], Awaitable[triack.Message]]
 ) -> None:
     """Manual acks work in one line, too. A message that is dropped goes back, without the garbage collector."""
     await fill(node, b"1", b"2", b"3")
     gc.disable()
     try:
-        first, second = await get(node), await get(node)
+        first, second = await get(face), await get(face)
         assert (first.body, second.body) == (b"1", b"2")
         first.ack()
         second.reject(delay=0)
         del second
-        (await get(node)).ack()
-        await get(node)
-        await node.flush()
+        (await get(face)).ack()
+        await get(face)
+        await face.flush()
         assert await bodies(node, "q", 1) == [b"3"]
     finally:
         gc.enable()
@@ -304,10 +308,10 @@ async def test_a_message_that_another_thread_settles_stays_in_hand(node: triack.
     assert node.queue_lengths()["q"] == 0
 
 
-async def test_a_wrong_mode_is_refused(node: triack.Node) -> None:
+async def test_a_wrong_mode_is_refused(node: triack.Node, face: Face) -> None:
     """By name, and no listener stays behind."""
     with pytest.raises(triack.UsageError, match="'auto' or 'manual'"):
-        node.receive("q", ack="never")  # type: ignore[arg-type]
+        face.receive("q", ack="never")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("delivery", [triack.RECOVERABLE, triack.TRANSACTIONAL])

@@ -11,11 +11,9 @@ from typing import Any
 import pytest
 
 import triack
-from tests.node.nodes import SOON, WAIT, make, quick, until
-from triack.node.client.client import Client
+from tests.node.nodes import SOON, WAIT, Face, make, quick, until
 from triack.node.handles import consuming
 
-Face = triack.Node | Client
 QUICK = triack.Redelivery(first_wait_s=0.05, max_wait_s=0.1)
 
 
@@ -23,15 +21,6 @@ QUICK = triack.Redelivery(first_wait_s=0.05, max_wait_s=0.1)
 async def node(tmp_path: Path) -> AsyncIterator[triack.Node]:
     async with make("a", tmp_path, settings=quick(max_redeliveries=2)) as node:
         yield node
-
-
-@pytest.fixture(params=["node", "client"])
-async def face(node: triack.Node, tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Face]:
-    if request.param == "node":
-        yield node
-    else:
-        async with triack.connect(tmp_path) as client:
-            yield client
 
 
 class Handling:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import triack
-from tests.node.nodes import SOON, WAIT, bodies, make, quick, until
+from tests.node.nodes import SOON, WAIT, Face, bodies, make, quick, until
 from triack.node.handles.receipt import NodeReceipt
 from triack.node.node import port_of
 
@@ -20,6 +20,12 @@ LAST = {triack.RECOVERABLE: "stored", triack.TRANSACTIONAL: "ordered"}
 async def alone() -> AsyncIterator[triack.Node]:
     """A node without data, which nobody answers."""
     async with make(settings=quick(close_timeout_s=0.05)) as node:
+        yield node
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[triack.Node]:
+    async with make("a", tmp_path) as node:
         yield node
 
 
@@ -226,67 +232,63 @@ async def test_what_was_accepted_with_its_key_needs_no_room() -> None:
 
 
 @pytest.mark.parametrize("stage", ["queued", "received", "stored", "ordered"])
-async def test_send_returns_when_the_message_has_come_so_far(stage: triack.StageName) -> None:
+async def test_send_returns_when_the_message_has_come_so_far(face: Face, stage: triack.StageName) -> None:
     """And of a list, all of it."""
-    async with make("b", scheme="udp") as b, make("a") as a:
-        receipt = await a.send(f"{b.address}/q", b"x", until=stage, timeout=WAIT)
+    async with make("b", scheme="udp") as b:
+        receipt = await face.send(f"{b.address}/q", b"x", until=stage, timeout=WAIT)
         await receipt.reached(stage, timeout=0)
-        receipts = await a.send_many(f"{b.address}/q", [b"y"] * 300, until=stage, timeout=WAIT)
+        receipts = await face.send_many(f"{b.address}/q", [b"y"] * 300, until=stage, timeout=WAIT)
         await receipts.reached(stage, timeout=0)
-        async with a.transaction() as tx:
+        async with face.transaction() as tx:
             await tx.send(f"{b.address}/q", b"z")
             for receipt in await tx.commit(until=stage, timeout=WAIT):
                 await receipt.reached(stage, timeout=0)
 
 
-async def test_what_a_message_never_reaches_is_refused_before_it_is_accepted() -> None:
-    async with make("a") as a:
-        for wrong in (
-            a.send("q", b"x", delivery=triack.RECOVERABLE, until="ordered"),
-            a.send("q", b"x", until="arrived"),  # type: ignore[arg-type]
-            a.send("q", b"x", until="stored", timeout=-1),
-            a.send_many("q", [b"x"], delivery=triack.EXPRESS, until="stored"),
-        ):
-            with pytest.raises(triack.UsageError):
-                await wrong
-        tx = a.transaction()
-        await tx.send("q", b"x", delivery=triack.RECOVERABLE)
-        with pytest.raises(triack.UsageError, match="recoverable messages have no such stage"):
-            await tx.commit(until="ordered")
-        assert a.queue_lengths().get("q", 0) == 0
-        await tx.commit(until="stored", timeout=WAIT)
-        assert a.queue_lengths()["q"] == 1
+async def test_what_a_message_never_reaches_is_refused_before_it_is_accepted(node: triack.Node, face: Face) -> None:
+    for wrong in (
+        face.send("q", b"x", delivery=triack.RECOVERABLE, until="ordered"),
+        face.send("q", b"x", until="arrived"),  # type: ignore[arg-type]
+        face.send("q", b"x", until="stored", timeout=-1),
+        face.send_many("q", [b"x"], delivery=triack.EXPRESS, until="stored"),
+    ):
+        with pytest.raises(triack.UsageError):
+            await wrong
+    tx = face.transaction()
+    await tx.send("q", b"x", delivery=triack.RECOVERABLE)
+    with pytest.raises(triack.UsageError, match="recoverable messages have no such stage"):
+        await tx.commit(until="ordered")
+    assert node.queue_lengths().get("q", 0) == 0
+    await tx.commit(until="stored", timeout=WAIT)
+    assert node.queue_lengths()["q"] == 1
 
 
-async def test_a_time_that_bounds_nothing_is_refused(tmp_path: Path) -> None:
+async def test_a_time_that_bounds_nothing_is_refused(node: triack.Node, face: Face) -> None:
     """The caller believes that the call ends by then, but it may wait for room without a limit."""
-    async with make("a", tmp_path) as node, triack.connect(tmp_path) as client:
-        for host in (node, client):
-            for call in (host.send("q", b"x", timeout=5), host.send_many("q", [b"x"], timeout=5)):
-                with pytest.raises(triack.UsageError, match="timeout=5 is how long to wait for a stage"):
-                    await call
-            tx = host.transaction()
-            await tx.send("q", b"x")
-            with pytest.raises(triack.UsageError, match="until= names none"):
-                await tx.commit(timeout=5)
-            await tx.commit()
-        assert node.queue_lengths()["q"] == 2
+    for call in (face.send("q", b"x", timeout=5), face.send_many("q", [b"x"], timeout=5)):
+        with pytest.raises(triack.UsageError, match="timeout=5 is how long to wait for a stage"):
+            await call
+    tx = face.transaction()
+    await tx.send("q", b"x")
+    with pytest.raises(triack.UsageError, match="until= names none"):
+        await tx.commit(timeout=5)
+    await tx.commit()
+    assert node.queue_lengths()["q"] == 1
 
 
-async def test_a_wait_that_ends_leaves_the_message_on_its_way() -> None:
+async def test_a_wait_that_ends_leaves_the_message_on_its_way(face: Face) -> None:
     async with make("b", scheme="udp") as b:
         to = f"{b.address}/q"
-    async with make("a") as a:
-        with pytest.raises(triack.WaitTimeout, match=r"not stored after 0\.05 s"):
-            await a.send(to, b"x", until="stored", timeout=0.05)
-        tx = a.transaction()
-        await tx.send(to, b"y")
-        with pytest.raises(
-            triack.WaitTimeout, match=r"1 message of a transaction not all stored after 0\.2 s: no \w+ \w+ at"
-        ):
-            await tx.commit(until="stored", timeout=SOON)
-        async with triack.open("b", data=None, listen=to.rpartition("/")[0], insecure=True, settings=quick()) as b:
-            assert await bodies(b, "q", 2) == [b"x", b"y"]
+    with pytest.raises(triack.WaitTimeout, match=r"not stored after 0\.05 s"):
+        await face.send(to, b"x", until="stored", timeout=0.05)
+    tx = face.transaction()
+    await tx.send(to, b"y")
+    with pytest.raises(
+        triack.WaitTimeout, match=r"1 message of a transaction not all stored after 0\.2 s: no \w+ \w+ at"
+    ):
+        await tx.commit(until="stored", timeout=SOON)
+    async with triack.open("b", data=None, listen=to.rpartition("/")[0], insecure=True, settings=quick()) as b:
+        assert await bodies(b, "q", 2) == [b"x", b"y"]
 
 
 async def test_a_receipt_shows_its_message_and_where_it_goes(alone: triack.Node) -> None:

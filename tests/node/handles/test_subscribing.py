@@ -1,15 +1,23 @@
 """Publishing and subscribing on a real node."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 import triack
-from tests.node.nodes import WAIT, make, quick
+from tests.node.nodes import WAIT, Face, make, quick
+from triack.node.client.client_subscriber import ClientSubscriber
 
 
-async def read(subscriber: triack.Subscriber, count: int) -> list[bytes]:
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[triack.Node]:
+    async with make(data=tmp_path / "node") as node:
+        yield node
+
+
+async def read(subscriber: triack.Subscriber | ClientSubscriber, count: int) -> list[bytes]:
     return [(await subscriber.get(WAIT)).body for _ in range(count)]
 
 
@@ -74,12 +82,11 @@ async def test_failures_of_a_durable_subscription_count_over_restarts(tmp_path: 
         assert node.queue_lengths()["dead-letter"] == 1
 
 
-async def test_a_paused_reader_takes_nothing_and_a_durable_subscription_keeps_it() -> None:
+async def test_a_paused_reader_takes_nothing_and_a_durable_subscription_keeps_it(node: triack.Node, face: Face) -> None:
     async with (
-        make() as node,
-        node.subscribe("Games.#") as one,
-        node.subscribe("Games.#", durable="audit") as audit,
-        node.subscribe("Games.#") as other,
+        face.subscribe("Games.#") as one,
+        face.subscribe("Games.#", durable="audit") as audit,
+        face.subscribe("Games.#") as other,
     ):
         waiting = asyncio.create_task(audit.get(WAIT))
         await asyncio.sleep(0)
@@ -100,10 +107,10 @@ async def test_a_paused_reader_takes_nothing_and_a_durable_subscription_keeps_it
         assert [(await waiting).body, *await read(audit, 1)] == [b"1", b"2"]
 
 
-async def test_a_subscription_may_end_while_its_reader_is_paused() -> None:
-    async with make() as node, node.subscribe("Games.#", durable="audit") as audit:
+async def test_a_subscription_may_end_while_its_reader_is_paused(node: triack.Node, face: Face) -> None:
+    async with face.subscribe("Games.#", durable="audit") as audit:
         await audit.pause()
-        await node.unsubscribe("audit")
+        await face.unsubscribe("audit")
         await audit.resume()
         with pytest.raises(triack.SubscriptionEnded):
             await audit.get(WAIT)
@@ -112,34 +119,34 @@ async def test_a_subscription_may_end_while_its_reader_is_paused() -> None:
             await audit.pause()
 
 
-async def test_a_transaction_receives_from_a_subscription() -> None:
-    async with make() as node, node.subscribe("Games.#", durable="audit"):
+async def test_a_transaction_receives_from_a_subscription(node: triack.Node, face: Face) -> None:
+    async with face.subscribe("Games.#", durable="audit"):
         await node.publish("Games.Cricket", b"1")
-        tx = node.transaction()
+        tx = face.transaction()
         message = await tx.receive("topic:Games.#/audit", WAIT)
-        tx.rollback(failed=False)
-        async with node.transaction() as tx:
+        await tx.rollback(failed=False)
+        async with face.transaction() as tx:
             again = await tx.receive(message.queue, WAIT)
             await tx.send("topic:Games.Chess", b"2")
         assert (again.id, again.redelivered) == (message.id, True)
-        async with node.transaction() as tx:
+        async with face.transaction() as tx:
             assert (await tx.receive(message.queue, WAIT)).topic == "Games.Chess"
 
 
-async def test_the_end_of_a_subscription_reaches_its_reader_and_its_transaction() -> None:
-    async with make() as node, node.subscribe("Games.#", durable="audit") as audit:
+async def test_the_end_of_a_subscription_reaches_its_reader_and_its_transaction(node: triack.Node, face: Face) -> None:
+    async with face.subscribe("Games.#", durable="audit") as audit:
         await node.publish("Games.Cricket", b"1")
-        tx = node.transaction()
+        tx = face.transaction()
         await tx.receive("topic:Games.#/audit", WAIT)
         waiting = asyncio.create_task(audit.get())
         await asyncio.sleep(0)
-        await node.unsubscribe("audit")
+        await face.unsubscribe("audit")
         with pytest.raises(triack.SubscriptionEnded):
             await waiting
         with pytest.raises(triack.SubscriptionEnded):
             await tx.commit()
         with pytest.raises(triack.QueueNotFound, match="there is no such subscription"):
-            await node.unsubscribe("audit")
+            await face.unsubscribe("audit")
 
 
 async def test_a_dead_letter_of_a_subscription_is_moved_and_not_sent_again() -> None:

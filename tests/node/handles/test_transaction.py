@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 import triack
-from tests.node.nodes import WAIT, bodies, make, quick, until
+from tests.node.nodes import WAIT, Face, bodies, make, quick, until
 from triack.node.handles.transaction import LISTS_BYTES, Transaction
 from triack.node.shell.accepting import TURN_MESSAGES
 from triack.node.shell.prepared import MESSAGE_OVERHEAD_BYTES
 
 
 @pytest.fixture
-async def node() -> AsyncIterator[triack.Node]:
-    async with make(settings=quick(max_redeliveries=1)) as found:
+async def node(tmp_path: Path) -> AsyncIterator[triack.Node]:
+    async with make(data=tmp_path / "node", settings=quick(max_redeliveries=1)) as found:
         yield found
 
 
@@ -61,50 +61,50 @@ async def test_a_transaction_sends_on_until_its_turn_is_over(node: triack.Node) 
     assert node.queue_lengths()["q"] == 4 * TURN_MESSAGES
 
 
-async def fail_in_the_middle(node: triack.Node) -> None:
-    async with node.transaction() as tx:
+async def fail_in_the_middle(face: Face) -> None:
+    async with face.transaction() as tx:
         assert [(await tx.receive("in", WAIT)).body for _ in range(2)] == [b"1", b"2"]
         await tx.send("out", b"never")
         tx.remember("key", b"never")
         raise KeyError
 
 
-async def test_leaving_the_block_commits_and_an_exception_rolls_back(node: triack.Node) -> None:
+async def test_leaving_the_block_commits_and_an_exception_rolls_back(node: triack.Node, face: Face) -> None:
     """Received messages come again in order, with a failure counted; messages to be sent are never sent."""
     await fill(node, b"1", b"2", b"3")
     with pytest.raises(KeyError):
-        await fail_in_the_middle(node)
+        await fail_in_the_middle(face)
     await node.flush()
     assert node.queue_lengths() == {"dead-letter": 0, "in": 3, "out": 0}
     assert node.recall("key") is None
-    async with node.transaction() as tx:
+    async with face.transaction() as tx:
         again = [await tx.receive("in", WAIT) for _ in range(3)]
         assert [(message.body, message.failures) for message in again] == [(b"1", 1), (b"2", 1), (b"3", 0)]
         await tx.send("out", b"once")
     assert node.queue_lengths() == {"dead-letter": 0, "in": 0, "out": 1}
 
 
-async def test_each_message_of_a_rolled_back_transaction_fails_for_itself(node: triack.Node) -> None:
+async def test_each_message_of_a_rolled_back_transaction_fails_for_itself(node: triack.Node, face: Face) -> None:
     """The one that failed too often is dead; the ones beside it, taken for the first time, come again."""
     await fill(node, b"old")
-    tx = node.transaction()
+    tx = face.transaction()
     await tx.receive("in", WAIT)
-    tx.rollback()
-    tx.rollback()
+    await tx.rollback()
+    await tx.rollback()
     await fill(node, b"new")
-    tx = node.transaction()
+    tx = face.transaction()
     assert [(await tx.receive("in", WAIT)).body for _ in range(2)] == [b"old", b"new"]
-    tx.rollback()
+    await tx.rollback()
     assert await bodies(node, "in", 1) == [b"new"]
     assert await bodies(node, "dead-letter", 1) == [b"old"]
 
 
-async def test_a_cancelled_transaction_is_no_failure(node: triack.Node) -> None:
+async def test_a_cancelled_transaction_is_no_failure(node: triack.Node, face: Face) -> None:
     """A service that is stopped again and again keeps its message, unlike one that fails."""
     await fill(node, b"1")
 
     async def wait_inside() -> None:
-        async with node.transaction() as tx:
+        async with face.transaction() as tx:
             await tx.receive("in", WAIT)
             taken.set()
             await asyncio.Event().wait()
@@ -115,16 +115,16 @@ async def test_a_cancelled_transaction_is_no_failure(node: triack.Node) -> None:
         await taken.wait()
         task.cancel()
         await asyncio.wait([task])
-    async with node.receive("in") as messages:
+    async with face.receive("in") as messages:
         message = await messages.get(WAIT)
     assert (message.body, message.failures, message.redelivered) == (b"1", 0, True)
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
-async def test_a_forgotten_transaction_keeps_no_message(node: triack.Node, *, elsewhere: bool) -> None:
+async def test_a_forgotten_transaction_keeps_no_message(node: triack.Node, face: Face, *, elsewhere: bool) -> None:
     """With its last reference it is rolled back, in whatever thread that goes, and no failure is counted."""
     await fill(node, b"1", b"2")
-    tx = node.transaction()
+    tx = face.transaction()
     message = await tx.receive("in", WAIT)
     await tx.send("out", b"never")
     held = [tx]
@@ -132,7 +132,7 @@ async def test_a_forgotten_transaction_keeps_no_message(node: triack.Node, *, el
     if elsewhere:
         await asyncio.to_thread(held.clear)
     held.clear()
-    again = await node.receive("in").get(WAIT)
+    again = await face.receive("in").get(WAIT)
     assert (again.body, again.failures) == (message.body, 0) == (b"1", 0)
     assert node.queue_lengths()["out"] == 0
 
@@ -191,10 +191,10 @@ async def test_what_is_remembered_can_be_recalled_and_removed(tmp_path: Path) ->
         assert (node.recall("a"), node.recall("b"), node.recall("c")) == (b"2", b"", None)
 
 
-async def test_a_commit_can_depend_on_a_value(node: triack.Node) -> None:
+async def test_a_commit_can_depend_on_a_value(node: triack.Node, face: Face) -> None:
     """Of two that read the same value, one commits: the other one does nothing, and loses nothing that it received."""
     await node.send("in", b"x", until="queued")
-    faster, slower = node.transaction(), node.transaction()
+    faster, slower = face.transaction(), face.transaction()
     await slower.receive("in", WAIT)
     for number, tx in enumerate((faster, slower)):
         tx.expect("count", None)
@@ -207,8 +207,8 @@ async def test_a_commit_can_depend_on_a_value(node: triack.Node) -> None:
         await slower.commit()
     assert node.recall("count") == b"0"
     assert await bodies(node, "out", 1) == [b"0"]
-    assert (await node.receive("in", ack="manual").get(WAIT)).failures == 0
-    async with node.transaction() as tx:
+    assert (await face.receive("in", ack="manual").get(WAIT)).failures == 0
+    async with face.transaction() as tx:
         tx.expect("count", b"0")
         tx.remember("count", None)
     assert node.recall("count") is None
@@ -226,18 +226,18 @@ async def test_the_nodes_own_values_are_not_the_applications(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("key", "value"), [("k", "text"), ("k", {"a": 1}), ("k", 1), (5, b""), ("\ud800", b""), ("$k", b"")]
 )
-async def test_only_bytes_can_be_remembered(node: triack.Node, key: object, value: object) -> None:
+async def test_only_bytes_can_be_remembered(node: triack.Node, face: Face, key: object, value: object) -> None:
     """Refused at once; it must not reach the disk, and the node goes on."""
-    async with node.transaction() as tx:
+    async with face.transaction() as tx:
         with pytest.raises(triack.UsageError):
             tx.remember(key, value)  # type: ignore[arg-type]
         await tx.send("out", b"fine")
     assert node.queue_lengths()["out"] == 1
 
 
-async def test_express_cannot_be_part_of_it(node: triack.Node) -> None:
+async def test_express_cannot_be_part_of_it(node: triack.Node, face: Face) -> None:
     """Nor can what is wrong with any other send; the transaction itself goes on."""
-    async with node.transaction() as tx:
+    async with face.transaction() as tx:
         with pytest.raises(triack.UsageError, match="express"):
             await tx.send("out", b"x", delivery=triack.EXPRESS)
         with pytest.raises(triack.AddressError):
@@ -248,35 +248,35 @@ async def test_express_cannot_be_part_of_it(node: triack.Node) -> None:
     assert await bodies(node, "out", 1) == [b"fine"]
 
 
-async def test_its_messages_are_settled_by_it_alone(node: triack.Node) -> None:
+async def test_its_messages_are_settled_by_it_alone(node: triack.Node, face: Face) -> None:
     """A call of ``ack`` is a mistake, and is refused by name."""
     await fill(node, b"1")
-    async with node.transaction() as tx:
+    async with face.transaction() as tx:
         message = await tx.receive("in", WAIT)
         with pytest.raises(triack.UsageError, match="transaction"):
             message.ack()
 
 
-async def test_a_rollback_with_a_wrong_delay_ends_nothing(node: triack.Node) -> None:
+async def test_a_rollback_with_a_wrong_delay_ends_nothing(node: triack.Node, face: Face) -> None:
     """The received message can still be given back."""
     await fill(node, b"1")
-    tx = node.transaction()
+    tx = face.transaction()
     await tx.receive("in", WAIT)
     with pytest.raises(triack.UsageError, match="delay"):
         tx.rollback(delay=-1)
-    tx.rollback(failed=False)
+    await tx.rollback(failed=False)
     assert await bodies(node, "in", 1) == [b"1"]
 
 
-async def test_an_ended_transaction_does_nothing_more(node: triack.Node) -> None:
+async def test_an_ended_transaction_does_nothing_more(node: triack.Node, face: Face) -> None:
     """Committed or rolled back."""
     for end in ("commit", "rollback"):
-        tx = node.transaction()
+        tx = face.transaction()
         await tx.send("out", b"x")
         if end == "commit":
             await tx.commit()
         else:
-            tx.rollback()
+            await tx.rollback()
         for call in (tx.send("out", b"y"), tx.receive("in"), tx.commit()):
             with pytest.raises(triack.NodeClosed, match="ended"):
                 await call
@@ -286,9 +286,9 @@ async def test_an_ended_transaction_does_nothing_more(node: triack.Node) -> None
     assert node.queue_lengths()["out"] == 1
 
 
-async def test_a_wait_in_a_transaction_ends_in_time_and_by_cancelling(node: triack.Node) -> None:
+async def test_a_wait_in_a_transaction_ends_in_time_and_by_cancelling(node: triack.Node, face: Face) -> None:
     """Without taking anything, and without leaving a listener."""
-    tx = node.transaction()
+    tx = face.transaction()
     with pytest.raises(triack.WaitTimeout, match="queue in"):
         await tx.receive("in", 0.01)
     waiting = asyncio.create_task(tx.receive("in"))
@@ -300,20 +300,20 @@ async def test_a_wait_in_a_transaction_ends_in_time_and_by_cancelling(node: tria
     await tx.commit()
 
 
-async def test_a_wait_in_a_transaction_ends_with_it(node: triack.Node) -> None:
+async def test_a_wait_in_a_transaction_ends_with_it(node: triack.Node, face: Face) -> None:
     """If it took a message later, nobody would give it back."""
     for end in ("commit", "rollback"):
-        tx = node.transaction()
+        tx = face.transaction()
         waiting = asyncio.create_task(tx.receive("in"))
         await asyncio.sleep(0)
         if end == "commit":
             await tx.commit()
         else:
-            tx.rollback()
+            await tx.rollback()
         with pytest.raises(triack.NodeClosed, match="transaction has ended"):
             await asyncio.wait_for(waiting, WAIT)
     await fill(node, b"1")
-    assert (await node.receive("in").get(WAIT)).body == b"1"
+    assert (await face.receive("in").get(WAIT)).body == b"1"
 
 
 @pytest.mark.slow
@@ -335,21 +335,21 @@ async def test_a_cancelled_commit_happened_or_did_not(node: triack.Node) -> None
     assert lengths["in"] + lengths.get("out", 0) + lengths["dead-letter"] == 10
 
 
-async def test_a_list_that_was_received_comes_again_after_a_rollback(node: triack.Node) -> None:
+async def test_a_list_that_was_received_comes_again_after_a_rollback(node: triack.Node, face: Face) -> None:
     """Each of its messages with a failure of its own, in order, over packets; a commit takes just these."""
     many = [b"%d" % number for number in range(300)]
     for part in (many[:100], many[100:]):
         await (await node.send_many("in", part)).ordered(WAIT)
-    tx = node.transaction()
+    tx = face.transaction()
     taken = await tx.receive_many("in", 250, WAIT)
     assert [message.body for message in taken] == many[:250]
-    tx.rollback()
-    tx = node.transaction()
+    await tx.rollback()
+    tx = face.transaction()
     again = await tx.receive_many("in", 250, WAIT)
     assert [(message.body, message.failures) for message in again] == [(body, 1) for body in many[:250]]
     await tx.commit()
     assert node.queue_lengths()["in"] == 50
-    async with node.transaction() as tx:
+    async with face.transaction() as tx:
         left = await tx.receive_many("in", 30, WAIT)
     assert [(message.body, message.failures) for message in left] == [(body, 0) for body in many[250:280]]
     assert node.queue_lengths()["in"] == 20
