@@ -11,11 +11,11 @@ from contextlib import suppress
 from triack.base.commit import Read
 from triack.base.errors import BodyLost, ProtocolError, UsageError, WaitTimeout
 from triack.node.shell.engine_handle import EngineHandle
+from triack.queues.fetching import Fetch
 from triack.queues.mailboxes.large_bodies import open_part
 from triack.queues.mailboxes.lookup import Lookup, Wanted
 from triack.queues.mailboxes.mailbox import Lease, Mailbox, Run
 from triack.queues.mailboxes.queued_packet import QueuedPacket
-from triack.queues.manager.jobs import Look
 from triack.queues.packing import Unpacked, unpack_pieces
 from triack.queues.topics.subscription import Subscription
 
@@ -141,19 +141,19 @@ def _open(pieces: Sequence[bytes]) -> Unpacked | None:
 
 async def fetch(port: EngineHandle, read: Read) -> dict[int, bytes]:
     """Fetch bodies from the disk. Raises NodeClosed, StoreFailed."""
-    done: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+    done: asyncio.Future[dict[int, bytes]] = asyncio.get_running_loop().create_future()
 
-    def waiter(error: Exception | None) -> None:
+    def take(bodies: dict[int, bytes]) -> None:
         if not done.done():
-            done.set_result(error)
+            done.set_result(bodies)
 
-    look = Look(read.table, read.keys, waiter=waiter)
-    port.engine.look(look)
+    def fail(error: Exception) -> None:
+        if not done.done():
+            done.set_exception(error)
+
+    port.engine.fetch(Fetch(read.table, read.keys, take=take, fail=fail))
     port.wake()
-    error = await done
-    if error is not None:
-        raise error
-    return look.bodies
+    return await done
 
 
 async def read_part(port: EngineHandle, lease: Lease, index: int) -> bytes:

@@ -18,12 +18,13 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from typing import NamedTuple
 
-from triack.base.commit import HEAD_BYTES, Read
+from triack.base.commit import HEAD_BYTES
 from triack.base.delivery import DURABLE
 from triack.base.errors import ProtocolError
 from triack.base.news import JournalFull
 from triack.base.reasons import DropReason
 from triack.queues.body_head import kept_until
+from triack.queues.fetching import Fetch, arrived, fetch_packets
 from triack.queues.mailboxes.handed import fields_of_runs, settled_runs
 from triack.queues.mailboxes.local_commit import LocalTurn
 from triack.queues.mailboxes.local_queues import LocalQueues
@@ -39,7 +40,7 @@ from triack.queues.mailboxes.system_queues import (
 )
 from triack.queues.packing import SENT_TO, pack_again
 
-__all__ = ["JournalRead", "Journals"]
+__all__ = ["Journals"]
 
 
 class _Taken(NamedTuple):
@@ -60,14 +61,8 @@ class _Taken(NamedTuple):
     passed: int = 0
 
 
-FETCH_BYTES = 2 * 1024 * 1024
-"""Bodies fetched from the store at a time, as a queue does for its readers."""
 DROPPED_MAX = 1_000
 """Copies that give way in one commit beyond those that came: some milliseconds of work."""
-
-
-class JournalRead(Read):
-    """A read of bodies that a journal is to keep."""
 
 
 class Journals:
@@ -138,24 +133,15 @@ class Journals:
 
     # ---- bodies on the disk
 
-    def poll_fetch(self) -> JournalRead | None:
-        """The bodies that are needed next."""
-        keys: list[int] = []
-        size_bytes = 0
-        for packet in self.missing:
-            keys += packet.keys
-            size_bytes += packet.size_bytes
-            if size_bytes > FETCH_BYTES:
-                break
-        return JournalRead("messages", keys) if keys else None
+    def poll_fetch(self) -> Fetch | None:
+        """A fetch of the bodies that are needed next, or None."""
+        return fetch_packets(self.missing, self._load)
 
-    def handle_fetched(self, read: JournalRead) -> None:
-        """Take the bodies that were asked for; the next commit deletes their packets."""
-        for packet, mailbox in list(self.missing.items()):
-            if all(key in read.bodies for key in packet.keys):
-                del self.missing[packet]
-                packet.pieces = [read.bodies[key] for key in packet.keys]
-                mailbox.note_change(packet)
+    def _load(self, bodies: dict[int, bytes]) -> None:
+        """Bodies have come; the next commit deletes their packets."""
+        for packet, pieces in list(arrived(self.missing, bodies)):
+            packet.pieces = pieces
+            self.missing.pop(packet).note_change(packet)
 
     # ---- the commit
 

@@ -14,24 +14,18 @@ A process that dies before that commit finds the message again, expired.
 from collections import deque
 from collections.abc import Callable
 
-from triack.base.commit import Read
 from triack.base.reasons import DeadReason
+from triack.queues.fetching import Fetch, arrived, fetch_packets
 from triack.queues.mailboxes.handed import as_runs
 from triack.queues.mailboxes.local_commit import LocalTurn
 from triack.queues.mailboxes.mailbox import Mailbox, Notices
 from triack.queues.mailboxes.queued_packet import Lease, QueuedPacket
 
-__all__ = ["LETTERS_MAX", "Expired", "Expiry"]
+__all__ = ["LETTERS_MAX", "Expiry"]
 
 LETTERS_MAX = 200
 """Limit of dead letters in one commit, and of packets that expire in one round: some milliseconds of work, as it blocks
 the event loop. The others follow with the next."""
-FETCH_AHEAD_BYTES = 2 * 1024 * 1024
-"""Bodies fetched from the store at a time, as a queue does for its readers."""
-
-
-class Expired(Read):
-    """A read of the bodies of expired messages that are only on the disk."""
 
 
 class Expiry:
@@ -78,30 +72,21 @@ class Expiry:
         for of, packet, indices in self.expired:
             if of is mailbox:
                 mailbox.note_expired(packet, indices)
-        self.expired = deque(one for one in self.expired if one[0] is not mailbox)
+        kept = [one for one in self.expired if one[0] is not mailbox]
+        self.expired.clear()
+        self.expired += kept
 
     def next_deadline_ms(self) -> int | None:
         """When the next packet expires, by the wall clock, or None."""
         return self._notices.expiring.earliest()
 
-    def poll_fetch(self) -> Expired | None:
-        """The bodies that are needed next."""
-        keys: list[int] = []
-        size_bytes = 0
-        for _, packet, _ in self.expired:
-            if packet.pieces or size_bytes > FETCH_AHEAD_BYTES:
-                break
-            keys += packet.keys
-            size_bytes += packet.size_bytes
-        return Expired("messages", keys) if keys else None
+    def poll_fetch(self) -> Fetch | None:
+        """A fetch of the bodies that are needed next, or None."""
+        return fetch_packets((packet for _, packet, _ in self.expired), self._load)
 
-    def handle_fetched(self, read: Expired) -> None:
-        """Take the bodies that were asked for."""
-        for _, packet, _ in self.expired:
-            if not packet.pieces:
-                if any(key not in read.bodies for key in packet.keys):
-                    break
-                packet.pieces = [read.bodies[key] for key in packet.keys]
+    def _load(self, bodies: dict[int, bytes]) -> None:
+        for packet, pieces in arrived((packet for _, packet, _ in self.expired), bodies):
+            packet.pieces = pieces
 
     def dead_letter_expired(self, turn: LocalTurn) -> None:
         """Make dead letters of the next expired messages, with this commit."""

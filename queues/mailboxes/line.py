@@ -14,6 +14,7 @@ from itertools import chain
 from operator import attrgetter
 
 from triack.base.errors import ProtocolError
+from triack.queues.fetching import Fetch, arrived, fetch_packets
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 from triack.queues.mailboxes.shelf import Shelf
 
@@ -25,8 +26,6 @@ CACHES = 4
 """All queues of a node share this many times as much: enough for four busy queues."""
 PACKET_BYTES = 700
 """Memory of a packet without its body: some more than the 590 that were measured."""
-FETCH_AHEAD_BYTES = 2 * 1024 * 1024
-"""Bodies fetched from the store at a time: enough that reading outweighs the request, and much less than the cache."""
 
 
 class Cache:
@@ -214,16 +213,9 @@ class Line:
 
     # ---- bodies on the disk
 
-    def missing(self) -> list[int]:
-        """Keys of the bodies to fetch next, or nothing."""
-        keys: list[int] = []
-        size_bytes = 0
-        for packet in self._upcoming():
-            if packet.pieces or size_bytes > FETCH_AHEAD_BYTES:
-                break
-            keys.extend(packet.keys)
-            size_bytes += packet.size_bytes
-        return keys
+    def poll_fetch(self, take: Callable[[dict[int, bytes]], None]) -> Fetch | None:
+        """A fetch of the next bodies that are only on the disk, or None."""
+        return fetch_packets(self._upcoming(), take)
 
     def _upcoming(self) -> Iterator[QueuedPacket]:
         yield from list(self._ready.values())
@@ -232,12 +224,9 @@ class Line:
 
     def load(self, bodies: dict[int, bytes]) -> None:
         """Take bodies that were fetched from the store."""
-        for waiting in self._ready.values():
-            if waiting.keys and not waiting.pieces:
-                if any(key not in bodies for key in waiting.keys):
-                    break
-                waiting.pieces = [bodies[key] for key in waiting.keys]
-                self._share.count(waiting.size_bytes)
+        for waiting, pieces in arrived(self._ready.values(), bodies):
+            waiting.pieces = pieces
+            self._share.count(waiting.size_bytes)
 
 
 class Lines:
@@ -292,9 +281,9 @@ class Lines:
         """Whether a line has a first packet whose body is only on the disk."""
         return any((first := line.first()) is not None and not first.pieces for line in self.by_rank)
 
-    def missing(self) -> list[int]:
-        """Keys of the bodies to fetch next, of the highest line that lacks one, or nothing."""
-        return next((keys for line in self.by_rank if (keys := line.missing())), [])
+    def poll_fetch(self, take: Callable[[dict[int, bytes]], None]) -> Fetch | None:
+        """A fetch of the next bodies, of the highest line that lacks one, or None."""
+        return next((fetch for line in self.by_rank if (fetch := line.poll_fetch(take))), None)
 
     def load(self, bodies: dict[int, bytes]) -> None:
         """Take bodies that were fetched from the store."""

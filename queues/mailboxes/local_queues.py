@@ -18,7 +18,6 @@ from triack.base.commit import (
     Commit,
     MessageIndex,
     MessageRow,
-    Read,
     StoreContent,
     key_of,
     split_key,
@@ -32,6 +31,7 @@ from triack.base.reasons import EXPIRED, DeadReason, DropReason
 from triack.queues.admin_acks import Tell, Told, nobody_told
 from triack.queues.body_head import cares_of, fragment_range, read_plain
 from triack.queues.clock_jumps import ClockJumps, head_here
+from triack.queues.fetching import Fetch
 from triack.queues.histogram import WAIT_BOUNDS_S, Histogram
 from triack.queues.mailboxes.body_shelf import BodyShelf
 from triack.queues.mailboxes.expiry import LETTERS_MAX, Expiry
@@ -163,7 +163,6 @@ class LocalQueues:
         self._removed: list[int] = []
         # The commit that deletes some parts of freed bodies.
         self._freeing: Commit | None = None
-        self._fetching: Mailbox | None = None
         self.dead_letters: Counter[str] = Counter()
         self.waits = Histogram(WAIT_BOUNDS_S)
         self.declined_letters: Counter[str] = Counter()
@@ -624,23 +623,15 @@ class LocalQueues:
 
     # ---- bodies on the disk
 
-    def poll_fetch(self) -> Read | None:
-        """The bodies that a queue needs next."""
+    def poll_fetch(self) -> Fetch | None:
+        """A fetch of the bodies that a queue needs next, or None."""
         wanting = self.notices.wanting
         while wanting:
             mailbox = next(iter(wanting))
             del wanting[mailbox]
-            keys = mailbox.poll_fetch()
-            if keys:
-                self._fetching = mailbox
-                return Read("messages", keys)
+            if (fetch := mailbox.poll_fetch()) is not None:
+                return fetch
         return None
-
-    def handle_fetched(self, read: Read) -> None:
-        """Take the bodies that were asked for."""
-        mailbox, self._fetching = self._fetching, None
-        if mailbox is not None:
-            mailbox.load(read.bodies)
 
     # ---- time
 

@@ -26,6 +26,7 @@ from triack.base.news import NodeEvent, QueueOverQuota
 from triack.base.reasons import DropReason
 from triack.queues.body_head import cares_of, count_of, fragment_range, large_of, priority_of, receive_by_of, sent_at_of
 from triack.queues.deadlines import Deadlines
+from triack.queues.fetching import Fetch
 from triack.queues.mailboxes.handed import fields_of_runs
 from triack.queues.mailboxes.in_hand import InHand
 from triack.queues.mailboxes.incoming_run import IncomingRun
@@ -546,15 +547,15 @@ class Mailbox:
         if not self.fetching and self._lines.lacks_bodies:
             self.notices.wanting[self] = None
 
-    def poll_fetch(self) -> list[int]:
-        """Keys of the bodies to fetch next, or nothing."""
+    def poll_fetch(self) -> Fetch | None:
+        """A fetch of the next bodies, or None."""
         if self.fetching:
-            return []
-        keys = self._lines.missing()
-        self.fetching = bool(keys)
-        if not keys:
+            return None
+        fetch = self._lines.poll_fetch(self.load)
+        self.fetching = fetch is not None
+        if fetch is None:
             self.wake()  # the awaited packets have left
-        return keys
+        return fetch
 
     def load(self, bodies: dict[int, bytes]) -> None:
         """Take bodies that were fetched from the store."""

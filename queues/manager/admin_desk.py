@@ -8,9 +8,9 @@ answer.
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import groupby
+from itertools import groupby, islice
 
-from triack.base.commit import Commit, Read
+from triack.base.commit import Commit
 from triack.base.delivery import LABELS, Delivery
 from triack.base.errors import AddressError
 from triack.base.names import check_name
@@ -18,6 +18,7 @@ from triack.base.peers import Directory
 from triack.base.reasons import DropReason
 from triack.ordering.outgoing import StreamPacket
 from triack.queues.admin_acks import AdminRequest, Told, answers_to, request_of, wanted_by
+from triack.queues.fetching import Fetch, arrived, fetch_packets
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.system_queues import is_reserved
 from triack.queues.node_settings import STREAM_BYTES
@@ -28,7 +29,7 @@ from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.streams.stream_state import StreamState
 
-__all__ = ["AdminDesk", "WholeRead"]
+__all__ = ["AdminDesk"]
 
 MESSAGE_OVERHEAD_BYTES = 64
 """Bytes that an answer counts in limits on memory beside its body, as any message."""
@@ -39,10 +40,6 @@ ANSWERING_MIN = 64
 """Streams of answers from which on those that have ended are forgotten, each time that they have doubled."""
 PACKET_BYTES = 512
 """The memory of a waiting packet whose body is on the disk alone, measured, and some more."""
-
-
-class WholeRead(Read):
-    """A read of the bodies of large messages that have become whole."""
 
 
 class AdminDesk:
@@ -247,22 +244,17 @@ class AdminDesk:
         while whole and whole[0][1].pieces:
             self._queues.tell_whole(*whole.popleft(), now_ns)
 
-    def poll_fetch(self) -> WholeRead | None:
-        """The bodies that are needed next, or None."""
-        whole = self._queues.notices.whole
-        if not whole or whole[0][1].pieces:
-            return None
-        return WholeRead("messages", list(whole[0][1].keys))
+    def poll_fetch(self) -> Fetch | None:
+        """A fetch of the body that is needed next, or None."""
+        return fetch_packets((packet for _, packet in islice(self._queues.notices.whole, 1)), self._load)
 
-    def handle_fetched(self, read: WholeRead) -> None:
-        """Take the bodies that were asked for; without them the message is gone, and so is who asked for it."""
+    def _load(self, bodies: dict[int, bytes]) -> None:
+        """A body has come; without it the message is gone, and so is who asked for it."""
         whole = self._queues.notices.whole
-        if not whole or whole[0][1].pieces:
-            return
         packet = whole[0][1]
-        if all(key in read.bodies for key in packet.keys):
-            packet.pieces = [read.bodies[key] for key in packet.keys]
-        else:
+        for _, pieces in arrived([packet], bodies):
+            packet.pieces = pieces
+        if not packet.pieces:
             whole.popleft()
 
 

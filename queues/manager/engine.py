@@ -21,6 +21,7 @@ from triack.base.peers import Directory
 from triack.base.reasons import DropReason
 from triack.base.units import MS
 from triack.queues.clock_jumps import ClockJumps
+from triack.queues.fetching import Fetch
 from triack.queues.journals.journals import Journals
 from triack.queues.mailboxes.in_hand import InHand
 from triack.queues.mailboxes.local_queues import LocalQueues
@@ -33,7 +34,7 @@ from triack.queues.manager.admin_desk import AdminDesk
 from triack.queues.manager.burst import Burst
 from triack.queues.manager.callers import Callers
 from triack.queues.manager.effects import Effect, Job, Send, StartJob, Tell, TellRollback, WriteRecords
-from triack.queues.manager.jobs import Jobs, Look
+from triack.queues.manager.jobs import Jobs
 from triack.queues.manager.link_news import News
 from triack.queues.manager.pings import Pings, clock_of
 from triack.queues.manager.publish_windows import PublishWindows
@@ -551,9 +552,9 @@ class Engine(Steering):
         group.waiters.append(waiter)
         group.transacted = group.transacted or transacted
 
-    def look(self, look: Look) -> None:
-        """Fetch bodies for browsing a queue."""
-        self.jobs.look(look)
+    def fetch(self, fetch: Fetch) -> None:
+        """Fetch bodies for a caller."""
+        self.jobs.fetches.ask(fetch)
 
     def set_state(self, key: str, value: bytes | None) -> None:
         """Keep a value of the application with the next commit; None removes it."""

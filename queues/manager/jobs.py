@@ -5,17 +5,15 @@ such commit, for at most ``LAZY_NS``. A crash may lose it, like any commit that 
 found to be due again.
 """
 
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from triack.base.clock import WallClock
-from triack.base.commit import Commit, Read
+from triack.base.commit import Commit
 from triack.base.units import MS
-from triack.queues.journals.journals import JournalRead, Journals
-from triack.queues.mailboxes.expiry import Expired
+from triack.queues.fetching import Fetch, Fetches, Source
+from triack.queues.journals.journals import Journals
 from triack.queues.mailboxes.local_queues import LocalQueues
-from triack.queues.manager.admin_desk import AdminDesk, WholeRead
+from triack.queues.manager.admin_desk import AdminDesk
 from triack.queues.manager.effects import Job
 from triack.queues.peers.link import Conversation
 from triack.queues.streams.group_commit import GroupCommit, Turn
@@ -24,18 +22,11 @@ from triack.queues.streams.outbox import Outbox
 from triack.queues.topics.topics import Topics
 from triack.queues.transit.transits import Transits
 
-__all__ = ["LAZY_NS", "Jobs", "Look"]
+__all__ = ["LAZY_NS", "Jobs"]
 
 LAZY_NS = 10 * MS
 """How long deletions may wait: several syncs, so that single messages in a row need no sync for deletions alone; and no
 longer, as a crash repeats the handing out, or sending, of that time."""
-
-
-@dataclass(slots=True, eq=False)
-class Look(Read):
-    """A read of bodies for browsing; ``waiter`` is called with None, or with the error that ended the node."""
-
-    waiter: Callable[[Exception | None], None] = field(kw_only=True)
 
 
 class Jobs:
@@ -53,6 +44,7 @@ class Jobs:
         topics: the topics of this node, for their part.
 
     Attributes:
+        fetches: the bodies that only the disk has.
         group: the next commit.
         journals: as given.
         topics: as given.
@@ -65,7 +57,6 @@ class Jobs:
         "_ended",
         "_inbox",
         "_lazy_until_ns",
-        "_looks",
         "_number",
         "_outbox",
         "_queues",
@@ -75,6 +66,7 @@ class Jobs:
         "_synced",
         "_transits",
         "_wall",
+        "fetches",
         "group",
         "journals",
         "running",
@@ -110,7 +102,16 @@ class Jobs:
         self._synced = synced
         self._read_next = False
         self._lazy_until_ns: int | None = None
-        self._looks: deque[Look] = deque()
+        needed = outbox.dead_lettering.waiting, outbox.copies.waiting, outbox.wanting
+        on_the_way = transits.letters.waiting, transits.bodies.wanting
+        self.fetches = Fetches(
+            *(Source(needs, outbox.poll_fetch) for needs in needed),
+            *(Source(needs, transits.bodies.poll_fetch) for needs in on_the_way),
+            Source(queues.notices.whole, desk.poll_fetch),
+            Source(journals.missing, journals.poll_fetch),
+            Source(queues.expiry.expired, queues.expiry.poll_fetch),
+            Source(queues.notices.wanting, queues.poll_fetch),
+        )
         self._stops = False
         self._ended = False
         self._runs_adding = False
@@ -122,10 +123,6 @@ class Jobs:
         # As ``WallClock.ms``, without the call: there are several of these in each poll.
         group.now_ns, group.now_ms = now_ns, (now_ns + self._wall.offset_ns) // MS
         return group
-
-    def look(self, look: Look) -> None:
-        """Fetch bodies for browsing."""
-        self._looks.append(look)
 
     def start(self, now_ns: int, *, at_once: bool) -> Job | None:
         """The next job, unless one is running or there is none. Commits and reads in turns: neither starves.
@@ -154,7 +151,7 @@ class Jobs:
         if self._queues.expiry.expired:
             self._queues.expiry.dead_letter_expired(turn)
         read_next, self._read_next = self._read_next, False
-        if read_next and (read := self._next_read()) is not None:
+        if read_next and (read := self.fetches.poll()) is not None:
             return read
         # What these move to dead letters may have answers, which are in the same commit.
         if self._transits.is_used:
@@ -172,7 +169,7 @@ class Jobs:
             self.journals.handle_express(turn)
         group = self.group
         if not group.is_awaited and (not group.commit.removes or (not at_once and self._may_wait(turn.now_ns))):
-            return self._next_read()
+            return self.fetches.poll()
         self._inbox.complete(group)
         self.journals.keep(turn)
         self._queues.free_bodies(group)
@@ -192,19 +189,6 @@ class Jobs:
             self._lazy_until_ns = now_ns + LAZY_NS
         return now_ns < self._lazy_until_ns
 
-    def _next_read(self) -> Read | None:
-        if self._looks:
-            return self._looks.popleft()
-        notices = self._queues.notices
-        return (
-            self._outbox.poll_fetch()
-            or (self._transits.bodies.poll_fetch() if self._transits.is_used else None)
-            or (self._desk.poll_fetch() if notices.whole else None)
-            or (self.journals.poll_fetch() if self.journals.missing else None)
-            or (self._queues.expiry.poll_fetch() if self._queues.expiry.expired else None)
-            or (self._queues.poll_fetch() if notices.wanting else None)
-        )
-
     def handle_done(self, job: Job, now_ns: int) -> None:
         """The store has done a job: if it is a commit, its content is durable."""
         self.running = None
@@ -218,30 +202,22 @@ class Jobs:
             self.journals.handle_committed()
             for waiter in job.waiters:
                 waiter(None)
-        elif isinstance(job, Look):
-            job.waiter(None)
-        elif isinstance(job, WholeRead):
-            self._desk.handle_fetched(job)
-        elif isinstance(job, JournalRead):
-            self.journals.handle_fetched(job)
-        elif isinstance(job, Expired):
-            self._queues.expiry.handle_fetched(job)
+        elif isinstance(job, Fetch):
+            job.take(job.bodies)
         elif job.table == "outgoing":
             self._outbox.handle_fetched(job)
-        elif job.table == "transit":
-            self._transits.bodies.handle_fetched(job)
         else:
-            self._queues.handle_fetched(job)
+            self._transits.bodies.handle_fetched(job)
 
     def fail(self, job: Job | None, error: Exception) -> None:
         """The store has failed: notify all its waiters. ``job`` is the job that failed, if any."""
         if job is not None:
             self.running = None
-        waiters = [*self.group.waiters, *self._take_looking()]
+        waiters = [*self.group.waiters, *self.fetches.drop_asked()]
         if isinstance(job, GroupCommit):
             waiters += job.waiters
-        elif isinstance(job, Look):
-            waiters.append(job.waiter)
+        elif isinstance(job, Fetch):
+            waiters.append(job.fail)
         for waiter in waiters:
             waiter(error)
 
@@ -256,12 +232,12 @@ class Jobs:
 
         If the store is busy, that commit never happens, and its waiters get the error.
         """
-        waiters = self._take_looking()
+        waiters = self.fetches.drop_asked()
         self._ended = self._ended or self._stops or self.running is not None
         self._stops = True
         if self._ended:
             group_waiters, self.group.waiters = self.group.waiters, []
-            waiters = group_waiters + waiters
+            waiters = [*group_waiters, *waiters]
         for waiter in waiters:
             waiter(error)
 
@@ -270,10 +246,6 @@ class Jobs:
         """Whether the next or the running commit may hold messages or values of an application."""
         commit = self.group.commit
         return self._runs_adding or bool(commit.outgoing or commit.messages or commit.state)
-
-    def _take_looking(self) -> list[Callable[[Exception | None], None]]:
-        looks, self._looks = self._looks, deque()
-        return [look.waiter for look in looks]
 
     @property
     def busy(self) -> bool:

@@ -21,6 +21,7 @@ from triack.base.commit import SubscriptionRow
 from triack.base.errors import StoreDamaged
 from triack.base.names import TOPIC_PREFIX, composed
 from triack.base.ranges import NumberSet, Range, as_ranges
+from triack.queues.fetching import Fetch, arrived, fetch_packets
 from triack.queues.mailboxes.handed import settled_runs
 from triack.queues.mailboxes.line import Line, Lines
 from triack.queues.mailboxes.mailbox import Lease, Mailbox, Notices, QueuedPacket, Run
@@ -217,24 +218,19 @@ class _Line(Line):
             if self._root.takes(self._of, packet.topic) and packet.first_place not in self._gone:
                 yield packet
 
-    def missing(self) -> list[int]:
+    @property
+    def _coming(self) -> Iterable[QueuedPacket]:
+        """The packets that are read next."""
+        return [self._seen] if self._seen is not None else self._ahead.values()
+
+    def poll_fetch(self, take: Callable[[dict[int, bytes]], None]) -> Fetch | None:
         """See ``Line``."""
-        keys: list[int] = []
-        size_bytes = 0
-        for packet in [self._seen] if self._seen is not None else self._ahead.values():
-            if packet.pieces or size_bytes > FETCH_AHEAD_BYTES:
-                break
-            keys.extend(packet.keys)
-            size_bytes += packet.size_bytes
-        return keys
+        return fetch_packets(self._coming, take, FETCH_AHEAD_BYTES)
 
     def load(self, bodies: dict[int, bytes]) -> None:
         """See ``Line``."""
-        for packet in [self._seen] if self._seen is not None else self._ahead.values():
-            if packet.keys and not packet.pieces:
-                if any(key not in bodies for key in packet.keys):
-                    break
-                self._root.contents.load(packet, [bodies[key] for key in packet.keys])
+        for packet, pieces in arrived(self._coming, bodies):
+            self._root.contents.load(packet, pieces)
 
 
 class _OneLine(Lines):

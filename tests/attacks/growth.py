@@ -349,7 +349,7 @@ OTHERS = {
         queues/mailboxes/mailbox.py Notices dirty wanting read purged returned taken settled left whole
         queues/topics/topics.py Topics _stirred _going_on _opened _growing
         queues/transit/transit_letters.py Ended entries
-        queues/manager/jobs.py Jobs _looks
+        queues/fetching.py Fetches _asked
     """,
     "emptied with each turn of the loop or each commit, which take a bounded burst": """
         queues/journals/journals.py Journals _ready express news

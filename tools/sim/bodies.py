@@ -10,10 +10,10 @@ from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
 from triack.base.units import MS
 from triack.node.shell.prepared import MESSAGE_OVERHEAD_BYTES
+from triack.queues.fetching import Fetch
 from triack.queues.mailboxes.large_bodies import ANNOUNCED_BYTES, open_part
 from triack.queues.mailboxes.mailbox import Lease
 from triack.queues.mailboxes.system_queues import large_queue
-from triack.queues.manager.jobs import Look
 from triack.queues.packing import LargeMessage
 from triack.queues.stages import Stage
 from triack.queues.streams.outbox import BODY_STATE
@@ -178,12 +178,11 @@ def read_body(host: SimHost, lease: Lease, gap_ns: int, done: Callable[[bytes | 
             done(b"".join(got))
             return
         keys = [key for first, last in body.parts[len(got)].keys for key in range(first, last + 1)]
-        look = Look("messages", keys, waiter=lambda error: None if error else host.later(gap_ns, lambda: take(look)))
-        engine.look(look)
+        engine.fetch(Fetch("messages", keys, take=lambda bodies: host.later(gap_ns, lambda: take(keys, bodies))))
 
-    def take(look: Look) -> None:
+    def take(keys: list[int], bodies: dict[int, bytes]) -> None:
         try:
-            got.append(open_part([look.bodies[key] for key in look.keys]))
+            got.append(open_part([bodies[key] for key in keys]))
         except (ProtocolError, KeyError):
             done(None)
             return

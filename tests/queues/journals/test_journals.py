@@ -12,7 +12,7 @@ from triack.base.news import JournalFull
 from triack.base.reasons import DropReason, HoldReason
 from triack.base.session_log import COMMON, EVENTS
 from triack.base.units import MS, SECOND
-from triack.queues.journals.journals import Journals
+from triack.queues.journals import journals
 from triack.queues.mailboxes.redelivery import Return
 from triack.queues.manager.browse import see, sights_of
 from triack.queues.node_settings import Journal, Limits, NodeSettings, WhenJournalFull
@@ -296,7 +296,7 @@ def test_a_copy_that_waits_for_its_body_outlives_a_crash(monkeypatch: pytest.Mon
     world.run(SECOND)
     node.restart()
     with monkeypatch.context() as slow:
-        slow.setattr(Journals, "poll_fetch", lambda _: None)
+        slow.setattr(journals, "fetch_packets", lambda *_: None)
         node.act(lambda: node.live.queues.mailboxes["q"].withdraw({3, 4, 5}))
         world.run(SECOND)
         assert kept(node) == []

@@ -1,5 +1,6 @@
 """Messages that come back, wait, or expire."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from tests.queues.world import SimNode, World
 from triack.base.delivery import Delivery
 from triack.base.errors import UsageError
 from triack.base.units import MS, SECOND
+from triack.queues.fetching import fetch_packets
 from triack.queues.mailboxes import expiry
 from triack.queues.mailboxes.progress import Setbacks
 from triack.queues.mailboxes.queued_packet import QueuedPacket
@@ -308,7 +310,7 @@ def test_large_and_many_messages_whose_bodies_only_the_disk_has_expire(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their bodies are fetched a few at a time, and a commit holds a few of their letters."""
-    monkeypatch.setattr(expiry, "FETCH_AHEAD_BYTES", 10_000)
+    monkeypatch.setattr(expiry, "fetch_packets", partial(fetch_packets, most_bytes=10_000))
     monkeypatch.setattr(expiry, "LETTERS_MAX", 20)
     a, b = world.node("a"), world.node("b", NodeSettings(body_cache_bytes=0))
     large = [bytes([number]) * 30_000 for number in range(3)]

@@ -66,7 +66,8 @@ class Box:
         run = self.box.open_run(self.now_ms)
         if run is None and self.box in self.notices.wanting:
             del self.notices.wanting[self.box]
-            self.box.load({key: self.disk[key] for key in self.box.poll_fetch()})
+            if (fetch := self.box.poll_fetch()) is not None:
+                fetch.take({key: self.disk[key] for key in fetch.keys})
             run = self.box.open_run(self.now_ms)
         return None if run is None else run.lease(run.draw())
 
@@ -307,9 +308,11 @@ def test_a_message_on_the_disk_is_not_overtaken() -> None:
     box.put(b"warm")
     assert box.box.open_run(box.now_ms) is None
     assert list(box.notices.wanting) == [box.box]
-    assert box.box.poll_fetch() == [9]
-    assert box.box.poll_fetch() == []
-    box.box.load({9: box.disk[9]})
+    fetch = box.box.poll_fetch()
+    assert fetch is not None
+    assert fetch.keys == [9]
+    assert box.box.poll_fetch() is None
+    fetch.take({9: box.disk[9]})
     assert bodies(box.take_all()) == [b"cold", b"warm"]
 
 

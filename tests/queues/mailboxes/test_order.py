@@ -58,7 +58,9 @@ class Waiting:
         read = []
         while (first := self.line.first()) is not None:
             if not first.pieces:
-                self.line.load(dict.fromkeys(self.line.missing(), BODY))
+                fetch = self.line.poll_fetch(self.line.load)
+                assert fetch is not None
+                fetch.take(dict.fromkeys(fetch.keys, BODY))
             assert first.pieces == [BODY]
             read.append(first.first_place)
             self.line.drop_first()

@@ -12,6 +12,7 @@ from triack.base.units import MS, SECOND
 from triack.node.handles import policies
 from triack.ordering.outgoing import OutgoingSequence, StreamPacket
 from triack.queues.admin_acks import Told
+from triack.queues.fetching import Fetch
 from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.mailboxes.redelivery import Return
 from triack.queues.manager import admin_desk
@@ -26,7 +27,6 @@ from triack.queues.manager.browse import (
     sights_of,
     sights_on_the_way,
 )
-from triack.queues.manager.jobs import Look
 from triack.queues.message_classes import MessageClass
 from triack.queues.node_settings import STREAM_BYTES, NodeSettings, Quota
 from triack.queues.packing import Unpacked
@@ -40,13 +40,11 @@ def fetched(node: SimNode, read: Read | None) -> dict[int, bytes]:
     """Bodies through the store's thread, as a node has them."""
     if read is None:
         return {}
-    said: list[Exception | None] = []
-    look = Look(read.table, read.keys, waiter=said.append)
-    node.live.look(look)
+    found: list[dict[int, bytes]] = []
+    node.live.fetch(Fetch(read.table, read.keys, take=found.append))
     node.drain()
     node.world.run(10 * MS)
-    assert said == [None]
-    return look.bodies
+    return found[0]
 
 
 def page(node: SimNode, mailbox: Mailbox, after: Position = (), limit: int = 100) -> list[BrowsedMessage]:

@@ -14,11 +14,11 @@ from triack.base.news import PeerSilent
 from triack.base.peers import Directory, Peer
 from triack.base.reasons import DropReason, Trouble
 from triack.base.units import MS, SECOND
+from triack.queues.fetching import Fetch
 from triack.queues.manager.burst import Burst
 from triack.queues.manager.callers import CALLERS_MAX, FORGET_NS, OTHERS, Callers
 from triack.queues.manager.closing import Departure, left_behind, way_made
 from triack.queues.manager.effects import Effect, Send, StartJob, Tell, WriteRecords
-from triack.queues.manager.jobs import Look
 from triack.queues.manager.wakefulness import WOKE_LATE_NS, Wakefulness
 from triack.queues.node_settings import NodeSettings
 from triack.queues.streams.group_commit import GroupCommit
@@ -133,28 +133,31 @@ def test_waiters_are_notified_when_the_commit_returns_or_the_store_ends() -> Non
     assert started(node) == []
 
 
-def test_a_look_is_answered_when_the_bodies_are_here_or_the_node_ends() -> None:
-    """In hand, waiting, and when the node stops; looks and commits take turns."""
+def test_a_fetch_is_answered_when_the_bodies_are_here_or_the_node_ends() -> None:
+    """In hand, waiting, and when the node stops; fetches and commits take turns."""
     node = Bare()
     node.poll()
     node.finish_job()
     said: list[object] = []
 
-    def look(name: str) -> Look:
-        return Look("messages", [], waiter=lambda error: said.append((name, error)))
+    def fetch(name: str) -> Fetch:
+        def hear(found: object) -> None:
+            said.append((name, found))
 
-    node.engine.look(look("1"))
+        return Fetch("messages", [], take=hear, fail=hear)
+
+    node.engine.fetch(fetch("1"))
     (first,) = started(node)
-    assert isinstance(first.job, Look)
+    assert isinstance(first.job, Fetch)
     node.finish_job()
-    assert said == [("1", None)]
-    node.engine.look(look("2"))
-    node.engine.look(look("3"))
+    assert said == [("1", {})]
+    node.engine.fetch(fetch("2"))
+    node.engine.fetch(fetch("3"))
     node.poll()
     stopped = NodeClosed("stopped")
     node.engine.stop(stopped, node.now_ns)
-    assert said == [("1", None), ("3", stopped)]
-    node.engine.look(look("4"))
+    assert said == [("1", {}), ("3", stopped)]
+    node.engine.fetch(fetch("4"))
     error = StoreFailed("the disk")
     node.engine.handle_store_failed(node.job, error, node.now_ns)
     assert said[2:] == [("4", error), ("2", error)]

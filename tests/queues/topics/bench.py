@@ -135,10 +135,9 @@ class Bench:
         """The next message of a subscription, from the disk if need be; nothing is settled."""
         now_ms = self.turn().now_ms
         run = subscription.open_run(now_ms)
-        if run is None and (read := self.queues.poll_fetch()) is not None:
-            read.bodies.update({key: self.bodies[key] for key in read.keys})
-            self.read_from_disk += len(read.keys)
-            self.queues.handle_fetched(read)
+        if run is None and (fetch := self.queues.poll_fetch()) is not None:
+            self.read_from_disk += len(fetch.keys)
+            fetch.take({key: self.bodies[key] for key in fetch.keys})
             run = subscription.open_run(now_ms)
         return None if run is None else run.lease(run.draw())
 
