@@ -398,7 +398,7 @@ class Transits:
             self._left_by([header.left_ms], turn.now_ms)[0],
             stream.via,
             turn.now_ns,
-            header.ack_requested,
+            ack_requested=header.ack_requested,
         )
         if header.sequence > stream.sequence.sequence:
             self._begin(stream, header.sequence, turn)

@@ -29,6 +29,7 @@ from triack.queues.mailboxes.quotas import Account
 from triack.queues.node_settings import Limits, NodeSettings, Quota
 from triack.queues.peers.link import Conversation
 from triack.queues.routes import Way
+from triack.queues.stages import Stage
 from triack.queues.streams.transit_stream import TransitStream
 from triack.queues.transit import transit_onward, transit_room, transits
 from triack.queues.transit.transit_bodies import PACKET_BYTES, TransitBodies
@@ -111,6 +112,20 @@ def test_a_relay_may_die_at_each_of_its_commits(delivery: Delivery, is_done: boo
 
 def _is_quiet(net: Relays) -> bool:
     return all(node.engine is not None for node in net.nodes.values()) and net.is_done("a")
+
+
+def test_a_relay_passes_on_that_a_sender_waits_for_its_order_ack() -> None:
+    """Also of a packet that comes by itself: else each relay on the way adds an ack delay."""
+    net = line("arb")
+    a, r, b = (net[name] for name in "arb")
+    b.crash()
+    stream, said = a.live.outgoing_stream("b", "q", Delivery.TRANSACTIONAL), list[str | None]()
+    a.live.await_stage(stream, a.live.submit(stream, b"x", 1), Stage.ORDERED, said.append)
+    a.drain()
+    assert net.world.run(20 * SECOND, lambda: net.waiting("r") > 0)
+    assert [entry.ack_requested for entry in r.live.transits.streams[0].sequence.entries.values()] == [True]
+    b.start()
+    assert net.world.run(20 * SECOND, lambda: said == [None])
 
 
 def test_bodies_beyond_the_cache_are_read_from_the_disk() -> None:
