@@ -16,7 +16,8 @@ from struct import Struct
 
 from triack.base.columns import Columns
 from triack.base.ranges import Range, as_ranges
-from triack.ordering.transit_packet import TransitPacket, TransitState
+from triack.ordering.departing import StreamPacketState
+from triack.ordering.transit_packet import TransitPacket
 
 __all__ = ["RECORD_BYTES", "DiskBacklog"]
 
@@ -147,8 +148,8 @@ class DiskBacklog:
                 self._firsts[0] = block.first
             self._count += 1
             self._handle_changed(block)
-            if entry.left_by_ms and (not block.earliest_ms or entry.left_by_ms < block.earliest_ms):
-                self._expect(block, entry.left_by_ms)
+            if entry.reach_by_ms and (not block.earliest_ms or entry.reach_by_ms < block.earliest_ms):
+                self._expect(block, entry.reach_by_ms)
 
     def find(self, number: int) -> TransitPacket | None:
         """A copy of the packet of that number, or None."""
@@ -188,13 +189,13 @@ class DiskBacklog:
         expired: list[TransitPacket] = []
         while len(expired) < limit and (earliest_ms := self.earliest_ms) is not None and earliest_ms <= now_ms:
             block = heappop(self._expiring)[2]
-            due = [it for it in self._entries(block) if 0 < it.left_by_ms <= now_ms][: limit - len(expired)]
+            due = [it for it in self._entries(block) if 0 < it.reach_by_ms <= now_ms][: limit - len(expired)]
             numbers, data = {it.number for it in due}, self._data(block)
             left = [it for it in self._entries(block) if it.number not in numbers]
             data[:] = b"".join(map(_encode, left))
             block.earliest_ms = 0
             self._handle_taken(block, len(due))
-            if earliest := [it.left_by_ms for it in left if it.left_by_ms]:
+            if earliest := [it.reach_by_ms for it in left if it.reach_by_ms]:
                 self._expect(block, min(earliest))
             expired += due
         return expired
@@ -294,7 +295,7 @@ class DiskBacklog:
             self._handle_changed(block)
             if block is not self._blocks[-1]:
                 self._close(block)
-            if earliest := [it.left_by_ms for it in some if it.left_by_ms]:
+            if earliest := [it.reach_by_ms for it in some if it.reach_by_ms]:
                 self._expect(block, min(earliest))
 
     def _block_at(self, number: int) -> _Block | None:
@@ -385,7 +386,7 @@ class DiskBacklog:
         return self._packet(_RECORD.unpack_from(data, at))
 
     def _packet(self, record: tuple[int, ...]) -> TransitPacket:
-        place, previous, left_by_ms, came_ns, number, size_bytes, messages, sends, hops, asks = record
+        place, previous, reach_by_ms, came_ns, number, size_bytes, messages, sends, hops, asks = record
         return TransitPacket(
             number,
             None,
@@ -393,14 +394,13 @@ class DiskBacklog:
             messages,
             previous,
             hops,
-            left_by_ms,
             self.via,
             came_ns,
-            place,
-            bool(asks),
-            sends,
-            0,
-            TransitState.WAITING,
+            reach_by_ms=reach_by_ms,
+            place=place,
+            ack_requested=bool(asks),
+            sends=sends,
+            state=StreamPacketState.WAITING_TO_SEND,
         )
 
 
@@ -408,7 +408,7 @@ def _encode(entry: TransitPacket) -> bytes:
     return _RECORD.pack(
         entry.place,
         entry.previous,
-        entry.left_by_ms,
+        entry.reach_by_ms,
         entry.came_ns,
         entry.number,
         entry.size_bytes,

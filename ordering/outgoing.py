@@ -1,141 +1,34 @@
-"""The sending end of a stream: which packets are still wanted, and which acks free them.
+"""A stream at its origin: it numbers packets, and keeps them until their destination, or the next hop, has them.
 
 Promise: a packet that was appended is offered for sending, in order, until the acknowledgement that frees its class
-arrives (``base.delivery.FREED_BY``) or it is removed. Its number never changes and is never used twice.
-
-    WAITING_TO_SEND --sent--> WAITING_SESSION_ACK --session ack--> WAITING_STORE_ACK | WAITING_ORDER_ACK
-    any --the ack that frees the class | removed--> DONE
-    any of these --session closed, but not as idle | resend tier | held back--> WAITING_TO_SEND
-    WAITING_SESSION_ACK | WAITING_STORE_ACK --store ack over a synchronous link--> WAITING_ONWARD_ACK
-    WAITING_TO_SEND --it waits at a relay--> WAITING_ORDER_ACK
-    any --acknowledged, but not all of its message--> KEPT
-    any --given up--> GIVEN_UP
-    any --rejected by its destination--> REJECTED
+arrives or it is removed. Its number never changes and is never used twice. The states are those of
+``ordering.departing``.
 
 The packets of a large message are freed together: its acknowledged packets stay, unsent, until all of them are
-acknowledged. So if any packet of it is refused, or expires, the whole message is still here.
-
-All moves are in ``TRANSITIONS``; the states are those of [MS-MQQB] 3.1.1.1.1.3-8. It knows neither sessions nor disks
-nor the content of bodies.
+acknowledged. So if any packet of it is refused, or expires, the whole message is still here. It knows neither sessions
+nor disks nor the content of bodies.
 """
 
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from enum import IntEnum
-from itertools import islice
-from typing import NamedTuple
+from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar, NamedTuple
 
-from triack.base.delivery import FREED_BY, SYNC_FREED_BY, Ack, Delivery, Role
+from triack.base.delivery import Ack, Delivery, Role
 from triack.base.ranges import Range, within
-from triack.ordering.hold import Hold, HoldState
+from triack.ordering.departing import (
+    ON_THEIR_WAY,
+    TRANSITIONS,
+    DepartingPacket,
+    DepartingSequence,
+    StreamPacketEvent,
+    StreamPacketState,
+    move,
+)
 from triack.ordering.order_settings import OrderSettings
-from triack.ordering.slow_start import SlowStart
 from triack.ordering.tiers import ResendTimer
 
-__all__ = [
-    "TRANSITIONS",
-    "LastOrderAck",
-    "OutgoingSequence",
-    "StreamPacket",
-    "StreamPacketEvent",
-    "StreamPacketState",
-]
-
-
-class StreamPacketState(IntEnum):
-    """Where an outgoing packet is."""
-
-    WAITING_TO_SEND = 0
-    """It goes out as soon as a session takes it."""
-    WAITING_SESSION_ACK = 1
-    """A session has it."""
-    WAITING_STORE_ACK = 2
-    """The next hop has it, perhaps in memory only."""
-    WAITING_ORDER_ACK = 3
-    """The next hop has it; the destination has not accepted it in order, as far as we know."""
-    WAITING_ONWARD_ACK = 4
-    """The next hop has it on its disk, and has not said that it has passed it on; of synchronous links."""
-    KEPT = 5
-    """The ack that frees its class covers it; it stays, unsent, until all of its message is covered."""
-    GIVEN_UP = 6
-    """It is no longer sent, and is removed as soon as its end is on disk, unless it is freed before."""
-    REJECTED = 7
-    """The same, and nothing frees it: its destination has refused its message for good."""
-    DONE = 8
-    """Freed or removed; nothing leaves this state."""
-
-
-class StreamPacketEvent(IntEnum):
-    """An event of an outgoing packet."""
-
-    SENT = 0
-    """A session took it."""
-    RECEIVED_NOT_STORED = 1
-    """A session ack covers it, and a store ack is to free it."""
-    RECEIVED_NOT_ORDERED = 2
-    """A session ack covers it, and an order ack is to free it."""
-    SEND_AGAIN = 3
-    """Its session closed, its resend tier ran out, it was held back, or the packet before it was removed."""
-    ACKED = 4
-    """The ack that frees its class covers it."""
-    GIVEN_UP = 5
-    """Its message will no longer be sent."""
-    REJECTED = 6
-    """Its destination will not take its message."""
-    FREED = 7
-    """All of its message is covered, or it was removed."""
-    WAITS = 8
-    """A relay has it on its disk, where it waits."""
-    STORED_NOT_ONWARD = 9
-    """A store ack covers it, and the word that it was passed on is to free it."""
-
-
-_LATE = set(StreamPacketEvent) - {StreamPacketEvent.SENT}
-"""Events of every state: acks may be late, and cover packets that are to be sent again, or are done."""
-
-
-def _row(state: StreamPacketState, **moves: StreamPacketState) -> dict[StreamPacketEvent, StreamPacketState]:
-    ends = {
-        StreamPacketEvent.ACKED: StreamPacketState.KEPT,
-        StreamPacketEvent.GIVEN_UP: StreamPacketState.GIVEN_UP,
-        StreamPacketEvent.REJECTED: StreamPacketState.REJECTED,
-        StreamPacketEvent.FREED: StreamPacketState.DONE,
-    }
-    return dict.fromkeys(_LATE, state) | ends | {StreamPacketEvent[name]: after for name, after in moves.items()}
-
-
-TRANSITIONS: dict[StreamPacketState, dict[StreamPacketEvent, StreamPacketState]] = {
-    StreamPacketState.WAITING_TO_SEND: _row(
-        StreamPacketState.WAITING_TO_SEND,
-        SENT=StreamPacketState.WAITING_SESSION_ACK,
-        WAITS=StreamPacketState.WAITING_ORDER_ACK,
-    ),
-    StreamPacketState.WAITING_SESSION_ACK: _row(
-        StreamPacketState.WAITING_SESSION_ACK,
-        RECEIVED_NOT_STORED=StreamPacketState.WAITING_STORE_ACK,
-        RECEIVED_NOT_ORDERED=StreamPacketState.WAITING_ORDER_ACK,
-        STORED_NOT_ONWARD=StreamPacketState.WAITING_ONWARD_ACK,
-        SEND_AGAIN=StreamPacketState.WAITING_TO_SEND,
-    ),
-    StreamPacketState.WAITING_STORE_ACK: _row(
-        StreamPacketState.WAITING_STORE_ACK,
-        STORED_NOT_ONWARD=StreamPacketState.WAITING_ONWARD_ACK,
-        SEND_AGAIN=StreamPacketState.WAITING_TO_SEND,
-    ),
-    StreamPacketState.WAITING_ONWARD_ACK: _row(
-        StreamPacketState.WAITING_ONWARD_ACK, SEND_AGAIN=StreamPacketState.WAITING_TO_SEND
-    ),
-    StreamPacketState.WAITING_ORDER_ACK: _row(
-        StreamPacketState.WAITING_ORDER_ACK, SEND_AGAIN=StreamPacketState.WAITING_TO_SEND
-    ),
-    StreamPacketState.KEPT: _row(StreamPacketState.KEPT),
-    StreamPacketState.GIVEN_UP: _row(StreamPacketState.GIVEN_UP, ACKED=StreamPacketState.GIVEN_UP),
-    StreamPacketState.REJECTED: dict.fromkeys(_LATE, StreamPacketState.REJECTED)
-    | {StreamPacketEvent.FREED: StreamPacketState.DONE},
-    StreamPacketState.DONE: dict.fromkeys(_LATE, StreamPacketState.DONE),
-}
-"""The next state by state and event."""
+__all__ = ["LastOrderAck", "OutgoingSequence", "StreamPacket"]
 
 AFTER_SESSION_ACK: dict[Ack, StreamPacketEvent] = {
     Ack.STORE: StreamPacketEvent.RECEIVED_NOT_STORED,
@@ -145,70 +38,32 @@ AFTER_SESSION_ACK: dict[Ack, StreamPacketEvent] = {
 """The event of a session ack for a packet, by the ack that frees its class, unless the session ack itself frees it."""
 
 # A look-up in an enumeration takes five times as long as a name of this module; members used for every packet have one.
-_WAITING, _KEPT, _REJECTED, _GIVEN_UP = (
-    StreamPacketState.WAITING_TO_SEND,
-    StreamPacketState.KEPT,
-    StreamPacketState.REJECTED,
-    StreamPacketState.GIVEN_UP,
-)
-_SENT, _FREED, _ORDER = StreamPacketEvent.SENT, StreamPacketEvent.FREED, Ack.ORDER
-_WAITING_FOR_ACKS = (
-    StreamPacketState.WAITING_SESSION_ACK,
-    StreamPacketState.WAITING_STORE_ACK,
-    StreamPacketState.WAITING_ORDER_ACK,
-)
+_KEPT, _REJECTED, _GIVEN_UP = StreamPacketState.KEPT, StreamPacketState.REJECTED, StreamPacketState.GIVEN_UP
+_FREED, _ORDER = StreamPacketEvent.FREED, Ack.ORDER
 _ENDED = (StreamPacketState.GIVEN_UP, StreamPacketState.REJECTED)
 _COVERED = (StreamPacketState.DONE, StreamPacketState.KEPT, StreamPacketState.REJECTED)
 DATED_MS = 1_000
 """Ages are told in seconds. A backlog of a day has 86,400 dates at most, 10 MB."""
-_STALE_MIN = 64
-"""How many packets that were given up before they were sent may be kept: a search costs more than they do."""
 
 
 @dataclass(slots=True)
-class StreamPacket:
-    """An outgoing packet.
+class StreamPacket(DepartingPacket):
+    """A packet at its origin. ``onward`` of it: as ``stored``, over links that are not synchronous.
 
     Attributes:
-        number: its place in the sequence.
-        body: its content; None while only the disk has it.
-        size_bytes: length of the body.
-        messages: how many messages end in it: all of a batch, and one in the last fragment of a large message.
         first_ticket: count of messages of the stream that were submitted before those it holds, in this process.
         tickets: how many messages it is part of: those of a batch, and one for each fragment of a large message.
-        reach_by_ms: wall clock time after which it is not worth sending, 0 for never.
-        received, stored: whether the next hop has it, and has it on disk.
-        onward: the same of the node behind that, over a synchronous link; over others as ``stored``.
-        sends: how often it was handed to a session.
-        packet: the number that the current session gave it; 0 when it has not been sent in it.
-        stored_as: the same number, once a store ack of the current session covers it.
+        received: whether the next hop has it.
         whole: the large message that it is a fragment of, or None.
-        ack_requested: whether the sender of a message in it wants its acknowledgements at once.
         cares: whether its messages want more than to be delivered, see ``base.commit.CARES``.
     """
 
-    number: int
-    body: bytes | None
-    size_bytes: int
-    messages: int
     first_ticket: int
     tickets: int
-    reach_by_ms: int = 0
-    state: StreamPacketState = StreamPacketState.WAITING_TO_SEND
+    _: KW_ONLY
     received: bool = False
-    stored: bool = False
-    sends: int = 0
-    packet: int = 0
-    stored_as: int = 0
     whole: "_Whole | None" = None
-    ack_requested: bool = False
-    onward: bool = False
     cares: bool = False
-
-    @property
-    def is_taken(self) -> bool:
-        """Whether the next hop has stored it as it was sent last: perhaps one before had it, too."""
-        return self.packet > 0 and self.stored_as == self.packet
 
 
 @dataclass(slots=True)
@@ -233,7 +88,7 @@ class LastOrderAck(NamedTuple):
     times: int
 
 
-class OutgoingSequence:
+class OutgoingSequence(DepartingSequence[StreamPacket]):
     """One stream's packets, from the one appended first to the one freed last.
 
     Args:
@@ -241,60 +96,35 @@ class OutgoingSequence:
         sequence: id of the sequence; only grows.
         next_number: number of the next packet.
         settings: tiers and how often to ask for an order ack.
-        role: the role of this node for the packets.
 
     Attributes:
-        freed_by: the ack that lets this node forget a packet.
         last_ack: the last order ack in this process; None before the first.
         resends: packets that went out again for want of an order ack, in this process.
-        sync: whether its link is synchronous now.
     """
 
     __slots__ = (
         "_ask_in",
         "_dates",
         "_ended",
-        "_role",
         "_settings",
         "_tier_opens",
-        "_to_send",
         "_waits_turn",
         "_waits_until",
         "_whole",
-        "delivery",
-        "entries",
-        "freed_by",
-        "hold",
         "last_ack",
         "next_number",
         "resends",
-        "sequence",
-        "start",
-        "sync",
         "tier",
     )
 
-    def __init__(
-        self,
-        delivery: Delivery,
-        sequence: int,
-        next_number: int,
-        settings: OrderSettings,
-        role: Role = Role.ORIGIN,
-    ) -> None:
-        self.delivery = delivery
-        self._role = role
-        self.sync = False
-        self.freed_by = FREED_BY[delivery, role]
-        self.sequence = sequence
-        self.next_number = next_number
+    role: ClassVar[Role] = Role.ORIGIN
+
+    def __init__(self, delivery: Delivery, sequence: int, next_number: int, settings: OrderSettings) -> None:
         # Ordered: taking the first of a plain dictionary looks at every one that was freed before it.
-        self.entries: OrderedDict[int, StreamPacket] = OrderedDict()
+        super().__init__(delivery, sequence, OrderedDict())
+        self.next_number = next_number
         self.tier = ResendTimer(settings)
-        self.hold = Hold()
-        self.start = SlowStart()
         self._settings = settings
-        self._to_send: deque[StreamPacket] = deque()
         # How many of them were given up or rejected: no tier waits for these.
         self._ended = 0
         self._ask_in = settings.order_ack_every
@@ -352,23 +182,10 @@ class OutgoingSequence:
         self._whole = None if entry.messages else whole
 
     def handle_sent(self, run: list[StreamPacket], now_ns: int, *, packet: int = 0) -> list[int]:
-        """The entries that ``peek_run`` returned were handed to a session, which numbered them from ``packet`` on.
-
-        Returns:
-            The numbers that the session gave before to those of them that it had: the destination may answer the new
-                ones alone.
-        """
-        before = [entry.packet for entry in run if entry.packet]
-        for number, entry in enumerate(run, packet):
-            self._to_send.popleft()
-            entry.state = TRANSITIONS[entry.state][_SENT]
-            entry.sends += 1
-            entry.packet = number
-        self.hold.handle_sent(now_ns)
-        self.start.handle_sent()
+        """As of any stream; a resend tier may begin."""
         if self.freed_by is Ack.ORDER:
             self.tier.handle_sent(now_ns)
-        return before
+        return super().handle_sent(run, now_ns, packet=packet)
 
     def handle_session_ack(self, entries: Iterable[StreamPacket]) -> list[StreamPacket]:
         """The next hop has these packets, or confirms that the rejection of one is known.
@@ -381,31 +198,24 @@ class OutgoingSequence:
         for entry in taken:
             entry.received = True
             if waits is not None:
-                _move(entry, waits)
+                move(entry, waits)
         return self._free(taken) if frees else []
 
     def handle_store_ack(self, entries: Iterable[StreamPacket]) -> list[StreamPacket]:
         """The next hop has these packets on disk, or passes one that it refused. Returns the freed packets."""
         stored = [entry for entry in entries if entry.state is not _REJECTED]
-        self.start.handle_taken(sum([not entry.is_taken for entry in stored]))
+        self.start.handle_taken(sum([not entry.taken for entry in stored]))
         for entry in stored:
             entry.received = entry.stored = True
-            entry.stored_as = entry.packet
+            entry.taken = entry.packet > 0
             entry.onward = entry.onward or not self.sync
         if self.freed_by is Ack.ONWARD:
             for entry in stored:
-                _move(entry, StreamPacketEvent.STORED_NOT_ONWARD)
+                move(entry, StreamPacketEvent.STORED_NOT_ONWARD)
             return self._free([entry for entry in stored if entry.onward])
         return self._free(stored) if self.freed_by is Ack.STORE else []
 
-    def set_sync(self, sync: bool) -> list[StreamPacket]:
-        """Its link is synchronous from now on, or no longer. Returns the packets that this frees."""
-        if sync is self.sync:
-            return []
-        self.sync = sync
-        self.freed_by = (SYNC_FREED_BY if sync else FREED_BY)[self.delivery, self._role]
-        if sync:
-            return []
+    def _free_stored(self) -> list[StreamPacket]:
         stored = [entry for entry in self.entries.values() if entry.stored and entry.state is not _REJECTED]
         for entry in stored:
             entry.onward = True
@@ -423,11 +233,6 @@ class OutgoingSequence:
             entry.onward = True
         freed = [entry for entry in covered if entry.stored] if self.freed_by is Ack.ONWARD else []
         return covered, self._free(freed)
-
-    @property
-    def awaits_onward(self) -> bool:
-        """Whether packets wait for the word of the next hop that it has passed them on."""
-        return self.freed_by is Ack.ONWARD and any(entry.stored for entry in self.entries.values())
 
     def relay_answers(self, entries: list[StreamPacket]) -> bool:
         """Whether the next hop answers for all of these packets; they are here only until it has passed them on."""
@@ -457,33 +262,6 @@ class OutgoingSequence:
             self.tier.handle_progress(now_ns, outstanding=self._is_outstanding)
         return freed
 
-    def handle_flow_control(self, turn: int, now_ns: int, *, stop: bool, crowded: bool = False) -> list[int]:
-        """The next hop has no room for this stream, or has some again; it took no packet that no store ack covers.
-
-        Args:
-            turn: the turn of the hold.
-            now_ns: the clock.
-            stop: whether there is no room.
-            crowded: whether the reason is that the destination does not know the stream, and had no place for one more.
-
-        Returns:
-            The session's numbers of the packets that go out again: acks of those sendings no longer count.
-        """
-        # Express packets that were in flight are taken, unless there was no place for their stream.
-        keeps = self.freed_by is Ack.SESSION and not crowded
-        if not self.start.handle_flow_control(self.hold, turn, now_ns, stop=stop, keeps=keeps):
-            return []
-        # What the next hop has on its disk, it has taken.
-        refused = [entry for entry in self.entries.values() if not entry.is_taken]
-        again = [entry for entry in refused if entry.state in _WAITING_FOR_ACKS]
-        # An ack of what was given up after it had left would free it, and its dead letter would never be made.
-        withdrawn = again + [entry for entry in refused if entry.state is _GIVEN_UP]
-        numbers = [entry.packet for entry in withdrawn if entry.packet]
-        for entry in withdrawn:
-            entry.packet = 0
-        self._send_again(again, StreamPacketEvent.SEND_AGAIN)
-        return numbers
-
     def handle_waits(self, turn: int, until: int, now_ns: int) -> bool:
         """A relay has all packets up to a number, and they wait there: no tier sends these again.
 
@@ -505,14 +283,10 @@ class OutgoingSequence:
                 break
             # Its store ack may have been lost with a session.
             entry.received = entry.stored = True
-            _move(entry, StreamPacketEvent.WAITS)
+            move(entry, StreamPacketEvent.WAITS)
         if ends:
             self.tier.handle_progress(now_ns, outstanding=self._is_outstanding)
         return True
-
-    def ask_for_room(self) -> bool:
-        """Whether the stream is held back and has a packet to ask with, which may leave now."""
-        return self.hold.hasten() and self.peek() is not None
 
     def handle_session_opened(self, now_ns: int) -> None:
         """A new session begins: all that was sent before goes out again, from the first tier on ([MS-MQQB] 3.1.3.2).
@@ -524,7 +298,7 @@ class OutgoingSequence:
             return
         again = [it for it in self._waiting(StreamPacketState.WAITING_ORDER_ACK) if not it.packet]
         self.start.handle_resend(len(again))
-        self._send_again(again, StreamPacketEvent.SEND_AGAIN)
+        self._send_again(again)
         self.tier.handle_progress(now_ns, outstanding=self.tier.deadline_ns is not None)
 
     def handle_session_closed(self, *, idle: bool = False, not_stored: bool = False) -> None:
@@ -542,16 +316,17 @@ class OutgoingSequence:
         self._tier_opens = self._tier_opens and idle
         self.start.handle_session_closed(not_stored=not_stored)
         for entry in self.entries.values():
-            entry.packet = entry.stored_as = 0
+            entry.packet, entry.taken = 0, False
             if not (idle and entry.stored and entry.state is StreamPacketState.WAITING_ORDER_ACK):
-                _move(entry, StreamPacketEvent.SEND_AGAIN)
-        self._to_send = deque(self._waiting(StreamPacketState.WAITING_TO_SEND))
+                move(entry, StreamPacketEvent.SEND_AGAIN)
+        self._to_send.clear()
+        self._to_send += self._waiting(StreamPacketState.WAITING_TO_SEND)
 
     def handle_timer(self, now_ns: int) -> list[StreamPacket]:
         """A resend tier may have run out. Returns the packets that go out again; those in their session stay there."""
         if not self.tier.is_due(now_ns):
             return []
-        sent = [it for it in self.entries.values() if it.state in _WAITING_FOR_ACKS and it.number > self._waits_until]
+        sent = [it for it in self.entries.values() if it.state in ON_THEIR_WAY and it.number > self._waits_until]
         if not sent:
             # Until something is sent, or a relay takes its word back, there is nothing to wait for.
             self.tier.handle_rest(is_answered=self._waits_until > 0)
@@ -562,12 +337,12 @@ class OutgoingSequence:
             self._tier_opens = not again[0].packet
             self.resends += len(again)
             self.start.handle_resend(len(again))
-            self._send_again(again, StreamPacketEvent.SEND_AGAIN)
+            self._send_again(again)
         return again
 
     def unconfirmed(self) -> list[StreamPacket]:
         """Packets that this session got, and that the next hop may not have for good."""
-        waiting = (entry for entry in self.entries.values() if entry.state in _WAITING_FOR_ACKS)
+        waiting = (entry for entry in self.entries.values() if entry.state in ON_THEIR_WAY)
         return [entry for entry in waiting if entry.packet and not entry.stored]
 
     def message_of(self, entry: StreamPacket) -> list[StreamPacket]:
@@ -587,49 +362,16 @@ class OutgoingSequence:
         if entry.number not in self.entries:
             return
         self._drop(entry)
-        self._forget_stale()
+        self._sweep()
         self.start.handle_taken()
         ordered = self.freed_by is Ack.ORDER
         # The receiver holds the one after it until a packet comes that will never come.
         following = self._following(entry.number) if ordered else None
-        if following is not None and following.state in _WAITING_FOR_ACKS:
-            self._send_again([following], StreamPacketEvent.SEND_AGAIN)
+        if following is not None and following.state in ON_THEIR_WAY:
+            self._send_again([following])
         self._rest()
 
     # ---- outputs
-
-    def peek(self) -> StreamPacket | None:
-        """The packet that goes next, or None."""
-        probing = self.hold.state is HoldState.PROBING
-        if self.hold.stops or (self.start.credit == 0 and not probing):
-            return None
-        to_send = self._to_send
-        while to_send and to_send[0].state is not StreamPacketState.WAITING_TO_SEND:
-            to_send.popleft()
-        return to_send[0] if to_send else None
-
-    def peek_run(self, limit: int) -> list[StreamPacket]:
-        """The packet that goes next, and those that follow it with any outcome of it: at most ``most`` in all.
-
-        Their numbers follow each other, and the bodies of all but perhaps the first are here.
-        """
-        first = self.peek()
-        if first is None:
-            return []
-        run = [first]
-        if self.hold.state is not HoldState.GOING or self.start.credit is not None:
-            return run
-        for entry in islice(self._to_send, 1, limit):
-            follows = entry.number == run[-1].number + 1 and entry.state is _WAITING
-            if not follows or entry.body is None:
-                break
-            run.append(entry)
-        return run
-
-    def upcoming(self, limit: int) -> list[StreamPacket]:
-        """The next ``most`` packets that wait to be sent, for a caller that fetches bodies from the disk."""
-        waiting = (entry for entry in self._to_send if entry.state is StreamPacketState.WAITING_TO_SEND)
-        return list(islice(waiting, limit))
 
     def previous_of(self, entry: StreamPacket) -> int:
         """The ``previous`` field of a packet that leaves now ([MS-MQMQ] 2.2.20.5)."""
@@ -705,7 +447,7 @@ class OutgoingSequence:
             if entry.state in _COVERED:
                 continue
             # It has left room for others when it was stored.
-            taken += not entry.is_taken
+            taken += not entry.taken
             whole = entry.whole
             if whole is None:
                 self._drop(entry)
@@ -713,19 +455,19 @@ class OutgoingSequence:
                 continue
             whole.unacked.discard(entry.number)
             if whole.unacked:
-                _move(entry, StreamPacketEvent.ACKED)
+                move(entry, StreamPacketEvent.ACKED)
                 continue
             for part in whole.entries:
                 self._drop(part)
             freed += whole.entries
-        self._forget_stale()
+        self._sweep()
         self.start.handle_taken(taken)
         return freed
 
     def _end(self, entries: list[StreamPacket], event: StreamPacketEvent) -> None:
         for entry in entries:
             self._ended -= entry.state in _ENDED
-            _move(entry, event)
+            move(entry, event)
             self._ended += entry.state in _ENDED
         self._rest()
 
@@ -733,11 +475,6 @@ class OutgoingSequence:
         self._ended -= entry.state in _ENDED
         entry.state = TRANSITIONS[entry.state][_FREED]
         del self.entries[entry.number]
-
-    def _forget_stale(self) -> None:
-        """Packets that have been dropped need not be looked at to be sent."""
-        if len(self._to_send) > _STALE_MIN + 2 * len(self.entries):
-            self._to_send = deque(it for it in self._to_send if it.state is StreamPacketState.WAITING_TO_SEND)
 
     @property
     def _is_outstanding(self) -> bool:
@@ -751,19 +488,3 @@ class OutgoingSequence:
 
     def _waiting(self, state: StreamPacketState) -> list[StreamPacket]:
         return [entry for entry in self.entries.values() if entry.state is state]
-
-    def _send_again(self, entries: list[StreamPacket], why: StreamPacketEvent) -> None:
-        if not entries:
-            return
-        for entry in reversed(entries):
-            _move(entry, why)
-            self._to_send.appendleft(entry)
-        # Usually they go before all that waits; when not, the order of numbers is made again.
-        first_waiting = len(entries)
-        if first_waiting < len(self._to_send) and entries[-1].number > self._to_send[first_waiting].number:
-            merged = {entry.number: entry for entry in self._to_send}
-            self._to_send = deque(merged[number] for number in sorted(merged))
-
-
-def _move(entry: StreamPacket, event: StreamPacketEvent) -> None:
-    entry.state = TRANSITIONS[entry.state][event]

@@ -3,91 +3,52 @@
 Promise: a packet that was taken is offered to the next hop until the acknowledgement that frees its class in transit
 arrives (``base.delivery.FREED_BY``) or it is removed. Each packet is freed by itself, and nothing is remembered of
 those that have left: the destination recognises duplicates. A relay that remembered them could acknowledge, in a loop
-of relays, a packet of which it has no copy any more.
+of relays, a packet of which it has no copy any more. The states are those
+of ``ordering.departing``.
 
-    ARRIVED --stored--> WAITING --sent--> SENT --the ack that frees the class | removed--> DONE
-    SENT --session closed | held back | its previous has changed--> WAITING
-    WAITING | SENT --given up--> DEAD --removed--> DONE
-    DEAD --it goes on after all--> WAITING
-
-All moves are in ``TRANSITIONS``. ``previous`` on the way out: of a transactional packet it is the smallest that came
+``previous`` on the way out: of a transactional packet it is the smallest that came
 with its number, as the origin may have given up packets before it meanwhile. Of others it is 0. Numbers that the origin
 has freed, as they were stored at a relay, may still be on another way than a packet that comes later; a destination
 that was told to forget them would take them for duplicates.
 """
 
 from bisect import bisect_left, bisect_right
-from collections import deque
 from collections.abc import Iterable, Iterator
-from enum import Enum, IntEnum
+from enum import Enum
 from heapq import heappop, heappush, merge
-from itertools import islice
-from operator import attrgetter
+from typing import ClassVar
 
-from triack.base.delivery import FREED_BY, SYNC_FREED_BY, Ack, Delivery, Role
+from triack.base.delivery import Ack, Delivery, Role
 from triack.base.ranges import Range, as_ranges, joined, within
+from triack.ordering.departing import (
+    NO_BOUND,
+    NUMBER_OF,
+    STALE_MIN,
+    TRANSITIONS,
+    DepartingSequence,
+    StreamPacketEvent,
+    StreamPacketState,
+    move,
+)
 from triack.ordering.disk_backlog import DiskBacklog
-from triack.ordering.hold import Hold, HoldState
-from triack.ordering.slow_start import SlowStart
-from triack.ordering.transit_packet import TransitPacket, TransitState
+from triack.ordering.transit_packet import TransitPacket
 
-__all__ = [
-    "LACKING_MAX",
-    "ON_DISK",
-    "TRANSITIONS",
-    "Taken",
-    "TransitEvent",
-    "TransitPacket",
-    "TransitSequence",
-    "TransitState",
-]
-
-
-class TransitEvent(IntEnum):
-    """An event of a packet in transit."""
-
-    STORED = 0
-    """The commit that holds it has returned; of express, it is in memory."""
-    SENT = 1
-    """A session took it."""
-    SEND_AGAIN = 2
-    """Its session closed, it was held back, or its ``previous`` has changed."""
-    GIVEN_UP = 3
-    """The next hop has refused it for good, its time has run out, or it was purged."""
-    REMOVED = 4
-    """It was freed, or it is on the disk as a dead letter, or its origin answers for it."""
-    GOES_ON = 5
-    """It is part of a large message of which others have left, so that it must not end here."""
-
-
-def _row(state: TransitState, **moves: TransitState) -> dict[TransitEvent, TransitState]:
-    named = {TransitEvent[name]: after for name, after in moves.items()}
-    return {TransitEvent.SEND_AGAIN: state, TransitEvent.REMOVED: TransitState.DONE} | named
-
-
-TRANSITIONS: dict[TransitState, dict[TransitEvent, TransitState]] = {
-    TransitState.ARRIVED: _row(TransitState.ARRIVED, STORED=TransitState.WAITING),
-    TransitState.WAITING: _row(TransitState.WAITING, SENT=TransitState.SENT, GIVEN_UP=TransitState.DEAD),
-    TransitState.SENT: _row(TransitState.SENT, SEND_AGAIN=TransitState.WAITING, GIVEN_UP=TransitState.DEAD),
-    TransitState.DEAD: _row(TransitState.DEAD, GIVEN_UP=TransitState.DEAD, GOES_ON=TransitState.WAITING),
-    TransitState.DONE: dict.fromkeys(TransitEvent, TransitState.DONE),
-}
-"""The next state by state and event."""
+__all__ = ["LACKING_MAX", "ON_DISK", "Taken", "TransitPacket", "TransitSequence"]
 
 # A look-up in an enumeration takes five times as long as a name of this module; members used for every packet have one.
-_WAITING, _SENT, _DEAD, _DONE = TransitState.WAITING, TransitState.SENT, TransitState.DEAD, TransitState.DONE
-_AT_REST = (TransitState.ARRIVED, TransitState.WAITING)
-_NUMBER_OF = attrgetter("number")
-ON_DISK = TransitPacket(0, None, 0, 0, 0, 0, 0, "", 0, state=TransitState.WAITING)
+_ARRIVED, _WAITING, _SENT, _DEAD, _DONE = (
+    StreamPacketState.ARRIVED,
+    StreamPacketState.WAITING_TO_SEND,
+    StreamPacketState.SENT,
+    StreamPacketState.GIVEN_UP,
+    StreamPacketState.DONE,
+)
+_FREED = StreamPacketEvent.FREED
+_AT_REST = (_ARRIVED, _WAITING)
+ON_DISK = TransitPacket(0, None, 0, 0, 0, 0, "", 0, state=_WAITING)
 """Stands for the packets that only the disk has."""
-_NO_BOUND = 1 << 64
-"""More than any number."""
-_FEW = 16
-"""Up to this number, packets find their places among those that wait one by one. More are sorted with all others."""
 LACKING_MAX = 4_096
 """As many as a destination holds by default: of more, the greatest are forgotten."""
-_STALE_MIN = 64
-"""How many packets that were removed before they were sent may be kept: a search costs more than they do."""
 
 
 class Taken(Enum):
@@ -103,48 +64,22 @@ class Taken(Enum):
     """Its origin has begun a newer sequence, with nothing of this one left."""
 
 
-class TransitSequence:
+class TransitSequence(DepartingSequence[TransitPacket]):
     """The packets of one stream that are here.
 
-    Args:
-        delivery: class of the stream.
-        sequence: id of its sequence.
-
     Attributes:
-        freed_by: the ack that lets this node forget a packet.
-        entries: the packets that are in memory, by number, as they came.
-        on_disk: the others that are here: they wait to be sent, and only the disk has them.
+        on_disk: those that wait to be sent, and only the disk has.
         highest: the greatest number that was here in this sequence, since the start of this node.
-        sync: whether the link to the next hop is synchronous now.
     """
 
-    __slots__ = (
-        "_lacking",
-        "_linked",
-        "_lowest",
-        "_next_place",
-        "_skips",
-        "_to_send",
-        "delivery",
-        "entries",
-        "freed_by",
-        "highest",
-        "hold",
-        "on_disk",
-        "sequence",
-        "start",
-        "sync",
-    )
+    __slots__ = ("_lacking", "_linked", "_lowest", "_next_place", "_skips", "highest", "on_disk")
 
+    role: ClassVar[Role] = Role.TRANSIT
     awaits_order_ack = False
     """A relay sends nothing again for want of an order ack: its origin does."""
 
     def __init__(self, delivery: Delivery, sequence: int) -> None:
-        self.delivery = delivery
-        self.freed_by = FREED_BY[delivery, Role.TRANSIT]
-        self.sync = False
-        self.sequence = sequence
-        self.entries: dict[int, TransitPacket] = {}
+        super().__init__(delivery, sequence, {})
         self.on_disk = DiskBacklog()
         self.highest = 0
         # The packets that were here, or were held back, and that the origin has to send again, ascending; at most
@@ -156,9 +91,6 @@ class TransitSequence:
         self._linked = 0
         # The numbers in memory that do not follow the number before them, and some that are gone, ascending.
         self._skips: list[int] = []
-        self.hold = Hold()
-        self.start = SlowStart()
-        self._to_send: deque[TransitPacket] = deque()
         self._next_place = 1
 
     @property
@@ -273,9 +205,9 @@ class TransitSequence:
 
     def handle_stored(self, entries: list[TransitPacket]) -> None:
         """Packets are on the disk, or need not be: they may leave."""
-        stored = [entry for entry in entries if entry.state is TransitState.ARRIVED]
+        stored = [entry for entry in entries if entry.state is _ARRIVED]
         for entry in stored:
-            _move(entry, TransitEvent.STORED)
+            move(entry, StreamPacketEvent.STORED)
         self._enqueue(stored)
 
     # ---- packets that only the disk has
@@ -289,20 +221,20 @@ class TransitSequence:
         away = [it for it in entries if self._may_be_away(it)]
         self.on_disk.add(away)
         for entry in away:
-            entry.state = _DONE  # for all who still have this object
+            entry.state = TRANSITIONS[entry.state][_FREED]  # for all who still have this object
             del self.entries[entry.number]
         self._sweep()
         return away
 
     def _may_be_away(self, entry: TransitPacket) -> bool:
-        if entry.state not in _AT_REST or entry.packet or entry.stored_before:
+        if entry.state not in _AT_REST or entry.packet or entry.stored:
             return False
         return not self.on_disk or entry.via == self.on_disk.via
 
     def bring_back(self, limit: int) -> list[TransitPacket]:
         """Bring the next packets back, until at least ``limit`` wait in memory or all are there. Returns them."""
         brought: list[TransitPacket] = []
-        while self.on_disk and len(self._ready(limit)) < limit:
+        while self.on_disk and len(self.upcoming(limit)) < limit:
             brought += (entries := self.on_disk.take_block())
             self._come_back(entries)
         return brought
@@ -320,49 +252,25 @@ class TransitSequence:
 
     @property
     def _bound(self) -> int:
-        """Packets in memory with greater numbers go after those that only the disk has."""
-        return self.on_disk.first if self.ordered and self.on_disk else _NO_BOUND
-
-    def _ready(self, limit: int) -> list[TransitPacket]:
-        """The next packets that wait in memory, and go before those that only the disk has."""
-        bound = self._bound
-        return list(islice((it for it in self._to_send if it.state is _WAITING and it.number <= bound), limit))
+        # Packets in memory with greater numbers go after those that only the disk has.
+        return self.on_disk.first if self.ordered and self.on_disk else NO_BOUND
 
     # ---- the next hop
-
-    def handle_sent(self, run: list[TransitPacket], now_ns: int, *, packet: int = 0) -> list[int]:
-        """The entries that ``peek_run`` returned were handed to a session, which numbered them from ``packet`` on.
-
-        Returns:
-            The numbers that the session gave before to those of them that it had.
-        """
-        before = [entry.packet for entry in run if entry.packet]
-        for number, entry in enumerate(run, packet):
-            self._to_send.popleft()
-            entry.state = _SENT  # the only state that follows for one that waits
-            entry.sends += 1
-            entry.packet = number
-        self.hold.handle_sent(now_ns)
-        self.start.handle_sent()
-        return before
 
     def handle_ack(self, entries: Iterable[TransitPacket], ack: Ack) -> list[TransitPacket]:
         """The next hop acknowledges packets. Returns those that this frees."""
         if ack is Ack.STORE and self.freed_by is Ack.ONWARD:
-            fresh = [entry for entry in entries if entry.state is _SENT and not entry.stored]
+            fresh = [entry for entry in entries if entry.state is _SENT and not entry.taken]
             self.start.handle_taken(len(fresh))
             for entry in fresh:
-                entry.stored = True
-            return self._free([entry for entry in fresh if entry.passed])
+                entry.stored = entry.taken = True
+            return self._free([entry for entry in fresh if entry.onward])
         if ack is not self.freed_by:
             return []
         return self._free(entries)
 
-    def set_sync(self, sync: bool) -> list[TransitPacket]:
-        """The link to the next hop is synchronous from now on, or no longer. Returns the packets that this frees."""
-        self.sync = sync
-        self.freed_by = (SYNC_FREED_BY if sync else FREED_BY)[self.delivery, Role.TRANSIT]
-        return [] if sync else self._free([entry for entry in self.entries.values() if entry.stored])
+    def _free_stored(self) -> list[TransitPacket]:
+        return self._free([entry for entry in self.entries.values() if entry.taken])
 
     def handle_onward(self, ranges: list[Range]) -> tuple[list[Range], list[TransitPacket]]:
         """The next hop has passed packets on. Returns which of them stay here, and those that this frees.
@@ -374,43 +282,21 @@ class TransitSequence:
         """
         covered = [self.entries[number] for number in within(ranges, self.entries)]
         for entry in covered:
-            entry.passed = entry.state is _SENT or entry.stored_before
-        left = as_ranges(sorted([entry.number for entry in covered if not entry.stored]))
-        freed = self._free([entry for entry in covered if entry.stored])
+            entry.onward = entry.state is _SENT or entry.stored
+        left = as_ranges(sorted([entry.number for entry in covered if not entry.taken]))
+        freed = self._free([entry for entry in covered if entry.taken])
         return joined([*left, *self.on_disk.ranges(joined(ranges))]) if self.on_disk else left, freed
-
-    @property
-    def awaits_onward(self) -> bool:
-        """Whether packets wait for the word of the next hop that it has passed them on."""
-        return self.freed_by is Ack.ONWARD and any(entry.stored for entry in self.entries.values())
 
     def _free(self, entries: Iterable[TransitPacket]) -> list[TransitPacket]:
         freed = [entry for entry in entries if entry.state is not _DONE and entry.state is not _DEAD]
         self.remove(freed)
         return freed
 
-    def handle_flow_control(self, turn: int, now_ns: int, *, stop: bool, crowded: bool = False) -> list[int]:
-        """The next hop has no room for this stream, or has some again; see ``OutgoingSequence.handle_flow_control``."""
-        # Express packets that were in flight are taken, unless there was no place for their stream.
-        keeps = self.freed_by is Ack.SESSION and not crowded
-        if not self.start.handle_flow_control(self.hold, turn, now_ns, stop=stop, keeps=keeps):
-            return []
-        again = [entry for entry in self.entries.values() if entry.state is _SENT and not entry.stored]
-        numbers = [entry.packet for entry in again if entry.packet]
-        for entry in again:
-            entry.packet = 0
-        self._send_again(again)
-        return numbers
-
     def handle_given_back(self, entry: TransitPacket) -> None:
         """The next hop has not kept a packet: it goes out again."""
-        entry.packet, entry.stored_before = 0, False
+        entry.packet, entry.stored = 0, False
         self.start.handle_resend(1)
         self._send_again([entry])
-
-    def ask_for_room(self) -> bool:
-        """Whether the stream is held back and has a packet to ask with, which may leave now."""
-        return self.hold.hasten() and self.peek() is not None
 
     def handle_session_closed(self, *, not_stored: bool = False, rerouted: bool = False) -> None:
         """The session is gone: everything goes out again on the next session.
@@ -422,20 +308,22 @@ class TransitSequence:
         self.hold.handle_session_closed()
         self.start.handle_session_closed(not_stored=not_stored)
         for entry in self.entries.values():
-            entry.stored_before = (entry.stored or entry.stored_before) and not rerouted
-            entry.packet, entry.stored, entry.passed = 0, False, False
+            entry.stored = entry.stored and not rerouted
+            entry.packet, entry.taken, entry.onward = 0, False, False
         self._send_again([entry for entry in self.entries.values() if entry.state is _SENT])
 
     def give_up(self, entries: Iterable[TransitPacket]) -> None:
         """Send these no more; ``remove`` follows."""
         for entry in entries:
-            _move(entry, TransitEvent.GIVEN_UP)
+            move(entry, StreamPacketEvent.GIVEN_UP)
 
     def go_on(self, entries: list[TransitPacket]) -> None:
         """Send packets after all that were given up, whatever their time."""
+        # Those that had not left have kept their places.
+        self._forget_stale()
         for entry in entries:
-            _move(entry, TransitEvent.GOES_ON)
-            entry.packet = entry.left_by_ms = 0
+            move(entry, StreamPacketEvent.GOES_ON)
+            entry.packet = entry.reach_by_ms = 0
         # No ack of what had left of them makes room any more.
         self.start.handle_resend(len(entries))
         self._enqueue(entries)
@@ -444,9 +332,9 @@ class TransitSequence:
         """Forget packets."""
         entries = [entry for entry in entries if entry.state is not _DONE]
         # Whatever has become of them, they leave room for others, as at the origin.
-        self.start.handle_taken(sum(not entry.stored for entry in entries))
+        self.start.handle_taken(sum(not entry.taken for entry in entries))
         for entry in entries:
-            _move(entry, TransitEvent.REMOVED)
+            move(entry, StreamPacketEvent.FREED)
             if self.entries.get(entry.number) is entry:
                 if entry.number <= self._linked and entry.number != self.lowest:
                     self._linked = entry.number - 1
@@ -454,10 +342,9 @@ class TransitSequence:
         self._sweep()
 
     def _sweep(self) -> None:
-        """Make those lists again in which most is of packets that are not in memory any more."""
-        most = _STALE_MIN + 2 * len(self.entries)
-        if len(self._to_send) > most:
-            self._to_send = deque(entry for entry in self._to_send if entry.state is _WAITING)
+        # The lists of numbers in which most are not in memory any more are made again, too.
+        super()._sweep()
+        most = STALE_MIN + 2 * len(self.entries)
         if len(self._lowest) > most:
             self._lowest = sorted(self.entries)
         if len(self._skips) > most:
@@ -467,33 +354,10 @@ class TransitSequence:
 
     def peek(self) -> TransitPacket | None:
         """The packet that goes next, or None; ``ON_DISK`` if that is to be brought back first."""
-        if self.hold.stops or (self.start.credit == 0 and self.hold.state is not HoldState.PROBING):
-            return None
-        to_send = self._to_send
-        while to_send and to_send[0].state is not _WAITING:
-            to_send.popleft()
-        if self.on_disk and (not to_send or to_send[0].number > self._bound):
+        first = super().peek()
+        if self.on_disk and not self._is_held and (first is None or first.number > self._bound):
             return ON_DISK
-        return to_send[0] if to_send else None
-
-    def peek_run(self, limit: int) -> list[TransitPacket]:
-        """The packets that go next, at most ``limit``; the bodies of all but perhaps the first are here."""
-        first = self.peek()
-        if first is None:
-            return []
-        run = [first]
-        if self.hold.state is not HoldState.GOING or self.start.credit is not None:
-            return run
-        bound = self._bound
-        for entry in islice(self._to_send, 1, limit):
-            if entry.state is not _WAITING or entry.body is None or entry.number > bound:
-                break
-            run.append(entry)
-        return run
-
-    def upcoming(self, limit: int) -> list[TransitPacket]:
-        """The next packets that wait to be sent, for a caller that fetches bodies from the disk."""
-        return self._ready(limit)
+        return first
 
     def previous_of(self, entry: TransitPacket) -> int:
         """The ``previous`` field of a packet that leaves now."""
@@ -525,7 +389,7 @@ class TransitSequence:
         return merge(
             [entries[it] for it in sorted(it for it in entries if it >= number)],
             self.on_disk.since(number),
-            key=_NUMBER_OF,
+            key=NUMBER_OF,
         )
 
     @property
@@ -543,7 +407,7 @@ class TransitSequence:
         if self.on_disk:
             return self.on_disk.came_ns
         oldest = next(iter(self.entries.values()), None)
-        return None if oldest is None or oldest.state is TransitState.ARRIVED else oldest.came_ns
+        return None if oldest is None or oldest.state is _ARRIVED else oldest.came_ns
 
     @property
     def came_ns(self) -> int | None:
@@ -556,7 +420,7 @@ class TransitSequence:
     def ranges(self, *, stored: bool = False) -> list[Range]:
         """The numbers of all packets that are here, or of those that are stored."""
         entries = self.entries.values()
-        numbers = [it.number for it in entries if not (stored and it.state is TransitState.ARRIVED)]
+        numbers = [it.number for it in entries if not (stored and it.state is _ARRIVED)]
         return joined([*as_ranges(sorted(numbers)), *self.on_disk.ranges()])
 
     @property
@@ -582,7 +446,7 @@ class TransitSequence:
             while at < len(skips) and skips[at] not in self.entries:
                 at += 1
             entry = self.entries[skips[at]] if at < len(skips) else None
-        return entry if entry is not None and entry.before <= last and entry.state is not TransitState.ARRIVED else None
+        return entry if entry is not None and entry.before <= last and entry.state is not _ARRIVED else None
 
     # ---- helpers
 
@@ -596,35 +460,11 @@ class TransitSequence:
     def _enqueue(self, entries: list[TransitPacket]) -> None:
         to_send = self._to_send
         if self.ordered:
-            entries.sort(key=_NUMBER_OF)
-        in_order = not self.ordered or not to_send or not entries or to_send[-1].number < entries[0].number
-        if in_order:
-            to_send += entries
-        elif len(entries) <= _FEW:
-            for entry in entries:
-                to_send.insert(bisect_left(to_send, entry.number, key=_NUMBER_OF), entry)
-        else:
-            to_send += entries
-            self._sort()
-
-    def _send_again(self, entries: list[TransitPacket]) -> None:
-        for entry in entries:
-            _move(entry, TransitEvent.SEND_AGAIN)
-        to_send = self._to_send
-        if self.ordered and to_send and len(entries) <= _FEW:
-            self._enqueue(entries)
-            return
-        to_send.extendleft(reversed(entries))
-        if self.ordered and entries:
-            self._sort()
-
-    def _sort(self) -> None:
-        waiting = {entry.number: entry for entry in self._to_send if entry.state is _WAITING}
-        self._to_send = deque(waiting[number] for number in sorted(waiting))
-
-
-def _move(entry: TransitPacket, event: TransitEvent) -> None:
-    entry.state = TRANSITIONS[entry.state][event]
+            entries.sort(key=NUMBER_OF)
+            if to_send and entries and to_send[-1].number > entries[0].number:
+                self._insert(entries)
+                return
+        to_send += entries
 
 
 def _include(numbers: list[int], number: int) -> None:

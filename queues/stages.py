@@ -9,7 +9,8 @@ from typing import Literal
 
 from triack.base.delivery import Delivery
 from triack.base.errors import RollbackDetected, UsageError
-from triack.ordering.outgoing import StreamPacket, StreamPacketState
+from triack.ordering.departing import StreamPacketState
+from triack.ordering.outgoing import StreamPacket
 from triack.session.protocol.frames import Ask
 
 __all__ = ["LAST_STAGES", "STAGES", "Stage", "StageName", "StageTracker", "Waiter", "as_stage"]

@@ -13,9 +13,8 @@ from typing import Any
 
 from triack.base.delivery import Delivery
 from triack.base.units import SECOND
-from triack.ordering.outgoing import StreamPacketState
+from triack.ordering.departing import StreamPacketState
 from triack.ordering.tiers import tier_label
-from triack.ordering.transit import TransitState
 from triack.queues.manager.engine import Engine
 from triack.queues.streams.incoming_stream import IncomingStream
 from triack.queues.streams.outgoing_stream import OutgoingStream
@@ -257,7 +256,7 @@ def gather_streams(engine: Engine, now_ns: int, name: str | None = None) -> Stre
 
 _STATE_OF = attrgetter("state")
 _UNACKED = (
-    StreamPacketState.WAITING_SESSION_ACK,
+    StreamPacketState.SENT,
     StreamPacketState.WAITING_STORE_ACK,
     StreamPacketState.WAITING_ORDER_ACK,
 )
@@ -339,8 +338,8 @@ def _transit(engine: Engine, stream: TransitStream, now_ns: int) -> TransitStrea
         highest=sequence.highest,
         first=numbers[0][0] if numbers else None,
         last=numbers[-1][1] if numbers else None,
-        to_send=states[TransitState.WAITING] + states[TransitState.ARRIVED] + len(sequence.on_disk),
-        sent=states[TransitState.SENT],
+        to_send=states[StreamPacketState.WAITING_TO_SEND] + states[StreamPacketState.ARRIVED] + len(sequence.on_disk),
+        sent=states[StreamPacketState.SENT],
         acked=stream.ordered or None,
         again_s=_seconds_to(again_ns(engine, stream, now), now_ns),
         oldest_s=None if came_ns is None else (now_ns - came_ns) / SECOND,

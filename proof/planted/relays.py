@@ -1,4 +1,4 @@
-"""Mistakes of relays: ``ordering/transit.py`` and ``queues/transit/``."""
+"""Mistakes of relays: ``ordering/transit.py``, ``ordering/departing.py`` and ``queues/transit/``."""
 
 from functools import partial
 from typing import Any

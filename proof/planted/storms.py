@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from proof.planted.bug import Bugs, Patch
 from triack.base.delivery import Ack
 from triack.base.units import MS
-from triack.ordering.transit import TransitPacket, TransitSequence, TransitState
+from triack.ordering.departing import StreamPacketState
+from triack.ordering.transit import TransitPacket, TransitSequence
 from triack.queues.manager.effects import Job
 from triack.queues.manager.engine import Engine
 from triack.queues.manager.jobs import Jobs
@@ -27,7 +28,7 @@ def _again(patch: Patch) -> None:
 
     def eager(self: TransitSequence, entries: Iterable[TransitPacket], ack: Ack) -> list[TransitPacket]:
         freed = handle_ack(self, entries, ack)
-        self._send_again([entry for entry in self.entries.values() if entry.state is TransitState.SENT])
+        self._send_again([entry for entry in self.entries.values() if entry.state is StreamPacketState.SENT])
         return freed
 
     patch.setattr(TransitSequence, "handle_ack", eager)

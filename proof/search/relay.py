@@ -18,11 +18,12 @@ from typing import Final
 from proof.search.identity import freeze, thaw
 from proof.search.search import SearchResult
 from triack.base.delivery import Ack, Delivery
+from triack.ordering.departing import StreamPacketState
 from triack.ordering.duplicates import DuplicateFilter
 from triack.ordering.incoming import IncomingSequence, Outcome
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.outgoing import OutgoingSequence, StreamPacket
-from triack.ordering.transit import Taken, TransitPacket, TransitSequence, TransitState
+from triack.ordering.transit import Taken, TransitPacket, TransitSequence
 from triack.ordering.wire import SequenceHeader
 
 __all__ = ["RELAY_SCOPES", "RelayScope", "search_relay"]
@@ -205,12 +206,12 @@ class World:
             if number in self.disk and number not in self.deleted:
                 self.stored.add(number)
         elif taken is Taken.FRESH:
-            self.relay.add([TransitPacket(number, b"", 0, 1, previous, 0, 0, VIA, 0)])
+            self.relay.add([TransitPacket(number, b"", 0, 1, previous, 0, VIA, 0)])
             self.added[number] = previous
 
     def _commit(self) -> None:
         self._write()
-        committed = [entry for entry in self.relay.entries.values() if entry.state is TransitState.ARRIVED]
+        committed = [entry for entry in self.relay.entries.values() if entry.state is StreamPacketState.ARRIVED]
         self.relay.handle_stored(committed)
         self.stored.update(entry.number for entry in committed)
 
@@ -258,7 +259,7 @@ class World:
     def _free(self, number: int, *, let_go: bool) -> None:
         """The relay hears that a packet has arrived; it is stored, too, unless the destination passed it over."""
         entry = self.relay.entries.get(number)
-        if entry is None or entry.state is not TransitState.SENT:
+        if entry is None or entry.state is not StreamPacketState.SENT:
             return
         freed = self.relay.handle_ack([entry], Ack.SESSION)
         if let_go and not freed:
@@ -273,7 +274,7 @@ class World:
         self.added.clear()
         self.deleted.clear()
         self.relay = TransitSequence(self.scope.delivery, SEQUENCE)
-        found = [TransitPacket(number, b"", 0, 1, self.disk[number], 0, 0, VIA, 0) for number in sorted(self.disk)]
+        found = [TransitPacket(number, b"", 0, 1, self.disk[number], 0, VIA, 0) for number in sorted(self.disk)]
         self.relay.add(found)
         self.relay.handle_stored(found)
         self._end_session(1)

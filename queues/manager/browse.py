@@ -13,8 +13,8 @@ from typing import Any, Self
 from triack.base.commit import Read, key_of
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
-from triack.ordering.outgoing import StreamPacketState
-from triack.ordering.transit_packet import TransitPacket, TransitState
+from triack.ordering.departing import StreamPacketState
+from triack.ordering.transit_packet import TransitPacket
 from triack.queues.admin_acks import class_of
 from triack.queues.body_head import HEAD, is_sealed, large_of, ordinal_of, priority_of, receive_by_of, sent_at_of
 from triack.queues.mailboxes.large_bodies import size_said
@@ -222,7 +222,7 @@ def sights_in_transit(stream: TransitStream, after: Position) -> Iterator[Sight]
         return
     entries: list[TransitPacket] = []
     for entry in stream.sequence.since(begin):
-        if entry.state in (TransitState.DEAD, TransitState.DONE):
+        if entry.state in (StreamPacketState.GIVEN_UP, StreamPacketState.DONE):
             continue
         entries.append(entry)
         if not entry.messages:

@@ -11,7 +11,8 @@ from itertools import islice
 
 from triack.base.commit import Commit, key_of
 from triack.base.reasons import DeadReason
-from triack.ordering.outgoing import StreamPacket, StreamPacketState
+from triack.ordering.departing import StreamPacketState
+from triack.ordering.outgoing import StreamPacket
 from triack.queues.admin_acks import Tell, Told, nobody_told
 from triack.queues.body_head import large_of
 from triack.queues.mailboxes.expiry import LETTERS_MAX

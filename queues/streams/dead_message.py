@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from triack.base.names import LEVEL_END, TOPIC_PREFIX
 from triack.base.reasons import EXPIRED, DeadReason
-from triack.ordering.outgoing import StreamPacket, StreamPacketState
+from triack.ordering.departing import StreamPacketState
+from triack.ordering.outgoing import StreamPacket
 from triack.queues.packing import DEAD_SEALED, Properties, Unpacked, unpack_pieces
 from triack.queues.streams.outgoing_stream import OutgoingStream
 

@@ -31,9 +31,10 @@ from triack.base.names import TOPIC_PREFIX
 from triack.base.ranges import Range, as_ranges
 from triack.base.reasons import DeadReason, HoldReason
 from triack.base.units import MS
+from triack.ordering.departing import StreamPacketState
 from triack.ordering.hold import HoldState
 from triack.ordering.order_ack import AckWait
-from triack.ordering.outgoing import StreamPacket, StreamPacketState
+from triack.ordering.outgoing import StreamPacket
 from triack.ordering.tiers import tier_label
 from triack.ordering.wire import OnwardAckPacket, OnwardPacket, SequenceHeader, encode_relayed_run, encode_run
 from triack.queues.ack_latency import AckLatency
@@ -830,10 +831,9 @@ class Outbox:
             self.latency.handle_freed(outgoing, left, turn.now_ns, busy=bool(left))
         if entries and outgoing.durable:
             self.links.resuming.handle_freed(outgoing.via, self.links[outgoing.via].peer_id)
+            stream = outgoing.stream_number
             for first, last in as_ranges(sorted([entry.number for entry in done])):
-                turn.commit.outgoing_deletes.append(
-                    (key_of(outgoing.stream_number, first), key_of(outgoing.stream_number, last))
-                )
+                turn.commit.outgoing_deletes.append((key_of(stream, first), key_of(stream, last)))
 
     def _let_go(self, outgoing: OutgoingStream, entries: list[StreamPacket]) -> None:
         for entry in entries if outgoing.durable else ():

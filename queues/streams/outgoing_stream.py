@@ -11,8 +11,9 @@ from typing import NamedTuple, Protocol
 from triack.base.commit import HEAD_BYTES, OutgoingIndex, OutgoingStreamRow
 from triack.base.delivery import DURABLE, Delivery, default_priority
 from triack.base.names import TOPIC_PREFIX
+from triack.ordering.departing import StreamPacketState
 from triack.ordering.order_settings import OrderSettings
-from triack.ordering.outgoing import OutgoingSequence, StreamPacket, StreamPacketState
+from triack.ordering.outgoing import OutgoingSequence, StreamPacket
 from triack.ordering.wire import RelayedPacket, header_bytes, relayed_header_bytes
 from triack.queues.body_head import SEALED_BYTES, sent_at_of
 from triack.queues.deadlines import Deadlines
@@ -324,8 +325,8 @@ class OutgoingStream:
         for item in packed:
             size_bytes = len(item.body)
             size_bytes = lengths.setdefault(size_bytes, size_bytes)
-            entry = StreamPacket(number, item.body, size_bytes, item.messages, ticket, item.tickets, item.reach_by_ms)
-            entry.ack_requested = item.ack_requested
+            entry = StreamPacket(number, item.body, size_bytes, item.messages, ticket, item.tickets)
+            entry.reach_by_ms, entry.ack_requested = item.reach_by_ms, item.ack_requested
             if item.cares:
                 entry.cares = self.cares = True
             entries.append(entry)
@@ -348,8 +349,8 @@ class OutgoingStream:
         """
         # Every fragment of a message has its ticket, as in ``poll_packets``.
         tickets = max(1, row.messages)
-        entry = StreamPacket(number, None, row.size_bytes, row.messages, self.submitted, tickets, row.reach_by_ms)
-        entry.cares = row.cares
+        entry = StreamPacket(number, None, row.size_bytes, row.messages, self.submitted, tickets)
+        entry.reach_by_ms, entry.cares = row.reach_by_ms, row.cares
         self.cares = self.cares or row.cares
         self.submitted += row.messages
         self.numbered = self.stages.queued = self.recovered = self.submitted

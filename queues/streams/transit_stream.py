@@ -193,9 +193,9 @@ class TransitStream:
             index.messages,
             index.previous,
             index.hops,
-            index.left_by_ms,
             self.via,
             came_ns,
+            reach_by_ms=index.left_by_ms,
         )
         self.sequence.restore(entry, place)
         self.expect([entry])
@@ -206,15 +206,15 @@ class TransitStream:
     def expect(self, entries: list[TransitPacket]) -> list[TransitPacket]:
         """Note when packets in memory run out of time. Returns them."""
         for entry in entries:
-            if entry.left_by_ms:
-                self.expiries.set(entry.number, entry.left_by_ms)
+            if entry.reach_by_ms:
+                self.expiries.set(entry.number, entry.reach_by_ms)
         return entries
 
     def put_away(self, entries: Iterable[TransitPacket]) -> list[TransitPacket]:
         """See ``TransitSequence.put_away``."""
         away = self.sequence.put_away(entries)
         for entry in away:
-            if entry.left_by_ms:
+            if entry.reach_by_ms:
                 self.expiries.set(entry.number, None)
         return away
 
@@ -262,7 +262,7 @@ class TransitStream:
                 entry.number,
                 before,
                 entry.hops + 1,
-                max(1, entry.left_by_ms - arrives_ms) if entry.left_by_ms else 0,
+                max(1, entry.reach_by_ms - arrives_ms) if entry.reach_by_ms else 0,
                 entry.ack_requested or entry.sends > 0,
                 entry.body or b"",
             )

@@ -7,7 +7,8 @@ Promise: the packets that are in memory, too, take a limited part of it, and all
 from collections.abc import Callable, Iterator
 
 from triack.base.commit import Read, key_of
-from triack.ordering.transit import TransitPacket, TransitState
+from triack.ordering.departing import StreamPacketState
+from triack.ordering.transit import TransitPacket
 from triack.queues.streams.transit_stream import TransitStream
 from triack.queues.transit.transit_letters import TransitLetters
 from triack.queues.transit.transit_room import TransitRoom
@@ -58,7 +59,7 @@ class TransitBodies:
         on_disk = stream.sequence.on_disk
         behind, away = on_disk.first if on_disk else None, list[TransitPacket]()
         for entry in entries:
-            if entry.state is not TransitState.ARRIVED:
+            if entry.state is not StreamPacketState.ARRIVED:
                 continue
             if self.cached_bytes < self._limit_bytes and (behind is None or entry.number < behind):
                 self._count(entry)
@@ -135,7 +136,7 @@ class TransitBodies:
             body = read.bodies.get(key)
             if key != key_of(stream.number, entry.place):
                 continue  # it has moved, with another body
-            if body is not None and entry.body is None and entry.state is not TransitState.DONE:
+            if body is not None and entry.body is None and entry.state is not StreamPacketState.DONE:
                 entry.body = body
                 self._count(entry)
         for stream in dict.fromkeys(stream for stream, _ in fetching.values()):

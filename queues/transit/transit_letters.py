@@ -14,7 +14,8 @@ from triack.base.commit import HEAD_BYTES
 from triack.base.names import LEVEL_END
 from triack.base.reasons import DeadReason, DropReason, RejectReason
 from triack.base.units import SECOND
-from triack.ordering.transit import TransitPacket, TransitState
+from triack.ordering.departing import StreamPacketState
+from triack.ordering.transit import TransitPacket
 from triack.queues.admin_acks import Tell, Told, nobody_told
 from triack.queues.body_head import cares_of, fragment_range, is_sealed, ordinal_of, priority_of
 from triack.queues.deadlines import Deadlines
@@ -114,7 +115,7 @@ class TransitLetters:
     def missing(self) -> Iterator[tuple[TransitStream, TransitPacket]]:
         """The next packets whose bodies are only on the disk."""
         for dead in islice(self.waiting, LETTERS_MAX):
-            if dead.entry.body is None and dead.entry.state is TransitState.DEAD:
+            if dead.entry.body is None and dead.entry.state is StreamPacketState.GIVEN_UP:
                 yield dead.stream, dead.entry
 
     def write(self, turn: Turn) -> list[Ended]:
@@ -229,14 +230,14 @@ def _is_over(stream: TransitStream, reasons: set[str]) -> bool:
         return DeadReason.PURGED in reasons
     if RejectReason.STALE_SEQUENCE not in reasons or stream.sequence.on_disk:
         return False
-    return all(it.state is TransitState.DEAD for it in stream.sequence.entries.values())
+    return all(it.state is StreamPacketState.GIVEN_UP for it in stream.sequence.entries.values())
 
 
 def _has_older(stream: TransitStream, since_ns: int) -> bool:
     """Whether packets that had come by this time may be passed on still."""
     on_disk, entries = stream.sequence.on_disk, stream.sequence.entries.values()
     return (bool(on_disk) and on_disk.came_ns <= since_ns) or any(
-        entry.state is not TransitState.DEAD and entry.came_ns <= since_ns for entry in entries
+        entry.state is not StreamPacketState.GIVEN_UP and entry.came_ns <= since_ns for entry in entries
     )
 
 

@@ -6,7 +6,8 @@ gone. A large message is in one portion, with all that is here of it.
 """
 
 from triack.base.reasons import DeadReason
-from triack.ordering.transit_packet import TransitPacket, TransitState
+from triack.ordering.departing import StreamPacketState
+from triack.ordering.transit_packet import TransitPacket
 from triack.queues.mailboxes.expiry import LETTERS_MAX
 from triack.queues.streams.group_commit import Turn
 from triack.queues.streams.transit_stream import TransitStream
@@ -14,7 +15,7 @@ from triack.queues.transit.transits import Transits
 
 __all__ = ["TransitPurge"]
 
-_LIVE = (TransitState.WAITING, TransitState.SENT)
+_LIVE = (StreamPacketState.WAITING_TO_SEND, StreamPacketState.SENT)
 
 
 class TransitPurge:

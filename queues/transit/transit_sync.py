@@ -113,7 +113,7 @@ class TransitSync:
         """
         if not (stream.awaited or stream.next_hop.awaited):
             return
-        passed = [entry for entry in entries if entry.passed]
+        passed = [entry for entry in entries if entry.onward]
         self.onward.handle_passed(stream, ranges_of(passed if stream.sequence.sync else entries), now_ns)
         self._links.remove(stream.way, stream, ranges_of(entries if stream.next_hop.is_async else passed))
 

@@ -20,8 +20,9 @@ from triack.base.names import StreamId, check_name
 from triack.base.ranges import as_ranges
 from triack.base.reasons import DeadReason, DropReason, FreedReason, HoldReason, RejectReason
 from triack.base.units import MS, SECOND
+from triack.ordering.departing import StreamPacketState
 from triack.ordering.hold import HoldState
-from triack.ordering.transit import Taken, TransitPacket, TransitState
+from triack.ordering.transit import Taken, TransitPacket
 from triack.ordering.wire import (
     HOPS_MAX,
     HoldPacket,
@@ -71,7 +72,6 @@ RESTORED_TOGETHER = 4_096
 """How many packets are in memory at a time while a start goes through those on the disk: a record each is too much."""
 
 _STREAM_OF = attrgetter("stream")
-_LIVE = (TransitState.WAITING, TransitState.SENT)
 
 
 class Transits:
@@ -279,9 +279,9 @@ class Transits:
                 messages,
                 previous,
                 header.hops,
-                by_ms,
                 stream.via,
                 turn.now_ns,
+                reach_by_ms=by_ms,
             )
             for number, body, messages, previous, by_ms in zip(
                 range(header.number, header.number + count),
@@ -395,9 +395,9 @@ class Transits:
             messages_in(body),
             header.previous,
             header.hops,
-            self._left_by([header.left_ms], turn.now_ms)[0],
             stream.via,
             turn.now_ns,
+            reach_by_ms=self._left_by([header.left_ms], turn.now_ms)[0],
             ack_requested=header.ack_requested,
         )
         if header.sequence > stream.sequence.sequence:
@@ -444,7 +444,7 @@ class Transits:
     def _row(stream: TransitStream, it: TransitPacket, body: bytes) -> TransitRow:
         """A packet as the store keeps it."""
         key = key_of(stream.number, it.place)
-        return TransitRow(key, it.number, it.messages, it.previous, it.hops, it.left_by_ms, body)
+        return TransitRow(key, it.number, it.messages, it.previous, it.hops, it.reach_by_ms, body)
 
     def _handle_duplicate(
         self, stream: TransitStream, conversation: Conversation, packet: int, header: RelayedHeader, turn: Turn
@@ -552,7 +552,7 @@ class Transits:
             while not is_all:
                 is_all = not stream.sequence.on_disk
                 entries = stream.sequence.entries.values()
-                if stored := [entry for entry in entries if entry.state is not TransitState.ARRIVED]:
+                if stored := [entry for entry in entries if entry.state is not StreamPacketState.ARRIVED]:
                     self._let_go(stream, stored, FreedReason.STALE_SEQUENCE, turn)
                 self.bodies.bring_back(stream, 1)
             if not stream.sequence.is_empty:
@@ -605,7 +605,7 @@ class Transits:
     def expires_late(self, stream: TransitStream, run: list[TransitPacket], arrives_ns: int, now_ns: int) -> bool:
         """Whether packets of a run would arrive when their time is over; these expire now and must not leave."""
         arrives_ms = self._wall.ms(arrives_ns)
-        late = [it for it in run if 0 < it.left_by_ms <= arrives_ms and _may_expire(stream, it)]
+        late = [it for it in run if 0 < it.reach_by_ms <= arrives_ms and _may_expire(stream, it)]
         for entry in late:
             stream.expiries.set(entry.number, self._wall.ms(now_ns))
         return bool(late)
@@ -635,7 +635,7 @@ class Transits:
             # A packet that was held back has a session ack, too, and a copy of what the next hop had has a store ack.
             is_slow = sequence.start.credit is not None
             tells_of_room = ack is Ack.STORE if stream.durable else is_slow
-            is_new = sequence.freed_by is Ack.ONWARD and any(not entry.stored for entry in entries)
+            is_new = sequence.freed_by is Ack.ONWARD and any(not entry.taken for entry in entries)
             freed = sequence.handle_ack(entries, ack)
             if freed:
                 stream.repeats = 0
@@ -707,7 +707,7 @@ class Transits:
             if stream.durable:
                 self.bodies.release(entry)
             entry.body = None
-            if entry.left_by_ms:
+            if entry.reach_by_ms:
                 stream.expiries.set(entry.number, None)
         self.holds.relieved = True
         self._rest(stream, now_ns)
@@ -771,7 +771,7 @@ class Transits:
         if stream is not None and packet.sequence == stream.sequence.sequence:
             entry = stream.sequence.entries.get(packet.number)
             # If it was not sent, the word is about an earlier copy; what comes of this one is not known yet.
-            if entry is not None and entry.state is TransitState.SENT:
+            if entry is not None and entry.state is StreamPacketState.SENT:
                 self._handle_refused(stream, entry, packet, conversation, turn)
         if packet.reason == FreedReason.LET_GO:
             # It is between neighbours: the origin has the packet, and sends it again.
@@ -805,7 +805,7 @@ class Transits:
     ) -> bool:
         """Whether the next hop had stored a packet before it was refused, so that its dead letter is there."""
         refused_behind = packet.by != conversation.peer_id
-        return stream.delivery is Delivery.RECOVERABLE and (refused_behind or entry.stored)
+        return stream.delivery is Delivery.RECOVERABLE and (refused_behind or entry.taken)
 
     def _handle_given_back(self, stream: TransitStream, entry: TransitPacket, turn: Turn) -> None:
         """The destination has held a packet for long, as one before it is missing.
@@ -851,12 +851,12 @@ class Transits:
         them still. Express ones are lost, and counted. ``certain``: they were not delivered.
         """
         if stream.delivery is Delivery.RECOVERABLE:
-            if kept := [entry for entry in entries if entry.stored]:
+            if kept := [entry for entry in entries if entry.taken]:
                 # The next hop answers for these.
                 if not certain:
                     self._tell_awaiting(stream, kept, reason, turn.now_ns)
                 self._let_go(stream, kept, _said(reason), turn)
-                entries = [entry for entry in entries if entry.state is not TransitState.DONE]
+                entries = [entry for entry in entries if entry.state is not StreamPacketState.DONE]
             self._forget_sent(stream, entries)
             stream.sequence.give_up(entries)
             for entry in entries:
@@ -981,11 +981,11 @@ class Transits:
             entry = stream.sequence.entries.get(number)
             if entry is None:
                 continue
-            if entry.state is TransitState.ARRIVED:
+            if entry.state is StreamPacketState.ARRIVED:
                 stream.expiries.set(number, turn.now_ms + NOT_STORED_NS // MS)
-            elif entry.state is TransitState.SENT and not entry.stored:
+            elif entry.state is StreamPacketState.SENT and not entry.taken:
                 stream.expiries.set(number, turn.now_ms + ON_ITS_WAY_NS // MS)
-            elif entry.state is not TransitState.DEAD and _may_expire(stream, entry):
+            elif entry.state is not StreamPacketState.GIVEN_UP and _may_expire(stream, entry):
                 expired.append(entry)
         if expired and stream.sequence.ordered:
             for entry in expired:

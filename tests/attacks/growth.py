@@ -52,7 +52,8 @@ ROWS = {
         queues/streams/inbox.py Inbox _held_at
     """,
     "`limits.transit_quota`": """
-        ordering/transit.py TransitSequence entries _to_send _lowest _skips
+        ordering/departing.py DepartingSequence entries _to_send
+        ordering/transit.py TransitSequence _lowest _skips
         ordering/disk_backlog.py DiskBacklog _blocks _firsts _expiring
         ordering/disk_backlog.py _Block data
         queues/transit/transit_bodies.py TransitBodies _fetching wanting
@@ -412,7 +413,7 @@ OTHERS = {
     "what this node sends, by its programs' calls, and to the peers that they or the operator name": """
         ordering/outgoing.py _Whole entries unacked
         queues/ack_latency.py AckLatency _streams
-        ordering/outgoing.py OutgoingSequence entries _to_send _dates
+        ordering/outgoing.py OutgoingSequence _dates
         queues/peers/dialer.py Dialer _away
         queues/peers/history.py Peers _met
         queues/peers/link.py Link streams

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from triack.base.columns import Columns
 from triack.ordering import disk_backlog
+from triack.ordering.departing import StreamPacketState
 from triack.ordering.disk_backlog import BLOCK_OVERHEAD_BYTES, BLOCK_RECORDS, RECORD_BYTES, DiskBacklog
-from triack.ordering.transit_packet import TransitPacket, TransitState
+from triack.ordering.transit_packet import TransitPacket
 
 NUMBERS = st.integers(1, 60)
 EVENTS = st.lists(st.tuples(st.integers(0, 5), NUMBERS, st.integers(0, 8)), max_size=80)
@@ -18,13 +19,14 @@ EVENTS = st.lists(st.tuples(st.integers(0, 5), NUMBERS, st.integers(0, 8)), max_
 
 def packet(number: int, left_by_ms: int = 0, previous: int | None = None) -> TransitPacket:
     before = number - 1 if previous is None else previous
-    entry = TransitPacket(number, b"x", 70 + number % 3, 1, before, 2, left_by_ms, "up", 5_000 + number, 2 * number)
+    entry = TransitPacket(number, b"x", 70 + number % 3, 1, before, 2, "up", 5_000 + number, place=2 * number)
+    entry.reach_by_ms = left_by_ms
     entry.sends, entry.ack_requested = number % 2, number % 5 == 0
     return entry
 
 
 def as_it_returns(entry: TransitPacket) -> TransitPacket:
-    return replace(entry, body=None, state=TransitState.WAITING)
+    return replace(entry, body=None, state=StreamPacketState.WAITING_TO_SEND)
 
 
 @given(EVENTS)
@@ -45,7 +47,7 @@ def test_it_is_a_set_of_packets_in_the_order_of_their_numbers(events: list[tuple
                 assert backlog.take(number) == plain.pop(number)
             elif event == 4:
                 expired = backlog.take_expired(time_ms, 3)
-                due = {it for it, entry in plain.items() if 0 < entry.left_by_ms <= time_ms}
+                due = {it for it, entry in plain.items() if 0 < entry.reach_by_ms <= time_ms}
                 assert {entry.number for entry in expired} <= due
                 assert len(expired) == min(3, len(due))
                 assert all(entry == plain.pop(entry.number) for entry in expired)
@@ -61,7 +63,7 @@ def check(backlog: DiskBacklog, plain: dict[int, TransitPacket]) -> None:
     assert numbers == sorted(plain)
     some = [number for first, last in backlog.ranges([(7, 9), (20, 20)]) for number in range(first, last + 1)]
     assert {it for it in plain if it in (7, 8, 9, 20)} <= set(some) <= set(plain)
-    earliest_ms = min((entry.left_by_ms for entry in plain.values() if entry.left_by_ms), default=None)
+    earliest_ms = min((entry.reach_by_ms for entry in plain.values() if entry.reach_by_ms), default=None)
     assert (backlog.earliest_ms is None) is (earliest_ms is None)
     assert earliest_ms is None or (backlog.earliest_ms or 0) <= earliest_ms
     assert plain or backlog.size_bytes == 0
@@ -88,7 +90,7 @@ def test_a_packet_takes_a_few_bytes() -> None:
         before = tracemalloc.get_traced_memory()[0]
         for number in range(1, count + 1):
             entry = packet(number)
-            entry.came_ns, entry.left_by_ms = number * 1_000_003, 0
+            entry.came_ns, entry.reach_by_ms = number * 1_000_003, 0
             backlog.add([entry])
         for number in range(1, count, 1_111):
             assert backlog.find(number)

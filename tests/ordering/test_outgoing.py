@@ -12,13 +12,9 @@ from proof.search import stillness
 from tests.ordering.pair import make_entry
 from triack.base.delivery import DURABLE, FREED_BY, SYNC_FREED_BY, Ack, Delivery, Role
 from triack.base.units import SECOND
+from triack.ordering.departing import StreamPacketState
 from triack.ordering.order_settings import OrderSettings
-from triack.ordering.outgoing import (
-    AFTER_SESSION_ACK,
-    OutgoingSequence,
-    StreamPacket,
-    StreamPacketState,
-)
+from triack.ordering.outgoing import AFTER_SESSION_ACK, OutgoingSequence, StreamPacket
 
 TRANSACTIONAL = Delivery.TRANSACTIONAL
 

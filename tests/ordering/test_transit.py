@@ -8,21 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triack.base.delivery import DURABLE, Ack, Delivery
-from triack.ordering.transit import (
-    LACKING_MAX,
-    ON_DISK,
-    Taken,
-    TransitPacket,
-    TransitSequence,
-    TransitState,
-)
+from triack.ordering.departing import StreamPacketState
+from triack.ordering.transit import LACKING_MAX, ON_DISK, Taken, TransitPacket, TransitSequence
 
 FREES = {Delivery.EXPRESS: Ack.SESSION, Delivery.RECOVERABLE: Ack.STORE, Delivery.TRANSACTIONAL: Ack.STORE}
 
 
 def packet(number: int, previous: int | None = None, hops: int = 0) -> TransitPacket:
     before = number - 1 if previous is None else previous
-    return TransitPacket(number, b"body", 4, 1, before, hops, 0, "up", 0)
+    return TransitPacket(number, b"body", 4, 1, before, hops, "up", 0)
 
 
 def passing(*numbers: int, delivery: Delivery = Delivery.TRANSACTIONAL) -> TransitSequence:
@@ -161,7 +155,7 @@ def test_what_is_given_up_is_not_sent_and_not_freed() -> None:
     assert send(sequence) == [2]
     assert sequence.handle_ack([entry], Ack.STORE) == []
     sequence.remove([entry])
-    assert (list(sequence.entries), entry.state) == ([2], TransitState.DONE)
+    assert (list(sequence.entries), entry.state) == ([2], StreamPacketState.DONE)
 
 
 def test_how_far_everything_is_here() -> None:
@@ -205,11 +199,11 @@ def test_whatever_happens_each_packet_is_offered_until_it_is_freed(
             sequence.handle_stored([entry])
         elif event == 2:
             send(sequence, number)
-        elif event == 3 and entry is not None and entry.state is TransitState.SENT:
+        elif event == 3 and entry is not None and entry.state is StreamPacketState.SENT:
             taken |= {freed.number for freed in sequence.handle_ack([entry], FREES[delivery])}
         elif event == 4:
             sequence.handle_session_closed()
-        elif event == 5 and entry is not None and entry.state is not TransitState.ARRIVED:
+        elif event == 5 and entry is not None and entry.state is not StreamPacketState.ARRIVED:
             sequence.handle_flow_control(number, 0, stop=False)
     sequence.handle_session_closed()
     sequence.handle_stored(list(sequence.entries.values()))
@@ -230,7 +224,7 @@ def test_over_a_synchronous_link_a_word_needs_the_store_ack_of_this_copy() -> No
     """In a circle of relays it may be about another copy of that number; whichever comes last frees the packet."""
     relay = TransitSequence(Delivery.RECOVERABLE, 1)
     relay.set_sync(True)
-    entries = [TransitPacket(number, b"", 0, 1, 0, 0, 0, "a", 0) for number in (1, 2)]
+    entries = [TransitPacket(number, b"", 0, 1, 0, 0, "a", 0) for number in (1, 2)]
     relay.add(entries)
     relay.handle_stored(entries)
     assert relay.handle_onward([(1, 2)]) == ([(1, 2)], [])
@@ -244,7 +238,7 @@ def test_over_a_synchronous_link_a_word_needs_the_store_ack_of_this_copy() -> No
 def test_a_word_that_comes_while_a_synchronous_link_is_asynchronous_is_not_forgotten() -> None:
     """The store ack comes when the link is synchronous again, and no other word follows."""
     relay = TransitSequence(Delivery.RECOVERABLE, 1)
-    entries = [TransitPacket(1, b"", 0, 1, 0, 0, 0, "a", 0)]
+    entries = [TransitPacket(1, b"", 0, 1, 0, 0, "a", 0)]
     relay.add(entries)
     relay.handle_stored(entries)
     relay.handle_sent(relay.peek_run(1), 0, packet=1)
@@ -271,6 +265,16 @@ def test_what_goes_on_after_all_goes_out_again_in_a_slow_start() -> None:
     sequence.give_up(entries)
     sequence.go_on(entries)
     assert sorted(send(sequence, 1) + send(sequence, 1)) == [1, 2]
+
+
+def test_what_goes_on_after_all_goes_out_once() -> None:
+    """Also what had not left: it has kept its place among those that wait."""
+    sequence = passing(1, 2, delivery=Delivery.RECOVERABLE)
+    assert send(sequence, 1) == [1]
+    entries = list(sequence.entries.values())
+    sequence.give_up(entries)
+    sequence.go_on(entries)
+    assert sorted(send(sequence)) == [1, 2]
 
 
 @pytest.mark.parametrize("rerouted", [False, True])
@@ -391,7 +395,7 @@ def test_a_packet_that_comes_late_finds_its_place_among_many() -> None:
     """It is compared with a few of those that wait."""
     sequence = passing()
     for number in (*range(1, 5_000), *range(5_001, 20_001), 5_000):
-        entry = Seen(number, b"body", 4, 1, number - 1, 0, 0, "up", 0)
+        entry = Seen(number, b"body", 4, 1, number - 1, 0, "up", 0)
         sequence.add([entry])
         Seen.reads = 0
         sequence.handle_stored([entry])
@@ -490,7 +494,7 @@ def test_how_far_everything_is_here_whatever_came_and_left(events: list[tuple[in
         elif event == 6:
             sequence.bring_back(gap)
         everything = [it for it in map(sequence.find, range(1, 13)) if it is not None]
-        arrived = {it.number for it in everything if it.state is TransitState.ARRIVED}
+        arrived = {it.number for it in everything if it.state is StreamPacketState.ARRIVED}
         kept = {it.number: it.before for it in everything if it.number not in arrived}
         if everything:
             assert sequence.lowest == everything[0].number

@@ -12,7 +12,8 @@ from triack.base.commit import HEAD_BYTES, Commit, OutgoingStreamRow
 from triack.base.delivery import FREED_BY, Ack, Delivery, Role
 from triack.base.errors import StoreDamaged
 from triack.base.units import SECOND
-from triack.ordering.outgoing import StreamPacket, StreamPacketState
+from triack.ordering.departing import StreamPacketState
+from triack.ordering.outgoing import StreamPacket
 from triack.queues import deadlines, stages
 from triack.queues.body_head import receive_by_of, sent_at_of
 from triack.queues.clock_jumps import JUMPS_MAX, ClockJumps, head_here

@@ -7,9 +7,10 @@ at most that a message took long.
 from typing import Final, NamedTuple
 
 from triack.base.units import SECOND
+from triack.ordering.departing import StreamPacketState
 from triack.ordering.hold import HoldState
-from triack.ordering.outgoing import OutgoingSequence, StreamPacketState
-from triack.ordering.transit import TransitSequence, TransitState
+from triack.ordering.outgoing import OutgoingSequence
+from triack.ordering.transit import TransitSequence
 from triack.queues.manager.engine import Engine
 from triack.queues.peers.link import Link
 from triack.queues.streams.outgoing_stream import OutgoingStream
@@ -23,6 +24,7 @@ LOOK_NS: Final = 1 * SECOND
 
 _UNTAKEN: Final = (StreamPacketState.GIVEN_UP, StreamPacketState.REJECTED)
 """They leave room for others as soon as the disk has their dead letters."""
+_AT_REST: Final = (StreamPacketState.WAITING_TO_SEND, StreamPacketState.ARRIVED)
 
 
 class Still(NamedTuple):
@@ -92,15 +94,10 @@ def _judge(stream: OutgoingStream | TransitStream, name: str, link: Link) -> lis
 
 def _makes_room(sequence: OutgoingSequence | TransitSequence) -> bool:
     """Whether an acknowledgement or a removal is still to come that makes room for what waits, or nothing waits."""
-    if isinstance(sequence, TransitSequence):
-        entries = sequence.entries.values()
-        is_waiting = bool(sequence.on_disk) or any(entry.state is TransitState.WAITING for entry in entries)
-        return not is_waiting or any(
-            entry.state is TransitState.DEAD or (entry.state is TransitState.SENT and not entry.stored)
-            for entry in entries
-        )
-    waiting = StreamPacketState.WAITING_TO_SEND
-    packets = sequence.entries.values()
-    return not any(entry.state is waiting for entry in packets) or any(
-        entry.state in _UNTAKEN or (entry.state is not waiting and not entry.is_taken) for entry in packets
+    states = {it.state for it in sequence.entries.values()}
+    on_disk = isinstance(sequence, TransitSequence) and len(sequence.on_disk)
+    return (
+        not (on_disk or StreamPacketState.WAITING_TO_SEND in states)
+        or not states.isdisjoint(_UNTAKEN)
+        or any(it.state not in _AT_REST and not it.taken for it in sequence.entries.values())
     )

@@ -328,7 +328,7 @@ def stream(
 
 
 def packets(count: int, size_bytes: int, via: str = "up") -> list[TransitPacket]:
-    return [TransitPacket(at, b"", size_bytes, 1, 0, 0, 0, via, 0) for at in range(1, count + 1)]
+    return [TransitPacket(at, b"", size_bytes, 1, 0, 0, via, 0) for at in range(1, count + 1)]
 
 
 def room(*, store_low: bool = False, waiting: Account | None = None, **limits: Any) -> TransitRoom:
@@ -375,9 +375,7 @@ def test_a_full_relay_takes_what_its_packets_wait_for(monkeypatch: pytest.Monkey
     found = room(transit_quota=Quota(size_bytes=1_000))
     ordered, unordered, empty = stream(1, delivery=Delivery.TRANSACTIONAL), stream(2), stream(3)
     for it in (ordered, unordered):
-        it.sequence.add(
-            [TransitPacket(7, b"", 500, 1, 0, 0, 0, "up", 0), TransitPacket(5, b"", 1, 1, 0, 0, 0, "up", 0)]
-        )
+        it.sequence.add([TransitPacket(7, b"", 500, 1, 0, 0, "up", 0), TransitPacket(5, b"", 1, 1, 0, 0, "up", 0)])
     found.count(ordered, packets(10, 100))
     full = HoldReason.TRANSIT_FULL
     assert [found.lets_ahead(ordered, number, 1, full) for number in (4, 6, 8)] == [True, False, False]
@@ -406,7 +404,7 @@ def test_what_is_refused_looks_at_no_backlog() -> None:
 
     found, ordered = room(), stream(delivery=Delivery.TRANSACTIONAL)
     for number in (*range(1_001, 2_001), 1):
-        ordered.sequence.add([TransitPacket(number, b"", 1, 1, 0, 0, 0, "up", 0)])
+        ordered.sequence.add([TransitPacket(number, b"", 1, 1, 0, 0, "up", 0)])
     ordered.sequence.entries = Looked(ordered.sequence.entries)
     assert [found.lets_ahead(ordered, number, 1, HoldReason.TRANSIT_FULL) for number in range(2, 12)] == [False] * 10
     assert looks <= 10
@@ -421,7 +419,7 @@ def test_packets_on_the_disk_alone_are_charged_to_the_neighbour_that_brought_the
         at = busy.sequence.highest
         while busy.away_bytes < size_bytes:
             at += 2
-            entries = [TransitPacket(at, b"", 1, 1, 0, 0, 0, "up", at**2 % 7_919 * 2**20)]
+            entries = [TransitPacket(at, b"", 1, 1, 0, 0, "up", at**2 % 7_919 * 2**20)]
             busy.sequence.add(entries)
             busy.sequence.put_away(entries)
             found.charge(busy)
@@ -539,7 +537,7 @@ def bodies(limit_bytes: int, found: TransitRoom | None = None, look_at: Any = id
 
 
 def fetched_packets(first: int, last: int) -> list[TransitPacket]:
-    return [TransitPacket(it, b"x" * 10, 10, 1, it - 1, 0, 0, "up", 5_000 * it) for it in range(first, last + 1)]
+    return [TransitPacket(it, b"x" * 10, 10, 1, it - 1, 0, "up", 5_000 * it) for it in range(first, last + 1)]
 
 
 def take(some: TransitBodies, into: TransitStream, entries: list[TransitPacket]) -> None:
@@ -611,7 +609,7 @@ def test_time_runs_out_on_the_disk_too() -> None:
     some, passing = bodies(PACKET_BYTES), stream(3)
     entries = fetched_packets(1, 4)
     for entry, left_by_ms in zip(entries, (0, 500, 300, 700), strict=True):
-        entry.left_by_ms = left_by_ms
+        entry.reach_by_ms = left_by_ms
     passing.expect(entries)
     take(some, passing, entries)
     assert passing.next_expiry_ms == 300

@@ -15,7 +15,8 @@ from triack.base.news import NoRoute, TransitOverQuota
 from triack.base.reasons import DropReason, FreedReason, HoldReason
 from triack.base.session_log import COMMON, EVENTS
 from triack.base.units import MS, SECOND
-from triack.ordering.transit import TransitPacket, TransitState
+from triack.ordering.departing import StreamPacketState
+from triack.ordering.transit import TransitPacket
 from triack.ordering.wire import (
     HOPS_MAX,
     OnwardAckPacket,
@@ -315,9 +316,9 @@ class Desk:
 
     def die(self, *bodies: bytes, sends: int = 1, reason: str = "no-route") -> list[TransitPacket]:
         """Packets with these bodies end."""
-        entries = [TransitPacket(at, body, len(body), 1, 0, 0, 0, "up", 0) for at, body in enumerate(bodies, 1)]
+        entries = [TransitPacket(at, body, len(body), 1, 0, 0, "up", 0) for at, body in enumerate(bodies, 1)]
         for entry in entries:
-            entry.state, entry.sends = TransitState.DEAD, sends
+            entry.state, entry.sends = StreamPacketState.GIVEN_UP, sends
             self.letters.add(self.stream, entry, reason, certain=False)
         return entries
 
@@ -385,7 +386,7 @@ def test_refused_fragments_wait_an_hour_for_the_others() -> None:
     desk.turn.now_ns = HOUR - 1
     entries += desk.die(second, reason="access-denied")
     assert (desk.write(), desk.letters.next_deadline()) == ([], 2 * HOUR - 1)
-    other = TransitPacket(9, b"", 0, 1, 0, 0, 0, "up", HOUR - 1)
+    other = TransitPacket(9, b"", 0, 1, 0, 0, "up", HOUR - 1)
     desk.stream.sequence.add([other])
     desk.turn.now_ns = 2 * HOUR - 1
     assert (desk.write(), desk.letters.next_deadline()) == ([], 3 * HOUR - 1)
@@ -400,10 +401,10 @@ def test_fragments_of_an_ended_stream_are_a_letter_when_all_of_it_is_refused() -
     desk = Desk()
     first, *_, last = bodies_of(bytes(3_000))
     entries = desk.die(first, reason="stale-sequence")
-    other = TransitPacket(9, last, len(last), 1, 0, 0, 0, "up", 0)
+    other = TransitPacket(9, last, len(last), 1, 0, 0, "up", 0)
     desk.stream.sequence.add([other])
     assert desk.write() == []
-    other.state = TransitState.DEAD
+    other.state = StreamPacketState.GIVEN_UP
     assert desk.write() == entries
 
 

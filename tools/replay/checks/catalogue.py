@@ -518,11 +518,12 @@ IN_TIME: Final = (
 MACHINES: Final[dict[str, tuple[str, ...]]] = {
     "base/ack_debt": ("half_window", "idle_delay", "at_once", "store_ack_late", "order_ack_late"),
     "base/delivery": ("lost", "forgotten"),
+    "ordering/departing": ("close_without_full_resend", "unsent"),
     "ordering/duplicates": ("duplicates_delivered", "express_twice", "rejected"),
     "ordering/hold": ("rejected", "gaps", "resend_tiers"),
     "ordering/incoming": ("order", "gaps", "previous", "rejected", "recovered_from_nowhere"),
     "ordering/order_ack": ("order_ack_before_commit", "order_ack_late", "ack_taken_back"),
-    "ordering/outgoing": ("close_without_full_resend", "queue", "unsent"),
+    "ordering/outgoing": ("close_without_full_resend", "queue"),
     "ordering/rejections": ("rejected", "rejection_made_up"),
     "ordering/tiers": ("resend_tiers",),
     "ordering/onward": ("downgrade_rule", "onward_early"),
