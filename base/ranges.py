@@ -46,6 +46,13 @@ class NumberSet:
         at = bisect_left(self._lasts, number)
         return at < len(self._lasts) and self._firsts[at] <= number
 
+    def check_invariants(self) -> None:
+        """Assert that ranges ascend, with a gap before each."""
+        before = self.cumulative
+        for first, last in self.ranges:
+            assert before + 1 < first <= last
+            before = last
+
     def lowest_ranges(self, most: int) -> list[Range]:
         """The ``most`` lowest ranges above ``cumulative``."""
         if not self._firsts:

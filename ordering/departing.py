@@ -394,6 +394,17 @@ class DepartingSequence(Generic[Packet]):
     def _forget_stale(self) -> None:
         self._to_send = deque(entry for entry in self._to_send if entry.state is _WAITING)
 
+    def check_invariants(self) -> None:
+        """Assert that each packet that waits has one place, and none is here that is done."""
+        if not self.entries and not self._to_send:
+            return
+        assert all(number == entry.number for number, entry in self.entries.items())
+        assert all(entry.state is not StreamPacketState.DONE for entry in self.entries.values())
+        waiting = [entry.number for entry in self._to_send if entry.state is _WAITING]
+        here = [number for number, entry in self.entries.items() if entry.state is _WAITING]
+        assert sorted(waiting) == sorted(here)
+        assert not self._ascending or waiting == sorted(waiting)
+
 
 def move(entry: DepartingPacket, event: StreamPacketEvent) -> None:
     """Let an event happen to a packet."""

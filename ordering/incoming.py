@@ -236,3 +236,15 @@ class IncomingSequence(Generic[Context]):
         self._held.clear()
         self.held_bytes = 0
         self._held_order.clear()
+
+    def check_invariants(self) -> None:
+        """Assert that nothing counts as committed that was not accepted, and that what is held may still fit."""
+        assert self.committed <= self.position
+        assert len(self._held) <= self._settings.max_held_packets
+        assert self.held_bytes == sum([len(header.body) for header, _ in self._held.values()])
+        assert self._held_sequence >= self.position[0] or not self._held
+        for number, (header, _) in self._held.items():
+            assert header.number == number
+            assert header.sequence == self._held_sequence
+            assert (header.previous, number) in self._held_order
+            assert (header.sequence, header.previous) > self.position

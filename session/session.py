@@ -620,6 +620,11 @@ class Session:
         self._events.append(PacketsAcked(acked, window.undecided.sift(acked, frame)))
         self._events += map(WindowChanged, window.changes())
 
+    def check_invariants(self) -> None:
+        """Assert that what it remembers of packets agrees, for simulations and searches."""
+        self.window.check_invariants()
+        self.ack_sender.session_ack.received.check_invariants()
+
     def _on_store_ack(self, frame: StoreAckFrame, _counter: int, now_ns: int) -> None:
         highest = frame.ranges[-1][1] if frame.ranges else frame.cumulative
         if highest > self.window.highest_sent:

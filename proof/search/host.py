@@ -93,6 +93,8 @@ class Host(EngineHost):
         submitted, crashes, stops, breaks, patience: how much of the scope is used up.
     """
 
+    asserts = True
+
     scope: Scope
     side: int
     disk: Disk = field(init=False)

@@ -221,3 +221,14 @@ class Account:
 
     def _is_crowded(self, level: Level, all_bytes: int) -> bool:
         return self.total_bytes >= all_bytes and level.value * len(self._levels) >= all_bytes
+
+    def check_invariants(self) -> None:
+        """Assert that what nodes are charged is what their payers have, and nothing is below zero."""
+        if not self._levels and not self._charged and not self.total_bytes:
+            return
+        paid: dict[Payer, int] = {}
+        for payer, value in self._charged.values():
+            assert value > 0
+            paid[payer] = paid.get(payer, 0) + value
+        assert paid == {payer: level.value for payer, level in self._levels.items()}
+        assert self.total_bytes == sum(paid.values())

@@ -25,6 +25,9 @@ class SessionPort(Protocol):
 
     commit_serial: int
 
+    def check_invariants(self) -> None:
+        """Assert that what it remembers of packets agrees."""
+
     # ---- state
 
     @property

@@ -163,6 +163,11 @@ class Admission:
         bodies = self._bodies.held, self._bodies.unclaimed
         return self.early, self.waiting, self.streams, self.queues, self.disk, self.express, *bodies
 
+    def check_invariants(self) -> None:
+        """Assert that each account adds up."""
+        for account in self._accounts:
+            account.check_invariants()
+
     def handle_proved(self, node_id: bytes) -> None:
         """A peer has proved to be a node, perhaps not the same peer as before: charge it for what that node sent."""
         for account in self._accounts:

@@ -446,6 +446,25 @@ class SendWindow:
             self._trip_ns = None
         return lost, look_again_ns
 
+    def check_invariants(self) -> None:
+        """Assert that bytes, states and numbers agree, for simulations and searches."""
+        in_flight, packets = self._in_flight, self._packets
+        assert self.cumulative <= self.highest_sent < self.next_number
+        assert len(in_flight) <= len(packets) <= self._window
+        if not packets:
+            return
+        of_state: dict[PacketState, list[SessionPacket]] = {state: [] for state in PacketState}
+        for number, sent in packets.items():
+            assert self.cumulative < number == sent.number
+            of_state[sent.state].append(sent)
+        assert {sent.number for sent in of_state[PacketState.IN_FLIGHT]} == in_flight.keys()
+        assert {sent.number for sent in of_state[PacketState.LOST]} <= {sent.number for sent in self._lost}
+        assert all(sent.number > self.highest_sent for sent in of_state[PacketState.QUEUED])
+        assert self.in_flight_bytes == sum([sent.size_bytes for sent in in_flight.values()])
+        assert self.unsent_bytes == sum([sent.size_bytes for sent in of_state[PacketState.QUEUED]])
+        orders = [sent.order for sent in in_flight.values()]
+        assert orders == sorted(orders)
+
 
 _number_of = attrgetter("number")
 _sending_of = attrgetter("sending")

@@ -42,6 +42,8 @@ class Host(SimHost):
         standstill: looks for streams that stand still; shared as well.
     """
 
+    asserts = True
+
     def __init__(
         self,
         world: World,

@@ -15,6 +15,7 @@ from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from random import Random
+from typing import ClassVar
 
 from triack.base.clock import ClockReading, find_jump, sane_wall_ns
 from triack.base.commit import Commit, StoreContent
@@ -25,6 +26,7 @@ from triack.base.peers import Directory, Peer
 from triack.base.units import MS, in_ns
 from triack.queues.manager.effects import Job, Send, StartJob, Tell, TellRollback, WriteRecords
 from triack.queues.manager.engine import Engine
+from triack.queues.manager.invariants import check_invariants
 from triack.queues.node_settings import NodeSettings
 from triack.queues.routes import Route
 from triack.queues.streams.group_commit import GroupCommit
@@ -50,9 +52,14 @@ CLOSE_POLL_NS = 20 * MS
 
 
 class EngineHost(ABC):
-    """Does the effects of an engine, in the engine's order. Subclasses define sending and storing."""
+    """Does the effects of an engine, in the engine's order. Subclasses define sending and storing.
+
+    Attributes:
+        asserts: whether the engine is looked at after each step (``queues.manager.invariants``).
+    """
 
     __slots__ = ()
+    asserts: ClassVar[bool] = False
 
     def follow(self, engine: Engine, now_ns: int) -> None:
         """Do all effects of the engine, in its order."""
@@ -68,6 +75,8 @@ class EngineHost(ABC):
                     self.tell_program(event)
                 case Send(address, datagrams):
                     self.send_datagrams(address, datagrams)
+        if self.asserts:
+            check_invariants(engine)
 
     def finish(self, engine: Engine, error: TriackError, now_ns: int) -> None:
         """Stop an engine for good, and do its last effects."""

@@ -1,0 +1,26 @@
+"""What is true of an engine between two calls of it, whatever has come: each of its machines asserts its own part.
+
+Simulations and searches look after every step, so that a mistake shows where it is made, and not only in what becomes
+of it. A node of an application never looks.
+"""
+
+from triack.queues.manager.engine import Engine
+
+__all__ = ["check_invariants"]
+
+
+def check_invariants(engine: Engine) -> None:
+    """Raise AssertionError where the state of an engine contradicts itself."""
+    if engine.failure is not None:
+        return  # a failed commit leaves what it was to do half done, and the process ends
+    for conversation in engine.handshakes.conversations.values():
+        conversation.session.check_invariants()
+    for outgoing in engine.outbox.streams:
+        outgoing.sequence.check_invariants()
+    for incoming in engine.inbox.streams:
+        if incoming.ordered:
+            incoming.sequence.check_invariants()
+    for passing in engine.transits.streams:
+        passing.sequence.check_invariants()
+    engine.inbox.admission.check_invariants()
+    engine.transits.room.disk.check_invariants()
