@@ -25,6 +25,19 @@ SOURCES = "source"
 _OUTSIDE = re.compile(r"\]\((?:\.\./)+((?:examples/[\w.-]+)|Containerfile|SECURITY\.md)\)")
 _SHIM = "https://unpkg.com/iframe-worker/shim"
 """What the theme loads from another host, so that the search works from a folder; docs/assets has a copy."""
+_LOOKED_UP = (
+    "decisions/",
+    "reference/",
+    "checks",
+    "session-log",
+    "log-lines",
+    "settings",
+    "reasons",
+    "proof",
+    "performance",
+)
+LATER = 0.1
+"""A page that has all words of a language is the best find for most questions, and answers none of them."""
 CLI = "reference/cli.md"
 PYTHON = "reference/python.md"
 FIRST = ("open", "connect", "run", "Node", "Client", "Message", "Receipt", "Transaction", "Consumer", "Subscriber")
@@ -43,7 +56,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001 - as it is called
-    """Let links out of docs/ lead to the copies."""
+    """Let links out of docs/ lead to the copies, and a search find pages for users first."""
+    if page.file.src_uri.startswith(_LOOKED_UP):
+        page.meta["search"] = {"boost": LATER}
     up = "../" * page.file.src_uri.count("/")
     return _OUTSIDE.sub(lambda found: f"]({up}{SOURCES}/{found[1].removesuffix('.md')})", markdown)
 
