@@ -197,7 +197,7 @@ LOOKED_UP = {"CONTRIBUTING", "performance", "peer-cost", "verdict"}
 COMPARED = {path.stem for path in PAGES} | {"log-lines", "metrics"}
 """What `make docs` writes, or a test compares with the code row by row: nothing is said twice there."""
 MAKERS = {"CONTRIBUTING", "proof", "simulated-world", "proof-figures", "performance", "fuzzing"}
-USERS_WORDS, MAKERS_WORDS = 34_960, 15_000
+USERS_WORDS, MAKERS_WORDS = 34_850, 15_000
 """What all pages of each kind have today."""
 ROOM = 1.02
 """A page for something new may make them a little more; then something else has to go."""
