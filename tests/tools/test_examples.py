@@ -52,10 +52,9 @@ def test_an_example_is_taken_as_it_is(example: str, tmp_path: Path, monkeypatch:
     words = shlex.split(example)
     words = words[words.index("triack") + 1 :]
     words = words[: words.index(">")] if ">" in words else words
-    ctx, command = click.Context(cli, info_name="triack"), cli
-    while isinstance(command, click.Group):
-        name, command, words = command.resolve_command(ctx, words)
-        assert command is not None
-        if not isinstance(command, click.Group):
-            command.make_context(name, words, parent=ctx)
-        ctx = click.Context(command, info_name=name, parent=ctx)
+    ctx, command = click.Context(cli, info_name="triack"), click.Command("")
+    while isinstance(group := ctx.command, click.Group):
+        _, found, words = group.resolve_command(ctx, words)
+        assert found is not None
+        ctx, command = click.Context(found, info_name=found.name, parent=ctx), found
+    command.make_context(ctx.info_name, words, parent=ctx.parent)
