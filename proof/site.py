@@ -35,6 +35,7 @@ _LOOKED_UP = (
     "reasons",
     "proof",
     "performance",
+    "house",
 )
 LATER = 0.1
 """A page that has all words of a language is the best find for most questions, and answers none of them."""
@@ -48,6 +49,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that are made, and the files that pages link to."""
     files.append(File.generated(config, CLI, content=cli_page()))
     files.append(File.generated(config, PYTHON, content=python_page()))
+    house = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").replace("](docs/", "](")
+    files.append(File.generated(config, "house.md", content=house))
     for path in sorted([*(ROOT / "examples").glob("*.*"), ROOT / "Containerfile", ROOT / "SECURITY.md"]):
         name = f"{SOURCES}/{path.relative_to(ROOT)}"
         # Not a page: a file as it is.
