@@ -203,11 +203,6 @@ class Channel(Protocol):
     def open(self, datagram: bytes, header: Header, now_ns: int) -> bytes:
         """Return the payload of a datagram; that of a RETRY is empty: seal the connect once more.
 
-        Args:
-            datagram: all of it.
-            header: the result of ``read_header``.
-            now_ns: the monotonic clock.
-
         Raises:
             ProtocolError: the datagram is not what the peer sealed, came before, or is of no use in this state;
                 nothing has changed then. The reason says which: ``too-short``, ``bad-header``, ``bad-mac``,
@@ -275,12 +270,6 @@ class Channels(Protocol):
         """The channel of a conversation that a connect asks for, and the payload of that connect.
 
         The caller may drop the channel, or seal accepts with it and then drop it: it holds nothing but memory.
-
-        Args:
-            datagram: a connect, by its header.
-            header: the result of ``read_header``.
-            sender: the address that it came from.
-            now_ns: the monotonic clock.
 
         Raises:
             ProtocolError: ``too-short``, ``bad-mac``, ``too-many-connects``, ``other-suite``, ``bad-tag``,

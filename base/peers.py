@@ -22,7 +22,6 @@ class Peer:
     """One peer.
 
     Attributes:
-        name: this node's name for it.
         keys: its X25519 public keys, 32 bytes each; the first is the one to call it by. None without keys.
         addresses: where it may be, as ``udp://host:port`` and the like; the first is tried first.
         psk: 32 bytes that both sides have agreed on.

@@ -91,29 +91,12 @@ __all__ = ["Session"]
 class Session:
     """One end of a session.
 
-    Args:
-        settings: limits and timeouts; our hello carries those that the peer must know.
-        codec: encodes the frames of this end, and decodes those of the peer.
-        session_id: the initiator's choice, the same at both ends.
-        connection_id: where this end wants to get its datagrams.
-        introduction: the owner's bytes for the peer's owner, sent before the session is open.
-        peer: the initiator's hello when this end accepts, None when it initiates.
-        overhead_bytes: the bytes that the channel adds to each datagram.
-        traits: of the path to the peer: whether it is reliable, and whether the session must control congestion.
-        now_ns: the caller's monotonic clock.
-        spacing_ns: how long an initiator waits for each answer to its hello, at least.
-        keep_alive_ns: how long an open session sends nothing before it sends a ping; 0: it sends none.
-
     Attributes:
         peer: the peer's hello, without its introduction; None for an initiator that has not been answered.
-        state: where the session is; see ``states``.
         commit_serial: the owner's mark, a number that only grows; packets and store acks carry it. The owner keeps it
             current.
         peer_commit_serial: the greatest mark that came from the peer.
-        policy: the policy in force; until the peer has answered, the one that this end proposes.
         ack_sender: the acks that this end owes, and when they are due.
-        idle: how long the session has had nothing to do.
-        path_size: how large its datagrams are.
     """
 
     def __init__(

@@ -57,9 +57,6 @@ _open: "WeakSet[Owner]" = WeakSet()
 class Owner:
     """This process as the owner of a data directory.
 
-    Args:
-        folder: the data directory.
-
     Attributes:
         node_id: of the node that kept its store here before, 32 hex digits; empty when none did, ``UNREADABLE`` when
             that cannot be read any more.

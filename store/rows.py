@@ -35,9 +35,7 @@ class Table:
 
     Attributes:
         create: the statement that makes it; SQLite keeps it word for word, so that it can be compared.
-        put: writes a row, in place of one that has the same key if there can be one.
         find: gives the checksum of the row with a key.
-        load: gives all rows, the bodies' first bytes for the bodies, the checksum last.
         fetch: gives one row whole; of packets, the one with the greatest key up to a key.
         delete_runs: deletes rows of packets whose keys are all from a first to a last one, and gives key, packets and
             checksum of each. The number of packets is checked twice, as otherwise wanted packets would go with them.

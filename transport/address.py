@@ -80,11 +80,6 @@ class Address:
         return self.host in ("0.0.0.0", "::")  # noqa: S104 - nothing is bound here
 
     @property
-    def is_numeric(self) -> bool:
-        """Whether the host is an IP address, and no name."""
-        return ":" in self.host or _DIGITS_AND_DOTS.fullmatch(self.host) is not None
-
-    @property
     def is_loopback(self) -> bool:
         """Whether only this machine can reach it: 127.0.0.0/8, ::1, ``localhost`` or memory."""
         if self.scheme == "memory" or self.host == "localhost":

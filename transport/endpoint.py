@@ -74,16 +74,7 @@ async def open_endpoint(
     waits: Waits = NO_WAITS,
     udp: UdpSockets | None = None,
 ) -> Endpoint:
-    """Open an endpoint.
-
-    Args:
-        scheme: ``udp``, ``tcp`` or ``memory``.
-        listen: the address to listen at, port 0 for any. None: it only calls others; under any name for ``memory``.
-        loopback_only: datagrams beyond this machine are dropped, as ``not-loopback``.
-        tls: the TLS around ``tcp``.
-        waits: how long its sessions wait.
-        udp: the sockets of ``udp``; None for those of the system.
-    """
+    """Open an endpoint."""
     address = None if listen is None else Address.parse(listen, listening=True)
     if address is not None and address.scheme != scheme:
         raise AddressError(f"cannot open a {scheme} endpoint on {listen!r}: its scheme is {address.scheme}")

@@ -192,12 +192,6 @@ class EnrolmentServer:
 
         A proof is answered by ``confirm``: first there is an arrival.
 
-        Args:
-            datagram: all of it; an ENROL by its header.
-            header: the result of ``read_header``.
-            sender: the address that it came from.
-            now_ns: the monotonic clock.
-
         Raises:
             ProtocolError: ``not-invited``, ``code-expired``, ``too-short``, ``bad-header``, ``unknown-connection``,
                 ``replayed``, ``bad-tag``, ``bad-hello``, ``own-node``: nothing is answered then.
@@ -334,16 +328,6 @@ TRANSITIONS: dict[ClientState, dict[ClientEvent, ClientState]] = {
 class EnrolmentClient:
     """The side that was invited: it has something to send from the start.
 
-    Args:
-        secret: of the code, as ``decode_code`` has read it.
-        key: this node's private key, 32 bytes: the one that it calls others with.
-        name: the name of this node.
-        addresses: where it can be reached; none, when it only calls.
-        scheme: of the address that is called: ``udp``, ``tcp`` or ``memory``.
-        entropy: gives random bytes for ephemeral keys and the connection id.
-        now_ns: the monotonic clock.
-        suite: cipher and hash; the server has to have the same.
-
     Raises:
         UsageError: the name or an address cannot be one, or they are too long.
     """
@@ -427,11 +411,6 @@ class EnrolmentClient:
 
     def handle_datagram(self, datagram: bytes, header: Header, now_ns: int) -> None:
         """Take a datagram of the server.
-
-        Args:
-            datagram: all of it; an ENROL by its header.
-            header: the result of ``read_header``.
-            now_ns: the monotonic clock.
 
         Raises:
             ProtocolError: ``bad-header``, ``unknown-connection``, ``unexpected-accept``, ``not-invited``, ``bad-tag``,

@@ -43,15 +43,7 @@ class AutoWindow:
         self.packets = LEAST_PACKETS
 
     def handle_ack(self, in_flight: int, highest: int, highest_sent: int, now_ns: int, *, stands_still: bool) -> None:
-        """An ack has come.
-
-        Args:
-            in_flight: the number of packets that were in flight until then.
-            highest: the greatest number that it covers.
-            highest_sent: the greatest that was sent.
-            now_ns: the clock.
-            stands_still: whether the sender had filled a window that can still grow, and could send no more.
-        """
+        """An ack has come."""
         self._used = max(self._used, in_flight)
         self._stood_still = self._stood_still or stands_still
         if self._stood_still and highest >= self._round_ends:

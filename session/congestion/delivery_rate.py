@@ -17,7 +17,6 @@ class Sending:
     """The state when packets left, all those of one moment together (section 3.2, per-packet state).
 
     Attributes:
-        sent_at_ns: when they left.
         delivered_bytes: acknowledged until then.
         lost_bytes: lost until then.
         delivered_at_ns: when the last acknowledgement came.

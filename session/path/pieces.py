@@ -24,14 +24,7 @@ PIECE_COST_BYTES = 256
 
 
 def cut(sent: SessionPacket, piece_bytes: int, mark: int, *, ack_requested: int) -> list[PieceFrame]:
-    """The pieces of a packet, in order; the last one asks for an ack if the packet does.
-
-    Args:
-        sent: the packet.
-        piece_bytes: the content of each but the last.
-        mark: of the owner's.
-        ack_requested: the ``Ask`` that goes with it.
-    """
+    """The pieces of a packet, in order; the last one asks for an ack if the packet does."""
     content, total_bytes = sent.content, len(sent.content)
     pieces: list[PieceFrame] = []
     for offset in range(0, total_bytes, piece_bytes):

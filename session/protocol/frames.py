@@ -74,10 +74,7 @@ class PacketRun:
     """Packets of one class whose numbers follow each other, each the only frame of its datagram.
 
     Attributes:
-        number: of the first.
         ack_requested: the numbers of those that ask the receiver to acknowledge.
-        contents: of each.
-        size_bytes: of all contents.
         mark: the greatest.
         ask: what they ask for: ``AT_ONCE`` if one of them does.
     """

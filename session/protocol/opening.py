@@ -39,12 +39,6 @@ UNANSWERED_SENDS = 4
 class Opening:
     """The hellos of one end before the session is open.
 
-    Args:
-        hello: ours.
-        peer: the initiator's when this end accepts, None when it initiates.
-        spacing_ns: how long an initiator waits for each answer at least.
-        limit_ns: how long it may try.
-
     Attributes:
         initiator: whether this end began the session.
         due: whether the hello must be sent now.

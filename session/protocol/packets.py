@@ -32,7 +32,6 @@ class SessionPacket:
         ack_requested: which of its acks the caller wants at once, an ``Ask``.
         is_freed: whether the caller no longer needed a store ack when it was sent first.
         size_bytes: of a datagram that carries nothing else.
-        sends: how often it was sent.
         order: of its last sending among all sendings of the session.
         sending: the congestion controller's record of its last sending.
     """

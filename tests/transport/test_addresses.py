@@ -114,22 +114,6 @@ def test_loopback(text: str, expected: bool) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("tcp://127.0.0.1:1", True),
-        ("tcp://[::1]:1", True),
-        ("tcp://[fe80::1%eth0]:1", True),
-        ("tcp://localhost:1", False),
-        ("tcp://plant7:1", False),
-        ("tcp://10.example:1", False),
-    ],
-)
-def test_numeric(text: str, expected: bool) -> None:
-    """A name is looked up, an IP address is not."""
-    assert Address.parse(text).is_numeric is expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
         ("udp://h:1/orders", Destination("orders", Address("udp", "h", 1))),
         ("memory://a/orders", Destination("orders", Address("memory", "a"))),
         ("plant-b/orders", Destination("orders", peer="plant-b")),
