@@ -55,9 +55,9 @@ class AckTrigger:
         delay_max_s: see ``delay_rtts``.
         piggyback_after: ride on a packet that goes the other way when at least that share of the delay has passed
             since the first packet ([MS-MQQB] 3.1.7.11 has 0.75); 0: on any packet; None: never.
-        on_gap: at once when a packet is missing.
-        on_duplicate: at once when a packet arrives twice: its sender has not seen the ack.
-        on_request: at once when the packet asks.
+        on_gap: without delay when a packet is missing.
+        on_duplicate: without delay when a packet arrives twice: its sender has not seen the ack.
+        on_request: without delay when the packet asks.
     """
 
     window_share: Fraction | float | None = Fraction(1, 2)

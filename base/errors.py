@@ -4,7 +4,7 @@ TriackError
 ├── UsageError                local misuse: the caller's mistake, also a ValueError
 │   ├── AddressError          an address or destination that cannot be read
 │   ├── MessageTooLarge       a body over 4 MiB, or over a limit of large ones
-│   ├── LargeBody             a body that is read by ``stream`` or ``save``, not at once
+│   ├── LargeBody             a body that ``stream`` or ``save`` reads in parts
 │   ├── QueueNotFound         a queue this node (or the remote one) does not have
 │   ├── NotLoopback           insecure=True beyond the loopback interface
 │   ├── KeyUnreadable         a text that is no key, or was mistyped
@@ -185,7 +185,7 @@ class BodyLost(TriackError):
 
 
 class HandOverEnded(TriackError):
-    """A reader acknowledges a message that was taken back from it: the message comes again, perhaps to another reader.
+    """A reader acknowledges a message that was taken back from it, and is redelivered, perhaps to another reader.
 
     If the message was received in a transaction, nothing of the transaction happens.
     """

@@ -106,7 +106,7 @@ class WayChanged:
 
 @dataclass(frozen=True, slots=True)
 class PeerSilent:
-    """No node answers at an address for which there are messages. Reported once until one does; the node tries on.
+    """No node answers at an address, and messages for it wait. Reported once until one does; the node tries on.
 
     Attributes:
         address: where it tries.
@@ -170,7 +170,7 @@ class GapFound:
 
 @dataclass(frozen=True, slots=True)
 class CallRefused:
-    """A node called and got no answer, or its answer could not be read. Reported once while that goes on.
+    """A node called and got no answer, or its answer could not be read. Reported once while that lasts.
 
     Attributes:
         host: the address that the call came from, without the port; the network does not prove it.
@@ -333,7 +333,7 @@ class SubscriptionLost:
 
 @dataclass(frozen=True, slots=True)
 class AckWaitOver:
-    """Messages of a subscription were in hand for too long: they have failed. Reported at most once a second.
+    """Readers had messages of a subscription for too long: they have failed. Reported at most once a second.
 
     Attributes:
         topic: the first level of the topics' names.
@@ -379,7 +379,7 @@ class TransitOverQuota:
     Reported once until all has left that this neighbour had brought.
 
     Attributes:
-        came_by: the neighbour that has brought a message for which there is no room.
+        came_by: the neighbour that has brought a message without room.
         messages: how many wait here in all.
         bytes: of those that this neighbour has brought.
         all_bytes: of all of them.

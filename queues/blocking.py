@@ -11,7 +11,7 @@ __all__ = ["Blocking"]
 
 @dataclass(frozen=True, slots=True)
 class Blocking:
-    """The stage for which ``Node.send`` and ``send_many`` wait before they return; ``until`` of a call overrides it.
+    """What ``Node.send`` and ``send_many`` wait for before they return; ``until`` of a call overrides it.
 
     A commit always waits until it is on this node's disk, and with ``until`` of ``Transaction.commit`` for more.
 
@@ -33,5 +33,5 @@ class Blocking:
                 raise UsageError(f"Blocking: {name} messages do not all have the stage {as_stage(stage).name.lower()}")
 
     def stage_of(self, delivery: Delivery) -> Stage | StageName | None:
-        """The stage for which a message of that class waits."""
+        """The stage that a message of that class must reach."""
         return self.durable if delivery in DURABLE else self.express

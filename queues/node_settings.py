@@ -332,7 +332,7 @@ class Limits:
             longer.
         max_peer_queues: existing queues that one peer has created since the start.
         transit_quota: limits of all messages that wait here for other nodes; a neighbour that has less than its equal
-            share of the bytes goes on.
+            share of the bytes continues.
         peer_transit_bytes: limit of what one neighbour has brought of what waits here for other nodes. Too small: a
             busy neighbour waits; too large: one neighbour takes the room of all.
     """
@@ -451,7 +451,7 @@ class NodeSettings:
         max_redeliveries: how often a failed message is tried again; if it fails once more, it goes to the dead-letter
             queue. Too small: a short fault makes dead letters; too large: a message that always fails keeps its reader
             busy.
-        redelivery: how long a message that failed waits before it comes again.
+        redelivery: how long a message that failed waits before it is redelivered.
         queue_redelivery: the same for some queues, by name.
         forwards: the queues that the node itself passes on, by name.
         limits: limits of what the node stores, and of what its peers may fill.

@@ -57,7 +57,7 @@ COMMANDS = {
     "systemd": ("triack.tools.operate.systemd:systemd", "Write a hardened unit that runs a node."),
     "keygen": ("triack.tools.commands.keygen:keygen", "Print the public keys of a node; made when it has none."),
     "trust": ("triack.tools.commands.trust:trust", "Say whom a node trusts, and where they are."),
-    "msmq": ("triack.tools.operate.msmq:msmq", "Say what a name of one of MSMQ's queues is here."),
+    "msmq": ("triack.tools.operate.msmq:msmq", "Say which destination a name of MSMQ is."),
     "help": ("triack.tools.operate.pages:pages", "Print a page of the documentation, or find a word in all of them."),
     "context": ("triack.tools.operate.context:context", "Name nodes, so that no command needs --data twice."),
     "policy": ("triack.tools.commands.policy:policy", "Show the policies of acknowledgement that there are."),

@@ -1,4 +1,4 @@
-"""The help of each command ends with an example that its parser takes."""
+"""The help of each command is in ordinary words, and ends with an example that its parser takes."""
 
 import shlex
 from collections.abc import Iterator
@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 import pytest
 
+from tests.proof.test_words import UNPLAIN
 from triack.node.files.keys import KeyKind, encode_key
 from triack.tools.cli import cli
 from triack.tools.examples import EXAMPLES
@@ -17,6 +18,8 @@ SAID = {
     "$(cat code)": "0000-0000",
 }
 """What a shell would put in place of a part."""
+EXAMPLE = "Example:\n    $ "
+"""After that, the help has nothing else."""
 
 
 def commands(command: click.Command, ctx: click.Context) -> Iterator[tuple[click.Command, click.Context]]:
@@ -37,8 +40,9 @@ def test_the_help_of_each_command_ends_with_an_example() -> None:
     ]
     assert {path for path, it, _ in found if not isinstance(it, click.Group)} == set(EXAMPLES)
     for path, it, ctx in found[1:]:
-        example = it.get_help(ctx).rpartition("Example:\n    $ ")[2]
-        assert f"triack {path} " in f"{example} ", path
+        said = it.get_help(ctx)
+        assert f"triack {path} " in f"{said.rpartition(EXAMPLE)[2]} ", path
+        assert not UNPLAIN.findall(" ".join(said.split())), f"{path}: say it in ordinary words"
 
 
 @pytest.mark.parametrize("example", EXAMPLES.values(), ids=EXAMPLES)

@@ -99,8 +99,8 @@ def join(
 ) -> int:
     """Come to another node with a CODE. It listens at URL: udp://host:port or tcp://host:port.
 
-    It is done by the process that runs the node of that data directory, which has a name, addresses and settings of its
-    own; if none does, by this command, and the key is made if there is none yet.
+    The process that runs the node of that data directory does it, with its own name, addresses and settings; if none
+    does, this command does, and the key is made if there is none yet.
     """
     return run(
         _join(

@@ -177,8 +177,8 @@ def receive(
 
     Ends with 0 when --count messages were written, or after --timeout seconds without one if there is no --count. If
     another process serves the data directory, its queue is read, and this command writes no message twice even if that
-    process is killed and started again meanwhile; if it was another command, which has ended, this one goes on with a
-    node of its own. A server that begins meanwhile gets the directory, and its queue is read from then on.
+    process is killed and started again meanwhile; if it was another command, which has ended, this one continues
+    with its own node. A server that begins meanwhile gets the directory, and its queue is read from then on.
 
     What was written and not acknowledged when this command, or the process that serves the directory, was killed may be
     written again by the next command, or by another one that reads the queue; --json marks it as "redelivered".

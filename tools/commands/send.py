@@ -179,7 +179,7 @@ def send(
     """Send each line of standard input, without its newline, as a message to DEST, such as plant-b/orders.
 
     The options about messages hold for each of them. If another process serves the data directory, the lines go through
-    it, once each even if that process is killed and started again meanwhile; it has settings of its own. If that was
+    it, once each even if that process is killed and started again meanwhile; it has its own settings. If that was
     another command, which has ended, this one continues with its own node. A server that begins meanwhile gets the
     directory, and the other lines go through it; only express lines end first.
 

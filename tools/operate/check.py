@@ -223,9 +223,9 @@ class _PlugIn(click.Command):
 @click.option(
     "--queue", "queues", type=_LimitsType(named=True), multiple=True, metavar="NAME:W,C", help="Messages in one queue."
 )
-@_limits("--oldest", None, "Age of the oldest message that is here, those on their way included, in seconds.")
+@_limits("--oldest", None, "Age of the oldest message in this node, those on their way included, in seconds.")
 @_limits("--dead", "1,100", "Messages in the queue dead-letter.")
-@_limits("--stalled", "60,300", "Seconds for which messages to a queue wait and none arrives.")
+@_limits("--stalled", "60,300", "Seconds in which messages to a queue wait and none arrives.")
 @click.option(
     "--link",
     "links",

@@ -165,7 +165,7 @@ def systemd(*, name: str, is_user: bool, run_as: str, folder: Path | None, argum
     """Write a unit for systemd that runs `triack serve` with these options.
 
     Without --to it is printed. Without a data directory among the options of serve, or in the file of its --config, the
-    node has one of its own below /var/lib/triack, or below the state directory of the user.
+    node has its own below /var/lib/triack, or below the state directory of the user.
     """
     check_name(name)
     paths = _paths_of(arguments, name, is_user=is_user)
