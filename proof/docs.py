@@ -1,7 +1,7 @@
 """Writes the parts of docs/ that say what the code says: ``make docs``. A test compares them with the code.
 
-docs/reasons.md, docs/checks.md, docs/settings.md and docs/statements.md are written as a whole; of docs/session-log.md
-and docs/troubles.md the tables that begin with one of the headings below.
+docs/reasons.md, docs/settings.md and docs/statements.md are written as a whole; of docs/session-log.md,
+docs/troubles.md and docs/checks.md the tables that begin with one of the headings below.
 """
 
 import ast
@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from proof.lies.harmless import HARMLESS
-from proof.rules import RULES, Watch
 from triack.base.reasons import (
     BridgeReason,
     DeadReason,
@@ -29,7 +28,6 @@ from triack.session.protocol.states import FAILURES, CloseReason
 from triack.tools.commands.config import header_of
 from triack.tools.replay.causes.cause import Cause, Some
 from triack.tools.replay.causes.table import CAUSES
-from triack.tools.replay.checks.catalogue import CHECKS, MACHINES
 
 __all__ = ["pages"]
 
@@ -141,58 +139,14 @@ SYSTEMS = {
     "wso2": "WSO2 Message Broker",
 }
 """The files of tests/mission, in the order of the page."""
-CHECKS_PAGE = """\
-# Checks
-
-What `triack replay` proves from [session logs](session-log.md), check by check. `make docs` writes this page from the
-code.
-
-{checks}
-
-## Causes
-
-Each record here says something that must have a cause. `triack replay` looks for another record about the same packets,
-of one of these kinds. *Now* is the same moment, in which one commit is written in any order. A finding counts
-only if no log is missing, and none is cut short, that could have the cause.
-
-{causes}
-
-## Machines
-
-Each state machine that makes a promise, and the checks that watch what it did. A machine that is added must be added
-here.
-
-{machines}
-
-## Rules
-
-What each of them has by way of rules - what can happen to it, what it can be told, why it refuses - and the checks that
-see a rule broken, or why no log can show it. A test compares this with what the machines have.
-
-{rules}
-
-## Lies
-
-`make lies` takes logs of real nodes in simulated worlds and tells lies about one record at a time: dropped, repeated,
-swapped with the next one, moved in time, each field raised, lowered or replaced, the packet in the midst of a range
-taken out; and it splices runs. Serials are renumbered, as a liar would. Some of the logs have records of hundreds of
-packets each. Both engines judge some 580 of them in one replay, and must agree to the letter. Each lie is found by a
-check that is about that record, or is of one of these kinds:
-
-{harmless}
-
-Single characters of the files are changed, taken out and put in as well, thousands, each anywhere. Four fifths of what
-comes of it cannot be read any more, and the replay names file and line. The others are found, or of these kinds, or say
-the same as before.
-"""
 
 
 def pages() -> dict[Path, str]:
     """Return the pages as they should be."""
-    log, troubles = ROOT / "docs" / "session-log.md", ROOT / "docs" / "troubles.md"
+    log, troubles, checks = (ROOT / "docs" / name for name in ("session-log.md", "troubles.md", "checks.md"))
     return {
         ROOT / "docs" / "reasons.md": _reasons(),
-        ROOT / "docs" / "checks.md": _checks(),
+        checks: _with_tables(checks.read_text(), _causes(), _harmless()),
         ROOT / "docs" / "settings.md": SETTINGS.format(tables=_settings()),
         ROOT / "docs" / "statements.md": _statements(),
         log: _with_tables(log.read_text(), _fields("field", COMMON), _fields("other field", FIELDS), _events()),
@@ -237,29 +191,13 @@ def _stated(file: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
                 yield test.name, (f"{sentence}.", origin, f"`{setting}`" if setting else "", figure)
 
 
-def _checks() -> str:
-    found = [(f"`{name}`", it.sentence, it.why, it.source, it.evidence) for name, it in CHECKS.items()]
-    machines = [(f"`{name}`", _codes(checks)) for name, checks in MACHINES.items()]
-    rules = [
-        (f"`{machine}`", _codes(mine), it if isinstance(it, str) else _codes(it))
-        for machine, by_rule in RULES.items()
-        for it, mine in _by_watch(by_rule).items()
-    ]
-    kinds = [(f"`{name}`", kind.why) for name, kind in HARMLESS.items()]
-    return CHECKS_PAGE.format(
-        checks=_table(("check", "what must hold", "why it matters", "the rule is from", "a violation shows"), found),
-        causes=_table(
-            ("record", "needs", "where and when", "check", "a violation says"),
-            [(_some(it.says), _facts(it), it.where, f"`{it.check}`", it.evidence) for it in CAUSES],
-        ),
-        machines=_table(("machine", "watched by"), machines),
-        rules=_table(("machine", "rules", "watched by, or why not"), rules),
-        harmless=_table(("kind", "why no promise depends on it"), kinds),
-    )
+def _causes() -> str:
+    rows = [(_some(it.says), _facts(it), it.where, f"`{it.check}`", it.evidence) for it in CAUSES]
+    return _table(("record", "needs", "where and when", "check", "a violation says"), rows)
 
 
-def _codes(names: Iterable[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names)
+def _harmless() -> str:
+    return _table(("kind", "why no promise depends on it"), [(f"`{it}`", kind.why) for it, kind in HARMLESS.items()])
 
 
 def _facts(cause: Cause) -> str:
@@ -278,14 +216,6 @@ def _some(some: Some) -> str:
 def _values(name: str, values: Iterable[object]) -> str:
     shown = sorted(f"{it:#06x}" if name == "message_class" else str(it).lower() for it in values)
     return " or ".join(shown)
-
-
-def _by_watch(rules: dict[str, Watch]) -> dict[Watch, list[str]]:
-    """The rules that are watched alike, together."""
-    found: dict[Watch, list[str]] = {}
-    for rule, watch in rules.items():
-        found.setdefault(watch, []).append(rule)
-    return found
 
 
 def _reasons() -> str:

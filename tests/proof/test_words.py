@@ -15,11 +15,11 @@ import pytest
 import proof.docs
 from proof.docs import pages
 from proof.error_paths import error_paths
-from proof.rules import RULES
+from proof.rules import MACHINES, RULES
 from triack.base.reasons import DeadReason, DropReason, FreedReason, RejectReason
 from triack.base.session_log import COMMON, EVENTS, FIELDS, Event
 from triack.session.protocol.states import CloseReason
-from triack.tools.replay.checks.catalogue import CHECKS, MACHINES
+from triack.tools.replay.checks.catalogue import CHECKS
 
 # Every rule that a machine has is watched by a check, or has a reason why none can: the two lists are compared.
 

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proof.rules import MACHINES
 from tests.tools.replay.builder import brief
 from tests.tools.replay.judging import PLANTED, plant
 from triack.base.errors import ReplayError
-from triack.tools.replay.checks.catalogue import CHECKS, MACHINES
+from triack.tools.replay.checks.catalogue import CHECKS
 from triack.tools.replay.checks.commits import Commit, Commits
 from triack.tools.replay.checks.findings import Due, Output
 from triack.tools.replay.checks.incoming_check import Incoming
