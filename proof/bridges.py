@@ -76,14 +76,7 @@ class Outcome:
 
 
 class _Process:
-    """A process that can be killed and started again.
-
-    Args:
-        folder: has its log.
-        name: of the log.
-        command: what is started.
-        ready: what it says when it is ready.
-    """
+    """A process that can be killed and started again."""
 
     def __init__(self, folder: Path, name: str, command: list[str], ready: bytes) -> None:
         self._log, self._command, self._ready = folder / f"{name}.log", command, ready

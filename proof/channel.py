@@ -55,13 +55,7 @@ class Cost(NamedTuple):
 
 
 def compare(plan: Plan, runs: int, say: Say) -> Cost:
-    """Do the same work ``runs`` times with keys, and as often without.
-
-    Args:
-        plan: the work; its ``insecure`` is ignored.
-        runs: of each kind.
-        say: called with each run.
-    """
+    """Do the same work ``runs`` times with keys, and as often without."""
     start = time.monotonic()
     rates: dict[bool, list[float]] = {False: [], True: []}
     broken = 0

@@ -146,11 +146,6 @@ def _one(kind: str, count: int, rounds: int) -> dict[str, Any]:
 def measure(say: Callable[[str], None], counts: tuple[int, ...] = COUNTS, rounds: int = ROUNDS) -> list[dict[str, Any]]:
     """Measure every kind at every count.
 
-    Args:
-        say: called with each row.
-        counts: how many things of a kind, at most as many as in ``COUNTS``.
-        rounds: polls of one figure.
-
     Returns:
         Rows with ``kind``, ``count``, ``idle_us``, ``busy_us``, and ``ratio``: idle against the same with the
         first of the counts.

@@ -342,12 +342,7 @@ def replays(ages_ns: list[int]) -> dict[str, Any]:
 
 
 def log_sizes(every_ns: int, messages: int) -> dict[str, Any]:
-    """How many bytes of session log a message costs that nothing else travels with, both nodes together.
-
-    Args:
-        every_ns: between two messages.
-        messages: how many.
-    """
+    """How many bytes of session log a message costs that nothing else travels with, both nodes together."""
     with pair() as two:
         for number in range(messages):
             two.send([b"." * 100])

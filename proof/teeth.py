@@ -21,14 +21,7 @@ Teeth: TypeAlias = dict[str, dict[str, list[str]]]
 
 
 def teeth_of(before: Teeth, found: Iterable[Found], tests: Mapping[str, list[str]], told: Told | None = None) -> Teeth:
-    """What there is to write down; of what was not looked for, and of a bug that was not found, what was known.
-
-    Args:
-        before: what was known.
-        found: what the hunt for planted bugs has shown.
-        tests: by bug: the tests that find it.
-        told: what the lies have shown.
-    """
+    """What there is to write down; of what was not looked for, and of a bug that was not found, what was known."""
     hunted = before.get("planted", {}) | {result.bug.name: result.finders for result in found if result.whole}
     tested = before.get("tests", {}) | dict(tests)
     lies = before.get("lies", {})

@@ -53,14 +53,7 @@ class Slip:
 
 
 def slips(count: int, seed: int = 1, logs: int = LOGS, wide: int = WIDE) -> Iterator[tuple[Slip, Files, str]]:
-    """Yield slips, each with its files and the name of their run.
-
-    Args:
-        count: how many.
-        seed: which ones.
-        logs: in about how many logs.
-        wide: and in about how many logs of long ranges.
-    """
+    """Yield slips, each with its files and the name of their run."""
     random = Random(seed)
     known = [(f"seed {run}", files) for run, files in honest_files(logs)]
     known += [(f"wide seed {run}", files) for run, files in wide_files(wide)]
@@ -82,14 +75,7 @@ def _slip(files: Files, name: str, random: Random) -> Slip:
 
 
 def tell_slip(slip: Slip, files: Files, told: Told, run: str) -> None:
-    """Judge one slip.
-
-    Args:
-        slip: the slip.
-        files: the original files.
-        told: collects the results; what is damaged, or makes logs be missing, counts as caught by that name.
-        run: the name of the run.
-    """
+    """Judge one slip."""
     told.lies += 1
     checks = _found_by(slip)
     told.caught.update(checks)
@@ -118,12 +104,7 @@ def _found_by(slip: Slip) -> set[str]:
 
 
 def differences(truth: Log, said: Log) -> Iterator[Lie]:
-    """Yield a lie for each field of each record that differs, and one for each record that is gone.
-
-    Args:
-        truth: a log.
-        said: the log with a slip that no check has found.
-    """
+    """Yield a lie for each field of each record that differs, and one for each record that is gone."""
     for start, mine in truth.items():
         theirs = said.get(start, [])
         for at in range(len(theirs), len(mine)):

@@ -62,14 +62,7 @@ def _renamed(record: Record, tag: str) -> Record:
 
 
 def compare(spark: "SparkSession", lies: int, seed: int, directory: Path) -> Compared:
-    """Judge a sample of lies by both engines.
-
-    Args:
-        spark: the Spark session.
-        lies: how many.
-        seed: which ones.
-        directory: where their logs may lie, empty.
-    """
+    """Judge a sample of lies by both engines."""
     from triack.tools.replay.engines.spark_engine import replay_spark
 
     sample = [lie for lie, _, _ in islice(chosen(lies, seed, LOGS, wide=2), lies)]

@@ -201,15 +201,7 @@ def tell(lie: Lie, log: Log, told: Told, where: str) -> None:
 def chosen(
     lies: int, seed: int = 1, logs: int = LOGS, wide: int = WIDE, topics: int = TOPIC_LOGS
 ) -> Iterator[tuple[Lie, Log, str]]:
-    """Yield lies, evenly over the events, then lies about whole starts, each with its log and the name of its run.
-
-    Args:
-        lies: how many, without those about whole starts.
-        seed: which ones.
-        logs: about how many logs.
-        wide: and about how many logs of long ranges.
-        topics: and about how many logs with topics.
-    """
+    """Yield lies, evenly over the events, then lies about whole starts, each with its log and the name of its run."""
     random = Random(seed)
     known = [(f"seed {run}", log) for run, log in honest_logs(logs)]
     known += [(f"wide seed {run}", log) for run, log in wide_logs(wide)]

@@ -74,12 +74,7 @@ def room_of(module: str) -> str:
 
 
 def nearness(test: str, modules: Iterable[str]) -> int:
-    """How near a test is to modules: 0 in the file of one, 1 in its folder, 2 in its room; else ELSEWHERE.
-
-    Args:
-        test: its id, ``tests/session/test_session.py::test_it``.
-        modules: ``triack.session.session``, and others.
-    """
+    """How near a test is to modules: 0 in the file of one, 1 in its folder, 2 in its room; else ELSEWHERE."""
     nearest = ELSEWHERE
     for module in modules:
         *folders, name = module.split(".")[1:]
@@ -90,15 +85,7 @@ def nearness(test: str, modules: Iterable[str]) -> int:
 
 
 def failing_tests(bugs: Collection[Bug] = BUGS, jobs: int = 0) -> dict[str, list[str]]:
-    """The ids of some tests that find each bug, by its name.
-
-    Args:
-        bugs: which ones.
-        jobs: processes at a time; 0 for one per core.
-
-    Raises:
-        ChaosError: the tests cannot be collected.
-    """
+    """The ids of some tests that find each bug, by its name."""
     with TemporaryDirectory(prefix="triack-tested-") as folder:
         names = [bug.name for bug in bugs]
         command = [sys.executable, "-m", "proof.planted.tested", folder, str(jobs or os.cpu_count() or 1), *names]
@@ -178,11 +165,7 @@ class _Planter:
 
 
 def _wait() -> None:
-    """Wait for one of the processes.
-
-    Raises:
-        ChaosError: it could not run tests.
-    """
+    """Wait for one of the processes."""
     process, status = os.wait()
     if status:
         raise ChaosError(f"run tests with a bug: process {process} ended with status {status}")

@@ -196,14 +196,7 @@ def _strace(fault: Fault, nth: int, data: Path, trace: Path) -> list[str]:
 
 
 def inject(fault: Fault, nth: int, data: Path, *, task: str = "write") -> Outcome:
-    """Run one process with one fault, and check what is left.
-
-    Args:
-        fault: the fault.
-        nth: which call it strikes, from 1.
-        data: the data directory; new, or left behind by an earlier process.
-        task: ``write``; ``write-big`` for bodies that fill the store's log; ``keep`` to receive from another node.
-    """
+    """Run one process with one fault, and check what is left."""
     with tempfile.TemporaryDirectory(prefix="triack-trace-") as folder:
         trace = Path(folder, "trace")
         outcome = asyncio.run(_run(_strace(fault, nth, data, trace), data, task))
@@ -315,16 +308,7 @@ def sweep(
     unclean: bool = False,
     say: Callable[[str], None] = lambda _line: None,
 ) -> Faults:
-    """Strike every call in turn, until a run has fewer calls than that.
-
-    Args:
-        folder: where the stores live; empty.
-        faults: which.
-        task: as for ``inject``.
-        nths: which calls, ascending.
-        unclean: begin with a store that a killed process has left, so that recovery is hit, too.
-        say: called with the progress.
-    """
+    """Strike every call in turn, until a run has fewer calls than that."""
     total = Faults()
     for fault in faults:
         struck = 0

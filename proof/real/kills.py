@@ -178,15 +178,7 @@ class _Loop:
 def kill_loop(
     folder: Path, *, kills: int, seed: int = 1, scheme: str = "udp", udp: UdpSockets | None = None
 ) -> Killing:
-    """Kill and start again, ``kills`` times.
-
-    Args:
-        folder: where the nodes live; empty.
-        kills: how many processes to kill.
-        seed: chooses the victims and the pauses; when exactly a process dies is up to the machine.
-        scheme: ``udp`` or ``tcp``.
-        udp: the sockets for UDP; None for those of the system.
-    """
+    """Kill and start again, ``kills`` times."""
     loop = _Loop(folder, seed, scheme, udp)
     found = loop.found
     begin = time.monotonic()

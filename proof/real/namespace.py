@@ -71,13 +71,7 @@ def missing() -> str | None:
 
 
 def lossy(loss_percent: int, command: list[str], limit_s: float = HANG_S) -> Lossy:
-    """Run a command in a new network namespace that loses packets at random, each way.
-
-    Args:
-        loss_percent: the share of packets to drop.
-        command: program and arguments.
-        limit_s: after this many seconds it is killed, with all its children.
-    """
+    """Run a command in a new network namespace that loses packets at random, each way."""
     unshare = shutil.which("unshare", path=PATH) or "unshare"
     # A namespace of processes, too: its children end with the command.
     wrapped = [unshare, "-r", "-n", "-p", "-f", "--kill-child", sys.executable, "-m", _NAME, _INSIDE, _here()]

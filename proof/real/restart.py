@@ -75,16 +75,7 @@ class _Life:
 def restart(
     folder: Path, *, messages: int, size_bytes: int, nested: int = 5, kill_after_s: float = 0.02, limit_s: float = 600.0
 ) -> Restart:
-    """Fill a store until a process that fills it is killed, kill its recovery, open it, and look.
-
-    Args:
-        folder: where it lives; empty.
-        messages: how many are in it at least.
-        size_bytes: of each.
-        nested: recoveries to kill, the next one a little later than the one before.
-        kill_after_s: how much later.
-        limit_s: filling must not take longer.
-    """
+    """Fill a store until a process that fills it is killed, kill its recovery, open it, and look."""
     found, data = Restart(), folder / "filler"
     options = {"data": data, "log": None, "size_bytes": size_bytes}
     start = time.monotonic()

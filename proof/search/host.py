@@ -83,10 +83,6 @@ class Ids:
 class Host(EngineHost):
     """One node.
 
-    Args:
-        scope: what may happen, and how often.
-        side: 0 or 1.
-
     Attributes:
         now_ns: its clock; it stands still except in a fair run.
         job: the job that the disk is doing.
@@ -183,11 +179,7 @@ class Host(EngineHost):
     # ---- what happens
 
     def act(self, action: Action, heard: Datagram | None = None) -> list[Datagram]:
-        """Let an event happen. Returns what the node then sends.
-
-        Raises:
-            Violation: the node broke a promise.
-        """
+        """Let an event happen. Returns what the node then sends."""
         name, what = action
         if name == "stop":
             return self._stop()

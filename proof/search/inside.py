@@ -105,14 +105,7 @@ def _rejuvenate(engine: Engine, now_ns: int) -> None:
 
 
 def settle(engine: Engine, counters: dict[int, int], now_ns: int) -> None:
-    """Bring a node at rest into the canonical form for comparisons with others.
-
-    Args:
-        engine: the node.
-        counters: by connection id, the newest counter that carried a packet. A datagram without a packet is never
-            echoed, so its counter may be used again.
-        now_ns: the time at which the clock stands.
-    """
+    """Bring a node at rest into the canonical form for comparisons with others."""
     for connection, conversation in conversations(engine).items():
         # The path never moves here, as every node has one address.
         conversation.highest_counter = 0

@@ -58,11 +58,6 @@ class Node:
 class Nodes:
     """The states of one side.
 
-    Args:
-        scope: what may happen.
-        side: 0 or 1.
-        datagrams: of the search.
-
     Attributes:
         known: the states by number.
         steps: how many steps the engine has taken.

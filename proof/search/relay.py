@@ -158,11 +158,7 @@ class World:
             yield from (("give up", number, 0) for number in self.origin.entries)
 
     def act(self, event: Event) -> None:
-        """Let something happen.
-
-        Raises:
-            BrokenError: it breaks a promise.
-        """
+        """Let something happen."""
         name, number, previous = event
         match name:
             case "send":

@@ -31,13 +31,7 @@ def run_scope(index: int, states: int = STATES) -> SearchResult:
 
 
 def run_all(states: int = STATES, say: Callable[[str], None] = lambda _line: None, jobs: int = 0) -> list[SearchResult]:
-    """Search every scope.
-
-    Args:
-        states: of each scope at most.
-        say: called with a line for each finished scope.
-        jobs: processes; 0 for one per core.
-    """
+    """Search every scope."""
     results = []
     for result in _results(states, jobs or os.cpu_count() or 1):
         results.append(result)

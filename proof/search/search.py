@@ -66,12 +66,7 @@ class SearchResult:
 
 
 class Search:
-    """One search.
-
-    Args:
-        scope: what may happen.
-        prune: whether to leave out what the module's text says; for tests of that.
-    """
+    """One search."""
 
     def __init__(self, scope: Scope, *, prune: bool = True) -> None:
         self.scope = scope

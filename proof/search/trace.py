@@ -10,13 +10,7 @@ __all__ = ["retrace"]
 
 
 def retrace(scope: Scope, datagrams: Datagrams, ways: list[int]) -> list[str]:
-    """Take the steps of a path once more and describe what happens.
-
-    Args:
-        scope: what was searched.
-        datagrams: of that search.
-        ways: the steps, as the search has noted them.
-    """
+    """Take the steps of a path once more and describe what happens."""
     hosts = [Host(scope, 0), Host(scope, 1)]
     lines = []
     for host in hosts:

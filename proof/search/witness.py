@@ -102,12 +102,7 @@ class Witness:
         self.heard.clear()
 
     def meet(self, engine: Engine, heard: Datagram | None) -> None:
-        """Check every session, after an input or before it.
-
-        Args:
-            engine: the node.
-            heard: the datagram that the node got, if that was the input.
-        """
+        """Check every session, after an input or before it."""
         if engine.rollbacks:
             raise Violation(f"a store is taken for an older copy of itself: {', '.join(engine.rollbacks.values())}")
         for connection, conversation in conversations(engine).items():

@@ -36,11 +36,7 @@ _TYPES: Final = {**SPARK_COLUMNS, **_PLACE}
 
 
 def column(name: str) -> str:
-    """Return a column of the table in Spark's notation.
-
-    Raises:
-        UsageError: there is no column of that name.
-    """
+    """Return a column of the table in Spark's notation."""
     if name not in _TYPES:
         raise UsageError(f"session logs have no column {name!r}; docs/session-log.md lists them")
     return _TYPES[name]
@@ -50,9 +46,6 @@ def expand(paths: Iterable[str]) -> list[str]:
     """Return paths of this machine with the names that patterns stand for in the place of these.
 
     A name that is there stands for itself, whatever characters it has. Spark expands patterns of other machines.
-
-    Raises:
-        ReplayError: a path is empty, which is not the working directory, or nothing has the name of a pattern.
     """
     found: list[str] = []
     for path in paths:
@@ -70,16 +63,7 @@ def expand(paths: Iterable[str]) -> list[str]:
 
 
 def tabulate(reading: Reading, size: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yield the records of a file as batches of the table.
-
-    Args:
-        reading: the file.
-        size: bytes that it had when it was listed.
-        columns: the names of those that are wanted, in order.
-
-    Raises:
-        ReplayError: it is damaged, or not all of it was read.
-    """
+    """Yield the records of a file as batches of the table."""
     file, line = escaped(reading.path), 1
     for _, records in reading.segments():
         while some := list(islice(records, BATCH_RECORDS)):

@@ -74,14 +74,7 @@ class TriackSource(DataSource):
         return TABLE
 
     def reader(self, schema: StructType) -> TriackReader:
-        """Return the reader of the paths.
-
-        Args:
-            schema: the columns that are wanted, of those of ``schema``.
-
-        Raises:
-            UsageError: there is no such column, or it has another type.
-        """
+        """Return the reader of the paths."""
         for field in schema:
             known, given = column(field.name), f"`{field.name}` {field.dataType.simpleString()}"
             if known != given:
@@ -95,26 +88,14 @@ class TriackSource(DataSource):
 
 @dataclass
 class Segments(InputPartition):
-    """The files that one task reads.
-
-    Attributes:
-        files: their names, of this machine or in their file system, and the bytes that they had when they were listed.
-        root: the path that was asked for, which tells the file system; empty for this machine.
-    """
+    """The files that one task reads."""
 
     files: list[Listed]
     root: str = ""
 
 
 class TriackReader(DataSourceReader):
-    """Finds the logs under paths, and reads them.
-
-    Args:
-        paths: where they are.
-        columns: the columns that are wanted.
-        files: they are known already, and the paths are none.
-        tasks: how many tasks run at a time.
-    """
+    """Finds the logs under paths, and reads them."""
 
     def __init__(
         self, paths: Sequence[str], columns: Sequence[str], files: Sequence[Listed] = (), tasks: int = 1
@@ -125,11 +106,7 @@ class TriackReader(DataSourceReader):
         self._columns = tuple(columns)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """As many as tasks run at a time, or one for every 16 MiB; each has about as much to read.
-
-        Raises:
-            ReplayError: there is no log, or something that looks like one cannot be read.
-        """
+        """As many as tasks run at a time, or one for every 16 MiB; each has about as much to read."""
         if self._files:
             return _packed(self._files, "", self._tasks)
         if not self._paths:
@@ -217,11 +194,7 @@ _MAGIC = re.compile(r"[*?\[]")
 
 
 def _list_away(path: str) -> list[Listed]:
-    """Return the logs in a path of another machine, or in those that a pattern stands for.
-
-    Raises:
-        ReplayError: there is none, or something that looks like a log cannot be read.
-    """
+    """Return the logs in a path of another machine, or in those that a pattern stands for."""
     from pyarrow.fs import FileSelector, FileType
 
     system, root = _system(_fixed(path))

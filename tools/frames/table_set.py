@@ -224,13 +224,7 @@ def _compiling_for(spark: SparkSession, size_bytes: int) -> AbstractContextManag
 
 
 class Added(NamedTuple):
-    """A batch of facts.
-
-    Attributes:
-        files: how many files were new, or had grown.
-        records: how many of their records no earlier batch has.
-        batches: how many batches there are now.
-    """
+    """A batch of facts."""
 
     files: int
     records: int
@@ -238,17 +232,7 @@ class Added(NamedTuple):
 
 
 def append(spark: SparkSession, paths: Sequence[str], out: str, *, may_be_empty: bool = False) -> Added:
-    """Write the facts of what is new in session logs as one more batch, if anything is.
-
-    Args:
-        spark: the Spark session.
-        paths: as of ``write``, without patterns.
-        out: as of ``write``.
-        may_be_empty: whether there may be no log as yet.
-
-    Raises:
-        ReplayError: as of ``write``.
-    """
+    """Write the facts of what is new in session logs as one more batch, if anything is."""
     _refuse_within(paths, out)
     listing = list_files(spark, paths, may_be_empty=may_be_empty).require_all()
     batch, known = _known(spark, out)

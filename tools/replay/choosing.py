@@ -21,11 +21,7 @@ SPARK_MORE: Final = 1.5
 
 
 def choose(logs: Iterable[Listed]) -> tuple[str, str]:
-    """Return the engine that suits logs, and why, in words.
-
-    Args:
-        logs: the files.
-    """
+    """Return the engine that suits logs, and why, in words."""
     sizes = [listed.size for listed in logs]
     free = free_processors()
     local_s = sum(sizes) / BYTES_PER_S + len(sizes) * FILE_S

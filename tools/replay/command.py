@@ -155,12 +155,7 @@ def _follow(
 
 
 def show(verdict: Verdict, console: Console) -> None:
-    """Print a verdict for people.
-
-    Args:
-        verdict: what the replay found.
-        console: where to print.
-    """
+    """Print a verdict for people."""
     colour = _COLOURS[verdict.verdict]
     summary = f"{counted(verdict.records, 'record')} of {counted(verdict.nodes, 'node')}, engine {verdict.engine}"
     console.print(f"[bold {colour}]{verdict.verdict.upper()}[/]  {summary}")
@@ -244,12 +239,7 @@ def _show_findings(verdict: Verdict, timeline: Timeline, console: Console) -> No
 
 
 def describe(finding: Violation, timeline: Timeline) -> str:
-    """Say in a line where a violation is and what shows it, with names where nodes and queues have them.
-
-    Args:
-        finding: the violation.
-        timeline: has the names.
-    """
+    """Say in a line where a violation is and what shows it, with names where nodes and queues have them."""
     where = [f"node {timeline.name(finding.node)}"] if finding.node else []
     where += [f"session {finding.session}"] if finding.session else []
     where += [f"topic {finding.topic}"] if finding.topic else []

@@ -110,17 +110,7 @@ def _choose(paths: list[str], master: str | None) -> tuple[str, str]:
 
 
 def write_page(verdict: Verdict, paths: Iterable[str], report: Path, violations: Iterable[Violation]) -> None:
-    """Write the report page of a verdict, and its violations beside it.
-
-    Args:
-        verdict: gets the name of the page.
-        paths: what was replayed.
-        report: the HTML page.
-        violations: all of them.
-
-    Raises:
-        ReplayError: it cannot be written, or what it needs is not installed.
-    """
+    """Write the report page of a verdict, and its violations beside it."""
     from triack.tools.replay.report.report import write_report
 
     write_report(report, verdict, verdict.timeline or Timeline(), _command(paths, verdict.engine, report), violations)
@@ -133,15 +123,7 @@ def _command(paths: Iterable[str], engine: str, report: Path) -> str:
 
 
 def on_spark(master: str | None, work: Callable[[SparkSession], Done]) -> Done:
-    """Work with a Spark session: with one that is open, or with one that is stopped afterwards.
-
-    Args:
-        master: as of ``replay``.
-        work: gets the session.
-
-    Raises:
-        ReplayError: Spark is not installed, does not start, or fails.
-    """
+    """Work with a Spark session: with one that is open, or with one that is stopped afterwards."""
     require_spark(master)
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
@@ -200,11 +182,7 @@ def require_spark(master: str | None = None) -> None:
 
 
 def missing_of_spark(master: str | None = None) -> str | None:
-    """Say what a replay on Spark still wants, PySpark or Java, and how to install it; None if nothing is missing.
-
-    Args:
-        master: where Spark is to run; one that is spoken to by Spark Connect needs no Java here.
-    """
+    """Say what a replay on Spark still wants, PySpark or Java, and how to install it; None if nothing is missing."""
     if importlib.util.find_spec("pyspark") is None:
         return "replay on Spark needs PySpark: pip install 'triack[spark]'"
     if _is_connect(master):

@@ -145,12 +145,7 @@ class Causes(LaneReporter):
     # ---- the whole stream
 
     def finish(self, sides: Sides, takers: Callable[[Record], tuple[Due, ...]]) -> None:
-        """Judge what only all records show; more of them may follow.
-
-        Args:
-            sides: what the sides of the stream keep.
-            takers: the dues that no log lacks what happened behind the node of a record, before that.
-        """
+        """Judge what only all records show; more of them may follow."""
         for book in self._books.values():
             self._judge_moment(book, sides)
             for key in [key for key in book.words if not self._unproven(key, sides)]:

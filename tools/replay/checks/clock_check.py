@@ -53,12 +53,7 @@ def pairs_of(left: Moments, came: Moments) -> list[Pair]:
 
 
 def arrivals_before(out: list[Pair], back: list[Pair]) -> Iterator[tuple[Pair, int]]:
-    """Yield what came before it had left, and by how many nanoseconds at least.
-
-    Args:
-        out: what left an end, in order.
-        back: what came back to it.
-    """
+    """Yield what came before it had left, and by how many nanoseconds at least."""
     returns = sorted((pair.came_ns, pair.left_ns - pair.came_ns) for pair in back)
     times = [at_ns for at_ns, _ in returns]
     for pair in out:
@@ -77,10 +72,6 @@ def loses(out: list[Pair], back: list[Pair]) -> float:
     """Return the share of its time that the other end's clock loses at least, in most of a session; 0 for none.
 
     Between sending something back and receiving what left after that came, more time must pass there than here.
-
-    Args:
-        out: what left an end, in order.
-        back: what came back to it.
     """
     returns = sorted(Pair(pair.came_ns, pair.left_ns) for pair in back)
     if not out or not returns:

@@ -12,14 +12,7 @@ from triack.tools.replay.log.packed import rows_of, steps_of
 
 
 class Commit(NamedTuple):
-    """A commit.
-
-    Attributes:
-        at: its place among all of its sequence at its node, from 0.
-        incarnation, n, wall_ns: of its record.
-        first, last: packets.
-        messages: how many are in them.
-    """
+    """A commit."""
 
     at: int
     incarnation: int
@@ -52,15 +45,7 @@ class Commits:
         self._fields = rows_of(steps)
 
     def note(self, at: int, record: Record) -> None:
-        """Add the next one.
-
-        Args:
-            at: its place.
-            record: as the node wrote it.
-
-        Raises:
-            ReplayError: it has a number that no node counts to.
-        """
+        """Add the next one."""
         get = record.__getitem__
         try:
             self.add(Commit(at, get("incarnation"), get("n"), get("wall_ns"), get("first"), get("last"), get("count")))

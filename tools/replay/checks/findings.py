@@ -69,12 +69,7 @@ class Due(NamedTuple):
 
 @dataclass(slots=True)
 class Finding:
-    """A violation, and what else it depends on.
-
-    Attributes:
-        violation: what was found.
-        dues: all of them must hold, or there is no violation.
-    """
+    """A violation, and what else it depends on."""
 
     violation: Violation
     dues: tuple[Due, ...] = ()
@@ -104,24 +99,12 @@ def settled(node: str, first: int = 1, last: int = EVER) -> Due:
 
 
 def whole(node: str, record: Record, first: int = 1) -> Due:
-    """Return the due that nothing is missing of what a node did before its peer wrote a record.
-
-    Args:
-        node: which one.
-        record: of the peer.
-        first: the start of the node with which it begins to count.
-    """
+    """Return the due that nothing is missing of what a node did before its peer wrote a record, from a start on."""
     return Due("whole", node, first, record["node"], record["incarnation"], record["n"])
 
 
 def of_origin(origin: str, record: Record, first: int = 1) -> tuple[Due, ...]:
-    """Return the dues that nothing is missing of what an origin had done before a record was written.
-
-    Args:
-        origin: which node.
-        record: of another node, or its own.
-        first: the start of the origin with which it begins to count.
-    """
+    """Return the dues that nothing is missing of what an origin had done before a record, from a start on."""
     if record["node"] == origin:
         return (settled(origin, first, record["incarnation"]),)
     return settled(origin, first), whole(origin, record, first)
@@ -277,12 +260,7 @@ class Output:
 
 
 class SessionReporter:
-    """Collects what is found about one session.
-
-    Args:
-        session: its id.
-        out: takes what is found.
-    """
+    """Collects what is found about one session."""
 
     __slots__ = ("_out", "_session")
 
@@ -295,12 +273,7 @@ class SessionReporter:
 
 
 class LaneReporter:
-    """Collects what is found about one stream.
-
-    Args:
-        origin, stream: which stream.
-        out: takes what is found.
-    """
+    """Collects what is found about one stream."""
 
     __slots__ = ("_origin", "_out", "_stream")
 

@@ -56,14 +56,7 @@ def judge_open(session: str, opened: Record, quiet: Quiet, out: Output) -> None:
 
 
 def judge_close(session: str, ends: list[tuple[Record, Record | None, Quiet]], out: Output, *dues: Due) -> None:
-    """Judge a session that the first of its ends closed as idle.
-
-    Args:
-        session: which one.
-        ends: how each end that there is a log of opened and closed it, and when it had its last packet.
-        out: takes what is found.
-        dues: what must be true before something of the other end is missed.
-    """
+    """Judge a session that the first of its ends closed as idle."""
     opened, closed, quiet = ends[0]
     assert closed is not None
     # An end that hears that the other one is idle closes its own side as idle as well.

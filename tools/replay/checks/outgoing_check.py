@@ -448,11 +448,7 @@ class Outgoing(Side[Sender]):
     # ---- the end
 
     def finish(self, later: Due) -> None:
-        """Judge what only the whole record shows; more of it may follow.
-
-        Args:
-            later: holds if the node has started again after the last record seen here.
-        """
+        """Judge what only the whole record shows; more of it may follow."""
         if not self.is_origin:
             return
         if self._life:

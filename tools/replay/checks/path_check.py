@@ -35,16 +35,7 @@ class PathSizes:
 
 
 def judge_sizes(session: str, own: PathSizes, other: PathSizes, peer: str, out: Output, *dues: Due) -> None:
-    """Judge one end of a session by what has come to the other.
-
-    Args:
-        session: which one.
-        own: what the end used.
-        other: what came to the other end.
-        peer: that end.
-        out: takes what is found.
-        dues: what must be true before something that came to the other end is missed.
-    """
+    """Judge one end of a session by what has come to the other."""
     largest = own.largest
     if largest is not None and largest["size"] > other.probed_bytes:
         evidence = f"datagrams of {largest['size']} bytes, and no probe longer than {other.probed_bytes} came to {peer}"

@@ -95,13 +95,7 @@ class Runs:
         return next((carried for _, _, carried in self.within(packet, packet)), None)
 
     def put(self, first: int, last: int, carried: Carried) -> None:
-        """Add the packets from first to last, where they are not there already.
-
-        Args:
-            first: the first packet.
-            last: the last packet.
-            carried: what the first of them carries.
-        """
+        """Add the packets from first to last, where they are not there already."""
         runs = self._runs
         if not runs or first > runs[-1][1]:
             if runs and runs[-1][1] == first - 1 and runs[-1][2].leads_to(first - runs[-1][0], carried):

@@ -21,17 +21,7 @@ Known = TypeVar("Known", bound=Sequence)
 
 
 class Side(LaneReporter, ABC, Generic[Known]):
-    """One node's side of one stream.
-
-    Args:
-        node: whose.
-        origin, stream: which stream.
-        out: takes what is found.
-
-    Attributes:
-        node: as given.
-        sequences: the state of each.
-    """
+    """One node's side of one stream."""
 
     def __init__(self, node: str, origin: str, stream: int, out: Output) -> None:
         super().__init__(origin, stream, out)

@@ -119,12 +119,6 @@ def judge_store_patience(silence: Silence, left_ns: int, record: Record, most_ns
     """Return what is wrong with a store ack that came now, or an empty string.
 
     Each packet waits from the moment that it left, and every earlier store ack of something new restarted the wait.
-
-    Args:
-        silence: of the store acks.
-        left_ns: when the first packet that it covers left.
-        record: the store ack.
-        most_ns: the longest timeout in force.
     """
     waited_ns = record["at_ns"] - max(silence.since_ns, left_ns)
     if waited_ns <= most_ns + LATE_NS:
@@ -134,14 +128,7 @@ def judge_store_patience(silence: Silence, left_ns: int, record: Record, most_ns
 
 
 def judge_timeout(silence: Silence, closed: Record, least_ns: int, what: str) -> str:
-    """Return what is wrong with a session that was closed by a timeout, or an empty string.
-
-    Args:
-        silence: of the acks that it is about.
-        closed: the record of its end.
-        least_ns: the shortest timeout in force.
-        what: the acks, in words.
-    """
+    """Return what is wrong with a session that was closed by a timeout, or an empty string."""
     lasted_ns = silence.lasted_ns(closed)
     if not (silence.waiting or silence.asked):
         return f"closed by its {what} timeout with nothing unacknowledged"
@@ -151,12 +138,7 @@ def judge_timeout(silence: Silence, closed: Record, least_ns: int, what: str) ->
 
 
 def judge_patience(silence: Silence, most_ns: int) -> str:
-    """Return what is wrong with a session that waited, or an empty string.
-
-    Args:
-        silence: of its acks.
-        most_ns: the longest timeout in force.
-    """
+    """Return what is wrong with a session that waited, or an empty string."""
     if silence.longest_ns <= most_ns + LATE_NS:
         return ""
     allowed = f"{most_ns // MS} ms and {LATE_NS // MS} ms for a busy machine are allowed"

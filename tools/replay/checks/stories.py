@@ -175,10 +175,6 @@ def given_up_and_delivered(story: Story, removed: RangeSet) -> int:
 
     The range of a commit passes numbers that the origin gave up. Only the commit's count of messages tells whether such
     a packet is in the commit, so the messages of all other packets are subtracted from that count.
-
-    Args:
-        story: what the records of all nodes say.
-        removed: what the origin gave up for good.
     """
     if not removed:
         return 0
@@ -193,13 +189,7 @@ def given_up_and_delivered(story: Story, removed: RangeSet) -> int:
 
 
 def waiting(story: Story, removed: RangeSet, lost: RangeSet) -> RangeSet:
-    """Return the packets that are neither at a destination nor given up nor lost.
-
-    Args:
-        story: what the records of all nodes say.
-        removed: what the origin gave up for good.
-        lost: the packets that are lost.
-    """
+    """Return the packets that are neither at a destination nor given up nor lost."""
     left = RangeSet(story.queued)
     delivered = (span for commits in story.commits.values() for span in commits)
     for first, last in chain(delivered, removed, story.covered, lost):
@@ -208,12 +198,7 @@ def waiting(story: Story, removed: RangeSet, lost: RangeSet) -> RangeSet:
 
 
 def segments(story: Story, removed: list[Counted]) -> Iterator[Segment]:
-    """Sweep over a sequence's numbers and yield the parts whose packets must be weighed.
-
-    Args:
-        story: what the records of all nodes say.
-        removed: what the origin gave up for good.
-    """
+    """Sweep over a sequence's numbers and yield the parts whose packets must be weighed."""
     deltas: defaultdict[int, list[int]] = defaultdict(lambda: [0] * 10)
 
     def mark(kind: int, first: int, last: int) -> None:

@@ -50,15 +50,7 @@ _UNREADABLE: Final = (
 
 
 def save(path: Path, state: object) -> None:
-    """Write a state; a crash leaves this one or the one before it.
-
-    Args:
-        path: the file.
-        state: what is kept.
-
-    Raises:
-        ReplayError: it cannot be written.
-    """
+    """Write a state; a crash leaves this one or the one before it."""
     data = freeze(state)
     try:
         handle, name = tempfile.mkstemp(prefix=path.name, suffix=".new", dir=path.parent)
@@ -76,15 +68,7 @@ def save(path: Path, state: object) -> None:
 
 
 def load(path: Path, kind: type[State]) -> State | None:
-    """Return the state in a file, or None if there is none, or one of another version.
-
-    Args:
-        path: the file.
-        kind: what the state is.
-
-    Raises:
-        ReplayError: the file cannot be read, is no checkpoint, is damaged, or another user may have written it.
-    """
+    """Return the state in a file, or None if there is none, or one of another version."""
     try:
         with os.fdopen(open_plain(path, users_of(path.parent)), "rb") as file:
             data = file.read()
@@ -114,15 +98,7 @@ def freeze(state: object) -> bytes:
 
 
 def revive(data: bytes, kind: type[State]) -> State:
-    """Return the state that ``freeze`` made bytes of.
-
-    Args:
-        data: the bytes.
-        kind: what the state is.
-
-        ValueError: it is something else, or contains something that does not belong there.
-        ValueError: it is something else, or there is in it what does not belong there.
-    """
+    """Return the state that ``freeze`` made bytes of."""
     try:
         state = _Reader(io.BytesIO(data)).load()
     except _UNREADABLE as error:
@@ -141,10 +117,6 @@ def freeze_part(part: object) -> bytes:
 
 def revive_part(data: bytes, out: Output) -> object:
     """Return the part that ``freeze_part`` made bytes of.
-
-    Args:
-        data: the bytes.
-        out: takes its findings from now on.
 
     Raises:
         ValueError: there is in it what does not belong there.

@@ -24,13 +24,7 @@ Place = tuple[str, int, int]
 
 
 class Chunk(NamedTuple):
-    """Records of one unit and one start of one node, in their order.
-
-    Attributes:
-        unit: where they go.
-        node, incarnation, n: of the first of them.
-        data: all of them, as ``unpack_chunk`` takes them.
-    """
+    """Records of one unit and one start of one node, in their order."""
 
     unit: Unit
     node: str
@@ -40,11 +34,7 @@ class Chunk(NamedTuple):
 
 
 def deal(dealt: Iterable[tuple[Unit, Record]]) -> Iterator[Chunk]:
-    """Put records into chunks.
-
-    Args:
-        dealt: records with their units, those of each start of a node in its order.
-    """
+    """Put records into chunks."""
     piles: dict[tuple[Unit, str, int], list[Record]] = {}
     held = 0
     for unit, record in dealt:
@@ -78,11 +68,7 @@ def unpack_chunk(data: bytes) -> list[Record]:
 
 
 def in_order(chunks: Iterable[tuple[Place, list[Record]]]) -> Iterator[list[Record]]:
-    """Yield the records of a unit in the order in which its judge wants them.
-
-    Args:
-        chunks: those of the unit by the place of their first record.
-    """
+    """Yield the records of a unit in the order in which its judge wants them."""
     waiting: list[Record] = []
     for first, records in chunks:
         if waiting and _place(waiting[-1]) >= first:

@@ -34,14 +34,7 @@ KEEP_S: Final = 10.0
 
 
 class Follower:
-    """Reads growing logs and judges what was read.
-
-    Args:
-        paths: directories with logs (searched in depth), or single segments.
-
-    Attributes:
-        fresh: whether something was read that was not looked at yet.
-    """
+    """Reads growing logs and judges what was read."""
 
     def __init__(self, paths: Iterable[Path]) -> None:
         self.fresh = False
@@ -58,11 +51,7 @@ class Follower:
         self._tails: dict[Path, tuple[Tail, Journal]] = {}
 
     def read(self) -> bool:
-        """Read what is new, and return whether there was anything.
-
-        Raises:
-            ReplayError: a path does not exist, a log is damaged, or is Parquet.
-        """
+        """Read what is new, and return whether there was anything."""
         if not self._tails:
             self._load(forgets=True)
         try:

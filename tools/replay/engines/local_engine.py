@@ -30,16 +30,7 @@ SAID_RECORDS: Final = 20_000
 def replay_local(
     logs: list[LogFile], say: Callable[[str], None] | None = None, listing: Listing | None = None
 ) -> Verdict:
-    """Replay logs in this process.
-
-    Args:
-        logs: the files, as ``find_logs`` returns them.
-        say: called now and then with the progress in words.
-        listing: what else was found; None for nothing.
-
-    Raises:
-        ReplayError: one segment is there twice.
-    """
+    """Replay logs in this process."""
     readings: dict[str, Reading] = {}
     listing = listing or Listing()
     loaded = load_summaries(listing)
@@ -80,14 +71,7 @@ def judge_records(records: Iterable[Record]) -> list[Violation]:
 
 
 def verdict_on(records: Iterable[Record]) -> Verdict:
-    """Return the verdict on records in memory.
-
-    Args:
-        records: those of all nodes, each node's in the order in which it wrote them.
-
-    Raises:
-        ReplayError: one is not as the schema says.
-    """
+    """Return the verdict on records in memory, each node's in the order in which it wrote them."""
     parts = 0
 
     def part_of(record: Record) -> tuple[str, int, int]:

@@ -211,11 +211,7 @@ def _judge(directory: Path, before: Past | None, old: list[LogFile], done: Prune
 
 
 def _whole(log: LogFile) -> Iterator[tuple[str, Iterator[Record]]]:
-    """Yield the records of a segment.
-
-    Raises:
-        ReplayError: it is damaged.
-    """
+    """Yield the records of a segment."""
     reading = Reading(str(log.path))
     for _, records in reading.segments():
         yield reading.path, records

@@ -60,12 +60,7 @@ BATCH_ROWS: Final = 4_096
 
 
 def ask(found: DataFrame, *, findings: bool) -> DataFrame:
-    """Return what the tasks of all nodes tell, as ``KNOWN``; the caller keeps it in Spark's cache.
-
-    Args:
-        found: everything that the judges found.
-        findings: whether there is any finding.
-    """
+    """Return what the tasks of all nodes tell, as ``KNOWN``; the caller keeps it in Spark's cache."""
     segments = found.where("unit = 'segment'").select(_part(0).alias("whose"), _what(SEGMENT), _nameless(), "data")
     openings = found.where("unit = 'opening'").select(_part(0).alias("node"), _part(2).alias("peer"), "data")
     rows = segments
@@ -82,11 +77,7 @@ def ask(found: DataFrame, *, findings: bool) -> DataFrame:
 
 
 def violations(known: DataFrame) -> DataFrame:
-    """Return those findings whose dues hold, each once, as ``VIOLATIONS`` with file and line.
-
-    Args:
-        known: what ``ask`` returned.
-    """
+    """Return those findings whose dues hold, each once, as ``VIOLATIONS`` with file and line."""
     mine = known.where(f.col("what").isin(OWN, FINDING, ANSWER))
     ordered = mine.repartition("whose").sortWithinPartitions("whose", f.col("what").desc())
     held = ordered.mapInArrow(_decide_each, VIOLATIONS)

@@ -131,25 +131,14 @@ def deal_records(records: DataFrame) -> DataFrame:
 
 
 def judge(dealt: DataFrame, kinds: Sequence[str], tasks: int) -> DataFrame:
-    """Judge each node's records of the units of some kinds; return what is found, the parts, and facts for streams.
-
-    Args:
-        dealt: what ``deal_files`` returned, and for streams the facts of their sessions.
-        kinds: ``session``, or ``stream`` and ``topic``.
-        tasks: how many share the work: each costs the start of a Python.
-    """
+    """Judge each node's records of the units of some kinds; return what is found, the parts, and facts for streams."""
     mine = dealt.where(f.col("kind").isin(*kinds)).repartition(tasks, "unit", "node")
     ordered = mine.sortWithinPartitions("kind", "unit", "node", "incarnation", "n", "place")
     return ordered.mapInArrow(each(_judge_parts), DEALT)
 
 
 def join(judged: DataFrame, tasks: int) -> DataFrame:
-    """Merge the parts of each unit, and return what they show together.
-
-    Args:
-        judged: what ``judge`` returned.
-        tasks: as there.
-    """
+    """Merge the parts of each unit, and return what they show together."""
     parts = judged.where(f.col("kind") == PART).repartition(tasks, "unit")
     return parts.sortWithinPartitions("unit", "node").mapInArrow(each(_join_parts), DEALT)
 
@@ -397,13 +386,6 @@ def find_violations(spark: SparkSession, paths: Iterable[str]) -> DataFrame:
 
     The records stay where they are read, as far as they can be judged there. The result is in Spark's cache until
     ``unpersist()``.
-
-    Args:
-        spark: the Spark session.
-        paths: as of ``replay_spark``.
-
-    Raises:
-        ReplayError: as of ``replay_spark``, or a log cannot be read.
     """
     return over_files(spark, paths, _broken)
 
@@ -455,17 +437,7 @@ def judge_dealt(
     listing: Listing | None = None,
     loaded: Loaded | None = None,
 ) -> Verdict:
-    """Judge what was dealt out.
-
-    Args:
-        dealt: as ``deal_files`` or ``deal_records`` return it.
-        finish: as of ``replay_spark``.
-        listing: what there was to read; None for a table, which has all that there is.
-        loaded: what summaries hold, if there are any.
-
-    Raises:
-        ReplayError: a segment is there twice, or a record of a table is not as the schema says.
-    """
+    """Judge what was dealt out; without a listing it is all of a table."""
     if loaded is not None and loaded.past is not None:
         dealt = dealt.unionByName(deal_past(dealt.sparkSession, loaded.past))
     with judging() as kept:
@@ -478,11 +450,7 @@ def judge_dealt(
 
 @contextmanager
 def judging() -> Iterator[list[DataFrame]]:
-    """Yield a list for the tables that stay in Spark's cache until the judges are done. Errors are explained in words.
-
-    Raises:
-        ReplayError: what ``explain`` makes of an error.
-    """
+    """Yield a list for the tables that stay in Spark's cache until the judges are done; explain errors."""
     kept: list[DataFrame] = []
     try:
         yield kept
@@ -494,12 +462,7 @@ def judging() -> Iterator[list[DataFrame]]:
 
 
 def keep_found(dealt: DataFrame, kept: list[DataFrame]) -> DataFrame:
-    """Run the judges; return all that is found.
-
-    Args:
-        dealt: as ``deal_files`` returns it.
-        kept: takes the frames that are in Spark's cache from now on.
-    """
+    """Run the judges; return all that is found."""
     kept.append(dealt.persist())
     (size,) = dealt.where(f.col("kind") != COUNTED).agg(f.sum(f.length("data"))).first() or (0,)
     tasks = 1 + (size or 0) // TASK_BYTES
@@ -522,15 +485,7 @@ def conclude_found(
     finish: Callable[[Verdict, Iterable[Violation]], None] | None,
     counted: DataFrame | None = None,
 ) -> Verdict:
-    """Return the verdict over what was found.
-
-    Args:
-        found: that.
-        listing: what there was to read.
-        kept: takes the frames that are in Spark's cache from now on.
-        finish: as of ``replay_spark``.
-        counted: what was dealt out, for the second count; None for none.
-    """
+    """Return the verdict over what was found."""
     verdict = Verdict(engine="spark")
     found.summarize(verdict, listing)
     cut = dict(found.short)
@@ -585,12 +540,7 @@ def _compare(verdict: Verdict, dealt: DataFrame) -> None:
 
 
 def recount(spark: SparkSession, files: Iterable[Read]) -> DataFrame:
-    """Return the records of files for the second count, as ``judge_dealt`` has them; of each file those that were read.
-
-    Args:
-        spark: the Spark session.
-        files: of this machine, or mounted on all that work.
-    """
+    """Return the records of files that were judged, for the second count, as ``judge_dealt`` has them."""
     import pyarrow as pa
 
     listed = sorted(files)

@@ -39,16 +39,7 @@ _HIDDEN: Final = ("_", ".")
 
 
 def list_files(spark: SparkSession, paths: Iterable[str], *, may_be_empty: bool = False) -> Listing:
-    """Return the session logs under paths.
-
-    Args:
-        spark: the Spark session.
-        paths: directories with logs (searched in depth), or single files; with a scheme, also patterns.
-        may_be_empty: as of ``list_logs``.
-
-    Raises:
-        ReplayError: a path does not exist, or has no log and nothing that looks like one.
-    """
+    """Return the session logs under paths."""
     given = list(paths)
     # Where Spark's own files are elsewhere, so are paths that are not there on this machine.
     away = [path for path in given if is_remote(path) or not (os.path.lexists(path) or _is_here(spark, path))]
@@ -65,12 +56,7 @@ def list_files(spark: SparkSession, paths: Iterable[str], *, may_be_empty: bool 
 
 
 def tabulate_files(spark: SparkSession, listing: Listing) -> DataFrame:
-    """Return the files of a listing as a table of ``FILES``, in as many parts as tasks are to read them.
-
-    Args:
-        spark: the Spark session.
-        listing: what ``list_files`` returned.
-    """
+    """Return the files of a listing as a table of ``FILES``, in as many parts as tasks are to read them."""
     import pyarrow as pa
 
     here = [it for it in listing.logs if not is_remote(it.path)]
@@ -92,15 +78,7 @@ def tabulate_files(spark: SparkSession, listing: Listing) -> DataFrame:
 
 
 def read_files(spark: SparkSession, names: list[str]) -> dict[str, bytes]:
-    """Return the content of files, which fit into memory, by their names.
-
-    Args:
-        spark: the Spark session.
-        names: as ``list_files`` returned them.
-
-    Raises:
-        ReplayError: one cannot be read.
-    """
+    """Return the content of files, which fit into memory, by their names."""
     contents = read_here([name for name in names if not is_remote(name)])
     for name in filter(is_remote, names):
         row = spark.read.format("binaryFile").load(_SPECIAL.sub(r"\\\1", name)).select("content").first()
@@ -166,11 +144,7 @@ def _names_by_spark(spark: SparkSession, path: str) -> Iterable[tuple[str, int, 
 
 
 def name_of(path: str) -> str:
-    """Return Spark's name for a file of this machine.
-
-    Raises:
-        ReplayError: it has characters that Spark, or the Java that it runs on, reads as something else.
-    """
+    """Return Spark's name for a file of this machine."""
     if not _PLAIN.fullmatch(path):
         raise ReplayError(f"Spark cannot keep anything in {path}: name a place of letters, digits and . _ - = / alone")
     return f"file:{path}"

@@ -43,15 +43,7 @@ _STARTS: Final = "starts of nodes"
 class Found:
     """The findings of all judges, in Spark, and on the driver what every verdict needs.
 
-    Args:
-        rows: everything of kind ``found``; the caller keeps it in Spark's cache.
-        kept: takes the frames that are in Spark's cache from now on.
-
-    Attributes:
-        files: what was read.
-        any: whether there may be violations.
-        short: starts whose logs surely lack their ends -> a sentence that says so.
-        violations: those that hold, each once, as a DataFrame of ``spark_dues.VIOLATIONS``.
+    ``short``: starts whose logs surely lack their ends, and a sentence that says so.
     """
 
     def __init__(self, rows: DataFrame, kept: list[DataFrame]) -> None:
@@ -71,12 +63,7 @@ class Found:
         self._counts = {row["what"]: row["n"] for row in told if row["what"] in dues.COUNTS}
 
     def summarize(self, verdict: Verdict, listing: Listing) -> None:
-        """Fill in all but the violations.
-
-        Args:
-            verdict: gets it.
-            listing: what there was to read.
-        """
+        """Fill in all but the violations."""
         cover(verdict, listing, self.files)
         verdict.timeline = self._draw()
         for what in dues.COUNTS:

@@ -18,12 +18,7 @@ LOOK_S: Final = 0.5
 
 @contextmanager
 def telling(spark: SparkSession, say: Callable[[str], None]) -> Iterator[None]:
-    """Report Spark's progress until the block is left; a Spark that runs elsewhere gives none.
-
-    Args:
-        spark: the Spark session.
-        say: gets it, in another thread.
-    """
+    """Report Spark's progress until the block is left; a Spark that runs elsewhere gives none."""
     if is_remote():
         yield
         return

@@ -74,11 +74,7 @@ def open_spark(master: str | None) -> SparkSession:
 
 @contextmanager
 def compiling(spark: SparkSession) -> Iterator[None]:
-    """Let Spark make code for its expressions meanwhile, which takes seconds and pays for many rows.
-
-    Args:
-        spark: the Spark session.
-    """
+    """Let Spark make code for its expressions meanwhile, which takes seconds and pays for many rows."""
     before = {name: spark.conf.get(name) for name in _COMPILED}
     try:
         for name, value in _COMPILED.items():
@@ -95,12 +91,7 @@ def gone() -> tuple[type[Exception], type[ConnectionError]]:
 
 
 def settings_for(master: str | None, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of a new Spark session.
-
-    Args:
-        master: as of ``open_spark``.
-        environ: variables of the environment.
-    """
+    """Return the settings of a new Spark session."""
     if any(name in environ for name in _CONFIGURED):
         return {} if master is None else {"spark.master": master}
     settings = {"spark.master": master or "local[*]", **_QUIET}

@@ -46,14 +46,7 @@ _TOLD: Final = ("records", "sent", "delivered", "pending", "lost", "duplicates_d
 
 @dataclass(slots=True)
 class Summary:
-    """A summary.
-
-    Attributes:
-        past: what it holds.
-        replaces: the digests of earlier summaries that are in it.
-        digest: its own, 64 hex digits.
-        told: for people: the numbers of the verdict over all that was there when it was written.
-    """
+    """A summary: what it holds, the digests of those that are in it, its own, and numbers for people."""
 
     past: Past
     replaces: list[str] = field(default_factory=list)
@@ -113,11 +106,7 @@ def _encode(value: object) -> bytes:
 
 
 def decode(content: bytes) -> Summary:
-    """Return the summary in the content of a file.
-
-    Raises:
-        ReplayError: it is damaged, was changed, or is of another layout; without the name of the file.
-    """
+    """Return the summary in the content of a file; an error does not name the file."""
     body, _, last = content.rstrip(b"\n").rpartition(b"\n")
     digest = hashlib.sha256(body + b"\n").hexdigest()
     if not content.startswith(b'{"summary":'):
@@ -181,14 +170,7 @@ def _unpacked(state: str) -> bytes:
 
 @dataclass(slots=True)
 class Loaded:
-    """The summaries of a listing.
-
-    Attributes:
-        past: what all of them hold; None if there is none.
-        read: what an engine reports of each.
-        digests: of each, by its file.
-        replaced: the same of those that a later one holds.
-    """
+    """The summaries of a listing together: what they hold, and digests by file; ``replaced``: those in later ones."""
 
     past: Past | None = None
     read: list[Read] = field(default_factory=list)
@@ -196,11 +178,7 @@ class Loaded:
     replaced: dict[str, str] = field(default_factory=dict)
 
     def require(self, listing: Listing) -> Loaded:
-        """Return it.
-
-        Raises:
-            ReplayError: a summary cannot be read.
-        """
+        """Return it, if all could be read."""
         for listed in listing.summaries:
             if listed.path in listing.unread:
                 raise ReplayError(f"{listed.path} {listing.unread[listed.path]}")
@@ -208,12 +186,7 @@ class Loaded:
 
 
 def load_summaries(listing: Listing, contents: Callable[[list[str]], dict[str, bytes]] | None = None) -> Loaded:
-    """Return what the summaries of a listing hold.
-
-    Args:
-        listing: what was found; gets the reason why one is not read.
-        contents: returns the content of files by their names; None to read files of this machine.
-    """
+    """Return what the summaries of a listing hold; the listing gets the reason why one is not read."""
     loaded, summaries = Loaded(), dict[str, Summary]()
     names = [listed.path for listed in listing.summaries if listed.path not in listing.unread]
     for path, content in (contents or read_here)(names).items():
@@ -242,11 +215,7 @@ def load_summaries(listing: Listing, contents: Callable[[list[str]], dict[str, b
 
 
 def read_here(names: list[str]) -> dict[str, bytes]:
-    """Return the content of files of this machine by their names.
-
-    Raises:
-        ReplayError: one cannot be read.
-    """
+    """Return the content of files of this machine by their names."""
     contents: dict[str, bytes] = {}
     for name in names:
         try:

@@ -135,15 +135,7 @@ def judge_asking(
     origin: str,
     given_up: Callable[[int], RangeSet],
 ) -> None:
-    """Compare what was asked with what was told, at the end of all logs.
-
-    Args:
-        asking: of each node.
-        receivers: of each node that received packets of the stream.
-        last: the last record of each node.
-        origin: of the stream.
-        given_up: the packets of a sequence that the origin has given up.
-    """
+    """Compare what was asked with what was told, at the end of all logs."""
     if not asking:
         return
     asked = asking[origin].asked if origin in asking else {}

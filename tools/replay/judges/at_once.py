@@ -21,14 +21,7 @@ more records than this the processor's cache drops the first ones before the las
 
 
 class AtOnce:
-    """Reads one segment, and judges what can be judged.
-
-    Args:
-        journal: of the segment.
-
-    Attributes:
-        parts: what was judged, by unit, with the serial of its first record.
-    """
+    """Reads one segment, and judges what can be judged."""
 
     def __init__(self, journal: Journal) -> None:
         self.parts: dict[Unit, tuple[int, Part]] = {}

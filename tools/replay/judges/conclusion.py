@@ -31,14 +31,7 @@ from triack.tools.replay.report.report_tables import fill_tables
 
 
 class Read(NamedTuple):
-    """What an engine reports of a file.
-
-    Attributes:
-        path: the file, as it was listed.
-        records: how many of its records were judged.
-        torn: whether its last line is torn, and left out.
-        fault: why not all of it was read, or empty; as ``Listing.unread`` has it.
-    """
+    """What an engine reports of a file: the records that it judged, a torn last line, and why the rest was not read."""
 
     path: str
     records: int
@@ -47,12 +40,7 @@ class Read(NamedTuple):
 
 
 class World:
-    """Facts about all nodes and sessions, for findings that depend on them.
-
-    Args:
-        lives: all starts of nodes.
-        openings: all ends of sessions.
-    """
+    """Facts about all nodes and sessions, for findings that depend on them."""
 
     def __init__(self, lives: Iterable[Life], openings: Iterable[Opening]) -> None:
         self.lives = {(life.node, life.incarnation): life for life in lives}
@@ -267,24 +255,14 @@ def missing_logs(world: World) -> list[str]:
 
 
 def missing_of(world: World, node: str) -> list[str]:
-    """Name the missing logs of one node.
-
-    Args:
-        world: what is known of that node, if no more.
-        node: its id.
-    """
+    """Name the missing logs of one node."""
     if node in world.nodes:
         return world.starts.missing()
     return [f"node {node}"] if node and any(opening.peer == node for opening in world.openings) else []
 
 
 def cut_logs(world: World, lacking: Iterable[Start]) -> list[str]:
-    """Name the logs that lack their end, as others show, or that may lack what would explain an apparent violation.
-
-    Args:
-        world: what is known.
-        lacking: the starts of the latter kind.
-    """
+    """Name the logs that lack their end, as others show, or that may lack what would explain an apparent violation."""
     return [cut_log(world, start) for start in sorted({*lacking, *world.endings.short()})]
 
 
@@ -381,13 +359,7 @@ def count(verdict: Verdict, numbers: Mapping[str, int]) -> None:
 
 
 def cover(verdict: Verdict, listing: Listing, read: Iterable[Read]) -> None:
-    """Fill in what was read and what was not: every listed file is in one of the two.
-
-    Args:
-        verdict: gets it.
-        listing: the listed files.
-        read: an engine's report of each file.
-    """
+    """Fill in what was read and what was not: every listed file is in one of the two."""
     told = {it.path: it for it in read}
     unread = dict(listing.unread)
     unread |= {it.path: it.fault for it in told.values() if it.fault}

@@ -40,13 +40,7 @@ class _Met(NamedTuple):
 
 
 class Endings:
-    """The ends of all logs.
-
-    Args:
-        lives: all starts of nodes.
-        openings: all ends of sessions.
-        starts: knows which starts of a node a session may have been with that no log of the node mentions.
-    """
+    """The ends of all logs."""
 
     def __init__(self, lives: Mapping[Start, Life], openings: Iterable[Opening], starts: Starts) -> None:
         self._lives = lives

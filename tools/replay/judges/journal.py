@@ -82,18 +82,7 @@ class Segment(NamedTuple):
 
 
 class Journal:
-    """Reads one segment.
-
-    Args:
-        path: its file, or empty.
-        out: takes what is found.
-        line: where it begins in its file, from 1.
-
-    Attributes:
-        path: as given; the file of a segment is renamed when the next one begins.
-        records: how many there were so far.
-        in_order: whether all of them are of one start, and their serials rise.
-    """
+    """Reads one segment."""
 
     def __init__(self, path: str, out: Output, line: int = 1) -> None:
         self.path = path
@@ -285,11 +274,7 @@ def report_gap(out: Output, record: Record, before: int, *dues: Due) -> None:
 
 
 def join_segments(segments: list[Segment], out: Output) -> list[Life]:
-    """Check that segments make whole starts of nodes, and return these starts.
-
-    Raises:
-        ReplayError: two of them are the same segment: a copy, or a log and its output of ``triack log compact``.
-    """
+    """Check that segments make whole starts of nodes, and return these starts."""
     lives: dict[tuple[str, int], list[Segment]] = {}
     for segment in sorted(segments, key=lambda it: (it.node, it.incarnation, it.first_n)):
         lives.setdefault((segment.node, segment.incarnation), []).append(segment)

@@ -100,12 +100,7 @@ class Judge:
         return self._removed + [segment for journal in self._journals if (segment := journal.segment()) is not None]
 
     def resume(self, past: Past, revive: Callable[[bytes, Output], object]) -> None:
-        """Go on from a cut. This is to be the first call.
-
-        Args:
-            past: what was known there.
-            revive: makes a judge of the state of a part, given what takes its findings.
-        """
+        """Go on from a cut. This is to be the first call."""
         self._cuts = past.cuts
         self._removed = list(past.segments)
         self._past.merge(past.found)
@@ -125,11 +120,7 @@ class Judge:
         self._touched |= self._units.keys()
 
     def past(self, freeze: Callable[[UnitJudge], bytes]) -> Past:
-        """Return what is known now, to go on from it later.
-
-        Args:
-            freeze: makes bytes of a part.
-        """
+        """Return what is known now, to go on from it later."""
         self._end()
         found = Output(begin_ns=self._out.begin_ns, end_ns=self._out.end_ns)
         found.merge(self._past)
@@ -153,22 +144,13 @@ class Judge:
         return Past([join_start(parts) for parts in starts.values()], found, kept)
 
     def begin(self, path: str, line: int = 1) -> Journal:
-        """Take a new segment, which has no records yet.
-
-        Args:
-            path: its file.
-            line: where it begins in that, from 1.
-        """
+        """Take a new segment, which has no records yet."""
         journal = Journal(path, self._out, line)
         self._journals.append(journal)
         return journal
 
     def take(self, journal: Journal, records: Iterable[Record]) -> int:
         """Take the next records of a segment, and return how many.
-
-        Args:
-            journal: the segment.
-            records: those of each node come in its order, over all its segments.
 
         Raises:
             DisorderError: they do not, or one is about what is forgotten.

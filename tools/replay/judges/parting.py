@@ -14,16 +14,7 @@ from triack.tools.replay.judges.judge import UnitJudge, join_parts, judge_of
 
 
 class Part:
-    """One node's part of a session or a stream.
-
-    Args:
-        unit: which one.
-
-    Attributes:
-        out: what was found, and was not passed on yet.
-        judge: gets the node's records, in its order.
-        until: the start and the serial up to which there can be no more records.
-    """
+    """One node's part of a session or a stream."""
 
     __slots__ = ("judge", "out", "until")
 

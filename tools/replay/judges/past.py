@@ -21,13 +21,7 @@ NO_CUTS: Final[Mapping[str, Cut]] = {}
 
 
 class Kept(NamedTuple):
-    """The state of one node's part of a session or a stream.
-
-    Attributes:
-        unit: which one.
-        node: whose part it is.
-        state: the part, frozen.
-    """
+    """The state of one node's part of a session or a stream."""
 
     unit: Unit
     node: str

@@ -51,12 +51,7 @@ def is_judged(record: Record) -> bool:
 
 
 class QueueJudge:
-    """Judges one queue.
-
-    Args:
-        node: whose queue it is.
-        out: takes what is found.
-    """
+    """Judges one queue."""
 
     def __init__(self, node: str, out: Output) -> None:
         self._node = node

@@ -16,13 +16,7 @@ from triack.tools.replay.log.ranges import Span
 
 
 class Starts:
-    """The starts of all nodes.
-
-    Args:
-        known: node and number of each start that there is a log of.
-        openings: all ends of sessions.
-        headless: those of them whose log has no begin: the serial of its first record.
-    """
+    """The starts of all nodes."""
 
     def __init__(
         self,

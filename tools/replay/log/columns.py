@@ -50,15 +50,7 @@ SPARK_SCHEMA: Final = ", ".join(SPARK_COLUMNS.values())
 
 
 def pack(records: list[Record], names: Sequence[str] = SCHEMA.names) -> pa.RecordBatch:
-    """Return records as columns.
-
-    Args:
-        records: of one version, with all their fields.
-        names: the columns, of the schema.
-
-    Raises:
-        ReplayError: a number that no column holds.
-    """
+    """Return records as columns."""
     if len(records) < GROUPED_MIN:
         columns = columns_of_some(records, names)
         return pa.RecordBatch.from_arrays([columns[name] for name in names], list(names))
@@ -77,27 +69,13 @@ def pack(records: list[Record], names: Sequence[str] = SCHEMA.names) -> pa.Recor
 
 
 def widen(columns: dict[str, pa.Array], names: Sequence[str], rows: int) -> pa.RecordBatch:
-    """Return a batch of columns, with null where one is missing.
-
-    Args:
-        columns: by name.
-        names: those of the batch, of the schema.
-        rows: how many there are.
-    """
+    """Return a batch of columns, with null where one is missing."""
     whole = [columns[name] if name in columns else pa.nulls(rows, SCHEMA.field(name).type) for name in names]
     return pa.RecordBatch.from_arrays(whole, list(names))
 
 
 def columns_of_some(records: list[Record], names: Sequence[str]) -> dict[str, pa.Array]:
-    """Return columns of records by name.
-
-    Args:
-        records: as of ``pack``; it takes least time if all are of one event.
-        names: of the schema, in any order.
-
-    Raises:
-        ReplayError: as of ``pack``.
-    """
+    """Return columns of records by name."""
     try:
         return {name: _array(_field_of(records, name), SCHEMA.field(name).type) for name in names}
     except (pa.ArrowInvalid, OverflowError) as error:
@@ -179,16 +157,7 @@ def _drop(records: list[Record], name: str) -> None:
 
 
 class Columns:
-    """Segments as a Parquet file.
-
-    Args:
-        path: its file.
-        content: what is in it; None to read the file.
-        complain: says what is wrong with a record, or nothing.
-
-    Raises:
-        ReplayError: it cannot be read, or is not what it should be.
-    """
+    """Segments as a Parquet file."""
 
     def __init__(self, path: str | Path, content: bytes | None, complain: Callable[[Record], str]) -> None:
         self._path = path
@@ -210,11 +179,7 @@ class Columns:
         return told
 
     def records(self) -> Iterator[Record]:
-        """Yield its records in their order.
-
-        Raises:
-            ReplayError: one is not as the schema says, or there are not as many as the file claims.
-        """
+        """Yield its records in their order."""
         number = 0
         for batch in self.batches():
             with self._reading():
@@ -230,11 +195,7 @@ class Columns:
             )
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield its records as columns of the schema's types.
-
-        Raises:
-            ReplayError: it is damaged, or a column has another type.
-        """
+        """Yield its records as columns of the schema's types."""
         with self._reading():
             for batch in self._file.iter_batches(BATCH_RECORDS):
                 yield _typed(batch)

@@ -34,14 +34,7 @@ SOURCES: Final = b"triack.sources"
 
 
 class Source(NamedTuple):
-    """A segment that is in a file.
-
-    Attributes:
-        source: its name when it is complete, from the directory that was given.
-        wall_ns: the time of its first record. A store that runs from a copy writes segments of the same names.
-        bytes: how long it was when it was taken.
-        records: how many of the file's records are from it.
-    """
+    """A segment that is in a file."""
 
     source: str
     wall_ns: int
@@ -51,15 +44,7 @@ class Source(NamedTuple):
 
 @dataclass(slots=True)
 class Compacted:
-    """The result of a run.
-
-    Attributes:
-        segments: how many there are.
-        made: how many of them were new, or had grown.
-        bytes_in: how long these are.
-        bytes_out: by how much the output has grown.
-        records: how many records these have.
-    """
+    """The result of a run."""
 
     segments: int = 0
     made: int = 0
@@ -80,18 +65,7 @@ class _New:
 
 
 class _File:
-    """A file of the output: what is in it, and what is to be put into it.
-
-    Args:
-        path: the file, which need not be there.
-        sources: what is in it, in the order of its records.
-
-    Attributes:
-        path, sources: as given.
-        stale: which of the sources have grown, and are left out when it is written.
-        new: what comes in.
-        room_bytes: how much more may come in.
-    """
+    """A file of the output: what is in it, and what is to be put into it."""
 
     def __init__(self, path: Path, sources: list[Source]) -> None:
         self.path = path
@@ -110,16 +84,7 @@ class _File:
 
 
 def compact(directory: Path, output: Path, say: Callable[[str], None] = lambda _: None) -> Compacted:
-    """Make Parquet files of the session logs in a directory, of those that are new or have grown.
-
-    Args:
-        directory: searched in depth.
-        output: where the files go; not within the directory, which would have each record twice.
-        say: called now and then with the progress in words.
-
-    Raises:
-        ReplayError: there is no log, one cannot be read or is there twice, or the output cannot be read or written.
-    """
+    """Make Parquet files of the session logs in a directory, of those that are new or have grown."""
     if directory.resolve() in (output.resolve(), *output.resolve().parents):
         raise ReplayError(f"{output} is within {directory}, where a replay would find each record twice")
     listing = list_logs([directory]).require_all()
@@ -202,11 +167,7 @@ def _files_in(output: Path) -> list[_File]:
 
 
 def sources_of(path: Path) -> list[Source]:
-    """Return a file's list of its segments.
-
-    Raises:
-        ReplayError: it cannot be read, or ``triack log compact`` has not made it.
-    """
+    """Return a file's list of its segments."""
     columns = columns_of(path)
     sources = read_sources(columns.told(SOURCES))
     if sources is None or sum(it.records for it in sources) != columns.count:
@@ -215,11 +176,7 @@ def sources_of(path: Path) -> list[Source]:
 
 
 def read_sources(told: bytes) -> list[Source] | None:
-    """Return the segments that a file lists, or None if the list is damaged.
-
-    Args:
-        told: the file's metadata under ``SOURCES``.
-    """
+    """Return the segments that a file lists, or None if the list is damaged."""
     try:
         rows = json.loads(told)
     except UNREADABLE:

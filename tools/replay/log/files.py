@@ -43,13 +43,7 @@ Record = dict[str, Any]
 
 @dataclass(slots=True)
 class LogFile:
-    """A file with one segment of a session log, or with several.
-
-    Attributes:
-        path: where it is.
-        order: (node, incarnation, n) of its first record.
-        size: bytes when it was listed.
-    """
+    """A file with one segment of a session log, or with several."""
 
     path: Path
     order: tuple[str, int, int] = ("", 0, 0)
@@ -57,14 +51,7 @@ class LogFile:
 
 
 def find_logs(paths: Iterable[str | Path]) -> list[LogFile]:
-    """Return the logs under the paths, each node's in the order in which they were written.
-
-    Args:
-        paths: directories with logs (searched in depth), or single files.
-
-    Raises:
-        ReplayError: a path does not exist, no log is found under it, or something that looks like one cannot be read.
-    """
+    """Return the logs under the paths, each node's in the order in which they were written."""
     return in_order(list_logs(paths).require_all())
 
 
@@ -99,11 +86,7 @@ _NO_RECORD: Final[Record] = {"node": "", "incarnation": 0, "n": 0, "wall_ns": 0}
 
 
 def read_records(log: LogFile) -> Iterator[Record]:
-    """Yield the records of a file, without a torn last line.
-
-    Raises:
-        ReplayError: a line that does not parse, or is not as the schema says.
-    """
+    """Yield the records of a file, without a torn last line."""
     if log.path.name.endswith(PARQUET_SUFFIX):
         return columns_of(log.path).records()
     return Tail(log.path).read()
@@ -112,12 +95,7 @@ def read_records(log: LogFile) -> Iterator[Record]:
 class Reading:
     """One file, read to its end or to where it is damaged. Both engines use it, so they find the same.
 
-    Args:
-        path: its file, whose name shows the format.
-        content: all of it, if it is in memory.
-
     Attributes:
-        path: as given.
         torn: whether its last line has no end, as a crash leaves it; it is left out.
         fault: why not all of it was read; with the path before it, it is a sentence.
     """
@@ -149,21 +127,13 @@ class Reading:
             self.fault = str(error).removeprefix(f"{self.path} ")
 
     def compare(self, size: int) -> None:
-        """Compare what was read with what was listed, so that a file that ends early is noticed.
-
-        Args:
-            size: bytes when it was listed; it may have grown.
-        """
+        """Compare what was read with what was listed, so that a file that ends early is noticed."""
         if not self.fault and self._size_bytes < size:
             self.fault = f"had {size:,} bytes when it was listed, of which {self._size_bytes:,} were read"
 
 
 def split(records: Iterable[Record]) -> Iterator[tuple[int, Iterator[Record]]]:
-    """Cut records into segments: the number of the first record of each, from 1, and all of them, to be read at once.
-
-    Args:
-        records: those of one file.
-    """
+    """Cut records into segments: the number of the first record of each, from 1, and these, to be read now."""
     begin = number = 0
     whose: tuple[str, int] | None = None
 
@@ -179,15 +149,7 @@ def split(records: Iterable[Record]) -> Iterator[tuple[int, Iterator[Record]]]:
 
 
 def columns_of(path: str | Path, content: bytes | None = None) -> Columns:
-    """Open a segment that was made columns of.
-
-    Args:
-        path: its file.
-        content: what is in it; None to read the file.
-
-    Raises:
-        ReplayError: it is damaged, or what reads it is not installed.
-    """
+    """Open a segment that was made columns of."""
     try:
         from triack.tools.replay.log.columns import Columns
     except ImportError as error:
@@ -211,15 +173,7 @@ class Lines:
         return {**self.__dict__, "_sound": {}}
 
     def records(self, path: str | Path, lines: Iterable[bytes]) -> Iterator[Record]:
-        """Yield the records of the next lines.
-
-        Args:
-            path: their file, for reports of damage.
-            lines: whole ones.
-
-        Raises:
-            ReplayError: a line that does not parse, or is not as the schema says.
-        """
+        """Yield the records of the next lines."""
         for block in _blocks(lines):
             for line in _parse(block):
                 self._number += 1
@@ -306,12 +260,7 @@ def _parse(block: list[bytes]) -> list[Any]:
 class Tail:
     """Reads a segment piece by piece, as it grows.
 
-    Args:
-        path: its file, by the name that it had a moment ago.
-        content: all of it, if it is in memory.
-
     Attributes:
-        path: as given.
         seen_bytes: how far the file was seen, including a torn line.
     """
 
@@ -325,22 +274,11 @@ class Tail:
         self._last = b""
 
     def read(self, until_bytes: int | None = None) -> Iterator[Record]:
-        """Return the records that were not read before, without a torn last line.
-
-        Args:
-            until_bytes: read no line that ends beyond this many bytes of the file; None for all of it.
-
-        Raises:
-            ReplayError: a line that does not parse, or is not as the schema says.
-        """
+        """Return the records that were not read before, without a torn last line."""
         return self._lines.records(self.path, self._whole_lines(until_bytes))
 
     def is_torn(self, size: int | None = None) -> bool:
-        """Whether something follows the last whole line.
-
-        Args:
-            size: how much of the file is looked at, in bytes; None for all of it.
-        """
+        """Whether something follows the last whole line."""
         return (size_bytes(self.path) if size is None else size) > self._at_bytes
 
     def find(self) -> bool:
@@ -397,11 +335,7 @@ def parse_records(log: bytes) -> list[Record]:
 
 
 def size_bytes(path: Path) -> int:
-    """Return how large a segment is; 0 if it was removed since it was listed.
-
-    Raises:
-        ReplayError: its directory denies access.
-    """
+    """Return how large a segment is; 0 if it was removed since it was listed."""
     try:
         return by_either_name(str(path), os.stat).st_size
     except FileNotFoundError:

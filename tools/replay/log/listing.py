@@ -71,13 +71,7 @@ class Listing:
     summaries: list[Listed] = field(default_factory=list)
 
     def take(self, name: str, size: int, unseen: str = "") -> bool:
-        """Take a file of another machine, of which no more is known; return whether it is a log, or looks like one.
-
-        Args:
-            name: with its directory.
-            size: in bytes.
-            unseen: why it cannot be read, if it cannot, whatever it is.
-        """
+        """Take a file of another machine, of which no more is known; return whether it is a log, or looks like one."""
         base = name.rpartition("/")[2]
         why = refusal_of(base)
         if why is None or base == VIOLATIONS or (base.endswith(OPEN_SUFFIX) and not size):
@@ -91,21 +85,13 @@ class Listing:
         return True
 
     def without(self, read: Collection[str]) -> Listing:
-        """Return what was not read, by any name: a segment may have been completed since, or packed.
-
-        Args:
-            read: names of files that were read, each while it was followed.
-        """
+        """Return what was not read, by any name: a segment may have been completed since, or packed."""
         known = set(map(complete, read))
         logs = [listed for listed in self.logs if complete(listed.path) not in known]
         return Listing(logs, {path: why for path, why in self.unread.items() if _unpacked(path) not in known})
 
     def require_all(self) -> Listing:
-        """Return it.
-
-        Raises:
-            ReplayError: something that looks like a log cannot be read.
-        """
+        """Return it, if all that looks like a log can be read."""
         for path, why in self.unread.items():
             raise ReplayError(f"{path} {why}")
         return self
@@ -136,15 +122,7 @@ def list_logs(
 
 
 def list_growing(paths: Iterable[str | Path], known: Collection[str]) -> Listing:
-    """Return the session logs under paths that are followed: none may be there as yet.
-
-    Args:
-        paths: as of ``list_logs``.
-        known: as there.
-
-    Raises:
-        ReplayError: a path does not exist, or a log is one that does not grow.
-    """
+    """Return the session logs under paths that are followed: none may be there as yet."""
     listing = list_logs(paths, may_be_empty=True, known=known)
     for path, _ in listing.logs:
         if path.endswith(PARQUET_SUFFIX):
@@ -158,11 +136,7 @@ def is_remote(path: str) -> bool:
 
 
 def local_path(path: str) -> str:
-    """Return a path of this machine, without a scheme.
-
-    Raises:
-        ReplayError: only Spark can read it.
-    """
+    """Return a path of this machine, without a scheme."""
     if is_remote(path):
         raise ReplayError(f"{path} is not of this machine: --engine spark reads it")
     return path if os.path.lexists(path) else _without_scheme(path)
@@ -331,10 +305,6 @@ def begins_segment(line: bytes) -> bool:
 
 def by_either_name(path: str, use: Callable[[str], Used]) -> Used:
     """Use a segment that was listed: its node may have completed and renamed it since then.
-
-    Args:
-        path: its file, by the name that it had.
-        use: called with that name, and with the completed name if nothing has the first one.
 
     Raises:
         FileNotFoundError: it was removed.

@@ -7,12 +7,7 @@ from itertools import accumulate, pairwise
 
 
 def steps_of(rows: array[int], width: int) -> list[array[int]]:
-    """Return the columns of rows, as steps.
-
-    Args:
-        rows: one after the other, number by number.
-        width: numbers of a row.
-    """
+    """Return the columns of rows, as steps."""
     columns = [rows[at::width] for at in range(width)]
     return [array("q", [*column[:1], *(after - before for before, after in pairwise(column))])
             for column in columns]  # fmt: skip

@@ -196,12 +196,7 @@ class Account:
     unkept: int = 0
 
     def fill(self, numbers: Mapping[str, int], whose: str = "") -> None:
-        """Take what judges have added up; what may be lost is pending.
-
-        Args:
-            numbers: by their names.
-            whose: what the names begin with.
-        """
+        """Take what judges have added up; what may be lost is pending."""
         for name in ("sent", "unqueued", "delivered", "dead_delivered", "unkept"):
             setattr(self, name, numbers.get(f"{whose}{name}", 0))
         dead = f"{whose}{DEAD}"

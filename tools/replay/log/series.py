@@ -14,11 +14,7 @@ JOINS: Final[dict[str, Callable[[int, int], int]]] = {"sum": int.__add__, "max":
 
 
 class Series:
-    """Buckets of a power of two of nanoseconds since 1970, with one value each.
-
-    Args:
-        mode: ``sum`` or ``max``: how several values in one bucket combine.
-    """
+    """Buckets of a power of two of nanoseconds since 1970, with one value each."""
 
     __slots__ = ("bits", "buckets", "mode")
 

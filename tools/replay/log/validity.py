@@ -47,11 +47,7 @@ _COUNTED: Final = frozenset({"counts", "packets"})
 
 
 class Values:
-    """Judges the values of records that have the same fields, each of the right type.
-
-    Args:
-        names: the fields that are judged; others were judged before.
-    """
+    """Judges the values of records that have the same fields, each of the right type."""
 
     __slots__ = ("_has_deadline", "_lists", "_numbers", "_numbers_of", "_ranged", "_texts", "_whole_fault")
 

@@ -23,14 +23,7 @@ _NEVER_NS: Final = 1 << 63
 
 
 def lead(verdict: Verdict, timeline: Timeline, streams: list[Row], outages: list[Outage]) -> list[str]:
-    """Return the sentences that the page begins with: the promises, what did not arrive, and what was late.
-
-    Args:
-        verdict: what the replay found.
-        timeline: what was gathered beside it.
-        streams: the rows of the tables of streams.
-        outages: of the timeline.
-    """
+    """Return the sentences that the page begins with: the promises, what did not arrive, and what was late."""
     left = _left(verdict, timeline, streams, outages)
     return [_promises(verdict, timeline, streams), left, *_late(timeline, streams, outages)]
 

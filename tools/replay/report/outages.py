@@ -72,11 +72,7 @@ class Session:
 
 
 def sessions_of(timeline: Timeline) -> list[Session]:
-    """Return the sessions in the order in which they opened; both ends of one are one.
-
-    Args:
-        timeline: what an engine gathered.
-    """
+    """Return the sessions in the order in which they opened; both ends of one are one."""
     by_id: defaultdict[str, list[SessionLine]] = defaultdict(list)
     for line in timeline.sessions:
         by_id[line.session].append(line)
@@ -118,12 +114,7 @@ def _restarted(node: str, opened_ns: int, closed_ns: int, starts: dict[str, list
 
 
 def outages_of(timeline: Timeline, sessions: list[Session]) -> list[Outage]:
-    """Return the outages in the order of their begins.
-
-    Args:
-        timeline: what an engine gathered.
-        sessions: of it.
-    """
+    """Return the outages in the order of their begins."""
     found = [*_away(timeline), *_stood(timeline)]
     found += _parted(timeline, sessions, list(found))
     found += [*_held(timeline), *_paused(timeline)]

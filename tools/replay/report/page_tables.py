@@ -127,14 +127,7 @@ _NO_SUMS: Final = ("window",)
 
 
 def tables_of(verdict: Verdict, timeline: Timeline, sessions: list[Session], outages: list[Outage]) -> dict[str, Table]:
-    """Return the tables by their names, in the order of the page.
-
-    Args:
-        verdict: what the replay found.
-        timeline: what was gathered beside it.
-        sessions: of that.
-        outages: of that.
-    """
+    """Return the tables by their names, in the order of the page."""
     streams = _streams(timeline)
     tables = [
         _queues(verdict, timeline, streams),

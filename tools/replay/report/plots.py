@@ -75,12 +75,6 @@ def draw(
 
     ``outages`` are (begin, end, who, why), ``gaps`` their times, those that overlap as one, and who was
     away for longest; all times are milliseconds of the wall clock.
-
-    Args:
-        timeline: what an engine gathered.
-        sessions: of that.
-        outages: of that.
-        marks: (id, wall time) of the violations of the page.
     """
     timeline = _coarse(timeline)
     plots = [

@@ -20,11 +20,7 @@ def number(value: float) -> str:
 
 
 def duration(value_ns: int) -> str:
-    """Return a duration with at most three digits, or two units.
-
-    Args:
-        value_ns: nanoseconds.
-    """
+    """Return a duration with at most three digits, or two units."""
     if value_ns < 0:
         return f"-{duration(-value_ns)}"
     if value_ns >= _TWO_MINUTES_NS:

@@ -68,11 +68,7 @@ _LIBRARY: Final = Path(__file__).with_name("echarts") / "echarts.common.min.js"
 
 
 def make_way(path: Path) -> None:
-    """Check that a page can be written, before the work that it reports; its directory is made.
-
-    Raises:
-        ReplayError: it cannot, or Jinja is not installed.
-    """
+    """Check that a page can be written, before the work that it reports; its directory is made."""
     if importlib.util.find_spec("jinja2") is None:
         raise ReplayError(_NO_PAGE)
     try:
@@ -88,18 +84,7 @@ def make_way(path: Path) -> None:
 def write_report(
     path: Path, verdict: Verdict, timeline: Timeline, command: str = "", violations: Iterable[Violation] | None = None
 ) -> None:
-    """Write the page, and beside it ``violations.jsonl`` with every violation and ``tables.json`` with every number.
-
-    Args:
-        path: the page's file, as ``make_way`` takes it.
-        verdict: what the replay found.
-        timeline: what the plots and tables show.
-        command: what makes this page again.
-        violations: all of them, where the verdict has only the first.
-
-    Raises:
-        ReplayError: a file cannot be written, or Jinja is not installed.
-    """
+    """Write the page, and beside it ``violations.jsonl`` with every violation and ``tables.json`` with every number."""
     make_way(path)
     try:
         sessions = sessions_of(timeline)

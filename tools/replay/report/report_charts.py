@@ -25,11 +25,7 @@ TIERS: Final = ("in session", "tier 1-3", "tier 4-6", "tier 7-9", "tier 10 on")
 
 
 def tier_of(attempt: int) -> str:
-    """Return the name of the tier that an attempt belongs to.
-
-    Args:
-        attempt: which resend of the sequence since its last progress, from 1.
-    """
+    """Return the name of the tier that an attempt belongs to."""
     return TIERS[min((attempt + 2) // 3, len(TIERS) - 1)]
 
 
@@ -74,9 +70,6 @@ class Charts:
     session.
 
     From here on, names of nodes and queues contain no tabs and no other invisible characters.
-
-    Args:
-        out: takes the series and the numbers.
     """
 
     def __init__(self, out: Output) -> None:

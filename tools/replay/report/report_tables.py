@@ -16,12 +16,7 @@ BETWEEN: Final = "between"
 
 
 def join_links(numbers: Mapping[str, int], peers: Mapping[tuple[str, str], str]) -> dict[str, int]:
-    """Return numbers in which those of sessions whose peers are known are added up by peer.
-
-    Args:
-        numbers: as of ``fill_tables``.
-        peers: (node, session) -> its peer.
-    """
+    """Return numbers in which those of sessions whose peers are known are added up by peer."""
     joined: dict[str, int] = {}
     for name, value in numbers.items():
         what, *rest = name.split("\t")
@@ -33,12 +28,7 @@ def join_links(numbers: Mapping[str, int], peers: Mapping[tuple[str, str], str])
 
 
 def fill_tables(timeline: Timeline, numbers: Mapping[str, int]) -> None:
-    """Put the numbers of links and queues, and the names of nodes, in.
-
-    Args:
-        timeline: has the sessions.
-        numbers: those that ``Charts`` counted, among others.
-    """
+    """Put the numbers of links and queues, and the names of nodes, in."""
     parts = [(name.split("\t"), value) for name, value in sorted(numbers.items()) if "\t" in name]
     called: dict[str, set[str]] = {}
     for (what, *rest), _ in parts:
@@ -154,13 +144,7 @@ def _add(counts: dict[str, int], what: str, value: int) -> None:
 
 
 def percentile_ms(counts: Mapping[int, int], share: float, per_decade: int = LATENCY_BUCKETS_PER_DECADE) -> float:
-    """Return the latency that this share of messages did not exceed: the end of its bucket, milliseconds.
-
-    Args:
-        counts: latency bucket -> messages.
-        share: from 0 to 1.
-        per_decade: how many buckets there are for each factor of ten.
-    """
+    """Return the latency that this share of messages did not exceed: the end of its bucket, milliseconds."""
     left = math.ceil(share * sum(counts.values()))
     upper = 0.0
     for bucket in sorted(counts):
@@ -172,12 +156,7 @@ def percentile_ms(counts: Mapping[int, int], share: float, per_decade: int = LAT
 
 
 def ways_of(timeline: Timeline, stream: tuple[str, int]) -> list[list[str]]:
-    """Return the ways of a stream as lines of nodes, from its origin on; a node that was met before ends a line.
-
-    Args:
-        timeline: what an engine gathered.
-        stream: origin and stream.
-    """
+    """Return the ways of a stream as lines of nodes, from its origin on; a node that was met before ends a line."""
     following: dict[str, list[str]] = {}
     for node, peer in sorted(timeline.ways[stream]):
         following.setdefault(node, []).append(peer)
@@ -196,12 +175,7 @@ def latency_totals(timeline: Timeline) -> dict[int, int]:
 
 
 def percentiles_over_time(timeline: Timeline, share: float) -> dict[int, float]:
-    """Return bucket of time -> the latency that this share of its messages did not exceed, milliseconds.
-
-    Args:
-        timeline: what an engine gathered.
-        share: from 0 to 1.
-    """
+    """Return bucket of time -> the latency that this share of its messages did not exceed, milliseconds."""
     by_time: dict[int, dict[int, int]] = {}
     for latency, counts in timeline.latency.items():
         for bucket, count in counts.items():

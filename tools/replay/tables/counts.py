@@ -430,9 +430,6 @@ from (select * from reasons union all select * from at_relay) join {{streams}} u
 def count_streams(records: DataFrame) -> DataFrame:
     """Count the messages of every sequence.
 
-    Args:
-        records: a table as ``triack.replay.load`` returns it, of ``COLUMNS`` at least.
-
     Returns:
         A row for each sequence: ``KEY``, ``class``, ``queue``, ``system`` and ``COUNTED``.
     """
@@ -442,15 +439,7 @@ def count_streams(records: DataFrame) -> DataFrame:
 def count_facts(
     *, packets: DataFrame, commits: DataFrame, acks: DataFrame, handed: DataFrame, starts: DataFrame
 ) -> DataFrame:
-    """Do the same with tables of facts.
-
-    Args:
-        packets: as ``facts.py`` makes them.
-        commits: the same.
-        acks: the same; session acks are not looked at.
-        handed: of the deliveries, what was handed out.
-        starts: node and start of each start of a node.
-    """
+    """Do the same with tables of facts."""
     parts = _parts(packets, commits, acks)
     sql = packets.sparkSession.sql
     weights = sql(_WEIGHTS, carried=parts["carried"], moves=parts["moves"])
@@ -491,9 +480,6 @@ class Tee:
     """Keeps the records that are counted, as columns, while they pass to the judges.
 
     One serves all files of a task: a batch of columns costs as much for a few records as for thousands.
-
-    Attributes:
-        rows: how many records it has packed in all.
     """
 
     def __init__(self) -> None:
@@ -541,11 +527,7 @@ class Tee:
 
 
 def open_packed(packed: DataFrame) -> DataFrame:
-    """Return the records that a ``Tee`` has kept, as a table of ``COLUMNS``; what no count needs is null.
-
-    Args:
-        packed: them, in ``data``.
-    """
+    """Return the records that a ``Tee`` has kept, as a table of ``COLUMNS``; what no count needs is null."""
     return packed.mapInArrow(_open, ", ".join(SPARK_COLUMNS[name] for name in COLUMNS))
 
 
@@ -559,11 +541,7 @@ def _open(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def is_countable(records: DataFrame) -> bool:
-    """Whether no range of records is so wide that it cannot be true: Spark would write out each stretch of it.
-
-    Args:
-        records: a table of ``COLUMNS``.
-    """
+    """Whether no range of records is so wide that it cannot be true: Spark would write out each stretch of it."""
     of_runs = "aggregate(counts, 0L, (most, it) -> greatest(most, it[0]))"
     of_ranges = "aggregate(ranges, 0L, (most, it) -> greatest(most, it[1] - it[0]))"
     row = records.selectExpr(
@@ -622,12 +600,7 @@ def _leaf(frame: DataFrame) -> DataFrame:
 
 
 def disagreements(verdict: Verdict, counted: Mapping[str, int]) -> list[str]:
-    """Compare the counts with those of the judges; return each that differs, in words.
-
-    Args:
-        verdict: the judges', of whole logs.
-        counted: as ``totals`` returns it.
-    """
+    """Compare the counts with those of the judges; return each that differs, in words."""
     broken = verdict.violations
     early = sum(broken.get(check, 0) for check in ("order_ack_before_commit", "store_ack_before_commit"))
     judged: dict[str, int | bool] = {

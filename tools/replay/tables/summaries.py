@@ -89,11 +89,7 @@ SUMMARIES: Final = ("nodes", "sessions", "streams", "queues", "links", "outages"
 
 
 def summarize(facts: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
-    """Return the tables that are made of facts, none of which is computed before it is asked for.
-
-    Args:
-        facts: the tables of ``FACTS``.
-    """
+    """Return the tables that are made of facts, none of which is computed before it is asked for."""
     made: dict[str, DataFrame] = {}
     for name in SUMMARIES:
         made[name] = summary(name, facts, made)
@@ -101,13 +97,7 @@ def summarize(facts: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
 
 
 def summary(name: str, facts: Mapping[str, DataFrame], made: Mapping[str, DataFrame]) -> DataFrame:
-    """Return one of ``SUMMARIES``.
-
-    Args:
-        name: of it.
-        facts: the tables of ``FACTS``.
-        made: those of ``SUMMARIES`` before it.
-    """
+    """Return one of ``SUMMARIES``."""
     sql = facts["packets"].sparkSession.sql
     if name == "streams":
         counted = count_facts(

@@ -42,14 +42,7 @@ def up_to(strategy: str, eligible: Sequence[Subscription], got: dict[str, int]) 
 
 
 def too_old(subscription: Subscription, contents: Contents, now_ns: int, timeout_ns: int) -> list[Span]:
-    """Return the messages that a subscription may lose under ``discard_allowed``, from its eldest on.
-
-    Args:
-        subscription: not a durable one.
-        contents: knows when messages were dispatched.
-        now_ns: the moment.
-        timeout_ns: the age from which on a message is dropped.
-    """
+    """Return the messages that a subscription may lose under ``discard_allowed``, from its eldest on."""
     found: list[Span] = []
     for span in subscription.open:
         for first, last, at_ns in contents.dates(*span):
@@ -106,12 +99,7 @@ class Ages:
 
 
 class Owed:
-    """What a ``dispatched`` is to be followed by at once.
-
-    Args:
-        record: the ``dispatched``.
-        counts: how many messages each subscription got, by its name.
-    """
+    """What a ``dispatched`` is to be followed by at once."""
 
     __slots__ = ("counts", "record")
 

@@ -37,10 +37,6 @@ class Away:
 class Subscription:
     """One subscription of a topic.
 
-    Args:
-        record: the ``subscribed`` with which it began.
-        out: takes what is found.
-
     Attributes:
         name: the node's name for it.
         pattern: which names it takes.
@@ -340,11 +336,7 @@ class Subscription:
     # ---- starts
 
     def restart(self, gone: Iterable[Span]) -> None:
-        """The node starts again, and has the durable subscription still.
-
-        Args:
-            gone: the express messages of the topic, which it had in memory.
-        """
+        """The node starts again, and has the durable subscription still."""
         for span in gone:
             self._drop(*span)
         self._hand = RangeSet()

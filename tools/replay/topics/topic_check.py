@@ -32,12 +32,7 @@ _FOLLOWS: Final = "assigned"
 
 
 class TopicJudge:
-    """Judges one topic of one node.
-
-    Args:
-        node, topic: which one.
-        out: takes what is found.
-    """
+    """Judges one topic of one node."""
 
     def __init__(self, node: str, topic: str, out: Output) -> None:
         self._node = node

@@ -352,11 +352,7 @@ class Passing(Side[Passed]):
     # ---- the end
 
     def finish(self, later: Due) -> None:
-        """Judge what only the whole record of this node shows; more of it may follow.
-
-        Args:
-            later: holds if the node has started again after the last record seen here.
-        """
+        """Judge what only the whole record of this node shows; more of it may follow."""
         if not self._life:
             return
         start = self._life["incarnation"]
