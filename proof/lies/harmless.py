@@ -443,13 +443,9 @@ HARMLESS: dict[str, Kind] = {
         ),
     ),
     "out-of-reach": Kind(
-        "A limit of a subscription that it did not come near, or that binds no durable one.",
-        is_out_of_reach,
+        "A limit of a subscription that it did not come near, or that binds no durable one.", is_out_of_reach
     ),
-    "names-alike": Kind(
-        "A name or pattern with which each message goes to the same subscriptions.",
-        names_alike,
-    ),
+    "names-alike": Kind("A name or pattern with which each message goes to the same subscriptions.", names_alike),
     "found-again": Kind(
         "What a start found in its store it may say twice, and that a message has expired which is settled after that.",
         says_it_again,
@@ -478,8 +474,7 @@ HARMLESS: dict[str, Kind] = {
         lambda lie, _: lie.event in ("queue_paused", "queue_resumed", "queue_quota_set"),
     ),
     "to-nobody": Kind(
-        "Of messages that no subscription got it does not matter whether they were dispatched.",
-        reaches_nobody,
+        "Of messages that no subscription got it does not matter whether they were dispatched.", reaches_nobody
     ),
 }
 """All kinds, by name; the first that holds is reported."""

@@ -28,15 +28,7 @@ from triack.base.errors import ReplayError, UsageError
 from triack.replay.records import COLUMNS, TABLE, column, expand, tabulate
 from triack.tools.replay.engines.spark_files import TASK_BYTES, list_files, processors, tabulate_files
 from triack.tools.replay.log.files import Reading
-from triack.tools.replay.log.listing import (
-    SUFFIXES,
-    Listed,
-    Listing,
-    by_either_name,
-    is_remote,
-    list_logs,
-    local_path,
-)
+from triack.tools.replay.log.listing import SUFFIXES, Listed, Listing, by_either_name, is_remote, list_logs, local_path
 from triack.tools.replay.run import reason_of
 
 if TYPE_CHECKING:

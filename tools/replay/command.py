@@ -125,10 +125,7 @@ def _print(verdict: Verdict, *, as_json: bool) -> None:
 
 
 def _follow(
-    directories: tuple[str, ...],
-    until_idle_s: float | None,
-    checkpoint: Path | None,
-    report: Path | None,
+    directories: tuple[str, ...], until_idle_s: float | None, checkpoint: Path | None, report: Path | None
 ) -> Verdict:
     """Print violations as they turn up, until there is nothing more, or Ctrl-C."""
     if report is not None:

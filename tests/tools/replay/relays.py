@@ -3,18 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from tests.tools.replay.builder import (
-    AGREED,
-    ALPHA,
-    CLASS_STREAMS,
-    MS,
-    PER_PACKET,
-    SEQUENCE,
-    Log,
-    Record,
-    World,
-    place,
-)
+from tests.tools.replay.builder import AGREED, ALPHA, CLASS_STREAMS, MS, PER_PACKET, SEQUENCE, Log, Record, World, place
 from tests.tools.replay.telling import Expected, told
 
 RHO = "c0" * 16

@@ -32,8 +32,7 @@ SETTLED: Final = Fact("its reader was done with it", (Some("settled"),), "receiv
 EXPIRED: Final = Fact("it has expired in its queue", (Some("expired"),))
 PURGED: Final = Fact("it was purged from its queue", (Some("purged"),))
 TOO_LATE: Final = Fact(
-    "it was given up as expired",
-    tuple(Some(event, {"reason": ("expired",)}) for event in ("removed", "transit_freed")),
+    "it was given up as expired", tuple(Some(event, {"reason": ("expired",)}) for event in ("removed", "transit_freed"))
 )
 GIVEN_UP: Final = Fact(
     "it was given up", (Some("removed"), Some("transit_freed", {"reason": ("rejected", "expired", "purged")}))

@@ -356,9 +356,7 @@ def results(out: Output) -> Iterator[Row]:
 
 
 def replay_spark(
-    spark: SparkSession,
-    paths: Iterable[str],
-    finish: Callable[[Verdict, Iterable[Violation]], None] | None = None,
+    spark: SparkSession, paths: Iterable[str], finish: Callable[[Verdict, Iterable[Violation]], None] | None = None
 ) -> Verdict:
     """Replay the segments under paths with Spark.
 

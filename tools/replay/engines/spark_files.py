@@ -17,13 +17,7 @@ from pyspark.sql.utils import is_remote as is_connect
 
 from triack.base.errors import ReplayError
 from triack.tools.replay.engines.summary import read_here
-from triack.tools.replay.log.listing import (
-    SUFFIXES,
-    Listing,
-    is_remote,
-    list_logs,
-    local_path,
-)
+from triack.tools.replay.log.listing import SUFFIXES, Listing, is_remote, list_logs, local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

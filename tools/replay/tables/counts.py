@@ -31,17 +31,7 @@ if TYPE_CHECKING:
 
 KEY: Final = ("origin", "stream", "sequence")
 """What one row of the counts is about."""
-ACCOUNT: Final = (
-    "sent",
-    "unqueued",
-    "delivered",
-    "pending",
-    "dead",
-    "purged",
-    "dead_delivered",
-    "unkept",
-    "lost",
-)
+ACCOUNT: Final = ("sent", "unqueued", "delivered", "pending", "dead", "purged", "dead_delivered", "unkept", "lost")
 """What became of the messages of a stream, as ``schema.Account`` has it."""
 COUNTED: Final = (*ACCOUNT, "duplicates_delivered", "out_of_order", "gaps", "acked_early", "changed")
 """The counts of a stream: messages, but for ``gaps``, ``acked_early`` and ``changed``, which are packets."""

@@ -65,9 +65,7 @@ def test_honest_logs_accuse_nobody(*, restarts: bool) -> None:
 
 def without(log: Log, **said: object) -> Log:
     """A log without the records of copies that say this."""
-    return renumbered(
-        [it for it in log if it["event"] != "journaled" or any(it[key] != said[key] for key in said)],
-    )
+    return renumbered([it for it in log if it["event"] != "journaled" or any(it[key] != said[key] for key in said)])
 
 
 def repeated(log: Log, **said: object) -> Log:

@@ -41,10 +41,7 @@ from triack.tools.replay.log.schema import Verdict, Violation
 
 # The conclusion: what depends on other logs is decided by them.
 
-LIVES = [
-    Life("a", 1, 0, 1000, True, "alpha", 10, True),
-    Life("a", 3, 0, 1000, False, "alpha", 10, False),
-]
+LIVES = [Life("a", 1, 0, 1000, True, "alpha", 10, True), Life("a", 3, 0, 1000, False, "alpha", 10, False)]
 OPENINGS = [
     Opening("a", 1, "b", "s1", 100, 200, "path-lost", 0),
     Opening("a", 1, "b", "s2", 300, 0, "", 0),

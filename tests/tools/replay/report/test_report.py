@@ -659,13 +659,7 @@ def test_queues_count_messages() -> None:
         {"event": "queued", "peer_name": "b", **what, "count": 4},
         {"event": "queued", "peer_name": "b", **what, "count": 4, "recovered": True},
         {"event": "committed", **what, "count": 4},
-        {
-            "event": "handed",
-            **what,
-            "place": 0,
-            "counts": [[1, 4]],
-            "redelivered": True,
-        },
+        {"event": "handed", **what, "place": 0, "counts": [[1, 4]], "redelivered": True},
     )
     assert out.numbers == {
         "queue\tqueued\tb\tq": 4,

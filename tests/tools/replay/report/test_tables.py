@@ -21,10 +21,7 @@ def filled(numbers: dict[str, int]) -> Timeline:
 
 def test_a_link_is_what_one_end_sent_and_the_other_got() -> None:
     numbers = {"sent": 9, "link\ta\ts\tsent": 3, "link\tb\ts\treceived": 2, "link\tb\ts\tack gap": 1}
-    assert filled(numbers).links == {
-        ("a", "b"): {"sent": 3, "received": 2, "ack gap": 1},
-        ("b", "a"): {},
-    }
+    assert filled(numbers).links == {("a", "b"): {"sent": 3, "received": 2, "ack gap": 1}, ("b", "a"): {}}
 
 
 def test_a_node_has_the_name_that_it_gives_itself() -> None:
