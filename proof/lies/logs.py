@@ -17,18 +17,9 @@ from triack.tools.chaos.topics import TOPICS_FROM
 from triack.tools.replay.log.files import parse_records
 
 __all__ = [
-    "LOGS",
-    "TOPIC_LOGS",
-    "WIDE",
-    "Files",
-    "expiring_files",
-    "honest_files",
-    "honest_logs",
-    "records_of",
-    "topic_logs",
-    "wide_files",
-    "wide_logs",
-]
+    "LOGS", "TOPIC_LOGS", "WIDE", "Files", "expiring_files", "honest_files", "honest_logs", "records_of",
+    "topic_logs", "wide_files", "wide_logs",
+]  # fmt: skip
 
 Files = dict[str, bytes]
 """The files of a run by their names."""

@@ -16,19 +16,9 @@ from triack.tools.replay.engines.local_engine import verdict_on
 __all__ = ["RIGHT", "Told", "chosen", "found_by", "tell", "tell_all"]
 
 _ACKED = {
-    "claims",
-    "window",
-    "ack_unreceived",
-    "ack_from_nowhere",
-    "silent_end",
-    "forgotten",
-    "previous",
-    "resend_tiers",
-    "ack_timeout",
-    "silence",
-    "store_silence",
-    "idle_open",
-}
+    "claims", "window", "ack_unreceived", "ack_from_nowhere", "silent_end", "forgotten", "previous", "resend_tiers",
+    "ack_timeout", "silence", "store_silence", "idle_open",
+}  # fmt: skip
 _ACKS = {"claims", "silent_end", "ack_taken_back", "ack_from_nowhere", "half_window", "idle_delay", "at_once"}
 _ANSWERS = {"half_window", "idle_delay", "at_once", "store_ack_late"}
 """The checks of waits that are too long, when a session or the log is made to last longer than it did."""

@@ -40,21 +40,9 @@ _READERS_SHOWN: Final = 20
 _UNREAD_SHOWN: Final = 10
 """At most this many, for the same reason."""
 _NUMBERS: Final = (
-    "sent",
-    "delivered",
-    "pending",
-    "dead_sum",
-    "purged",
-    "dead_delivered",
-    "unkept",
-    "lost",
-    "unqueued",
-    "duplicates_delivered",
-    "out_of_order",
-    "duplicates_on_wire",
-    "resends",
-    "sessions_closed",
-)
+    "sent", "delivered", "pending", "dead_sum", "purged", "dead_delivered", "unkept", "lost", "unqueued",
+    "duplicates_delivered", "out_of_order", "duplicates_on_wire", "resends", "sessions_closed",
+)  # fmt: skip
 
 
 @click.command("replay")

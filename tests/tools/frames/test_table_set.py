@@ -285,11 +285,6 @@ def messages_of(name: str) -> set[str]:
     ends = {"delivered", "pending", "dead", "purged", "unkept", "lost"}
     streams = {"sent", "unqueued", *ends, "dead_delivered", "duplicates_delivered", "out_of_order"}
     sessions = {
-        "sent_packets",
-        "resent_packets",
-        "received_packets",
-        "duplicate_packets",
-        "sent_bytes",
-        "received_bytes",
-    }
+        "sent_packets", "resent_packets", "received_packets", "duplicate_packets", "sent_bytes", "received_bytes",
+    }  # fmt: skip
     return {"queues": streams, "links": sessions}.get(name, set())

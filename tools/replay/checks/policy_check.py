@@ -13,18 +13,9 @@ from typing import Final, Protocol
 from triack.tools.replay.checks.findings import Output, Record
 
 AGREED: Final = (
-    "window",
-    "ack_threshold",
-    "ack_share",
-    "ack_count",
-    "ack_bytes",
-    "store_ack_threshold",
-    "store_ack_share",
-    "store_ack_count",
-    "store_ack_bytes",
-    "ack_at_once",
-    "ack_idle_ns",
-)
+    "window", "ack_threshold", "ack_share", "ack_count", "ack_bytes", "store_ack_threshold", "store_ack_share",
+    "store_ack_count", "store_ack_bytes", "ack_at_once", "ack_idle_ns",
+)  # fmt: skip
 """The fields that are the same at both ends. Delays may follow the round trip, which each end measures for itself."""
 BOUNDS: Final = (("idle_ack_delay_ns", "ack_timeout_min_ns"), ("store_ack_delay_ns", "store_ack_timeout_min_ns"))
 """Each delay, and the timeout of which it may be at most half ([MS-MQQB] 3.1.2.5)."""

@@ -38,14 +38,8 @@ _PLAIN: Final = {
 }  # fmt: skip
 """Other names that a state contains; Python 3.13 has paths in a module of their own."""
 _UNREADABLE: Final = (
-    pickle.UnpicklingError,
-    EOFError,
-    AttributeError,
-    ArithmeticError,
-    LookupError,
-    MemoryError,
-    TypeError,
-)
+    pickle.UnpicklingError, EOFError, AttributeError, ArithmeticError, LookupError, MemoryError, TypeError,
+)  # fmt: skip
 """The errors that Python raises for a damaged pickle: it trusts that each step finds what it needs."""
 
 
@@ -155,14 +149,10 @@ class _PartReader(_Reader):
     """Reads a part, which others may have written: of replay's own classes only those of judges and checks."""
 
     ROOMS = (
-        "triack.tools.replay.judges.",
-        "triack.tools.replay.causes.",
-        "triack.tools.replay.checks.",
-        "triack.tools.replay.topics.",
-        "triack.tools.replay.transit.",
-        "triack.tools.replay.log.ranges",
+        "triack.tools.replay.judges.", "triack.tools.replay.causes.", "triack.tools.replay.checks.",
+        "triack.tools.replay.topics.", "triack.tools.replay.transit.", "triack.tools.replay.log.ranges",
         "triack.tools.replay.log.weights",
-    )
+    )  # fmt: skip
 
     def __init__(self, data: bytes, out: Output) -> None:
         super().__init__(io.BytesIO(data))

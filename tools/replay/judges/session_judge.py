@@ -68,33 +68,10 @@ class End:
     """One end of one session."""
 
     __slots__ = (
-        "acked",
-        "answers",
-        "closed",
-        "first",
-        "free",
-        "gave",
-        "given",
-        "got",
-        "incarnation",
-        "last_n",
-        "left",
-        "life",
-        "opened",
-        "path",
-        "quiet",
-        "received",
-        "received_at",
-        "sent",
-        "sent_at",
-        "silence",
-        "store_silence",
-        "stored",
-        "streams",
-        "takes",
-        "unacked",
-        "window",
-    )
+        "acked", "answers", "closed", "first", "free", "gave", "given", "got", "incarnation", "last_n", "left",
+        "life", "opened", "path", "quiet", "received", "received_at", "sent", "sent_at", "silence", "store_silence",
+        "stored", "streams", "takes", "unacked", "window",
+    )  # fmt: skip
 
     def __init__(self, incarnation: int, answers: Answers, window: Window) -> None:
         self.incarnation = incarnation

@@ -47,40 +47,17 @@ FAILURE_REASONS: Final = ("ack-timeout", "store-ack-timeout", "path-lost", "supe
 """Ends of a session that count as failures: after them everything unacknowledged must go out again. Written down here
 and not taken from the sessions, because a judge that uses the code it judges proves nothing."""
 CLOSE_REASONS: Final = (
-    *FAILURE_REASONS,
-    "connect-timeout",
-    "peer-closed",
-    "drained",
-    "idle",
-    "local-stop",
-    "store-failed",
-    "protocol-error",
-    "rollback",
-    "revoked",
-    "too-many-forgeries",
-)
+    *FAILURE_REASONS, "connect-timeout", "peer-closed", "drained", "idle", "local-stop", "store-failed",
+    "protocol-error", "rollback", "revoked", "too-many-forgeries",
+)  # fmt: skip
 """Why a session may end."""
 ROUTE_REASONS: Final = ("no-route", "route-loop", "hop-count-exceeded", "renamed")
 """Why a relay may not pass a packet on, beside `access-denied`."""
 REJECT_REASONS: Final = (
-    "duplicate",
-    "stale-sequence",
-    "hold-full",
-    "access-denied",
-    "held-back",
-    "queue-full",
-    "too-large",
-    "larger-than-disk",
-    "body-gone",
-    "part-too-small",
-    "queue-not-found",
-    "bad-queue-name",
-    "too-many-queues",
-    "not-sealed",
-    "bad-seal",
-    "unknown-sealer",
-    *ROUTE_REASONS,
-)
+    "duplicate", "stale-sequence", "hold-full", "access-denied", "held-back", "queue-full", "too-large",
+    "larger-than-disk", "body-gone", "part-too-small", "queue-not-found", "bad-queue-name", "too-many-queues",
+    "not-sealed", "bad-seal", "unknown-sealer", *ROUTE_REASONS,
+)  # fmt: skip
 """Why a packet may be rejected."""
 FOR_EVER: Final = tuple(
     reason for reason in REJECT_REASONS if reason not in ("duplicate", "stale-sequence", "hold-full", "held-back")
@@ -91,20 +68,9 @@ FREED_REASONS: Final = (
 )  # fmt: skip
 """Why a relay may answer for a packet no longer."""
 HOLD_REASONS: Final = (
-    "queue-full",
-    "peer-quota",
-    "node-quota",
-    "peer-memory",
-    "paused",
-    "store-low",
-    "no-room-for-body",
-    "store-busy",
-    "too-many-streams",
-    "transit-full",
-    "journal-full",
-    "other-way",
-    "unknown",
-)
+    "queue-full", "peer-quota", "node-quota", "peer-memory", "paused", "store-low", "no-room-for-body", "store-busy",
+    "too-many-streams", "transit-full", "journal-full", "other-way", "unknown",
+)  # fmt: skip
 """Why a destination may have no room for a stream."""
 
 
@@ -376,16 +342,9 @@ class Flows:
 
 
 POLICY_SHOWN: Final = (
-    "window",
-    "ack_threshold",
-    "ack_bytes",
-    "idle_ack_delay_ns",
-    "store_ack_threshold",
-    "store_ack_bytes",
-    "store_ack_delay_ns",
-    "ack_timeout_min_ns",
-    "ack_timeout_max_ns",
-)
+    "window", "ack_threshold", "ack_bytes", "idle_ack_delay_ns", "store_ack_threshold", "store_ack_bytes",
+    "store_ack_delay_ns", "ack_timeout_min_ns", "ack_timeout_max_ns",
+)  # fmt: skip
 """The fields of a ``session_opened`` that the report shows."""
 
 

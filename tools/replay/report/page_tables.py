@@ -101,25 +101,9 @@ _LEFT: Final = {"expired": "expired_there", "purged": "taken_out"}
 _TOPIC: Final = "topic:"
 """With this the name of the queue begins in which the messages of a topic arrive."""
 _OPTIONAL: Final = (
-    "what",
-    "topic",
-    "priority",
-    "unqueued",
-    "at_relays",
-    "acknowledged",
-    "dead",
-    "purged",
-    "dead_delivered",
-    "unkept",
-    "lost",
-    "waits_ns",
-    "again",
-    "expired_there",
-    "taken_out",
-    "expired",
-    "discarded",
-    "gone",
-)
+    "what", "topic", "priority", "unqueued", "at_relays", "acknowledged", "dead", "purged", "dead_delivered",
+    "unkept", "lost", "waits_ns", "again", "expired_there", "taken_out", "expired", "discarded", "gone",
+)  # fmt: skip
 """Columns that are left out where they are empty."""
 
 _NO_SUMS: Final = ("window",)

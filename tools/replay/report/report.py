@@ -51,16 +51,13 @@ _NUMBERS: Final = (
     ("out_of_order", "messages committed or handed out behind later ones"),
 )
 _MORE_NUMBERS: Final = (
-    ("duplicates_on_wire", "packets that arrived again and were recognised"),
-    ("resends", "packets that left again"),
-    ("sessions_closed", "sessions that failed"),
-    ("records", "records read"),
-    ("torn_lines", "last lines torn by a crash, skipped"),
-    ("nodes", "nodes whose logs were read"),
+    ("duplicates_on_wire", "packets that arrived again and were recognised"), ("resends", "packets that left again"),
+    ("sessions_closed", "sessions that failed"), ("records", "records read"),
+    ("torn_lines", "last lines torn by a crash, skipped"), ("nodes", "nodes whose logs were read"),
     ("starts", "starts of these nodes of which there are logs"),
     ("seconds", "from the first message queued to the last one committed"),
     ("messages_per_second", "delivered over seconds"),
-)
+)  # fmt: skip
 _TEMPLATE: Final = Path(__file__).with_name("report.html.j2")
 _SCRIPT: Final = Path(__file__).with_name("report.js")
 _LIBRARY: Final = Path(__file__).with_name("echarts") / "echarts.common.min.js"

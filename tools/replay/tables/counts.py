@@ -38,16 +38,9 @@ COUNTED: Final = (*ACCOUNT, "duplicates_delivered", "out_of_order", "gaps", "ack
 WIRE: Final = ("duplicates_on_wire", "resends")
 """The counts of packets on their way, over all classes."""
 EVENTS: Final = (
-    *facts.CHANGES,
-    "packet_sent",
-    "packet_received",
-    "store_ack_sent",
-    "store_ack_received",
-    "order_ack_sent",
-    "order_ack_received",
-    "handed",
-    "node_started",
-)
+    *facts.CHANGES, "packet_sent", "packet_received", "store_ack_sent", "store_ack_received", "order_ack_sent",
+    "order_ack_received", "handed", "node_started",
+)  # fmt: skip
 """The events whose records are counted."""
 COLUMNS: Final = (
     "event", "node", "incarnation", "n", "at_ns", "wall_ns", "class", "origin", "stream", "sequence", "number",
