@@ -451,10 +451,10 @@ def _facts_of(records_of: Callable[[Iterable[str]], DataFrame]) -> dict[str, Dat
     """Return the facts that are counted, each of the records of its events alone."""
     started = records_of(["node_started"])
     return {
-        "packets": facts.packets(records_of(["packet_sent", "packet_received"])),
-        "commits": facts.commits(records_of(facts.CHANGES)),
-        "acks": facts.acks(records_of([event for event, (ack, _) in facts.ACKS.items() if ack != "session"])),
-        "handed": facts.deliveries(records_of(["handed"])),
+        "packets": facts.FACTS["packets"](records_of(["packet_sent", "packet_received"])),
+        "commits": facts.FACTS["commits"](records_of(facts.CHANGES)),
+        "acks": facts.FACTS["acks"](records_of([event for event, (ack, _) in facts.ACKS.items() if ack != "session"])),
+        "handed": facts.FACTS["deliveries"](records_of(["handed"])),
         "starts": started.select("node", f.col("incarnation").alias("start")),
     }
 

@@ -6,14 +6,16 @@ out what nobody asks for. A row of such a table never changes: new records add r
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
-COMMON: Final = ("node", "start", "n", "at_ns", "wall_ns")
+COMMON: Final = ("node", "incarnation as start", "n", "at_ns", "wall_ns")
 """The columns that every table of facts begins with: the node, which start of it, serial and times of the record."""
 STREAM: Final = ("class", "origin", "stream", "sequence")
 """The columns that name a stream, and the class of its packets."""
@@ -75,209 +77,38 @@ _RUNS: Final = "aggregate(counts, 0L, (sum, it) -> sum + it[0])"
 _MESSAGES: Final = "aggregate(counts, 0L, (sum, it) -> sum + it[0] * it[1])"
 
 
-def packets(records: DataFrame) -> DataFrame:
-    """Return packets that left or arrived: one row for each burst of a session."""
-    there = records.where(f.col("event").isin("packet_sent", "packet_received"))
-    return _rows(
-        there,
-        direction=f.when(f.col("event") == "packet_sent", "sent").otherwise("received"),
-        session="session",
-        packet_first=f.col("packet"),
-        packet_last=f.expr("packet + packets - 1"),
-        **_named(*STREAM),
-        first="number",
-        last=f.expr("number + packets - 1"),
-        previous="previous",
-        messages=f.expr(_MESSAGES),
-        counts="counts",
-        size_bytes=f.col("size"),
-        again=f.expr("coalesce(resend, duplicate)"),
-        hops="hops",
-    )
+_ALL_RUNS: Final = f"number + {_RUNS} - 1"
+_RECOVERED: Final = "coalesce(recovered, false) as recovered"
 
 
-def commits(records: DataFrame) -> DataFrame:
-    """Return what became of packets at a node: queued, committed, found at a start, removed and so on."""
-    there = records.where(f.col("event").isin(*CHANGES))
-    spans = f.expr("""
-        case when event = 'position_recovered' and ranges is not null then ranges
-             when event = 'position_recovered' then array(array(1L, number))
-             when event = 'rejected' then array(array(number, number))
-             else array(array(first, last)) end""")
-    return _rows(
-        there.withColumn("span", f.explode(spans)).where("span[0] <= span[1]"),
-        change=_mapped(CHANGES),
-        **_named(*STREAM),
-        first=f.expr("span[0]"),
-        last=f.expr("span[1]"),
-        messages="count",
-        queue="queue",
-        peer_name="peer_name",
-        recovered=f.expr("coalesce(recovered, false)"),
-        reason="reason",
-        priority=f.expr(f"if(event in ('queued', 'committed'), {_PRIORITY}, null)"),
-    )
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A table of facts, which makes rows of records.
 
-
-def acks(records: DataFrame) -> DataFrame:
-    """Return acknowledgements: a row for each range. What is acknowledged up to a number is the range from 1."""
-    there = records.where(f.col("event").isin(*ACKS))
-    spans = f.expr("""
-        case when event like 'order%' then array(struct(1L as first, number as last, true as cumulative))
-             else concat(
-                 if(cumulative > 0, array(struct(1L as first, cumulative as last, true as cumulative)), array()),
-                 transform(ranges, it -> struct(it[0] as first, it[1] as last, false as cumulative))) end""")
-    return _rows(
-        there.withColumn("span", f.explode(spans)),
-        ack=_mapped({event: ack for event, (ack, _) in ACKS.items()}),
-        direction=_mapped({event: direction for event, (_, direction) in ACKS.items()}),
-        session="session",
-        peer="peer",
-        origin="origin",
-        stream="stream",
-        sequence="sequence",
-        first=f.expr("span.first"),
-        last=f.expr("span.last"),
-        cumulative=f.expr("span.cumulative"),
-        trigger="trigger",
-        pending_packets=f.col("pending"),
-    )
-
-
-def deliveries(records: DataFrame) -> DataFrame:
-    """Return what happened to messages in a queue, or to those of a subscription: a row for each range of places.
-
-    They are handed out, acknowledged, returned, purged, expired.
+    Attributes:
+        events: those of its records.
+        columns: its own, beside the common ones and the place of the record.
+        where: which of these records, if not all.
+        spans: an array, of which each item makes a row, as ``span``.
     """
-    there = records.where(f.col("event").isin(*DELIVERIES))
-    spans = f.expr("if(subscription is null, array(array(place, place)), ranges)")
-    return _rows(
-        there.withColumn("span", f.explode(spans)),
-        delivery=_mapped(DELIVERIES),
-        **_named(*STREAM),
-        first="number",
-        last=f.expr(f"number + {_RUNS} - 1"),
-        place=f.expr("span[0]"),
-        messages=f.expr(f"if(subscription is null, {_MESSAGES}, span[1] - span[0] + 1)"),
-        counts="counts",
-        queue="queue",
-        redelivered="redelivered",
-        priority=f.expr(f"if(event = 'handed' and subscription is null, {_PRIORITY}, null)"),
-        topic="topic",
-        subscription="subscription",
-    )
+
+    events: Iterable[str]
+    columns: Iterable[str]
+    where: str = "true"
+    spans: str = ""
+
+    def __call__(self, records: DataFrame) -> DataFrame:
+        """Return the rows of records."""
+        there = records.where(f.col("event").isin(*self.events)).where(self.where)
+        if self.spans:
+            there = there.withColumn("span", f.explode(f.expr(self.spans)))
+        place = [name for name in ("file", "line") if name in there.columns]
+        return there.selectExpr(*COMMON, *self.columns, *place)
 
 
-def placements(records: DataFrame) -> DataFrame:
-    """Return messages that arrived in topics: a row for each series of packets of one name."""
-    return _rows(
-        records.where("event = 'placed'"),
-        **_named(*STREAM),
-        first="number",
-        last=f.expr(f"number + {_RUNS} - 1"),
-        topic="topic",
-        name=f.expr("concat_ws('.', topic, nullif(below, ''))"),
-        place_first=f.col("at_place"),
-        place_last=f.expr(f"at_place + {_MESSAGES} - 1"),
-        messages=f.expr(_MESSAGES),
-        recovered=f.expr("coalesce(recovered, false)"),
-    )
-
-
-def dispatches(records: DataFrame) -> DataFrame:
-    """Return what topics let go, to whom, and what they dropped for subscriptions: a row for each range of places."""
-    return _rows(
-        records.where(f.col("event").isin(*DISPATCHES)),
-        change=_mapped(DISPATCHES),
-        topic="topic",
-        subscription="subscription",
-        place_first=f.col("first"),
-        place_last=f.col("last"),
-        messages=f.expr("coalesce(count, last - first + 1)"),
-        age_ns="age_ns",
-        pending_messages=f.col("pending"),
-    )
-
-
-def subscriptions(records: DataFrame) -> DataFrame:
-    """Return what happened to subscriptions: they begin, end, change, are suspended, and go on."""
-    return _rows(
-        records.where(f.col("event").isin(*SUBSCRIBING)),
-        change=_mapped(SUBSCRIBING),
-        topic="topic",
-        subscription="subscription",
-        pattern="pattern",
-        durable="durable",
-        after="after",
-        max_unacked="max_unacked",
-        ack_wait_ns="ack_wait_ns",
-        reason="reason",
-    )
-
-
-def resends(records: DataFrame) -> DataFrame:
-    """Return what left again, and tiers that ran out: a session's own resends, and those of a sequence."""
-    there = records.where("(event = 'packet_sent' and resend) or event = 'resend_scheduled'")
-    scheduled = f.col("event") == "resend_scheduled"
-    return _rows(
-        there,
-        resent_by=f.when(scheduled, "sequence").otherwise("session"),
-        session="session",
-        **_named(*STREAM),
-        first=f.when(scheduled, f.col("first")).otherwise(f.col("number")),
-        last=f.when(scheduled, f.col("last")).otherwise(f.expr("number + packets - 1")),
-        packets=f.when(scheduled, f.expr("last - first + 1")).otherwise(f.col("packets")),
-        attempt="attempt",
-        interval_ns="interval_ns",
-        size_bytes=f.col("size"),
-    )
-
-
-def _rows(there: DataFrame, **columns: str | Column) -> DataFrame:
-    """Return records as rows: the common columns, then the given ones, and where the record is if that is known."""
-    place = [name for name in ("file", "line") if name in there.columns]
-    common = [f.col("incarnation").alias("start") if name == "start" else f.col(name) for name in COMMON]
-    own = [(f.col(it) if isinstance(it, str) else it).alias(name) for name, it in columns.items()]
-    return there.select(*common, *own, *place)
-
-
-def _named(*names: str) -> dict[str, str | Column]:
-    return {name: name for name in names}
-
-
-def _mapped(words: dict[str, str]) -> Column:
-    """Return the word for an event."""
-    pairs = [f.lit(word) for pair in words.items() for word in pair]
-    return f.create_map(*pairs)[f.col("event")]
-
-
-def starts(records: DataFrame) -> DataFrame:
-    """Return what begins and ends starts of nodes: a row for each such record."""
-    events = ("node_started", "node_continued", "node_stopped", "start_before")
-    return _rows(
-        records.where(f.col("event").isin(*events)),
-        word="event",
-        name="name",
-        address="address",
-        boot="boot",
-        survives="survives",
-    )
-
-
-def openings(records: DataFrame) -> DataFrame:
-    """Return openings and ends of sessions: a row for each end of a session that says so."""
-    return _rows(
-        records.where("event in ('session_opened', 'session_closed')"),
-        word="event",
-        session="session",
-        peer="peer",
-        peer_name="peer_name",
-        role="role",
-        address="address",
-        window_packets=f.col("window"),
-        reason="reason",
-        unacked_packets=f.col("unacked"),
-    )
+def _word(words: dict[str, str], name: str) -> str:
+    """Return the column with the word for an event."""
+    return f"map({str([word for pair in words.items() for word in pair])[1:-1]})[event] as {name}"
 
 
 def segments(records: DataFrame) -> DataFrame:
@@ -291,17 +122,86 @@ def segments(records: DataFrame) -> DataFrame:
     )
 
 
-FACTS: Final = {
+FACTS: Final[dict[str, Callable[[DataFrame], DataFrame]]] = {
     "segments": segments,
-    "starts": starts,
-    "openings": openings,
-    "packets": packets,
-    "acks": acks,
-    "commits": commits,
-    "deliveries": deliveries,
-    "resends": resends,
-    "placements": placements,
-    "dispatches": dispatches,
-    "subscriptions": subscriptions,
-}
+    # What begins and ends starts of nodes.
+    "starts": Fact(
+        ("node_started", "node_continued", "node_stopped", "start_before"),
+        ("event as word", "name", "address", "boot", "survives"),
+    ),
+    # A row for each end of a session that says so.
+    "openings": Fact(
+        ("session_opened", "session_closed"),
+        ("event as word", "session", "peer", "peer_name", "role", "address", "window as window_packets", "reason",
+         "unacked as unacked_packets"),
+    ),
+    # A row for each burst of a session.
+    "packets": Fact(
+        ("packet_sent", "packet_received"),
+        ("if(event = 'packet_sent', 'sent', 'received') as direction", "session", "packet as packet_first",
+         "packet + packets - 1 as packet_last", *STREAM, "number as first", "number + packets - 1 as last", "previous",
+         f"{_MESSAGES} as messages", "counts", "size as size_bytes", "coalesce(resend, duplicate) as again", "hops"),
+    ),
+    # A row for each range. What is acknowledged up to a number is the range from 1.
+    "acks": Fact(
+        ACKS,
+        (_word({event: ack for event, (ack, _) in ACKS.items()}, "ack"),
+         _word({event: direction for event, (_, direction) in ACKS.items()}, "direction"), "session", "peer", "origin",
+         "stream", "sequence", "span.first as first", "span.last as last", "span.cumulative as cumulative", "trigger",
+         "pending as pending_packets"),
+        spans="""
+            case when event like 'order%' then array(struct(1L as first, number as last, true as cumulative))
+                 else concat(
+                     if(cumulative > 0, array(struct(1L as first, cumulative as last, true as cumulative)), array()),
+                     transform(ranges, it -> struct(it[0] as first, it[1] as last, false as cumulative))) end""",
+    ),
+    # What became of packets at a node: queued, committed, found at a start, removed and so on.
+    "commits": Fact(
+        CHANGES,
+        (_word(CHANGES, "change"), *STREAM, "span[0] as first", "span[1] as last", "count as messages", "queue",
+         "peer_name", _RECOVERED, "reason", f"if(event in ('queued', 'committed'), {_PRIORITY}, null) as priority"),
+        spans="""
+            filter(case when event = 'position_recovered' and ranges is not null then ranges
+                 when event = 'position_recovered' then array(array(1L, number))
+                 when event = 'rejected' then array(array(number, number))
+                 else array(array(first, last)) end, it -> it[0] <= it[1])""",
+    ),
+    # What happened to messages in a queue, or to those of a subscription: a row for each range of places.
+    "deliveries": Fact(
+        DELIVERIES,
+        (_word(DELIVERIES, "delivery"), *STREAM, "number as first", f"{_ALL_RUNS} as last", "span[0] as place",
+         f"if(subscription is null, {_MESSAGES}, span[1] - span[0] + 1) as messages", "counts", "queue", "redelivered",
+         f"if(event = 'handed' and subscription is null, {_PRIORITY}, null) as priority", "topic", "subscription"),
+        spans="if(subscription is null, array(array(place, place)), ranges)",
+    ),
+    # What left again, and tiers that ran out: a session's own resends, and those of a sequence.
+    "resends": Fact(
+        ("packet_sent", "resend_scheduled"),
+        ("if(event = 'resend_scheduled', 'sequence', 'session') as resent_by", "session", *STREAM,
+         "if(event = 'resend_scheduled', first, number) as first",
+         "if(event = 'resend_scheduled', last, number + packets - 1) as last",
+         "if(event = 'resend_scheduled', last - first + 1, packets) as packets", "attempt", "interval_ns",
+         "size as size_bytes"),
+        "resend or event = 'resend_scheduled'",
+    ),
+    # Messages that arrived in topics: a row for each series of packets of one name.
+    "placements": Fact(
+        ("placed",),
+        (*STREAM, "number as first", f"{_ALL_RUNS} as last", "topic",
+         "concat_ws('.', topic, nullif(below, '')) as name", "at_place as place_first",
+         f"at_place + {_MESSAGES} - 1 as place_last", f"{_MESSAGES} as messages", _RECOVERED),
+    ),
+    # What topics let go, to whom, and what they dropped for subscriptions: a row for each range of places.
+    "dispatches": Fact(
+        DISPATCHES,
+        (_word(DISPATCHES, "change"), "topic", "subscription", "first as place_first", "last as place_last",
+         "coalesce(count, last - first + 1) as messages", "age_ns", "pending as pending_messages"),
+    ),
+    # Subscriptions begin, end, change, are suspended, and go on.
+    "subscriptions": Fact(
+        SUBSCRIBING,
+        (_word(SUBSCRIBING, "change"), "topic", "subscription", "pattern", "durable", "after", "max_unacked",
+         "ack_wait_ns", "reason"),
+    ),
+}  # fmt: skip
 """The tables of facts by their names: each is a function of records."""

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 def test_an_ack_is_a_row_for_each_range(spark: "SparkSession", tmp_path: Path) -> None:
     """And a burst has its first and its last number."""
     from triack import replay
-    from triack.tools.replay.tables import facts
+    from triack.tools.replay.tables.facts import FACTS
 
     healthy().save(tmp_path)
     written = [record for log in find_logs([tmp_path]) for record in read_records(log) if record["node"] == BETA]
@@ -27,10 +27,10 @@ def test_an_ack_is_a_row_for_each_range(spark: "SparkSession", tmp_path: Path) -
     expected = [[1, it["cumulative"]] for it in sent if it["cumulative"]] + [
         span for it in sent for span in it["ranges"]
     ]
-    rows = facts.acks(records).where("ack = 'session' and direction = 'sent'").select("first", "last").collect()
+    rows = FACTS["acks"](records).where("ack = 'session' and direction = 'sent'").select("first", "last").collect()
     assert sorted(map(list, rows)) == sorted(expected)
     arrived = [it for it in written if it["event"] == "packet_received" and "stream" in it]
-    spans = facts.packets(records).where("stream is not null").select("first", "last", "messages").collect()
+    spans = FACTS["packets"](records).where("stream is not null").select("first", "last", "messages").collect()
     assert sorted(map(tuple, spans)) == sorted(
         (it["number"], it["number"] + it["packets"] - 1, sum(p * m for p, m in it["counts"])) for it in arrived
     )
@@ -39,37 +39,37 @@ def test_an_ack_is_a_row_for_each_range(spark: "SparkSession", tmp_path: Path) -
 def test_what_topics_did_has_its_subscription_and_its_places(spark: "SparkSession", tmp_path: Path) -> None:
     """So that each hand-over joins what arrived there."""
     from triack import replay
-    from triack.tools.replay.tables import facts
+    from triack.tools.replay.tables.facts import FACTS
 
     world = plain()
     world.say("subscription_suspended", subscription="slow")
     world.stop().save(tmp_path)
     records = replay.load(spark, str(tmp_path)).cache()
-    placed = facts.placements(records).select("name", "place_first", "place_last", "messages").collect()
+    placed = FACTS["placements"](records).select("name", "place_first", "place_last", "messages").collect()
     assert [tuple(row) for row in placed] == [
         ("Games.Chess", 1 + at * PER_PACKET, (at + 1) * PER_PACKET, PER_PACKET) for at in range(3)
     ]
-    handed = facts.deliveries(records).where("delivery = 'handed' and subscription = 'audit'")
+    handed = FACTS["deliveries"](records).where("delivery = 'handed' and subscription = 'audit'")
     assert [tuple(row) for row in handed.select("topic", "place", "messages", "first").collect()] == [
         ("Games", 1 + at * PER_PACKET, PER_PACKET, None) for at in range(3)
     ]
-    given = facts.dispatches(records).where("change = 'assigned'").groupBy("subscription").sum("messages").collect()
+    given = FACTS["dispatches"](records).where("change = 'assigned'").groupBy("subscription").sum("messages").collect()
     assert sorted(map(tuple, given)) == [("quick", 3 * PER_PACKET), ("slow", 3 * PER_PACKET)]
-    changes = facts.subscriptions(records).where("subscription = 'slow'").select("change", "pattern").collect()
+    changes = FACTS["subscriptions"](records).where("subscription = 'slow'").select("change", "pattern").collect()
     assert [tuple(row) for row in changes] == [("subscribed", "Games.#"), ("suspended", None)]
 
 
 def test_each_range_has_the_priority_of_its_messages(spark: "SparkSession", tmp_path: Path) -> None:
     """That of its class, where the record leaves it out."""
     from triack import replay
-    from triack.tools.replay.tables import facts
+    from triack.tools.replay.tables.facts import FACTS
 
     healthy().save(tmp_path)
     records = replay.load(spark, str(tmp_path)).cache()
-    queued = facts.commits(records).where("change = 'queued'").select("class", "priority").distinct().collect()
+    queued = FACTS["commits"](records).where("change = 'queued'").select("class", "priority").distinct().collect()
     assert {tuple(row) for row in queued} <= {("transactional", 0), ("recoverable", 3), ("express", 3)}
     assert queued
-    moved = facts.commits(records).where("change not in ('queued', 'committed') and priority is not null")
+    moved = FACTS["commits"](records).where("change not in ('queued', 'committed') and priority is not null")
     assert not moved.count()
 
 
