@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Final
 from triack.base.errors import ReplayError, UsageError
 from triack.base.printable import escaped
 from triack.base.session_log import COMMON, FIELDS
-from triack.tools.replay.engines.spark_engine import deal_records, judge_dealt, judging, keep_found
-from triack.tools.replay.engines.spark_found import Found
+from triack.tools.replay.engines.spark_engine import broken_of, deal_records, judge_dealt, judged
 from triack.tools.replay.log.columns import BATCH_RECORDS, SPARK_COLUMNS, SPARK_SCHEMA, pack
 from triack.tools.replay.log.files import Reading, Record
 from triack.tools.replay.log.listing import is_remote, local_path
-from triack.tools.replay.log.schema import BROKEN, Verdict
+from triack.tools.replay.log.schema import Verdict
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -96,10 +95,8 @@ def violations(records: DataFrame) -> DataFrame:
         UsageError: the table lacks columns.
         ReplayError: a log is damaged.
     """
-    with judging() as kept:
-        found = Found(keep_found(_dealt(records), kept), kept).violations.where(f"standing = {BROKEN}").persist()
-        found.count()
-    return found
+    with judged(_dealt(records)) as (found, _):
+        return broken_of(found)
 
 
 def verdict(records: DataFrame) -> Verdict:

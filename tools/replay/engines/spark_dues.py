@@ -8,8 +8,8 @@ together again by the finding. Neither the driver nor a closure ever holds the s
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, fields
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, astuple, fields
 from hashlib import sha256
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, Final
@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as f
 
 from triack.tools.replay.checks.findings import EVER, Due, Opening, Output
+from triack.tools.replay.engines.arrow_rows import each
 from triack.tools.replay.judges.conclusion import World, cut_log, decide, missing_of, outcome, place
 from triack.tools.replay.judges.journal import Segment, join_segments
 from triack.tools.replay.log.schema import Violation
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame
 
 VIOLATIONS: Final = ", ".join(
@@ -55,8 +55,6 @@ ANSWER: Final = "answer"
 
 Asked = tuple[str, int, str, bytes]
 Known = tuple[str, str, int, bytes]
-BATCH_ROWS: Final = 4_096
-"""Rows of one batch from Python to Spark: some megabytes at most."""
 
 
 def ask(found: DataFrame, *, findings: bool) -> DataFrame:
@@ -67,20 +65,20 @@ def ask(found: DataFrame, *, findings: bool) -> DataFrame:
     for whose, some in (("node", openings), ("peer", openings.where("peer != node"))):
         rows = rows.unionByName(some.select(f.col(whose).alias("whose"), _what(OPENING), _nameless(), "data"))
     if findings:
-        asked = found.where("unit = 'finding'").select("data").mapInArrow(_over(_ask_each, ASKED), ASKED)
+        asked = found.where("unit = 'finding'").select("data").mapInArrow(each(_ask_each, ASKED), ASKED)
         met = openings.select("node", "peer").distinct()
         of_peers = asked.where(f.col("what") == PEERS).join(met, f.col("whose") == f.col("node"))
         of_peers = of_peers.select(f.col("peer").alias("whose"), _what(ASK), "name", "data")
         rows = rows.unionByName(asked.where(f.col("what") != PEERS)).unionByName(of_peers)
     ordered = rows.repartition("whose").sortWithinPartitions("whose", "what")
-    return ordered.mapInArrow(_over(_know, KNOWN), KNOWN)
+    return ordered.mapInArrow(each(_know, KNOWN), KNOWN)
 
 
 def violations(known: DataFrame) -> DataFrame:
     """Return those findings whose dues hold, each once, as ``VIOLATIONS`` with file and line."""
     mine = known.where(f.col("what").isin(OWN, FINDING, ANSWER))
     ordered = mine.repartition("whose").sortWithinPartitions("whose", f.col("what").desc())
-    held = ordered.mapInArrow(_decide_each, VIOLATIONS)
+    held = ordered.mapInArrow(each(_decide_each, VIOLATIONS), VIOLATIONS)
     # A broken promise comes before a late one, if two findings are about the same.
     others = ["standing", *(name for field in fields(Violation) if (name := field.name) not in (*IDENTITY, "standing"))]
     best = held.groupBy(*IDENTITY).agg(f.min(f.struct(*others)).alias("best"))
@@ -101,31 +99,6 @@ def _nameless() -> Any:
 
 
 # ---- what runs on the workers
-
-
-def _over(work: Callable[[Iterator[dict[str, Any]]], Iterator[tuple[Any, ...]]], schema: str) -> Any:
-    """Turn a function that yields rows of a schema into one over Arrow batches."""
-
-    def over_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows: list[tuple[Any, ...]] = []
-        for row in work(row for batch in batches for row in batch.to_pylist()):
-            rows.append(row)
-            if len(rows) == BATCH_ROWS:
-                yield _pack(rows, schema)
-                rows.clear()
-        if rows:
-            yield _pack(rows, schema)
-
-    return over_batches
-
-
-def _pack(rows: list[tuple[Any, ...]], schema: str) -> pa.RecordBatch:
-    import pyarrow as pa
-
-    kinds = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "binary": pa.binary()}
-    columns = [column.split() for column in schema.split(", ")]
-    arrays = [pa.array(values, kinds[kind]) for values, (_, kind) in zip(zip(*rows, strict=True), columns, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, [name for name, _ in columns])
 
 
 def _ask_each(rows: Iterable[dict[str, Any]]) -> Iterator[Asked]:
@@ -201,20 +174,9 @@ def placed(found: list[Violation], segments: list[Segment]) -> list[Violation]:
     return found
 
 
-def _decide_each(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    import pyarrow as pa
-
-    kinds = {"int": pa.int64(), "str": pa.string()}
-    schema = pa.schema([(field.name, kinds[str(field.type)]) for field in fields(Violation)])
-    held: list[dict[str, Any]] = []
-    rows = (row for batch in batches for row in batch.to_pylist())
+def _decide_each(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[Any, ...]]:
     for _, mine in groupby(rows, key=lambda row: row["whose"]):
-        held += map(asdict, _decide(mine))
-        if len(held) >= BATCH_ROWS:
-            yield pa.RecordBatch.from_pylist(held, schema=schema)
-            held = []
-    if held:
-        yield pa.RecordBatch.from_pylist(held, schema=schema)
+        yield from map(astuple, _decide(mine))
 
 
 def _decide(rows: Iterable[dict[str, Any]]) -> Iterator[Violation]:

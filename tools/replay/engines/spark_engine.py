@@ -7,7 +7,6 @@ stream has to fit into memory; nor do violations, of which the driver takes the 
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import re
@@ -15,7 +14,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager
 from dataclasses import asdict, astuple, fields
 from functools import partial
-from itertools import chain, groupby, islice
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pyspark.errors import PySparkException
@@ -24,9 +23,10 @@ from pyspark.sql.window import Window
 
 from triack.base.errors import ReplayError
 from triack.tools.replay.checks.findings import DisorderError, Output, Record
+from triack.tools.replay.engines.arrow_rows import each, over, pack
 from triack.tools.replay.engines.checkpoint import freeze, revive, revive_part
 from triack.tools.replay.engines.dealing import Chunk, deal, in_order, unpack_chunk
-from triack.tools.replay.engines.spark_files import FILES, list_files, processors, read_files, tabulate_files
+from triack.tools.replay.engines.spark_files import list_files, processors, read_files, tabulate_files
 from triack.tools.replay.engines.spark_found import Found
 from triack.tools.replay.engines.spark_session import compiling
 from triack.tools.replay.engines.summary import Loaded, load_summaries
@@ -37,7 +37,7 @@ from triack.tools.replay.judges.judge import UnitJudge
 from triack.tools.replay.judges.parting import Part
 from triack.tools.replay.judges.past import NO_CUTS, Cut, Past, behind
 from triack.tools.replay.log.files import Reading, split
-from triack.tools.replay.log.listing import OPEN_SUFFIX, Listing, there
+from triack.tools.replay.log.listing import OPEN_SUFFIX, Listing
 from triack.tools.replay.log.schema import BROKEN, UNPROVEN, Verdict, Violation
 from triack.tools.replay.log.validity import complaint
 from triack.tools.replay.tables.counts import Tee, disagreements, is_countable, open_packed, totals
@@ -54,15 +54,10 @@ count, and the event of all of them in ``unit``.
 """
 FIRST_OF_EACH: Final = 1_000
 """Violations of a check that the driver takes: more than a page shows, and no more memory however many there are."""
-BATCH_BYTES: Final = 4 << 20
-"""One batch from Python to Spark: enough that the batch costs nothing, little enough to stay small."""
 TASK_BYTES: Final = 8 << 20
 """Chunks that are judged by one task: a second's work or so, and many tasks of a large log."""
 FOUND_TASKS: Final = 16
 """What all tasks have found is in so many parts, or more on many processors."""
-GC_THRESHOLD: Final = (50_000, 20, 100)
-"""In a worker: records are many small objects that live for a moment, in no circles. Python's own threshold of 700 has
-it look through them again and again, for a sixth of its time."""
 STATE: Final = -1
 """The place of a row with the state of its unit: before all that is new to it."""
 COUNTED: Final = "counted"
@@ -93,14 +88,14 @@ def deal_files(files: DataFrame, *, at_once: bool = True, cuts: Mapping[str, Cut
             that are out of order fail with ``DisorderError`` then, here or where they are judged.
         cuts: the last record of each node that is in a summary.
     """
-    return files.mapInArrow(each(partial(_deal_files, at_once=at_once, cuts=cuts)), DEALT)
+    return files.mapInArrow(each(partial(_deal_files, at_once=at_once, cuts=cuts), DEALT), DEALT)
 
 
 def deal_past(spark: SparkSession, past: Past) -> DataFrame:
     """Return what summaries hold, as ``deal_files`` returns what it judged at once."""
     import pyarrow as pa
 
-    return spark.createDataFrame(pa.Table.from_batches([pack(list(_rows_of_past(past)))]), DEALT)
+    return spark.createDataFrame(pa.Table.from_batches([pack(list(_rows_of_past(past)), DEALT)]), DEALT)
 
 
 def _rows_of_past(past: Past) -> Iterator[Row]:
@@ -127,58 +122,23 @@ def resumed_part(unit: Unit, state: bytes) -> Part:
 def deal_records(records: DataFrame) -> DataFrame:
     """Do the same with a table of records, as ``triack.replay.load`` returns it."""
     ordered = records.repartition("file").sortWithinPartitions("file", "line")
-    return ordered.mapInArrow(_over(_deal_rows), DEALT)
+    return ordered.mapInArrow(over(_deal_rows, DEALT), DEALT)
 
 
 def judge(dealt: DataFrame, kinds: Sequence[str], tasks: int) -> DataFrame:
     """Judge each node's records of the units of some kinds; return what is found, the parts, and facts for streams."""
     mine = dealt.where(f.col("kind").isin(*kinds)).repartition(tasks, "unit", "node")
     ordered = mine.sortWithinPartitions("kind", "unit", "node", "incarnation", "n", "place")
-    return ordered.mapInArrow(each(_judge_parts), DEALT)
+    return ordered.mapInArrow(each(_judge_parts, DEALT), DEALT)
 
 
 def join(judged: DataFrame, tasks: int) -> DataFrame:
     """Merge the parts of each unit, and return what they show together."""
     parts = judged.where(f.col("kind") == PART).repartition(tasks, "unit")
-    return parts.sortWithinPartitions("unit", "node").mapInArrow(each(_join_parts), DEALT)
+    return parts.sortWithinPartitions("unit", "node").mapInArrow(each(_join_parts, DEALT), DEALT)
 
 
 # ---- what runs on the workers
-
-
-def each(work: Callable[[Iterator[dict[str, Any]]], Iterator[Row]]) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """Turn a function over rows into one over Arrow batches."""
-    return _over(lambda batches: work(row for batch in batches for row in batch.to_pylist()))
-
-
-def _over(work: Callable[[Iterator[Any]], Iterator[Row]]) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """Turn a function that yields rows into one that yields Arrow batches."""
-
-    def over_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        gc.set_threshold(*GC_THRESHOLD)
-        rows: list[Row] = []
-        size_bytes = 0
-        for row in work(batches):
-            rows.append(row)
-            size_bytes += len(row[-1]) + 100
-            if size_bytes >= BATCH_BYTES:
-                yield pack(rows)
-                rows.clear()
-                size_bytes = 0
-        if rows:
-            yield pack(rows)
-
-    return over_batches
-
-
-def pack(rows: Sequence[Row]) -> pa.RecordBatch:
-    """Return rows of ``DEALT`` as Arrow has them."""
-    import pyarrow as pa
-
-    types = [pa.string(), pa.string(), pa.string(), pa.int64(), pa.int64(), pa.int32(), pa.binary()]
-    columns = list(zip(*rows, strict=True)) or [()] * len(types)
-    arrays = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, [column.split()[0] for column in DEALT.split(", ")])
 
 
 def _deal_files(rows: Iterator[dict[str, Any]], *, at_once: bool, cuts: Mapping[str, Cut]) -> Iterator[Row]:
@@ -190,17 +150,6 @@ def _deal_files(rows: Iterator[dict[str, Any]], *, at_once: bool, cuts: Mapping[
         records = yield from _deal_segments(path, segments, tee, at_once=at_once)
         reading.compare(row["size"])
         yield found_row("file", Read(path, records, reading.torn, reading.fault))
-    yield from _counted(tee.finish())
-
-
-def _read_again(rows: Iterator[dict[str, Any]]) -> Iterator[Row]:
-    tee = Tee()
-    for row in rows:
-        reading = Reading(there(os.fsdecode(row["name"])))
-        for _, records in reading.segments():
-            for _ in tee.read(islice(records, row["size"])):
-                pass
-            yield from _counted(tee.take())
     yield from _counted(tee.finish())
 
 
@@ -370,13 +319,7 @@ def replay_spark(
     Raises:
         ReplayError: there are no logs, or one is there twice.
     """
-    return over_files(spark, paths, partial(_judge_files, finish))
-
-
-def _judge_files(
-    finish: Callable[[Verdict, Iterable[Violation]], None] | None, dealt: DataFrame, listing: Listing, loaded: Loaded
-) -> Verdict:
-    return judge_dealt(dealt, finish, listing, loaded)
+    return over_files(spark, paths, lambda dealt, listing, loaded: judge_dealt(dealt, finish, listing, loaded))
 
 
 def find_violations(spark: SparkSession, paths: Iterable[str]) -> DataFrame:
@@ -385,20 +328,22 @@ def find_violations(spark: SparkSession, paths: Iterable[str]) -> DataFrame:
     The records stay where they are read, as far as they can be judged there. The result is in Spark's cache until
     ``unpersist()``.
     """
-    return over_files(spark, paths, _broken)
+
+    def use(dealt: DataFrame, listing: Listing, _: Loaded) -> DataFrame:
+        listing.require_all()
+        with judged(dealt) as (found, _kept):
+            for it in found.files:
+                if it.fault:
+                    raise ReplayError(f"{it.path} {it.fault}")
+            return broken_of(found)
+
+    return over_files(spark, paths, use)
 
 
-def _broken(dealt: DataFrame, listing: Listing, loaded: Loaded) -> DataFrame:
-    listing.require_all()
-    if loaded.past is not None:
-        dealt = dealt.unionByName(deal_past(dealt.sparkSession, loaded.past))
-    with judging() as kept:
-        found = Found(keep_found(dealt, kept), kept)
-        for it in found.files:
-            if it.fault:
-                raise ReplayError(f"{it.path} {it.fault}")
-        broken = found.violations.where(f"standing = {BROKEN}").persist()
-        broken.count()
+def broken_of(found: Found) -> DataFrame:
+    """Return the promises that are broken; they stay in Spark's cache until ``unpersist()``."""
+    broken = found.violations.where(f"standing = {BROKEN}").persist()
+    broken.count()
     return broken
 
 
@@ -420,8 +365,10 @@ def over_files(
         files = tabulate_files(spark, listing)
         finds -= 1
         try:
-            cuts = loaded.past.cuts if loaded.past is not None else NO_CUTS
-            return use(deal_files(files, at_once=at_once, cuts=cuts), listing, loaded)
+            dealt = deal_files(files, at_once=at_once, cuts=loaded.past.cuts if loaded.past is not None else NO_CUTS)
+            if loaded.past is not None:
+                dealt = dealt.unionByName(deal_past(spark, loaded.past))
+            return use(dealt, listing, loaded)
         except Exception as error:
             if at_once and DisorderError.__name__ in str(error):
                 at_once = False
@@ -436,22 +383,23 @@ def judge_dealt(
     loaded: Loaded | None = None,
 ) -> Verdict:
     """Judge what was dealt out; without a listing it is all of a table."""
-    if loaded is not None and loaded.past is not None:
-        dealt = dealt.unionByName(deal_past(dealt.sparkSession, loaded.past))
-    with judging() as kept:
-        found = Found(keep_found(dealt, kept), kept)
+    with judged(dealt) as (found, kept):
         found.files += loaded.read if loaded is not None else []
-        # What was removed from pruned logs, no count of the rest can know.
-        counted = dealt if loaded is None or loaded.past is None else None
-        return conclude_found(found, listing or Listing(), kept, finish, counted)
+        verdict = conclude_found(found, listing or Listing(), kept)
+        if loaded is None or loaded.past is None:
+            # What was removed from pruned logs, no count of the rest can know.
+            _compare(verdict, dealt)
+        if finish is not None:
+            finish(verdict, _all_of(verdict, found.violations.where(f.col("standing") == BROKEN)))
+        return verdict
 
 
 @contextmanager
-def judging() -> Iterator[list[DataFrame]]:
-    """Yield a list for the tables that stay in Spark's cache until the judges are done; explain errors."""
+def judged(dealt: DataFrame) -> Iterator[tuple[Found, list[DataFrame]]]:
+    """Run the judges; yield what they found, and the tables that stay in Spark's cache until then; explain errors."""
     kept: list[DataFrame] = []
     try:
-        yield kept
+        yield Found(keep_found(dealt, kept), kept), kept
     except Exception as error:
         raise explain(error) from error
     finally:
@@ -476,13 +424,7 @@ def keep_found(dealt: DataFrame, kept: list[DataFrame]) -> DataFrame:
     return found
 
 
-def conclude_found(
-    found: Found,
-    listing: Listing,
-    kept: list[DataFrame],
-    finish: Callable[[Verdict, Iterable[Violation]], None] | None,
-    counted: DataFrame | None = None,
-) -> Verdict:
+def conclude_found(found: Found, listing: Listing, kept: list[DataFrame]) -> Verdict:
     """Return the verdict over what was found."""
     verdict = Verdict(engine="spark")
     found.summarize(verdict, listing)
@@ -501,10 +443,6 @@ def conclude_found(
     totals = {(row["check"], row["standing"]): row["count"] for row in counts}
     streams = list(verdict.timeline.flows.counts) if verdict.timeline is not None else []
     accuse(verdict, totals, lost_of(violations, streams) if ("lost", BROKEN) in totals else {})
-    if counted is not None:
-        _compare(verdict, counted)
-    if finish is not None:
-        finish(verdict, _all_of(verdict, violations))
     return verdict
 
 
@@ -535,20 +473,6 @@ def _compare(verdict: Verdict, dealt: DataFrame) -> None:
     if verdict.differences and is_pass:
         verdict.findings = [Violation("engines_disagree", evidence=evidence) for evidence in verdict.differences]
         verdict.violations = {"engines_disagree": len(verdict.differences)}
-
-
-def recount(spark: SparkSession, files: Iterable[Read]) -> DataFrame:
-    """Return the records of files that were judged, for the second count, as ``judge_dealt`` has them."""
-    import pyarrow as pa
-
-    listed = sorted(files)
-    rows = {
-        "name": pa.array([os.fsencode(it.path) for it in listed], pa.binary()),
-        "size": pa.array([it.records for it in listed], pa.int64()),
-        "content": pa.array([None] * len(listed), pa.binary()),
-    }
-    tasks = max(1, min(len(listed), processors(spark)))
-    return spark.createDataFrame(pa.table(rows), FILES).repartition(tasks).mapInArrow(each(_read_again), DEALT)
 
 
 def lost_of(violations: DataFrame, streams: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:

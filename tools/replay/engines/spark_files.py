@@ -16,6 +16,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.utils import is_remote as is_connect
 
 from triack.base.errors import ReplayError
+from triack.tools.replay.engines.arrow_rows import pack
 from triack.tools.replay.engines.summary import read_here
 from triack.tools.replay.log.listing import SUFFIXES, Listing, is_remote, list_logs, local_path
 
@@ -51,24 +52,25 @@ def list_files(spark: SparkSession, paths: Iterable[str], *, may_be_empty: bool 
 
 def tabulate_files(spark: SparkSession, listing: Listing) -> DataFrame:
     """Return the files of a listing as a table of ``FILES``, in as many parts as tasks are to read them."""
-    import pyarrow as pa
-
     here = [it for it in listing.logs if not is_remote(it.path)]
     tasks = min(len(here), sum(it.size for it in here) // TASK_BYTES + processors(spark))
     # From large to small, one after the other to each task: so each has about as much to do.
     here.sort(key=lambda it: -it.size)
-    rows = {
-        "name": pa.array([os.fsencode(it.path) for it in here], pa.binary()),
-        "size": pa.array([it.size for it in here], pa.int64()),
-        "content": pa.array([None] * len(here), pa.binary()),
-    }
-    files = spark.createDataFrame(pa.table(rows), FILES).repartition(max(1, tasks))
+    files = table_of(spark, ((it.path, it.size) for it in here)).repartition(max(1, tasks))
     away = [it.path for it in listing.logs if is_remote(it.path)]
     if not away:
         return files
     loaded = spark.read.format("binaryFile").load([_SPECIAL.sub(r"\\\1", path) for path in away])
     named = loaded.select(f.encode("path", "UTF-8").alias("name"), f.col("length").alias("size"), "content")
     return files.unionByName(named) if here else named
+
+
+def table_of(spark: SparkSession, files: Iterable[tuple[str, int]]) -> DataFrame:
+    """Return files of this machine, or mounted on all that work, as a table of ``FILES``."""
+    import pyarrow as pa
+
+    rows = [(os.fsencode(path), size, None) for path, size in files]
+    return spark.createDataFrame(pa.Table.from_batches([pack(rows, FILES)]), FILES)
 
 
 def read_files(spark: SparkSession, names: list[str]) -> dict[str, bytes]:
@@ -135,13 +137,3 @@ def _names_by_spark(spark: SparkSession, path: str) -> Iterable[tuple[str, int, 
         raise ReplayError(f"no such directory: {path}") from error
     for row in found:
         yield row["path"], row["length"], False
-
-
-def name_of(path: str) -> str:
-    """Return Spark's name for a file of this machine."""
-    if not _PLAIN.fullmatch(path):
-        raise ReplayError(f"Spark cannot keep anything in {path}: name a place of letters, digits and . _ - = / alone")
-    return f"file:{path}"
-
-
-_PLAIN: Final = re.compile(r"[A-Za-z0-9._/ =~-]*")

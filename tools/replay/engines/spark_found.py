@@ -17,12 +17,12 @@ from pyspark.sql.window import Window
 
 from triack.tools.replay.checks.findings import Life, Opening
 from triack.tools.replay.engines import spark_dues as dues
+from triack.tools.replay.engines.arrow_rows import each
 from triack.tools.replay.judges.conclusion import Read, count, cover, draw
 from triack.tools.replay.log.schema import FAILURE_REASONS, Timeline, Verdict
 from triack.tools.replay.log.series import Series
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
     from triack.tools.replay.log.listing import Listing
@@ -135,7 +135,7 @@ def _detail(rows: DataFrame, known: DataFrame) -> DataFrame:
     lives = known.where(f.col("what") == dues.LIFE).orderBy("whose", "n").limit(KEPT_MAX)
     numbers = _numbers(rows, ends)
     series = rows.where("unit = 'series'").select(f.get_json_object(text, "$[0]").alias("name"), "data")
-    merged = series.repartition("name").sortWithinPartitions("name").mapInArrow(_merge_each, _ROW)
+    merged = series.repartition("name").sortWithinPartitions("name").mapInArrow(each(_merge_each, _ROW), _ROW)
     is_session = f.col("name").startswith("unacked ")
     busiest = merged.where(is_session).orderBy(f.length("data").desc(), "name").limit(KEPT_MAX // 4)
     return (
@@ -186,16 +186,10 @@ def _plural() -> Column:
     return named
 
 
-def _merge_each(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _merge_each(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[Any, ...]]:
     """Merge series of the same name."""
-    import pyarrow as pa
-
-    rows = (row for batch in batches for row in batch.to_pylist())
     for name, mine in groupby(rows, key=lambda row: row["name"]):
-        data = _merged(row["data"] for row in mine)
-        arrays = [pa.array([value], kind) for value, kind in (
-            ("series", pa.string()), (name, pa.string()), (0, pa.int64()), (data, pa.binary()))]  # fmt: skip
-        yield pa.RecordBatch.from_arrays(arrays, ["what", "name", "n", "data"])
+        yield "series", name, 0, _merged(row["data"] for row in mine)
 
 
 def _merged(parts: Iterable[bytes]) -> bytes:

@@ -230,7 +230,8 @@ def write_parquet(batches: Iterable[pa.RecordBatch], file: Any, tell: Callable[[
         waiting: list[pa.RecordBatch] = []
         rows = 0
         for batch in batches:
-            waiting.append(_whole(batch))
+            there = dict(zip(batch.schema.names, batch.columns, strict=True))
+            waiting.append(widen(there, SCHEMA.names, batch.num_rows))
             rows += batch.num_rows
             if rows >= BATCH_RECORDS:
                 writer.write_table(pa.Table.from_batches(waiting, SCHEMA), row_group_size=GROUP_RECORDS_MAX)
@@ -239,10 +240,3 @@ def write_parquet(batches: Iterable[pa.RecordBatch], file: Any, tell: Callable[[
         if waiting:
             writer.write_table(pa.Table.from_batches(waiting, SCHEMA), row_group_size=GROUP_RECORDS_MAX)
         writer.add_key_value_metadata(tell())
-
-
-def _whole(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch with all columns of the schema; an earlier version has written fewer."""
-    names = set(batch.schema.names)
-    columns = [batch.column(it.name) if it.name in names else pa.nulls(batch.num_rows, it.type) for it in SCHEMA]
-    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)

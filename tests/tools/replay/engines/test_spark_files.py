@@ -113,19 +113,7 @@ def test_tasks_have_about_as_much_to_read(spark: "SparkSession") -> None:
         assert max(loads.values()) <= 2 * TASK_BYTES
 
 
-def test_spark_keeps_nothing_where_it_misreads_the_name() -> None:
-    from triack.tools.replay.engines.spark_files import name_of
-
-    assert name_of("/a b/c-1") == "file:/a b/c-1"
-    for name in ("/zürich", "/[a]", "/a:b", "/a%20b", os.fsdecode(b"/\xff"), "/a\n"):
-        with pytest.raises(ReplayError, match=r"^Spark cannot keep anything in /"):
-            name_of(name)
-
-
 # Spark is set up for one machine, or as somebody has set it up.
-
-if TYPE_CHECKING:
-    pass
 
 
 def test_without_a_word_it_is_this_machine() -> None:
