@@ -34,21 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = [
-    "ALL",
-    "DIED",
-    "EVENTS",
-    "FORBIDDEN",
-    "FULL",
-    "LATE",
-    "LOST",
-    "OVERTAKEN",
-    "PASSED_OVER",
-    "POLICIES",
-    "REFUSED",
-    "REPLACED",
-    "REPLAYED",
-    "Story",
-]
+    "ALL", "DIED", "EVENTS", "FORBIDDEN", "FULL", "LATE", "LOST", "OVERTAKEN", "PASSED_OVER", "POLICIES", "REFUSED",
+    "REPLACED", "REPLAYED", "Story",
+]  # fmt: skip
 
 QUOTA = 10
 BODIES = [b"%03d" % number + bytes(900) for number in range(3 * QUOTA)]

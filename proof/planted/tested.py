@@ -175,15 +175,8 @@ if __name__ == "__main__":
     known = [(bug, modules_of(bug)) for bug in map(bug_named, sys.argv[3:])]
     rooms = sorted({room_of(module) for _, modules in known for module in modules})
     plain = [
-        "--rootdir=.",
-        "-o",
-        "addopts=",
-        "-p",
-        "no:terminal",
-        "-p",
-        "no:cacheprovider",
-        "--assert=plain",
+        "--rootdir=.", "-o", "addopts=", "-p", "no:terminal", "-p", "no:cacheprovider", "--assert=plain",
         "--capture=no",
-    ]
+    ]  # fmt: skip
     planter = _Planter(Path(sys.argv[1]), int(sys.argv[2]), known)
     sys.exit(pytest.main([*plain, "-n", "0", "-m", "not slow", *rooms], plugins=[planter]))

@@ -6,18 +6,9 @@ from proof.search.scope import Part, Scope
 from triack.base.delivery import Delivery
 
 __all__ = [
-    "ALL",
-    "EXPRESS",
-    "HISTORY",
-    "LOSSY",
-    "OLD_DATAGRAMS",
-    "PLAIN",
-    "READING",
-    "RECEIVER_DIES",
-    "RECOVERABLE",
-    "SENDER_DIES",
-    "WINDOW",
-]
+    "ALL", "EXPRESS", "HISTORY", "LOSSY", "OLD_DATAGRAMS", "PLAIN", "READING", "RECEIVER_DIES", "RECOVERABLE",
+    "SENDER_DIES", "WINDOW",
+]  # fmt: skip
 
 QUIET = frozenset({"CLEANUP", "CONNECT_LIMIT", "CONNECT_RESEND", "QUIET", "STORE_ACK_LIMIT"})
 """Timers that repeat a message, or end a session as others do."""
@@ -54,14 +45,5 @@ OLD_DATAGRAMS = replace(RECEIVER_DIES, name="old datagrams", keeps=True)
 HISTORY = replace(RECEIVER_DIES, name="histories", history=True)
 
 ALL = (
-    PLAIN,
-    RECEIVER_DIES,
-    SENDER_DIES,
-    RECOVERABLE,
-    READING,
-    EXPRESS,
-    WINDOW,
-    LOSSY,
-    OLD_DATAGRAMS,
-    HISTORY,
-)
+    PLAIN, RECEIVER_DIES, SENDER_DIES, RECOVERABLE, READING, EXPRESS, WINDOW, LOSSY, OLD_DATAGRAMS, HISTORY,
+)  # fmt: skip

@@ -9,6 +9,7 @@ other duty.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from triack.tools.replay.checks.findings import DisorderError, Finding, Output, Record
 from triack.tools.replay.judges.conclusion import World, conclude, decide
@@ -41,28 +42,10 @@ def judge_of(unit: Unit, out: Output, *, forgets: bool = False) -> UnitJudge:
     return StreamJudge(unit[1], int(unit[2]), out, forgets=forgets)
 
 
-def judge_unit(unit: Unit, records: Iterable[Record], out: Output) -> None:
-    """Let the judge of a unit see its records, which are sorted by ``order_of``."""
-    judge = judge_of(unit, out)
-    for record in records:
-        judge.see(record)
-    judge.finish()
-
-
-def join_parts(mine: UnitJudge, other: object) -> None:
+def join_parts(mine: Any, other: Any) -> None:
     """Merge another node's part of the same unit into one; nodes are joined by their ids, in order."""
-    if isinstance(mine, SessionJudge):
-        assert isinstance(other, SessionJudge)
-        mine.join(other)
-    elif isinstance(mine, TopicJudge):
-        assert isinstance(other, TopicJudge)
-        mine.join(other)
-    elif isinstance(mine, QueueJudge):
-        assert isinstance(other, QueueJudge)
-        mine.join(other)
-    else:
-        assert isinstance(other, StreamJudge)
-        mine.join(other)
+    assert type(mine) is type(other)
+    mine.join(other)
 
 
 class Judge:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from itertools import chain
-from typing import ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 from triack.base.printable import counted
 from triack.base.printable import printable as _shown
@@ -59,7 +59,12 @@ from triack.tools.replay.topics.passing_check import QUEUE as REMOTE
 from triack.tools.replay.transit.transit_check import Passing
 
 Value = TypeVar("Value")
+_See = Callable[["StreamJudge", Record], None]
 
+BY_NODE: Final = ("_senders", "_receivers", "_relays", "_asking", "_copies", "_starts", "_lives", "_last")
+"""What a judge of a stream knows of single nodes, by their ids."""
+SETS: Final = ("_recovering", "_named", "_hops", "_brought", "_told", "_answered", "_ended")
+"""What else it joins as sets; all but the first two were said by no single node."""
 WORDS: Final = ("order-ack", "reject")
 """What a relay passes on of a packet."""
 LEAVING: Final = ("handed", "settled", "journaled", "returned", "purged", "expired")
@@ -349,9 +354,6 @@ class StreamJudge(LaneReporter):
         self._sender(record["node"]).handle_news(record)
         self._receiver(record["node"]).handle_transit(record)
 
-    def _on_transit_freed(self, record: Record) -> None:
-        self._relay(record["node"]).handle_freed(record)
-
     def _on_control(self, record: Record) -> None:
         """A relay passed an order ack, a rejection or the end of the stream on."""
         node, sequence = record["node"], record["sequence"]
@@ -380,9 +382,6 @@ class StreamJudge(LaneReporter):
         self._told.setdefault((record["node"], record["peer"]), record)
         if record["here"]:
             self._relay(record["node"]).handle_onward_sent(record)
-
-    def _on_onward_received(self, record: Record) -> None:
-        self._sender(record["node"]).handle_onward(record)
 
     def _on_onward_ack_sent(self, record: Record) -> None:
         self._told.setdefault((record["node"], record["peer"]), record)
@@ -435,15 +434,9 @@ class StreamJudge(LaneReporter):
             self._at(record, "claims", evidence, record["sequence"])
         self._sender(record["node"]).handle_hold(record)
 
-    def _on_asked(self, record: Record) -> None:
-        self._ask(record["node"]).handle_asked(record)
-
     def _on_told(self, record: Record) -> None:
         known = self._receiver(record["node"]).sequences.get(record["sequence"])
         self._ask(record["node"]).handle_told(record, known or Receiver())
-
-    def _on_copies_asked(self, record: Record) -> None:
-        self._copies_of(record["node"]).handle_asked(record)
 
     def _on_journaled(self, record: Record) -> None:
         if self._stream == DEAD_LETTER_STREAM:
@@ -494,28 +487,16 @@ class StreamJudge(LaneReporter):
 
     def join(self, other: StreamJudge) -> None:
         """Merge another judge of the stream, of nodes that follow this one's in order."""
-        self._senders |= other._senders
-        self._receivers |= other._receivers
         self._causes.join(other._causes)
-        self._asking |= other._asking
-        self._copies |= other._copies
-        self._relays |= other._relays
-        self._starts |= other._starts
-        self._lives |= other._lives
-        self._last |= other._last
-        self._recovering |= other._recovering
-        self._named |= other._named
+        for known in (*BY_NODE, *SETS):
+            mine = getattr(self, known)
+            mine |= getattr(other, known)
         for sequence, story in other._stories.items():
             self._stories[sequence].join(story)
         for sequence, latencies in other._latencies.items():
             self._latencies[sequence].join(latencies, self._out)
-        self._hops |= other._hops
-        self._brought |= other._brought
-        self._told |= other._told
         self._removals += other._removals
-        self._ended |= other._ended
         self._forgotten = {**other._forgotten, **self._forgotten}
-        self._answered |= other._answered
         for name, by_node in other._said.items():
             self._said[name] |= by_node
 
@@ -525,8 +506,7 @@ class StreamJudge(LaneReporter):
         What no single node has said, such as what was queued and acknowledged, goes to the origin's judge; if the
         origin is not known, to that of the first node.
         """
-        known = (self._last, self._lives, self._senders, self._receivers, self._relays, self._asking, self._copies)
-        nodes = sorted({node for by_node in known for node in by_node})
+        nodes = sorted({node for name in BY_NODE for node in getattr(self, name)})
         teller = self._origin if self._origin in nodes else next(iter(nodes), "")
         parts: dict[str, StreamJudge] = {}
         for node in nodes:
@@ -536,23 +516,17 @@ class StreamJudge(LaneReporter):
 
     def take_from(self, whole: StreamJudge, node: str, *, common: bool) -> None:
         """Take over what a judge of all nodes knows of one, and perhaps what no single node has said."""
-        self._senders, self._receivers = _only(node, whole._senders), _only(node, whole._receivers)
-        self._relays = _only(node, whole._relays)
+        for known in BY_NODE:
+            setattr(self, known, _only(node, getattr(whole, known)))
         self._causes.only(node, whole._causes)
-        self._asking = _only(node, whole._asking)
-        self._copies = _only(node, whole._copies)
-        self._starts, self._lives = _only(node, whole._starts), _only(node, whole._lives)
-        self._last = _only(node, whole._last)
         self._recovering = whole._recovering & {node}
         self._named = {names for names in whole._named if names[0] == node}
         for name, by_node in whole._said.items():
             self._said[name] = _only(node, by_node)
         for sequence, story in whole._stories.items():
             self._stories[sequence] = story.part(node, common=common)
-        if common:
-            self._hops, self._removals = whole._hops, whole._removals
-            self._brought, self._told, self._answered = whole._brought, whole._told, whole._answered
-            self._ended, self._forgotten = whole._ended, whole._forgotten
+        for known in (*SETS[2:], "_removals", "_forgotten") if common else ():
+            setattr(self, known, getattr(whole, known))
 
     def finish(self) -> None:
         """Judge what only all records of all nodes show; more of them may follow."""
@@ -896,16 +870,11 @@ class StreamJudge(LaneReporter):
                 self._at(self._last[node], "duplicates_delivered", evidence, sequence, number=first, last=last)
 
     @staticmethod
-    def _to_receiver(handle: Callable[[Incoming, Record], None]) -> Callable[[StreamJudge, Record], None]:
-        """Return a handler that passes a record only to the receiving side of its node."""
-        return lambda self, record: handle(self._receiver(record["node"]), record)
+    def _to(side: Callable[[StreamJudge, str], Any], handle: Callable[[Any, Record], None]) -> _See:
+        """Return a handler that passes a record only to a side of its node."""
+        return lambda self, record: handle(side(self, record["node"]), record)
 
-    @staticmethod
-    def _to_sender(handle: Callable[[Outgoing, Record], None]) -> Callable[[StreamJudge, Record], None]:
-        """Return a handler that passes a record only to the sending side of its node."""
-        return lambda self, record: handle(self._sender(record["node"]), record)
-
-    _SEES: ClassVar[dict[str, Callable[[StreamJudge, Record], None]]] = {
+    _SEES: ClassVar[dict[str, _See]] = {
         "queued": _on_queued,
         "removed": _on_removed,
         "packet_sent": _on_sent,
@@ -914,36 +883,36 @@ class StreamJudge(LaneReporter):
         "position_recovered": _on_recovered,
         "rejected": _on_rejected,
         "transit_committed": _on_transit,
-        "transit_freed": _on_transit_freed,
+        "transit_freed": _to(_relay, Passing.handle_freed),
         "control_relayed": _on_control,
         "word_refused": _on_refused,
-        "route_refused": _to_receiver(Incoming.handle_route_refused),
+        "route_refused": _to(_receiver, Incoming.handle_route_refused),
         "rerouted": _on_rerouted,
         "onward_sent": _on_onward_sent,
-        "onward_received": _on_onward_received,
+        "onward_received": _to(_sender, Outgoing.handle_onward),
         "onward_ack_sent": _on_onward_ack_sent,
         "onward_ack_received": _on_onward_ack_received,
         "order_ack_sent": _on_order_ack_sent,
         "order_ack_received": _on_order_ack_received,
         "hold_received": _on_hold,
-        "resend_scheduled": _to_sender(Outgoing.handle_scheduled),
-        "admin_ack_asked": _on_asked,
+        "resend_scheduled": _to(_sender, Outgoing.handle_scheduled),
+        "admin_ack_asked": _to(_ask, Asking.handle_asked),
         "admin_ack_queued": _on_told,
         "stream_ended": _on_ended,
         "stream_forgotten": _on_forgotten,
-        "handed": _to_receiver(Incoming.handle_handed),
+        "handed": _to(_receiver, Incoming.handle_handed),
         "settled": _on_settled,
-        "journal_asked": _on_copies_asked,
+        "journal_asked": _to(_copies_of, Copies.handle_asked),
         "journaled": _on_journaled,
-        "returned": _to_receiver(Incoming.handle_returned),
-        "purged": _to_receiver(Incoming.handle_purged),
-        "expired": _to_receiver(Incoming.handle_expired),
+        "returned": _to(_receiver, Incoming.handle_returned),
+        "purged": _to(_receiver, Incoming.handle_purged),
+        "expired": _to(_receiver, Incoming.handle_expired),
         "~acked": _on_freed,
         "~stored": _on_freed,
-        "~store_acked": _to_receiver(Incoming.handle_store_acked),
+        "~store_acked": _to(_receiver, Incoming.handle_store_acked),
         "~taking": _on_taking,
-        "~taken": _to_receiver(Incoming.handle_taken),
-        "~closed": _to_sender(Outgoing.handle_closed),
+        "~taken": _to(_receiver, Incoming.handle_taken),
+        "~closed": _to(_sender, Outgoing.handle_closed),
         "~carried": _on_carried,
     }
 

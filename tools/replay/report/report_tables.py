@@ -30,6 +30,40 @@ def join_links(numbers: Mapping[str, int], peers: Mapping[tuple[str, str], str])
 def fill_tables(timeline: Timeline, numbers: Mapping[str, int]) -> None:
     """Put the numbers of links and queues, and the names of nodes, in."""
     parts = [(name.split("\t"), value) for name, value in sorted(numbers.items()) if "\t" in name]
+    called = _name_nodes(timeline, parts)
+    peers = {(line.node, line.session): line.peer for line in timeline.sessions}
+    takers: dict[tuple[str, int], list[str]] = {}
+    for part, value in parts:
+        match part:
+            case ["link", node, session, count]:
+                _count_link(timeline, node, peers.get((node, session), ""), count, value)
+            case ["between", node, peer, count]:
+                _count_link(timeline, node, peer, count, value)
+            case ["queue", count, place, *queue]:
+                node = _only(called.get(place, {place}), place)
+                _add(timeline.queues.setdefault((timeline.names.get(node, node), "\t".join(queue)), {}), count, value)
+            case ["reader", node, count, topic, subscription, pattern]:
+                reader = timeline.names.get(node, node), topic, subscription, pattern
+                _add(timeline.readers.setdefault(reader, {}), count, value)
+            case ["hand", node, topic, subscription, count]:
+                _add(timeline.hands.setdefault((timeline.names.get(node, node), topic, subscription), {}), count, value)
+            case ["policy", node, *values]:
+                ends, shown = (node, "\t".join(values[len(POLICY_SHOWN) :])), values[: len(POLICY_SHOWN)]
+                timeline.policies.setdefault(ends, {})[tuple(map(int, shown))] = value
+            case ["hold", node, origin, number, wall_ns, reason]:
+                timeline.holds.setdefault((node, origin, int(number)), []).append((int(wall_ns), reason))
+            case ["pause", node, queue, wall_ns, reason]:
+                timeline.pauses.setdefault((node, queue), []).append((int(wall_ns), reason))
+            case ["stream" | "way" | "dwell" | "flow" | "priority" as what, origin, number, *more]:
+                _count_stream(timeline, what, (origin, int(number)), more, value, takers)
+    for stream, names in takers.items():
+        timeline.flows.takers.setdefault(stream, {_only(called.get(name, {name}), name) for name in names})
+    for line in timeline.sessions:
+        timeline.links.setdefault((line.node, line.peer), {})
+
+
+def _name_nodes(timeline: Timeline, parts: list[tuple[list[str], int]]) -> dict[str, set[str]]:
+    """Put the names of nodes in; return which nodes are called so."""
     called: dict[str, set[str]] = {}
     for (what, *rest), _ in parts:
         if what in ("name", "alias") and "" not in rest:
@@ -37,50 +71,7 @@ def fill_tables(timeline: Timeline, numbers: Mapping[str, int]) -> None:
             # A node knows its own name best: that replaces what others call it.
             if what == "name" or rest[0] not in timeline.names:
                 timeline.names[rest[0]] = "\t".join(rest[1:])
-    peers = {(line.node, line.session): line.peer for line in timeline.sessions}
-    for (what, *rest), value in parts:
-        if what == "link":
-            node, session, count = rest
-            _count_link(timeline, node, peers.get((node, session), ""), count, value)
-        elif what == BETWEEN:
-            node, peer, count = rest
-            _count_link(timeline, node, peer, count, value)
-        elif what == "queue":
-            count, place, *queue = rest
-            node = _only(called.get(place, {place}), place)
-            _add(timeline.queues.setdefault((timeline.names.get(node, node), "\t".join(queue)), {}), count, value)
-        elif what == "reader":
-            _count_reader(timeline, rest, value)
-        elif what == "policy":
-            node, *values = rest[: 1 + len(POLICY_SHOWN)]
-            ends = node, "\t".join(rest[1 + len(POLICY_SHOWN) :])
-            timeline.policies.setdefault(ends, {})[tuple(map(int, values))] = value
-        else:
-            _count_other(timeline, what, rest, value)
-    for stream, names in _called_takers(parts).items():
-        timeline.flows.takers.setdefault(stream, {_only(called.get(name, {name}), name) for name in names})
-    for line in timeline.sessions:
-        timeline.links.setdefault((line.node, line.peer), {})
-
-
-def _count_other(timeline: Timeline, what: str, rest: list[str], value: int) -> None:
-    if what in ("stream", "way", "dwell", "flow", "priority"):
-        _count_stream(timeline, what, rest, value)
-    elif what == "hand":
-        node, topic, subscription, count = rest
-        _add(timeline.hands.setdefault((timeline.names.get(node, node), topic, subscription), {}), count, value)
-    elif what in ("hold", "pause"):
-        _note_edge(timeline, what, rest)
-
-
-def _note_edge(timeline: Timeline, what: str, rest: list[str]) -> None:
-    *where, wall_ns, reason = rest
-    if what == "hold":
-        node, origin, stream = where
-        timeline.holds.setdefault((node, origin, int(stream)), []).append((int(wall_ns), reason))
-    else:
-        node, queue = where
-        timeline.pauses.setdefault((node, queue), []).append((int(wall_ns), reason))
+    return called
 
 
 def _only(nodes: set[str], name: str) -> str:
@@ -88,8 +79,16 @@ def _only(nodes: set[str], name: str) -> str:
     return next(iter(nodes)) if len(nodes) == 1 else name
 
 
-def _count_stream(timeline: Timeline, what: str, rest: list[str], value: int) -> None:
-    stream, more = (rest[0], int(rest[1])), rest[2:]
+def _count_stream(
+    timeline: Timeline,
+    what: str,
+    stream: tuple[str, int],
+    more: list[str],
+    value: int,
+    takers: dict[tuple[str, int], list[str]],
+) -> None:
+    """Put a number of a stream in; ``takers`` gets how its origin calls the nodes that it is for."""
+    kind, _, of = "\t".join(more).partition(" ")
     if what == "stream":
         timeline.streams[stream] = "\t".join(more)
     elif what == "priority":
@@ -98,34 +97,15 @@ def _count_stream(timeline: Timeline, what: str, rest: list[str], value: int) ->
         timeline.ways.setdefault(stream, []).append((more[0], more[1]))
     elif what == "dwell":
         timeline.dwell.setdefault((*stream, more[0]), {})[int(more[1])] = value
-    else:
-        _count_flow(timeline, stream, "\t".join(more), value)
-
-
-def _count_flow(timeline: Timeline, stream: tuple[str, int], what: str, value: int) -> None:
-    kind, _, of = what.partition(" ")
-    if kind == "took":
+    elif kind == "took":
         timeline.flows.delays.setdefault(stream, {})[int(of)] = value
     elif kind == "to":
         timeline.flows.takers.setdefault(stream, set()).add(of)
-    elif kind != "called":
-        timeline.flows.counts.setdefault(stream, {})[what] = value
-
-
-def _called_takers(parts: list[tuple[list[str], int]]) -> dict[tuple[str, int], list[str]]:
-    """Return stream -> how its origin calls the nodes that it is for; the origin's id where it is for itself."""
-    called: dict[tuple[str, int], list[str]] = {}
-    for (what, *rest), _ in parts:
-        if what == "flow" and rest[2].startswith("called "):
-            name = "\t".join(rest[2:]).removeprefix("called ")
-            called.setdefault((rest[0], int(rest[1])), []).append(name or rest[0])
-    return called
-
-
-def _count_reader(timeline: Timeline, rest: list[str], value: int) -> None:
-    node, count, topic, subscription, pattern = rest
-    reader = timeline.names.get(node, node), topic, subscription, pattern
-    _add(timeline.readers.setdefault(reader, {}), count, value)
+    elif kind == "called":
+        # By no name: it is for itself.
+        takers.setdefault(stream, []).append(of or stream[0])
+    else:
+        timeline.flows.counts.setdefault(stream, {})["\t".join(more)] = value
 
 
 def _count_link(timeline: Timeline, node: str, peer: str, what: str, value: int) -> None:

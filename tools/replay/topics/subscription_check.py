@@ -57,35 +57,9 @@ class Subscription:
     """
 
     __slots__ = (
-        "_ahead",
-        "_back",
-        "_begun_ns",
-        "_dropped",
-        "_hand",
-        "_hands",
-        "_maybe",
-        "_noted",
-        "_out",
-        "_passed",
-        "_top",
-        "_topic",
-        "_tried",
-        "_unsure",
-        "ack_wait_ns",
-        "after",
-        "away",
-        "delivered",
-        "discarded",
-        "durable",
-        "expired",
-        "kept",
-        "max_unacked",
-        "name",
-        "open",
-        "pattern",
-        "pending",
-        "settled",
-        "since",
+        "_ahead", "_back", "_begun_ns", "_dropped", "_hand", "_hands", "_maybe", "_noted", "_out", "_passed", "_top",
+        "_topic", "_tried", "_unsure", "ack_wait_ns", "after", "away", "delivered", "discarded", "durable", "expired",
+        "kept", "max_unacked", "name", "open", "pattern", "pending", "settled", "since",
     )  # fmt: skip
 
     def __init__(self, record: Record, out: Output) -> None:

@@ -32,7 +32,7 @@ from triack.tools.replay.judges.at_once import AtOnce
 from triack.tools.replay.judges.conclusion import Read, World, cover, decide, missing_logs, place, unfinished_logs
 from triack.tools.replay.judges.endings import Endings
 from triack.tools.replay.judges.journal import Journal, Segment, Unit
-from triack.tools.replay.judges.judge import judge_unit, order_of
+from triack.tools.replay.judges.judge import judge_of, order_of
 from triack.tools.replay.judges.parting import Part
 from triack.tools.replay.judges.past import NO_CUTS, Past, behind
 from triack.tools.replay.judges.starts import Starts
@@ -338,7 +338,10 @@ def world_of(name: str) -> PlantedWorld:
 
 def whole(unit: Unit, records: list[Record]) -> list[Output]:
     out = Output()
-    judge_unit(unit, records, out)
+    judge = judge_of(unit, out)
+    for record in records:
+        judge.see(record)
+    judge.finish()
     return [out]
 
 

@@ -191,12 +191,8 @@ def test_a_held_stream_and_a_paused_queue_wait_though_both_nodes_are_there() -> 
     timeline.streams[("a", 3)] = "orders"
     timeline.flows.takers[("a", 3)] = {"b"}
     timeline.holds[("a", "a", 3)] = [
-        (30, "paused"),
-        (10, "queue-full"),
-        (20, "queue-full"),
-        (50, ""),
-        (90, "store-low"),
-    ]
+        (30, "paused"), (10, "queue-full"), (20, "queue-full"), (50, ""), (90, "store-low"),
+    ]  # fmt: skip
     timeline.pauses[("a", "b/")] = [(60, "paused"), (70, "")]
     stream, its = "stream 3 to beta/orders", "its destination"
     assert outages(timeline) == [
