@@ -501,21 +501,9 @@ class SessionJudge(SessionReporter):
             }  # fmt: skip
             self._out.facts.append(told)
 
-    def _on_ping_sent(self, end: End, record: Record) -> None:
-        end.silence.ping(record)
-
-    def _on_path_size(self, end: End, record: Record) -> None:
-        end.path.see(record)
-
-    def _on_window(self, end: End, record: Record) -> None:
-        end.window.handle_changed(record, end.unacked)
-
     def _on_probe(self, end: End, record: Record) -> None:
         end.silence.hear(record)
         end.path.see(record)
-
-    def _on_sign_of_life(self, end: End, record: Record) -> None:
-        end.silence.hear(record)
 
     # ---- the whole session
 
@@ -696,14 +684,14 @@ class SessionJudge(SessionReporter):
         "ack_received": _on_ack_received,
         "store_ack_sent": _on_store_ack_sent,
         "store_ack_received": _on_store_ack_received,
-        "ping_sent": _on_ping_sent,
+        "ping_sent": lambda _, end, record: end.silence.ping(record),
         "onward_sent": _on_onward,
         "onward_received": _on_onward,
-        "path_size": _on_path_size,
-        "window_changed": _on_window,
+        "path_size": lambda _, end, record: end.path.see(record),
+        "window_changed": lambda _, end, record: end.window.handle_changed(record, end.unacked),
         "probe_received": _on_probe,
-        "probe_answered": _on_sign_of_life,
-        "piece_received": _on_sign_of_life,
+        "probe_answered": lambda _, end, record: end.silence.hear(record),
+        "piece_received": lambda _, end, record: end.silence.hear(record),
     }
 
 
