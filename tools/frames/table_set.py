@@ -27,14 +27,13 @@ from triack.tools.replay.engines.spark_session import compiling
 from triack.tools.replay.log.listing import complete, is_remote, local_path
 from triack.tools.replay.tables.facts import FACTS, READ
 from triack.tools.replay.tables.summaries import SUMMARIES, summarize, summary
+from triack.tools.replay.tables.up_to_date import TABLES_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
-TABLES_VERSION: Final = 3
-"""Of the tables' columns and of the layout of their files; a directory of another version is refused."""
 LARGE_BYTES: Final = 8 * 1024 * 1024
 """From here on Spark compiles its expressions; and of new logs one task more writes the facts of a day for each."""
 DAY_FILES_MAX: Final = 8

@@ -60,6 +60,22 @@ def test_the_command_says_how_far_it_is(spark: "SparkSession", tmp_path: Path, m
     assert re.fullmatch(r"writing tables: step \d+, [\d,]+ of its [\d,]+ tasks done", result.stderr.splitlines()[0])
 
 
+def test_a_run_with_nothing_new_needs_no_spark(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which takes longer to start than to see that; what has grown is for Spark."""
+    del spark
+    healthy().save(tmp_path / "logs")
+    command = ["tables", str(tmp_path / "logs"), "--out", str(tmp_path / "out")]
+    assert CliRunner().invoke(log, command).exit_code == 0
+    monkeypatch.setattr("triack.tools.replay.run.on_spark", None)
+    again = CliRunner().invoke(log, command)
+    assert (again.exit_code, again.stdout) == (0, "0 files new or grown: 0 records, 0 violations in all\n")
+    with max((tmp_path / "logs").rglob("*.open")).open("a") as grown:
+        grown.write("\n")
+    assert isinstance(CliRunner().invoke(log, command).exception, TypeError)
+
+
 def test_every_table_is_the_same_of_a_frame_that_is_not_cached(spark: "SparkSession", tmp_path: Path) -> None:
     """Of runs with losses, relays and topics: each table reads the logs anew, some of them several times."""
     from triack import replay
