@@ -18,6 +18,7 @@ from proof.lies.topics import (
 )
 from triack.base.units import MS
 from triack.tools.replay.checks.incoming_check import DEAD_LETTER_STREAM
+from triack.tools.replay.checks.journal_check import SENT_JOURNAL
 from triack.tools.replay.log.schema import EXPRESS, FOR_EVER
 
 __all__ = ["HARMLESS", "Kind", "reason_for"]
@@ -209,6 +210,13 @@ def _times_out(lie: Lie, log: Log) -> bool:
     sessions = {it.get("session") for it in (lie.truth, lie.said)} - {None}
     closed = [it for it in log[lie.start] if it["event"] == "session_closed" and it["session"] in sessions]
     return any(it["reason"] == "ack-timeout" and not it["unacked"] for it in closed)
+
+
+def _is_copied(lie: Lie, log: Log) -> bool:
+    """Whether a record tells of a copy of a packet that asks for one, or that there was no room for it."""
+    told = [it for some in log.values() for it in some if it["event"] == "journaled" and it["queue"] == SENT_JOURNAL]
+    mine = [it for it in told if _stream(it) == _stream(lie.truth)]
+    return any(0 <= lie.truth["number"] - it["number"] < sum(packets for packets, _ in it["counts"]) for it in mine)
 
 
 def _killed(lie: Lie, log: Log) -> bool:
@@ -468,6 +476,10 @@ HARMLESS: dict[str, Kind] = {
     "instant": Kind(
         "A moment that is less than a millisecond off: no limit of time is that sharp.",
         lambda lie, _: lie.kind == "shift" and abs(lie.said["at_ns"] - lie.truth["at_ns"]) < MS,
+    ),
+    "never-copied": Kind(
+        "Whether the sender of a message asked for a copy shows only when one is made, or there is no room for it.",
+        lambda lie, log: lie.event == "journal_asked" and not _is_copied(lie, log),
     ),
     "operator": Kind(
         "Pauses and quotas that an operator sets are told for people: a message that waits breaks no promise.",
