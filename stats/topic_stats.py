@@ -173,14 +173,15 @@ def _waits_for(one: RemoteSubscription) -> str | None:
 
 
 def _topic(root: TopicRoot, holding: Holding, now_ms: int, passing: Callable[[Subscription], Passing]) -> TopicStats:
+    mailbox = root.mailbox
     return TopicStats(
         root.settings.strategy,
-        root.length,
-        root.size_bytes,
-        age_s(root.oldest_ms, now_ms),
+        mailbox.length,
+        mailbox.size_bytes,
+        age_s(mailbox.oldest_ms, now_ms),
         root.last_place - root.dispatched,
-        root.fill.is_full,
-        root.left + root.length - root.restored,
+        mailbox.fill.is_full,
+        mailbox.left + mailbox.length - mailbox.restored,
         root.discarded,
         [_subscription(one, holding, now_ms, passing(one) if one.peer else Passing()) for one in root.subscriptions],
     )
@@ -188,17 +189,18 @@ def _topic(root: TopicRoot, holding: Holding, now_ms: int, passing: Callable[[Su
 
 def _subscription(one: Subscription, holding: Holding, now_ms: int, passing: Passing) -> SubscriptionStats:
     # Thousands of subscriptions that have read everything must not keep a node from its work.
-    held = [packet for _, packets in holding.of(one.name) for packet in packets] if one.length else []
+    mailbox = one.mailbox
+    held = [packet for _, packets in holding.of(mailbox.name) for packet in packets] if mailbox.length else []
     return SubscriptionStats(
         one.title,
         one.pattern,
         one.durable,
         one.shared,
-        0 if one.peer else len(one.listeners),
-        one.length,
+        0 if one.peer else len(mailbox.listeners),
+        mailbox.length,
         sum([packet.bits.bit_count() for packet in held]),
-        one.size_bytes,
-        age_s(one.oldest_ms, now_ms) if one.length else None,
+        mailbox.size_bytes,
+        age_s(mailbox.oldest_ms, now_ms) if mailbox.length else None,
         one.max_unacked,
         one.discarded,
         one.late_acks,

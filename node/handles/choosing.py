@@ -17,7 +17,6 @@ from triack.queues.mailboxes.lookup import Lookup, Wanted
 from triack.queues.mailboxes.mailbox import Lease, Mailbox, Run
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 from triack.queues.packing import Unpacked, unpack_pieces
-from triack.queues.topics.subscription import Subscription
 
 __all__ = ["choose", "fetch", "part_of", "read_part"]
 
@@ -53,7 +52,7 @@ async def choose(
         UsageError: the queue is a subscription, whose messages only come in their order.
         NodeClosed, StoreFailed: the node has ended; or as ``check``.
     """
-    if isinstance(mailbox, Subscription):
+    if mailbox.owner is not None:
         raise UsageError(f"choose a message of {mailbox.name}: those of a subscription only come in their order")
     arrived = arrived or asyncio.Event()
     end = None if timeout is None else asyncio.get_running_loop().time() + timeout

@@ -307,10 +307,11 @@ class InFlight:
         return self._port.in_hand.cells.get(packet, 0)
 
     def ignores_late(self, lease: Lease) -> bool:
-        """A message that was taken back is done. Returns whether that is to be ignored, see ``Mailbox``."""
-        if self._mailbox.ignores_late:
-            self._mailbox.note_late(lease)
-        return self._mailbox.ignores_late
+        """A message that was taken back is done. Returns whether that is to be ignored, see ``Owner``."""
+        owner = self._mailbox.owner
+        if owner is not None:
+            owner.note_late(lease)
+        return owner is not None
 
     def check_home(self) -> None:
         """Raises UsageError in another event loop than the reader's."""
@@ -415,7 +416,7 @@ class InFlight:
         taken = [one for held in self._helds() for one in held.take_back(until_ns, why)]
         leases = self._leases(taken)
         if leases:
-            if not self._mailbox.ignores_late:
+            if self._mailbox.owner is None:
                 self._taken_back = taken_back(self.queue, leases[-1][1], why)
             self._port.give_back(leases, way)
             if self.on_take_back is not None:

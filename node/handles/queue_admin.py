@@ -428,8 +428,8 @@ def _find(port: EngineHandle, queue: object) -> Mailbox | OnTheWay:
     if queue in mailboxes:
         return mailboxes[queue]
     for subscription in port.topics.subscriptions.values():
-        if subscription.name == queue:
-            return subscription
+        if subscription.mailbox.name == queue:
+            return subscription.mailbox
     on_the_way: dict[str, OnTheWay] = {}
     for outgoing in sorted(port.outbox.streams, key=lambda it: it.stream_number):
         if outgoing.peer:
@@ -446,8 +446,8 @@ def _find(port: EngineHandle, queue: object) -> Mailbox | OnTheWay:
 def _own(port: EngineHandle, queue: object) -> Mailbox:
     """A queue of this node, or a subscription. Raises QueueNotFound; UsageError for any other."""
     mailbox = _find(port, queue)
-    if isinstance(mailbox, TopicRoot):
-        names = ", ".join(one.name for one in mailbox.subscriptions) or "none"
+    if isinstance(mailbox, Mailbox) and isinstance(mailbox.sink, TopicRoot):
+        names = ", ".join(one.mailbox.name for one in mailbox.sink.subscriptions) or "none"
         raise UsageError(f"{queue} is a topic: each of its subscriptions has its own messages; there is {names}")
     if not isinstance(mailbox, Mailbox) and not mailbox.own:
         raise UsageError(

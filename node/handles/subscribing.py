@@ -94,8 +94,8 @@ class Subscriber(Consumer):
 
     @property
     def _subscription(self) -> Subscription:
-        assert isinstance(self._mailbox, Subscription)
-        return self._mailbox
+        assert isinstance(self._mailbox.owner, Subscription)
+        return self._mailbox.owner
 
     async def _wait_for(self, take: Callable[[], T | None]) -> T:
         return await super()._wait_for(lambda: None if self._is_paused else take())
@@ -361,7 +361,7 @@ def begin_subscription(
         max_unacked=max_unacked,
         ack_wait_ns=None if ack_wait_s is None else in_ns(ack_wait_s),
     )
-    if found.listeners and not shared:
+    if found.mailbox.listeners and not shared:
         raise SubscriptionBusy(f"{what}: subscription {durable} has a reader, and is not shared")
     wait_s = found.ack_wait_ns / SECOND if found.ack_wait_ns else None
-    return Subscriber(port, found, ack, redelivery, wait_s, reader=reader)
+    return Subscriber(port, found.mailbox, ack, redelivery, wait_s, reader=reader)

@@ -201,7 +201,7 @@ class Accepting:
             queue = find_name(queue, mailboxes)
             known = mailboxes.get(queue)
             if queue.startswith(TOPIC_PREFIX):
-                return self.topics.named(queue)
+                return self.topics.named(queue).mailbox
         except (AttributeError, TypeError):  # no text, or even unhashable
             known = None
         if known is not None:

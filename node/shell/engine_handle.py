@@ -346,7 +346,7 @@ class EngineHandle(Accepting):
         self.engine.stop(NodeClosed(f"node {self.name} was closed"), self.clock())
         for outgoing in self.outbox.streams:
             outgoing.stages.fail_all("node closed")
-        for mailbox in (*self.mailboxes.values(), *self.topics.subscriptions.values()):
+        for mailbox in self.mailboxes.values():
             mailbox.interrupt()
         self.engine.watching.end()
 

@@ -27,4 +27,4 @@ def _later(patch: Patch) -> None:
 
 def _settle(pump: Pump, done: _Done, error: Exception | None) -> None:
     if error is None:
-        pump.subscription.acknowledge_many(done)
+        pump.subscription.mailbox.acknowledge_many(done)

@@ -25,7 +25,7 @@ def _joiner(patch: Patch) -> None:
     def enter_early(self: TopicRoot, subscription: Subscription) -> None:
         if not subscription.durable:
             subscription.after = self.dispatched
-            subscription.reader.done = NumberSet(self.dispatched)
+            subscription.mailbox.reader.done = NumberSet(self.dispatched)
         enter(self, subscription)
 
     patch.setattr(TopicRoot, "enter", enter_early)
@@ -38,7 +38,7 @@ def _early(patch: Patch) -> None:
     def enter_early(self: TopicRoot, subscription: Subscription) -> None:
         if subscription.after > self.last_place:
             subscription.after = self.last_place
-            subscription.reader.done = NumberSet(self.last_place)
+            subscription.mailbox.reader.done = NumberSet(self.last_place)
         enter(self, subscription)
 
     patch.setattr(TopicRoot, "enter", enter_early)
@@ -65,11 +65,11 @@ def _newest(patch: Patch) -> None:
         assert isinstance(root, TopicRoot)
         waiting = [
             packet
-            for packet in root.contents.walk(self.reader.done.cumulative + 1)
-            if packet.last_place <= self.limit and packet.first_place not in self.reader.done
+            for packet in root.contents.walk(self.mailbox.reader.done.cumulative + 1)
+            if packet.last_place <= self.limit and packet.first_place not in self.mailbox.reader.done
         ]
         mine = [packet for packet in waiting if root.takes(self, packet.topic)]
-        return (mine[-1], mine[-1].count - 1) if mine and not self.reader.acked(mine[-1]) else None
+        return (mine[-1], mine[-1].count - 1) if mine and not self.mailbox.reader.acked(mine[-1]) else None
 
     patch.setattr(Subscription, "eldest", newest)
 

@@ -64,18 +64,14 @@ class BodyShelf(Mailbox):
         if not (total_bytes and self._bodies.announce(packet, ordinal, total_bytes, self.fill)):
             if not total_bytes:
                 self._bodies.give_up((packet.origin, ordinal))
-            self._discard(packet)
+            self.discard(packet)
         self.notices.relieved = True
 
     def _add(self, packet: QueuedPacket, progress: Progress | None) -> None:  # noqa: ARG002 - a part has none
         """A part is whole."""
         packet.pieces = []
         if not self._bodies.add(packet):
-            self._discard(packet)
-
-    def _discard(self, packet: QueuedPacket) -> None:
-        self._orphans += packet.keys
-        self.notices.dirty[self] = None
+            self.discard(packet)
 
     @property
     def unfinished(self) -> list[StreamId]:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from triack.base.reasons import DeadReason
 from triack.queues.fetching import Fetch, arrived, fetch_packets
-from triack.queues.mailboxes.handed import as_runs
+from triack.queues.mailboxes.handed import as_runs, fields_of_runs
 from triack.queues.mailboxes.local_commit import LocalTurn
 from triack.queues.mailboxes.mailbox import Mailbox, Notices
 from triack.queues.mailboxes.queued_packet import Lease, QueuedPacket
@@ -70,8 +70,8 @@ class Expiry:
     def forget(self, mailbox: Mailbox) -> None:
         """A subscription is about to end: what has expired for it becomes no dead letter, and that is logged."""
         for of, packet, indices in self.expired:
-            if of is mailbox:
-                mailbox.note_expired(packet, indices)
+            if of is mailbox and mailbox.owner is not None:
+                mailbox.owner.note_expired(packet, indices)
         kept = [one for one in self.expired if one[0] is not mailbox]
         self.expired.clear()
         self.expired += kept
@@ -96,7 +96,10 @@ class Expiry:
             letters += len(indices)
             leases = [Lease(packet, index, packet.restored) for index in indices]
             # Log them before the commit: after a crash right after it there is no other trace of them.
-            for fields in () if mailbox.note_expired(packet, indices) else mailbox.described(as_runs(leases)):
-                self._record("expired", turn.now_ns, **fields, receive_by_ms=packet.receive_by_ms)
+            if mailbox.owner is not None:
+                mailbox.owner.note_expired(packet, indices)
+            else:
+                for fields in fields_of_runs(mailbox.name, as_runs(leases)):
+                    self._record("expired", turn.now_ns, **fields, receive_by_ms=packet.receive_by_ms)
             for lease in leases:
                 self._dead_letter(mailbox, lease, DeadReason.RECEIVE_TIMEOUT, turn)

@@ -16,6 +16,7 @@ from operator import attrgetter
 from triack.base.errors import ProtocolError
 from triack.queues.fetching import Fetch, arrived, fetch_packets
 from triack.queues.mailboxes.queued_packet import QueuedPacket
+from triack.queues.mailboxes.quotas import NO_LIMIT
 from triack.queues.mailboxes.shelf import Shelf
 
 __all__ = ["CACHE_BYTES", "PACKET_BYTES", "Cache", "Line", "Lines", "Share"]
@@ -85,14 +86,18 @@ class Line:
         set_expiry: called with a packet and when it expires, by the wall clock in milliseconds; with None for the
             packet, when the next packet expires that is only on the disk.
         priority: of its packets.
+
+    Attributes:
+        limit: the place of the last message that may go, as ``first`` found it.
     """
 
-    __slots__ = ("_ready", "_set_expiry", "_share", "_shelf", "priority")
+    __slots__ = ("_ready", "_set_expiry", "_share", "_shelf", "limit", "priority")
 
     def __init__(
         self, share: Share, set_expiry: Callable[[QueuedPacket | None, int | None], None], priority: int
     ) -> None:
         self.priority = priority
+        self.limit = NO_LIMIT
         self._share = share
         self._set_expiry = set_expiry
         self._ready: OrderedDict[int, QueuedPacket] = OrderedDict()

@@ -37,6 +37,7 @@ from triack.queues.mailboxes.body_shelf import BodyShelf
 from triack.queues.mailboxes.expiry import LETTERS_MAX, Expiry
 from triack.queues.mailboxes.handed import as_runs, fields_of_runs, handed_fields, settled_runs
 from triack.queues.mailboxes.in_hand import InHand
+from triack.queues.mailboxes.large_bodies import Bodies
 from triack.queues.mailboxes.line import Cache
 from triack.queues.mailboxes.local_commit import LocalCommit, LocalTurn
 from triack.queues.mailboxes.mailbox import Lease, Mailbox, Notices, QueuedPacket
@@ -115,7 +116,6 @@ class LocalQueues:
             clocks and this node's.
         on_removed: called with the name of an unused queue that was removed to make room.
         make_topic: makes the queue in which the messages of a topic arrive, of its number and its name.
-        make_subscribed: makes the queue of a subscription to topics of another node, of its number and its name.
         windows: the messages that such a queue takes, by its name; that subscription goes on.
         untold: packets that care of which messages were acknowledged since the last commit began: their queue, and
             which messages.
@@ -154,8 +154,11 @@ class LocalQueues:
             express=Account(limits.peer_memory_bytes // 4, limits.memory_bytes // 4, payer_of),
             cache=Cache(settings.body_cache_bytes),
             in_hand=self.in_hand,
-            held=Account(limits.peer_quota_bytes, limits.node_quota_bytes, payer_of),
-            unclaimed=Account(limits.peer_memory_bytes // 4, limits.memory_bytes // 4, payer_of),
+            bodies=Bodies(
+                Account(limits.peer_quota_bytes, limits.node_quota_bytes, payer_of),
+                Account(limits.peer_memory_bytes // 4, limits.memory_bytes // 4, payer_of),
+                drops,
+            ),
         )
         self.bodies = self.notices.bodies
         self.waiting = Account(limits.peer_memory_bytes // 4, limits.memory_bytes // 4, payer_of)
@@ -170,7 +173,6 @@ class LocalQueues:
         self._warned = False
         self.on_removed: Callable[[str], None] = lambda _: None
         self.make_topic: Callable[[int, str], Mailbox] = partial(Mailbox, notices=self.notices)
-        self.make_subscribed: Callable[[int, str], Mailbox] = partial(Mailbox, notices=self.notices)
         self.windows: dict[str, int] = {}
         self.untold: dict[QueuedPacket, tuple[str, int]] = {}
         self.tell: Tell = nobody_told
@@ -196,7 +198,7 @@ class LocalQueues:
             queue_id, last = split_key(alike[-1][0].key)
             mailbox = by_id[queue_id]
             mailbox.next_position = max(mailbox.next_position, last + 1)
-            if len(alike) > 1 and type(mailbox) is Mailbox:
+            if len(alike) > 1 and mailbox.takes_runs:
                 if jumps.any or alike[0][2] < UNSET_BEFORE_MS:
                     alike = [(it, count, jumps.date_queued(at_ms, turn.now_ms)) for it, count, at_ms in alike]  # noqa: PLW2901
                 mailbox.put_restored(alike)
@@ -295,9 +297,7 @@ class LocalQueues:
             return self.make_topic(queue_id, name)
         if is_subscribed(name):
             self.notices.has_topics = True
-            subscribed = self.make_subscribed(queue_id, name)
-            subscribed.fill.set_quota(self.quota_of(name))
-            return subscribed
+            return Mailbox(queue_id, name, self.notices, self.quota_of(name))
         if target := large_target(name):
             return BodyShelf(queue_id, name, self.notices, self.quota_of(target), partial(self.mailboxes.get, target))
         if system is None:
@@ -456,7 +456,7 @@ class LocalQueues:
     def note_read(self, mailbox: Mailbox, done: list[tuple[QueuedPacket, int]]) -> None:
         """Messages are about to be acknowledged, with the next commit, which tells their senders."""
         for packet, bits in done:
-            if packet.cares and mailbox.tells_senders:
+            if packet.cares and not mailbox.subscription:
                 fresh = bits & ~mailbox.reader.acked(packet)
                 if fresh and not is_reserved(mailbox.name):
                     _, before = self.untold.get(packet, ("", 0))
@@ -655,7 +655,7 @@ class LocalQueues:
 
     def give_back(self, mailbox: Mailbox, lease: Lease, way: Return, turn: LocalTurn) -> None:
         """A message was not processed: redeliver it, or dead-letter it when it has failed too often."""
-        if mailbox.handle_late(lease):
+        if mailbox.owner is not None and mailbox.owner.handle_late(lease):
             return
         died = way.reason is DeadReason.READER_DIED
         failures = mailbox.count_failure(lease, died=died) if way.failed else 0
@@ -700,13 +700,15 @@ class LocalQueues:
             self._drops[DropReason.JOURNAL_EXPIRED] += 1
             return
         mailbox.exclude(lease)
+        topic = packet.topic
         try:
             content = packet.open()
+            topic = topic or content.topic or ""
             body, ordinal = content.bodies[index], content.first_ordinal + index
             origin = content.publisher or packet.origin
             properties = dict(content.properties[index]) if content.properties else {}
             priority = content.priority
-            if packet.cares and mailbox.tells_senders:
+            if packet.cares and not mailbox.subscription:
                 self.tell_read(turn.now_ns)  # in the order in which it happened
                 self._tell(mailbox.name, packet, content, (index,), class_at_queue(reason), turn.now_ns)
         except ProtocolError:
@@ -715,7 +717,9 @@ class LocalQueues:
         if "dead_reason" in properties:
             properties.pop(DEAD_LETTER, None)  # it has died before: it was there
         properties.update(dead_reason=reason, dead_attempts=mailbox.failures_of(lease))
-        properties.update(mailbox.dead_properties(packet))
+        properties["dead_destination"] = f"{TOPIC_PREFIX}{topic}" if mailbox.subscription and topic else mailbox.name
+        if mailbox.subscription:
+            properties["dead_subscription"] = mailbox.subscription
         mailbox.acknowledge(lease)
         letter = Outgoing(body, properties, priority=priority)
         if packet.large:

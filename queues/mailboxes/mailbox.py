@@ -14,10 +14,11 @@ allows it.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from heapq import merge as merge_sorted
 from itertools import groupby, islice, takewhile
-from typing import Any
+from typing import Protocol
 
 from triack.base.commit import MessageIndex
 from triack.base.delivery import DURABLE, PRIORITY_MAX, Delivery
@@ -27,7 +28,6 @@ from triack.base.reasons import DropReason
 from triack.queues.body_head import cares_of, count_of, fragment_range, large_of, priority_of, receive_by_of, sent_at_of
 from triack.queues.deadlines import Deadlines
 from triack.queues.fetching import Fetch
-from triack.queues.mailboxes.handed import fields_of_runs
 from triack.queues.mailboxes.in_hand import InHand
 from triack.queues.mailboxes.incoming_run import IncomingRun
 from triack.queues.mailboxes.large_bodies import Bodies
@@ -39,11 +39,11 @@ from triack.queues.mailboxes.quotas import NO_LIMIT, Account, Fill
 from triack.queues.mailboxes.reader_state import ReaderLine, ReaderState
 from triack.queues.mailboxes.redelivery import Wait
 from triack.queues.mailboxes.run import NO_FAILURES, Run
-from triack.queues.mailboxes.system_queues import is_journal
+from triack.queues.mailboxes.system_queues import SUBSCRIPTION_PREFIX, is_journal, is_subscribed
 from triack.queues.node_settings import Quota
 from triack.queues.pauses import Pause
 
-__all__ = ["EXPRESS_OVERHEAD_BYTES", "Lease", "Mailbox", "Notices", "QueuedPacket", "Run", "rank_of"]
+__all__ = ["EXPRESS_OVERHEAD_BYTES", "Lease", "Mailbox", "Notices", "Owner", "QueuedPacket", "Run", "Sink", "rank_of"]
 
 EXPRESS_OVERHEAD_BYTES = 1_024
 """Memory of an express packet without its body, measured, with room for what is measured elsewhere."""
@@ -51,11 +51,16 @@ PARTIAL_MAX = 256
 """Unfinished large express messages of one stream: lost pieces are not resent, so the oldest messages give way."""
 
 
+def _nobody_hears(_mailbox: "Mailbox") -> None:
+    """Of queues that stay when their readers leave."""
+
+
 def no_copy_needed(_mailbox: "Mailbox", _packet: QueuedPacket) -> bool:
     """Of a queue without a journal."""
     return True
 
 
+@dataclass(slots=True, eq=False)
 class Notices:
     """Notices from the queues of a node to their owner. A queue enters each list once, when it begins to apply.
 
@@ -85,70 +90,85 @@ class Notices:
         idled: queues that may have become idle since the last check.
         keeping: queues of parts of large bodies that were not idle at that check; they may be when bodies are deleted.
         in_hand: the notes of messages that applications have in hand.
+        on_left: called with a queue that has not ended when its last listener has left.
         settles: whether nothing is handed out yet, because no commit holds what the start before had left in hand.
     """
 
-    __slots__ = (
-        "bodies",
-        "cache",
-        "dirty",
-        "disk",
-        "drops",
-        "expiring",
-        "express",
-        "has_topics",
-        "idled",
-        "in_hand",
-        "keep_copy",
-        "keeping",
-        "left",
-        "news",
-        "purged",
-        "read",
-        "relieved",
-        "resuming",
-        "returned",
-        "settled",
-        "settles",
-        "taken",
-        "wanting",
-        "whole",
-    )
+    drops: Counter[DropReason]
+    disk: Account = field(default_factory=lambda: Account(NO_LIMIT, NO_LIMIT))
+    express: Account = field(default_factory=lambda: Account(NO_LIMIT, NO_LIMIT))
+    cache: Cache = field(default_factory=Cache)
+    in_hand: InHand = field(default_factory=lambda: InHand(None))
+    bodies: Bodies = field(default_factory=lambda: Bodies(Account(NO_LIMIT, NO_LIMIT)))
+    wanting: "dict[Mailbox, None]" = field(default_factory=dict)
+    expiring: "Deadlines[tuple[Mailbox, QueuedPacket | None]]" = field(default_factory=Deadlines)
+    resuming: "Deadlines[Mailbox]" = field(default_factory=Deadlines)
+    dirty: "dict[Mailbox, None]" = field(default_factory=dict)
+    read: "dict[Mailbox, None]" = field(default_factory=dict)
+    news: list[NodeEvent] = field(default_factory=list)
+    purged: list[tuple[str, list[Lease]]] = field(default_factory=list)
+    returned: list[tuple[str, list[Lease]]] = field(default_factory=list)
+    taken: "list[tuple[Mailbox, QueuedPacket]]" = field(default_factory=list)
+    keep_copy: "Callable[[Mailbox, QueuedPacket], bool]" = no_copy_needed
+    on_left: "Callable[[Mailbox], None]" = _nobody_hears
+    settled: "dict[Mailbox, dict[QueuedPacket, int]]" = field(default_factory=dict)
+    left: "dict[Mailbox, dict[QueuedPacket, int]]" = field(default_factory=dict)
+    whole: "deque[tuple[Mailbox, QueuedPacket]]" = field(default_factory=deque)
+    idled: "dict[Mailbox, None]" = field(default_factory=dict)
+    keeping: "dict[Mailbox, None]" = field(default_factory=dict)
+    relieved: bool = False
+    settles: bool = False
+    has_topics: bool = False
 
-    def __init__(
-        self,
-        drops: Counter[DropReason],
-        disk: Account | None = None,
-        express: Account | None = None,
-        cache: Cache | None = None,
-        in_hand: InHand | None = None,
-        held: Account | None = None,
-        unclaimed: Account | None = None,
-    ) -> None:
-        self.bodies = Bodies(held or Account(NO_LIMIT, NO_LIMIT), unclaimed, drops)
-        self.dirty: dict[Mailbox, None] = {}
-        self.wanting: dict[Mailbox, None] = {}
-        self.read: dict[Mailbox, None] = {}
-        self.news: list[NodeEvent] = []
-        self.purged: list[tuple[str, list[Lease]]] = []
-        self.returned: list[tuple[str, list[Lease]]] = []
-        self.taken: list[tuple[Mailbox, QueuedPacket]] = []
-        self.keep_copy: Callable[[Mailbox, QueuedPacket], bool] = no_copy_needed
-        self.settled: dict[Mailbox, dict[QueuedPacket, int]] = {}
-        self.left: dict[Mailbox, dict[QueuedPacket, int]] = {}
-        self.whole: deque[tuple[Mailbox, QueuedPacket]] = deque()
-        self.expiring = Deadlines[tuple[Mailbox, QueuedPacket | None]]()
-        self.resuming = Deadlines[Mailbox]()
-        self.drops = drops
-        self.disk = disk or Account(NO_LIMIT, NO_LIMIT)
-        self.express = express or Account(NO_LIMIT, NO_LIMIT)
-        self.cache = cache or Cache()
-        self.relieved = False
-        self.idled: dict[Mailbox, None] = {}
-        self.keeping: dict[Mailbox, None] = {}
-        self.in_hand = in_hand or InHand(None)
-        self.settles = False
-        self.has_topics = False
+
+class Sink(Protocol):
+    """Takes what arrives in a queue, and keeps it in its place: it is read elsewhere."""
+
+    def handle_charged(self, packet: QueuedPacket, *, begins: bool, ends: bool) -> None:
+        """A packet is counted, in the order of the commits; says whether it begins, and ends, its messages."""
+
+    def handle_put(self, packet: QueuedPacket) -> None:
+        """A packet whose commit has returned, or an express one, was put."""
+
+    def add(self, packet: QueuedPacket) -> None:
+        """Its messages are whole: keep them."""
+
+    def keeps(self, packet: QueuedPacket) -> bool:
+        """Whether messages in memory are still here."""
+
+    def expire(self, packets: Collection[QueuedPacket]) -> None:
+        """Hand out no more of these packets."""
+
+
+class Owner(Protocol):
+    """A subscription, which has the messages of a queue that is only read: it hears what its readers do with them.
+
+    Attributes:
+        title: its name.
+    """
+
+    title: str
+
+    def settle(self, done: list[tuple[QueuedPacket, int]]) -> None:
+        """Messages of packets are done, as ``Mailbox.acknowledge_many`` has them."""
+
+    def note_change(self, packet: QueuedPacket) -> None:
+        """The next commit holds what was done with a packet."""
+
+    def note_returned(self, lease: Lease, *, overdue: bool) -> None:
+        """A message comes back from its reader. ``overdue``: the node has taken it back, as its time was over."""
+
+    def note_late(self, lease: Lease) -> None:
+        """A reader acknowledges a message that is its own no longer: that changes nothing, and is no error."""
+
+    def handle_late(self, lease: Lease) -> bool:
+        """A reader gives a message back. Returns whether it is the reader's no longer, and that changes nothing."""
+
+    def note_expired(self, packet: QueuedPacket, indices: list[int]) -> None:
+        """Messages become dead letters, as they have expired."""
+
+    def drop_expired(self, expired: dict[QueuedPacket, list[int]]) -> dict[QueuedPacket, list[int]]:
+        """Messages have expired, by packets. Returns those that must become dead letters."""
 
 
 class Mailbox:
@@ -161,6 +181,9 @@ class Mailbox:
         quota: its limits.
         is_apart: whether its content counts for no other quota, as with dead letters.
         in_arrival_order: whether its messages are read in the order of their arrival, whatever their priorities are.
+        lines: what it is read from, if that is not its own.
+        sink: takes what arrives, if it is read elsewhere.
+        owner: has its messages, if nothing arrives in it.
 
     Attributes:
         next_position: position in the store of the next packet.
@@ -179,6 +202,7 @@ class Mailbox:
         reader: what was done with its messages.
         journal: whether a journal keeps what readers take.
         holder: the journal whose lack of room holds its senders; None for none.
+        has_ended: whether nothing can be read from it any more.
     """
 
     __slots__ = (
@@ -191,6 +215,7 @@ class Mailbox:
         "_suspect",
         "fetching",
         "fill",
+        "has_ended",
         "holder",
         "in_arrival_order",
         "is_apart",
@@ -203,11 +228,13 @@ class Mailbox:
         "name",
         "next_position",
         "notices",
+        "owner",
         "partials",
         "pause",
         "queue_id",
         "reader",
         "restored",
+        "sink",
         "size_bytes",
     )
 
@@ -220,6 +247,9 @@ class Mailbox:
         *,
         is_apart: bool = False,
         in_arrival_order: bool = False,
+        lines: Lines | None = None,
+        sink: Sink | None = None,
+        owner: Owner | None = None,
     ) -> None:
         self.queue_id = queue_id
         self.name = name
@@ -234,12 +264,15 @@ class Mailbox:
         self.fill = Fill(quota or Quota())
         self.is_apart = is_apart
         self.in_arrival_order = in_arrival_order
+        self.sink = sink
+        self.owner = owner
+        self.has_ended = False
         self.pause: Pause | None = None
         self.notices = notices
         self._changed: dict[int, QueuedPacket] = {}
         self._orphans: list[int] = []
         self._share = Share(notices.cache)
-        self._lines = Lines(self._share, self._set_deadline)
+        self._lines = lines or Lines(self._share, self.set_deadline)
         self._run: Run | None = None
         # A message in hand whose reader died before: until it is done or back, nothing else is handed out.
         self._suspect: Lease | None = None
@@ -273,6 +306,8 @@ class Mailbox:
             self._add(packet, progress)
         else:
             self._put_fragment(packet, fragment, progress)
+        if self.sink is not None:
+            self.sink.handle_put(packet)
 
     def put_all(self, packets: list[QueuedPacket], head: bytes | None) -> None:
         """Add packets as ``put`` does: one, with its ``head``, or with None those of ``charge_run``."""
@@ -331,7 +366,7 @@ class Mailbox:
             return
         packet.charged_bytes = packet.size_bytes
         fragment = fragment_range(head, packet.size_bytes)
-        large = large_of(head)
+        large, ends = large_of(head), True
         if fragment is None:
             packet.count = count_of(head)
             if large:
@@ -348,6 +383,10 @@ class Mailbox:
                 fragment[0]
             ].overhead_bytes += EXPRESS_OVERHEAD_BYTES
             self.notices.express.add(packet.origin, EXPRESS_OVERHEAD_BYTES)
+        if self.sink is not None:
+            if fragment is not None:
+                ends = self.partials.of(StreamId(packet.origin, packet.stream))[fragment[0]].charge(fragment[2])
+            self.sink.handle_charged(packet, begins=fragment is None or not fragment[1], ends=ends)
 
     def charge_run(self, run: IncomingRun, delivery: Delivery) -> list[QueuedPacket]:
         """Make packets of a run, and count them as ``charge`` does."""
@@ -376,7 +415,8 @@ class Mailbox:
                 packet.origin, size_bytes + (overhead_bytes if size_bytes > 0 else -overhead_bytes)
             )
 
-    def _release(self, packet: QueuedPacket, messages: int, size_bytes: int, packets: int = 1) -> None:
+    def release(self, packet: QueuedPacket, messages: int, size_bytes: int, packets: int = 1) -> None:
+        """Messages leave, and with them so many bytes of whole packets; all of them count for the same account."""
         self._count(packet, -messages, -size_bytes, packets)
         self.notices.relieved = True
         self.fill.is_told = self.fill.is_told and self.fill.is_full
@@ -387,6 +427,13 @@ class Mailbox:
     def is_idle(self) -> bool:
         """Whether it is empty, and has no listeners."""
         return not (self.fill.bytes.value or self._runs or self._changed or self._orphans or self.listeners)
+
+    def discard(self, packet: QueuedPacket) -> None:
+        """A packet is kept no longer: the next commit deletes its rows, whatever was done with it."""
+        self._changed.pop(packet.first_place, None)
+        if packet.keys:
+            self._orphans += packet.keys
+            self.notices.dirty[self] = None
 
     def charge_copies(self, packets: list[QueuedPacket]) -> None:
         """Count copies that a journal is about to get; their counts are known."""
@@ -436,7 +483,7 @@ class Mailbox:
             rows = list(partial.rows.values())
             self._orphans += [key for row in rows for key in row.keys]
             self._forget_pieces(partial, stream[0])
-            self._release(rows[0], 1, partial.total_bytes + partial.more_bytes)
+            self.release(rows[0], 1, partial.total_bytes + partial.more_bytes)
             if partial.more_bytes:
                 self.notices.bodies.note_left(stream.origin, ordinal)
         if self._orphans:
@@ -457,8 +504,7 @@ class Mailbox:
         partial = partials.get(ordinal)
         if partial is None or offset in partial.rows or partial.total_bytes != total_bytes:
             # Its message was dropped meanwhile, or its sender is faulty: nothing will ever read it.
-            self._orphans += packet.keys
-            self.notices.dirty[self] = None
+            self.discard(packet)
             return
         partial.add(packet, offset, length, progress)
         partial.keep(packet, self.notices.cache, self._share)
@@ -468,6 +514,7 @@ class Mailbox:
                 self.fill.messages.add(-1)  # its first piece was counted before anything was known of its progress
             charged_bytes = partial.total_bytes + partial.more_bytes
             whole = merge([partial.rows[at] for at in sorted(partial.rows)], charged_bytes)
+            whole.first_place = partial.place
             self._add(whole, partial.progress)
             if whole.cares and not (partial.progress is not None and partial.progress.told):
                 self.notices.whole.append((self, whole))
@@ -476,6 +523,9 @@ class Mailbox:
             self.notices.drops[DropReason.PARTIAL_OVERFLOW] += 1
 
     def _add(self, packet: QueuedPacket, progress: Progress | None) -> None:
+        if self.sink is not None:
+            self.sink.add(packet)
+            return
         packet.first_place = self.last_place + 1
         self.last_place += packet.count
         count = packet.count
@@ -488,7 +538,7 @@ class Mailbox:
         self.lengths[packet.priority] += count
         if progress is not None and self.reader.is_done(packet):
             self.note_change(packet)
-            self._release(packet, 0, packet.charged_bytes)
+            self.release(packet, 0, packet.charged_bytes)
             return
         self.size_bytes += packet.charged_bytes if packet.large else packet.size_bytes
         self._lines.of(packet).append(packet)
@@ -514,6 +564,13 @@ class Mailbox:
         """Remove a listener."""
         self.listeners.remove(listener)
         self.notices.idled[self] = None
+        if not (self.listeners or self.has_ended):
+            self.notices.on_left(self)
+
+    def end(self) -> None:
+        """Nothing can be read from it any more."""
+        self.has_ended = True
+        self.interrupt()
 
     def wake(self) -> None:
         """Tell the listeners that there may be something to read."""
@@ -563,50 +620,19 @@ class Mailbox:
         self._lines.load(bodies)
         self.wake()
 
-    # ---- what differs in a subscription to a topic
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether nothing can be read from it any more."""
-        return False
+    # ---- what it is
 
     @property
     def takes_runs(self) -> bool:
         """Whether packets that arrive together may be put together."""
-        return True
+        return self.sink is None
 
     @property
-    def tells_senders(self) -> bool:
-        """Whether a sender that wants to know is told what happens to a message in it."""
-        return True
-
-    @property
-    def ignores_late(self) -> bool:
-        """Whether acknowledging a message that was taken back changes nothing, and is no error."""
-        return False
-
-    def handle_late(self, lease: Lease) -> bool:  # noqa: ARG002 - a subscription looks at it
-        """A reader is done with a message. Returns whether it is the reader's no longer, and that changes nothing."""
-        return False
-
-    def note_late(self, lease: Lease) -> None:
-        """Count an acknowledgement that is ignored."""
-
-    def note_returned(self, lease: Lease, *, overdue: bool) -> None:  # noqa: ARG002 - as above
-        """A message comes back from its reader. ``overdue``: the node has taken it back, as its time was over."""
-        self.notices.returned.append((self.name, [lease]))
-
-    def note_expired(self, packet: QueuedPacket, indices: list[int]) -> bool:  # noqa: ARG002 - as above
-        """Messages become dead letters as they have expired. Returns whether the queue itself has that logged."""
-        return False
-
-    def dead_properties(self, packet: QueuedPacket) -> dict[str, str]:  # noqa: ARG002 - as above
-        """What a dead letter says of where its message was."""
-        return {"dead_destination": self.name}
-
-    def described(self, runs: Iterable[Run]) -> Iterator[dict[str, Any]]:
-        """Yield the fields of records of the session log about messages, but for `handed`."""
-        return fields_of_runs(self.name, runs)
+    def subscription(self) -> str:
+        """The name of the subscription to topics whose messages it has; empty for none."""
+        if self.owner is not None:
+            return self.owner.title
+        return self.name.removeprefix(SUBSCRIPTION_PREFIX) if is_subscribed(self.name) else ""
 
     # ---- handing out
 
@@ -709,17 +735,25 @@ class Mailbox:
             its.next = packet.first_place + first
             if first == packet.count:
                 line.drop_first()
-            elif not setbacks.waits or (wait := setbacks.wait_of(its.next, now_ms)) is None:
+            elif its.next > line.limit:
+                return None  # the rest may not go yet
+            elif not setbacks.waits or (wait := self._wait_of(packet, first, now_ms)) is None:
+                last = line.limit - packet.first_place + 1
+                end = last if last < end else end  # noqa: FURB136 - min() is slow
                 failures = self._failures_in(packet, first, end)
                 return Run(packet, first, end, setbacks, failures, redelivered=packet.restored)
-            else:
-                # Its wait began before a restart.
-                its.next += 1
-                returned.put(packet, first, wait)
-                self.set_resume(now_ms)
-                if wait.keep_order:
-                    return None
+            elif wait.keep_order:
+                return None
         return self._returned_run(its, now_ms) if until else None
+
+    def _wait_of(self, packet: QueuedPacket, index: int, now_ms: int) -> Wait | None:
+        """Let the next message of a line wait, if its wait began before a restart: it comes back after that."""
+        its, wait = self.reader.lines[packet.priority], self.reader.wait_of(packet.first_place + index, now_ms)
+        if wait is not None:
+            its.next += 1
+            its.returned.put(packet, index, wait)
+            self.set_resume(now_ms)
+        return wait
 
     def _returned_run(self, its: ReaderLine, now_ms: int) -> Run | None:
         """The first message that came back to a line; None while it, and everything younger, waits."""
@@ -824,7 +858,9 @@ class Mailbox:
 
     def acknowledge_many(self, done: list[tuple[QueuedPacket, int]]) -> None:
         """Messages of packets are done, message i if bit i is set; a second time does nothing."""
-        if len(done) == 1:  # typical of a reader that takes one at a time
+        if self.owner is not None:
+            self.owner.settle(done)
+        elif len(done) == 1:  # typical of a reader that takes one at a time
             self._acknowledge(done)
         else:
             for _, some in groupby(done, key=_account_of):
@@ -856,7 +892,7 @@ class Mailbox:
                 if setbacks.failures or setbacks.waits:
                     setbacks.forget(packet.places)
                 if packet.receive_by_ms:
-                    self._set_deadline(packet, None)
+                    self.set_deadline(packet, None)
                 self.size_bytes -= packet.charged_bytes if packet.large else packet.size_bytes
                 charged_bytes += packet.charged_bytes
                 packets += packet.charged_bytes > 0
@@ -870,7 +906,7 @@ class Mailbox:
         if messages:
             self.length -= messages
             self.left += messages
-            self._release(done[0][0], messages, charged_bytes, packets)
+            self.release(done[0][0], messages, charged_bytes, packets)
 
     def exclude(self, lease: Lease) -> None:
         """A message is about to be done that no reader took: its journal has no copy of it."""
@@ -887,13 +923,20 @@ class Mailbox:
 
     def note_told(self, packet: QueuedPacket) -> None:
         """The next commit tells the sender of a large message that it is here."""
-        if not self.reader.is_done(packet):
+        if self.sink.keeps(packet) if self.sink is not None else not self.reader.is_done(packet):
             self.reader.told.add(packet.first_place)
             self.note_change(packet)
 
     def failures_of(self, lease: Lease) -> int:
         """Number of failures of a message, deaths of its reader included; 0 when its packet is done."""
         return self.reader.failures_of(lease.place)
+
+    def note_returned(self, lease: Lease, *, overdue: bool) -> None:
+        """A message comes back from its reader; see ``Owner``."""
+        if self.owner is not None:
+            self.owner.note_returned(lease, overdue=overdue)
+        else:
+            self.notices.returned.append((self.name, [lease]))
 
     def give_back(self, lease: Lease, wait: Wait | None = None) -> None:
         """Redeliver an unacknowledged message, before anything younger.
@@ -911,7 +954,7 @@ class Mailbox:
         self.notices.in_hand.let_go(packet, 1 << index)
         self.reader.returned_to(packet).put(packet, index, wait)
         if packet.receive_by_ms:
-            self._set_deadline(packet, packet.receive_by_ms)
+            self.set_deadline(packet, packet.receive_by_ms)
         if wait is not None:
             self.reader.setbacks.waits[lease.place] = wait
             self.note_change(packet)
@@ -989,7 +1032,8 @@ class Mailbox:
 
     # ---- expiring
 
-    def _set_deadline(self, packet: QueuedPacket | None, at_ms: int | None) -> None:
+    def set_deadline(self, packet: QueuedPacket | None, at_ms: int | None) -> None:
+        """A packet expires then, by the wall clock; None: the next one of those that are only on the disk does."""
         self.notices.expiring.set((self, packet), at_ms)
 
     def poll_expired(self, now_ms: int, most: int) -> list[QueuedPacket]:
@@ -1002,6 +1046,9 @@ class Mailbox:
         Returns:
             The indices that no reader has: they are no longer in the queue, and must be acknowledged as dead letters.
         """
+        if self.sink is not None:
+            self.sink.expire(packets)
+            return {}
         self.end_run()
         reader = self.reader
         expired: dict[QueuedPacket, list[int]] = {packet: [] for packet in packets}
@@ -1013,12 +1060,16 @@ class Mailbox:
                 expired[packet].append(place - packet.first_place)
         reader.keep_returned(lambda packet, _: packet not in expired)
         self.wake()
-        return {packet: sorted(indices) for packet, indices in expired.items()}
+        expired = {packet: sorted(indices) for packet, indices in expired.items()}
+        return expired if self.owner is None else self.owner.drop_expired(expired)
 
     # ---- the next commit
 
     def note_change(self, packet: QueuedPacket) -> None:
         """The next commit holds what was done with a packet."""
+        if self.owner is not None:
+            self.owner.note_change(packet)
+            return
         if not self._changed:
             self.notices.dirty[self] = None
         self._changed[packet.first_place] = packet

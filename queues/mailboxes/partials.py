@@ -26,6 +26,7 @@ class Partial:
         last_number: number of its last packet; 0 before any is here.
         cached_bytes: its memory for bodies.
         overhead_bytes: charged overhead of its pieces.
+        place: its place, if its last piece has one; else 0.
     """
 
     total_bytes: int
@@ -36,6 +37,8 @@ class Partial:
     overhead_bytes: int = 0
     progress: Progress | None = None
     more_bytes: int = 0
+    place: int = 0
+    _charged_bytes: int = 0
     _have_bytes: int = 0
 
     @property
@@ -43,10 +46,19 @@ class Partial:
         """Whether all pieces are here."""
         return self._have_bytes == self.total_bytes
 
+    def charge(self, length: int) -> bool:
+        """A piece is on its way here. Returns whether none is missing behind it."""
+        self._charged_bytes += length
+        ends = self._charged_bytes >= self.total_bytes
+        if ends:
+            self._charged_bytes = 0
+        return ends
+
     def add(self, packet: QueuedPacket, offset: int, length: int, progress: Progress | None = None) -> None:
         """Add a piece."""
         self.rows[offset] = packet
         self._have_bytes += length
+        self.place = packet.first_place or self.place
         if offset == 0:
             self.progress = progress
         if offset + length == self.total_bytes:

@@ -1002,7 +1002,7 @@ class Engine(Steering):
         for outgoing in self.outbox.streams:
             outgoing.stages.fail_all(str(error))
         self.watching.end()
-        for mailbox in (*self.queues.mailboxes.values(), *self.topics.subscriptions.values()):
+        for mailbox in self.queues.mailboxes.values():
             mailbox.interrupt()
 
     @property

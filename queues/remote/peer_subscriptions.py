@@ -247,7 +247,7 @@ class PeerSubscriptions:
             if peer is not None and peer.name != who.name:
                 pump.move(who.name, turn)
                 pump.is_allowed = self._may_have(subscription)
-                subscription.notices.dirty[subscription] = None
+                subscription.note_changed()
 
     def _renew(self, who: Subscriber, turn: Turn) -> None:
         """A node that has subscriptions was heard; any number of nodes may ask for nothing."""
@@ -276,7 +276,7 @@ class PeerSubscriptions:
             )
         # Its machine has a new store, or this node has its subscription of a version that kept no ids.
         self._note_node(found, who.node)
-        found.notices.dirty[found] = None
+        found.note_changed()
         return found
 
     def _has_gone(self, node: bytes, who: Subscriber) -> bool:
@@ -328,7 +328,7 @@ class PeerSubscriptions:
             self._begin(found)
         elif found.peer != peer:
             found.peer = peer
-            found.notices.dirty[found] = None
+            found.note_changed()
         self._renew(who, turn)
 
     def handle_unsubscribe(self, ask: Unsubscribe, who: Subscriber, turn: Turn) -> None:
@@ -366,7 +366,7 @@ class PeerSubscriptions:
     def _tell_right(self, pump: Pump, turn: Turn) -> None:
         """The right to a subscription was taken back, or given again: let its node know, unless nothing leads there."""
         peer = pump.subscription.peer
-        if peer is None or pump.subscription.has_ended or self._directory.named(_payer(peer.name)) is None:
+        if peer is None or pump.subscription.mailbox.has_ended or self._directory.named(_payer(peer.name)) is None:
             return
         pump.is_told = pump.is_allowed
         denied = not pump.is_allowed
@@ -433,7 +433,7 @@ class PeerSubscriptions:
     @property
     def denied(self) -> list[Subscription]:
         """The subscriptions for which messages wait that their nodes may not have."""
-        return [it for it, pump in self._pumps.items() if it.length and not pump.is_allowed]
+        return [it for it, pump in self._pumps.items() if it.mailbox.length and not pump.is_allowed]
 
     def pump_of(self, subscription: Subscription) -> Pump | None:
         """The pump of a subscription; None for one of this node."""

@@ -117,7 +117,7 @@ class Pump:
         peer, queue = self.destination
         found = [it for it in outbox.streams if it.peer == peer and it.queue == queue]
         self._ways = {(it.delivery, it.priority): self._hear(it) for it in found}
-        subscription.listeners.append(self.handle_ready)
+        subscription.mailbox.listeners.append(self.handle_ready)
 
     def _hear(self, outgoing: OutgoingStream) -> _Way:
         """Use an outgoing queue, and hear what becomes of its messages."""
@@ -163,8 +163,8 @@ class Pump:
         subscription = self.subscription
         if self._done:
             done, self._done = self._done, []
-            subscription.acknowledge_many(_joined(done))
-        if subscription.has_ended or not self.is_allowed:
+            subscription.mailbox.acknowledge_many(_joined(done))
+        if subscription.mailbox.has_ended or not self.is_allowed:
             return
         for key, way in list(self._ways.items()):
             if not way.ahead and not way.hands:
@@ -179,7 +179,7 @@ class Pump:
         most_bytes = AHEAD_BYTES - sum([way.ahead_bytes for way in self._ways.values()])
         if most <= 0 or most_bytes <= 0:
             return False
-        drawn = self._draw(self.subscription, most, most_bytes, turn.now_ns)
+        drawn = self._draw(self.subscription.mailbox, most, most_bytes, turn.now_ns)
         for run, indices in drawn:
             self._submit(run, indices, turn)
         return bool(drawn)
@@ -210,7 +210,7 @@ class Pump:
 
     def settle(self, done: list[tuple[QueuedPacket, int]], turn: Turn) -> None:  # noqa: ARG002 - a call of that commit
         """A durable subscription is done with messages, in the commit that holds their outgoing packets."""
-        self.subscription.acknowledge_many(done)
+        self.subscription.mailbox.acknowledge_many(done)
 
     def _way_for(self, delivery: Delivery, priority: int, turn: Turn) -> _Way:
         """The outgoing queue for messages that were published in a class and with a priority."""

@@ -26,10 +26,10 @@ from triack.base.reasons import Reason, RefusalReason, RejectReason, Trouble
 from triack.base.transitions import next_state
 from triack.base.units import SECOND
 from triack.queues.mailboxes.local_queues import LocalQueues
+from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.mailboxes.system_queues import SUBSCRIPTIONS_QUEUE, is_subscribed, subscribed_queue
 from triack.queues.packing import NO_DEAD_LETTER, Outgoing
 from triack.queues.remote.requests import Answer, Live, Subscribe, Unknown, Unsubscribe
-from triack.queues.remote.subscribed_queue import SubscribedQueue
 from triack.queues.streams.group_commit import Turn
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.outgoing_stream import OutgoingStream
@@ -114,7 +114,7 @@ class RemoteSubscription:
     trouble: Trouble | None = None
     why: str = ""
     since_ns: int = 0
-    mailbox: SubscribedQueue | None = None
+    mailbox: Mailbox | None = None
     waiters: list[Callable[[], None]] = field(default_factory=list)
 
     @property
@@ -231,8 +231,8 @@ class RemoteSubscriptions:
         # Queues to be removed, those that nobody reads any more, and requests that were refused.
         self._dropping: dict[str, None] = {}
         self._left: list[str] = []
+        queues.notices.on_left = self._handle_left
         self._refused: list[tuple[str, str]] = []
-        queues.make_subscribed = self._make_queue
 
     # ---- starting
 
@@ -255,19 +255,14 @@ class RemoteSubscriptions:
             if is_subscribed(name) and name not in known:
                 self._dropping[name] = None
 
-    def _make_queue(self, queue_id: int, name: str) -> SubscribedQueue:
-        return SubscribedQueue(queue_id, name, self._queues.notices, self._handle_left)
-
     def _bind(self, found: RemoteSubscription, commit: Commit) -> None:
         self._queues.windows[found.queue] = found.ask.max_unacked
         self._dropping.pop(found.queue, None)
         mailbox = self._queues.make_queue(found.queue, commit)
-        assert isinstance(mailbox, SubscribedQueue)
         if mailbox.has_ended:  # of a subscription of the same name, until its last commit has returned
             self._queues.drop_queue(found.queue)
             mailbox = self._queues.make_queue(found.queue, commit)
-            assert isinstance(mailbox, SubscribedQueue)
-            mailbox.begin_again()
+            mailbox.has_ended = False
         found.mailbox = mailbox
         self._queues.handle_quota(found.queue)
 
@@ -332,8 +327,9 @@ class RemoteSubscriptions:
         if found.state is RemoteState.ENDING:
             self._tell(found.peer, Unsubscribe(found.name, found.ask.number), [found.name], turn)
 
-    def _handle_left(self, mailbox: SubscribedQueue) -> None:
-        self._left.append(mailbox.subscription)
+    def _handle_left(self, mailbox: Mailbox) -> None:
+        if mailbox.subscription:
+            self._left.append(mailbox.subscription)
 
     def _tell(self, peer: str, message: Subscribe | Unsubscribe | Live, names: list[str], turn: Turn) -> None:
         outgoing = self._stream(peer, turn.commit)

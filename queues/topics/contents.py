@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
 
-from triack.queues.mailboxes.line import PACKET_BYTES, Cache
+from triack.queues.mailboxes.line import PACKET_BYTES, Cache, Line, Lines
 from triack.queues.mailboxes.queued_packet import QueuedPacket
+from triack.queues.mailboxes.quotas import NO_LIMIT
 from triack.queues.mailboxes.shelf import BLOCK_RECORDS, Shelf
 
-__all__ = ["Contents"]
+__all__ = ["AllContents", "Contents", "OneLine", "View"]
 
 DEAD_MAX = 256
 """Places of contents that have gone, in the list of all, before it is made anew: as much work as those were."""
@@ -178,3 +179,50 @@ class Contents:
         expired = self._shelf.poll_expired(now_ms, most)
         self._set_expiry(None, self._shelf.next_expiry_ms)
         return expired
+
+
+class View(Line):
+    """A line of contents. They are only read from it, so it has neither packets nor memory for them, as a line has."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self.priority = 0
+        self.limit = NO_LIMIT
+
+    def take_whole(self, place: int, limit: int, most_bytes: int) -> tuple[list[QueuedPacket], int]:  # noqa: ARG002 - a line looks at them
+        """None: each is looked at, as it may not be for this reader."""
+        return [], most_bytes
+
+
+class AllContents(View):
+    """All contents of a root, to be looked at and to expire: no reader gets them from here."""
+
+    __slots__ = ("_contents",)
+
+    def __init__(self, contents: Contents) -> None:
+        super().__init__()
+        self._contents = contents
+
+    def first(self) -> QueuedPacket | None:
+        """See ``Line``."""
+        return None
+
+    def walk(self, place: int) -> Iterator[QueuedPacket]:
+        """See ``Line``."""
+        return self._contents.walk(place)
+
+    def poll_expired(self, now_ms: int, most: int) -> list[QueuedPacket]:
+        """See ``Line``."""
+        return self._contents.poll_expired(now_ms, most)
+
+
+class OneLine(Lines):
+    """A view in place of the lines of a queue: its messages come in the order of their arrival."""
+
+    def __init__(self, line: View) -> None:
+        self.by_rank = [line]
+
+    def of(self, packet: QueuedPacket) -> Line:  # noqa: ARG002 - there is no other
+        """See ``Lines``."""
+        return self.by_rank[0]

@@ -30,13 +30,13 @@ class _Group:
     def __init__(self, one: Subscription, limit: int) -> None:
         self.one = one
         self.limit = limit
-        self.place = one.reader.done.cumulative + 1
+        self.place = one.mailbox.reader.done.cumulative + 1
         self.count = 0
         self.takes: dict[str, bool] = {}
 
     def wants(self, packet: QueuedPacket) -> bool:
         """Whether they wanted a content."""
-        if packet.first_place in self.one.reader.done:
+        if packet.first_place in self.one.mailbox.reader.done:
             return False
         takes = self.takes.get(packet.topic)
         if takes is None:
@@ -66,7 +66,7 @@ class Leaving:
 
     def add(self, one: Subscription) -> None:
         """A subscription is about to end."""
-        done, limit = one.reader.done, one.limit
+        done, limit = one.mailbox.reader.done, one.limit
         if done.cumulative >= limit:
             return
         key = one.pattern, limit, done.cumulative, *done.ranges

@@ -11,7 +11,7 @@ message. Any other one has a message from its dispatch on (``strategies``).
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import astuple, dataclass
 from itertools import groupby
 from operator import attrgetter
@@ -23,12 +23,11 @@ from triack.base.names import TOPIC_PREFIX, composed
 from triack.base.ranges import NumberSet, Range, as_ranges
 from triack.queues.fetching import Fetch, arrived, fetch_packets
 from triack.queues.mailboxes.handed import settled_runs
-from triack.queues.mailboxes.line import Line, Lines
 from triack.queues.mailboxes.mailbox import Lease, Mailbox, Notices, QueuedPacket, Run
 from triack.queues.mailboxes.progress import Progress
 from triack.queues.mailboxes.queued_packet import bits_of
 from triack.queues.pauses import Pause
-from triack.queues.topics.contents import Contents
+from triack.queues.topics.contents import Contents, OneLine, View
 
 __all__ = ["Peer", "Root", "Subscription", "ranges_of"]
 
@@ -69,20 +68,18 @@ class Root(Protocol):
     """What a subscription needs of its topic's root.
 
     Attributes:
-        queue_id: its number in the store.
+        mailbox: where its messages arrive. While that is paused, no reader of a subscription gets anything.
         topic: its name.
         last_place: the place of the youngest message.
         dispatched: the place of the last message that was dispatched.
         contents: the messages that subscriptions want.
-        pause: as for a queue: while it is paused, no reader of a subscription gets anything.
     """
 
-    queue_id: int
+    mailbox: Mailbox
     topic: str
     last_place: int
     dispatched: int
     contents: Contents
-    pause: Pause | None
 
     def takes(self, subscription: "Subscription", topic: str) -> bool:
         """Whether a subscription's pattern stands for a topic."""
@@ -93,11 +90,8 @@ class Root(Protocol):
     def stir(self) -> None:
         """A subscription has room again."""
 
-    def handle_left(self, subscription: "Subscription") -> None:
-        """The holder of a subscription that is not durable has gone."""
 
-
-class _Line(Line):
+class _Line(View):
     """The messages that a subscription has still to read: a view of the contents of its root.
 
     Attributes:
@@ -107,9 +101,7 @@ class _Line(Line):
     __slots__ = ("_ahead", "_gone", "_of", "_root", "_seen", "place")
 
     def __init__(self, subscription: "Subscription", root: Root, after: int) -> None:
-        # A view has neither packets of its own nor a share of the cache: what the base class keeps of them is not made,
-        # and each call that would need it is below.
-        self.priority = 0
+        super().__init__()
         self._of = subscription
         self._root = root
         self.place = after + 1
@@ -122,7 +114,8 @@ class _Line(Line):
 
     def first(self) -> QueuedPacket | None:
         """See ``Line``."""
-        reader, limit = self._of.reader, self._of.limit
+        reader = self._of.mailbox.reader
+        limit = self.limit = self._of.limit
         while self.place <= limit:
             packet = self._seen or next(iter(self._ahead.values()), None) or self._look(limit)
             if packet is None:
@@ -135,7 +128,7 @@ class _Line(Line):
 
     def _look(self, limit: int) -> QueuedPacket | None:
         """Find the next packet; those before it are not for this subscription."""
-        root, ahead, done = self._root, self._ahead, self._of.reader.done
+        root, ahead, done = self._root, self._ahead, self._of.mailbox.reader.done
         self.place = max(self.place, done.cumulative + 1)
         for packet in root.contents.walk(self.place):
             if packet.first_place > limit:
@@ -163,7 +156,7 @@ class _Line(Line):
     def _sweep(self, last: int) -> None:
         """Nothing up to a place waits for this subscription: its done messages become one range."""
         if last >= self.place:
-            self._of.reader.done.add_run(self.place, last)
+            self._of.mailbox.reader.done.add_run(self.place, last)
             self.place = last + 1
 
     def end(self) -> None:
@@ -184,31 +177,12 @@ class _Line(Line):
         packet = self._seen or next(iter(self._ahead.values()))
         self._pass(packet)
 
-    def take_whole(self, place: int, limit: int, most_bytes: int) -> tuple[list[QueuedPacket], int]:  # noqa: ARG002 - as above
-        """None: each is looked at, as it may not be for this subscription."""
-        return [], most_bytes
-
     def remove(self, packet: QueuedPacket) -> bool:
         """See ``Line``."""
         if packet.last_place < self.place or packet.first_place in self._gone:
             return False
         self._gone[packet.first_place] = None
         return True
-
-    def supply(self, packet: QueuedPacket, pieces: Sequence[bytes]) -> bool:
-        """See ``Line``."""
-        if pieces and not packet.pieces:
-            self._root.contents.load(packet, list(pieces))
-        return False
-
-    @property
-    def next_expiry_ms(self) -> int | None:
-        """See ``Line``. Contents expire in their root."""
-        return None
-
-    def poll_expired(self, now_ms: int, most: int) -> list[QueuedPacket]:  # noqa: ARG002 - as above
-        """See ``Line``."""
-        return []
 
     def walk(self, place: int) -> Iterator[QueuedPacket]:
         """See ``Line``."""
@@ -233,18 +207,7 @@ class _Line(Line):
             self._root.contents.load(packet, pieces)
 
 
-class _OneLine(Lines):
-    """The line of a subscription, in place of those of a queue: its messages come in the order of their arrival."""
-
-    def __init__(self, line: _Line) -> None:
-        self.by_rank = [line]
-
-    def of(self, packet: QueuedPacket) -> Line:  # noqa: ARG002 - there is no other
-        """See ``Lines``."""
-        return self.by_rank[0]
-
-
-class Subscription(Mailbox):
+class Subscription:
     """One subscription.
 
     Args:
@@ -264,13 +227,13 @@ class Subscription(Mailbox):
         late_acks: number of acknowledgements, and returns, of messages that were its reader's no longer.
         redelivered: number of messages that came back.
         overdue: number of those that the node took back, as they were in hand for too long.
-        title: as given; ``name`` has the pattern, too.
+        title: as given; the name of its queue has the pattern, too.
+        mailbox: the queue that its readers read: nothing arrives there, and its messages are contents of the root.
         suspended_at: of one that is not durable and is suspended, the place of the last message dispatched before;
             None otherwise.
     """
 
     __slots__ = (
-        "_ended",
         "_left_before",
         "_pace",
         "_partly",
@@ -281,6 +244,7 @@ class Subscription(Mailbox):
         "after",
         "discarded",
         "late_acks",
+        "mailbox",
         "max_unacked",
         "overdue",
         "pattern",
@@ -307,7 +271,16 @@ class Subscription(Mailbox):
         max_unacked: int,
         ack_wait_ns: int = 0,
     ) -> None:
-        super().__init__(root.queue_id, f"{TOPIC_PREFIX}{pattern}/{title}", notices, in_arrival_order=True)
+        self._view = _Line(self, root, after)
+        self.mailbox = Mailbox(
+            root.mailbox.queue_id,
+            f"{TOPIC_PREFIX}{pattern}/{title}",
+            notices,
+            in_arrival_order=True,
+            lines=OneLine(self._view),
+            owner=self,
+        )
+        self.mailbox.reader.begin(NumberSet(after))
         self.root = root
         self.title = title
         self.pattern = pattern
@@ -317,10 +290,6 @@ class Subscription(Mailbox):
         self.after = after
         self.max_unacked = max_unacked
         self.ack_wait_ns = ack_wait_ns
-        self.reader.begin(NumberSet(after))
-        self._view = _Line(self, root, after)
-        self._lines = _OneLine(self._view)
-        self._ended = False
         # How many messages had left at the last look, and how many did from look to look of late.
         self._left_before = self._pace = 0
         self.suspended_at: int | None = None
@@ -343,59 +312,54 @@ class Subscription(Mailbox):
             return self.root.last_place
         return self.root.dispatched if self.suspended_at is None else self.suspended_at
 
-    @property
-    def has_ended(self) -> bool:
-        """See ``Mailbox``."""
-        return self._ended
-
-    def leave(self, listener: Callable[[], None]) -> None:
-        """See ``Mailbox``."""
-        super().leave(listener)
-        if not (self.row_id or self.listeners or self._ended):
-            self.root.handle_left(self)
+    def handle_pause(self) -> None:
+        """It, or its topic, was paused, or goes on."""
+        suspended = None if self.suspended_at is None else Pause(0, arrivals=False)
+        self.mailbox.pause = self.root.mailbox.pause or suspended
+        self.mailbox.interrupt()
 
     def end(self) -> None:
         """It has ended: nothing can be read from it."""
-        self.end_run()
+        self.mailbox.end_run()
         self._view.end()
-        self._ended = True
-        self.length = 0
-        self.wake()
+        self.mailbox.length = 0
+        self.mailbox.end()
 
     # ---- filling
 
     def wants(self, packet: QueuedPacket) -> bool:
         """Whether a content whose topic it takes, and that it may have, is not done."""
         place, until = packet.first_place, self.suspended_at
-        return place > self.after and place not in self.reader.done and (until is None or place <= until)
+        return place > self.after and place not in self.mailbox.reader.done and (until is None or place <= until)
 
     def lose(self, packet: QueuedPacket, index: int) -> None:
         """A content expires before it, from one message on, is dispatched; it gets none of it, suspended or not."""
-        if packet.first_place > self.after and packet.first_place not in self.reader.done:
+        if packet.first_place > self.after and packet.first_place not in self.mailbox.reader.done:
             self.note_expired(packet, list(range(index, packet.count)))
-            self.reader.acknowledge(packet, bits_of(range(packet.count)))
+            self.mailbox.reader.acknowledge(packet, bits_of(range(packet.count)))
 
     def lacks(self, packet: QueuedPacket, index: int, count: int) -> int:
         """How many neighbours in a packet are not done: the others have expired before their dispatch."""
-        return (bits_of(range(index, index + count)) & ~self.reader.acked(packet)).bit_count()
+        return (bits_of(range(index, index + count)) & ~self.mailbox.reader.acked(packet)).bit_count()
 
     def look_behind(self) -> bool:
         """Whether nobody reads it, or it has no room and is slow. What only such subscriptions want is not in memory.
 
         One that has no room for a moment soon reads what is pending.
         """
-        self._pace, self._left_before = (self._pace + self.left - self._left_before) // 2, self.left
-        return not self.listeners or (self.length > self.max_unacked and self._pace * BEHIND_LOOKS < self.length)
+        box = self.mailbox
+        self._pace, self._left_before = (self._pace + box.left - self._left_before) // 2, box.left
+        return not box.listeners or (box.length > self.max_unacked and self._pace * BEHIND_LOOKS < box.length)
 
     def suspend(self) -> None:
         """It gets nothing from now on, and is not asked for room; what is dispatched meanwhile is not for it."""
-        self.end_run()
         self.suspended_at = self.root.dispatched
+        self.handle_pause()
 
     def miss(self, packet: QueuedPacket, index: int, count: int) -> None:
         """It is suspended, and misses messages of a packet of which it has those before them."""
-        self.reader.acknowledge(packet, bits_of(range(index, index + count)))
-        if packet.first_place in self.reader.done:
+        self.mailbox.reader.acknowledge(packet, bits_of(range(index, index + count)))
+        if packet.first_place in self.mailbox.reader.done:
             self._handle_done(packet)
 
     def resume(self) -> QueuedPacket | None:
@@ -405,22 +369,22 @@ class Subscription(Mailbox):
         self.suspended_at = None
         head = self.root.contents.following(last + 1)
         if head is None or head.first_place > last:
-            self.reader.done.take_run(since + 1, last)
+            self.mailbox.reader.done.take_run(since + 1, last)
             return None
-        self.reader.done.take_run(since + 1, head.first_place - 1)
-        known = head.first_place <= max(since, self.after) or head.first_place in self.reader.done
+        self.mailbox.reader.done.take_run(since + 1, head.first_place - 1)
+        known = head.first_place <= max(since, self.after) or head.first_place in self.mailbox.reader.done
         if known or not self.root.takes(self, head.topic):
             return None
-        self.reader.acknowledge(head, bits_of(range(last + 1 - head.first_place)))
-        self.size_bytes += head.size_bytes
+        self.mailbox.reader.acknowledge(head, bits_of(range(last + 1 - head.first_place)))
+        self.mailbox.size_bytes += head.size_bytes
         return head
 
     def assign(self, packet: QueuedPacket, messages: int, *, first: bool) -> None:
         """It gets messages of a content; ``first`` says whether they are the first of that."""
-        self.length += messages
-        self.last_place = packet.last_place
+        self.mailbox.length += messages
+        self.mailbox.last_place = packet.last_place
         if first:
-            self.size_bytes += packet.size_bytes
+            self.mailbox.size_bytes += packet.size_bytes
 
     def pending(self, packet: QueuedPacket) -> bool:
         """At the start: it has a content of earlier processes. Returns whether it wants that."""
@@ -430,71 +394,23 @@ class Subscription(Mailbox):
         progress = self._restored.pop(packet.first_place, None)
         if progress is not None:
             known = Progress.decode(progress, packet.number, 0)
-            self.reader.restore(packet, known)
+            self.mailbox.reader.restore(packet, known)
             self._partly[packet.first_place] = packet
-            self.length -= self.reader.acked(packet).bit_count()
+            self.mailbox.length -= self.mailbox.reader.acked(packet).bit_count()
         return True
 
-    # ---- handing out
-
-    def _next_run(self, now_ms: int) -> Run | None:
-        if self.suspended_at is not None or self.root.pause is not None:
-            return None
-        returned = self.reader.lines[0].returned
-        if returned.coming or returned.passed:
-            returned.handle_time(now_ms)
-            self.set_resume(now_ms)
-            if returned.coming:
-                return self._returned_run(self.reader.lines[0], now_ms)
-        while (packet := self._view.first()) is not None and packet.pieces:
-            first, end = self._neighbours_in(packet)
-            if first == packet.count:
-                self._view.drop_first()
-            elif first >= end:
-                break  # the rest is not dispatched yet
-            elif not self._must_wait(packet, first, now_ms):
-                return self._run_of(packet, first, end, redelivered=packet.restored)
-            elif returned.coming:
-                break  # it keeps the order
-        return None
-
-    def _neighbours_in(self, packet: QueuedPacket) -> tuple[int, int]:
-        """The next neighbours in a packet that it may have, see ``ReaderState.next_waiting``."""
-        first, end = self.reader.next_waiting(packet)
-        self.reader.lines[0].next = packet.first_place + first
-        return first, min(end, self.limit - packet.first_place + 1)
-
-    def _must_wait(self, packet: QueuedPacket, index: int, now_ms: int) -> bool:
-        """Whether a message is in a wait that began before a restart; it comes back after that."""
-        its, setbacks = self.reader.lines[0], self.reader.setbacks
-        wait = setbacks.wait_of(its.next, now_ms) if setbacks.waits else None
-        if wait is None:
-            return False
-        its.next += 1
-        its.returned.put(packet, index, wait)
-        self.set_resume(now_ms)
-        return True
-
-    def _run_of(self, packet: QueuedPacket, first: int, end: int, *, redelivered: bool) -> Run:
-        failures = self._failures_in(packet, first, end)
-        return Run(packet, first, end, self.reader.setbacks, failures, redelivered=redelivered)
-
-    def dead_properties(self, packet: QueuedPacket) -> dict[str, str]:
-        """See ``Mailbox``."""
-        return {"dead_destination": f"{TOPIC_PREFIX}{packet.topic}", "dead_subscription": self.title}
-
-    def described(self, runs: Iterable[Run]) -> Iterator[dict[str, Any]]:
-        """See ``Mailbox``."""
-        if ranges := ranges_of(runs):
-            yield {**self.record_fields, "ranges": ranges}
+    # ---- what its readers do
 
     def note_returned(self, lease: Lease, *, overdue: bool) -> None:
-        """See ``Mailbox``. What was handed out before is told before it."""
+        """See ``Owner``. What was handed out before is told before it."""
         self.redelivered += 1
         self.overdue += overdue
         fields = {**self.record_fields, "ranges": [(lease.place, lease.place)], "overdue": overdue}
-        self._told += [*self._told_handed(), ("returned", fields)]
-        self.notices.read[self] = None
+        self._tell("returned", fields)
+
+    def _tell(self, event: str, fields: dict[str, Any]) -> None:
+        self._told += [*self._told_handed(), (event, fields)]
+        self.mailbox.notices.read[self.mailbox] = None
 
     def take_told(self) -> list[tuple[str, dict[str, Any]]]:
         """What was handed out and came back since the last call, in order, as records of the session log."""
@@ -504,7 +420,7 @@ class Subscription(Mailbox):
     def _told_handed(self) -> list[tuple[str, dict[str, Any]]]:
         return [
             ("handed", {**self.record_fields, "ranges": ranges, "redelivered": redelivered})
-            for redelivered, some in groupby(self.take_runs(), key=attrgetter("redelivered"))
+            for redelivered, some in groupby(self.mailbox.take_runs(), key=attrgetter("redelivered"))
             for ranges in _ascending(ranges_of(some))
         ]
 
@@ -513,15 +429,13 @@ class Subscription(Mailbox):
         """Its fields in the session log."""
         return {"topic": self.root.topic, "subscription": self.title}
 
-    # ---- coming back
-
-    def acknowledge_many(self, done: list[tuple[QueuedPacket, int]]) -> None:
-        """See ``Mailbox``."""
-        reader, notices = self.reader, self.notices
-        settled = notices.settled.setdefault(self, {})
+    def settle(self, done: list[tuple[QueuedPacket, int]]) -> None:
+        """See ``Owner``."""
+        mailbox, reader = self.mailbox, self.mailbox.reader
+        settled = mailbox.notices.settled.setdefault(mailbox, {})
         messages = 0
         for packet, bits in done:
-            fresh = 0 if self._ended else reader.acknowledge(packet, bits)
+            fresh = 0 if mailbox.has_ended else reader.acknowledge(packet, bits)
             if fresh != bits:
                 self._note_late(packet, bits ^ fresh)
             if not fresh:
@@ -529,73 +443,64 @@ class Subscription(Mailbox):
             messages += fresh.bit_count()
             settled[packet] = settled.get(packet, 0) | fresh
             self._handle_done(packet)
-        self.length -= messages
-        self.left += messages
+        mailbox.length -= messages
+        mailbox.left += messages
         if messages and not self.row_id:
             self.root.stir()
-        if self._suspect is not None:
-            self._look_at_suspect()
 
     def _handle_done(self, packet: QueuedPacket) -> None:
         """Messages of a packet are done."""
-        place, setbacks = packet.first_place, self.reader.setbacks
-        if place in self.reader.begun:
+        reader = self.mailbox.reader
+        place, setbacks = packet.first_place, reader.setbacks
+        if place in reader.begun:
             self.note_change(packet)
             return
         if setbacks.failures or setbacks.waits:
             setbacks.forget(packet.places)
         self._partly.pop(place, None)
-        self.size_bytes -= packet.size_bytes
+        self.mailbox.size_bytes -= packet.size_bytes
         if self.row_id:
-            self.notices.dirty[self] = None
+            self.note_changed()
         self.root.release(packet)
 
     def _note_late(self, packet: QueuedPacket, bits: int) -> None:
         self.late_acks += bits.bit_count()
         fields = {**self.record_fields, "ranges": ranges_of(settled_runs({packet: bits}))}
-        self._told += [*self._told_handed(), ("late_ack", fields)]
-        self.notices.read[self] = None
+        self._tell("late_ack", fields)
 
     def note_passed(self, run: Run, fields: dict[str, Any]) -> None:
         """Messages were handed out to be passed on to another node, by a stream of these fields."""
         said = {**fields, **self.record_fields, "ranges": ranges_of([run])}
-        self._told += [*self._told_handed(), ("passed_on", said)]
-        self.notices.read[self] = None
-
-    @property
-    def tells_senders(self) -> bool:
-        """A publisher learns that a message has arrived, and not what each subscription does with it."""
-        return False
-
-    @property
-    def ignores_late(self) -> bool:
-        """See ``Mailbox``."""
-        return True
+        self._tell("passed_on", said)
 
     def note_late(self, lease: Lease) -> None:
-        """See ``Mailbox``."""
+        """See ``Owner``."""
         self._note_late(lease.packet, 1 << lease.index)
 
     def handle_late(self, lease: Lease) -> bool:
-        """See ``Mailbox``."""
-        if self._ended:
+        """See ``Owner``."""
+        if self.mailbox.has_ended:
             return True
-        if self.reader.acked(lease.packet) >> lease.index & 1:
+        if self.mailbox.reader.acked(lease.packet) >> lease.index & 1:
             self._note_late(lease.packet, 1 << lease.index)
             return True
         return False
 
     def note_change(self, packet: QueuedPacket) -> None:
-        """See ``Mailbox``: its row holds failures and waits, too. One that is not durable has none."""
+        """See ``Owner``: its row holds failures and waits, too. One that is not durable has none."""
         if self.row_id and packet.keys:
             self._partly[packet.first_place] = packet
-            self.notices.dirty[self] = None
+            self.note_changed()
+
+    def note_changed(self) -> None:
+        """The next commit holds its row, if it is durable."""
+        self.mailbox.notices.dirty[self.mailbox] = None
 
     # ---- dropping
 
     def eldest(self) -> tuple[QueuedPacket, int] | None:
         """The eldest message that is pending, packet and index."""
-        done = self.reader.done
+        done = self.mailbox.reader.done
         for packet in self.root.contents.walk(done.cumulative + 1):
             if packet.first_place > self.limit:
                 return None
@@ -603,59 +508,58 @@ class Subscription(Mailbox):
                 continue
             if packet.first_place > done.cumulative + 1:
                 done.take_run(done.cumulative + 1, packet.first_place - 1)  # nothing there waits for it
-            acked = self.reader.acked(packet)
+            acked = self.mailbox.reader.acked(packet)
             return packet, (~acked & (acked + 1)).bit_length() - 1
         return None
 
     def discard(self, packet: QueuedPacket, index: int) -> None:
         """Drop a message for this subscription."""
-        self.end_run()
+        self.mailbox.end_run()
         place = packet.first_place + index
-        self.reader.keep_returned(lambda _, at: at != place)
-        self.reader.acknowledge(packet, 1 << index)
-        self.length -= 1
-        self.left += 1
+        self.mailbox.reader.keep_returned(lambda _, at: at != place)
+        self.mailbox.reader.acknowledge(packet, 1 << index)
+        self.mailbox.length -= 1
+        self.mailbox.left += 1
         self.discarded += 1
         self._handle_done(packet)
 
-    def expire(self, packets: Any) -> dict[QueuedPacket, list[int]]:
-        """See ``Mailbox``. Without a dead letter if it is not durable: it would have lost the message anyhow."""
-        if self._ended:
+    def drop_expired(self, expired: dict[QueuedPacket, list[int]]) -> dict[QueuedPacket, list[int]]:
+        """See ``Owner``. Without a dead letter if it is not durable: it would have lost the message anyhow."""
+        if self.mailbox.has_ended:
             return {}  # a message had come back to it
-        expired = super().expire(packets)
         if self.row_id:
             return expired
         for packet, indices in expired.items():
             if not indices:
                 continue
             self.note_expired(packet, indices)
-            self.reader.acknowledge(packet, sum([1 << index for index in indices]))
+            self.mailbox.reader.acknowledge(packet, sum([1 << index for index in indices]))
             # Of the others it has got none yet.
             assigned = sum([packet.first_place + index <= self.limit for index in indices])
-            self.length -= assigned
-            self.left += assigned
+            self.mailbox.length -= assigned
+            self.mailbox.left += assigned
             self._handle_done(packet)
         self.root.stir()
         return {}
 
-    def note_expired(self, packet: QueuedPacket, indices: list[int]) -> bool:
-        """See ``Mailbox``. What was handed out, or came back, before is told before it."""
+    def note_expired(self, packet: QueuedPacket, indices: list[int]) -> None:
+        """See ``Owner``. What was handed out, or came back, before is told before it."""
         ranges = as_ranges([packet.first_place + index for index in indices])
         fields = {**self.record_fields, "ranges": ranges, "receive_by_ms": packet.receive_by_ms}
-        self._told += [*self._told_handed(), ("expired", fields)]
-        self.notices.read[self] = None
-        return True
+        self._tell("expired", fields)
 
     # ---- the disk
 
     def row(self) -> SubscriptionRow:
         """What the store keeps of it."""
-        done = self.reader.done
-        partly = {place: self.reader.progress_of(it).encode().decode() for place, it in self._partly.items()}
+        done = self.mailbox.reader.done
+        partly = {place: self.mailbox.reader.progress_of(it).encode().decode() for place, it in self._partly.items()}
         peer = None if self.peer is None else list(astuple(self.peer))
         limits = [self.shared, self.max_unacked, self.ack_wait_ns]
         progress = [*limits, self.after, done.cumulative, done.ranges, partly, peer]
-        return SubscriptionRow(self.row_id, self.title, self.root.queue_id, self.pattern, json.dumps(progress).encode())
+        return SubscriptionRow(
+            self.row_id, self.title, self.root.mailbox.queue_id, self.pattern, json.dumps(progress).encode()
+        )
 
     @classmethod
     def restore(cls, row: SubscriptionRow, root: Root, notices: Notices) -> "Subscription":
@@ -674,7 +578,7 @@ class Subscription(Mailbox):
                 max_unacked=max_unacked,
                 ack_wait_ns=ack_wait_ns,
             )
-            found.reader.begin(NumberSet(cumulative, [(first, last) for first, last in ranges]))
+            found.mailbox.reader.begin(NumberSet(cumulative, [(first, last) for first, last in ranges]))
             found._view.place = cumulative + 1
             found._restored = {int(place): progress.encode() for place, progress in partly.items()}
         except (ValueError, TypeError, AttributeError, RecursionError) as cause:
@@ -684,7 +588,7 @@ class Subscription(Mailbox):
     @property
     def highest(self) -> int:
         """The greatest place that it knows of."""
-        return max(self.after, self.reader.done.highest)
+        return max(self.after, self.mailbox.reader.done.highest)
 
     def counts(self) -> Counter[str]:
         """Its counts, by name."""

@@ -10,20 +10,18 @@ Quotas, unfinished large messages and charges are those of a queue (``Mailbox``)
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection
 from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
 from triack.base.delivery import DURABLE
-from triack.base.names import LEVEL_END, TOPIC_PREFIX, StreamId
+from triack.base.names import LEVEL_END, TOPIC_PREFIX
 from triack.base.ranges import Range
 from triack.base.units import in_ns
-from triack.queues.body_head import fragment_range
-from triack.queues.mailboxes.mailbox import Mailbox, Notices, QueuedPacket, Run
-from triack.queues.mailboxes.progress import Progress
+from triack.queues.mailboxes.mailbox import Mailbox, Notices, QueuedPacket
 from triack.queues.node_settings import Quota, Topic
 from triack.queues.packing import topic_of
-from triack.queues.topics.contents import Contents
+from triack.queues.topics.contents import AllContents, Contents, OneLine
 from triack.queues.topics.dispatch_times import DispatchTimes
 from triack.queues.topics.leaving import Leaving
 from triack.queues.topics.strategies import room_of
@@ -45,23 +43,6 @@ LOOK_MESSAGES = 1_000
 look costs little beside them."""
 
 
-class _Large:
-    """Unfinished large messages.
-
-    Attributes:
-        come: how much has come, by stream and ordinal.
-        places: the places of those that are whole once their last piece is put.
-        adding: the place of the message that is put now.
-    """
-
-    __slots__ = ("adding", "come", "places")
-
-    def __init__(self) -> None:
-        self.come: dict[tuple[StreamId, int], int] = {}
-        self.places: dict[tuple[StreamId, int], int] = {}
-        self.adding = 0
-
-
 class _Behind(NamedTuple):
     """How many subscriptions were far behind when the youngest message had this place."""
 
@@ -77,9 +58,6 @@ class Owner(Protocol):
 
     def handle_growing(self, root: "TopicRoot") -> None:
         """More places must be reserved with the next commit."""
-
-    def handle_left(self, subscription: Subscription) -> None:
-        """The holder of a subscription that is not durable has gone."""
 
     def handle_expired(self, subscription: Subscription, packets: list[QueuedPacket]) -> None:
         """Contents have expired for a durable subscription: make dead letters of them."""
@@ -110,7 +88,7 @@ class Discarded(NamedTuple):
     pending: int
 
 
-class TopicRoot(Mailbox):
+class TopicRoot:
     """The topics below one root.
 
     Args:
@@ -123,8 +101,10 @@ class TopicRoot(Mailbox):
         owner: hears of what happens here.
 
     Attributes:
+        mailbox: the queue of its name, where its messages arrive; it has their number and size.
         topic: the root's name.
         settings: as given.
+        last_place: the place of the youngest message.
         dispatched: the place of the last message that was dispatched.
         contents: the messages that subscriptions want.
         subscriptions: those to topics below it.
@@ -145,7 +125,6 @@ class TopicRoot(Mailbox):
         "_awaited",
         "_behind",
         "_early",
-        "_large",
         "_leaving",
         "_owner",
         "_skipped",
@@ -157,6 +136,8 @@ class TopicRoot(Mailbox):
         "dispatched",
         "freed",
         "goes_on",
+        "last_place",
+        "mailbox",
         "next_place",
         "placed",
         "reserved",
@@ -179,13 +160,14 @@ class TopicRoot(Mailbox):
         after: int,
         owner: Owner,
     ) -> None:
-        super().__init__(queue_id, name, notices, quota, in_arrival_order=True)
+        self.contents = Contents(notices.cache, self._handle_expiry)
+        lines = OneLine(AllContents(self.contents))
+        self.mailbox = Mailbox(queue_id, name, notices, quota, in_arrival_order=True, lines=lines, sink=self)
         self.topic = name.removeprefix(TOPIC_PREFIX)
         self.settings = settings
         self.last_place = self.dispatched = after
         self.next_place = after + 1
         self.reserved = after
-        self.contents = Contents(notices.cache, self._set_deadline)
         self.subscriptions: dict[Subscription, None] = {}
         self.placed: list[QueuedPacket] = []
         self.unsaid: dict[Subscription, tuple[int, list[tuple[str, dict[str, Any]]]]] = {}
@@ -199,7 +181,6 @@ class TopicRoot(Mailbox):
         # The places of durable contents whose commit has not returned, ascending, and express ones that come behind.
         self._awaited: deque[int] = deque()
         self._early: deque[QueuedPacket] = deque()
-        self._large = _Large()
         # First places of contents that have expired before their dispatch, and that durable subscriptions still want.
         self._skipped: set[int] = set()
         self._behind = _Behind(0, after)
@@ -222,6 +203,9 @@ class TopicRoot(Mailbox):
 
     def enter(self, subscription: Subscription) -> None:
         """A subscription begins."""
+        if not self.subscriptions:
+            self.mailbox.listeners.append(self._handle_pause)
+        subscription.handle_pause()
         self.subscriptions[subscription] = None
         self._takers.add(subscription)
 
@@ -231,56 +215,38 @@ class TopicRoot(Mailbox):
         del self.subscriptions[subscription]
         self._takers.remove(subscription)
         subscription.end()
-        self.notices.idled[self] = None
+        if not self.subscriptions:
+            self.mailbox.leave(self._handle_pause)
         self.stir()
+
+    def _handle_pause(self) -> None:
+        """The topic was paused, or goes on."""
+        for one in self.subscriptions:
+            one.handle_pause()
 
     def resume(self, subscription: Subscription) -> None:
         """A suspended subscription goes on with what is dispatched from now on."""
         head = subscription.resume()
         if head is not None and head.first_place in self.contents.wanted:
             self.contents.wanted[head.first_place] += 1
-        subscription.wake()
-
-    def handle_left(self, subscription: Subscription) -> None:
-        """The holder of a subscription that is not durable has gone."""
-        self._owner.handle_left(subscription)
+        subscription.handle_pause()
 
     def takes(self, subscription: Subscription, topic: str) -> bool:
         """Whether a subscription's pattern stands for a topic."""
         return self._takers.takes(subscription, topic)
 
-    @property
-    def is_idle(self) -> bool:
-        """See ``Mailbox``."""
-        return super().is_idle and not self.subscriptions
-
     # ---- arriving
 
-    @property
-    def takes_runs(self) -> bool:
-        """Each packet has the name of its topic."""
-        return False
+    def _handle_expiry(self, packet: QueuedPacket | None, at_ms: int | None) -> None:
+        self.mailbox.set_deadline(packet, at_ms)
 
-    def charge(self, packet: QueuedPacket, head: bytes, progress: Progress | None = None) -> None:
-        """See ``Mailbox``; a message has its place in the order of the commits from here on."""
-        if packet.charged_bytes:
-            return
-        fragment = fragment_range(head, packet.size_bytes)
-        if not packet.topic and packet.pieces and (fragment is None or not fragment[1]):
+    def handle_charged(self, packet: QueuedPacket, *, begins: bool, ends: bool) -> None:
+        """See ``Sink``; a message has its place in the order of the commits from here on."""
+        if begins and not packet.topic and packet.pieces:
             below = topic_of(packet.pieces[0])
             packet.topic = LEVEL_END.join([self.topic, below]) if below else self.topic
-        super().charge(packet, head, progress)
-        if fragment is None:
-            self._place(packet, packet.count)
-        else:
-            ordinal, _, length, total_bytes = fragment
-            message = StreamId(packet.origin, packet.stream), ordinal
-            come = self._large.come.get(message, 0) + length
-            if come < total_bytes:
-                self._large.come[message] = come
-            else:
-                self._large.come.pop(message, None)
-                self._place(packet, 1)
+        if ends:
+            self._place(packet, packet.count if begins else 1)
 
     def _place(self, packet: QueuedPacket, messages: int) -> None:
         """A message is whole with this packet: give it its place, unless an earlier process did."""
@@ -294,45 +260,22 @@ class TopicRoot(Mailbox):
         if packet.delivery in DURABLE and not packet.restored:
             self._awaited.append(packet.first_place)
 
-    def put(self, packet: QueuedPacket, head: bytes, progress: Progress | None = None) -> None:
-        """See ``Mailbox``."""
-        self.charge(packet, head)
+    def handle_put(self, packet: QueuedPacket) -> None:
+        """See ``Sink``."""
         awaited, early = self._awaited, self._early
         if packet.keys and awaited and awaited[0] == packet.first_place:
             awaited.popleft()
-        super().put(packet, head, progress)
         while early and not (awaited and awaited[0] < early[0].first_place):
-            self._add(early.popleft(), None)
+            self.add(early.popleft())
 
-    def _put_fragment(
-        self,
-        packet: QueuedPacket,
-        fragment: tuple[int, int, int, int],
-        progress: Progress | None,
-    ) -> None:
-        message = StreamId(packet.origin, packet.stream), fragment[0]
-        if packet.first_place:
-            self._large.places[message] = packet.first_place
-        self._large.adding = self._large.places.get(message, 0)
-        super()._put_fragment(packet, fragment, progress)
-        self._large.adding = 0
-        if not self.partials.expects(packet.origin, packet.stream, fragment[0]):
-            self._large.places.pop(message, None)
-
-    def _drop_partials(self, stream: StreamId, ordinals: list[int]) -> None:
-        for ordinal in ordinals:
-            self._large.come.pop((stream, ordinal), None)
-            self._large.places.pop((stream, ordinal), None)
-        super()._drop_partials(stream, ordinals)
-
-    def _add(self, packet: QueuedPacket, progress: Progress | None) -> None:  # noqa: ARG002 - it has no reader itself
-        packet.first_place = packet.first_place or self._large.adding
+    def add(self, packet: QueuedPacket) -> None:
+        """See ``Sink``."""
         if not packet.keys and self._awaited and self._awaited[0] < packet.first_place:
             self._early.append(packet)  # durable messages came before it, and their commit has not returned
             return
         self.last_place = packet.last_place
-        self.length += packet.count
-        self.size_bytes += packet.size_bytes
+        self.mailbox.length += packet.count
+        self.mailbox.size_bytes += packet.size_bytes
         durable = [one for one in self._takers.of(packet.topic).durable if one.after < packet.first_place]
         self.placed.append(packet)
         if self.restoring:
@@ -342,7 +285,7 @@ class TopicRoot(Mailbox):
             one.assign(packet, packet.count, first=True)
         self.contents.append(packet, len(durable) + 1)
         for one in durable:
-            one.wake()
+            one.mailbox.wake()
         self.stir()
 
     def _restore(self, packet: QueuedPacket, durable: list[Subscription]) -> None:
@@ -379,7 +322,7 @@ class TopicRoot(Mailbox):
         else:
             self.dispatched = self.last_place
         for one in assigned:
-            one.wake()
+            one.mailbox.wake()
         return Dispatch(first, self.dispatched, assigned) if self.dispatched >= first else None
 
     def _dispatch_content(self, packet: QueuedPacket, assigned: dict[Subscription, int], now_ns: int) -> bool:
@@ -391,7 +334,7 @@ class TopicRoot(Mailbox):
         if begin > place and packet.receive_by_ms:
             takers = [one for one in takers if one.lacks(packet, begin - place, packet.count - begin + place)]
         count = room_of(
-            settings.strategy, [(one.length, one.max_unacked) for one in takers], packet.last_place - begin + 1
+            settings.strategy, [(one.mailbox.length, one.max_unacked) for one in takers], packet.last_place - begin + 1
         )
         if not count:
             self.dispatched = begin - 1
@@ -449,7 +392,7 @@ class TopicRoot(Mailbox):
             if age_ns < timeout_ns or len(discarded) >= TURN_ASSIGNED:
                 return now_ns + max(0, timeout_ns - age_ns)
             one.discard(packet, index)
-            discarded.append(Discarded(one, place, age_ns, one.length))
+            discarded.append(Discarded(one, place, age_ns, one.mailbox.length))
         return None
 
     # ---- leaving
@@ -484,15 +427,13 @@ class TopicRoot(Mailbox):
         """Delete a content with the next commit."""
         if not self.contents.remove(packet):
             return
-        self._changed.pop(packet.first_place, None)
         self._skipped.discard(packet.first_place)
-        self.length -= packet.count
-        self.left += packet.count
-        self.size_bytes -= packet.size_bytes
-        if packet.keys:
-            self._orphans += packet.keys
-            self.notices.dirty[self] = None
-        self._release(packet, packet.count, packet.charged_bytes)
+        mailbox = self.mailbox
+        mailbox.length -= packet.count
+        mailbox.left += packet.count
+        mailbox.size_bytes -= packet.size_bytes
+        mailbox.discard(packet)
+        mailbox.release(packet, packet.count, packet.charged_bytes)
         ranges = self.freed.setdefault(reason, [])
         if ranges and ranges[-1][1] + 1 == packet.first_place:
             ranges[-1] = ranges[-1][0], packet.last_place
@@ -500,18 +441,12 @@ class TopicRoot(Mailbox):
             ranges.append((packet.first_place, packet.last_place))
         self.stir()
 
-    def note_told(self, packet: QueuedPacket) -> None:
-        """See ``Mailbox``."""
-        if self.contents.is_ready(packet):
-            super().note_told(packet)
+    def keeps(self, packet: QueuedPacket) -> bool:
+        """See ``Sink``."""
+        return self.contents.is_ready(packet)
 
-    def poll_expired(self, now_ms: int, most: int) -> list[QueuedPacket]:
-        """See ``Mailbox``."""
-        return self.contents.poll_expired(now_ms, most)
-
-    def expire(self, packets: object) -> dict[QueuedPacket, list[int]]:
-        """Let contents expire for each subscription that does not have them in hand. See ``Mailbox``."""
-        assert isinstance(packets, list)
+    def expire(self, packets: Collection[QueuedPacket]) -> None:
+        """Let contents expire for each subscription that does not have them in hand. See ``Sink``."""
         for packet in packets:
             takers = self._takers.of(packet.topic)
             for one in takers.durable:
@@ -522,10 +457,9 @@ class TopicRoot(Mailbox):
                 continue
             for one in takers.others:
                 if one.wants(packet):
-                    one.expire([packet])
+                    one.mailbox.expire([packet])
                 elif packet.last_place > self.dispatched:
                     one.lose(packet, self.dispatched + 1 - packet.first_place)
-        return {}
 
     def _skip(self, packet: QueuedPacket, takers: Found) -> None:
         """A content expires before its dispatch: subscriptions that are not durable never get it."""
@@ -535,28 +469,3 @@ class TopicRoot(Mailbox):
             # Its dispatch is over for what counts who wants it, although it passes here once more.
             self._skipped.add(packet.first_place)
             self.release(packet)
-
-    # ---- not read as a queue
-
-    def interrupt(self) -> None:
-        """See ``Mailbox``: its readers are those of its subscriptions."""
-        super().interrupt()
-        for one in self.subscriptions:
-            one.interrupt()
-
-    def open_run(self, now_ms: int) -> Run | None:  # noqa: ARG002 - a queue looks at it
-        """Nothing is read from a root, but from its subscriptions."""
-        return None
-
-    def waiting(self, after: tuple[int, int] = (0, 0)) -> Iterator[tuple[QueuedPacket, int]]:
-        """The messages that some subscription wants, in order. See ``Mailbox``."""
-        begin = after[1] + 1
-        for packet in self.contents.walk(begin):
-            for index in range(max(0, begin - packet.first_place), packet.count):
-                yield packet, index
-
-    @property
-    def oldest_ms(self) -> int | None:
-        """See ``Mailbox``."""
-        first = self.contents.following(0)
-        return None if first is None else first.sent_at_ms

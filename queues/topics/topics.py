@@ -18,7 +18,6 @@ from triack.base.reasons import DropReason
 from triack.base.units import SECOND, in_ns
 from triack.queues.deadlines import Deadlines
 from triack.queues.mailboxes.handed import settled_runs
-from triack.queues.mailboxes.in_hand import InHand
 from triack.queues.mailboxes.local_commit import LocalCommit, LocalTurn
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import Mailbox, Notices, QueuedPacket
@@ -65,11 +64,13 @@ class Topics:
         self.subscriptions: dict[str, Subscription] = {}
         main = queues.notices
         # A reader that dies with messages in hand does not count for a subscription: a note has room for one reader.
-        self._notices = Notices(drops, main.disk, main.express, main.cache, InHand(None))
-        self._notices.expiring, self._notices.resuming, self._notices.wanting = (
-            main.expiring,
-            main.resuming,
-            main.wanting,
+        self._notices = Notices(
+            drops,
+            cache=main.cache,
+            wanting=main.wanting,
+            expiring=main.expiring,
+            resuming=main.resuming,
+            on_left=self._handle_left,
         )
         self._stirred: dict[TopicRoot, None] = {}
         # Roots with more to do than one turn did, and when the last turn was, if anything is left of that.
@@ -131,7 +132,7 @@ class Topics:
             after=self._reserved.get(topic, 0),
             owner=self,
         )
-        root.pause = self._queues.pauses.of_queue(name)
+        root.mailbox.pause = self._queues.pauses.of_queue(name)
         root.restoring = self._restoring
         for row in rows:
             subscription = Subscription.restore(row, root, self._notices)
@@ -141,7 +142,7 @@ class Topics:
         root.next_place = root.last_place + 1
         self._opened.append(root)
         self._stirred[root] = None
-        return root
+        return root.mailbox
 
     def handle_stirred(self, root: TopicRoot) -> None:
         """Something may be dispatched, or is to be recorded."""
@@ -152,13 +153,15 @@ class Topics:
         root.reserved = self._reserved[root.topic] = root.next_place + PLACES
         self._growing[root] = None
 
-    def handle_left(self, subscription: Subscription) -> None:
-        """The holder of a subscription that is not durable has gone."""
-        self._left.append(subscription)
+    def _handle_left(self, mailbox: Mailbox) -> None:
+        """The last holder of a subscription has gone: one that is not durable ends soon."""
+        subscription = _subscription_of(mailbox)
+        if not subscription.durable:
+            self._left.append(subscription)
 
     def handle_expired(self, subscription: Subscription, packets: list[QueuedPacket]) -> None:
         """Contents have expired for a durable subscription: make dead letters of them."""
-        self._queues.expiry.expire(subscription, packets)
+        self._queues.expiry.expire(subscription.mailbox, packets)
 
     # ---- subscribing
 
@@ -202,7 +205,7 @@ class Topics:
             if (known.max_unacked, known.ack_wait_ns) != (max_unacked, ack_wait_ns):
                 self._change(known, max_unacked, ack_wait_ns, turn.now_ns)
             return known
-        root = self._queues.make_queue(f"{TOPIC_PREFIX}{topic}", turn.commit)
+        root = self._queues.make_queue(f"{TOPIC_PREFIX}{topic}", turn.commit).sink
         assert isinstance(root, TopicRoot)
         self.pack()
         self.note(turn.now_ns)
@@ -237,14 +240,14 @@ class Topics:
 
     def _change(self, known: Subscription, max_unacked: int, ack_wait_ns: int, now_ns: int) -> None:
         """A durable subscription has other limits."""
-        if known.listeners:
+        if known.mailbox.listeners:
             raise SubscriptionMismatch(
                 f"subscribe to {known.pattern}: subscription {known.title} has a reader with max_unacked="
                 f"{known.max_unacked}, ack_wait_s={known.ack_wait_ns / SECOND:g}; give the same"
             )
         self.note(now_ns)
         known.max_unacked, known.ack_wait_ns = max_unacked, ack_wait_ns
-        self._notices.dirty[known] = None
+        known.note_changed()
         about = {"max_unacked": max_unacked, "ack_wait_ns": ack_wait_ns}
         self._say("subscription_changed", known, now_ns, **about)
 
@@ -252,14 +255,15 @@ class Topics:
         """The subscription with this name, as in ``Message.queue``. Raises QueueNotFound."""
         name = composed(name)
         found = self.subscriptions.get(name.rpartition("/")[2])
-        if found is None or found.name != name or found.peer is not None:
-            known = [one.name for one in self.subscriptions.values()]
+        if found is None or found.mailbox.name != name or found.peer is not None:
+            known = [one.mailbox.name for one in self.subscriptions.values()]
             raise QueueNotFound(f"receive from {name}: a topic is read by subscribing; {what_else(name, known)}")
         return found
 
     def end(self, subscription: Subscription, reason: str, now_ns: int) -> None:
         """End a subscription, with the next commit if it is durable."""
-        self._queues.expiry.forget(subscription)
+        mailbox = subscription.mailbox
+        self._queues.expiry.forget(mailbox)
         self.note(now_ns)
         root = subscription.root
         assert isinstance(root, TopicRoot)
@@ -267,9 +271,9 @@ class Topics:
         root.end(subscription)
         for overdue in (False, True):
             self._told_ns.pop((subscription, overdue), None)
-        self._notices.dirty.pop(subscription, None)
-        self._notices.wanting.pop(subscription, None)
-        self._notices.resuming.set(subscription, None)
+        self._notices.dirty.pop(mailbox, None)
+        self._notices.wanting.pop(mailbox, None)
+        self._notices.resuming.set(mailbox, None)
         if subscription.durable:
             self._deleted.append(subscription.row_id)
         self._say("unsubscribed", subscription, now_ns, reason=reason)
@@ -277,7 +281,7 @@ class Topics:
 
     def suspend(self, subscription: Subscription, now_ns: int) -> None:
         """A subscription that is not durable gets nothing, and misses what is dispatched, until ``resume``."""
-        if subscription.suspended_at is None and not subscription.has_ended:
+        if subscription.suspended_at is None and not subscription.mailbox.has_ended:
             self.note(now_ns)
             subscription.suspend()
             self._say("subscription_suspended", subscription, now_ns)
@@ -285,7 +289,7 @@ class Topics:
 
     def resume(self, subscription: Subscription, now_ns: int) -> None:
         """It gets what is dispatched from now on."""
-        if subscription.suspended_at is not None and not subscription.has_ended:
+        if subscription.suspended_at is not None and not subscription.mailbox.has_ended:
             root = subscription.root
             assert isinstance(root, TopicRoot)
             self.note(now_ns)
@@ -304,7 +308,8 @@ class Topics:
     @property
     def roots(self) -> list[TopicRoot]:
         """The roots of all topics."""
-        return [root for root in self._queues.mailboxes.values() if isinstance(root, TopicRoot)]
+        sinks = (mailbox.sink for mailbox in self._queues.mailboxes.values())
+        return [root for root in sinks if isinstance(root, TopicRoot)]
 
     # ---- going on
 
@@ -319,7 +324,7 @@ class Topics:
             del self._left[:TURN_ENDS]
             self._turn_ns = now_ns if self._left else None
             for subscription in left:
-                if not subscription.has_ended and not subscription.listeners:
+                if not subscription.mailbox.has_ended and not subscription.mailbox.listeners:
                     self.end(subscription, "closed", now_ns)
         if self._too_old.heap:
             self._stirred.update(dict.fromkeys(self._too_old.poll_due(now_ns)))
@@ -358,7 +363,7 @@ class Topics:
             for one in list(counts):
                 told_ns = self._told_ns.get((one, kind is AckWaitOver))
                 if told_ns is None or now_ns - told_ns >= SECOND:
-                    if not one.has_ended:
+                    if not one.mailbox.has_ended:
                         self._told_ns[one, kind is AckWaitOver] = now_ns
                     news.append(kind(one.root.topic, one.title, counts.pop(one)))
         return news
@@ -368,8 +373,7 @@ class Topics:
     def complete(self, group: LocalCommit) -> None:
         """Add to a commit what was acknowledged for durable subscriptions, before it goes to the disk."""
         commit = group.commit
-        for subscription in self._notices.dirty:
-            assert isinstance(subscription, Subscription)
+        for subscription in map(_subscription_of, self._notices.dirty):
             if subscription.durable:
                 commit.subscriptions[subscription.row_id] = subscription.row()
         self._notices.dirty.clear()
@@ -391,18 +395,16 @@ class Topics:
         for root in roots if roots is not None else self._stirred:
             self._note_placed(root, now_ns)
         notices = self._notices
-        for mailbox in notices.read:
-            assert isinstance(mailbox, Subscription)
-            for event, fields in mailbox.take_told():
+        for subscription in map(_subscription_of, notices.read):
+            for event, fields in subscription.take_told():
                 if fields.get("overdue"):
-                    self._overdue[mailbox] += 1
+                    self._overdue[subscription] += 1
                 self._record(event, now_ns, **fields)
         notices.read.clear()
         notices.purged.clear()  # they are settled as well
         for mailbox, settled in notices.settled.items():
-            assert isinstance(mailbox, Subscription)
             if ranges := ranges_of(settled_runs(settled)):
-                self._record("settled", now_ns, **mailbox.record_fields, ranges=ranges)
+                self._record("settled", now_ns, **_subscription_of(mailbox).record_fields, ranges=ranges)
         notices.settled.clear()
 
     def _note_opened(self, now_ns: int, *, recovered: bool = False) -> None:
@@ -480,6 +482,11 @@ class Topics:
         freed, root.freed = root.freed, {}
         for reason, ranges in freed.items():
             self._record("content_freed", now_ns, topic=root.topic, ranges=sorted(ranges), reason=reason)
+
+
+def _subscription_of(mailbox: Mailbox) -> Subscription:
+    assert isinstance(mailbox.owner, Subscription)
+    return mailbox.owner
 
 
 def _require_same(known: Subscription, pattern: str, durable: str, *, shared: bool) -> None:

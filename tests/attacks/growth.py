@@ -36,7 +36,6 @@ ROWS = {
         queues/topics/leaving.py Leaving _groups
         queues/topics/subscription.py _Line _ahead _gone
         queues/topics/subscription.py Subscription _partly
-        queues/topics/topic_root.py _Large come places
         queues/topics/topic_root.py TopicRoot placed freed _awaited _early _skipped
         queues/remote/pump.py _Way hands
         queues/remote/pump.py Pump _done _ways
@@ -316,7 +315,8 @@ OTHERS = {
         queues/mailboxes/line.py Lines by_rank _by_priority
         queues/mailboxes/local_queues.py LocalQueues dead_letters declined_letters
         queues/mailboxes/mailbox.py Mailbox lengths
-        queues/topics/subscription.py _OneLine by_rank
+        queues/mailboxes/mailbox.py Notices drops
+        queues/topics/contents.py OneLine by_rank
         queues/manager/admin_desk.py AdminDesk queued
         queues/manager/engine.py Engine drops
         queues/manager/recorder.py Recorder _drops
@@ -359,6 +359,7 @@ OTHERS = {
         queues/mailboxes/local_commit.py LocalChanges queued settled
         queues/mailboxes/local_commit.py LocalCommit waiters
         queues/manager/burst.py Burst payloads counters
+        queues/manager/admin_desk.py AdminDesk unnoted
         queues/manager/callers.py Callers news
         queues/manager/effects.py Send datagrams
         queues/manager/link_news.py News _events

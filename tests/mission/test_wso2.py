@@ -36,9 +36,9 @@ def test_with_discard_none_no_subscriber_loses_a_message_and_a_fast_one_does_not
         bench.publish(50)
         read += bench.read(fast)
     assert read == list(range(1_000))
-    assert slow.length == 1_000
-    assert not slow.reader.begun
-    assert slow.reader.done.gaps == 0
+    assert slow.mailbox.length == 1_000
+    assert not slow.mailbox.reader.begun
+    assert slow.mailbox.reader.done.gaps == 0
     assert bench.read(slow) == list(range(1_000))
 
 
@@ -48,9 +48,9 @@ def test_with_discard_none_delivery_pauses_only_when_all_subscribers_are_saturat
     bench = Bench(per_packet, max_unacked=3)
     one, other = bench.subscribe(), bench.subscribe()
     bench.publish(5)
-    assert (one.length, other.length, bench.root.dispatched) == (3, 3, 3)
+    assert (one.mailbox.length, other.mailbox.length, bench.root.dispatched) == (3, 3, 3)
     assert bench.read(other, 1) == [0]
-    assert (one.length, other.length, bench.root.dispatched) == (4, 3, 4)
+    assert (one.mailbox.length, other.mailbox.length, bench.root.dispatched) == (4, 3, 4)
 
 
 @statement(
@@ -64,10 +64,10 @@ def test_with_slowest_sub_rate_all_subscribers_wait_for_the_slowest(per_packet: 
     fast, slow = bench.subscribe(), bench.subscribe()
     bench.publish(10)
     assert bench.read(fast) == [0, 1, 2]
-    assert slow.length == 3
+    assert slow.mailbox.length == 3
     assert bench.read(slow, 1) == [0]
     assert bench.read(fast) == [3]
-    assert slow.length == 3
+    assert slow.mailbox.length == 3
     bench.topics.end(slow, "closed", bench.now_ns)
     bench.step()
     assert bench.read(fast) == [4, 5, 6, 7, 8, 9]
@@ -95,22 +95,22 @@ def test_with_discard_allowed_a_message_is_acknowledged_in_place_of_its_subscrib
     assert bench.topics.next_deadline() == 60 * SECOND
     bench.now_ns = 60 * SECOND - 1
     bench.step()
-    assert (slow.length, slow.discarded) == (4, 0)
+    assert (slow.mailbox.length, slow.discarded) == (4, 0)
     bench.now_ns = 60 * SECOND
     bench.step()
-    assert (slow.length, slow.discarded) == (3, 1)
-    slow.acknowledge(first)
+    assert (slow.mailbox.length, slow.discarded) == (3, 1)
+    slow.mailbox.acknowledge(first)
     bench.step()
-    assert (slow.length, slow.late_acks) == (3, 1)
+    assert (slow.mailbox.length, slow.late_acks) == (3, 1)
     bench.publish(1)
     assert bench.read(fast) == [4]
-    assert (slow.length, slow.discarded) == (4, 1)
+    assert (slow.mailbox.length, slow.discarded) == (4, 1)
     bench.now_ns = 119 * SECOND
     bench.step()
     assert bench.read(slow) == [4]
     bench.now_ns = HOUR
     bench.step()
-    assert (slow.length, slow.discarded, bench.topics.next_deadline()) == (0, 4, None)
+    assert (slow.mailbox.length, slow.discarded, bench.topics.next_deadline()) == (0, 4, None)
     assert [(it["first"], it["last"]) for it in bench.of("discarded")] == [(1, 1), (2, 4)]
 
 
@@ -188,12 +188,17 @@ def test_a_suspended_subscriber_is_skipped(per_packet: int, strategy: str) -> No
     bench.topics.suspend(other, bench.now_ns)
     bench.publish(8)
     assert bench.read(quick) == list(range(10))
-    assert (bench.take(other), other.length) == (None, 1)
+    assert (bench.take(other), other.mailbox.length) == (None, 1)
     bench.topics.resume(other, bench.now_ns)
     bench.publish(2)
     assert bench.read(quick) == [10, 11]
     assert bench.read(other) == [1, 10, 11]
-    assert (other.length, other.size_bytes, other.reader.done.gaps, bench.root.length) == (0, 0, 0, 0)
+    assert (
+        other.mailbox.length,
+        other.mailbox.size_bytes,
+        other.mailbox.reader.done.gaps,
+        bench.root.mailbox.length,
+    ) == (0, 0, 0, 0)
 
 
 @statement("code of Andes", "", "3 of 3, counted as no-subscriber")

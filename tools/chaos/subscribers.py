@@ -99,7 +99,7 @@ class Subscriber:
     def _found(self, engine: Engine) -> Subscription:
         """The subscription, begun anew if its process or itself has ended."""
         known = self._subscription
-        if known is None or engine is not self._engine or known.has_ended:
+        if known is None or engine is not self._engine or known.mailbox.has_ended:
             plan = self._plan
             known = engine.topics.subscribe(
                 plan.pattern,
@@ -125,12 +125,12 @@ class Subscriber:
         done = [lease for lease in self._held if self.kind != "holding" or self._random.random() < SETTLE_CHANCE]
         for lease in done:
             self._held.remove(lease)
-            subscription.acknowledge(lease)
+            subscription.mailbox.acknowledge(lease)
         late, self._overdue = self._overdue, []
         for lease in late:
             subscription.note_late(lease)
         while leaves and self._held:
-            engine.give_back(subscription, self._held.pop(), Return(failed=False), self._world.now_ns)
+            engine.give_back(subscription.mailbox, self._held.pop(), Return(failed=False), self._world.now_ns)
 
     def _hold(self, engine: Engine, subscription: Subscription, lease: Lease) -> None:
         """Keep a message in hand, until the node takes it back or it is settled."""
@@ -145,13 +145,13 @@ class Subscriber:
             self._held = [one for one in self._held if one is not lease]
             self._overdue.append(lease)
             way = Return(failed=True, delay_ms=0, reason=DeadReason.HAND_OVER_TIMEOUT)
-            self._host.act(lambda: engine.give_back(subscription, lease, way, self._world.now_ns))
+            self._host.act(lambda: engine.give_back(subscription.mailbox, lease, way, self._world.now_ns))
 
     def _read(self, engine: Engine, subscription: Subscription, most: int) -> None:
         taken: list[tuple[Lease, int, int]] = []
         now_ns = self._world.now_ns
         for _ in range(most):
-            run = engine.open_run(subscription, now_ns)
+            run = engine.open_run(subscription.mailbox, now_ns)
             if run is None:
                 break
             lease = run.lease(run.draw())
@@ -165,11 +165,11 @@ class Subscriber:
                 self._hold(engine, subscription, lease)
                 continue
             elif self._random.random() < (FAILING_CHANCE if self.kind == "failing" else FAIL_CHANCE):
-                engine.give_back(subscription, lease, Return(failed=True, delay_ms=0), now_ns)
+                engine.give_back(subscription.mailbox, lease, Return(failed=True, delay_ms=0), now_ns)
                 continue
             taken.append((lease, stream, number))
         for lease, _, _ in taken:
-            subscription.acknowledge(lease)
+            subscription.mailbox.acknowledge(lease)
         if taken and self._history is not None:
             done = [(stream, number) for _, stream, number in taken]
             engine.await_commit(lambda error: None if error else self._note_done(done))

@@ -6,18 +6,20 @@ from collections import Counter
 import pytest
 
 from tests.queues.hubs import HubWorld
+from tests.queues.topics.bench import Bench
+from triack.base.commit import HEAD_BYTES
 from triack.base.delivery import Delivery
 from triack.base.errors import AddressError, ProtocolError, StoreDamaged
 from triack.base.names import StreamId
 from triack.base.news import SubscriptionLost
-from triack.base.reasons import DropReason
-from triack.queues.mailboxes.mailbox import Notices
+from triack.base.reasons import DeadReason, DropReason
+from triack.queues.mailboxes.local_commit import LocalCommit
+from triack.queues.mailboxes.mailbox import Lease, Mailbox, Notices
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 from triack.queues.node_settings import NodeSettings
 from triack.queues.packing import Outgoing, Passed, pack
 from triack.queues.remote.remote_subscriptions import TRANSITIONS, RemoteEvent, RemoteState, RemoteSubscription
 from triack.queues.remote.requests import Answer, Live, Subscribe, Unknown, Unsubscribe, check_remote_name, decode
-from triack.queues.remote.subscribed_queue import SubscribedQueue
 
 # The states of a subscription to another node, and what the store keeps of it.
 
@@ -124,35 +126,38 @@ def test_the_name_of_a_subscription_leaves_room_for_that_of_its_queue() -> None:
 # The queue of a subscription to topics of another node.
 
 
-def queue_of(left: list[SubscribedQueue]) -> SubscribedQueue:
-    return SubscribedQueue(1, "$sub.audit", Notices(Counter()), left.append)
-
-
 def test_its_last_reader_is_missed_unless_it_has_ended() -> None:
-    left: list[SubscribedQueue] = []
-    queue = queue_of(left)
-    for reader in (print, repr):
-        queue.listeners.append(reader)  # type: ignore[arg-type]
+    left: list[Mailbox] = []
+    queue = Mailbox(1, "$sub.audit", Notices(Counter(), on_left=left.append))
+    queue.listeners += [print, left.clear]
     queue.leave(print)
     assert left == []
-    queue.leave(repr)  # type: ignore[arg-type]
+    queue.leave(left.clear)
     assert left == [queue]
     queue.listeners.append(print)
     queue.end()
     queue.leave(print)
-    assert (left, queue.has_ended, queue.subscription) == ([queue], True, "audit")
-    queue.begin_again()
-    assert not queue.has_ended
+    assert left == [queue]
+    assert queue.subscription == "audit"
 
 
 def test_a_dead_letter_names_the_topic_and_the_subscription() -> None:
+    queues = Bench().queues
     message = Passed(b"1", topic="Games.Cricket", publisher=bytes(16), ordinal=7, sent_at_ms=5)
     (packed,), _ = pack([message], 1_000, 1, 9)
-    packet = QueuedPacket((), bytes(16), 1, 1, 1, 2, 1, len(packed.body), [packed.body])
-    assert queue_of([]).dead_properties(packet) == {
-        "dead_destination": "topic:Games.Cricket",
-        "dead_subscription": "audit",
-    }
+    packet = QueuedPacket((), bytes(16), 1, 1, 1, Delivery.EXPRESS, 1, len(packed.body), [packed.body])
+    group = LocalCommit()
+    queues.put("$sub.audit", packet, packed.body[:HEAD_BYTES], group)
+    queues.dead_letter(queues.mailboxes["$sub.audit"], Lease(packet, 0, redelivered=False), DeadReason.BAD_BODY, group)
+    ((_, (letter,), _),) = group.local.queued
+    assert letter.open().properties == [
+        {
+            "dead_reason": "bad-body",
+            "dead_attempts": 0,
+            "dead_destination": "topic:Games.Cricket",
+            "dead_subscription": "audit",
+        }
+    ]
 
 
 # Who may send what to the queues of subscriptions.
@@ -219,11 +224,11 @@ def test_no_more_is_on_the_way_than_may_be() -> None:
     assert subscription is not None
     pump = it.hub.live.remote.of_peers.pump_of(subscription)
     assert pump is not None
-    assert (pump.ahead, subscription.length) == (5, 45)
+    assert (pump.ahead, subscription.mailbox.length) == (5, 45)
     it.hub.restart()
     subscription = it.at_hub("sub/audit")
     assert subscription is not None
-    assert subscription.length == 45, "what was on its way is not in the topic any more"
+    assert subscription.mailbox.length == 45, "what was on its way is not in the topic any more"
     it.world.heal()
     for _ in range(5):
         it.settle(away)

@@ -155,7 +155,7 @@ def pending(strategy: Strategy, most: int) -> int:
     bench = Bench(strategy=strategy, max_unacked=most)
     reader = bench.subscribe()
     bench.publish(SENT)
-    return reader.length
+    return reader.mailbox.length
 
 
 def at_a_relay(most: int) -> int:

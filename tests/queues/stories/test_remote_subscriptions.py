@@ -345,7 +345,7 @@ def test_a_reader_that_stalls_holds_the_pump_and_costs_the_hub_no_more_than_its_
     pump = it.hub.live.remote.of_peers.pump_of(subscription)
     assert pump is not None
     assert pump.ahead == 10
-    assert subscription.length >= 170
+    assert subscription.mailbox.length >= 170
     it.settle(away)
     assert away.read() == numbered(1, 200)
 

@@ -134,11 +134,11 @@ class Bench:
     def take(self, subscription: Subscription) -> Lease | None:
         """The next message of a subscription, from the disk if need be; nothing is settled."""
         now_ms = self.turn().now_ms
-        run = subscription.open_run(now_ms)
+        run = subscription.mailbox.open_run(now_ms)
         if run is None and (fetch := self.queues.poll_fetch()) is not None:
             self.read_from_disk += len(fetch.keys)
             fetch.take({key: self.bodies[key] for key in fetch.keys})
-            run = subscription.open_run(now_ms)
+            run = subscription.mailbox.open_run(now_ms)
         return None if run is None else run.lease(run.draw())
 
     def read(self, subscription: Subscription, most: int = 1_000_000) -> list[int]:
@@ -146,7 +146,7 @@ class Bench:
         found: list[int] = []
         while len(found) < most and (lease := self.take(subscription)) is not None:
             found.append(int(lease.body))
-            subscription.acknowledge(lease)
+            subscription.mailbox.acknowledge(lease)
             self.step()
         return found
 

@@ -36,7 +36,7 @@ class Unrecorded(Bench):
             self.now_ns += 100 * MS
             self.publish(100 * self.per_packet, delivery=Delivery.TRANSACTIONAL)
             while (lease := self.take(quick)) is not None:
-                quick.acknowledge(lease)
+                quick.mailbox.acknowledge(lease)
             self.step()
         gc.collect()
         return tracemalloc.get_traced_memory()[0]
@@ -45,7 +45,7 @@ class Unrecorded(Bench):
 @pytest.mark.slow
 def test_many_stalled_subscriptions_take_four_kibibytes_each_and_their_backlog_nothing() -> None:
     bench = Unrecorded(50)
-    bench.subscribe(max_unacked=10_000).listeners.append(lambda: None)
+    bench.subscribe(max_unacked=10_000).mailbox.listeners.append(lambda: None)
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
@@ -66,7 +66,7 @@ def test_a_million_messages_for_a_stalled_subscription_add_less_than_a_mebibyte(
 ) -> None:
     """What is alive is counted, not what the allocator keeps of what was. Fewer messages, and the same share."""
     bench = Unrecorded(per_packet)
-    bench.subscribe(max_unacked=10_000).listeners.append(lambda: None)
+    bench.subscribe(max_unacked=10_000).mailbox.listeners.append(lambda: None)
     stalled = bench.subscribe(durable=durable)
     tracemalloc.start()
     try:
@@ -74,7 +74,7 @@ def test_a_million_messages_for_a_stalled_subscription_add_less_than_a_mebibyte(
         added = bench.live_bytes(messages // per_packet) - before
     finally:
         tracemalloc.stop()
-    assert stalled.length == messages + 2_000 * per_packet
+    assert stalled.mailbox.length == messages + 2_000 * per_packet
     assert added < 2**20 * messages / 1_000_000
 
 
@@ -85,7 +85,7 @@ def test_another_delivery_timeout_counts_for_what_is_pending() -> None:
     bench.now_ns = 5 * SECOND
     bench.topics.handle_settings(NodeSettings(topics={"Games": Topic("discard_allowed", delivery_timeout_s=5)}))
     bench.step()
-    assert (slow.length, slow.discarded) == (0, 1)
+    assert (slow.mailbox.length, slow.discarded) == (0, 1)
 
 
 def test_more_than_a_turn_takes_is_discarded_in_several(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +98,7 @@ def test_more_than_a_turn_takes_is_discarded_in_several(monkeypatch: pytest.Monk
     bench.topics.advance(bench.now_ns)
     assert (slow.discarded, bench.topics.next_deadline()) == (2, SECOND)
     bench.rest()
-    assert (slow.discarded, slow.length) == (5, 5)
+    assert (slow.discarded, slow.mailbox.length) == (5, 5)
 
 
 @PER_PACKET
@@ -134,7 +134,7 @@ def test_a_packet_that_is_dispatched_in_parts_is_missed_in_parts(
     got += bench.read(other)
     missed = {*range(first + 2, first + 4), 8, 9}
     assert got == [number for number in range(10) if number not in missed]
-    assert (other.length, other.size_bytes, bench.root.length, len(bench.rows)) == (0, 0, 0, 0)
+    assert (other.mailbox.length, other.mailbox.size_bytes, bench.root.mailbox.length, len(bench.rows)) == (0, 0, 0, 0)
 
 
 def test_a_suspended_subscription_that_ends_wants_nothing_of_what_it_missed() -> None:
@@ -183,7 +183,7 @@ def test_what_expires_for_a_subscription_that_is_not_durable_is_logged(per_packe
     gone = [place for it in bench.of("expired") for first, last in it["ranges"] for place in range(first, last + 1)]
     assert sorted(gone) == [1, 2, 3, 4]
     assert {it["subscription"] for it in bench.of("expired")} == {one.title}
-    assert (one.length, one.size_bytes, bench.root.length) == (0, 0, 0)
+    assert (one.mailbox.length, one.mailbox.size_bytes, bench.root.mailbox.length) == (0, 0, 0)
     bench.publish(3)
     assert bench.read(one) == [4, 5, 6]
 
@@ -203,7 +203,7 @@ def test_what_expires_while_a_subscription_is_suspended_is_not_for_it_either(goe
     bench.read(slow)
     bench.publish(2)
     assert bench.read(slow) == bench.read(other) == [7, 8]
-    assert (other.length, other.size_bytes, bench.root.length) == (0, 0, 0)
+    assert (other.mailbox.length, other.mailbox.size_bytes, bench.root.mailbox.length) == (0, 0, 0)
     gone = [it["ranges"] for it in bench.of("expired") if it["subscription"] == other.title]
     assert gone == [[(goes + 2 if goes else 2, 7)]]
 
@@ -231,7 +231,7 @@ def test_what_came_back_to_a_subscription_does_not_expire_once_that_has_ended() 
     bench.publish(1, receive_by_ms=1_000)
     lease = bench.take(one)
     assert lease is not None
-    bench.queues.give_back(one, lease, Return(failed=True, delay_ms=5_000), bench.turn())
+    bench.queues.give_back(one.mailbox, lease, Return(failed=True, delay_ms=5_000), bench.turn())
     bench.topics.end(one, "closed", bench.now_ns)
     expire(bench)
     assert {it["subscription"] for it in bench.of("expired")} == {"$2"}
@@ -245,9 +245,9 @@ def test_a_packet_that_expires_while_a_part_of_it_is_in_hand_leaves_nothing_pend
     lease = bench.take(one)
     assert lease is not None
     expire(bench)
-    one.acknowledge(lease)
+    one.mailbox.acknowledge(lease)
     bench.step()
-    assert (one.length, one.size_bytes, bench.root.length) == (0, 0, 0)
+    assert (one.mailbox.length, one.mailbox.size_bytes, bench.root.mailbox.length) == (0, 0, 0)
     bench.publish(2)
     assert bench.read(one) == [6, 7]
 
@@ -264,10 +264,10 @@ def test_a_content_in_hand_is_kept_although_it_has_expired_before_its_dispatch()
     expire(bench)
     assert bench.read(slow) == [0]
     assert len(bench.rows) == 1
-    bench.queues.give_back(audit, lease, Return(failed=True, delay_ms=0), bench.turn())
+    bench.queues.give_back(audit.mailbox, lease, Return(failed=True, delay_ms=0), bench.turn())
     expire(bench)
     assert bench.queues.mailboxes["dead-letter"].length == 1
-    assert (audit.length, slow.length, bench.root.length) == (0, 0, 0)
+    assert (audit.mailbox.length, slow.mailbox.length, bench.root.mailbox.length) == (0, 0, 0)
     told = [name for name, fields in bench.records if fields.get("ranges") == [(2, 2)]]
     assert told[-4:] == ["returned", "expired", "settled", "content_freed"]
 
@@ -283,7 +283,7 @@ def test_a_content_goes_with_the_commit_of_the_last_subscription_that_wants_it(p
     assert len(bench.rows) == 1
     assert bench.read(audit) == [3]
     assert not bench.rows
-    assert bench.root.length == bench.root.fill.bytes.value == 0
+    assert bench.root.mailbox.length == bench.root.mailbox.fill.bytes.value == 0
 
 
 @PER_PACKET
@@ -296,7 +296,7 @@ def test_the_end_of_a_subscription_frees_what_it_alone_wanted(per_packet: int) -
     bench.step()
     assert not bench.rows
     assert not bench.store.subscriptions
-    assert bench.root.length == 0
+    assert bench.root.mailbox.length == 0
 
 
 def test_thousands_of_subscriptions_that_end_at_once_match_no_name_anew(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -334,13 +334,14 @@ def test_thousands_of_subscriptions_that_end_at_once_are_ended_in_turns(
     for at, one in enumerate(some):
         bench.read(one, 0 if same else at % 50)
     for one in some:
-        bench.topics.handle_left(one)
+        one.mailbox.listeners.append(print)
+        one.mailbox.leave(print)
     bench.topics.advance(bench.now_ns)
     assert len(bench.root.subscriptions) == 91
     assert bench.topics.next_deadline() == bench.now_ns
     bench.rest()
     assert list(bench.root.subscriptions) == [stays]
-    assert len(bench.rows) == stays.length == 50
+    assert len(bench.rows) == stays.mailbox.length == 50
     bench.topics.end(stays, "unsubscribed", bench.now_ns)
     bench.rest()
     assert not bench.rows
@@ -351,9 +352,9 @@ def test_a_dispatch_to_thousands_goes_in_turns(monkeypatch: pytest.MonkeyPatch) 
     bench = Bench(1)
     some = [bench.subscribe(durable=None) for _ in range(50)]
     bench.publish(9)
-    assert [one.length for one in some] == [4] * 50, "two turns for two packets each"
+    assert [one.mailbox.length for one in some] == [4] * 50, "two turns for two packets each"
     bench.rest()
-    assert [one.length for one in some] == [9] * 50
+    assert [one.mailbox.length for one in some] == [9] * 50
 
 
 @PER_PACKET
@@ -365,7 +366,7 @@ def test_a_durable_subscription_goes_on_after_a_restart_where_it_was(per_packet:
     assert bench.read(audit, 2) == [0, 1]
     bench = bench.restart()
     audit, chess = bench.topics.subscriptions["audit"], bench.topics.subscriptions["chess"]
-    assert (audit.length, chess.length) == (3, 2)
+    assert (audit.mailbox.length, chess.mailbox.length) == (3, 2)
     bench.publish(1, delivery=Delivery.TRANSACTIONAL)
     assert bench.read(audit) == [2, 3, 4, 5]
     assert bench.read(chess) == [3, 4]
@@ -387,9 +388,9 @@ def test_publishers_wait_at_the_quota_whatever_a_subscriber_does() -> None:
     bench = Bench(1, quota=Quota(messages=5))
     slow = bench.subscribe()
     bench.publish(5)
-    assert bench.root.fill.is_full
+    assert bench.root.mailbox.fill.is_full
     bench.read(slow, 3)
-    assert not bench.root.fill.is_full
+    assert not bench.root.mailbox.fill.is_full
 
 
 def test_an_express_message_keeps_its_place_behind_durable_ones_whose_commit_is_under_way() -> None:
@@ -430,7 +431,7 @@ def test_subscriptions_that_are_as_far_behind_read_the_disk_once() -> None:
     bench.step()
     for one, lease in zip(others, first[1:], strict=True):
         assert lease is not None
-        one.acknowledge(lease)
+        one.mailbox.acknowledge(lease)
         assert bench.read(one) == list(range(1, 200))
     assert bench.read_from_disk == 3
 
@@ -439,14 +440,14 @@ def test_what_readers_take_in_turns_stays_in_memory_and_what_one_that_stalls_wan
     bench = Bench(50)
     quick, slow, stalled = bench.subscribe(max_unacked=2_000), bench.subscribe(), bench.subscribe()
     for one in (quick, slow, stalled):
-        one.listeners.append(lambda: None)
+        one.mailbox.listeners.append(lambda: None)
     for number in range(11):
         bench.publish(1_500, delivery=Delivery.TRANSACTIONAL)
         for one in (quick,) if number % 2 else (quick, slow):
             while (lease := bench.take(one)) is not None:
-                one.acknowledge(lease)
+                one.mailbox.acknowledge(lease)
         bench.step()
-    assert quick.left == slow.left == 11 * 1_500
+    assert quick.mailbox.left == slow.mailbox.left == 11 * 1_500
     assert bench.read_from_disk == 0
     assert bench.read(stalled, 1) == [0]
     assert bench.read_from_disk > 0
@@ -465,4 +466,4 @@ def test_expired_messages_are_dead_letters_of_durable_subscriptions_alone(per_pa
     assert bench.queues.mailboxes["dead-letter"].length == 2
     assert bench.read(other) == [2]
     assert bench.read(audit) == [2]
-    assert (other.length, audit.length) == (0, 0)
+    assert (other.mailbox.length, audit.mailbox.length) == (0, 0)

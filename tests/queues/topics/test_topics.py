@@ -51,10 +51,10 @@ def test_a_subscription_without_a_holder_ends_unless_it_is_durable() -> None:
     bench = Bench()
     one, audit = bench.subscribe(), bench.subscribe(durable="audit")
     for subscription in (one, audit):
-        subscription.listeners.append(print)
-        subscription.leave(print)
+        subscription.mailbox.listeners.append(print)
+        subscription.mailbox.leave(print)
     bench.step()
-    assert (one.has_ended, audit.has_ended) == (True, False)
+    assert (one.mailbox.has_ended, audit.mailbox.has_ended) == (True, False)
     assert bench.of("unsubscribed") == [{"topic": "Games", "subscription": "$1", "reason": "closed"}]
 
 
@@ -172,7 +172,7 @@ def test_dropped_and_overdue_messages_are_reported_at_most_once_a_second() -> No
     lease = bench.take(fast)
     assert lease is not None
     way = Return(failed=True, delay_ms=0, reason=DeadReason.HAND_OVER_TIMEOUT)
-    bench.queues.give_back(fast, lease, way, bench.turn())
+    bench.queues.give_back(fast.mailbox, lease, way, bench.turn())
     bench.step()
     assert AckWaitOver("Games", "$1", 1) in bench.topics.take_news(bench.now_ns)
     assert bench.of("returned")[0]["overdue"] is True
@@ -191,7 +191,7 @@ def test_messages_for_others_leave_no_gaps_in_what_is_done() -> None:
         bench.publish(9)
         bench.publish(1, "Chess")
         assert len(bench.read(chess)) == 1
-    assert chess.reader.done.gaps == 0
+    assert chess.mailbox.reader.done.gaps == 0
     assert len(chess.row().progress) < 200
 
 
@@ -202,8 +202,8 @@ def test_a_message_that_failed_comes_again_before_younger_ones_and_then_is_dead(
     for failures in range(11):
         lease = bench.take(audit)
         assert lease is not None
-        assert (lease.body, audit.failures_of(lease)) == (b"0", failures)
-        bench.queues.give_back(audit, lease, NOW, bench.turn())
+        assert (lease.body, audit.mailbox.failures_of(lease)) == (b"0", failures)
+        bench.queues.give_back(audit.mailbox, lease, NOW, bench.turn())
         bench.step()
     assert bench.read(audit) == [1]
     letters = bench.queues.mailboxes["dead-letter"]
@@ -226,12 +226,12 @@ def test_failures_and_parts_of_packets_survive_a_restart() -> None:
     leases = [bench.take(audit) for _ in range(3)]
     for lease in leases:
         assert lease is not None
-    audit.acknowledge(leases[1])  # type: ignore[arg-type]
-    bench.queues.give_back(audit, leases[2], Return(failed=True, delay_ms=5_000), bench.turn())  # type: ignore[arg-type]
+    audit.mailbox.acknowledge(leases[1])  # type: ignore[arg-type]
+    bench.queues.give_back(audit.mailbox, leases[2], Return(failed=True, delay_ms=5_000), bench.turn())  # type: ignore[arg-type]
     bench.step()
     bench = bench.restart()
     audit = bench.topics.subscriptions["audit"]
-    assert audit.length == 4
+    assert audit.mailbox.length == 4
     first = bench.take(audit)
     assert first is not None
     assert (first.body, first.redelivered) == (b"0", True)
@@ -239,7 +239,7 @@ def test_failures_and_parts_of_packets_survive_a_restart() -> None:
     bench.now_ns = 6 * SECOND
     failed = bench.take(audit)
     assert failed is not None
-    assert (failed.body, audit.failures_of(failed)) == (b"2", 1)
+    assert (failed.body, audit.mailbox.failures_of(failed)) == (b"2", 1)
 
 
 def test_a_row_that_cannot_be_read_is_damage() -> None:
@@ -259,7 +259,7 @@ def test_what_comes_too_late_is_counted_and_changes_nothing() -> None:
     bench.now_ns = 5 * SECOND
     bench.publish(1)
     assert slow.discarded == 1
-    bench.queues.give_back(slow, lease, NOW, bench.turn())
+    bench.queues.give_back(slow.mailbox, lease, NOW, bench.turn())
     bench.step()
     assert slow.late_acks == 1
     assert bench.of("late_ack") == [{"topic": "Games", "subscription": "$2", "ranges": [(1, 1)]}]
