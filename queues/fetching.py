@@ -56,8 +56,6 @@ class Fetches:
         sources: in the order in which they are served.
     """
 
-    __slots__ = ("_asked", "_sources")
-
     def __init__(self, *sources: Source) -> None:
         self._sources = sources
         self._asked: deque[Fetch] = deque()

@@ -80,8 +80,6 @@ class Journals:
         news: for the operator, see ``take_news``.
     """
 
-    __slots__ = ("_drops", "_is_low", "_names", "_queues", "_ready", "_record", "_told", "express", "missing", "news")
-
     def __init__(
         self,
         queues: LocalQueues,

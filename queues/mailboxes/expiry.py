@@ -40,8 +40,6 @@ class Expiry:
         expired: messages that wait for their bodies or their commit.
     """
 
-    __slots__ = ("_dead_letter", "_notices", "_record", "expired")
-
     def __init__(
         self,
         notices: Notices,

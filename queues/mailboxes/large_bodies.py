@@ -232,21 +232,6 @@ class Bodies:
         unseen_bytes: what has come of bodies since the room on the disk was looked at.
     """
 
-    __slots__ = (
-        "_at_once",
-        "_current",
-        "_drops",
-        "_dying",
-        "_left",
-        "_of_queue",
-        "_whole",
-        "by_id",
-        "coming_bytes",
-        "held",
-        "unclaimed",
-        "unseen_bytes",
-    )
-
     def __init__(
         self, held: Account, unclaimed: Account | None = None, drops: Counter[DropReason] | None = None
     ) -> None:

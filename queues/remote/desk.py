@@ -22,7 +22,7 @@ from triack.queues.packing import NO_DEAD_LETTER, Outgoing
 from triack.queues.remote.peer_subscriptions import PeerSubscriptions, Proved, Subscriber
 from triack.queues.remote.pump import Draw
 from triack.queues.remote.remote_subscriptions import RemoteSubscription, RemoteSubscriptions
-from triack.queues.remote.requests import Answer, Live, Subscribe, Unknown, Unsubscribe, decode
+from triack.queues.remote.requests import Answer, Live, Message, Subscribe, Unknown, Unsubscribe, decode
 from triack.queues.routes import Routes
 from triack.queues.streams.group_commit import Turn
 from triack.queues.streams.outbox import Outbox
@@ -66,21 +66,6 @@ class SubscriptionDesk:
         of_peers: the subscriptions of other nodes.
         own: those of this node.
     """
-
-    __slots__ = (
-        "_commit",
-        "_draw",
-        "_drops",
-        "_mailbox",
-        "_name_of",
-        "_outbox",
-        "_proved_of",
-        "_queues",
-        "_routes",
-        "_way_back",
-        "of_peers",
-        "own",
-    )
 
     def __init__(
         self,
@@ -215,9 +200,7 @@ class SubscriptionDesk:
         except ProtocolError as error:
             self._drops[error.reason] += 1
 
-    def _handle(
-        self, message: Subscribe | Unsubscribe | Live | Answer | Unknown, who: Subscriber, stream: StreamId, turn: Turn
-    ) -> None:
+    def _handle(self, message: Message, who: Subscriber, stream: StreamId, turn: Turn) -> None:
         match message:
             case Answer() | Unknown():
                 mine = [it.peer for it in self.own.subscriptions.values() if self._is_of(stream, it)]

@@ -78,26 +78,6 @@ class PeerSubscriptions:
         node_id: this node.
     """
 
-    __slots__ = (
-        "_by_node",
-        "_directory",
-        "_draw",
-        "_drops",
-        "_has_session",
-        "_is_here",
-        "_keyless",
-        "_leases",
-        "_node_id",
-        "_outbox",
-        "_proved_of",
-        "_pumps",
-        "_queues",
-        "_reply",
-        "_settings",
-        "_stirred",
-        "_topics",
-    )
-
     def __init__(
         self,
         settings: NodeSettings,

@@ -29,7 +29,7 @@ from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.mailboxes.system_queues import SUBSCRIPTIONS_QUEUE, is_subscribed, subscribed_queue
 from triack.queues.packing import NO_DEAD_LETTER, Outgoing
-from triack.queues.remote.requests import Answer, Live, Subscribe, Unknown, Unsubscribe
+from triack.queues.remote.requests import Answer, Live, Message, Subscribe, Unknown, Unsubscribe
 from triack.queues.streams.group_commit import Turn
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.outgoing_stream import OutgoingStream
@@ -192,22 +192,6 @@ class RemoteSubscriptions:
         subscriptions: by their names.
     """
 
-    __slots__ = (
-        "_dropping",
-        "_incarnation",
-        "_left",
-        "_live",
-        "_numbered",
-        "_outbox",
-        "_queues",
-        "_recheck",
-        "_refused",
-        "_renew_ns",
-        "_requests",
-        "_via_of",
-        "subscriptions",
-    )
-
     def __init__(
         self,
         queues: LocalQueues,
@@ -331,7 +315,7 @@ class RemoteSubscriptions:
         if mailbox.subscription:
             self._left.append(mailbox.subscription)
 
-    def _tell(self, peer: str, message: Subscribe | Unsubscribe | Live, names: list[str], turn: Turn) -> None:
+    def _tell(self, peer: str, message: Message, names: list[str], turn: Turn) -> None:
         outgoing = self._stream(peer, turn.commit)
         reader = self._requests.get(peer)
         if reader is None:

@@ -12,7 +12,7 @@ it does not name.
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
 from triack.base.delivery import Delivery
@@ -21,12 +21,10 @@ from triack.base.names import NAME_BYTES_MAX, check_name, composed
 from triack.base.reasons import DropReason
 from triack.queues.mailboxes.system_queues import subscribed_queue
 
-__all__ = ["Answer", "Live", "Subscribe", "Unknown", "Unsubscribe", "check_remote_name", "decode"]
+__all__ = ["Answer", "Live", "Message", "Subscribe", "Unknown", "Unsubscribe", "check_remote_name", "decode"]
 
-PATTERN_LETTERS_MAX = 1_000
-"""A longer pattern is no request: no name has as many letters, and each is kept in memory until it is refused."""
-WHY_LETTERS_MAX = 1_000
-"""Of an explanation in words."""
+LETTERS_MAX = {"pattern": 1_000, "why": 1_000}
+"""Of a pattern, as each is kept in memory until it is refused, and of an explanation. Other texts are names."""
 NAMES_MAX = 100_000
 """Subscriptions in one message: as many as fit into the largest one."""
 NUMBER_MAX = 1 << 62
@@ -35,8 +33,21 @@ NUMBER_MAX = 1 << 62
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Subscribe:
+class _Message:
+    """One message. Its fields, in their order, are those of the JSON, behind ``do``, which says what it is."""
+
+    do: str
+
+    def encode(self) -> bytes:
+        """The body of the message."""
+        its = {one.name: getattr(self, one.name) for one in fields(self)}  # type: ignore[arg-type]
+        if "delivery" in its:
+            its["delivery"] = its["delivery"].label
+        return json.dumps({"do": self.do, **its}, separators=(",", ":")).encode()
+
+
+@dataclass(frozen=True)
+class Subscribe(_Message):
     """A node asks for a subscription.
 
     Attributes:
@@ -48,6 +59,7 @@ class Subscribe:
         max_unacked: messages that may be on their way.
     """
 
+    do: str = field(default="subscribe", init=False)
     name: str
     number: int
     pattern: str
@@ -55,44 +67,26 @@ class Subscribe:
     delivery: Delivery
     max_unacked: int
 
-    def encode(self) -> bytes:
-        """The body of the message."""
-        return _encode(
-            do="subscribe",
-            name=self.name,
-            number=self.number,
-            pattern=self.pattern,
-            durable=self.durable,
-            delivery=self.delivery.label,
-            max_unacked=self.max_unacked,
-        )
 
-
-@dataclass(frozen=True, slots=True)
-class Unsubscribe:
+@dataclass(frozen=True)
+class Unsubscribe(_Message):
     """A node ends one of its subscriptions."""
 
+    do: str = field(default="unsubscribe", init=False)
     name: str
     number: int
 
-    def encode(self) -> bytes:
-        """The body of the message."""
-        return _encode(do="unsubscribe", name=self.name, number=self.number)
 
-
-@dataclass(frozen=True, slots=True)
-class Live:
+@dataclass(frozen=True)
+class Live(_Message):
     """A node has these subscriptions here, and no others: numbers by names."""
 
+    do: str = field(default="live", init=False)
     names: Mapping[str, int]
 
-    def encode(self) -> bytes:
-        """The body of the message."""
-        return _encode(do="live", names=dict(self.names))
 
-
-@dataclass(frozen=True, slots=True)
-class Answer:
+@dataclass(frozen=True)
+class Answer(_Message):
     """What has become of a subscription: ``accepted``, ``refused`` or ``ended``.
 
     Attributes:
@@ -106,20 +100,13 @@ class Answer:
     reason: str = ""
     why: str = ""
 
-    def encode(self) -> bytes:
-        """The body of the message."""
-        return _encode(do=self.do, name=self.name, number=self.number, reason=self.reason, why=self.why)
 
-
-@dataclass(frozen=True, slots=True)
-class Unknown:
+@dataclass(frozen=True)
+class Unknown(_Message):
     """The node with the topics does not have these subscriptions."""
 
+    do: str = field(default="unknown", init=False)
     names: Mapping[str, int]
-
-    def encode(self) -> bytes:
-        """The body of the message."""
-        return _encode(do="unknown", names=dict(self.names))
 
 
 def check_remote_name(name: object) -> str:
@@ -133,83 +120,67 @@ def check_remote_name(name: object) -> str:
     return checked
 
 
-def decode(body: bytes) -> Subscribe | Unsubscribe | Live | Answer | Unknown:
+Message = Subscribe | Unsubscribe | Live | Answer | Unknown
+"""What one node says to the other."""
+
+_KINDS: Mapping[str, type[Message]] = {
+    "subscribe": Subscribe,
+    "unsubscribe": Unsubscribe,
+    "live": Live,
+    "unknown": Unknown,
+    **dict.fromkeys(("accepted", "refused", "ended"), Answer),
+}
+
+
+def decode(body: bytes) -> Message:
     """Read a message. Raises ProtocolError ``bad-request``."""
     try:
-        fields = json.loads(body)
-        return _DECODERS[_get(fields, "do", str)](fields)
+        its = json.loads(body)
+        kind = _KINDS[_get(its, "do", str)]
+        return kind(**{one.name: _READERS[one.name](its, one.name) for one in fields(kind) if one.init})
     except (ValueError, KeyError, RecursionError, AddressError) as cause:
         raise ProtocolError(DropReason.BAD_REQUEST, str(cause)) from cause
 
 
-def _encode(**fields: Any) -> bytes:
-    return json.dumps(fields, separators=(",", ":")).encode()
-
-
-def _get(fields: Any, name: str, kind: type[T]) -> T:
+def _get(its: Any, name: str, kind: type[T]) -> T:
     """A field of its type. Raises ValueError."""
-    value = fields.get(name) if isinstance(fields, dict) else None
+    value = its.get(name) if isinstance(its, dict) else None
     if type(value) is not kind:
         raise ValueError(f"{name} is no {kind.__name__}")
     return value
 
 
-def _number(fields: Any, name: str) -> int:
-    value = _get(fields, name, int)
+def _number(its: Any, name: str) -> int:
+    value = _get(its, name, int)
     if not 0 < value < NUMBER_MAX:
         raise ValueError(f"{name} is out of range")
     return value
 
 
-def _text(fields: Any, name: str, letters: int) -> str:
-    value = _get(fields, name, str)
-    if len(value) > letters:
+def _text(its: Any, name: str) -> str:
+    value = _get(its, name, str)
+    if len(value) > LETTERS_MAX.get(name, NAME_BYTES_MAX):
         raise ValueError(f"{name} is too long")
     return value
 
 
-def _name(fields: Any) -> str:
-    return check_remote_name(_text(fields, "name", NAME_BYTES_MAX))
-
-
-def _names(fields: Any) -> dict[str, int]:
-    names = _get(fields, "names", dict)
+def _names(its: Any, name: str) -> dict[str, int]:
+    names = _get(its, name, dict)
     if len(names) > NAMES_MAX:
         raise ValueError("too many names")
-    return {check_remote_name(name): _number(names, name) for name in names}
+    return {check_remote_name(it): _number(names, it) for it in names}
 
 
-def _read_subscribe(fields: Any) -> Subscribe:
-    return Subscribe(
-        _name(fields),
-        _number(fields, "number"),
-        composed(_text(fields, "pattern", PATTERN_LETTERS_MAX)),
-        _get(fields, "durable", bool),
-        Delivery[_text(fields, "delivery", PATTERN_LETTERS_MAX).upper()],
-        _number(fields, "max_unacked"),
-    )
-
-
-def _read_answer(fields: Any) -> Answer:
-    return Answer(
-        _get(fields, "do", str),
-        _name(fields),
-        _number(fields, "number"),
-        _text(fields, "reason", NAME_BYTES_MAX),
-        _text(fields, "why", WHY_LETTERS_MAX),
-    )
-
-
-def _read_unsubscribe(fields: Any) -> Unsubscribe:
-    return Unsubscribe(_name(fields), _number(fields, "number"))
-
-
-_DECODERS: dict[str, Callable[[Any], Subscribe | Unsubscribe | Live | Answer | Unknown]] = {
-    "subscribe": _read_subscribe,
-    "unsubscribe": _read_unsubscribe,
-    "live": lambda fields: Live(_names(fields)),
-    "accepted": _read_answer,
-    "refused": _read_answer,
-    "ended": _read_answer,
-    "unknown": lambda fields: Unknown(_names(fields)),
+_READERS: Mapping[str, Callable[[Any, str], Any]] = {
+    "do": _text,
+    "name": lambda its, name: check_remote_name(_text(its, name)),
+    "number": _number,
+    "pattern": lambda its, name: composed(_text(its, name)),
+    "durable": lambda its, name: _get(its, name, bool),
+    "delivery": lambda its, name: Delivery[_text(its, name).upper()],
+    "max_unacked": _number,
+    "names": _names,
+    "reason": _text,
+    "why": _text,
 }
+"""Reads a field by its name, and checks it."""

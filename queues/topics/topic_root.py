@@ -121,34 +121,6 @@ class TopicRoot:
         goes_on: whether more may be dispatched, or released, in another turn.
     """
 
-    __slots__ = (
-        "_awaited",
-        "_behind",
-        "_early",
-        "_leaving",
-        "_owner",
-        "_skipped",
-        "_takers",
-        "_times",
-        "contents",
-        "discard_at_ns",
-        "discarded",
-        "dispatched",
-        "freed",
-        "goes_on",
-        "last_place",
-        "mailbox",
-        "next_place",
-        "placed",
-        "reserved",
-        "restoring",
-        "settings",
-        "subscriptions",
-        "topic",
-        "unheard",
-        "unsaid",
-    )
-
     def __init__(
         self,
         queue_id: int,
