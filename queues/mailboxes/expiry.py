@@ -62,6 +62,10 @@ class Expiry:
 
     def expire(self, mailbox: Mailbox, packets: list[QueuedPacket]) -> None:
         """Remove the messages of these packets that no reader has from their queue."""
+        if mailbox.sink is not None:
+            for one, packet in mailbox.sink.expire(packets):
+                self.expire(one, [packet])
+            return
         expired = mailbox.expire(packets)
         self.expired += [(mailbox, packet, indices) for packet, indices in expired.items() if indices]
 

@@ -136,8 +136,8 @@ class Sink(Protocol):
     def keeps(self, packet: QueuedPacket) -> bool:
         """Whether messages in memory are still here."""
 
-    def expire(self, packets: Collection[QueuedPacket]) -> None:
-        """Hand out no more of these packets."""
+    def expire(self, packets: Collection[QueuedPacket]) -> "Iterator[tuple[Mailbox, QueuedPacket]]":
+        """Hand out no more of these packets. Yields the queues from which they are read, in which they expire."""
 
 
 class Owner(Protocol):
@@ -1046,9 +1046,6 @@ class Mailbox:
         Returns:
             The indices that no reader has: they are no longer in the queue, and must be acknowledged as dead letters.
         """
-        if self.sink is not None:
-            self.sink.expire(packets)
-            return {}
         self.end_run()
         reader = self.reader
         expired: dict[QueuedPacket, list[int]] = {packet: [] for packet in packets}

@@ -83,12 +83,12 @@ class SystemQueue(NamedTuple):
     name: str
     purpose: str
     writer: Writer
-    stands: bool
-    is_apart: bool
-    gives_up: bool
     quota: Callable[[Limits], Quota]
-    overflow: Callable[[Limits], str]
     why_no_quota: str
+    stands: bool = False
+    is_apart: bool = False
+    gives_up: bool = False
+    overflow: Callable[[Limits], str] = lambda _: ""
     in_arrival_order: bool = False
 
     @property
@@ -127,7 +127,6 @@ _TABLE = (
         Writer.NODE,
         stands=True,
         is_apart=True,
-        gives_up=False,
         quota=_letters,
         overflow=_letters_overflow,
         why_no_quota="its limits are those of limits.dead_letters, as it holds no sender",
@@ -137,11 +136,8 @@ _TABLE = (
         REPLY_QUEUE,
         "replies to requests of this node; it is made when the node asks for the first time",
         Writer.PEERS,
-        stands=False,
-        is_apart=False,
         gives_up=True,
         quota=_replies,
-        overflow=lambda _: "",
         why_no_quota=f"its limits are those of limits.queue_quota of {REPLY_QUEUE}",
     ),
     SystemQueue(
@@ -149,11 +145,9 @@ _TABLE = (
         "requests of nodes about subscriptions to topics of this one, and the answers of others to its own; it takes "
         "only those of nodes that may subscribe here, or at which this node subscribes",
         Writer.PEERS,
-        stands=False,
         is_apart=True,
         gives_up=True,
         quota=_requests,
-        overflow=lambda _: "",
         why_no_quota="its limits are fixed",
         in_arrival_order=True,
     ),
@@ -197,11 +191,7 @@ def _large(name: str) -> SystemQueue:
         name,
         f"parts of large messages for {queue}",
         Writer.PEERS,
-        stands=False,
-        is_apart=False,
-        gives_up=False,
         quota=lambda limits: limits.quota_of(queue),
-        overflow=lambda _: "",
         why_no_quota=f"its limits are those of {queue}",
     )
 
@@ -243,11 +233,8 @@ def _journal(name: str) -> SystemQueue:
         name,
         f"copies of the messages that readers took from {queue}" if queue else "copies of messages that were sent",
         Writer.NODE,
-        stands=False,
         is_apart=True,
-        gives_up=False,
         quota=quota,
-        overflow=lambda _: "",
         why_no_quota="its limits are those of limits.journal and of limits.queue_journal",
         in_arrival_order=True,
     )
@@ -269,13 +256,9 @@ def _subscribed(name: str) -> SystemQueue:
         name,
         "messages of topics of another node, to which this one subscribes",
         Writer.PEERS,
-        stands=False,
-        is_apart=False,
         gives_up=True,
         quota=lambda limits: limits.quota_of(name),
-        overflow=lambda _: "",
         why_no_quota="its limits are those of its subscription (max_unacked)",
-        in_arrival_order=False,
     )
 
 

@@ -10,7 +10,7 @@ Quotas, unfinished large messages and charges are those of a queue (``Mailbox``)
 """
 
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
@@ -58,9 +58,6 @@ class Owner(Protocol):
 
     def handle_growing(self, root: "TopicRoot") -> None:
         """More places must be reserved with the next commit."""
-
-    def handle_expired(self, subscription: Subscription, packets: list[QueuedPacket]) -> None:
-        """Contents have expired for a durable subscription: make dead letters of them."""
 
 
 class Dispatch(NamedTuple):
@@ -417,19 +414,19 @@ class TopicRoot:
         """See ``Sink``."""
         return self.contents.is_ready(packet)
 
-    def expire(self, packets: Collection[QueuedPacket]) -> None:
+    def expire(self, packets: Collection[QueuedPacket]) -> Iterator[tuple[Mailbox, QueuedPacket]]:
         """Let contents expire for each subscription that does not have them in hand. See ``Sink``."""
         for packet in packets:
             takers = self._takers.of(packet.topic)
             for one in takers.durable:
                 if one.wants(packet):
-                    self._owner.handle_expired(one, [packet])
+                    yield one.mailbox, packet
             if packet.first_place > self.dispatched:
                 self._skip(packet, takers)
                 continue
             for one in takers.others:
                 if one.wants(packet):
-                    one.mailbox.expire([packet])
+                    yield one.mailbox, packet
                 elif packet.last_place > self.dispatched:
                     one.lose(packet, self.dispatched + 1 - packet.first_place)
 

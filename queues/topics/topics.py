@@ -159,10 +159,6 @@ class Topics:
         if not subscription.durable:
             self._left.append(subscription)
 
-    def handle_expired(self, subscription: Subscription, packets: list[QueuedPacket]) -> None:
-        """Contents have expired for a durable subscription: make dead letters of them."""
-        self._queues.expiry.expire(subscription.mailbox, packets)
-
     # ---- subscribing
 
     def subscribe(

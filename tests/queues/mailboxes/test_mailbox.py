@@ -7,11 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.queues.world import World
 from triack.base.commit import HEAD_BYTES, MessageIndex
 from triack.base.delivery import Delivery
 from triack.base.reasons import DropReason
-from triack.base.units import SECOND
 from triack.queues.body_head import read_plain
 from triack.queues.mailboxes.line import CACHE_BYTES, PACKET_BYTES, Cache
 from triack.queues.mailboxes.mailbox import PARTIAL_MAX, Lease, Mailbox, Notices, QueuedPacket, Run, rank_of
@@ -132,16 +130,6 @@ def test_what_is_given_back_comes_again_in_the_old_order(
     again = box.take_all()
     assert bodies(again) == [b"%02d" % at for at in range(12) if give_back[at]] + [b"younger"]
     assert [handed.redelivered for handed in again] == [True] * (len(again) - 1) + [False]
-
-
-def test_classes_that_share_a_queue_keep_their_order_when_given_back() -> None:
-    """An express message does not jump the queue."""
-    box = Box()
-    box.put(b"durable")
-    box.put(b"express", delivery=Delivery.EXPRESS)
-    for handed in reversed(box.take_all()):
-        box.box.give_back(handed)
-    assert bodies(box.take_all()) == [b"durable", b"express"]
 
 
 def test_what_waits_keeps_everything_younger_back() -> None:
@@ -394,22 +382,6 @@ def test_too_many_unfinished_express_messages_give_way_and_are_counted() -> None
         for piece in half[1:]:
             box.put_raw(piece, delivery=Delivery.EXPRESS)
     assert bodies(box.take_all()) == [b"002" * 200]
-
-
-def test_a_node_counts_what_its_queues_give_up() -> None:
-    """Under the reason's name, like everything that is dropped."""
-    world = World(1)
-    sim = world.node("a")
-    node = sim.live
-    box = node.make_queue("q")
-    for number in range(PARTIAL_MAX + 3):
-        body = pack([b"x" * 600], 400, number, 1)[0][0].body
-        packet = QueuedPacket([], ORIGIN, 1, 1, number + 1, Delivery.EXPRESS, 1, len(body), [body])
-        box.put(packet, body[:HEAD_BYTES])
-    assert node.drops == {DropReason.PARTIAL_OVERFLOW: 3}
-    world.run(SECOND)
-    sim.drain()
-    assert [(record["reason"], record["count"]) for record in sim.log("dropped")] == [("partial-overflow", 3)]
 
 
 def test_what_is_taken_out_is_never_handed_out_nor_fetched() -> None:

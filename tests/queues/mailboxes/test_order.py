@@ -223,19 +223,6 @@ def test_nothing_is_handed_out_that_is_done_or_was_handed_out(steps: list[tuple[
     assert reader.ahead(packet) == []
 
 
-def test_neighbours_that_wait_are_found_between_those_that_are_done() -> None:
-    """None that was handed out comes again this way."""
-    (packet,), reader = packets(6), ReaderState()
-    assert reader.next_waiting(packet) == (0, 6)
-    reader.acknowledge(packet, 0b100110)
-    assert reader.ahead(packet) == [0, 3, 4]
-    found = []
-    while (run := reader.next_waiting(packet))[0] < 6:
-        found.append(run)
-        reader.lines[packet.priority].next = packet.first_place + run[1]
-    assert (found, reader.ahead(packet)) == ([(0, 1), (3, 5)], [])
-
-
 @pytest.mark.parametrize("setbacks", [Setbacks({2: 1}, {2: 1}), Setbacks(waits={2: Wait(5, 5, keep_order=True)})])
 def test_what_died_or_waited_before_a_restart_comes_by_itself(setbacks: Setbacks) -> None:
     """Acknowledged messages do not come, and packets without a past come as a whole."""

@@ -102,16 +102,6 @@ def test_more_than_a_turn_takes_is_discarded_in_several(monkeypatch: pytest.Monk
 
 
 @PER_PACKET
-def test_two_subscriptions_that_match_get_one_copy_each(per_packet: int) -> None:
-    bench = Bench(per_packet)
-    one, all_below = bench.subscribe("Games.*"), bench.subscribe("Games.#")
-    bench.publish(3)
-    bench.publish(2, "Cricket.Scores")
-    assert bench.read(one) == [0, 1, 2]
-    assert bench.read(all_below) == [0, 1, 2, 3, 4]
-
-
-@PER_PACKET
 @pytest.mark.parametrize("delivery", [Delivery.EXPRESS, Delivery.TRANSACTIONAL])
 @pytest.mark.parametrize("first", [0, 1, 2, 3])
 def test_a_packet_that_is_dispatched_in_parts_is_missed_in_parts(
@@ -355,22 +345,6 @@ def test_a_dispatch_to_thousands_goes_in_turns(monkeypatch: pytest.MonkeyPatch) 
     assert [one.mailbox.length for one in some] == [4] * 50, "two turns for two packets each"
     bench.rest()
     assert [one.mailbox.length for one in some] == [9] * 50
-
-
-@PER_PACKET
-def test_a_durable_subscription_goes_on_after_a_restart_where_it_was(per_packet: int) -> None:
-    bench = Bench(per_packet)
-    audit, chess = bench.subscribe(durable="audit"), bench.subscribe("Games.Chess", durable="chess")
-    bench.publish(3, delivery=Delivery.TRANSACTIONAL)
-    bench.publish(2, "Chess", delivery=Delivery.TRANSACTIONAL)
-    assert bench.read(audit, 2) == [0, 1]
-    bench = bench.restart()
-    audit, chess = bench.topics.subscriptions["audit"], bench.topics.subscriptions["chess"]
-    assert (audit.mailbox.length, chess.mailbox.length) == (3, 2)
-    bench.publish(1, delivery=Delivery.TRANSACTIONAL)
-    assert bench.read(audit) == [2, 3, 4, 5]
-    assert bench.read(chess) == [3, 4]
-    assert not bench.rows
 
 
 def test_no_place_is_given_twice_after_a_restart() -> None:

@@ -390,16 +390,6 @@ def test_one_pattern_stands_for_what_its_regular_expression_does(pattern: str, n
     assert stands_for(pattern, name) == is_match(pattern, name)
 
 
-def test_the_wildcards_stand_for_one_level_or_for_all_below() -> None:
-    trie = Trie[str]()
-    for pattern in ("Games", "Games.*", "Games.#", "Games.*.Scores"):
-        trie.add(pattern, pattern)
-    assert sorted(found(trie, "Games")) == ["Games", "Games.#"]
-    assert sorted(found(trie, "Games.Cricket")) == ["Games.#", "Games.*"]
-    assert sorted(found(trie, "Games.Cricket.Scores")) == ["Games.#", "Games.*.Scores"]
-    assert found(trie, "Plays") == []
-
-
 def test_what_was_found_follows_what_becomes_of_the_patterns() -> None:
     """Except for a pattern that had no value: ``add`` says so."""
     trie = Trie[int]()
