@@ -14,7 +14,7 @@ allows it.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import merge as merge_sorted
 from itertools import groupby, islice, takewhile
@@ -36,9 +36,9 @@ from triack.queues.mailboxes.partials import Partial, Partials
 from triack.queues.mailboxes.progress import Progress
 from triack.queues.mailboxes.queued_packet import Lease, QueuedPacket, bits_of, merge
 from triack.queues.mailboxes.quotas import NO_LIMIT, Account, Fill
-from triack.queues.mailboxes.reader_state import ReaderLine, ReaderState
+from triack.queues.mailboxes.reader_state import ReaderState
 from triack.queues.mailboxes.redelivery import Wait
-from triack.queues.mailboxes.run import NO_FAILURES, Run
+from triack.queues.mailboxes.run import Run
 from triack.queues.mailboxes.system_queues import SUBSCRIPTION_PREFIX, is_journal, is_subscribed
 from triack.queues.node_settings import Quota
 from triack.queues.pauses import Pause
@@ -722,7 +722,7 @@ class Mailbox:
             if returned.coming:
                 until = returned.coming[0][0]
                 if until < its.next:
-                    return self._returned_run(its, now_ms)
+                    return reader.returned_run(its, now_ms)
         # A message that was chosen and came back stays in its place: older ones go first.
         while (packet := line.first()) is not None:
             if until and packet.first_place > until:
@@ -740,11 +740,10 @@ class Mailbox:
             elif not setbacks.waits or (wait := self._wait_of(packet, first, now_ms)) is None:
                 last = line.limit - packet.first_place + 1
                 end = last if last < end else end  # noqa: FURB136 - min() is slow
-                failures = self._failures_in(packet, first, end)
-                return Run(packet, first, end, setbacks, failures, redelivered=packet.restored)
+                return reader.run_of(packet, first, end, redelivered=packet.restored)
             elif wait.keep_order:
                 return None
-        return self._returned_run(its, now_ms) if until else None
+        return reader.returned_run(its, now_ms) if until else None
 
     def _wait_of(self, packet: QueuedPacket, index: int, now_ms: int) -> Wait | None:
         """Let the next message of a line wait, if its wait began before a restart: it comes back after that."""
@@ -754,23 +753,6 @@ class Mailbox:
             its.returned.put(packet, index, wait)
             self.set_resume(now_ms)
         return wait
-
-    def _returned_run(self, its: ReaderLine, now_ms: int) -> Run | None:
-        """The first message that came back to a line; None while it, and everything younger, waits."""
-        if (found := its.returned.pop(now_ms)) is None:
-            return None
-        back, index = found
-        failures = self._failures_in(back, index, index + 1)
-        run = Run(back, index, index + 1, self.reader.setbacks, failures, redelivered=True, apart=True)
-        run.chosen = self.reader.was_chosen(back, index)
-        return run
-
-    def _failures_in(self, packet: QueuedPacket, first: int, end: int) -> Mapping[int, int]:
-        """How often neighbouring messages have failed, by index, without those that have not."""
-        failures, place = self.reader.setbacks.failures, packet.first_place
-        if not failures:
-            return NO_FAILURES
-        return {index: failures[place + index] for index in range(first, end) if place + index in failures}
 
     def end_run(self) -> None:
         """End the open run; messages that were not drawn stay in the queue."""
@@ -835,9 +817,8 @@ class Mailbox:
                 return None
             if is_ready:  # a temporary object gets no note, so that the death of its reader does not count
                 self.notices.in_hand.open(packet)
-        redelivered, failures = packet.restored or back is not None, self._failures_in(packet, index, index + 1)
-        run = Run(packet, index, index + 1, reader.setbacks, failures, redelivered=redelivered, apart=True)
-        run.chosen = reader.was_chosen(packet, index)
+        redelivered = packet.restored or back is not None
+        run = reader.run_of(packet, index, index + 1, redelivered=redelivered, apart=True)
         run.draw()
         if not self._runs:
             self.notices.read[self] = None

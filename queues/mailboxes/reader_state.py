@@ -23,6 +23,7 @@ from triack.queues.mailboxes.progress import Progress, Setbacks
 from triack.queues.mailboxes.queued_packet import QueuedPacket, bits_of, indices_of
 from triack.queues.mailboxes.redelivery import Wait
 from triack.queues.mailboxes.returned import Returned
+from triack.queues.mailboxes.run import NO_FAILURES, Run
 
 __all__ = ["ReaderLine", "ReaderState"]
 
@@ -154,6 +155,23 @@ class ReaderState:
             end = min(end, apart[0] - place)
         return first, end
 
+    def run_of(self, packet: QueuedPacket, first: int, end: int, *, redelivered: bool, apart: bool = False) -> Run:
+        """A run of neighbouring messages in a packet, which says how often each has failed."""
+        failures, place = self.setbacks.failures, packet.first_place
+        if failures:
+            failures = {index: failures[place + index] for index in range(first, end) if place + index in failures}
+        run = Run(packet, first, end, self.setbacks, failures or NO_FAILURES, redelivered=redelivered, apart=apart)
+        if self.chosen:
+            run.chosen = self.was_chosen(packet, first)
+        return run
+
+    def returned_run(self, line: ReaderLine, now_ms: int) -> Run | None:
+        """The first message that came back to a line; None while it, and everything younger, waits."""
+        if (found := line.returned.pop(now_ms)) is None:
+            return None
+        packet, index = found
+        return self.run_of(packet, index, index + 1, redelivered=True, apart=True)
+
     def ahead(self, packet: QueuedPacket) -> list[int]:
         """The indices of a packet's messages that were never handed out, and are not done."""
         first = max(self.lines[packet.priority].next - packet.first_place, 0)
@@ -216,10 +234,6 @@ class ReaderState:
     def failures_of(self, place: int) -> int:
         """Number of failures of a message, deaths of its reader included."""
         return self.setbacks.failures.get(place, 0)
-
-    def deaths_of(self, place: int) -> int:
-        """Number of deaths of a message's reader."""
-        return self.setbacks.deaths.get(place, 0)
 
     def wait_of(self, place: int, now_ms: int) -> Wait | None:
         """The current wait of a message, or None."""
