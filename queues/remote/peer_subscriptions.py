@@ -130,24 +130,21 @@ class PeerSubscriptions:
     def _begin(self, subscription: Subscription) -> None:
         pump = self._pumps[subscription] = Pump(subscription, self._outbox, self._draw, self._stir, self._node_id)
         pump.is_allowed = self._may_have(subscription)
-        assert subscription.peer is not None
-        self._note_node(subscription, subscription.peer.node)
+        self._note_node(subscription, subscription.subscriber.node)
         self._stir(pump)
 
     def _note_node(self, subscription: Subscription, node: str) -> None:
         """It belongs to this node."""
-        peer = subscription.peer
-        assert peer is not None
-        if self._by_node.get(peer.node, {}).get(peer.subscription) is subscription:
-            self._forget_node(subscription)
+        peer = subscription.subscriber
+        self._forget_node(subscription)
         peer.node = node
         if node:
             self._by_node.setdefault(node, {})[peer.subscription] = subscription
 
     def _forget_node(self, subscription: Subscription) -> None:
-        peer = subscription.peer
-        mine = self._by_node.get(peer.node) if peer is not None else None
-        if peer is not None and mine and mine.get(peer.subscription) is subscription:
+        peer = subscription.subscriber
+        mine = self._by_node.get(peer.node)
+        if mine and mine.get(peer.subscription) is subscription:
             del mine[peer.subscription]
             if not mine:
                 del self._by_node[peer.node]
@@ -185,9 +182,7 @@ class PeerSubscriptions:
 
     def _may_have(self, subscription: Subscription) -> bool:
         """Whether its node may have it, as it asks now, or did when the subscription began: sealed or not."""
-        peer = subscription.peer
-        if peer is None:
-            return False
+        peer = subscription.subscriber
         node = bytes.fromhex(peer.node)
         proved = {self._proved_of(node, is_sealed) for is_sealed in (False, True)} if node else {""}
         return any(self._may(Subscriber(peer.name, peer.node, one), subscription.pattern) for one in proved)
@@ -210,8 +205,8 @@ class PeerSubscriptions:
                 self._subscribe(ask, who, known, turn)
         except SubscriptionMismatch as error:
             known, reason, why = None, RefusalReason.MISMATCH, str(error)
-        known_number = None if known is None or known.peer is None else known.peer.number
-        if known is not None and known_number == ask.number and reason == RefusalReason.ACCESS_DENIED:
+        is_known = known is not None and known.subscriber.number == ask.number
+        if known is not None and is_known and reason == RefusalReason.ACCESS_DENIED:
             self._tell_again(self._pumps[known])  # it has this one, and gets nothing until it may
         elif reason:
             self._drops[DropReason.SUBSCRIPTION_REFUSED] += 1
@@ -223,8 +218,8 @@ class PeerSubscriptions:
         """A node was heard, perhaps by another way than before: its subscriptions go there from now on."""
         self._renew(who, turn)
         for subscription in self._by_node.get(who.node, {}).values():
-            pump, peer = self._pumps[subscription], subscription.peer
-            if peer is not None and peer.name != who.name:
+            pump = self._pumps[subscription]
+            if subscription.subscriber.name != who.name:
                 pump.move(who.name, turn)
                 pump.is_allowed = self._may_have(subscription)
                 subscription.note_changed()
@@ -285,14 +280,14 @@ class PeerSubscriptions:
 
     def _count(self, name: str) -> int:
         """How many subscriptions a node has; all nodes behind a relay together, as these prove nothing."""
-        return len([it for it in self._pumps if it.peer is not None and _payer(it.peer.name) == _payer(name)])
+        return len([it for it in self._pumps if _payer(it.subscriber.name) == _payer(name)])
 
     def _subscribe(self, ask: Subscribe, who: Subscriber, known: Subscription | None, turn: Turn) -> None:
         peer = Peer(who.name, ask.name, ask.number, int(ask.delivery), who.node)
         title = peer.title if known is None else known.title
         if known is not None and known.durable != ask.durable:
             raise SubscriptionMismatch(f"subscription {ask.name} is {'durable' if known.durable else 'not durable'}")
-        if known is not None and not ask.durable and known.peer is not None and known.peer.number < ask.number:
+        if known is not None and not ask.durable and known.subscriber.number < ask.number:
             self._topics.end(known, "replaced", turn.now_ns)
             known = None
         found = self._topics.subscribe(
@@ -345,8 +340,8 @@ class PeerSubscriptions:
 
     def _tell_right(self, pump: Pump, turn: Turn) -> None:
         """The right to a subscription was taken back, or given again: let its node know, unless nothing leads there."""
-        peer = pump.subscription.peer
-        if peer is None or pump.subscription.mailbox.has_ended or self._directory.named(_payer(peer.name)) is None:
+        peer = pump.subscription.subscriber
+        if pump.subscription.mailbox.has_ended or self._directory.named(_payer(peer.name)) is None:
             return
         pump.is_told = pump.is_allowed
         denied = not pump.is_allowed
@@ -358,9 +353,9 @@ class PeerSubscriptions:
 
     def _handle_end(self, subscription: Subscription) -> None:
         """A subscription has ended, by its node, its lease or an operator."""
-        self._forget_node(subscription)
         pump = self._pumps.pop(subscription, None)
         if pump is not None:
+            self._forget_node(subscription)
             self._stirred.pop(pump, None)
             pump.end()
 
@@ -381,8 +376,8 @@ class PeerSubscriptions:
     def handle_timer(self, now_ns: int) -> None:
         """End the subscriptions whose nodes were not heard for too long."""
         for node in self._leases.poll_due(now_ns):
-            mine = [it for it in self._by_node.get(node, {}).values() if not it.durable and it.peer is not None]
-            if mine and mine[0].peer is not None and self._has_session(mine[0].peer.name):
+            mine = [it for it in self._by_node.get(node, {}).values() if not it.durable]
+            if mine and self._has_session(mine[0].subscriber.name):
                 self._leases.set(node, now_ns + LEASE_NS)
                 continue
             for subscription in mine:

@@ -127,15 +127,12 @@ class Pump:
     @property
     def destination(self) -> tuple[str, str]:
         """The node and the queue that get the messages."""
-        peer = self.subscription.peer
-        assert peer is not None
+        peer = self.subscription.subscriber
         return peer.name, subscribed_queue(peer.subscription)
 
     def move(self, name: str, turn: Turn) -> None:
         """Its node has another name from now on: what is on its way, and all that comes, goes there."""
-        peer = self.subscription.peer
-        assert peer is not None
-        peer.name = name
+        self.subscription.subscriber.name = name
         for outgoing in self.streams:
             self._outbox.move(outgoing, name, turn)
         self._stir(self)
@@ -214,10 +211,8 @@ class Pump:
 
     def _way_for(self, delivery: Delivery, priority: int, turn: Turn) -> _Way:
         """The outgoing queue for messages that were published in a class and with a priority."""
-        peer = self.subscription.peer
-        assert peer is not None
         weakest = Delivery.RECOVERABLE if self.subscription.durable else Delivery.EXPRESS
-        weaker = min(delivery, max(Delivery(peer.delivery), weakest))
+        weaker = min(delivery, max(Delivery(self.subscription.subscriber.delivery), weakest))
         priority = priority if weaker is delivery else default_priority(weaker)
         key = weaker, priority
         way = self._ways.get(key)

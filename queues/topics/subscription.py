@@ -306,6 +306,12 @@ class Subscription:
         return self.row_id > 0
 
     @property
+    def subscriber(self) -> Peer:
+        """The node to which it belongs; only of one that belongs to another node."""
+        assert self.peer is not None
+        return self.peer
+
+    @property
     def limit(self) -> int:
         """The place of the last message that it may have."""
         if self.row_id:
