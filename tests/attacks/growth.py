@@ -265,7 +265,7 @@ ROWS = {
         node/handles/in_flight.py InFlightList _bits
         node/handles/in_flight.py InFlight _older
         node/handles/message.py Messages _messages
-        node/shell/holding.py Holding _by_queue
+        stats/holding.py Holding _by_queue
     """,
     "steps of one transaction": """
         node/control/calls.py Calls _steps
