@@ -30,8 +30,10 @@ from operator import attrgetter
 from typing import ClassVar, Generic, TypeVar
 
 from triack.base.delivery import FREED_BY, SYNC_FREED_BY, Ack, Delivery, Role
+from triack.base.ranges import Range, as_ranges
 from triack.ordering.hold import Hold, HoldState
 from triack.ordering.slow_start import SlowStart
+from triack.ordering.tiers import ResendTimer
 
 __all__ = [
     "NO_BOUND",
@@ -216,6 +218,7 @@ class DepartingSequence(Generic[Packet]):
         freed_by: the ack that lets this node forget a packet.
         entries: the packets that are in memory, by number.
         sync: whether the link to the next hop is synchronous now.
+        resend: when packets go out again for want of an order ack; None at a relay.
     """
 
     __slots__ = (
@@ -225,6 +228,7 @@ class DepartingSequence(Generic[Packet]):
         "entries",
         "freed_by",
         "hold",
+        "resend",
         "sequence",
         "start",
         "sync",
@@ -240,6 +244,7 @@ class DepartingSequence(Generic[Packet]):
         self.entries = entries
         self.hold = Hold()
         self.start = SlowStart()
+        self.resend: ResendTimer | None = None
         self._to_send: deque[Packet] = deque()
         # Whether packets leave by their numbers, and not as they came.
         self._ascending = self.role is Role.ORIGIN or delivery is Delivery.TRANSACTIONAL
@@ -346,6 +351,10 @@ class DepartingSequence(Generic[Packet]):
         """The next ``limit`` packets that wait in memory to be sent, for a caller that fetches bodies from the disk."""
         bound = self._bound
         return list(islice((it for it in self._to_send if it.state is _WAITING and it.number <= bound), limit))
+
+    def ranges(self) -> list[Range]:
+        """The numbers of all packets that are here."""
+        return as_ranges(sorted(self.entries))
 
     # ---- helpers
 

@@ -123,7 +123,7 @@ class OutgoingSequence(DepartingSequence[StreamPacket]):
         # Ordered: taking the first of a plain dictionary looks at every one that was freed before it.
         super().__init__(delivery, sequence, OrderedDict())
         self.next_number = next_number
-        self.tier = ResendTimer(settings)
+        self.resend = self.tier = ResendTimer(settings)
         self._settings = settings
         # How many of them were given up or rejected: no tier waits for these.
         self._ended = 0

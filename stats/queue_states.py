@@ -129,7 +129,7 @@ def again_ns(engine: Engine, stream: OutgoingStream | TransitStream, now: StateN
         return None
     if now.state is QueueState.HELD:
         return stream.sequence.hold.deadline_ns
-    via = stream.via if isinstance(stream, OutgoingStream) else "" if stream.way is None else stream.way.via
+    via = stream.via
     if now.waits_for == "answer":
         link = engine.outbox.links[via]
         return link.retry_at_ns if link.conversation is None else link.conversation.next_deadline()

@@ -237,11 +237,7 @@ def gather_streams(engine: Engine, now_ns: int, name: str | None = None) -> Stre
         for it in engine.inbox.streams
         if it.origin != engine.node_id and (name in (None, it.queue, it.relay) or name == _peer_of(engine, it))
     ]
-    transit = [
-        it
-        for it in engine.transits.streams
-        if name in (None, it.final, it.destination, it.via, None if it.way is None else it.way.via)
-    ]
+    transit = [it for it in engine.transits.streams if name in (None, it.final, it.destination, it.came_by, it.via)]
     outgoing.sort(key=lambda it: not it.busy)
     incoming.sort(key=lambda it: not (it.sequence.held or it.rejected or it.stopped))
     transit.sort(key=lambda it: it.sequence.is_empty)
@@ -330,7 +326,7 @@ def _transit(engine: Engine, stream: TransitStream, now_ns: int) -> TransitStrea
         delivery=stream.delivery,
         priority=stream.priority,
         number=stream.id.number,
-        came_by=stream.via,
+        came_by=stream.came_by,
         via=None if stream.way is None else stream.way.via,
         state=now.state.value,
         waits_for=now.waits_for,

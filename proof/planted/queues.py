@@ -29,8 +29,7 @@ from triack.queues.peers.link import Conversation
 from triack.queues.peers.resuming import Resuming
 from triack.queues.streams.ack_events import AckEvents
 from triack.queues.streams.admission import Admission
-from triack.queues.streams.dead_lettering import DeadLettering
-from triack.queues.streams.dead_message import DeadMessage
+from triack.queues.streams.dead_lettering import DeadLettering, DeadMessage
 from triack.queues.streams.departure_records import DepartureRecords
 from triack.queues.streams.ended_streams import EndedStreams
 from triack.queues.streams.group_commit import Arrivals, GroupCommit, Turn

@@ -103,10 +103,10 @@ class Jobs:
         self._read_next = False
         self._lazy_until_ns: int | None = None
         needed = outbox.dead_lettering.waiting, outbox.copies.waiting, outbox.wanting
-        on_the_way = transits.letters.waiting, transits.bodies.wanting
+        on_the_way = transits.letters.waiting, transits.wanting
         self.fetches = Fetches(
             *(Source(needs, outbox.poll_fetch) for needs in needed),
-            *(Source(needs, transits.bodies.poll_fetch) for needs in on_the_way),
+            *(Source(needs, transits.poll_fetch) for needs in on_the_way),
             Source(queues.notices.whole, desk.poll_fetch),
             Source(journals.missing, journals.poll_fetch),
             Source(queues.expiry.expired, queues.expiry.poll_fetch),
@@ -202,12 +202,9 @@ class Jobs:
             self.journals.handle_committed()
             for waiter in job.waiters:
                 waiter(None)
-        elif isinstance(job, Fetch):
-            job.take(job.bodies)
-        elif job.table == "outgoing":
-            self._outbox.handle_fetched(job)
         else:
-            self._transits.bodies.handle_fetched(job)
+            assert isinstance(job, Fetch)
+            job.take(job.bodies)
 
     def fail(self, job: Job | None, error: Exception) -> None:
         """The store has failed: notify all its waiters. ``job`` is the job that failed, if any."""

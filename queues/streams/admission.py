@@ -258,7 +258,7 @@ class Admission:
     def handle_place(self, stream: TransitStream) -> None:
         """A stream that passed through this node is forgotten, and so is the charge for it."""
         self._note_turn(stream)
-        self.streams.add(stream.via.encode(), -STREAM_BYTES)
+        self.streams.add(stream.came_by.encode(), -STREAM_BYTES)
         self._places = True
 
     def _note_turn(self, stream: IncomingStream | TransitStream) -> None:

@@ -7,10 +7,12 @@ on the disk, so that a crash before then does not lose it.
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 
 from triack.base.commit import Commit, key_of
-from triack.base.reasons import DeadReason
+from triack.base.names import LEVEL_END, TOPIC_PREFIX
+from triack.base.reasons import EXPIRED, DeadReason
 from triack.ordering.departing import StreamPacketState
 from triack.ordering.outgoing import StreamPacket
 from triack.queues.admin_acks import Tell, Told, nobody_told
@@ -18,16 +20,78 @@ from triack.queues.body_head import large_of
 from triack.queues.mailboxes.expiry import LETTERS_MAX
 from triack.queues.mailboxes.system_queues import large_target
 from triack.queues.message_classes import class_on_the_way
-from triack.queues.packing import LargeMessage, Outgoing, Unpacked
+from triack.queues.packing import DEAD_SEALED, LargeMessage, Outgoing, Properties, Unpacked, unpack_pieces
 from triack.queues.streams.accepted_keys import AcceptedKeys
-from triack.queues.streams.dead_message import DeadMessage
 from triack.queues.streams.departure_records import DepartureRecords
 from triack.queues.streams.group_commit import Turn
 from triack.queues.streams.outgoing_stream import OutgoingStream
 
-__all__ = ["DeadLettering"]
+__all__ = ["DeadLettering", "DeadMessage"]
 
 _GIVEN_UP = (StreamPacketState.GIVEN_UP, StreamPacketState.REJECTED)
+
+
+@dataclass(slots=True)
+class DeadMessage:
+    """The packets of one message, or the one packet of several, that were given up, and why.
+
+    They wait for their bodies. Until the dead letter exists, the destination may still acknowledge or reject them.
+    """
+
+    outgoing: OutgoingStream
+    entries: list[StreamPacket]
+    reason: str
+
+    @property
+    def is_freed(self) -> bool:
+        """Whether they were acknowledged after all. The packets of one message are freed together."""
+        return self.entries[0].state is StreamPacketState.DONE
+
+    @property
+    def is_here(self) -> bool:
+        """Whether all bodies are in memory."""
+        return all(entry.body is not None for entry in self.entries)
+
+    @property
+    def has_expired(self) -> bool:
+        """Whether it expired."""
+        return self.reason in EXPIRED
+
+    def open(self) -> Unpacked:
+        """Unpack the messages. Also set which of the two times ran out: only the packet itself has them."""
+        content = unpack_pieces([entry.body or b"" for entry in self.entries])
+        if self.has_expired and content.receive_by_ms == self.entries[0].reach_by_ms:
+            self.reason = DeadReason.RECEIVE_TIMEOUT
+        return content
+
+    def destination_of(self, content: Unpacked) -> str:
+        """Where its messages were going; of a topic, its whole name."""
+        below = content.topic
+        if content.publisher:
+            return f"{TOPIC_PREFIX}{below}"
+        return f"{self.outgoing.destination}{LEVEL_END}{below}" if below else self.outgoing.destination
+
+    @property
+    def properties(self) -> Properties:
+        """What a dead letter says. A definite rejection means that nothing was delivered, even after it was given up.
+
+        An earlier process of this node may have sent what it had queued: there is no record of that.
+        """
+        sends = max(entry.sends for entry in self.entries)
+        rejected = self.entries[0].state is StreamPacketState.REJECTED
+        # The destination's disk does not say what an earlier process there took of an express stream.
+        definite = rejected and (self.outgoing.durable or sends == 1)
+        return {
+            "dead_reason": self.reason,
+            "dead_destination": self.outgoing.destination,
+            "dead_attempts": sends,
+            "dead_maybe_delivered": (sends > 0 or self._is_recovered) and not definite,
+            **({DEAD_SEALED: True} if self.outgoing.sealed else {}),
+        }
+
+    @property
+    def _is_recovered(self) -> bool:
+        return self.entries[0].first_ticket < self.outgoing.recovered
 
 
 class DeadLettering:
@@ -125,7 +189,9 @@ class DeadLettering:
         for item in given_up:
             # Acks that came with the end of a session may have freed what was given up at that end.
             if not item.is_freed:
-                self._records.removed(item, now_ns)
+                self._records.removed(
+                    item.outgoing, item.entries, "expired" if item.has_expired else item.reason, now_ns
+                )
 
     def missing(self, limit: int) -> Iterator[tuple[OutgoingStream, StreamPacket]]:
         """Packets of at most ``most`` next messages whose bodies are only on the disk."""

@@ -1,13 +1,12 @@
 """Session log records of outgoing queues (docs/session-log.md). Formatting only."""
 
 from triack.base.delivery import Delivery
-from triack.base.reasons import HoldReason
+from triack.base.reasons import EXPIRED, HoldReason
 from triack.ordering.outgoing import StreamPacket
 from triack.ordering.wire import OnwardAckPacket
 from triack.queues.mailboxes.handed import said_priority
 from triack.queues.mailboxes.system_queues import counted_in
 from triack.queues.streams.arrival_records import Record
-from triack.queues.streams.dead_message import DeadMessage
 from triack.queues.streams.outgoing_stream import OutgoingStream
 
 __all__ = ["DepartureRecords"]
@@ -82,12 +81,12 @@ class DepartureRecords:
         }
         self._record("stream_ended", now_ns, origin=self._origin, **said)
 
-    def removed(self, item: DeadMessage, now_ns: int) -> None:
+    def removed(self, outgoing: OutgoingStream, entries: list[StreamPacket], reason: str, now_ns: int) -> None:
         """A message was given up."""
-        first, last = item.entries[0].number, item.entries[-1].number
-        count = counted_in(item.outgoing.queue, sum(entry.messages for entry in item.entries))
-        said = "expired" if item.has_expired else item.reason
-        self._write("removed", item.outgoing, first, last, now_ns, count=count, reason=said)
+        count = counted_in(outgoing.queue, sum(entry.messages for entry in entries))
+        first, last = entries[0].number, entries[-1].number
+        said = "expired" if reason in EXPIRED else reason
+        self._write("removed", outgoing, first, last, now_ns, count=count, reason=said)
 
     def order_ack(self, stream: int, sequence: int, number: int, now_ns: int) -> None:
         """The destination has a sequence up to ``number``."""

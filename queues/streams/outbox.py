@@ -21,13 +21,12 @@ from triack.base.commit import (
     Commit,
     OutgoingRow,
     OutgoingStreamRow,
-    Read,
     StoreContent,
     key_of,
     split_key,
 )
 from triack.base.delivery import DURABLE, Delivery, default_priority
-from triack.base.names import TOPIC_PREFIX
+from triack.base.names import TOPIC_PREFIX, StreamId
 from triack.base.ranges import Range, as_ranges
 from triack.base.reasons import DeadReason, HoldReason
 from triack.base.units import MS
@@ -39,7 +38,6 @@ from triack.ordering.tiers import tier_label
 from triack.ordering.wire import OnwardAckPacket, OnwardPacket, SequenceHeader, encode_relayed_run, encode_run
 from triack.queues.ack_latency import AckLatency
 from triack.queues.clock_jumps import ClockJumps
-from triack.queues.deadlines import Deadlines
 from triack.queues.mailboxes.expiry import LETTERS_MAX
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import QueuedPacket
@@ -53,11 +51,17 @@ from triack.queues.stages import Stage
 from triack.queues.streams.accepted_keys import Accepted, AcceptedKeys
 from triack.queues.streams.arrival_records import Record
 from triack.queues.streams.dead_lettering import DeadLettering
+from triack.queues.streams.departing_streams import FETCH_AHEAD_PACKETS, DepartingStreams
 from triack.queues.streams.departure_records import DepartureRecords
 from triack.queues.streams.group_commit import GroupCommit, Turn
 from triack.queues.streams.holds import HeldStream, Holds
-from triack.queues.streams.ordinals import Ordinals
-from triack.queues.streams.outgoing_stream import EXPRESS_LIMIT_BYTES, OutgoingStream, Row, relayed_packets
+from triack.queues.streams.outgoing_stream import (
+    EXPRESS_LIMIT_BYTES,
+    Ordinals,
+    OutgoingStream,
+    Row,
+    relayed_packets,
+)
 from triack.queues.streams.retirement import ENDED, Retirement
 from triack.queues.streams.sent_copies import SentCopies
 from triack.queues.streams.stream_state import StreamState
@@ -65,11 +69,6 @@ from triack.queues.sync_links import SyncLinks
 from triack.session.protocol.frames import Ask
 
 __all__ = ["BODY_STATE", "Outbox", "PacketContext"]
-
-FETCH_AHEAD_PACKETS = 2_048
-"""Bodies fetched from the disk at once: many windows of small packets, as a fetch costs more than reading them."""
-FETCH_AHEAD_BYTES = 8 * 1024 * 1024
-"""The same for large packets: two windows of the largest, and less than ``body_cache_bytes``."""
 
 PUBLISHED_BYTES = 16 * 1024
 """Size of packets that are published at their own node: no datagram carries them, and each costs every subscription
@@ -102,7 +101,7 @@ class PacketContext:
     previous: int
 
 
-class Outbox:
+class Outbox(DepartingStreams[OutgoingStream]):
     """All outgoing queues of a node.
 
     Args:
@@ -120,8 +119,6 @@ class Outbox:
         record: writes to the session log.
 
     Attributes:
-        links: by peer.
-        sync_links: the synchronous ones, and how far they are behind.
         sealing: as given.
         cached_bytes: bodies of packets that are in memory and on the disk.
         keys: of messages that are accepted once.
@@ -129,7 +126,6 @@ class Outbox:
         dead_lettering: messages that were given up, until their dead letters exist.
         copies: freed messages that the journal of this node is to have, until it has them.
         holds: the outgoing queues that wait for room at their destinations, and why.
-        wanting: those whose next packets have their bodies only on the disk.
         unpacked: the outgoing queues with submitted messages that are in no packet yet.
         latency: how long packets wait for the acks that free them.
         resends: packets that were sent again for want of an order ack, by resend tier.
@@ -153,26 +149,22 @@ class Outbox:
         sealing: Sealing,
         record: Record,
     ) -> None:
+        super().__init__("outgoing", links, sync_links, wall)
         self.sealing = sealing
         self._routes = routes
-        self.sync_links = sync_links
         self._node_id = node_id
         self._settings = settings
         self._ack_wait = AckWait.stated(settings.order).code
         self._content_bytes = content_bytes
-        self._wall = wall
         self._local_queues = queues
         self._has_room = has_room
         self._records = DepartureRecords(record, node_id)
-        self.links = links
         self.cached_bytes = 0
         self._queues: dict[tuple[str, str, Delivery, int, bool], OutgoingStream] = {}
         self._by_number: dict[int, OutgoingStream] = {}
         self._ordinals = Ordinals(incarnation)
         self.take_ordinal = self._ordinals.take
         self.unpacked: dict[OutgoingStream, None] = {}
-        self.wanting: dict[OutgoingStream, None] = {}
-        self._deadlines = Deadlines[OutgoingStream | Link]()
         self.latency = AckLatency()
         self.resends: Counter[str] = Counter()
         self._jumps = ClockJumps()
@@ -259,7 +251,7 @@ class Outbox:
         else:
             content_bytes = self._content_bytes(way.via if way else "", datagram_bytes)
         return OutgoingStream(
-            row.stream,
+            StreamId(self._node_id, row.stream),
             row.peer,
             row.queue,
             Delivery(row.delivery),
@@ -282,7 +274,7 @@ class Outbox:
     def _add(self, outgoing: OutgoingStream) -> OutgoingStream:
         self._queues[outgoing.key] = outgoing
         self._by_number[outgoing.stream_number] = outgoing
-        outgoing.paused = self.pauses.of_stream(outgoing.peer, outgoing.queue) is not None
+        outgoing.paused = self._is_paused(outgoing)
         if outgoing.peer:
             outgoing.next_hop.awaited = outgoing.durable and self.sync_links.awaits(outgoing.way)
             outgoing.sequence.set_sync(self._is_sync(outgoing))
@@ -308,32 +300,14 @@ class Outbox:
         if outgoing.peer:
             self.links[outgoing.via].remove(outgoing)
 
-    def _is_sync(self, outgoing: OutgoingStream) -> bool:
-        """Whether packets of a stream have to be passed on before they count as stored for good."""
-        return outgoing.next_hop.awaited and not outgoing.next_hop.is_async and self.sync_links.is_sync(outgoing.way)
+    def _has_key(self, stream: OutgoingStream) -> bool:
+        return self.sealing.look_at(stream)
 
-    def _look_at(self, outgoing: OutgoingStream) -> None:
-        """An outgoing queue has changed: it may have something to send, or another deadline.
+    def _streams_by(self, link: Link) -> list[OutgoingStream]:
+        return link.streams
 
-        Removing packets needs no call, unless others wait for their place (``ordering.slow_start``): a queue with
-        nothing to send loses its turn by itself, and a needless deadline does no harm.
-        """
-        self._set_deadline(outgoing)
-        if not outgoing.peer or outgoing.paused or outgoing in self.wanting:
-            return
-        if outgoing.sequence.peek() is not None and (outgoing.seal is None or self.sealing.look_at(outgoing)):
-            self.links[outgoing.via].offer(outgoing)
-
-    def _set_deadline(self, outgoing: OutgoingStream) -> None:
-        sequence, expiry_ms = outgoing.sequence, outgoing.next_expiry_ms
-        # The tiers of a paused queue go on: what they schedule leaves when the queue is resumed. It asks for no room.
-        at_ns, hold_ns = sequence.tier.deadline_ns, None if outgoing.paused else sequence.hold.deadline_ns
-        if hold_ns is not None and (at_ns is None or hold_ns < at_ns):
-            at_ns = hold_ns
-        if expiry_ms is not None:
-            expiry_ns = self._wall.ns(expiry_ms)
-            at_ns = expiry_ns if at_ns is None else min(at_ns, expiry_ns)
-        self._deadlines.set(outgoing, at_ns)
+    def _is_paused(self, stream: OutgoingStream) -> bool:
+        return self.pauses.of_stream(stream.peer, stream.queue) is not None
 
     # ---- submitting and packing
 
@@ -551,10 +525,6 @@ class Outbox:
                 self._deadlines.set(link, None)
         return wanting
 
-    def expires_late(self, outgoing: OutgoingStream, run: list[StreamPacket], arrives_ns: int, now_ns: int) -> bool:
-        """Whether packets of a run would arrive when their time is over; these expire now and must not leave."""
-        return outgoing.expire_late(run, self._wall.ms(arrives_ns), self._wall.ms(now_ns))
-
     def contents_of(
         self, outgoing: OutgoingStream, run: list[StreamPacket], arrives_ns: int
     ) -> tuple[list[bytes], list[PacketContext], list[int]]:
@@ -593,14 +563,6 @@ class Outbox:
             contents = encode_relayed_run(first, to, "", packets, awaited=awaits, ack_wait=self._ack_wait)
         contexts = [PacketContext(outgoing, entry, before) for entry, before in zip(run, previous, strict=True)]
         return contents, contexts, awaited
-
-    def handle_handed_over(self, outgoing: OutgoingStream) -> None:
-        """A session has taken packets of an outgoing queue: a resend tier may have begun."""
-        self._set_deadline(outgoing)
-
-    def want_bodies(self, outgoing: OutgoingStream) -> None:
-        """The bodies of the next packets are only on the disk."""
-        self.wanting[outgoing] = None
 
     # ---- acknowledgements
 
@@ -776,44 +738,20 @@ class Outbox:
         outgoing = self._led_by(stream, peer_id)
         if outgoing is None:
             return
+        self._hold(outgoing, turn, reason, now_ns, stop=stop)
+
+    def _note_held(self, stream: OutgoingStream, reason: str, now_ns: int, *, stop: bool, is_new: bool) -> None:
         why = _HOLD_REASONS.get(reason, HoldReason.UNKNOWN)
-        crowded = why is HoldReason.TOO_MANY_STREAMS
-        if stop and crowded:
-            self.retirement.handle_crowded(outgoing.via)
+        if stop and why is HoldReason.TOO_MANY_STREAMS:
+            self.retirement.handle_crowded(stream.via)
         elif not stop:
-            self.retirement.handle_room(outgoing.via)
-        if not outgoing.sequence.hold.is_repeated(turn):
-            self._records.hold(outgoing, now_ns, why if stop else None)
-        sendings = outgoing.sequence.handle_flow_control(turn, now_ns, stop=stop, crowded=crowded)
-        if outgoing.sequence.hold.state is HoldState.GOING:
-            self.holds.free(outgoing)
+            self.retirement.handle_room(stream.via)
+        if is_new:
+            self._records.hold(stream, now_ns, why if stop else None)
+        if stream.sequence.hold.state is HoldState.GOING:
+            self.holds.free(stream)
         else:
-            self.holds.hold(outgoing, HeldStream(outgoing.peer, outgoing.queue, outgoing.delivery, why))
-        conversation = self.links[outgoing.via].conversation
-        if conversation is not None:
-            conversation.session.handle_freed(sendings)
-            conversation.wake()
-        self._look_at(outgoing)
-
-    def ask_for_room(self, link: Link) -> bool:
-        """Let one of the held streams send a packet now. Returns whether there is one that will."""
-        for outgoing in link.streams:
-            if not outgoing.paused and outgoing.sequence.ask_for_room():
-                self._look_at(outgoing)
-                return True
-        return False
-
-    def handle_paused(self) -> None:
-        """Some outgoing queue was paused or resumed."""
-        for outgoing in self._by_number.values():
-            paused = self.pauses.of_stream(outgoing.peer, outgoing.queue) is not None
-            if paused is outgoing.paused:
-                continue
-            outgoing.paused = paused
-            if paused:
-                self.links[outgoing.via].withdraw(outgoing)
-            else:
-                self._look_at(outgoing)
+            self.holds.hold(stream, HeldStream(stream.peer, stream.queue, stream.delivery, why))
 
     def relies_on(self, link: Link) -> bool:
         """Whether a relay has said that it answers for packets, which counts as long as the session of its link."""
@@ -842,13 +780,6 @@ class Outbox:
         self._forget_sent(outgoing, entries)
         self.retirement.handle_freed(outgoing)
 
-    def _forget_sent(self, outgoing: OutgoingStream, entries: list[StreamPacket]) -> None:
-        """Tell the session to stop waiting for store acks of these packets."""
-        conversation = self.links[outgoing.via].conversation if outgoing.peer else None
-        if conversation is not None and entries:
-            conversation.session.handle_freed([entry.packet for entry in entries if entry.packet])
-            conversation.wake()
-
     def _release_body(self, entry: StreamPacket) -> None:
         if entry.body is not None:
             self.cached_bytes -= entry.size_bytes
@@ -874,12 +805,8 @@ class Outbox:
         if way is None or (way == outgoing.way and is_sync is outgoing.next_hop.awaited and peer == outgoing.peer):
             self._look_for_key(outgoing)
             return
-        before = self.links[outgoing.via]
-        if before.conversation is not None:
-            sent = [entry.packet for entry in outgoing.sequence.entries.values() if entry.packet]
-            before.conversation.session.handle_freed(sent)
-            before.conversation.wake()
-        before.remove(outgoing)
+        self._forget_sent(outgoing, outgoing.sequence.entries.values())
+        self.links[outgoing.via].remove(outgoing)
         if peer != outgoing.peer:
             self._rename(outgoing, peer, turn)
         outgoing.go_by(way)
@@ -903,7 +830,7 @@ class Outbox:
         self._forget_key(outgoing)
         outgoing.peer = peer
         self._queues.setdefault(outgoing.key, outgoing)
-        outgoing.paused = self.pauses.of_stream(outgoing.peer, outgoing.queue) is not None
+        outgoing.paused = self._is_paused(outgoing)
         if outgoing.durable:
             turn.commit.streams[outgoing.stream_number] = outgoing.row()
 
@@ -969,12 +896,6 @@ class Outbox:
             self.holds.free(outgoing)  # its destination holds it again if it must
             self._look_at(outgoing)
 
-    def _handle_word_lost(self, outgoing: OutgoingStream) -> None:
-        """A session is over: its relay tells nothing more of what is here no longer, and has to say anew what it is."""
-        self.sync_links.keep(outgoing, _ranges(outgoing.sequence.entries.values()))
-        outgoing.next_hop.handle_session_closed()
-        outgoing.sequence.set_sync(self._is_sync(outgoing))
-
     # ---- giving up
 
     def handle_timer(self, turn: Turn) -> None:
@@ -1022,49 +943,22 @@ class Outbox:
 
     # ---- bodies on the disk
 
-    def poll_fetch(self) -> Read | None:
-        """Which bodies to fetch next, or None."""
-        if not self.dead_lettering.waiting and not self.wanting and not self.copies.waiting:
-            return None
-        keys: list[int] = []
-        size_bytes = 0
-        for outgoing, entry in self._missing():
-            keys.append(key_of(outgoing.stream_number, entry.number))
-            size_bytes += entry.size_bytes
-            if len(keys) == FETCH_AHEAD_PACKETS or size_bytes >= FETCH_AHEAD_BYTES:
-                break
-        return Read("outgoing", keys) if keys else None
-
     def _missing(self) -> Iterator[tuple[OutgoingStream, StreamPacket]]:
-        """Packets whose bodies are needed next: of given-up messages, then of the queues that want some."""
+        """Packets of given-up messages, then of freed ones that are copied, then of the streams that want some."""
         yield from self.dead_lettering.missing(FETCH_AHEAD_PACKETS)
         yield from self.copies.missing(FETCH_AHEAD_PACKETS)
-        for outgoing in list(self.wanting):
-            missing = [entry for entry in outgoing.sequence.upcoming(FETCH_AHEAD_PACKETS) if entry.body is None]
-            yield from ((outgoing, entry) for entry in missing)
-            if not missing:
-                # The packets it waited for were freed or given up.
-                del self.wanting[outgoing]
-                self._look_at(outgoing)
+        yield from self._missing_of_streams()
 
-    def handle_fetched(self, read: Read) -> None:
-        """Bodies have come from the disk."""
-        for key, body in read.bodies.items():
-            stream, number = split_key(key)
-            outgoing = self._by_number.get(stream)
-            if outgoing is None:
-                continue
-            entry, here = outgoing.sequence.entries.get(number), outgoing.sequence.sequence
-            if entry is not None and entry.body is None:
-                entry.body = self._jumps.move_outgoing(here, number, body)
-                self.cached_bytes += entry.size_bytes
-            elif entry is None:
-                self.copies.load(stream, number, self._jumps.move_outgoing(here, number, body))
-        for stream in {split_key(key)[0]: None for key in read.keys}:
-            outgoing = self._by_number.get(stream)
-            if outgoing is not None:
-                self.wanting.pop(outgoing, None)
-                self._look_at(outgoing)
+    def _key_of(self, stream: OutgoingStream, entry: StreamPacket) -> int:
+        return key_of(stream.stream_number, entry.number)
+
+    def _handle_body(self, stream: OutgoingStream, entry: StreamPacket, body: bytes) -> None:
+        body = self._jumps.move_outgoing(stream.sequence.sequence, entry.number, body)
+        if entry.state is not StreamPacketState.DONE:
+            entry.body = body
+            self.cached_bytes += entry.size_bytes
+        else:
+            self.copies.load(stream.stream_number, entry.number, body)
 
     # ---- queries
 

@@ -9,26 +9,39 @@ from operator import itemgetter
 from typing import NamedTuple, Protocol
 
 from triack.base.commit import HEAD_BYTES, OutgoingIndex, OutgoingStreamRow
-from triack.base.delivery import DURABLE, Delivery, default_priority
-from triack.base.names import TOPIC_PREFIX
+from triack.base.delivery import Delivery, default_priority
+from triack.base.names import TOPIC_PREFIX, StreamId
 from triack.ordering.departing import StreamPacketState
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.outgoing import OutgoingSequence, StreamPacket
 from triack.ordering.wire import RelayedPacket, header_bytes, relayed_header_bytes
 from triack.queues.body_head import SEALED_BYTES, sent_at_of
-from triack.queues.deadlines import Deadlines
 from triack.queues.packing import PIECE_MIN_BYTES, LargeMessage, Outgoing, PacketBody, pack
 from triack.queues.peers.sealing import Seal
 from triack.queues.routes import Way
 from triack.queues.stages import Stage, StageTracker
+from triack.queues.streams.departing_stream import DepartingStream
 from triack.queues.streams.stream_state import StreamState
-from triack.queues.sync_links import NextHop
 
-__all__ = ["EXPRESS_LIMIT_BYTES", "AckReader", "Block", "OutgoingStream", "Row", "relayed_packets"]
+__all__ = [
+    "EXPRESS_LIMIT_BYTES",
+    "ORDINALS_BLOCK",
+    "AckReader",
+    "Block",
+    "Ordinals",
+    "OutgoingStream",
+    "Row",
+    "relayed_packets",
+]
 
 EXPRESS_LIMIT_BYTES = 16 * 1024 * 1024
 """Unacknowledged express bodies of one outgoing queue, which are in memory alone: at the limit ``send`` waits. It is
 more than a path of 1 Gbit/s carries in a tenth of a second, and little beside the memory of a process."""
+ORDINALS_PER_START_BITS = 40
+"""2^40 messages for each of 2^24 starts: message ids are never used twice."""
+ORDINALS_BLOCK = 4_096
+"""Ordinals that an outgoing queue takes at a time, so that a message has its id at once: enough for many packets, and
+few compared with the ordinals of one start."""
 Block = tuple[int, int]
 """A ticket, and how much greater the ordinals are of the messages from there on, up to the next block."""
 _START = itemgetter(0)
@@ -61,11 +74,11 @@ class Row(NamedTuple):
     messages: int
 
 
-class OutgoingStream:
+class OutgoingStream(DepartingStream[OutgoingSequence]):
     """One outgoing queue.
 
     Args:
-        stream_number: its number, unique in this node; with the id of its sequence it is never used again.
+        id: which stream it is; its number is unique in this node, and with the id of its sequence never used again.
         peer: the peer that has the queue, by name; empty for a queue of this node.
         queue: name of the destination queue.
         delivery: class of all its messages.
@@ -81,12 +94,9 @@ class OutgoingStream:
         sealed: whether its packets leave sealed.
 
     Attributes:
-        seal: how its packets are sealed; None if they are not.
-        next_hop: what is known of the node that its packets go to, and of those that they went to before.
         readers: the event readers that report the outcome of its messages.
         recovered: number of its messages that were restored at the start: an earlier process may have sent them.
         life: state of its stream.
-        paused: whether an operator has paused it: nothing of it leaves until it is resumed.
         senders: number of senders in the middle of a list of messages, all of which is numbered in one stream; and of
             freed messages whose copies wait for their bodies, as their rows are in the store until then.
         dropped_until: parts of large bodies in packets with lower numbers are given up when their commit returns.
@@ -96,39 +106,29 @@ class OutgoingStream:
     __slots__ = (
         "_blocks",
         "_body_bytes",
-        "_expiries",
         "_messages_per_packet",
         "cares",
         "committing",
-        "delivery",
         "dropped_until",
-        "durable",
         "life",
-        "next_hop",
         "numbered",
-        "paused",
         "peer",
         "pending",
         "pending_bytes",
-        "priority",
-        "queue",
         "readers",
         "recovered",
         "relayed",
-        "seal",
         "senders",
-        "sequence",
         "stages",
         "stream_number",
         "submitted",
         "torn",
         "unacked_bytes",
-        "way",
     )
 
     def __init__(
         self,
-        stream: int,
+        id: StreamId,  # noqa: A002 - as in IncomingStream
         peer: str,
         queue: str,
         delivery: Delivery,
@@ -144,18 +144,14 @@ class OutgoingStream:
         torn: bool = False,
         sealed: bool = False,
     ) -> None:
+        first = OutgoingSequence(delivery, sequence, next_number, settings)
+        super().__init__(id, queue, default_priority(delivery) if priority is None else priority, first)
         self.torn = torn
         self.way = way
         self.seal = Seal() if sealed else None
         self.relayed = relayed or (way is not None and not way.is_direct)
-        self.next_hop = NextHop()
-        self.stream_number = stream
+        self.stream_number = id.number
         self.peer = peer
-        self.queue = queue
-        self.delivery = delivery
-        self.durable = delivery in DURABLE
-        self.priority = default_priority(delivery) if priority is None else priority
-        self.sequence = OutgoingSequence(delivery, sequence, next_number, settings)
         self.stages = StageTracker()
         self.readers: list[AckReader] = []
         self.pending: list[bytes | Outgoing] = []
@@ -165,13 +161,11 @@ class OutgoingStream:
         self.numbered = 0
         self.recovered = 0
         self.life = StreamState.LIVE
-        self.paused = False
         self.senders = 0
         self._blocks: list[Block] = []
         self.unacked_bytes = 0
         self.committing = self.dropped_until = 0
         self.fit(content_bytes)
-        self._expiries = Deadlines[int]()
         self._messages_per_packet = messages_per_packet
 
     def row(self) -> OutgoingStreamRow:
@@ -222,11 +216,6 @@ class OutgoingStream:
     def of_topic(self) -> bool:
         """Whether its messages are published to topics below one root."""
         return self.queue.startswith(TOPIC_PREFIX)
-
-    @property
-    def via(self) -> str:
-        """The neighbour that its packets go to, by name; empty for a queue of this node."""
-        return "" if self.way is None else self.way.via
 
     def go_by(self, way: Way) -> None:
         """Its packets go by another way from now on."""
@@ -360,9 +349,7 @@ class OutgoingStream:
         self.stages.add(entries)
         self.sequence.append(entries, sent_at_ms)
         self.unacked_bytes += sum([entry.size_bytes for entry in entries])
-        for entry in entries:
-            if entry.reach_by_ms:
-                self._expiries.set(entry.number, entry.reach_by_ms)
+        self.expect(entries)
 
     def handle_freed(self, entries: list[StreamPacket]) -> None:
         """The sequence has freed packets."""
@@ -372,7 +359,7 @@ class OutgoingStream:
             settled += entry.messages
             entry.body = None
             if entry.reach_by_ms:
-                self._expiries.set(entry.number, None)
+                self.expiries.set(entry.number, None)
         self.stages.settled += settled
         self.stages.handle_progress(entries, Stage.ORDERED)
         for reader in self.readers:
@@ -404,19 +391,7 @@ class OutgoingStream:
     def poll_expired(self, now_ms: int, limit: int) -> list[StreamPacket]:
         """Packets whose time to reach the queue has run out; ``next_expiry_ms`` has passed while there are more."""
         entries = self.sequence.entries
-        return [entries[number] for number in self._expiries.poll_due(now_ms, limit) if number in entries]
-
-    def expire_late(self, run: list[StreamPacket], arrives_ms: int, now_ms: int) -> bool:
-        """Let those of a run expire now that would arrive when their time is over. Returns whether there are any."""
-        late = [entry for entry in run if 0 < entry.reach_by_ms <= arrives_ms]
-        for entry in late:
-            self._expiries.set(entry.number, now_ms)
-        return bool(late)
-
-    @property
-    def next_expiry_ms(self) -> int | None:
-        """Wall clock of the next expiry, or None."""
-        return self._expiries.earliest()
+        return [entries[number] for number in self.expiries.poll_due(now_ms, limit) if number in entries]
 
     @property
     def destination(self) -> str:
@@ -457,6 +432,29 @@ class OutgoingStream:
     def busy(self) -> bool:
         """Whether anything is pending, waiting or unacknowledged."""
         return self.unacknowledged > 0
+
+
+class Ordinals:
+    """Allocates permanent numbers of this node's messages, part of their ids; see ``node.handles.message.Message.id``.
+
+    Args:
+        incarnation: number of the node's start.
+    """
+
+    __slots__ = ("_next",)
+
+    def __init__(self, incarnation: int) -> None:
+        self._next = incarnation << ORDINALS_PER_START_BITS
+
+    def take(self) -> int:
+        """The ordinal of one message that is numbered by itself."""
+        self._next += 1
+        return self._next - 1
+
+    def number(self, outgoing: OutgoingStream) -> None:
+        """Give an outgoing queue its next block of ordinals, after it has used up the last one."""
+        outgoing.number(self._next, ORDINALS_BLOCK)
+        self._next += ORDINALS_BLOCK
 
 
 def relayed_packets(

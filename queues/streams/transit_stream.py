@@ -2,16 +2,15 @@
 
 from collections.abc import Iterable
 
-from triack.base.commit import TransitIndex, TransitStreamRow
-from triack.base.delivery import DURABLE, Delivery
+from triack.base.commit import HEAD_BYTES, TransitIndex, TransitStreamRow
+from triack.base.delivery import Delivery
 from triack.base.names import StreamId
 from triack.base.ranges import Range, as_ranges, joined
 from triack.ordering.transit import TransitPacket, TransitSequence
 from triack.ordering.wire import RelayedPacket, SequenceHeader, encode_relayed_run
-from triack.queues.deadlines import Deadlines
+from triack.queues.body_head import fragment_range
 from triack.queues.peers.link import Conversation
-from triack.queues.routes import Way
-from triack.queues.sync_links import NextHop
+from triack.queues.streams.departing_stream import DepartingStream
 from triack.session.protocol.frames import Ask
 
 __all__ = ["TransitContext", "TransitStream"]
@@ -24,7 +23,7 @@ GAP_REPEATS = 3
 """This many order acks in a row that say nothing new tell of a gap."""
 
 
-class TransitStream:
+class TransitStream(DepartingStream[TransitSequence]):
     """One stream in transit.
 
     Args:
@@ -35,20 +34,15 @@ class TransitStream:
         queue: name of the destination queue.
         final: its destination, as its neighbour has named it.
         from_name: the name of its origin where it was relayed first.
-        via: the neighbour that it comes by, by name.
+        came_by: the neighbour that it comes by, by name.
         priority: of its messages.
 
     Attributes:
-        sequence: the packets that are here.
-        way: the way to its destination; None when nothing says where it is, so that its packets wait.
         ordered: everything up to this number has an order ack of the destination.
         repeats: how many order acks have said nothing new since the next hop has last taken a packet.
-        expiries: when packets in memory run out of time, by this node's wall clock.
         judged_by: the conversation that may send it here, as of the last check; None before the next one.
         noted: the neighbour and the hops that are known as its way back.
         turn: number of holds sent for it.
-        paused: whether an operator has paused what goes to its destination.
-        turn_key: the streams that share its turns, see ``queues.peers.turns``: no origin takes the turns of another.
         held: why the next hop lets it wait; empty if it does not.
         leaving: how many times packets have left that the disk still has: the commits that delete them are under way.
         messages: number of messages that are here.
@@ -57,43 +51,32 @@ class TransitStream:
         has_share: whether it has all that it may have of the room.
         stopped: the conversations that were asked to wait with it.
         awaited: whether its neighbour waits for the word that packets were passed on, as the last one said that came.
-        next_hop: what is known of the node that its packets go to.
         purged: the numbers of packets that an operator has removed, whose origin may have sent them again before it
             knew.
         ack_wait: how long order acks may wait, as its origin last said in the header of a packet.
     """
 
     __slots__ = (
+        "_turn_key",
         "ack_wait",
         "awaited",
         "away_bytes",
-        "delivery",
-        "durable",
-        "expiries",
+        "came_by",
         "final",
         "from_name",
         "has_share",
         "held",
-        "id",
         "judged_by",
         "leaving",
         "messages",
-        "next_hop",
         "noted",
         "number",
         "ordered",
-        "paused",
-        "priority",
         "purged",
-        "queue",
         "repeats",
-        "sequence",
         "size_bytes",
         "stopped",
         "turn",
-        "turn_key",
-        "via",
-        "way",
     )
 
     def __init__(
@@ -106,27 +89,19 @@ class TransitStream:
         queue: str,
         final: str,
         from_name: str,
-        via: str,
+        came_by: str,
         priority: int = 0,
     ) -> None:
+        super().__init__(id, queue, priority, TransitSequence(delivery, sequence))
         self.number = number
-        self.id = id
-        self.delivery = delivery
-        self.durable = delivery in DURABLE
-        self.sequence = TransitSequence(delivery, sequence)
-        self.queue = queue
         self.final = final
         self.from_name = from_name
-        self.via = via
-        self.priority = priority
-        self.turn_key = (id.origin, final, queue)
-        self.way: Way | None = None
+        self.came_by = came_by
+        self._turn_key = (id.origin, final, queue)
         self.ordered = self.repeats = 0
-        self.expiries = Deadlines[int]()
         self.judged_by: Conversation | None = None
         self.noted = ("", 0)
         self.turn = 0
-        self.paused = False
         self.held = ""
         self.leaving = 0
         self.messages = 0
@@ -134,9 +109,13 @@ class TransitStream:
         self.has_share = False
         self.stopped: dict[Conversation, str] = {}
         self.awaited = False
-        self.next_hop = NextHop()
         self.purged: list[Range] = []
         self.ack_wait = 0
+
+    @property
+    def turn_key(self) -> tuple[bytes, str, str]:
+        """No origin takes the turns of another."""
+        return self._turn_key
 
     def handle_purged(self, numbers: Iterable[int]) -> None:
         """An operator has removed packets with these numbers: copies that were under way are not taken again."""
@@ -178,7 +157,7 @@ class TransitStream:
             queue=row.queue,
             final=row.final,
             from_name=row.from_name,
-            via=row.via,
+            came_by=row.via,
             priority=row.priority,
         )
         stream.sequence.highest, stream.ordered = row.highest, row.ordered
@@ -193,7 +172,7 @@ class TransitStream:
             index.messages,
             index.previous,
             index.hops,
-            self.via,
+            self.came_by,
             came_ns,
             reach_by_ms=index.left_by_ms,
         )
@@ -203,24 +182,27 @@ class TransitStream:
 
     # ---- time, and packets that only the disk has
 
-    def expect(self, entries: list[TransitPacket]) -> list[TransitPacket]:
-        """Note when packets in memory run out of time. Returns them."""
-        for entry in entries:
-            if entry.reach_by_ms:
-                self.expiries.set(entry.number, entry.reach_by_ms)
-        return entries
+    def may_expire(self, entry: TransitPacket) -> bool:
+        """Whether a packet ends when its time is over.
+
+        An express one that is part of a large message ends with the others, and some of them may have left.
+        """
+        if self.durable:
+            return True
+        body = entry.body or b""
+        return fragment_range(body[:HEAD_BYTES], len(body)) is None
 
     def put_away(self, entries: Iterable[TransitPacket]) -> list[TransitPacket]:
         """See ``TransitSequence.put_away``."""
         away = self.sequence.put_away(entries)
-        for entry in away:
-            if entry.reach_by_ms:
-                self.expiries.set(entry.number, None)
+        self.expect_no_more(away)
         return away
 
     def bring_back(self, limit: int) -> list[TransitPacket]:
         """See ``TransitSequence.bring_back``."""
-        return self.expect(self.sequence.bring_back(limit))
+        brought = self.sequence.bring_back(limit)
+        self.expect(brought)
+        return brought
 
     @property
     def next_expiry_ms(self) -> int | None:
@@ -241,7 +223,7 @@ class TransitStream:
             self.queue,
             self.final,
             self.from_name,
-            self.via,
+            self.came_by,
             self.sequence.highest,
             self.ordered,
             self.priority,
@@ -283,7 +265,7 @@ class TransitStream:
     @property
     def pausable(self) -> tuple[str, ...]:
         """The names of its destination by which an operator may pause it."""
-        direct = self.way.via if self.way is not None and self.way.is_direct else ""
+        direct = self.via if self.way is not None and self.way.is_direct else ""
         return tuple(dict.fromkeys(name for name in (self.final, direct) if name))
 
     @property

@@ -65,9 +65,9 @@ class TransitHolds:
         self.relieved = False
         for stream in sorted(self._stopped, key=attrgetter("priority"), reverse=True):
             for conversation in list(stream.stopped):
-                if stream.via != conversation.link_name and not stream.sequence.is_empty:
+                if stream.came_by != conversation.link_name and not stream.sequence.is_empty:
                     continue
-                if stream.via == conversation.link_name and self._why(stream, conversation) is not None:
+                if stream.came_by == conversation.link_name and self._why(stream, conversation) is not None:
                     continue
                 stream.turn += 1
                 if self._tell(stream, conversation, "", (), stop=False):

@@ -78,7 +78,7 @@ class TransitOnward:
 
     def handle_awaited(self, stream: TransitStream, *, is_async: bool, now_ns: int) -> None:
         """A packet came whose neighbour waits for it to be passed on, or the link onward has changed its mode."""
-        upstream = self._open_with(stream.via)
+        upstream = self._open_with(stream.came_by)
         if upstream is None or is_async is (self._told.get(stream) is upstream):
             return
         if not self._tell(stream, upstream, [], is_async=is_async, now_ns=now_ns):
@@ -108,7 +108,7 @@ class TransitOnward:
         """Tell what was passed on. Packets come by another neighbour from now on, or it is due."""
         if self._due.pop(stream, None) is None:
             return
-        ranges, upstream = joined(self._passed.pop(stream)), self._open_with(stream.via)
+        ranges, upstream = joined(self._passed.pop(stream)), self._open_with(stream.came_by)
         # Without a session its neighbour sends again what it was not told of.
         if upstream is None:
             return
@@ -156,7 +156,7 @@ class TransitOnward:
     def holds_open(self, conversation: Conversation) -> bool:
         """Whether a session must not end as idle, as something has to be said in it, or was said that ends with it."""
         return any(told is conversation for told in self._told.values()) or any(
-            stream.awaited and stream.via == conversation.link_name for stream in self._due
+            stream.awaited and stream.came_by == conversation.link_name for stream in self._due
         )
 
     def next_deadline(self) -> int | None:

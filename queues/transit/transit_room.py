@@ -67,16 +67,16 @@ class TransitRoom:
         """Packets of a stream were put away or brought back: charge what those take that only the disk has."""
         size_bytes = stream.sequence.on_disk.size_bytes
         if size_bytes != stream.away_bytes:
-            self.away.add(stream.via.encode(), size_bytes - stream.away_bytes)
+            self.away.add(stream.came_by.encode(), size_bytes - stream.away_bytes)
             stream.away_bytes = size_bytes
 
     def lacks(self, stream: TransitStream, conversation: Conversation) -> HoldReason | None:
         """Why a packet of a stream cannot be taken now, or None."""
         if not stream.durable:
-            return HoldReason.PEER_MEMORY if self.memory.is_full(stream.via.encode()) else None
+            return HoldReason.PEER_MEMORY if self.memory.is_full(stream.came_by.encode()) else None
         if self._admission.store_low:
             return HoldReason.STORE_LOW
-        key = stream.via.encode()
+        key = stream.came_by.encode()
         if self.disk.is_full(key) or self.away.is_full(key) or self.messages.is_full or self._has_share(stream):
             return HoldReason.TRANSIT_FULL
         return HoldReason.STORE_BUSY if self._admission.waiting.is_full(conversation.peer_id) else None
@@ -97,15 +97,15 @@ class TransitRoom:
             return False
         is_first = stream.sequence.ordered and number < stream.sequence.lowest
         is_over = self.disk.total_bytes >= self._limits.transit_quota.size_bytes + AHEAD_BYTES
-        return is_first and not is_over and not self.away.is_over(stream.via.encode())
+        return is_first and not is_over and not self.away.is_over(stream.came_by.encode())
 
     def is_over(self, stream: TransitStream) -> bool:
         """Whether a neighbour that was asked to stop an express stream has sent twice its limit."""
-        return not stream.durable and self.memory.is_over(stream.via.encode())
+        return not stream.durable and self.memory.is_over(stream.came_by.encode())
 
     def takes(self, stream: TransitStream, conversation: Conversation, run: IncomingRun) -> bool:
         """Whether there is room for all of a run."""
-        size_bytes, key, messages = run.body_bytes, stream.via.encode(), sum(run.counts)
+        size_bytes, key, messages = run.body_bytes, stream.came_by.encode(), sum(run.counts)
         if not self.messages.takes(messages):
             return False
         if not stream.durable:
@@ -128,7 +128,7 @@ class TransitRoom:
     def _left(self, stream: TransitStream) -> tuple[int, int]:
         """How many messages and bytes its neighbour may still have here."""
         of_all = self._limits.transit_quota.size_bytes - self.disk.total_bytes
-        of_neighbour = self._limits.peer_transit_bytes - self.disk.of(stream.via.encode())
+        of_neighbour = self._limits.peer_transit_bytes - self.disk.of(stream.came_by.encode())
         size_bytes = min(of_all, of_neighbour) if of_all > 0 else of_neighbour
         return self.messages.limit - self.messages.value, size_bytes
 

@@ -32,18 +32,27 @@ class TransitSync:
         links: which links are synchronous.
         records: writes to the session log.
         free: called with packets that this node answers for no longer.
+        is_sync: whether packets of a stream have to be passed on before they count as stored for good.
 
     Attributes:
         onward: as above.
     """
 
-    __slots__ = ("_free", "_links", "_records", "onward")
+    __slots__ = ("_free", "_is_sync", "_links", "_records", "onward")
 
-    def __init__(self, onward: TransitOnward, links: SyncLinks, records: TransitRecords, free: Free) -> None:
+    def __init__(
+        self,
+        onward: TransitOnward,
+        links: SyncLinks,
+        records: TransitRecords,
+        free: Free,
+        is_sync: Callable[[TransitStream], bool],
+    ) -> None:
         self.onward = onward
         self._links = links
         self._records = records
         self._free = free
+        self._is_sync = is_sync
 
     # ---- the way of a stream
 
@@ -57,20 +66,9 @@ class TransitSync:
         stream.next_hop.handle_session_closed()
         stream.sequence.set_sync(self._is_sync(stream))
 
-    def _is_sync(self, stream: TransitStream) -> bool:
-        """Whether packets of a stream have to be passed on by the next hop before they count as stored for good."""
-        return stream.next_hop.awaited and not stream.next_hop.is_async and self._links.is_sync(stream.way)
-
     def _is_behind(self, stream: TransitStream) -> bool:
         """Whether the link onward is synchronous by the routes, and asynchronous for now."""
         return stream.next_hop.awaited and not self._links.is_sync(stream.way)
-
-    def handle_link_closed(self, stream: TransitStream) -> None:
-        """The session with the next hop is over, and with it what was said in it."""
-        if stream.next_hop.awaited:
-            self._links.keep(stream, stream.sequence.ranges())
-            stream.next_hop.handle_session_closed()
-            stream.sequence.set_sync(self._is_sync(stream))
 
     def forget(self, stream: TransitStream) -> None:
         """A stream is forgotten, or goes by another way."""

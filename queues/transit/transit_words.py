@@ -198,7 +198,7 @@ class TransitWords:
         """
         upstream = self._upstream(stream.id, None)
         if upstream is None:
-            return self.ways.has_room(stream.id, stream.via, count)
+            return self.ways.has_room(stream.id, stream.came_by, count)
         return True if upstream.has_control_room(count) else None
 
     def pass_reject(self, conversation: Conversation, packet: RelayedReject, now_ns: int) -> None:
@@ -294,7 +294,7 @@ class TransitWords:
 
     def _tell_waits(self, stream: TransitStream, here: int, now_ns: int) -> bool:
         """Say how far a stream waits. Returns False when that has to be tried again; a new session hears at once."""
-        upstream = self.open_with(stream.via)
+        upstream = self.open_with(stream.came_by)
         is_known = self._told.get(stream) == (upstream, here) and stream not in self._again
         if upstream is None or not here or is_known:
             return True

@@ -8,12 +8,12 @@ queue.
 """
 
 from collections import Counter, OrderedDict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import groupby, islice
 from operator import attrgetter
 
 from triack.base.clock import WallClock
-from triack.base.commit import HEAD_BYTES, StoreContent, TransitIndex, TransitRow, key_of, split_key
+from triack.base.commit import StoreContent, TransitIndex, TransitRow, key_of, split_key
 from triack.base.delivery import Ack, Delivery
 from triack.base.errors import AddressError, ProtocolError
 from triack.base.names import StreamId, check_name
@@ -33,9 +33,8 @@ from triack.ordering.wire import (
     RelayedOrderAck,
     RelayedReject,
 )
-from triack.queues.body_head import fragment_range, messages_in, priority_of
+from triack.queues.body_head import messages_in, priority_of
 from triack.queues.clock_jumps import ClockJumps
-from triack.queues.deadlines import Deadlines
 from triack.queues.mailboxes.expiry import LETTERS_MAX
 from triack.queues.mailboxes.incoming_run import IncomingRun
 from triack.queues.node_settings import STREAM_BYTES, NodeSettings
@@ -43,6 +42,7 @@ from triack.queues.pauses import Pause, Pauses
 from triack.queues.peers.link import Conversation, Link, Links
 from triack.queues.routes import Way
 from triack.queues.streams.admission import Admission
+from triack.queues.streams.departing_streams import FETCH_AHEAD_PACKETS, DepartingStreams
 from triack.queues.streams.group_commit import GroupCommit, Turn
 from triack.queues.streams.transit_stream import TransitContext, TransitStream
 from triack.queues.sync_links import SyncLinks
@@ -74,7 +74,7 @@ RESTORED_TOGETHER = 4_096
 _STREAM_OF = attrgetter("stream")
 
 
-class Transits:
+class Transits(DepartingStreams[TransitStream]):
     """All streams in transit.
 
     Args:
@@ -118,15 +118,14 @@ class Transits:
         pauses: Pauses,
         drops: Counter[DropReason],
     ) -> None:
+        super().__init__("transit", links, sync_links, wall)
         self._settings = settings
         self._door = door
         self._admission = admission
-        self._links = links
         self._words = words
-        self.sync = TransitSync(onward, sync_links, records, self._free_passed)
+        self.sync = TransitSync(onward, sync_links, records, self._free_passed, self._is_sync)
         self.letters = letters
         self._records = records
-        self._wall = wall
         self._pauses = pauses
         self._drops = drops
         self._streams: dict[StreamId, TransitStream] = {}
@@ -140,9 +139,8 @@ class Transits:
         self._gone: list[int] = []
         # Streams that have ended, of which packets may still be here, and the last of their sequences.
         self._over: dict[TransitStream, int] = {}
-        self._deadlines = Deadlines[TransitStream]()
         self.room = TransitRoom(settings.limits, admission)
-        self.bodies = TransitBodies(letters, self._look_at, self.room, settings.body_cache_bytes)
+        self.bodies = TransitBodies(self.room, settings.body_cache_bytes)
         self.news = TransitNews()
         self.holds = TransitHolds(self.room.lacks)
         self.ends = TransitEnds(door, words, drops, self._has_packets)
@@ -172,7 +170,7 @@ class Transits:
                 hops[stream] = min(hops[stream], *[entry.hops for entry in entries])
                 self._restore(stream, entries, now_ns)
         for stream, least in hops.items():
-            self._words.note(stream, stream.via, least)
+            self._words.note(stream, stream.came_by, least)
             self._look_at(stream)
             self._rest(stream, now_ns)
 
@@ -186,7 +184,7 @@ class Transits:
     def _add(self, stream: TransitStream, way: Way | None) -> None:
         self._streams[stream.id] = self._by_number[stream.number] = stream
         self.is_used = True
-        self._admission.streams.add(stream.via.encode(), STREAM_BYTES)
+        self._admission.streams.add(stream.came_by.encode(), STREAM_BYTES)
         self._lead(stream, way)
 
     def _lead(self, stream: TransitStream, way: Way | None) -> None:
@@ -196,7 +194,7 @@ class Transits:
             self._by_link.get(before.via, {}).pop(stream, None)
         if way is not None:
             self._by_link.setdefault(way.via, {})[stream] = None
-        stream.paused = self.pause_of(stream) is not None
+        stream.paused = self._is_paused(stream)
         self.sync.lead(stream)
 
     # ---- packets that arrive
@@ -264,7 +262,7 @@ class Transits:
         sequence = stream.sequence
         if header.sequence != sequence.sequence or header.number <= sequence.highest or stream.stopped:
             return False
-        if (stream.via, header.hops) != stream.noted or not self.room.takes(stream, conversation, run):
+        if (stream.came_by, header.hops) != stream.noted or not self.room.takes(stream, conversation, run):
             return False
         if stream.awaited or header.awaited:
             self.sync.note_awaited(stream, header, turn.now_ns)
@@ -279,7 +277,7 @@ class Transits:
                 messages,
                 previous,
                 header.hops,
-                stream.via,
+                stream.came_by,
                 turn.now_ns,
                 reach_by_ms=by_ms,
             )
@@ -338,7 +336,7 @@ class Transits:
                 queue=header.queue,
                 final=header.final,
                 from_name=self._from(conversation, header),
-                via=conversation.link_name,
+                came_by=conversation.link_name,
                 priority=priority_of(header.body),
             )
             self._add(stream, way)
@@ -347,15 +345,15 @@ class Transits:
             self._admission.let_in(conversation, stream)
         elif stream.way != way:
             self._go_by(stream, way, now_ns)
-        if stream.via != conversation.link_name and stream.sequence.is_empty:
-            self._admission.streams.add(stream.via.encode(), -STREAM_BYTES)
+        if stream.came_by != conversation.link_name and stream.sequence.is_empty:
+            self._admission.streams.add(stream.came_by.encode(), -STREAM_BYTES)
             # What waits behind the next hop is for the new neighbour to hear, and no more for the old one. What has
             # been passed on is for the old one, as the new one may never have had it.
             self._words.handle_let_go(stream, now_ns)
             self.sync.onward.tell_now(stream, now_ns)
-            stream.via, stream.from_name = conversation.link_name, self._from(conversation, header)
-            self._admission.streams.add(stream.via.encode(), STREAM_BYTES)
-        stream.judged_by = conversation if stream.via == conversation.link_name else None
+            stream.came_by, stream.from_name = conversation.link_name, self._from(conversation, header)
+            self._admission.streams.add(stream.came_by.encode(), STREAM_BYTES)
+        stream.judged_by = conversation if stream.came_by == conversation.link_name else None
         return stream
 
     @staticmethod
@@ -375,7 +373,7 @@ class Transits:
     def _handle_fresh(
         self, stream: TransitStream, conversation: Conversation, packet: int, header: RelayedHeader, turn: Turn
     ) -> None:
-        if stream.via != conversation.link_name:
+        if stream.came_by != conversation.link_name:
             # Its packets by another neighbour have not left yet.
             self._hold_back(stream, conversation, packet, header, HoldReason.OTHER_WAY, turn)
             return
@@ -395,7 +393,7 @@ class Transits:
             messages_in(body),
             header.previous,
             header.hops,
-            stream.via,
+            stream.came_by,
             turn.now_ns,
             reach_by_ms=self._left_by([header.left_ms], turn.now_ms)[0],
             ack_requested=header.ack_requested,
@@ -502,7 +500,7 @@ class Transits:
         if stream.sequence.ordered and stream.sequence.handle_held_back(header.sequence, header.number):
             self._words.handle_let_go(stream, turn.now_ns)
         if reason is HoldReason.TRANSIT_FULL:
-            self.news.handle_full(stream.via, self.room)
+            self.news.handle_full(stream.came_by, self.room)
         if not self.holds.stop(stream, conversation, reason, (packet,)):
             self._drops[DropReason.CONTROL_OVERFLOW] += 1
 
@@ -587,28 +585,11 @@ class Transits:
 
     # ---- sending
 
-    def _look_at(self, stream: TransitStream) -> None:
-        """A stream has changed: it may have something to send, or another deadline."""
-        self._set_deadline(stream)
-        if stream.way is None or stream.paused or stream in self.bodies.wanting:
-            return
-        if stream.sequence.peek() is not None:
-            self._links[stream.way.via].offer(stream)
+    def _streams_by(self, link: Link) -> Iterable[TransitStream]:
+        return self._by_link.get(link.peer, ())
 
-    def _set_deadline(self, stream: TransitStream) -> None:
-        at_ns, expiry_ms = None if stream.paused else stream.sequence.hold.deadline_ns, stream.next_expiry_ms
-        if expiry_ms is not None:
-            expiry_ns = self._wall.ns(expiry_ms)
-            at_ns = expiry_ns if at_ns is None else min(at_ns, expiry_ns)
-        self._deadlines.set(stream, at_ns)
-
-    def expires_late(self, stream: TransitStream, run: list[TransitPacket], arrives_ns: int, now_ns: int) -> bool:
-        """Whether packets of a run would arrive when their time is over; these expire now and must not leave."""
-        arrives_ms = self._wall.ms(arrives_ns)
-        late = [it for it in run if 0 < it.reach_by_ms <= arrives_ms and _may_expire(stream, it)]
-        for entry in late:
-            stream.expiries.set(entry.number, self._wall.ms(now_ns))
-        return bool(late)
+    def _is_paused(self, stream: TransitStream) -> bool:
+        return self.pause_of(stream) is not None
 
     def contents_of(
         self, stream: TransitStream, run: list[TransitPacket], arrives_ns: int
@@ -618,13 +599,21 @@ class Transits:
         hurries = stream.durable and self.room.is_scarce(stream)
         return stream.contents_of(run, self._wall.ms(arrives_ns), hurries=hurries)
 
-    def handle_handed_over(self, stream: TransitStream) -> None:
-        """A session has taken packets of a stream."""
-        self._set_deadline(stream)
+    def _missing(self) -> Iterator[tuple[TransitStream, TransitPacket]]:
+        """Packets for dead letters, then of the streams that want some."""
+        yield from self.letters.missing()
+        yield from self._missing_of_streams()
 
-    def want_bodies(self, stream: TransitStream) -> None:
-        """The bodies of the next packets are only on the disk."""
-        self.bodies.wanting[stream] = None
+    def _bring_back(self, stream: TransitStream) -> None:
+        self.bodies.bring_back(stream, FETCH_AHEAD_PACKETS)
+
+    def _key_of(self, stream: TransitStream, entry: TransitPacket) -> int:
+        return key_of(stream.number, entry.place)
+
+    def _handle_body(self, _stream: TransitStream, entry: TransitPacket, body: bytes) -> None:
+        if entry.state is not StreamPacketState.DONE:
+            entry.body = body
+            self.bodies.count(entry)
 
     # ---- acknowledgements of the next hop
 
@@ -643,7 +632,7 @@ class Transits:
                 reason = _ACKED[sequence.freed_by]
                 self._free(stream, freed, reason, turn, conversation.label)
                 if stream.durable:
-                    self._links.resuming.handle_freed(conversation.link_name, conversation.peer_id)
+                    self.links.resuming.handle_freed(conversation.link_name, conversation.peer_id)
             takes = tells_of_room and (is_new or bool(freed))
             if (takes and sequence.hold.handle_progress()) or is_slow:
                 self._look_at(stream)
@@ -707,21 +696,9 @@ class Transits:
             if stream.durable:
                 self.bodies.release(entry)
             entry.body = None
-            if entry.reach_by_ms:
-                stream.expiries.set(entry.number, None)
+        stream.expect_no_more(entries)
         self.holds.relieved = True
         self._rest(stream, now_ns)
-
-    def _forget_sent(self, stream: TransitStream, entries: list[TransitPacket]) -> None:
-        """Tell the session to stop waiting for store acks of these packets."""
-        conversation = self._carrier_of(stream)
-        if conversation is not None and entries:
-            conversation.session.handle_freed([entry.packet for entry in entries if entry.packet])
-            conversation.wake()
-
-    def _carrier_of(self, stream: TransitStream) -> Conversation | None:
-        """What carries the packets of a stream to the next hop now."""
-        return None if stream.way is None else self._links[stream.way.via].conversation
 
     def _rest(self, stream: TransitStream, now_ns: int) -> None:
         """If nothing of a stream is here, forget it after a while."""
@@ -734,7 +711,7 @@ class Transits:
     def _forget(self, stream: TransitStream) -> None:
         """Forget a stream of which nothing is here; its row goes with the next commit."""
         self._idle.pop(stream, None)
-        self.bodies.wanting.pop(stream, None)
+        self.wanting.pop(stream, None)
         self._deadlines.set(stream, None)
         self.holds.forget(stream)
         self.sync.forget(stream)
@@ -824,23 +801,12 @@ class Transits:
         stream = self._sent_to(StreamId(packet.origin, packet.stream), conversation)
         if stream is None or stream.way is None or stream.way.via != conversation.link_name:
             return
-        if not stream.sequence.hold.is_repeated(packet.turn):
-            self._records.held(stream, now_ns, packet.reason if packet.stop else None)
-        crowded = packet.reason == HoldReason.TOO_MANY_STREAMS
-        sendings = stream.sequence.handle_flow_control(packet.turn, now_ns, stop=packet.stop, crowded=crowded)
-        stream.held = "" if stream.sequence.hold.state is HoldState.GOING else packet.reason or stream.held
-        conversation.session.handle_freed(sendings)
-        conversation.wake()
-        self._look_at(stream)
+        self._hold(stream, packet.turn, packet.reason, now_ns, stop=packet.stop)
 
-    def ask_for_room(self, link: Link) -> bool:
-        """Let one of the held streams send a packet now. Returns whether there is one that will."""
-        for stream in self._by_link.get(link.peer, ()):
-            is_held = stream.sequence.hold.state is not HoldState.GOING and not stream.paused
-            if is_held and stream.sequence.ask_for_room():
-                self._look_at(stream)
-                return True
-        return False
+    def _note_held(self, stream: TransitStream, reason: str, now_ns: int, *, stop: bool, is_new: bool) -> None:
+        if is_new:
+            self._records.held(stream, now_ns, reason if stop else None)
+        stream.held = "" if stream.sequence.hold.state is HoldState.GOING else reason or stream.held
 
     def _give_up(
         self, stream: TransitStream, entries: list[TransitPacket], reason: str, turn: Turn, *, certain: bool = False
@@ -879,12 +845,12 @@ class Transits:
         """A session is open: tell the neighbour again what may have been lost, and offer it what waits for it."""
         self._words.handle_session_opened(conversation, now_ns)
         for stream in self._streams.values():
-            if stream.via == conversation.link_name:
+            if stream.came_by == conversation.link_name:
                 self._words.tell_waits_at_once(stream, now_ns)
         link = conversation.link
         if link is not None and link.conversation is conversation:
             self.ends.handle_session_opened(link, now_ns)
-            for stream in self._by_link.get(link.peer, ()):
+            for stream in self._streams_by(link):
                 self._look_at(stream)
 
     def handle_session_closed(self, conversation: Conversation) -> None:
@@ -895,20 +861,13 @@ class Transits:
 
     def handle_link_closed(self, link: Link, now_ns: int, *, not_stored: bool) -> None:
         """The session that served a link is over: packets that are not freed go out again."""
-        for stream in self._by_link.get(link.peer, ()):
+        for stream in self._streams_by(link):
             stream.held = ""
             self._words.handle_next_lost(stream, now_ns)
             stream.sequence.handle_session_closed(not_stored=not_stored)
-            self.sync.handle_link_closed(stream)
+            if stream.next_hop.awaited:
+                self._handle_word_lost(stream)
             self.bodies.handle_waiting(stream)
-            self._look_at(stream)
-
-    def handle_paused(self) -> None:
-        """Some outgoing queue was paused or resumed."""
-        for stream in self._streams.values():
-            before, stream.paused = stream.paused, self.pause_of(stream) is not None
-            if stream.paused and not before and stream.way is not None:
-                self._links[stream.way.via].withdraw(stream)
             self._look_at(stream)
 
     def pause_of(self, stream: TransitStream) -> Pause | None:
@@ -925,13 +884,11 @@ class Transits:
 
     def relies_on(self, link: Link) -> bool:
         """Whether the next hop has said that it answers for packets, or is to say it, as long as its session lasts."""
-        return any(
-            stream.next_hop.waits or stream.sequence.awaits_onward for stream in self._by_link.get(link.peer, ())
-        )
+        return any(stream.next_hop.waits or stream.sequence.awaits_onward for stream in self._streams_by(link))
 
     def has_to_ask(self, link: Link) -> bool:
         """Whether the next hop has to be asked if it is still there, as no stream asks it for room now and then."""
-        holds = (stream.sequence.hold for stream in self._by_link.get(link.peer, ()) if not stream.paused)
+        holds = (stream.sequence.hold for stream in self._streams_by(link) if not stream.paused)
         return self.relies_on(link) and all(hold.state is HoldState.GOING for hold in holds)
 
     def handle_routes_changed(self, now_ns: int) -> None:
@@ -947,7 +904,7 @@ class Transits:
         """The packets of a stream that are not freed go by another way from now on."""
         self._forget_sent(stream, list(stream.sequence.entries.values()))
         if stream.way is not None:
-            self._links[stream.way.via].withdraw(stream)
+            self.links[stream.way.via].withdraw(stream)
         self.sync.forget(stream)
         self._words.handle_next_lost(stream, now_ns)
         stream.held = ""
@@ -985,7 +942,7 @@ class Transits:
                 stream.expiries.set(number, turn.now_ms + NOT_STORED_NS // MS)
             elif entry.state is StreamPacketState.SENT and not entry.taken:
                 stream.expiries.set(number, turn.now_ms + ON_ITS_WAY_NS // MS)
-            elif entry.state is not StreamPacketState.GIVEN_UP and _may_expire(stream, entry):
+            elif entry.state is not StreamPacketState.GIVEN_UP and stream.may_expire(entry):
                 expired.append(entry)
         if expired and stream.sequence.ordered:
             for entry in expired:
@@ -1043,17 +1000,6 @@ _FREED_FOR: dict[str, FreedReason] = {
 
 def _number_of(index: TransitIndex) -> int:
     return split_key(index.key)[0]
-
-
-def _may_expire(stream: TransitStream, entry: TransitPacket) -> bool:
-    """Whether a packet ends when its time is over.
-
-    An express one that is part of a large message ends with the others, and some of them may have left.
-    """
-    if stream.durable:
-        return True
-    body = entry.body or b""
-    return fragment_range(body[:HEAD_BYTES], len(body)) is None
 
 
 def _said(reason: str) -> FreedReason:

@@ -55,7 +55,7 @@ ROWS = {
         ordering/transit.py TransitSequence _lowest _skips
         ordering/disk_backlog.py DiskBacklog _blocks _firsts _expiring
         ordering/disk_backlog.py _Block data
-        queues/transit/transit_bodies.py TransitBodies _fetching wanting
+        queues/streams/departing_streams.py DepartingStreams wanting
         queues/transit/transit_letters.py TransitLetters waiting _pieces
         queues/transit/transit_onward.py TransitOnward _passed _due
     """,
@@ -370,7 +370,7 @@ OTHERS = {
         queues/peers/link.py Links awake
         queues/peers/resuming.py Resuming _unwritten news
         queues/streams/dead_lettering.py DeadLettering waiting unnoted
-        queues/streams/dead_message.py DeadMessage entries
+        queues/streams/dead_lettering.py DeadMessage entries
         queues/streams/group_commit.py Departures started dead_lettered ending over
         queues/streams/holds.py Holds news
         queues/streams/retirement.py Retirement news
@@ -428,7 +428,7 @@ OTHERS = {
         queues/manager/publish_windows.py PublishWindows _refused closings
         queues/streams/accepted_keys.py AcceptedKeys _by_name _by_ordinal _by_stream _unpacked
         queues/streams/departure_records.py DepartureRecords topics
-        queues/streams/outbox.py Outbox _queues _by_number unpacked wanting
+        queues/streams/outbox.py Outbox _queues _by_number unpacked
         queues/streams/outgoing_stream.py OutgoingStream readers pending _blocks
         queues/streams/retirement.py Retirement _sequences _numbers _free _drained _torn _idle _pressed _crowded _ended
         queues/streams/retirement.py Retirement _relayed_ends _near

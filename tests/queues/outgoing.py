@@ -1,6 +1,7 @@
 """An outgoing queue by itself."""
 
 from triack.base.delivery import Delivery
+from triack.base.names import StreamId
 from triack.ordering.order_settings import OrderSettings
 from triack.queues.streams.outgoing_stream import OutgoingStream
 
@@ -14,7 +15,7 @@ def make_outgoing(
     priority: int | None = None,
 ) -> OutgoingStream:
     outgoing = OutgoingStream(
-        1,
+        StreamId(bytes(16), 1),
         peer,
         queue,
         delivery,

@@ -77,7 +77,7 @@ def _still_of(engine: Engine) -> list[Still]:
         if outgoing.peer and sealed and outgoing not in outbox.wanting:
             found += _judge(outgoing, f"stream {outgoing.stream_number}", outbox.links[outgoing.via])
     for stream in transits.streams:
-        if stream.way is not None and stream not in transits.bodies.wanting:
+        if stream.way is not None and stream not in transits.wanting:
             found += _judge(stream, f"stream {stream.id.number} in transit", outbox.links[stream.way.via])
     return found
 

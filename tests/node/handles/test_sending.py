@@ -34,7 +34,7 @@ from triack.node.handles.streaming import PIECE_BYTES, Source, StoredBody, Uploa
 from triack.node.node import port_of
 from triack.node.shell.accepting import TURN_MESSAGES
 from triack.queues.node_settings import NodeSettings
-from triack.queues.streams.ordinals import ORDINALS_BLOCK
+from triack.queues.streams.outgoing_stream import ORDINALS_BLOCK
 
 # Presets of other systems: the numbers of their documents, under a fake clock and between nodes that differ.
 

@@ -9,6 +9,7 @@ from tests.queues.bare import Bare, records, rest
 from tests.queues.world import SimNode, World, numbered
 from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed
+from triack.base.names import StreamId
 from triack.base.session_log import POLICY, SCHEMA_VERSION
 from triack.base.units import MS, SECOND
 from triack.ordering.order_settings import OrderSettings
@@ -317,7 +318,8 @@ def test_packets_of_a_burst_are_one_record() -> None:
 @pytest.mark.parametrize("cut", [0, 1, 3, 6])
 def test_packets_that_leave_by_the_run_are_recorded_as_those_that_leave_alone(cut: int) -> None:
     """Whatever their streams are, and wherever their numbers follow each other and where not."""
-    streams = [OutgoingStream(stream, "b", "q", TRANSACTIONAL, sequence=1, next_number=1, **SIZES) for stream in (1, 2)]
+    ids = [StreamId(bytes(16), stream) for stream in (1, 2)]
+    streams = [OutgoingStream(it, "b", "q", TRANSACTIONAL, sequence=1, next_number=1, **SIZES) for it in ids]
     numbers = [(0, 1, 0), (0, 2, 1), (0, 3, 2), (0, 5, 3), (1, 1, 0), (1, 2, 1)]
     packets: list[SessionPacket] = []
     for packet, (index, number, previous) in enumerate(numbers, 1):

@@ -16,6 +16,7 @@ from triack.base.news import StreamsNearLimit
 from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
 from triack.ordering.order_settings import OrderSettings
+from triack.queues import fetching
 from triack.queues.mailboxes.mailbox import Lease
 from triack.queues.mailboxes.redelivery import Return
 from triack.queues.manager.effects import Job
@@ -23,7 +24,7 @@ from triack.queues.node_settings import STREAM_BYTES, Limits, NodeSettings, Quot
 from triack.queues.packing import LargeMessage
 from triack.queues.remote.remote_subscriptions import RemoteState
 from triack.queues.stages import Stage
-from triack.queues.streams import outbox
+from triack.queues.streams import departing_streams
 from triack.session.protocol.settings import SessionSettings
 from triack.tools.sim.faults import Faults
 
@@ -111,8 +112,8 @@ def test_bodies_come_from_the_disk_in_bounded_portions(monkeypatch: pytest.Monke
         do_job(node, job)
 
     monkeypatch.setattr(SimNode, "do_job", watch)
-    monkeypatch.setattr(outbox, "FETCH_AHEAD_PACKETS", 30)
-    monkeypatch.setattr(outbox, "FETCH_AHEAD_BYTES", 20_000)
+    monkeypatch.setattr(fetching, "FETCH_ROWS", 30)
+    monkeypatch.setattr(departing_streams, "FETCH_AHEAD_BYTES", 20_000)
     world.heal()
     assert world.run(60 * SECOND, lambda: not a.busy)
     assert [b.read_all(f"q{queue}") for queue in range(12)] == [numbered(0, 40, 1_000)] * 12

@@ -321,7 +321,7 @@ ID = StreamId(b"o" * 16, 7)
 
 
 def stream(delivery: Delivery = Delivery.TRANSACTIONAL) -> TransitStream:
-    return TransitStream(3, ID, delivery, 5, queue="q", final="b", from_name="a", via="up")
+    return TransitStream(3, ID, delivery, 5, queue="q", final="b", from_name="a", came_by="up")
 
 
 def test_it_survives_a_restart() -> None:

@@ -18,7 +18,7 @@ from triack.queues.packing import Outgoing, unpack
 from triack.queues.stages import Stage
 from triack.queues.streams.accepted_keys import Accepted, AcceptedKeys
 from triack.queues.streams.ack_events import UNREAD_MAX, AckEvent, AckEvents, AckKind
-from triack.queues.streams.dead_message import DeadMessage
+from triack.queues.streams.dead_lettering import DeadMessage
 from triack.queues.streams.group_commit import Arrivals, GroupCommit
 from triack.queues.streams.incoming_stream import IncomingStream
 

@@ -109,7 +109,7 @@ def test_a_queue_goes_on_when_what_it_waits_for_is_freed_meanwhile(delivery: Del
 
 def test_bodies_are_fetched_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A long backlog does not come into memory at once."""
-    monkeypatch.setattr("triack.queues.streams.outbox.FETCH_AHEAD_PACKETS", 10)
+    monkeypatch.setattr("triack.queues.streams.departing_streams.FETCH_AHEAD_PACKETS", 10)
     a, b, _ = opened(body_cache_bytes=0)
     a.submit(b.address, *[b"x" * 60_000] * 25)
     reads: list[int] = []

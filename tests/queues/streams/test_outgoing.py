@@ -16,11 +16,9 @@ from triack.ordering.outgoing import StreamPacket
 from triack.queues.packing import DEAD_LETTER, Outgoing, unpack
 from triack.queues.peers.introduction import StreamPosition
 from triack.queues.stages import Stage
-from triack.queues.streams.dead_message import DeadMessage
 from triack.queues.streams.departure_records import DepartureRecords
 from triack.queues.streams.incoming_stream import IncomingStream
-from triack.queues.streams.ordinals import ORDINALS_BLOCK, Ordinals
-from triack.queues.streams.outgoing_stream import OutgoingStream
+from triack.queues.streams.outgoing_stream import ORDINALS_BLOCK, Ordinals, OutgoingStream
 from triack.queues.streams.positions import Positions
 from triack.tools.compiled import is_compiled
 
@@ -228,8 +226,8 @@ def test_a_removal_says_why() -> None:
     outgoing, entries = filled(2)
     log = Log()
     records = DepartureRecords(log, NODE)
-    records.removed(DeadMessage(outgoing, entries[:1], DeadReason.RECEIVE_TIMEOUT), 7)
-    records.removed(DeadMessage(outgoing, entries[1:], DeadReason.PURGED), 8)
+    records.removed(outgoing, entries[:1], DeadReason.RECEIVE_TIMEOUT, 7)
+    records.removed(outgoing, entries[1:], DeadReason.PURGED, 8)
     assert [(one["first"], one["reason"]) for one in log] == [(1, "expired"), (2, "purged")]
 
 

@@ -34,9 +34,9 @@ from triack.queues.streams.transit_stream import TransitStream
 from triack.queues.transit import transit_onward, transit_room, transits
 from triack.queues.transit.transit_bodies import PACKET_BYTES, TransitBodies
 from triack.queues.transit.transit_door import TransitDoor
-from triack.queues.transit.transit_letters import TransitLetters
 from triack.queues.transit.transit_onward import TransitOnward
 from triack.queues.transit.transit_room import TransitRoom
+from triack.queues.transit.transits import Transits
 from triack.tools.sim.faults import Faults
 
 # All streams in transit: what a restart finds, what is counted, and what is forgotten.
@@ -323,7 +323,7 @@ def stream(
     number: int = 1, via: str = "up", delivery: Delivery = Delivery.RECOVERABLE, queue: str = "q"
 ) -> TransitStream:
     return TransitStream(
-        number, StreamId(b"o" * 16, number), delivery, 1, queue=queue, final="b", from_name="a", via=via
+        number, StreamId(b"o" * 16, number), delivery, 1, queue=queue, final="b", from_name="a", came_by=via
     )
 
 
@@ -532,8 +532,12 @@ def test_a_hold_ends_with_its_session() -> None:
 # Packets in transit: those that fit are in memory, the others come from the disk when they are needed.
 
 
-def bodies(limit_bytes: int, found: TransitRoom | None = None, look_at: Any = id) -> TransitBodies:
-    return TransitBodies(TransitLetters(lambda *_: None, Counter()), look_at, found or room(), limit_bytes)
+def bodies(limit_bytes: int, found: TransitRoom | None = None) -> TransitBodies:
+    return TransitBodies(found or room(), limit_bytes)
+
+
+def relay(limit_bytes: int) -> Transits:
+    return line("arb", settings={"r": NodeSettings(body_cache_bytes=limit_bytes)})["r"].live.transits
 
 
 def fetched_packets(first: int, last: int) -> list[TransitPacket]:
@@ -546,21 +550,20 @@ def take(some: TransitBodies, into: TransitStream, entries: list[TransitPacket])
 
 
 def test_what_does_not_fit_is_fetched_when_it_is_wanted() -> None:
-    """Two packets are kept of three; the third comes from the disk, and the stream is looked at."""
-    looked: list[TransitStream] = []
-    some, passing = bodies(2 * PACKET_BYTES, look_at=looked.append), stream(3)
+    """Two packets are kept of three; the third comes from the disk, and the stream wants nothing more."""
+    streams, passing = relay(2 * PACKET_BYTES), stream(3)
+    some = streams.bodies
     take(some, passing, fetched_packets(1, 3))
     assert (list(passing.sequence.entries), len(passing.sequence)) == ([1, 2], 3)
     assert some.cached_bytes == 2 * (PACKET_BYTES + 10)
-    assert some.poll_fetch() is None
-    some.wanting[passing] = None
-    read = some.poll_fetch()
+    assert streams.poll_fetch() is None
+    streams.want_bodies(passing)
+    read = streams.poll_fetch()
     assert read is not None
     third = passing.sequence.entries[3]
     assert read.keys == [key_of(3, third.place)]
-    read.bodies = {read.keys[0]: b"y" * 10}
-    some.handle_fetched(read)
-    assert (third.body, some.cached_bytes, looked) == (b"y" * 10, 3 * (PACKET_BYTES + 10), [passing])
+    read.take({read.keys[0]: b"y" * 10})
+    assert (third.body, some.cached_bytes, streams.wanting) == (b"y" * 10, 3 * (PACKET_BYTES + 10), {})
     for entry in passing.sequence.entries.values():
         some.release(entry)
     assert some.cached_bytes == 0
@@ -593,15 +596,14 @@ def test_a_next_hop_that_is_away_leaves_room() -> None:
 
 def test_a_packet_that_is_away_when_its_body_comes_is_not_counted() -> None:
     """The next hop went away while the disk was being read."""
-    some, passing = bodies(0), stream(3)
-    take(some, passing, fetched_packets(1, 3))
-    some.wanting[passing] = None
-    read = some.poll_fetch()
+    streams, passing = relay(0), stream(3)
+    take(streams.bodies, passing, fetched_packets(1, 3))
+    streams.want_bodies(passing)
+    read = streams.poll_fetch()
     assert read is not None
-    some.handle_waiting(passing)
-    read.bodies = dict.fromkeys(read.keys, b"y" * 10)
-    some.handle_fetched(read)
-    assert (some.cached_bytes, len(passing.sequence.on_disk)) == (0, 3)
+    streams.bodies.handle_waiting(passing)
+    read.take(dict.fromkeys(read.keys, b"y" * 10))
+    assert (streams.bodies.cached_bytes, len(passing.sequence.on_disk)) == (0, 3)
 
 
 def test_time_runs_out_on_the_disk_too() -> None:

@@ -310,7 +310,7 @@ class Desk:
             lambda letter, _o, ordinal, _t: self.written.append((letter, ordinal)), self.drops
         )
         self.stream = TransitStream(
-            1, StreamId(b"o" * 16, 1), Delivery.RECOVERABLE, 1, queue="q", final="b", from_name="a", via="up"
+            1, StreamId(b"o" * 16, 1), Delivery.RECOVERABLE, 1, queue="q", final="b", from_name="a", came_by="up"
         )
         self.turn = GroupCommit()
 

@@ -1,0 +1,108 @@
+"""A stream on its way out of this node, its own or one of another node: where it goes, and what holds it up."""
+
+from abc import abstractmethod
+from collections.abc import Hashable, Iterable
+from typing import Any, Generic, TypeVar
+
+from triack.base.delivery import DURABLE
+from triack.base.names import StreamId
+from triack.ordering.departing import DepartingSequence
+from triack.queues.deadlines import Deadlines
+from triack.queues.peers.sealing import Seal
+from triack.queues.routes import Way
+from triack.queues.sync_links import NextHop
+
+__all__ = ["DepartingStream"]
+
+Sequence = TypeVar("Sequence", bound=DepartingSequence[Any])
+
+
+class DepartingStream(Generic[Sequence]):
+    """One stream: messages for one queue in one class, and of one priority.
+
+    Args:
+        id: which stream it is.
+        queue: name of the destination queue.
+        priority: of its messages.
+        sequence: its packets that are here.
+
+    Attributes:
+        way: the way to its destination; None for a queue of this node, or when nothing says where that is.
+        next_hop: what is known of the node that its packets go to, and of those that they went to before.
+        seal: how its packets are sealed; None if they are not sealed here.
+        paused: whether an operator has paused it: nothing of it leaves until it is resumed.
+        expiries: when packets in memory run out of time, by this node's wall clock.
+    """
+
+    __slots__ = (
+        "delivery",
+        "durable",
+        "expiries",
+        "id",
+        "next_hop",
+        "paused",
+        "priority",
+        "queue",
+        "seal",
+        "sequence",
+        "way",
+    )
+
+    def __init__(
+        self,
+        id: StreamId,  # noqa: A002 - as in IncomingStream
+        queue: str,
+        priority: int,
+        sequence: Sequence,
+    ) -> None:
+        self.id = id
+        self.queue = queue
+        self.delivery = sequence.delivery
+        self.durable = sequence.delivery in DURABLE
+        self.priority = priority
+        self.sequence = sequence
+        self.way: Way | None = None
+        self.next_hop = NextHop()
+        self.seal: Seal | None = None
+        self.paused = False
+        self.expiries = Deadlines[int]()
+
+    @property
+    def via(self) -> str:
+        """The neighbour that its packets go to, by name; empty if there is none."""
+        return "" if self.way is None else self.way.via
+
+    @property
+    @abstractmethod
+    def turn_key(self) -> Hashable:
+        """The streams with the same key share their turns, see ``queues.peers.turns``."""
+
+    # ---- time
+
+    def expect(self, entries: Iterable[Any]) -> None:
+        """Note when packets in memory run out of time."""
+        for entry in entries:
+            if entry.reach_by_ms:
+                self.expiries.set(entry.number, entry.reach_by_ms)
+
+    def expect_no_more(self, entries: Iterable[Any]) -> None:
+        """Packets are not in memory any more."""
+        for entry in entries:
+            if entry.reach_by_ms:
+                self.expiries.set(entry.number, None)
+
+    def may_expire(self, _entry: Any) -> bool:
+        """Whether a packet ends when its time is over."""
+        return True
+
+    def expire_late(self, run: Iterable[Any], arrives_ms: int, now_ms: int) -> bool:
+        """Let those of a run expire now that would arrive when their time is over. Returns whether there are any."""
+        late = [entry for entry in run if 0 < entry.reach_by_ms <= arrives_ms and self.may_expire(entry)]
+        for entry in late:
+            self.expiries.set(entry.number, now_ms)
+        return bool(late)
+
+    @property
+    def next_expiry_ms(self) -> int | None:
+        """When the next packet runs out of time, by this node's wall clock, or None."""
+        return self.expiries.earliest()

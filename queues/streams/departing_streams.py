@@ -1,0 +1,219 @@
+"""Streams on their way out of this node: what an outbox and a relay do alike.
+
+Only changed streams cost work: a method that changes one calls ``_look_at`` afterwards.
+"""
+
+from abc import abstractmethod
+from collections.abc import Collection, Iterable, Iterator
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from triack.base.clock import WallClock
+from triack.base.reasons import HoldReason
+from triack.ordering.hold import HoldState
+from triack.queues.deadlines import Deadlines
+from triack.queues.fetching import FETCH_ROWS, Fetch, next_fetch
+from triack.queues.peers.link import Conversation, Link, Links
+from triack.queues.streams.departing_stream import DepartingStream
+from triack.queues.sync_links import SyncLinks
+
+__all__ = ["FETCH_AHEAD_PACKETS", "DepartingStreams"]
+
+FETCH_AHEAD_PACKETS = FETCH_ROWS
+"""Packets of a stream whose bodies are looked for at once."""
+FETCH_AHEAD_BYTES = 8 * 1024 * 1024
+"""Bodies fetched at once: two windows of the largest packets, and less than ``body_cache_bytes``."""
+
+Stream = TypeVar("Stream", bound=DepartingStream[Any])
+
+
+class DepartingStreams(Generic[Stream]):
+    """All streams of one role.
+
+    Args:
+        table: the store's table of their packets.
+        links: by peer.
+        sync_links: which links are synchronous.
+        wall: the time of day.
+
+    Attributes:
+        links: by peer.
+        sync_links: the synchronous ones, and how far they are behind.
+        wanting: the streams whose next bodies are only on the disk.
+    """
+
+    def __init__(self, table: str, links: Links, sync_links: SyncLinks, wall: WallClock) -> None:
+        self.links = links
+        self.sync_links = sync_links
+        self.wanting: dict[Stream, None] = {}
+        self._wall = wall
+        self._table = table
+        self._deadlines = Deadlines[Any]()
+
+    # ---- what differs by role
+
+    @property
+    @abstractmethod
+    def streams(self) -> list[Stream]:
+        """Every stream."""
+
+    @abstractmethod
+    def _streams_by(self, link: Link) -> Iterable[Stream]:
+        """The streams that go by a link."""
+
+    @abstractmethod
+    def _is_paused(self, stream: Stream) -> bool:
+        """Whether an operator has paused what goes to the destination of a stream."""
+
+    @abstractmethod
+    def _missing(self) -> Iterator[tuple[Stream, Any]]:
+        """Packets whose bodies are needed next."""
+
+    @abstractmethod
+    def _key_of(self, stream: Stream, entry: Any) -> int:
+        """The key of a packet in the store."""
+
+    @abstractmethod
+    def _handle_body(self, stream: Stream, entry: Any, body: bytes) -> None:
+        """The body of a packet that is here has come from the disk."""
+
+    @abstractmethod
+    def _note_held(self, stream: Stream, reason: str, now_ns: int, *, stop: bool, is_new: bool) -> None:
+        """The next hop has no room for a stream, or has some again; ``is_new``: it has not said so before."""
+
+    def _bring_back(self, stream: Stream) -> None:
+        """The next packets of a stream are needed, of which only the disk has some."""
+
+    # ---- sending
+
+    def _look_at(self, stream: Stream) -> None:
+        """A stream has changed: it may have something to send, or another deadline.
+
+        Removing packets needs no call, unless others wait for their place (``ordering.slow_start``): a stream with
+        nothing to send loses its turn by itself, and a needless deadline does no harm.
+        """
+        self.handle_handed_over(stream)
+        if stream.way is None or stream.paused or stream in self.wanting:
+            return
+        if stream.sequence.peek() is not None and (stream.seal is None or self._has_key(stream)):
+            self.links[stream.way.via].offer(stream)
+
+    def _has_key(self, _stream: Stream) -> bool:
+        """Whether a sealed stream has the key of its destination."""
+        return True
+
+    def handle_handed_over(self, stream: Stream) -> None:
+        """A session has taken packets of a stream, or it has changed: it may have another deadline."""
+        sequence, expiry_ms = stream.sequence, stream.next_expiry_ms
+        # The tiers of a paused stream go on: what they schedule leaves when it is resumed. It asks for no room.
+        hold_ns = None if stream.paused else sequence.hold.deadline_ns
+        at_ns = None if sequence.resend is None else sequence.resend.deadline_ns
+        if hold_ns is not None and (at_ns is None or hold_ns < at_ns):
+            at_ns = hold_ns
+        if expiry_ms is not None:
+            expiry_ns = self._wall.ns(expiry_ms)
+            at_ns = expiry_ns if at_ns is None else min(at_ns, expiry_ns)
+        self._deadlines.set(stream, at_ns)
+
+    def expires_late(self, stream: Stream, run: list[Any], arrives_ns: int, now_ns: int) -> bool:
+        """Whether packets of a run would arrive when their time is over; these expire now and must not leave."""
+        return stream.expire_late(run, self._wall.ms(arrives_ns), self._wall.ms(now_ns))
+
+    def handle_paused(self) -> None:
+        """Some stream was paused or resumed."""
+        for stream in self.streams:
+            paused = self._is_paused(stream)
+            if paused is stream.paused:
+                continue
+            stream.paused = paused
+            if paused and stream.way is not None:
+                self.links[stream.way.via].withdraw(stream)
+            self._look_at(stream)
+
+    def _carrier_of(self, stream: Stream) -> Conversation | None:
+        """What carries the packets of a stream to the next hop now."""
+        return None if stream.way is None else self.links[stream.way.via].conversation
+
+    def _forget_sent(self, stream: Stream, entries: Collection[Any]) -> None:
+        """Tell the session to stop waiting for store acks of these packets."""
+        if not entries or stream.way is None:
+            return
+        conversation = self.links[stream.way.via].conversation
+        if conversation is not None:
+            conversation.session.handle_freed([entry.packet for entry in entries if entry.packet])
+            conversation.wake()
+
+    # ---- holds
+
+    def _hold(self, stream: Stream, turn: int, reason: str, now_ns: int, *, stop: bool) -> None:
+        """The next hop has no room for a stream, for a named reason, or has some again."""
+        hold, crowded = stream.sequence.hold, reason == HoldReason.TOO_MANY_STREAMS
+        is_new = not hold.is_repeated(turn)
+        sendings = stream.sequence.handle_flow_control(turn, now_ns, stop=stop, crowded=crowded)
+        self._note_held(stream, reason, now_ns, stop=stop, is_new=is_new)
+        carrier = self._carrier_of(stream)
+        if carrier is not None:
+            carrier.session.handle_freed(sendings)
+            carrier.wake()
+        self._look_at(stream)
+
+    def ask_for_room(self, link: Link) -> bool:
+        """Let one of the held streams send a packet now. Returns whether there is one that will."""
+        for stream in self._streams_by(link):
+            hold = stream.sequence.hold
+            if hold.state is not HoldState.GOING and not stream.paused and stream.sequence.ask_for_room():
+                self._look_at(stream)
+                return True
+        return False
+
+    # ---- synchronous links
+
+    def _is_sync(self, stream: Stream) -> bool:
+        """Whether packets of a stream have to be passed on before they count as stored for good."""
+        return stream.next_hop.awaited and not stream.next_hop.is_async and self.sync_links.is_sync(stream.way)
+
+    def _handle_word_lost(self, stream: Stream) -> None:
+        """A session is over: its relay says nothing more of what is not here, and has to say anew what it is."""
+        self.sync_links.keep(stream, stream.sequence.ranges())
+        stream.next_hop.handle_session_closed()
+        stream.sequence.set_sync(self._is_sync(stream))
+
+    # ---- bodies on the disk
+
+    def want_bodies(self, stream: Stream) -> None:
+        """The bodies of the next packets are only on the disk."""
+        self.wanting[stream] = None
+
+    def poll_fetch(self) -> Fetch | None:
+        """Which bodies to fetch next, or None."""
+        fetching: dict[int, tuple[Stream, Any]] = {}
+
+        def needed() -> Iterator[tuple[list[int], int]]:
+            for stream, entry in self._missing():
+                key = self._key_of(stream, entry)
+                fetching[key] = stream, entry
+                yield [key], entry.size_bytes
+
+        return next_fetch(self._table, needed(), partial(self._handle_fetched, fetching), FETCH_AHEAD_BYTES)
+
+    def _missing_of_streams(self) -> Iterator[tuple[Stream, Any]]:
+        """Packets of the streams that want some."""
+        for stream in list(self.wanting):
+            self._bring_back(stream)
+            missing = [entry for entry in stream.sequence.upcoming(FETCH_AHEAD_PACKETS) if entry.body is None]
+            yield from ((stream, entry) for entry in missing)
+            if not missing:
+                # The packets it waited for were freed or given up.
+                del self.wanting[stream]
+                self._look_at(stream)
+
+    def _handle_fetched(self, fetching: dict[int, tuple[Stream, Any]], bodies: dict[int, bytes]) -> None:
+        """Bodies have come from the disk."""
+        for key, (stream, entry) in fetching.items():
+            body = bodies.get(key)
+            # A packet that has moved has another body.
+            if body is not None and entry.body is None and key == self._key_of(stream, entry):
+                self._handle_body(stream, entry, body)
+        for stream in dict.fromkeys(stream for stream, _ in fetching.values()):
+            self.wanting.pop(stream, None)
+            self._look_at(stream)
