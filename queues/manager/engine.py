@@ -54,6 +54,7 @@ from triack.queues.remote.desk import SubscriptionDesk
 from triack.queues.routes import BY_HAND, Route, Routes
 from triack.queues.stages import Stage, Waiter
 from triack.queues.streams.accepted_keys import Accepted
+from triack.queues.streams.departure_records import DepartureRecords
 from triack.queues.streams.group_commit import GroupCommit
 from triack.queues.streams.inbox import Inbox
 from triack.queues.streams.outbox import Outbox
@@ -64,7 +65,6 @@ from triack.queues.transit.transit_door import TransitDoor
 from triack.queues.transit.transit_letters import TransitLetters
 from triack.queues.transit.transit_onward import TransitOnward
 from triack.queues.transit.transit_purge import TransitPurge
-from triack.queues.transit.transit_records import TransitRecords
 from triack.queues.transit.transit_words import TransitWords
 from triack.queues.transit.transits import Transits
 from triack.queues.ways import Ways
@@ -316,7 +316,7 @@ class Engine(Steering):
 
     def _make_transits(self, name: str) -> Transits:
         """Make the part of this node that passes on what others send to others."""
-        records, admission = TransitRecords(self._record), self.inbox.admission
+        records, admission = DepartureRecords(self._record), self.inbox.admission
         return Transits(
             self.settings,
             door=TransitDoor(

@@ -1,13 +1,17 @@
-"""Session log records of outgoing queues (docs/session-log.md). Formatting only."""
+"""Session log records of streams on their way out, at their origins and at relays (docs/session-log.md)."""
 
 from triack.base.delivery import Delivery
-from triack.base.reasons import EXPIRED, HoldReason
+from triack.base.ranges import Range, as_ranges
+from triack.base.reasons import EXPIRED, FreedReason, RejectReason
 from triack.ordering.outgoing import StreamPacket
-from triack.ordering.wire import OnwardAckPacket
+from triack.ordering.transit import TransitPacket
+from triack.ordering.wire import OnwardAckPacket, RelayedHeader
 from triack.queues.mailboxes.handed import said_priority
 from triack.queues.mailboxes.system_queues import counted_in
+from triack.queues.peers.link import Conversation
 from triack.queues.streams.arrival_records import Record
 from triack.queues.streams.outgoing_stream import OutgoingStream
+from triack.queues.streams.transit_stream import TransitStream
 
 __all__ = ["DepartureRecords"]
 
@@ -17,18 +21,18 @@ class DepartureRecords:
 
     Args:
         record: to the session log.
-        node_id: of the node.
 
     Attributes:
         topics: the roots of the topics of which streams pass messages on, see ``queues.remote.pump``, by their numbers.
     """
 
-    __slots__ = ("_origin", "_record", "topics")
+    __slots__ = ("_record", "topics")
 
-    def __init__(self, record: Record, node_id: bytes) -> None:
+    def __init__(self, record: Record) -> None:
         self._record = record
-        self._origin = node_id.hex()
         self.topics: dict[int, str] = {}
+
+    # ---- at an origin
 
     def queued(
         self, outgoing: OutgoingStream, entries: list[StreamPacket], now_ns: int, *, recovered: bool = False
@@ -40,13 +44,13 @@ class DepartureRecords:
         elif outgoing.stream_number in self.topics:
             more["topic"] = self.topics[outgoing.stream_number]
         for first, last, count in _runs(outgoing, entries):
-            self._write("queued", outgoing, first, last, now_ns, count=count, **more)
+            self._write("queued", outgoing, now_ns, first=first, last=last, count=count, **more)
 
     def local(self, outgoing: OutgoingStream, entries: list[StreamPacket], now_ns: int) -> None:
         """Packets for a queue of this node are committed at their destination in the same moment."""
+        more = {"queue": outgoing.queue, **_priority_of(outgoing)}
         for first, last, count in _runs(outgoing, entries):
-            more = {"queue": outgoing.queue, **_priority_of(outgoing)}
-            self._write("committed", outgoing, first, last, now_ns, count=count, **more)
+            self._write("committed", outgoing, now_ns, first=first, last=last, count=count, **more)
 
     def recovered(self, outgoing: OutgoingStream, now_ns: int) -> None:
         """A stream to a queue of this node was found on the disk; a crash may have lost its earlier records."""
@@ -55,92 +59,154 @@ class DepartureRecords:
             return
         ordered = outgoing.delivery is Delivery.TRANSACTIONAL
         where: dict[str, object] = {"number": last} if ordered else {"ranges": [[1, last]]}
-        self._record(
-            "position_recovered",
-            now_ns,
-            origin=self._origin,
-            stream=outgoing.stream_number,
-            sequence=outgoing.sequence.sequence,
-            **where,
-            **{"class": outgoing.delivery.label},
-        )
+        self._write("position_recovered", outgoing, now_ns, **where)
 
     def resend(self, outgoing: OutgoingStream, again: list[StreamPacket], now_ns: int) -> None:
         """Packets wait to be resent because no order ack came."""
         tier = outgoing.sequence.tier
-        wait_ns = tier.interval_of(tier.attempt)
-        first, last = again[0].number, again[-1].number
-        self._write("resend_scheduled", outgoing, first, last, now_ns, attempt=tier.attempt, interval_ns=wait_ns)
+        said = {"attempt": tier.attempt, "interval_ns": tier.interval_of(tier.attempt)}
+        self._write("resend_scheduled", outgoing, now_ns, first=again[0].number, last=again[-1].number, **said)
 
     def ended(self, outgoing: OutgoingStream, now_ns: int) -> None:
         """A stream has nothing outstanding, and ends."""
-        said = {
-            "stream": outgoing.stream_number,
-            "sequence": outgoing.sequence.sequence,
-            "class": outgoing.delivery.label,
-        }
-        self._record("stream_ended", now_ns, origin=self._origin, **said)
+        self._write("stream_ended", outgoing, now_ns)
 
     def removed(self, outgoing: OutgoingStream, entries: list[StreamPacket], reason: str, now_ns: int) -> None:
         """A message was given up."""
         count = counted_in(outgoing.queue, sum(entry.messages for entry in entries))
-        first, last = entries[0].number, entries[-1].number
-        said = "expired" if reason in EXPIRED else reason
-        self._write("removed", outgoing, first, last, now_ns, count=count, reason=said)
+        said = {"count": count, "reason": "expired" if reason in EXPIRED else reason}
+        self._write("removed", outgoing, now_ns, first=entries[0].number, last=entries[-1].number, **said)
 
-    def order_ack(self, stream: int, sequence: int, number: int, now_ns: int) -> None:
+    def order_ack(self, outgoing: OutgoingStream, number: int, now_ns: int) -> None:
         """The destination has a sequence up to ``number``."""
-        self._record("order_ack_received", now_ns, origin=self._origin, stream=stream, sequence=sequence, number=number)
-
-    def hold(self, outgoing: OutgoingStream, now_ns: int, reason: HoldReason | None) -> None:
-        """The destination has no room for a stream, for this reason; None: it has room again."""
-        said = {
-            "stream": outgoing.stream_number,
-            "sequence": outgoing.sequence.sequence,
-            "class": outgoing.delivery.label,
-        }
-        why = {} if reason is None else {"reason": reason.value}
-        self._record("hold_received", now_ns, origin=self._origin, **said, stop=reason is not None, **why)
-
-    def rerouted(self, outgoing: OutgoingStream, now_ns: int) -> None:
-        """A stream goes by another neighbour, or another kind of link, from now on."""
-        said = {
-            "stream": outgoing.stream_number,
-            "sequence": outgoing.sequence.sequence,
-            "class": outgoing.delivery.label,
-        }
-        self._record("rerouted", now_ns, origin=self._origin, **said, peer_name=outgoing.via)
+        origin, stream = outgoing.id
+        where = {"origin": origin.hex(), "stream": stream, "sequence": outgoing.sequence.sequence}
+        self._record("order_ack_received", now_ns, **where, number=number)
 
     def onward(self, outgoing: OutgoingStream, here: int, session: str, now_ns: int, *, waits: bool) -> None:
         """A relay has said how far it has a stream, and whether that waits there."""
-        said = {
-            "stream": outgoing.stream_number,
-            "sequence": outgoing.sequence.sequence,
-            "class": outgoing.delivery.label,
-        }
-        self._record("onward_received", now_ns, origin=self._origin, **said, here=here, waits=waits, session=session)
+        self._write("onward_received", outgoing, now_ns, here=here, waits=waits, session=session)
 
-    def onward_acked(self, outgoing: OutgoingStream, packet: OnwardAckPacket, session: str, now_ns: int) -> None:
-        """A relay has passed packets on, or has said that its store acks are enough."""
-        said = {
-            "stream": outgoing.stream_number,
-            "sequence": outgoing.sequence.sequence,
-            "class": outgoing.delivery.label,
-        }
-        told = {"ranges": [list(span) for span in packet.ranges], "is_async": packet.is_async}
-        self._record("onward_ack_received", now_ns, origin=self._origin, **said, **told, session=session)
+    # ---- of both roles
 
-    def _write(self, event: str, outgoing: OutgoingStream, first: int, last: int, now_ns: int, **more: object) -> None:
+    def rerouted(self, stream: OutgoingStream | TransitStream, now_ns: int) -> None:
+        """A stream goes by another neighbour, or another kind of link, from now on."""
+        self._write("rerouted", stream, now_ns, peer_name=stream.via)
+
+    def held(self, stream: OutgoingStream | TransitStream, now_ns: int, reason: str | None) -> None:
+        """The next hop has no room for a stream, for this reason; None: it has room again."""
+        why = {} if reason is None else {"reason": reason}
+        self._write("hold_received", stream, now_ns, stop=reason is not None, **why)
+
+    def onward_acked(
+        self, stream: OutgoingStream | TransitStream, packet: OnwardAckPacket, session: str, now_ns: int
+    ) -> None:
+        """The next hop has passed packets on, or has said that its store acks are enough."""
+        ranges = [list(span) for span in packet.ranges]
+        said = {"ranges": ranges, "is_async": packet.is_async, "session": session}
+        self._write("onward_ack_received", stream, now_ns, **said)
+
+    # ---- at a relay
+
+    def committed(
+        self, stream: TransitStream, entries: list[TransitPacket], now_ns: int, *, recovered: bool = False
+    ) -> None:
+        """Packets are on the disk, or in memory if express; ``recovered``: they were found on the disk."""
+        more: dict[str, object] = {"queue": stream.queue, "final": stream.final}
+        if recovered:
+            more["recovered"] = True
+        for via in dict.fromkeys(entry.via for entry in entries):
+            numbers = [entry.number for entry in entries if entry.via == via]
+            for first, last in as_ranges(sorted(numbers)):
+                self._write("transit_committed", stream, now_ns, first=first, last=last, peer_name=via, **more)
+
+    def freed(
+        self, stream: TransitStream, entries: list[TransitPacket], reason: FreedReason, now_ns: int, session: str = ""
+    ) -> None:
+        """This node answers for packets no longer; ``session`` has carried them to the next hop."""
+        more: dict[str, object] = {"session": session} if session else {}
+        if stream.sequence.sync:
+            more["sync"] = True
+        for first, last in as_ranges(sorted(entry.number for entry in entries)):
+            self._write("transit_freed", stream, now_ns, first=first, last=last, reason=reason, **more)
+
+    def relayed(self, kind: str, stream: tuple[bytes, int, int, int], peer_id: bytes, now_ns: int) -> None:
+        """An order ack or a rejection was handed on to a session; ``stream`` ends with sequence and number."""
+        origin, number, sequence, packet = stream
+        self._record(
+            "control_relayed",
+            now_ns,
+            kind=kind,
+            origin=origin.hex(),
+            stream=number,
+            sequence=sequence,
+            number=packet,
+            peer=peer_id.hex(),
+        )
+
+    def refused(self, header: RelayedHeader, label: str, reason: str, now_ns: int) -> None:
+        """A packet came that may not be passed on."""
+        self._record(
+            "route_refused",
+            now_ns,
+            origin=header.origin.hex(),
+            stream=header.stream,
+            sequence=header.sequence,
+            first=header.number,
+            last=header.number,
+            final=header.final,
+            reason=reason,
+            **{"class": label},
+        )
+
+    def held_back(self, header: RelayedHeader, label: str, now_ns: int) -> None:
+        """A packet came for which there is no room now."""
+        self._record(
+            "rejected",
+            now_ns,
+            origin=header.origin.hex(),
+            stream=header.stream,
+            sequence=header.sequence,
+            number=header.number,
+            reason=RejectReason.HELD_BACK,
+            **{"class": label},
+        )
+
+    def waits(self, stream: TransitStream, here: int, upstream: Conversation, now_ns: int, *, waits: bool) -> None:
+        """A neighbour was told how far a stream is here, and whether it waits."""
+        told = {"peer": upstream.peer_id.hex(), "session": upstream.label}
+        self._write("onward_sent", stream, now_ns, here=here, waits=waits, **told)
+
+    def told_onward(
+        self, stream: TransitStream, ranges: list[Range], peer_id: bytes, now_ns: int, *, is_async: bool
+    ) -> None:
+        """A neighbour was told what was passed on, or that store acks are enough."""
+        said = {"ranges": [list(span) for span in ranges], "is_async": is_async, "peer": peer_id.hex()}
+        self._write("onward_ack_sent", stream, now_ns, **said)
+
+    def told_ends_here(self, header: RelayedHeader, label: str, peer_id: bytes, now_ns: int) -> None:
+        """A neighbour was told that a stream goes no further, so that store acks are enough."""
+        self._record(
+            "onward_ack_sent",
+            now_ns,
+            origin=header.origin.hex(),
+            stream=header.stream,
+            sequence=header.sequence,
+            ranges=[],
+            is_async=True,
+            peer=peer_id.hex(),
+            **{"class": label},
+        )
+
+    def _write(self, event: str, stream: OutgoingStream | TransitStream, now_ns: int, **more: object) -> None:
         self._record(
             event,
             now_ns,
-            origin=self._origin,
-            stream=outgoing.stream_number,
-            sequence=outgoing.sequence.sequence,
-            first=first,
-            last=last,
+            origin=stream.id.origin.hex(),
+            stream=stream.id.number,
+            sequence=stream.sequence.sequence,
             **more,
-            **{"class": outgoing.delivery.label},
+            **{"class": stream.delivery.label},
         )
 
 

@@ -158,7 +158,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
         self._content_bytes = content_bytes
         self._local_queues = queues
         self._has_room = has_room
-        self._records = DepartureRecords(record, node_id)
+        self._records = DepartureRecords(record)
         self.cached_bytes = 0
         self._queues: dict[tuple[str, str, Delivery, int, bool], OutgoingStream] = {}
         self._by_number: dict[int, OutgoingStream] = {}
@@ -617,7 +617,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
             # It is about an older sequence, or another stream that had this number. If that one was sealed, and this
             # one is not, nobody has checked whether its destination says so.
             return
-        self._records.order_ack(stream, sequence, number, turn.now_ns)
+        self._records.order_ack(outgoing, number, turn.now_ns)
         freed = outgoing.sequence.handle_order_ack(sequence, number, turn.now_ns)
         if freed:
             outgoing.sequence.hold.handle_progress()
@@ -747,7 +747,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
         elif not stop:
             self.retirement.handle_room(stream.via)
         if is_new:
-            self._records.hold(stream, now_ns, why if stop else None)
+            self._records.held(stream, now_ns, why.value if stop else None)
         if stream.sequence.hold.state is HoldState.GOING:
             self.holds.free(stream)
         else:

@@ -18,8 +18,8 @@ from triack.base.reasons import DropReason
 from triack.ordering.wire import RANGES_MAX, OnwardAckPacket, RelayedHeader, encode_onward_ack
 from triack.queues.peers.control import Control
 from triack.queues.peers.link import Conversation
+from triack.queues.streams.departure_records import DepartureRecords
 from triack.queues.streams.transit_stream import TransitStream
-from triack.queues.transit.transit_records import TransitRecords
 from triack.queues.transit.ways_back import STREAMS_MAX
 
 __all__ = ["TransitOnward"]
@@ -45,7 +45,7 @@ class TransitOnward:
         *,
         open_with: Callable[[str], Conversation | None],
         interval_ns: Callable[[str], int],
-        records: TransitRecords,
+        records: DepartureRecords,
         drops: Counter[DropReason],
     ) -> None:
         self._open_with = open_with

@@ -12,11 +12,11 @@ from triack.ordering.transit import TransitPacket
 from triack.ordering.wire import OnwardAckPacket, RelayedHeader
 from triack.queues.peers.link import Conversation
 from triack.queues.routes import Way
+from triack.queues.streams.departure_records import DepartureRecords
 from triack.queues.streams.group_commit import Turn
 from triack.queues.streams.transit_stream import TransitStream
 from triack.queues.sync_links import SyncLinks
 from triack.queues.transit.transit_onward import TransitOnward
-from triack.queues.transit.transit_records import TransitRecords
 
 __all__ = ["Free", "TransitSync"]
 
@@ -44,7 +44,7 @@ class TransitSync:
         self,
         onward: TransitOnward,
         links: SyncLinks,
-        records: TransitRecords,
+        records: DepartureRecords,
         free: Free,
         is_sync: Callable[[TransitStream], bool],
     ) -> None:

@@ -27,9 +27,9 @@ from triack.ordering.wire import (
 )
 from triack.queues.peers.control import Control
 from triack.queues.peers.link import Conversation
+from triack.queues.streams.departure_records import DepartureRecords
 from triack.queues.streams.stream_state import FORGOTTEN_KEY
 from triack.queues.streams.transit_stream import TransitStream
-from triack.queues.transit.transit_records import TransitRecords
 from triack.queues.transit.ways_back import WaysBack
 
 __all__ = ["TransitWords", "stream_key"]
@@ -63,7 +63,7 @@ class TransitWords:
         node_id: bytes,
         *,
         open_with: Callable[[str], Conversation | None],
-        records: TransitRecords,
+        records: DepartureRecords,
         drops: Counter[DropReason],
     ) -> None:
         self._node_id = node_id

@@ -43,6 +43,7 @@ from triack.queues.peers.link import Conversation, Link, Links
 from triack.queues.routes import Way
 from triack.queues.streams.admission import Admission
 from triack.queues.streams.departing_streams import FETCH_AHEAD_PACKETS, DepartingStreams
+from triack.queues.streams.departure_records import DepartureRecords
 from triack.queues.streams.group_commit import GroupCommit, Turn
 from triack.queues.streams.transit_stream import TransitContext, TransitStream
 from triack.queues.sync_links import SyncLinks
@@ -53,7 +54,6 @@ from triack.queues.transit.transit_holds import TransitHolds
 from triack.queues.transit.transit_letters import TransitLetters
 from triack.queues.transit.transit_news import TransitNews
 from triack.queues.transit.transit_onward import TransitOnward
-from triack.queues.transit.transit_records import TransitRecords
 from triack.queues.transit.transit_room import TransitRoom
 from triack.queues.transit.transit_sync import TransitSync
 from triack.queues.transit.transit_words import TransitWords
@@ -113,7 +113,7 @@ class Transits(DepartingStreams[TransitStream]):
         onward: TransitOnward,
         sync_links: SyncLinks,
         letters: TransitLetters,
-        records: TransitRecords,
+        records: DepartureRecords,
         wall: WallClock,
         pauses: Pauses,
         drops: Counter[DropReason],
@@ -911,7 +911,7 @@ class Transits(DepartingStreams[TransitStream]):
         stream.sequence.handle_session_closed(rerouted=True)
         self._lead(stream, way)
         if way is not None:
-            self._records.rerouted(stream, way.via, now_ns)
+            self._records.rerouted(stream, now_ns)
         self.sync.handle_rerouted(stream, now_ns)
         self._words.note(stream, *stream.noted)
         self._look_at(stream)

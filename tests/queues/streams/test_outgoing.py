@@ -203,7 +203,7 @@ def test_neighbours_are_queued_in_one_record() -> None:
     """A gap between them begins another record; recovered packets say that they are."""
     outgoing, entries = filled(5)
     log = Log()
-    records = DepartureRecords(log, NODE)
+    records = DepartureRecords(log)
     records.queued(outgoing, [*entries[:2], *entries[3:]], 7)
     records.queued(outgoing, entries, 8, recovered=True)
     assert [(one["first"], one["last"], one["count"], one.get("recovered")) for one in log] == [
@@ -217,7 +217,7 @@ def test_a_queue_of_this_node_has_them_at_once() -> None:
     """Committed, by the name of the queue."""
     outgoing, entries = filled(3)
     log = Log()
-    DepartureRecords(log, NODE).local(outgoing, entries, 7)
+    DepartureRecords(log).local(outgoing, entries, 7)
     assert [(one["event"], one["first"], one["last"], one["queue"]) for one in log] == [("committed", 1, 3, "q")]
 
 
@@ -225,7 +225,7 @@ def test_a_removal_says_why() -> None:
     """A message that ran out of time is expired, whichever time it was."""
     outgoing, entries = filled(2)
     log = Log()
-    records = DepartureRecords(log, NODE)
+    records = DepartureRecords(log)
     records.removed(outgoing, entries[:1], DeadReason.RECEIVE_TIMEOUT, 7)
     records.removed(outgoing, entries[1:], DeadReason.PURGED, 8)
     assert [(one["first"], one["reason"]) for one in log] == [(1, "expired"), (2, "purged")]
@@ -235,12 +235,12 @@ def test_a_resend_says_when_the_next_is_due() -> None:
     """By its attempt, and the wait of that tier."""
     outgoing, entries = filled(2)
     log = Log()
-    records = DepartureRecords(log, NODE)
-    records.order_ack(1, 1, 1, 5)
+    records = DepartureRecords(log)
+    records.order_ack(outgoing, 1, 5)
     outgoing.sequence.tier.handle_expired(7, resends=True)
     records.resend(outgoing, entries, 7)
     assert [one["event"] for one in log] == ["order_ack_received", "resend_scheduled"]
-    assert {one["origin"] for one in log} == {NODE.hex()}
+    assert {one["origin"] for one in log} == {outgoing.id.origin.hex()}
     assert log[1]["attempt"] == outgoing.sequence.tier.attempt
     assert log[1]["interval_ns"] == outgoing.sequence.tier.interval_of(log[1]["attempt"])
 
@@ -248,7 +248,7 @@ def test_a_resend_says_when_the_next_is_due() -> None:
 def test_a_start_says_what_it_found_of_a_stream_to_a_queue_of_its_own() -> None:
     """Up to which number, or which; of one that was never used, and of those to others, there is nothing to say."""
     log = Log()
-    records = DepartureRecords(log, NODE)
+    records = DepartureRecords(log)
     for delivery in (Delivery.TRANSACTIONAL, Delivery.RECOVERABLE):
         for peer, next_number in (("", 4), ("", 1), ("b", 4)):
             records.recovered(make_outgoing(delivery=delivery, peer=peer, next_number=next_number), 7)
