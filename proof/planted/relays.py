@@ -15,7 +15,8 @@ from triack.ordering.wire import RelayedPacket
 from triack.queues.peers import sealing
 from triack.queues.peers.link import Conversation
 from triack.queues.streams import transit_stream
-from triack.queues.streams.transit_stream import TransitContext, TransitStream
+from triack.queues.streams.departing_stream import DepartingContext
+from triack.queues.streams.transit_stream import TransitStream
 from triack.queues.transit.transit_words import TransitWords
 from triack.queues.transit.transits import Transits
 from triack.tools.chaos.topologies import RELAYED_FROM
@@ -68,11 +69,11 @@ def _hops(patch: Patch) -> None:
     def packet(number: int, previous: int, hops: int, *more: Any) -> RelayedPacket:
         return RelayedPacket(number, previous, hops - 1, *more)
 
-    def context(stream: TransitStream, entry: TransitPacket, previous: int, hops: int) -> TransitContext:
-        return TransitContext(stream, entry, previous, hops - 1)
+    def context(stream: TransitStream, entry: TransitPacket, previous: int, hops: int) -> DepartingContext:
+        return DepartingContext(stream, entry, previous, hops - 1)
 
     patch.setattr(transit_stream, "RelayedPacket", packet)
-    patch.setattr(transit_stream, "TransitContext", context)
+    patch.setattr(transit_stream, "DepartingContext", context)
 
 
 @BUGS.by_seeds("a relay passes the end of a stream on before its packets")

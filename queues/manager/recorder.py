@@ -14,8 +14,6 @@ from triack.base.log_lines import LineWriter
 from triack.base.ranges import as_ranges
 from triack.base.reasons import DropReason
 from triack.base.units import in_ns
-from triack.ordering.outgoing import StreamPacket
-from triack.ordering.transit import TransitPacket
 from triack.ordering.wire import Packet, RelayedHeader, SequenceHeader
 from triack.queues.body_head import messages_in
 from triack.queues.mailboxes.incoming_run import IncomingRun
@@ -23,23 +21,18 @@ from triack.queues.mailboxes.system_queues import counted_in
 from triack.queues.manager.wakefulness import WOKE_LATE_NS, Wakefulness
 from triack.queues.node_settings import NodeSettings, store_survives
 from triack.queues.peers.session_settings import largest_window
-from triack.queues.streams.outbox import PacketContext
-from triack.queues.streams.outgoing_stream import OutgoingStream
-from triack.queues.streams.transit_stream import TransitContext, TransitStream
+from triack.queues.streams.departing_stream import NO_RELAY, DepartingContext
 from triack.session.protocol.events import PacketArrived, Transmit
 from triack.session.protocol.packets import SessionPacket
 
 __all__ = ["Recorder", "start_record"]
 
-_OF_STREAMS = (PacketContext, TransitContext)
 _TRANSACTIONAL = Delivery.TRANSACTIONAL  # a name of its own, as every packet is compared with it
 DROPS_EVERY_NS = 1_000_000_000
 """A flood of bad datagrams must not become a flood of records: drops are recorded once a second."""
 
 _Stream = tuple[Delivery, bytes, int, int, int]
 """Class, origin, stream, sequence, and how many relays the packets have passed."""
-NO_RELAY = -1
-"""In place of the number of relays, for packets that go to their destination directly."""
 
 
 class _Run:
@@ -83,10 +76,9 @@ class Recorder:
         now_ns: the monotonic clock.
     """
 
-    __slots__ = ("_drops", "_drops_at_ns", "_entered", "_lines", "_node", "_run", "_wakefulness")
+    __slots__ = ("_drops", "_drops_at_ns", "_entered", "_lines", "_run", "_wakefulness")
 
     def __init__(self, node_id: bytes, incarnation: int, wall_offset_ns: int, now_ns: int) -> None:
-        self._node = node_id
         self._lines = LineWriter(node_id, incarnation, wall_offset_ns)
         self._drops: Counter[DropReason] = Counter()
         self._drops_at_ns = now_ns
@@ -157,41 +149,32 @@ class Recorder:
 
     def add_run_sent(self, session: str, run: list[SessionPacket], now_ns: int) -> None:
         """Record packets that left together."""
-        open_run, before, counts_any = None, None, 0
+        open_run, before, counts_any, open_way = None, None, 0, tuple[int, ...]()
         for sent in run:
             context: object = sent.context
-            owner: OutgoingStream | TransitStream | None = None
-            if isinstance(context, PacketContext):
-                owner = context.outgoing
-            elif isinstance(context, TransitContext):
-                owner = context.stream
-            if open_run is not None and owner is before and isinstance(context, _OF_STREAMS):
+            owner = context.stream if isinstance(context, DepartingContext) else None
+            if open_run is not None and owner is before and isinstance(context, DepartingContext):
                 entry = context.entry
                 named = entry.number - 1 if sent.delivery is _TRANSACTIONAL else open_run.previous
                 follows = entry.number == open_run.number + open_run.packets and context.previous == named
-                if follows and (isinstance(context, PacketContext) or _way_of(open_run) == _way_of(context)):
+                if follows and open_way == (context.sequence, context.hops):
                     open_run.packets += 1
                     open_run.size += sent.size_bytes
                     _count(open_run.counts, entry.messages if counts_any else 0)
                     continue
             self._add_sent(session, sent, now_ns)
             open_run, before = self._run, owner
+            open_way = () if open_run is None or open_run.stream is None else open_run.stream[3:]
             counts_any = 0 if owner is None else counted_in(owner.queue, 1)
 
     def _add_sent(self, session: str, sent: SessionPacket, now_ns: int) -> None:
         context, resend = sent.context, sent.sends > 1
-        entry: StreamPacket | TransitPacket
-        if isinstance(context, PacketContext):
-            outgoing, entry = context.outgoing, context.entry
-            hops = NO_RELAY if outgoing.way is None or outgoing.way.is_direct else 0
-            stream = sent.delivery, self._node, outgoing.stream_number, outgoing.sequence.sequence, hops
-        elif isinstance(context, TransitContext):
-            passing, entry = context.stream, context.entry
-            stream = sent.delivery, *passing.id, context.sequence, context.hops
-        else:
+        if not isinstance(context, DepartingContext):
             self._add_packet("packet_sent", now_ns, session, resend, sent.number, None).size += sent.size_bytes
             return
-        carries = entry.number, context.previous, counted_in(_queue_of(context), entry.messages)
+        passing, entry = context.stream, context.entry
+        stream = sent.delivery, *passing.id, context.sequence, context.hops
+        carries = entry.number, context.previous, counted_in(passing.queue, entry.messages)
         run = self._add_packet("packet_sent", now_ns, session, resend, sent.number, stream, *carries)
         run.size += sent.size_bytes
 
@@ -296,18 +279,6 @@ class Recorder:
         if self._run is not None or self._entered is not None:
             self._end_run()
         return self._lines.take()
-
-
-def _queue_of(context: PacketContext | TransitContext) -> str:
-    """The queue of the stream that a packet belongs to."""
-    return context.outgoing.queue if isinstance(context, PacketContext) else context.stream.queue
-
-
-def _way_of(sent: _Run | TransitContext) -> tuple[int, int]:
-    """The sequence of packets in transit, and how many relays they have passed."""
-    if isinstance(sent, TransitContext):
-        return sent.sequence, sent.hops
-    return (0, NO_RELAY) if sent.stream is None else sent.stream[3:5]
 
 
 def _hops_of(header: SequenceHeader) -> int:

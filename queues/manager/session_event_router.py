@@ -2,6 +2,8 @@
 
 from collections import Counter
 from fractions import Fraction
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, Protocol
 
 from triack.base.ack_trigger import AckTerms, AckTrigger
@@ -19,14 +21,19 @@ from triack.queues.packing import check, check_source
 from triack.queues.peers.control import Control
 from triack.queues.peers.handshake import Handshakes
 from triack.queues.peers.link import Conversation
+from triack.queues.streams.departing_stream import DepartingContext
+from triack.queues.streams.departing_streams import DepartingStreams
 from triack.queues.streams.inbox import Inbox, Record
-from triack.queues.streams.outbox import Outbox, PacketContext
-from triack.queues.streams.transit_stream import TransitContext
+from triack.queues.streams.outbox import Outbox
+from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.transit.transits import Transits
 from triack.session.protocol import events
+from triack.session.protocol.packets import SessionPacket
 from triack.session.protocol.states import IN_DOUBT, CloseReason
 
 __all__ = ["SessionEventRouter"]
+
+_STREAM_OF = attrgetter("stream")
 
 
 class OnOpened(Protocol):
@@ -405,25 +412,10 @@ class SessionEventRouter:
     def _on_acked(self, conversation: Conversation, event: events.PacketsAcked, now_ns: int) -> None:
         if self._recorder is not None:
             self._recorder.add_numbers("ack_received", conversation.label, event.packets, now_ns)
-        contexts = [sent.context for sent in event.told]
-        # Only the newest sending of a resent express packet counts: there was no place for its stream.
-        covered = [
-            sent.context
-            for sent in event.told
-            if isinstance(sent.context, PacketContext)
-            and (sent.context.outgoing.durable or sent.number == sent.context.entry.packet)
-        ]
-        self._outbox.handle_session_acks(covered, self._jobs.turn(now_ns))
-        if self._transits.is_used:
-            passed = [
-                sent.context
-                for sent in event.told
-                if isinstance(sent.context, TransitContext) and sent.number == sent.context.entry.packet
-            ]
-            self._transits.handle_acks(passed, Ack.SESSION, conversation, self._jobs.turn(now_ns))
-        for context in contexts:
-            if isinstance(context, Control):
-                conversation.handle_rejections_known(context.refuses)
+        self._take_acks(conversation, event.told, Ack.SESSION, now_ns)
+        for sent in event.told:
+            if isinstance(sent.context, Control):
+                conversation.handle_rejections_known(sent.context.refuses)
 
     def _on_stored(self, conversation: Conversation, event: events.PacketsStored, now_ns: int) -> None:
         if self._recorder is not None:
@@ -432,20 +424,24 @@ class SessionEventRouter:
             self._depend(conversation)
             if conversation.link is not None:
                 conversation.link.patience.handle_stored()
-        # Only the newest sending of a resent packet counts: an older one may have been passed over.
-        covered = [
+        self._take_acks(conversation, event.packets, Ack.STORE, now_ns)
+
+    def _take_acks(self, conversation: Conversation, acked: list[SessionPacket], ack: Ack, now_ns: int) -> None:
+        """Give acks to the rooms that have the packets; those of this node's own streams first."""
+        # Only the newest sending counts: there was no room for an older one, or it may have been passed over. But that
+        # a durable packet has come is true of each.
+        contexts = [
             sent.context
-            for sent in event.packets
-            if isinstance(sent.context, PacketContext) and sent.number == sent.context.entry.packet
+            for sent in acked
+            if isinstance(sent.context, DepartingContext)
+            and (sent.number == sent.context.entry.packet or (ack is Ack.SESSION and sent.context.stream.durable))
         ]
-        self._outbox.handle_store_acks(covered, self._jobs.turn(now_ns))
         if self._transits.is_used:
-            passed = [
-                sent.context
-                for sent in event.packets
-                if isinstance(sent.context, TransitContext) and sent.number == sent.context.entry.packet
-            ]
-            self._transits.handle_acks(passed, Ack.STORE, conversation, self._jobs.turn(now_ns))
+            contexts.sort(key=_passes)
+        turn = self._jobs.turn(now_ns)
+        for stream, some in groupby(contexts, key=_STREAM_OF):
+            room: DepartingStreams[Any] = self._outbox if isinstance(stream, OutgoingStream) else self._transits
+            room.handle_acked(stream, [context.entry for context in some], ack, conversation, turn)
 
     def _on_request(self, conversation: Conversation, _event: events.AcksRequested, _now_ns: int) -> None:
         self._inbox.order_acks.handle_request(conversation.peer_id, conversation.link_name)
@@ -509,3 +505,8 @@ def _at_once(terms: AckTerms) -> str:
     """The causes that make an ack due at once, as words."""
     told = {"gap": terms.on_gap, "duplicate": terms.on_duplicate, "request": terms.on_request}
     return " ".join(name for name, is_told in told.items() if is_told)
+
+
+def _passes(context: DepartingContext) -> bool:
+    """Whether a packet is of another node."""
+    return context.hops > 0

@@ -12,7 +12,10 @@ from triack.queues.peers.sealing import Seal
 from triack.queues.routes import Way
 from triack.queues.sync_links import NextHop
 
-__all__ = ["DepartingStream"]
+__all__ = ["NO_RELAY", "DepartingContext", "DepartingStream"]
+
+NO_RELAY = -1
+"""In place of the number of relays, for packets that go to their destination directly."""
 
 Sequence = TypeVar("Sequence", bound=DepartingSequence[Any])
 
@@ -106,3 +109,19 @@ class DepartingStream(Generic[Sequence]):
     def next_expiry_ms(self) -> int | None:
         """When the next packet runs out of time, by this node's wall clock, or None."""
         return self.expiries.earliest()
+
+
+class DepartingContext:
+    """What a session carries along with a packet: ``sequence``, ``previous`` and ``hops`` as in its header.
+
+    The session repeats a packet even if its stream has begun a newer sequence meanwhile.
+    """
+
+    __slots__ = ("entry", "hops", "previous", "sequence", "stream")
+
+    def __init__(self, stream: DepartingStream[Any], entry: Any, previous: int, hops: int) -> None:
+        self.stream: Any = stream
+        self.sequence = stream.sequence.sequence
+        self.entry = entry
+        self.previous = previous
+        self.hops = hops

@@ -9,12 +9,14 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from triack.base.clock import WallClock
+from triack.base.delivery import Ack
 from triack.base.reasons import HoldReason
 from triack.ordering.hold import HoldState
 from triack.queues.deadlines import Deadlines
 from triack.queues.fetching import FETCH_ROWS, Fetch, next_fetch
 from triack.queues.peers.link import Conversation, Link, Links
 from triack.queues.streams.departing_stream import DepartingStream
+from triack.queues.streams.group_commit import Turn
 from triack.queues.sync_links import SyncLinks
 
 __all__ = ["FETCH_AHEAD_PACKETS", "DepartingStreams"]
@@ -56,6 +58,10 @@ class DepartingStreams(Generic[Stream]):
     @abstractmethod
     def streams(self) -> list[Stream]:
         """Every stream."""
+
+    @abstractmethod
+    def handle_acked(self, stream: Stream, entries: list[Any], ack: Ack, by: Conversation, turn: Turn) -> None:
+        """A session or store ack of the next hop covers packets."""
 
     @abstractmethod
     def _streams_by(self, link: Link) -> Iterable[Stream]:

@@ -9,9 +9,6 @@ Only changed queues cost work: a method that changes an outgoing queue calls ``_
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from itertools import groupby
-from operator import attrgetter
 from typing import Protocol
 
 from triack.base.clock import WallClock
@@ -25,7 +22,7 @@ from triack.base.commit import (
     key_of,
     split_key,
 )
-from triack.base.delivery import DURABLE, Delivery, default_priority
+from triack.base.delivery import DURABLE, Ack, Delivery, default_priority
 from triack.base.names import TOPIC_PREFIX, StreamId
 from triack.base.ranges import Range, as_ranges
 from triack.base.reasons import DeadReason, HoldReason
@@ -44,13 +41,14 @@ from triack.queues.mailboxes.mailbox import QueuedPacket
 from triack.queues.mailboxes.system_queues import PREFIX, large_queue
 from triack.queues.node_settings import NodeSettings
 from triack.queues.packing import LargeMessage, Outgoing, part_bytes
-from triack.queues.peers.link import Link, Links
+from triack.queues.peers.link import Conversation, Link, Links
 from triack.queues.peers.sealing import Sealing
 from triack.queues.routes import Routes
 from triack.queues.stages import Stage
 from triack.queues.streams.accepted_keys import Accepted, AcceptedKeys
 from triack.queues.streams.arrival_records import Record
 from triack.queues.streams.dead_lettering import DeadLettering
+from triack.queues.streams.departing_stream import NO_RELAY, DepartingContext
 from triack.queues.streams.departing_streams import FETCH_AHEAD_PACKETS, DepartingStreams
 from triack.queues.streams.departure_records import DepartureRecords
 from triack.queues.streams.group_commit import GroupCommit, Turn
@@ -68,7 +66,7 @@ from triack.queues.streams.stream_state import StreamState
 from triack.queues.sync_links import SyncLinks
 from triack.session.protocol.frames import Ask
 
-__all__ = ["BODY_STATE", "Outbox", "PacketContext"]
+__all__ = ["BODY_STATE", "Outbox"]
 
 PUBLISHED_BYTES = 16 * 1024
 """Size of packets that are published at their own node: no datagram carries them, and each costs every subscription
@@ -81,7 +79,6 @@ UNNAMED_LIFE_S = 345_600.0
 """How long messages wait for a node that only its id names: four days, as by default in MSMQ."""
 
 _NODE_ID = re.compile("[0-9a-f]{32}")  # the name of a node that has no other
-_OUTGOING_OF = attrgetter("outgoing")
 _HOLD_REASONS = {str(reason): reason for reason in HoldReason}
 
 
@@ -90,15 +87,6 @@ class HasRoom(Protocol):
 
     def __call__(self, name: str, *, durable: bool, coming: int) -> bool:
         """The same, besides ``coming`` messages that are on their way."""
-
-
-@dataclass(slots=True)
-class PacketContext:
-    """What a session carries along with a sequence packet. ``previous`` is the value in its header when it left."""
-
-    outgoing: OutgoingStream
-    entry: StreamPacket
-    previous: int
 
 
 class Outbox(DepartingStreams[OutgoingStream]):
@@ -527,7 +515,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
 
     def contents_of(
         self, outgoing: OutgoingStream, run: list[StreamPacket], arrives_ns: int
-    ) -> tuple[list[bytes], list[PacketContext], list[int]]:
+    ) -> tuple[list[bytes], list[DepartingContext], list[int]]:
         """Contents, contexts and ``Ask`` of each of a run of packets that leave now and arrive at the given time."""
         sequence = outgoing.sequence
         awaited: list[int] = [entry.ack_requested for entry in run]
@@ -553,47 +541,45 @@ class Outbox(DepartingStreams[OutgoingStream]):
         )
         bodies = [entry.body or b"" for entry in run]
         if outgoing.seal is not None:
-            each = zip(run, previous, bodies, strict=True)
-            bodies = [self.sealing.seal(outgoing, entry.number, before, body) for entry, before, body in each]
+            open_ones = zip(run, previous, bodies, strict=True)
+            bodies = [self.sealing.seal(outgoing, entry.number, before, body) for entry, before, body in open_ones]
         if outgoing.way is None or outgoing.way.is_direct:
-            contents = encode_run(first, previous, ack_requested, bodies)
+            hops, contents = NO_RELAY, encode_run(first, previous, ack_requested, bodies)
         else:
+            hops = 0
             packets = relayed_packets(run, previous, ack_requested, bodies, self._wall.ms(arrives_ns))
             to, awaits = outgoing.way.final, outgoing.next_hop.awaited
             contents = encode_relayed_run(first, to, "", packets, awaited=awaits, ack_wait=self._ack_wait)
-        contexts = [PacketContext(outgoing, entry, before) for entry, before in zip(run, previous, strict=True)]
+        contexts = [
+            DepartingContext(outgoing, entry, before, hops) for entry, before in zip(run, previous, strict=True)
+        ]
         return contents, contexts, awaited
 
     # ---- acknowledgements
 
-    def handle_session_acks(self, contexts: Iterable[PacketContext], turn: Turn) -> None:
-        """A session ack covers packets."""
-        for outgoing, some in groupby(contexts, key=_OUTGOING_OF):
-            entries, sequence = [context.entry for context in some], outgoing.sequence
-            is_slow = sequence.start.credit is not None
-            if freed := sequence.handle_session_ack(entries):
-                self._free(outgoing, freed, turn)
-            if not outgoing.durable and is_slow:
-                # The destination had no place for this express stream and has one now. The ack of a fragment frees
-                # nothing by itself, but lets the next fragments leave.
-                sequence.hold.handle_progress()
-                self._look_at(outgoing)
+    def handle_acked(
+        self, outgoing: OutgoingStream, entries: list[StreamPacket], ack: Ack, _by: Conversation, turn: Turn
+    ) -> None:
+        """A session or store ack covers packets."""
+        sequence = outgoing.sequence
+        is_slow = sequence.start.credit is not None
+        # A copy of what the next hop had already says nothing of its room.
+        takes = ack is Ack.STORE and any(not entry.stored for entry in entries)
+        freed = (sequence.handle_session_ack if ack is Ack.SESSION else sequence.handle_store_ack)(entries)
+        if freed:
+            self._free(outgoing, freed, turn)
+        if is_slow and not outgoing.durable:
+            # The destination had no place for this express stream and has one now. The ack of a fragment frees
+            # nothing by itself, but lets the next fragments leave.
+            sequence.hold.handle_progress()
+        if (takes and sequence.hold.handle_progress()) or (is_slow and (ack is Ack.STORE or not outgoing.durable)):
+            self._look_at(outgoing)
+        if ack is Ack.SESSION:
             outgoing.stages.handle_progress(entries, Stage.RECEIVED)
-
-    def handle_store_acks(self, contexts: Iterable[PacketContext], turn: Turn) -> None:
-        """A store ack covers packets."""
-        for outgoing, some in groupby(contexts, key=_OUTGOING_OF):
-            entries, sequence = [context.entry for context in some], outgoing.sequence
-            # A copy of what the next hop had already says nothing of its room.
-            takes = any(not entry.stored for entry in entries)
-            is_slow = sequence.start.credit is not None
-            if freed := sequence.handle_store_ack(entries):
-                self._free(outgoing, freed, turn)
-            if (takes and sequence.hold.handle_progress()) or is_slow:
-                self._look_at(outgoing)
-            if outgoing.next_hop.is_async:
-                self.sync_links.remove(outgoing.way, outgoing, _ranges(entries))
-            outgoing.stages.handle_progress(entries, Stage.STORED if sequence.sync else Stage.ONWARD)
+            return
+        if outgoing.next_hop.is_async:
+            self.sync_links.remove(outgoing.way, outgoing, _ranges(entries))
+        outgoing.stages.handle_progress(entries, Stage.STORED if sequence.sync else Stage.ONWARD)
 
     def leads(self, stream: int, peer_id: bytes) -> bool:
         """Whether a node is the neighbour to which a stream goes or went: only that node may answer for its packets."""

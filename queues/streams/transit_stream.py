@@ -10,10 +10,10 @@ from triack.ordering.transit import TransitPacket, TransitSequence
 from triack.ordering.wire import RelayedPacket, SequenceHeader, encode_relayed_run
 from triack.queues.body_head import fragment_range
 from triack.queues.peers.link import Conversation
-from triack.queues.streams.departing_stream import DepartingStream
+from triack.queues.streams.departing_stream import DepartingContext, DepartingStream
 from triack.session.protocol.frames import Ask
 
-__all__ = ["TransitContext", "TransitStream"]
+__all__ = ["TransitStream"]
 
 PURGED_MAX = 256
 """Runs of numbers that one stream remembers as removed by an operator: what waits is a few runs, and copies of the
@@ -231,7 +231,7 @@ class TransitStream(DepartingStream[TransitSequence]):
 
     def contents_of(
         self, run: list[TransitPacket], arrives_ms: int, *, hurries: bool
-    ) -> tuple[list[bytes], list["TransitContext"], list[int]]:
+    ) -> tuple[list[bytes], list[DepartingContext], list[int]]:
         """Contents, contexts and ``Ask`` of each of a run of packets that leave now and arrive at that time.
 
         ``hurries``: its acks are awaited without any delay.
@@ -255,7 +255,7 @@ class TransitStream(DepartingStream[TransitSequence]):
         names = self.way.final, self.from_name
         contents = encode_relayed_run(first, *names, packets, awaited=awaited, ack_wait=self.ack_wait)
         each = zip(run, previous, strict=True)
-        contexts = [TransitContext(self, entry, before, entry.hops + 1) for entry, before in each]
+        contexts = [DepartingContext(self, entry, before, entry.hops + 1) for entry, before in each]
         asks = [int(entry.ack_requested) for entry in run]
         if hurries or sequence.start.credit is not None:
             # As at an origin: the stream stands still until these are taken, and no ack delay is to be added.
@@ -277,19 +277,3 @@ class TransitStream(DepartingStream[TransitSequence]):
     def awaits_order_ack(self) -> bool:
         """Whether its origin waits for an order ack of something that has been here."""
         return self.sequence.ordered and self.ordered < self.sequence.highest
-
-
-class TransitContext:
-    """What a session carries along with a packet in transit: ``sequence``, ``previous`` and ``hops`` as in its header.
-
-    The session repeats a packet even if its stream has begun a newer sequence meanwhile.
-    """
-
-    __slots__ = ("entry", "hops", "previous", "sequence", "stream")
-
-    def __init__(self, stream: TransitStream, entry: TransitPacket, previous: int, hops: int) -> None:
-        self.stream = stream
-        self.sequence = stream.sequence.sequence
-        self.entry = entry
-        self.previous = previous
-        self.hops = hops

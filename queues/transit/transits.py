@@ -10,7 +10,6 @@ queue.
 from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from itertools import groupby, islice
-from operator import attrgetter
 
 from triack.base.clock import WallClock
 from triack.base.commit import StoreContent, TransitIndex, TransitRow, key_of, split_key
@@ -42,10 +41,11 @@ from triack.queues.pauses import Pause, Pauses
 from triack.queues.peers.link import Conversation, Link, Links
 from triack.queues.routes import Way
 from triack.queues.streams.admission import Admission
+from triack.queues.streams.departing_stream import DepartingContext
 from triack.queues.streams.departing_streams import FETCH_AHEAD_PACKETS, DepartingStreams
 from triack.queues.streams.departure_records import DepartureRecords
 from triack.queues.streams.group_commit import GroupCommit, Turn
-from triack.queues.streams.transit_stream import TransitContext, TransitStream
+from triack.queues.streams.transit_stream import TransitStream
 from triack.queues.sync_links import SyncLinks
 from triack.queues.transit.transit_bodies import TransitBodies
 from triack.queues.transit.transit_door import TransitDoor
@@ -70,8 +70,6 @@ Given up before, it would have two ends."""
 
 RESTORED_TOGETHER = 4_096
 """How many packets are in memory at a time while a start goes through those on the disk: a record each is too much."""
-
-_STREAM_OF = attrgetter("stream")
 
 
 class Transits(DepartingStreams[TransitStream]):
@@ -593,7 +591,7 @@ class Transits(DepartingStreams[TransitStream]):
 
     def contents_of(
         self, stream: TransitStream, run: list[TransitPacket], arrives_ns: int
-    ) -> tuple[list[bytes], list[TransitContext], list[int]]:
+    ) -> tuple[list[bytes], list[DepartingContext], list[int]]:
         """Contents, contexts and ``Ask`` of each of a run of packets that leave now and arrive at the given time."""
         # As no more of it fits here, no ack delay is to be added.
         hurries = stream.durable and self.room.is_scarce(stream)
@@ -617,25 +615,25 @@ class Transits(DepartingStreams[TransitStream]):
 
     # ---- acknowledgements of the next hop
 
-    def handle_acks(self, contexts: Iterable[TransitContext], ack: Ack, conversation: Conversation, turn: Turn) -> None:
+    def handle_acked(
+        self, stream: TransitStream, entries: list[TransitPacket], ack: Ack, by: Conversation, turn: Turn
+    ) -> None:
         """A session or store ack of the next hop covers packets."""
-        for stream, some in groupby(contexts, key=_STREAM_OF):
-            sequence, entries = stream.sequence, [context.entry for context in some]
-            # A packet that was held back has a session ack, too, and a copy of what the next hop had has a store ack.
-            is_slow = sequence.start.credit is not None
-            tells_of_room = ack is Ack.STORE if stream.durable else is_slow
-            is_new = sequence.freed_by is Ack.ONWARD and any(not entry.taken for entry in entries)
-            freed = sequence.handle_ack(entries, ack)
-            if freed:
-                stream.repeats = 0
-                self.sync.handle_freed(stream, freed, turn.now_ns)
-                reason = _ACKED[sequence.freed_by]
-                self._free(stream, freed, reason, turn, conversation.label)
-                if stream.durable:
-                    self.links.resuming.handle_freed(conversation.link_name, conversation.peer_id)
-            takes = tells_of_room and (is_new or bool(freed))
-            if (takes and sequence.hold.handle_progress()) or is_slow:
-                self._look_at(stream)
+        sequence = stream.sequence
+        # A packet that was held back has a session ack, too, and a copy of what the next hop had has a store ack.
+        is_slow = sequence.start.credit is not None
+        tells_of_room = ack is Ack.STORE if stream.durable else is_slow
+        is_new = sequence.freed_by is Ack.ONWARD and any(not entry.taken for entry in entries)
+        freed = sequence.handle_ack(entries, ack)
+        if freed:
+            stream.repeats = 0
+            self.sync.handle_freed(stream, freed, turn.now_ns)
+            self._free(stream, freed, _ACKED[sequence.freed_by], turn, by.label)
+            if stream.durable:
+                self.links.resuming.handle_freed(by.link_name, by.peer_id)
+        takes = tells_of_room and (is_new or bool(freed))
+        if (takes and sequence.hold.handle_progress()) or is_slow:
+            self._look_at(stream)
 
     def handle_onward(self, conversation: Conversation, packet: OnwardPacket, now_ns: int) -> None:
         """The next hop says how far it has a stream, and whether that waits there."""

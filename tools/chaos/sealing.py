@@ -19,7 +19,7 @@ from triack.queues.body_head import is_sealed, messages_in
 from triack.queues.manager.engine import Engine
 from triack.queues.peers.control import Control
 from triack.queues.peers.link import Conversation
-from triack.queues.streams.transit_stream import TransitContext
+from triack.queues.streams.departing_stream import DepartingContext
 from triack.tools.chaos.plan import DISHONEST, Fault, Plan, StreamPlan
 
 __all__ = ["FINDINGS", "HOSTILE", "SUSPECTED", "Hostile", "seal_some"]
@@ -108,7 +108,7 @@ class Hostile:
 
         return contents_of
 
-    def _change(self, content: bytes, context: TransitContext) -> bytes:
+    def _change(self, content: bytes, context: DepartingContext) -> bytes:
         header = wire.decode(content)
         if not isinstance(header, wire.RelayedHeader) or not is_sealed(header.body):
             return content

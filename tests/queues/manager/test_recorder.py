@@ -17,7 +17,7 @@ from triack.ordering.outgoing import StreamPacket
 from triack.queues.manager.recorder import Recorder
 from triack.queues.node_settings import NodeSettings
 from triack.queues.packing import Outgoing
-from triack.queues.streams.outbox import PacketContext
+from triack.queues.streams.departing_stream import NO_RELAY, DepartingContext
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.session.protocol.events import Transmit, TransmitKind
 from triack.session.protocol.packets import SessionPacket
@@ -323,7 +323,9 @@ def test_packets_that_leave_by_the_run_are_recorded_as_those_that_leave_alone(cu
     numbers = [(0, 1, 0), (0, 2, 1), (0, 3, 2), (0, 5, 3), (1, 1, 0), (1, 2, 1)]
     packets: list[SessionPacket] = []
     for packet, (index, number, previous) in enumerate(numbers, 1):
-        context = PacketContext(streams[index], StreamPacket(number, b"", 0, 1 + number % 2, 0, 1), previous)
+        context = DepartingContext(
+            streams[index], StreamPacket(number, b"", 0, 1 + number % 2, 0, 1), previous, NO_RELAY
+        )
         packets.append(SessionPacket(packet, TRANSACTIONAL, b"", context, False, 100, sends=1))
     packets.append(SessionPacket(7, Delivery.EXPRESS, b"", None, False, 60, sends=1))
     single, by_run = Recorder(bytes(16), 1, 0, 0), Recorder(bytes(16), 1, 0, 0)

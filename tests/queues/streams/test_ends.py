@@ -18,10 +18,11 @@ from triack.queues.peers.control import Control
 from triack.queues.peers.link import Conversation
 from triack.queues.streams import ended_streams
 from triack.queues.streams.awaited_ends import ENDS_MAX, REST_NS, AwaitedEnds
+from triack.queues.streams.departing_stream import DepartingContext
 from triack.queues.streams.ended_streams import EndedStreams
 from triack.queues.streams.retirement import ENDED
 from triack.queues.streams.stream_state import END_KEY, TRANSITIONS, StreamState
-from triack.queues.streams.transit_stream import TransitContext, TransitStream
+from triack.queues.streams.transit_stream import TransitStream
 from triack.session.protocol.settings import SessionSettings
 from triack.store.runs import Reading
 from triack.tools.sim.faults import Faults
@@ -346,7 +347,7 @@ def test_only_ordered_streams_await_order_acks() -> None:
 def test_a_context_says_what_was_in_the_header() -> None:
     passing = stream()
     entry = passing.restore_packet(TransitIndex(0, 1, 1, 0, 2, 0, 50), 1, 0)
-    context = TransitContext(passing, entry, 0, 3)
+    context = DepartingContext(passing, entry, 0, 3)
     assert (context.stream, context.entry, context.previous, context.hops) == (passing, entry, 0, 3)
 
 
