@@ -340,7 +340,7 @@ VERBS: Mapping[str, Verb] = {
         # Sending.
         _row(Verbs.send, told.RECEIPT, leave_out=_MINDED_BY_CLIENT),
         _row(Verbs.send_many, told.RECEIPTS, leave_out=_MINDED_BY_CLIENT),
-        _row(Verbs.request, told.MESSAGE),
+        _row(Verbs.request, told.MESSAGE, what="request to {destination}"),
         _row(Verbs.flush),
         _row(Verbs.drain, what="drain"),
         _step("wait", receipt=NUMBER, at=NUMBER_OR_NULL, stage=TEXT, timeout=SECONDS),

@@ -228,30 +228,17 @@ def test_they_are_heard_without_async(tmp_path: Path) -> None:
 
 
 @pytest.mark.gate
-async def test_lists_of_a_client_are_those_of_the_node(tmp_path: Path) -> None:
-    """Over several frames, in order, with the ids that the receipts say; acknowledged as one."""
+async def test_lists_of_a_client_are_those_of_the_node(node: triack.Node, client: Client) -> None:
+    """Over several frames, in order, with the ids that the receipts say."""
     many = [b"%d" % number for number in range(2_500)]
-    async with make("a", tmp_path / "a", "udp"), triack.connect(tmp_path / "a") as client:
-        receipts = await client.send_many("q", many)
-        await receipts.ordered(WAIT)
-        await receipts[-1].ordered(WAIT)
-        with pytest.raises(triack.UsageError, match="stages are"):
-            await receipts[3].reached("nowhere")  # type: ignore[arg-type]
-        got: list[triack.Message] = []
-        async with client.receive("q") as reader:
-            while len(got) < len(many):
-                got += await reader.get_many(timeout=WAIT)
-        assert [message.body for message in got] == many
-        assert [message.id for message in got] == [receipt.id for receipt in receipts]
-        await client.flush()
-        assert (await client.queue_lengths())["q"] == 0
-        tx = client.transaction()
-        await tx.send_many("q", [b"1", b"2"])
-        assert len(await tx.commit()) == 2
-        tx = client.transaction()
-        assert [message.body for message in await tx.receive_many("q", 5, WAIT)] == [b"1", b"2"]
-        await tx.commit()
-        assert (await client.queue_lengths())["q"] == 0
+    receipts = await client.send_many("q", many, until="ordered", timeout=WAIT)
+    await receipts[-1].ordered(WAIT)
+    got: list[triack.Message] = []
+    async with client.receive("q") as reader:
+        while len(got) < len(many):
+            got += await reader.get_many(timeout=WAIT)
+    assert [message.body for message in got] == many
+    assert [message.id for message in got] == [receipt.id for receipt in receipts]
 
 
 async def test_a_wait_for_a_list_has_one_time_for_all_of_it(tmp_path: Path) -> None:

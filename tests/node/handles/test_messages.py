@@ -1,6 +1,7 @@
 """Messages that were received, handled and taken."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 
 import triack
-from tests.node.nodes import SOON, WAIT, bodies, make, quick, until
+from tests.node.nodes import SOON, WAIT, Face, bodies, make, quick, until
 from triack.base.delivery import Delivery
 from triack.node.handles import choosing
 from triack.node.handles.message import Drawn, Message
@@ -46,6 +47,12 @@ def message(properties: dict[str, object] | None = None, holder: Holder | None =
     run = Run(packet, 0, 2, redelivered=True, failures={1: 3})
     name_of = {ORIGIN: sender}.__getitem__
     return Message(run.lease(1).body, 1, Drawn("q", run, holder or Holder(), name_of))
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[triack.Node]:
+    async with make("a", tmp_path / "node") as node:
+        yield node
 
 
 def test_a_bare_reply_to_is_a_queue_of_the_sender() -> None:
@@ -316,13 +323,12 @@ async def test_what_is_moved_keeps_its_way_back() -> None:
             assert (await reader.get(WAIT)).reply_to == f"{a.node_id}/answers"
 
 
-async def test_a_message_that_wants_no_answer_gets_none() -> None:
-    async with make() as node:
-        await node.send("q", b"1")
-        async with node.receive("q") as reader:
-            message = await reader.get(WAIT)
-            with pytest.raises(triack.UsageError, match=f"reply to {message.id}: it wants no answer"):
-                await node.reply(message, b"2")
+async def test_a_message_that_wants_no_answer_gets_none(node: triack.Node, face: Face) -> None:
+    await node.send("q", b"1")
+    async with face.receive("q") as reader:
+        message = await reader.get(WAIT)
+        with pytest.raises(triack.UsageError, match=f"reply to {message.id}: it wants no answer"):
+            await face.reply(message, b"2")
 
 
 async def test_a_late_answer_is_dropped_and_counted() -> None:
@@ -388,13 +394,12 @@ async def test_requests_end_with_the_node() -> None:
         await asker.request("q", b"x")
 
 
-async def test_what_a_request_sets_itself_cannot_be_given() -> None:
-    async with make() as node:
-        with pytest.raises(triack.UsageError, match="a request sets key itself"):
-            await node.request("q", b"x", key="k")
-        for timeout in (0, -1, True, "1", None, float("inf")):
-            with pytest.raises(triack.UsageError, match="timeout must be a number of seconds"):
-                await node.request("q", b"x", timeout=timeout)  # type: ignore[arg-type]
+async def test_what_a_request_sets_itself_cannot_be_given(node: triack.Node, face: Face) -> None:
+    with pytest.raises(triack.UsageError, match="a request sets key itself"):
+        await face.request("q", b"x", key="k")
+    for timeout in (0, -1, True, "1", None, float("inf")):
+        with pytest.raises(triack.UsageError, match="timeout must be a number of seconds"):
+            await face.request("q", b"x", timeout=timeout)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("delivery", list(triack.Delivery))
@@ -456,43 +461,40 @@ async def test_a_hole_outlives_a_restart(tmp_path: Path) -> None:
         assert await rest(node, 19) == [at for at in range(20) if at != 7]
 
 
-async def test_a_message_in_another_hand_is_waited_for() -> None:
-    async with make() as node:
-        ids = await fill(node, 3)
-        first, second = node.receive("q", ack="manual"), node.receive("q", ack="manual")
-        held = await first.get_by_id(ids[1])
+async def test_a_message_in_another_hand_is_waited_for(node: triack.Node, face: Face) -> None:
+    ids = await fill(node, 3)
+    first, second = face.receive("q", ack="manual"), face.receive("q", ack="manual")
+    held = await first.get_by_id(ids[1])
+    with pytest.raises(triack.WaitTimeout):
+        await second.get_by_id(ids[1])
+    waiting = asyncio.create_task(second.get_by_id(ids[1], WAIT))
+    await asyncio.sleep(SOON)
+    held.reject(failed=False)
+    message = await waiting
+    assert (message.body, message.redelivered) == (b"1", True)
+    message.ack()
+
+
+async def test_of_two_with_one_correlation_id_the_first_is_taken(node: triack.Node, face: Face) -> None:
+    for body in (b"1", b"2"):
+        await node.send("q", body, correlation_id="x")
+    reader = face.receive("q", ack="manual")
+    assert [(await reader.get_by_correlation_id("x", WAIT)).body for _ in range(2)] == [b"1", b"2"]
+
+
+async def test_a_rollback_puts_it_back_in_its_place_and_a_commit_takes_it(node: triack.Node, face: Face) -> None:
+    ids = await fill(node, 5)
+    async with face.transaction() as undone:
+        assert (await undone.receive_by_id("q", ids[3])).body == b"3"
+        await undone.rollback(failed=False)
+    async with face.transaction() as tx:
+        message = await tx.receive_by_correlation_id("q", "c3")
+        assert message.redelivered
         with pytest.raises(triack.WaitTimeout):
-            await second.get_by_id(ids[1])
-        waiting = asyncio.create_task(second.get_by_id(ids[1], WAIT))
-        await asyncio.sleep(SOON)
-        held.reject(failed=False)
-        message = await waiting
-        assert (message.body, message.redelivered) == (b"1", True)
-        message.ack()
-
-
-async def test_of_two_with_one_correlation_id_the_first_is_taken() -> None:
-    async with make() as node:
-        for body in (b"1", b"2"):
-            await node.send("q", body, correlation_id="x")
-        reader = node.receive("q", ack="manual")
-        assert [(await reader.get_by_correlation_id("x", WAIT)).body for _ in range(2)] == [b"1", b"2"]
-
-
-async def test_a_rollback_puts_it_back_in_its_place_and_a_commit_takes_it() -> None:
-    async with make() as node:
-        ids = await fill(node, 5)
-        async with node.transaction() as undone:
-            assert (await undone.receive_by_id("q", ids[3])).body == b"3"
-            undone.rollback(failed=False)
-        async with node.transaction() as tx:
-            message = await tx.receive_by_correlation_id("q", "c3")
-            assert message.redelivered
-            with pytest.raises(triack.WaitTimeout):
-                await tx.receive_by_id("q", ids[3])
-            await tx.send("done", message.body)
-        assert await rest(node, 4) == [0, 1, 2, 4]
-        assert await bodies(node, "done", 1) == [b"3"]
+            await tx.receive_by_id("q", ids[3])
+        await tx.send("done", message.body)
+    assert await rest(node, 4) == [0, 1, 2, 4]
+    assert await bodies(node, "done", 1) == [b"3"]
 
 
 async def test_bodies_that_only_the_disk_has_are_found_and_taken(tmp_path: Path) -> None:
@@ -522,34 +524,15 @@ async def test_with_a_full_index_the_queue_is_read(monkeypatch: pytest.MonkeyPat
         assert (await reader.get_by_correlation_id("c98")).body == b"98"
 
 
-async def test_a_closed_reader_and_an_ended_transaction_take_nothing() -> None:
-    async with make() as node:
-        (id_,) = await fill(node, 1)
-        reader, tx = node.receive("q"), node.transaction()
-        reader.close()
-        tx.rollback()
-        with pytest.raises(triack.NodeClosed):
-            await reader.get_by_id(id_)
-        with pytest.raises(triack.NodeClosed):
-            await tx.receive_by_id("q", id_)
-
-
-async def test_a_client_takes_messages_by_id_and_peeks(tmp_path: Path) -> None:
-    """And browses behind a place."""
-    async with make("a", tmp_path) as node, triack.connect(tmp_path) as client:
-        ids = await fill(node, 5)
-        assert (await client.peek("q", WAIT)).body == b"0"
-        reader = client.receive("q", ack="manual")
-        message = await reader.get_by_id(ids[3])
-        assert message.body == b"3"
-        message.ack()
-        async with client.transaction() as tx:
-            assert (await tx.receive_by_id("q", ids[1])).body == b"1"
-            assert (await tx.receive_by_correlation_id("q", "c2")).body == b"2"
-        with pytest.raises(triack.WaitTimeout):
-            await reader.get_by_correlation_id("c3")
-        assert [it.body async for it in client.browse("q", after=1)] == [b"4"]
-        await client.close()
+async def test_a_closed_reader_and_an_ended_transaction_take_nothing(node: triack.Node, face: Face) -> None:
+    (id_,) = await fill(node, 1)
+    reader, tx = face.receive("q"), face.transaction()
+    reader.close()
+    await tx.rollback()
+    with pytest.raises(triack.NodeClosed):
+        await reader.get_by_id(id_)
+    with pytest.raises(triack.NodeClosed):
+        await tx.receive_by_id("q", id_)
 
 
 def test_callers_that_wait_have_the_same() -> None:
@@ -564,29 +547,27 @@ def test_callers_that_wait_have_the_same() -> None:
         assert [it.body for it in node.browse("q")] == [b"0"]
 
 
-async def test_peek_waits_for_the_first_message_and_leaves_it() -> None:
-    async with make() as node:
-        with pytest.raises(triack.WaitTimeout, match="no message waits in queue q"):
-            await node.peek("q", 0)
-        waiting = asyncio.create_task(node.peek("q"))
-        await asyncio.sleep(SOON)
-        await node.send("q", b"x")
-        seen = await waiting
-        assert (seen.body, seen.place) == (b"x", 1)
-        message = await node.receive("q", ack="manual").get(WAIT)
-        assert (message.body, message.place, message.redelivered) == (b"x", 1, False)
+async def test_peek_waits_for_the_first_message_and_leaves_it(node: triack.Node, face: Face) -> None:
+    with pytest.raises(triack.WaitTimeout, match="no message waits in queue q"):
+        await face.peek("q", 0)
+    waiting = asyncio.create_task(face.peek("q"))
+    await asyncio.sleep(SOON)
+    await node.send("q", b"x")
+    seen = await waiting
+    assert (seen.body, seen.place) == (b"x", 1)
+    message = await face.receive("q", ack="manual").get(WAIT)
+    assert (message.body, message.place, message.redelivered) == (b"x", 1, False)
 
 
-async def test_browse_goes_on_behind_a_place() -> None:
-    async with make() as node:
-        await fill(node, 5)
-        async with node.receive("q", ack="manual") as reader:
-            place = (await reader.get(WAIT)).place
-            assert [it.body async for it in node.browse("q", after=place + 1)] == [b"2", b"3", b"4"]
-        await node.send("udp://127.0.0.1:9/far", b"x")
-        for queue, after in (("q", -1), ("q", True), ("udp://127.0.0.1:9/far", 1)):
-            with pytest.raises(triack.UsageError):
-                await anext(node.browse(queue, after=after))
+async def test_browse_goes_on_behind_a_place(node: triack.Node, face: Face) -> None:
+    await fill(node, 5)
+    async with face.receive("q", ack="manual") as reader:
+        place = (await reader.get(WAIT)).place
+        assert [it.body async for it in face.browse("q", after=place + 1)] == [b"2", b"3", b"4"]
+    await node.send("udp://127.0.0.1:9/far", b"x")
+    for queue, after in (("q", -1), ("q", True), ("udp://127.0.0.1:9/far", 1)):
+        with pytest.raises(triack.UsageError):
+            await anext(face.browse(queue, after=after))
 
 
 async def test_a_paused_queue_gives_nothing_by_id_either() -> None:

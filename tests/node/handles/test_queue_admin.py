@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import triack
-from tests.node.nodes import SOON, WAIT, bodies, make, quick, until
+from tests.node.nodes import SOON, WAIT, Face, bodies, make, quick, until
 from triack.node.at_rest import open_at_rest
 from triack.node.handles.queue_admin import PAGE_MESSAGES
 from triack.node.node import port_of
@@ -18,13 +18,13 @@ NOBODY = "udp://127.0.0.1:9/orders"
 
 
 @pytest.fixture
-async def node() -> AsyncIterator[triack.Node]:
+async def node(tmp_path: Path) -> AsyncIterator[triack.Node]:
     """One whose messages die with their first failure."""
-    async with make("a", settings=quick(max_redeliveries=0)) as node:
+    async with make("a", tmp_path / "node", settings=quick(max_redeliveries=0)) as node:
         yield node
 
 
-async def seen(node: triack.Node | triack.Client, queue: str) -> list[bytes]:
+async def seen(node: Face, queue: str) -> list[bytes]:
     return [message.body async for message in node.browse(queue)]
 
 
@@ -38,18 +38,18 @@ async def kill(node: triack.Node, queue: str, *messages: bytes) -> None:
     await node.flush()
 
 
-async def test_dead_letters_are_looked_at_and_sent_again(node: triack.Node) -> None:
+async def test_dead_letters_are_looked_at_and_sent_again(node: triack.Node, face: Face) -> None:
     """As the issue with a handler that was mended: why, from where, how often; and once more each."""
     await kill(node, "orders", b"1", b"2", b"3")
-    letters = [message async for message in node.browse("dead-letter")]
+    letters = [message async for message in face.browse("dead-letter")]
     assert [(it.body, it.reason, it.destination, it.attempts) for it in letters] == [
         (body, "max-redeliveries", "orders", 1) for body in (b"1", b"2", b"3")
     ]
-    assert await seen(node, "dead-letter") == [b"1", b"2", b"3"]
-    assert await node.requeue([letters[1].id]) == 1
-    assert await seen(node, "dead-letter") == [b"1", b"3"]
-    assert await node.requeue() == 2
-    async with node.receive("orders") as reader:
+    assert await seen(face, "dead-letter") == [b"1", b"2", b"3"]
+    assert await face.requeue([letters[1].id]) == 1
+    assert await seen(face, "dead-letter") == [b"1", b"3"]
+    assert await face.requeue() == 2
+    async with face.receive("orders") as reader:
         again = [await reader.get(WAIT) for _ in range(3)]
     assert [(it.body, it.properties, it.failures) for it in again] == [
         (b, {"label": "l"}, 0) for b in (b"2", b"1", b"3")
@@ -159,23 +159,23 @@ async def test_dead_letters_go_again_to_where_they_were_sent(node: triack.Node) 
     assert (message.body, message.properties) == (b"x" * 100_000, {"label": "l"})
 
 
-async def test_messages_move_between_queues_with_all_that_they_have(node: triack.Node) -> None:
+async def test_messages_move_between_queues_with_all_that_they_have(node: triack.Node, face: Face) -> None:
     """Beyond a page; what a reader has stays with it."""
     sent = [b"%d" % number for number in range(2 * PAGE_MESSAGES + 10)]
     for body in sent:
         await node.send("orders", body, headers={"a": "b"})
-    reader = node.receive("orders")
+    reader = face.receive("orders")
     assert (await reader.get(WAIT)).body == b"0"
-    assert await node.move("orders", "later") == len(sent) - 1
+    assert await face.move("orders", "later") == len(sent) - 1
     assert node.queue_lengths() == {"dead-letter": 0, "later": len(sent) - 1, "orders": 1}
-    async with node.receive("later") as other:
+    async with face.receive("later") as other:
         found = [await other.get(WAIT) for _ in sent[1:]]
     assert [it.body for it in found] == sent[1:]
     assert {str(it.headers) for it in found} == {str({"a": "b"})}
     # Into itself: all of it once, and it ends.
     await kill(node, "orders", b"y", b"z")
-    assert await node.move("dead-letter", "dead-letter") == 2
-    assert await seen(node, "dead-letter") == [b"y", b"z"]
+    assert await face.move("dead-letter", "dead-letter") == 2
+    assert await seen(face, "dead-letter") == [b"y", b"z"]
 
 
 async def test_no_message_makes_no_queue(node: triack.Node) -> None:
@@ -189,27 +189,27 @@ async def test_no_message_makes_no_queue(node: triack.Node) -> None:
     assert (node.queue_lengths(), node.stats().outgoing) == ({"dead-letter": 0, "orders": 1}, [])
 
 
-async def test_purged_messages_are_gone_or_dead_letters(node: triack.Node) -> None:
+async def test_purged_messages_are_gone_or_dead_letters(node: triack.Node, face: Face) -> None:
     """Gone from queues of the node; dead when they were on their way elsewhere, and then they can go again."""
     for number in range(3):
         await node.send("orders", b"%d" % number)
         await node.send(NOBODY, b"away %d" % number)
     await node.flush()
-    second = [message async for message in node.browse("orders")][1]
-    assert await node.purge("orders", [second.id]) == 1
-    assert await seen(node, "orders") == [b"0", b"2"]
-    assert await node.purge("orders") == 2
-    assert await seen(node, NOBODY) == [b"away 0", b"away 1", b"away 2"]
+    second = [message async for message in face.browse("orders")][1]
+    assert await face.purge("orders", [second.id]) == 1
+    assert await seen(face, "orders") == [b"0", b"2"]
+    assert await face.purge("orders") == 2
+    assert await seen(face, NOBODY) == [b"away 0", b"away 1", b"away 2"]
     with pytest.raises(triack.UsageError, match="purge all of it"):
-        await node.purge(NOBODY, ["x"])
+        await face.purge(NOBODY, ["x"])
     with pytest.raises(triack.UsageError, match="is on its way to another node"):
-        await node.move(NOBODY, "orders")
-    assert await node.purge(NOBODY) == 3
-    letters = [message async for message in node.browse("dead-letter")]
+        await face.move(NOBODY, "orders")
+    assert await face.purge(NOBODY) == 3
+    letters = [message async for message in face.browse("dead-letter")]
     assert {(it.reason, it.destination) for it in letters} == {("purged", NOBODY)}
     assert node.stats().outgoing[0].messages == 0
-    assert await node.requeue() == 3
-    assert await seen(node, NOBODY) == [b"away 0", b"away 1", b"away 2"]
+    assert await face.requeue() == 3
+    assert await seen(face, NOBODY) == [b"away 0", b"away 1", b"away 2"]
 
 
 async def test_nothing_is_done_with_names_that_do_not_exist(node: triack.Node) -> None:
@@ -228,20 +228,6 @@ async def test_nothing_is_done_with_names_that_do_not_exist(node: triack.Node) -
     assert await node.requeue(["x"]) == 0
     with pytest.raises(triack.NodeClosed):
         make().browse("orders")
-
-
-@pytest.mark.gate
-async def test_another_process_looks_and_steers_in_the_same_way(tmp_path: Path) -> None:
-    async with make("a", tmp_path, settings=quick(max_redeliveries=0)) as node, triack.connect(tmp_path) as client:
-        await kill(node, "orders", *[b"\0%d" % number for number in range(PAGE_MESSAGES + 10)])
-        here = [message async for message in node.browse("dead-letter")]
-        assert [message async for message in client.browse("dead-letter")] == here
-        assert await client.requeue([here[0].id]) == 1
-        assert await client.move("dead-letter", "later", [here[1].id]) == 1
-        assert await client.purge("dead-letter") == len(here) - 2
-        assert node.queue_lengths() == {"dead-letter": 0, "later": 1, "orders": 1}
-        with pytest.raises(triack.QueueNotFound, match="did you mean orders"):
-            await seen(client, "ordres")
 
 
 @pytest.mark.gate

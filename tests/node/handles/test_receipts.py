@@ -3,13 +3,13 @@
 import asyncio
 import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
 import pytest
 
 import triack
-from tests.node.nodes import SOON, WAIT, make, quick
+from tests.node.nodes import SOON, WAIT, Face, make, quick
 from triack.node.handles import consumer, message
 from triack.tools.replay.log.files import parse_records
 
@@ -87,26 +87,31 @@ def numbers(batch: Iterable[triack.Message]) -> list[int]:
     return [int(message.body) for message in batch]
 
 
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[triack.Node]:
+    async with make("a", tmp_path / "node", settings=quick(redelivery=triack.Redelivery(first_wait_s=0))) as node:
+        yield node
+
+
 async def fill(node: triack.Node, count: int) -> None:
     await (await node.send_many("q", [b"%d" % number for number in range(count)])).ordered(WAIT)
 
 
-async def test_a_list_is_acknowledged_when_the_next_is_asked_for() -> None:
+async def test_a_list_is_acknowledged_when_the_next_is_asked_for(node: triack.Node, face: Face) -> None:
     """All of it, over packets; the last one when the block is left. Single messages may come between."""
-    async with make() as node:
-        await fill(node, 500)
-        async with node.receive("q") as reader:
-            assert numbers(await reader.get_many(300)) == list(range(300))
-            assert node.queue_lengths()["q"] == 500
-            assert int((await reader.get(WAIT)).body) == 300
-            assert node.queue_lengths()["q"] == 200
-            assert numbers(await reader.get_many()) == list(range(301, 500))
-            with pytest.raises(triack.WaitTimeout):
-                await reader.get_many(timeout=0)
-            assert node.queue_lengths()["q"] == 0
-            await fill(node, 3)
-            await reader.get_many(2)
-        assert node.queue_lengths()["q"] == 1
+    await fill(node, 500)
+    async with face.receive("q") as reader:
+        assert numbers(await reader.get_many(300)) == list(range(300))
+        assert node.queue_lengths()["q"] == 500
+        assert int((await reader.get(WAIT)).body) == 300
+        assert node.queue_lengths()["q"] == 200
+        assert numbers(await reader.get_many()) == list(range(301, 500))
+        with pytest.raises(triack.WaitTimeout):
+            await reader.get_many(timeout=0)
+        assert node.queue_lengths()["q"] == 0
+        await fill(node, 3)
+        await reader.get_many(2)
+    assert node.queue_lengths()["q"] == 1
 
 
 async def test_bodies_of_a_list_need_no_messages(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,71 +129,68 @@ async def test_bodies_of_a_list_need_no_messages(monkeypatch: pytest.MonkeyPatch
         assert [it.body for it in await node.receive("q").get_many()] == bodies[650:]
 
 
-async def test_a_list_gives_the_same_messages_whenever_it_is_looked_at() -> None:
+async def test_a_list_gives_the_same_messages_whenever_it_is_looked_at(node: triack.Node, face: Face) -> None:
     """As a list does, whatever it is asked first; two are added as lists are."""
-    async with make() as node:
-        await fill(node, 5)
-        async with node.receive("q") as reader:
-            first, second = await reader.get_many(3), await reader.get_many(3)
-        assert first[-1] is list(first)[2] is first[1:][1] is next(reversed(first))
-        assert first.index(first[1]) == 1
-        first.bodies.clear()
-        assert numbers(first + second) == list(range(5))
-        assert [it.body for it in second] == second.bodies
+    await fill(node, 5)
+    async with face.receive("q") as reader:
+        first, second = await reader.get_many(3), await reader.get_many(3)
+    assert first[-1] is list(first)[2] is first[1:][1] is next(reversed(first))
+    assert first.index(first[1]) == 1
+    first.bodies.clear()
+    assert numbers(first + second) == list(range(5))
+    assert [it.body for it in second] == second.bodies
 
 
-async def fail_half_done(node: triack.Node) -> None:
-    async with node.receive("q") as reader:
+async def fail_half_done(face: Face) -> None:
+    async with face.receive("q") as reader:
         batch = await reader.get_many(4)
         batch[0].ack()
         batch[2].ack()
         raise KeyError
 
 
-async def test_a_block_that_raises_gives_back_what_is_not_settled() -> None:
+async def test_a_block_that_raises_gives_back_what_is_not_settled(node: triack.Node, face: Face) -> None:
     """Each counts a failure; what was acknowledged one by one does not come again, and the order is kept."""
-    instant = triack.Redelivery(first_wait_s=0)
-    async with make(settings=quick(redelivery=instant)) as node:
-        await fill(node, 5)
-        with pytest.raises(KeyError):
-            await fail_half_done(node)
-        async with node.receive("q") as reader:
-            again = await reader.get_many()
-            assert numbers(again) == [1, 3, 4]
-            assert [(it.redelivered, it.failures) for it in again] == [(True, 1), (True, 1), (False, 0)]
+    await fill(node, 5)
+    with pytest.raises(KeyError):
+        await fail_half_done(face)
+    async with face.receive("q") as reader:
+        again = await reader.get_many()
+        assert numbers(again) == [1, 3, 4]
+        assert [(it.redelivered, it.failures) for it in again] == [(True, 1), (True, 1), (False, 0)]
 
 
-async def test_single_messages_and_lists_out_of_one_packet_come_again_together() -> None:
+async def test_single_messages_and_lists_out_of_one_packet_come_again_together(node: triack.Node, face: Face) -> None:
     """A list takes some of a packet, single messages those before and behind it: each is in the reader's hands."""
-    async with make() as node:
-        await fill(node, 6)
-        reader = node.receive("q", ack="manual")
-        (await reader.get(WAIT)).ack()
-        taken = [*await reader.get_many(2), await reader.get(WAIT), *await reader.get_many(1)]
-        assert numbers(taken) == [1, 2, 3, 4]
-        taken[1].ack()
-        reader.close()
-        async with node.receive("q") as other:
-            assert numbers(await other.get_many()) == [1, 3, 4, 5]
+    await fill(node, 6)
+    reader = face.receive("q", ack="manual")
+    (await reader.get(WAIT)).ack()
+    taken = [*await reader.get_many(2), await reader.get(WAIT), *await reader.get_many(1)]
+    assert numbers(taken) == [1, 2, 3, 4]
+    taken[1].ack()
+    reader.close()
+    async with face.receive("q") as other:
+        assert numbers(await other.get_many()) == [1, 3, 4, 5]
 
 
-async def test_by_hand_each_message_is_settled_for_itself() -> None:
+async def test_by_hand_each_message_is_settled_for_itself(node: triack.Node, face: Face) -> None:
     """In any order, and once: an old message of what came again changes nothing."""
-    async with make(settings=quick(redelivery=triack.Redelivery(first_wait_s=0))) as node:
-        await fill(node, 4)
-        async with node.receive("q", ack="manual") as reader:
-            one, two, three, four = await reader.get_many(4)
-            three.ack()
-            two.reject(failed=False)
-            four.ack()
-            (again,) = await reader.get_many(4)
-            assert (again.body, again.redelivered) == (b"1", True)
-            two.ack()
-            assert node.queue_lengths()["q"] == 2
-            again.ack()
-            one.ack()
-            one.ack()
-            assert node.queue_lengths()["q"] == 0
+    await fill(node, 4)
+    async with face.receive("q", ack="manual") as reader:
+        one, two, three, four = await reader.get_many(4)
+        three.ack()
+        two.reject(failed=False)
+        four.ack()
+        (again,) = await reader.get_many(4)
+        assert (again.body, again.redelivered) == (b"1", True)
+        two.ack()
+        await face.flush()
+        assert node.queue_lengths()["q"] == 2
+        again.ack()
+        one.ack()
+        one.ack()
+        await face.flush()
+        assert node.queue_lengths()["q"] == 0
 
 
 async def test_a_loop_that_is_left_gives_its_list_back() -> None:
