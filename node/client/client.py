@@ -7,12 +7,11 @@ back to their queue by then, and open transactions are rolled back.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Self, TypeVar
 
 from triack.base.checks import check_timeout
 from triack.base.errors import ConnectionLost, HandOverEnded, NodeClosed, TriackError, UsageError, WaitTimeout
@@ -21,7 +20,7 @@ from triack.node.client.at_once import begin_now
 from triack.node.client.client_acknowledgements import ClientAcknowledgements, handle
 from triack.node.client.client_consumer import ClientConsumer
 from triack.node.client.client_events import ClientEvents
-from triack.node.client.client_receipts import ClientReceipt, ClientReceipts, when_reached
+from triack.node.client.client_receipts import ClientReceipt, ClientReceipts
 from triack.node.client.client_subscriber import ClientSubscriber
 from triack.node.client.client_transaction import ClientTransaction
 from triack.node.client.client_uploads import send_whole_or_parts
@@ -36,7 +35,7 @@ from triack.node.handles.consumer import check_hand_over, check_reading
 from triack.node.handles.derived import Said, as_on
 from triack.node.handles.handling import Handlers
 from triack.node.handles.queue_admin import check_after, younger_than
-from triack.node.handles.receipt import check_until
+from triack.node.handles.receipt import Waits, check_until
 from triack.node.handles.subscribing import check_subscription
 from triack.node.handles.verbs import CommonVerbs, Verbs
 from triack.node.shell.enrolling import OpenInvitation
@@ -47,6 +46,8 @@ from triack.queues.manager.browse import BrowsedMessage, Position
 from triack.store.folder import as_folder
 
 __all__ = ["Client", "ClientInvitation", "client_on", "connect_to"]
+
+R = TypeVar("R", bound=Waits)
 
 GOODBYE_S = 2.0
 """How long a client that closes waits for the node to notice: a running node does in milliseconds."""
@@ -101,7 +102,6 @@ class Client(CommonVerbs, Asking):
         self._start_timeout_s = start_timeout_s
         self._line = Line(f"the node of {data}", self._dial if reconnects else None, patience_s)
         self._home: asyncio.AbstractEventLoop | None = None
-        self._handlers: set[asyncio.Task[None]] = set()
         self._handling = Handlers(self, self._is_back)
         # What a handler has begun.
         self._closing: asyncio.Task[None] | None = None
@@ -333,20 +333,23 @@ class Client(CommonVerbs, Asking):
         if self._accepted_on is None:
             self._accepted_on = epoch
 
-    @contextmanager
-    def _noting(self, header: Header, until: object, *, keyed: bool) -> Iterator[None]:
-        """Note what an answer says to be accepted, unless the block waits for a stage, which is at least the disk.
+    async def _when_reached(self, receipts: R, header: Header, said: Said, *, keyed: bool) -> R | None:
+        """The same receipts, as soon as their messages have reached ``until``; None: lost, and to be sent again.
 
-        What has a key is sent again when the block has lost its connection.
+        What has no key may not be on the disk when this has waited for no stage, or in vain.
         """
+        until = said["until"]
         try:
-            yield
+            if until is not None:
+                await receipts.reached(until, said["timeout"])
+                return receipts
         except BaseException as error:
-            if not (keyed and isinstance(error, ConnectionLost)):
-                self._note_accepted(header["epoch"])
-            raise
-        if until is None:
+            if keyed and isinstance(error, ConnectionLost):
+                return None
             self._note_accepted(header["epoch"])
+            raise
+        self._note_accepted(header["epoch"])
+        return receipts
 
     async def _when_safe(self, declared: Callable[..., Any], said: Said) -> None:
         """Have the process that has accepted something from this client make it safe, and wait until it has.
@@ -392,17 +395,11 @@ class Client(CommonVerbs, Asking):
     async def send(self, said: Said) -> ClientReceipt:
         """Let the node accept a message, and wait by its receipt; one with a key is sent again after a loss."""
         name_of(said["destination"], said["delivery"])
-        until, timeout = said["until"], said["timeout"]
-        check_until(until, said["delivery"], timeout)
-        keyed = said["properties"].get("key") is not None
+        check_until(said["until"], said["delivery"], said["timeout"])
         header, _ = await ask(self, Verbs.send, said)
-        try:
-            with self._noting(header, until, keyed=keyed):
-                return await when_reached(ClientReceipt(self, header), until, timeout)
-        except ConnectionLost:
-            if not keyed:
-                raise
-        return await self.send(said["destination"], said["body"], **_again(said))
+        keyed = said["properties"].get("key") is not None
+        receipt = await self._when_reached(ClientReceipt(self, header), header, said, keyed=keyed)
+        return receipt or await self.send(said["destination"], said["body"], **_again(said))
 
     @as_on(Verbs.send_stream)
     async def send_stream(self, said: Said) -> ClientReceipt:
@@ -416,22 +413,22 @@ class Client(CommonVerbs, Asking):
         async def end(_begun: Header, call: Callable[..., Awaitable[Header]]) -> ClientReceipt:
             return ClientReceipt(self, await call("upload_end", transaction=None))
 
-        return await when_reached(await send_whole_or_parts(self, said, send_whole, end), until, timeout)
+        receipt = await send_whole_or_parts(self, said, send_whole, end)
+        if until is not None:
+            await receipt.reached(until, timeout)
+        return receipt
 
     @as_on(Verbs.send_many)
     async def send_many(self, said: Said) -> ClientReceipts:
         """Let the node accept messages, by the frame, and wait by their receipts; the same for those with keys."""
         name_of(said["destination"], said["delivery"])
-        until, timeout = said["until"], said["timeout"]
-        check_until(until, said["delivery"], timeout)
+        check_until(said["until"], said["delivery"], said["timeout"])
         frames = frames_of(said["destination"], said["bodies"], said["keys"])
         headers = [(await ask(self, Verbs.send_many, {**said, **frame}))[0] for frame in frames]
-        try:
-            with self._noting(headers[0], until, keyed=said["keys"] is not None):
-                return await when_reached(ClientReceipts(self, headers), until, timeout)
-        except ConnectionLost:
-            if said["keys"] is None:
-                raise
+        keyed = said["keys"] is not None
+        receipts = await self._when_reached(ClientReceipts(self, headers), headers[0], said, keyed=keyed)
+        if receipts is not None:
+            return receipts
         whole = {name: [one for frame in frames for one in frame[name]] for name in ("bodies", "keys")}
         return await self.send_many(said["destination"], whole["bodies"], **_again(said), keys=whole["keys"])
 
@@ -452,11 +449,7 @@ class Client(CommonVerbs, Asking):
         header, _ = await ask(self, Verbs.acknowledgements, said)
         events = ClientAcknowledgements(self, header, partial(ask, self, Verbs.acknowledgements, said))
         if said["handler"] is not None:
-            task = asyncio.create_task(
-                handle(self, events, said["destination"], said["handler"]), name="triack-acknowledgements"
-            )
-            self._handlers.add(task)
-            task.add_done_callback(self._handlers.discard)
+            begin_now(handle(self, events, said["destination"], said["handler"]))
         return events
 
     @as_on(Verbs.transaction)

@@ -2,19 +2,16 @@
 
 import asyncio
 from functools import partial
-from typing import TypeVar
 
 from triack.base.checks import check_timeout
 from triack.base.errors import ConnectionLost, WaitTimeout
 from triack.base.printable import counted
 from triack.node.control.control_frames import Caller, Header
-from triack.node.handles.receipt import Receipt, Waits
+from triack.node.handles.receipt import Receipt
 from triack.node.handles.receipts import Receipts
 from triack.queues.stages import Stage, StageName, as_stage
 
-__all__ = ["ClientReceipt", "ClientReceipts", "when_reached"]
-
-_R = TypeVar("_R", bound=Waits)
+__all__ = ["ClientReceipt", "ClientReceipts"]
 
 
 class ClientReceipt(Receipt):
@@ -114,13 +111,6 @@ class ClientReceipts(Receipts):
         except WaitTimeout as error:
             late = f"{counted(len(self), 'message')} not all {wanted.name.lower()} after {timeout} s"
             raise WaitTimeout(late, cause=error.cause) from None
-
-
-async def when_reached(receipt: _R, until: Stage | StageName | None, timeout: float | None) -> _R:
-    """The same receipt, as soon as its messages have reached the stage; None: at once."""
-    if until is not None:
-        await receipt.reached(until, timeout)
-    return receipt
 
 
 async def _wait(

@@ -439,7 +439,6 @@ OTHERS = {
     """,
     "what programs of this node hold, ask for and wait for": """
         node/forwarding.py _Forwarder _ahead
-        node/client/client.py Client _handlers
         node/client/client_transaction.py ClientTransaction _classes _state _expected _last
         node/control/intake.py Chunk lines
         node/handles/consuming.py Consuming _lanes _tasks _held _telling _on_error
