@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup compiled demo check test test-all collect nightly docs site paths lint format lock build sbom audit clean lies teeth exhaustive disk figures drains window real fuzz flood channel hundred neighbour bench-quick
+.PHONY: help setup compiled demo check test test-all collect nightly docs site paths lint format lock build sbom audit clean lies teeth exhaustive disk figures window real fuzz flood hundred neighbour bench-quick
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -95,17 +95,11 @@ disk: setup  ## break a store at every call to its disk, in every way
 figures: setup  ## measure lost packets, handshakes, transfers, outages and replays
 	$(BIN)/python -m proof figures $(ARGS)
 
-drains: setup  ## time an idle and a busy poll of the engine, with 1 to 10,000 of everything
-	$(BIN)/python -m proof drains $(ARGS)
-
 bench-quick: setup  ## try every row of triack bench once, shortly: whether it works, not how fast it is
 	$(BIN)/triack bench --quick $(ARGS)
 
 window: setup  ## show ten million counters to the replay window and to an oracle
 	$(BIN)/python -m proof window $(ARGS)
-
-channel: setup  ## send with keys and without, in turns: what the secure channel costs
-	$(BIN)/python -m proof channel $(ARGS)
 
 real: setup  ## real sockets, namespaces, kills and failing system calls
 	$(BIN)/python -m proof real $(ARGS)

@@ -16,10 +16,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from proof.bridges import OUTAGE_S, RATE, WAYS, away, outage
-from proof.channel import MESSAGES, RUNS, SIZE_BYTES, TIMEOUT_S
-from proof.channel import compare as compare_channels
 from proof.disk.run import prove_all
-from proof.drains import measure
 from proof.figures import everything
 from proof.flood import DATAGRAMS, flood
 from proof.hundred import PEERS, ROUNDS, SECONDS
@@ -41,8 +38,6 @@ from proof.teeth import read as read_teeth
 from proof.teeth import write as write_teeth
 from proof.window import COUNTERS, compare
 from triack.tools.commands.common import verbose_option
-from triack.tools.demo.bodies import SIZE_MIN
-from triack.tools.demo.run import Plan
 
 __all__ = ["main"]
 
@@ -224,47 +219,6 @@ def bridges(seconds: float, rate: int, messages: int | None) -> None:
     for way in WAYS:
         it = asyncio.run(outage(way, rate, seconds))
         click.echo(f"{way}: lost {it.lost:,} of {it.acknowledged:,}, {it.repeated:,} repeats")
-
-
-@main.command()
-@_json_option
-@verbose_option
-def drains(*, as_json: bool) -> None:
-    """Time an idle and a busy poll of the engine with 1, 100 and 10,000 queues, streams and sessions."""
-    rows = measure(_console.print)
-    if as_json:
-        click.echo(json.dumps({"rows": rows}))
-
-
-@main.command()
-@click.option("--counters", type=_COUNT, default=COUNTERS, show_default=True, metavar="N", help="How many.")
-@_json_option
-@verbose_option
-def window(counters: int, *, as_json: bool) -> None:
-    """Show counters to the replay window and to an oracle."""
-    found = compare(counters)
-    _console.print(f"{found.counters:,} counters, {found.taken:,} of them taken")
-    _conclude(found._asdict(), as_json=as_json)
-
-
-@main.command()
-@click.option("--messages", type=_COUNT, default=MESSAGES, show_default=True, metavar="N", help="In each run.")
-@click.option(
-    "--size", type=click.IntRange(SIZE_MIN), default=SIZE_BYTES, show_default=True, metavar="B", help="Bytes."
-)
-@click.option("--runs", type=_COUNT, default=RUNS, show_default=True, metavar="R", help="Of each kind.")
-@click.option("--transport", type=click.Choice(["udp", "tcp"]), default="udp", show_default=True, help="Between them.")
-@_json_option
-@verbose_option
-def channel(messages: int, size: int, runs: int, transport: str, *, as_json: bool) -> None:
-    """Send with keys and without, in turns: what the secure channel costs."""
-    plan = Plan(messages, size, 0, 0, 0, 1, transport, TIMEOUT_S)
-    found = compare_channels(plan, runs, _console.print)
-    _console.print(
-        f"{found.secured_median:,.0f} messages a second with keys, {found.insecure_median:,.0f} without: the channel"
-        f" costs {1 - found.ratio:.1%}"
-    )
-    _conclude(found._asdict(), as_json=as_json)
 
 
 @main.command(name="flood")

@@ -1,129 +1,19 @@
-"""Measurements of the proof: drains, channels, floods, hundreds of peers, the replay window, pings."""
+"""Measurements of the proof: floods, hundreds of peers, the replay window, pings."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 
 import triack
-from proof import channel as module
-from proof import drains
 from proof import flood as flooding
-from proof.channel import Cost, compare
-from proof.drains import COUNTS, KINDS, measure
 from proof.flood import Victim, flood
 from proof.hundred import GROWTH_MAX_BYTES, Beside, Hundred, hundred
 from proof.pinger import ping_for_ever
 from proof.window import compare as compare_windows
-from tests.machine import PATIENCE_S
-from tests.spies import watch
-from triack.queues.manager.engine import Engine
-from triack.tools.demo.run import Plan, Transfer
 from triack.transport import replay_window
 from triack.transport.handshake_load import Admission
 from triack.transport.replay_window import WINDOW, ReplayWindow
 from triack.transport.secure import SecureChannels
-
-# The benchmark of idle and busy polls, at a size that fits the suite: its figures are its own, its rows are not.
-
-
-def test_every_kind_is_measured_at_every_count() -> None:
-    """They come in order, each with a report; the first of a kind is what the others are compared with."""
-    said: list[str] = []
-    rows = measure(said.append, counts=(1, 3), rounds=3)
-    assert [(row["kind"], row["count"]) for row in rows] == [(kind, count) for kind in KINDS for count in (1, 3)]
-    assert [row["ratio"] for row in rows if row["count"] == 1] == [1.0] * len(KINDS)
-    for row in rows:
-        assert row["idle_us"] > 0
-        assert row["busy_us"] > 0
-    assert len(said) == len(rows)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_there_are_as_many_of_a_kind_as_it_says(kind: str) -> None:
-    """All of them at rest in one engine."""
-    book: dict[str, drains._Node] = {}
-    node, peer = drains._Node(0, book), drains._Node(1, book)  # noqa: SLF001 - what it makes is the question
-    KINDS[kind](node, peer, 5)
-    node.settle()
-    engine = node.engine
-    there = {
-        "queues": len(engine.queues.mailboxes) - 1,
-        "outgoing queues": len(engine.outbox.streams),
-        "incoming streams": len([name for name in engine.queues.mailboxes if name.startswith("q")]),
-        "sessions": len(engine.handshakes.conversations),
-    }
-    assert there[kind] == 5
-
-
-def test_idle_is_idle(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A poll that is timed as idle finds nothing to do, and there is one for each round."""
-    polls = watch(monkeypatch, Engine, "next_deadline")
-    found: list[int] = []
-    real = Engine.poll
-
-    def poll(self: Engine, now_ns: int) -> list[object]:
-        effects = real(self, now_ns)
-        found.append(len(effects))
-        return list(effects)
-
-    monkeypatch.setattr(Engine, "poll", poll)
-    monkeypatch.setattr(drains, "KINDS", {"queues": KINDS["queues"]})
-    measure(lambda _line: None, counts=(2,), rounds=7)
-    assert len(polls) == 7
-    runs = "".join("0" if count == 0 else "1" for count in found)
-    assert "0" * 7 in runs
-
-
-def test_the_benchmark_goes_up_to_ten_thousand() -> None:
-    """What the promise speaks of."""
-    assert (COUNTS[0], COUNTS[-1]) == (1, 10_000)
-
-
-# The cost of the channel is measured on real work; a channel that costs too much, or breaks a message, is found.
-
-PLAN = Plan(messages=300, size=100, loss=0, duplicate=0, reorder=0, seed=1, transport="udp", timeout=PATIENCE_S)
-SECOND_NS = 1_000_000_000
-
-
-@pytest.mark.slow
-def test_both_kinds_do_all_of_the_work() -> None:
-    """In turns, the other one first each time; so few messages say nothing of the cost."""
-    said: list[str] = []
-    found = compare(replace(PLAN, messages=100), 2, said.append)
-    assert [line.partition(":")[0] for line in said] == ["without keys", "with keys", "with keys", "without keys"]
-    assert all("100 messages" in line for line in said)
-    assert min(found.secured + found.insecure) > 0
-    assert found.ratio == pytest.approx(sum(found.secured) / sum(found.insecure), rel=0.001)
-
-
-def compare_runs(monkeypatch: pytest.MonkeyPatch, *, secured_s: float, **wrong: int) -> Cost:
-    """The result for runs that take a second without keys, and this long with them."""
-
-    def run(plan: Plan) -> Transfer:
-        done = Transfer(sent=300, ordered=300, delivered=300, first_ns=0)
-        done.last_ns = int(SECOND_NS * (1 if plan.insecure else secured_s))
-        for name, value in wrong.items():
-            setattr(done, name, value)
-        return done
-
-    monkeypatch.setattr(module, "_run", run)
-    return compare(PLAN, 3, lambda _: None)
-
-
-@pytest.mark.parametrize(("secured_s", "violations"), [(0.9, 0), (1.33, 0), (1.34, 1), (3, 1)])
-def test_a_channel_that_costs_more_than_a_quarter_is_found(
-    secured_s: float, violations: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = compare_runs(monkeypatch, secured_s=secured_s)
-    assert found.violations == violations
-    assert found.ratio == pytest.approx(1 / secured_s, abs=0.001)
-
-
-@pytest.mark.parametrize("wrong", ["duplicates", "out_of_order", "corrupt", "delivered", "ordered"])
-def test_work_that_was_not_done_well_does_not_count(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert compare_runs(monkeypatch, secured_s=1, **{wrong: 299}).violations == 6
-
 
 # A sample of the flood, and floods that a worse node would not bear.
 
