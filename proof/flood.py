@@ -44,13 +44,10 @@ class Flooded(NamedTuple):
     """The result.
 
     Attributes:
-        datagrams: of strangers.
-        answered: how many got any answer.
         amplification: the longest answer for its cause.
         memory_bytes: by how much the node had grown.
         peers_tried: connects of a peer under the flood.
         peers_failed: those that did not get in.
-        violations: promises that were broken.
     """
 
     datagrams: int

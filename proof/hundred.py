@@ -53,7 +53,6 @@ class Beside(NamedTuple):
 
     Attributes:
         alone: messages a second without it, each just before.
-        beside: messages a second with it.
         growth_bytes: by how much the node's memory grew at most.
     """
 

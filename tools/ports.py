@@ -13,11 +13,7 @@ the look and the start."""
 
 
 def free_port() -> int:
-    """A port of loopback that nobody has now, neither over UDP nor over TCP: the first from any on.
-
-    Raises:
-        OSError: all of them are taken.
-    """
+    """A port of loopback that nobody has now, neither over UDP nor over TCP: the first from any on."""
     first = secrets.randbelow(len(PORTS))
     for port in chain(PORTS[first:], PORTS[:first]):
         with ExitStack() as held:

@@ -43,8 +43,6 @@ class Life:
 
     Attributes:
         states: what it must hold, by the number of commits.
-        done: how many commits have returned.
-        started: starts that have returned.
         busy: whether a commit was given to it that has not returned.
     """
 
@@ -177,15 +175,7 @@ def reference(
     page_bytes: int = 1024,
     opened: Callable[[Store], None] | None = None,
 ) -> None:
-    """Three starts of a store: the first ends orderly, the second by being killed.
-
-    Args:
-        disk: where.
-        life: remembers how far it came.
-        end: called with the third.
-        page_bytes: the size of the store's pages.
-        opened: called with each store.
-    """
+    """Three starts of a store: the first ends orderly, the second by being killed."""
     todo = list(commits())
     todo.insert(9, _beyond_the_log(page_bytes))
     for number, part in enumerate((todo[:6], todo[6:11], todo[11:])):

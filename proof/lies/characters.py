@@ -33,8 +33,6 @@ class Slip:
 
     Attributes:
         kind: ``change``, ``remove`` or ``insert``.
-        name: of the file.
-        at: the byte.
         files: all of the run, with the slip in one of them.
     """
 

@@ -31,7 +31,6 @@ class Compared:
     Attributes:
         lies: how many logs there were, ``records`` in all of them.
         violations: how many of them were found.
-        different: what the engines disagree about.
     """
 
     lies: int

@@ -24,12 +24,8 @@ class Lie:
     Attributes:
         kind: ``drop``, ``lost``, ``repeat``, ``swap``, ``shift``, ``raise``, ``lower``, ``other``, ``hole``,
             ``splice``, ``claim``, ``slow``.
-        event: of the record.
         field: which field, for lies about one; else empty.
-        start: whose record.
-        at: its index.
         records: the log with the lie in it, all nodes.
-        truth: the record as it was.
         said: the record as it is, if it still is one.
     """
 

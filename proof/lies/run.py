@@ -145,8 +145,6 @@ class Told:
     """The results of lies.
 
     Attributes:
-        lies: the number of lies.
-        caught: how many each check found.
         harmless: how many were of each harmless kind.
         missed: those that no check found, and those that only an unrelated check found.
         finders: by kind of lie, event and field: the checks that found some of these, and why others are harmless.

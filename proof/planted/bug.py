@@ -31,21 +31,13 @@ class ForGood:
     """Changes its own process, and undoes nothing."""
 
     def setattr(self, target: object, name: str, value: object, /) -> None:
-        """Give a class or module another value by a name that it has.
-
-        Raises:
-            ChaosError: it has no such name.
-        """
+        """Give a class or module another value by a name that it has."""
         if not hasattr(target, name):
             raise ChaosError(f"patch {target!r}: it has no {name}")
         setattr(target, name, value)
 
     def setitem(self, table: Mapping[Any, Any], key: Any, value: Any, /) -> None:
-        """Put another value in a table under a key that it has.
-
-        Raises:
-            ChaosError: it has no such key, or takes nothing.
-        """
+        """Put another value in a table under a key that it has."""
         if key not in table or not isinstance(table, dict):
             raise ChaosError(f"patch a table: it has no {key!r}")
         table[key] = value
@@ -56,8 +48,6 @@ class Bug:
     """One mistake.
 
     Attributes:
-        name: what it is called.
-        plant: makes it.
         seeds: whether a campaign of ``triack chaos`` must find it.
         scope: the small world in which the exhaustive search must find it, or the story that does; or None.
         says: words of the sentence that they report.

@@ -35,9 +35,7 @@ class Found(NamedTuple):
     """How a bug was found.
 
     Attributes:
-        bug: which one.
         seed: the seed that failed, -1 if none did, or none was to be tried.
-        rule, sentence: what that seed broke.
         said: what the search or the story reported; empty if it found nothing, or was not to look.
     """
 
@@ -104,9 +102,6 @@ def hunt_all(
         known: by name of a bug: the seed that found it last time. It is tried first.
         jobs: processes at a time; 0 for one per core.
         say: called with each result, in the order of the bugs.
-
-    Raises:
-        ChaosError: a bug cannot be planted any more, or nothing runs with it.
     """
     results = []
     with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as hunters:
@@ -125,11 +120,7 @@ def _hunt_apart(bug: Bug, seeds_max: int, known: Mapping[str, int]) -> Found:
 
 
 def hunt(bug: Bug, seeds_max: int = SEEDS_MAX, known: int | None = None) -> Found:
-    """Plant a bug permanently in this process, and look for it: with the known seed, and if that is none any more, all.
-
-    Raises:
-        ChaosError: the bug cannot be planted any more, or nothing runs with it.
-    """
+    """Plant a bug in this process for good, and look for it: with the known seed, and if that is none any more, all."""
     bug.plant(ForGood())
     found = Found(bug)
     if bug.scope is not None:

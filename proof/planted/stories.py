@@ -49,7 +49,6 @@ class Story(NamedTuple):
     """One course of events.
 
     Attributes:
-        name: what it is called.
         run: lets it happen; returns what is wrong at its end, or nothing.
     """
 

@@ -45,7 +45,6 @@ class Fault:
     """One kind of fault: the call that it hits, and its effect.
 
     Attributes:
-        call: the system call.
         effect: as strace calls it: ``error=EIO`` or ``signal=SIGKILL``.
         forever: every call from the N-th on fails, not only that one.
     """
@@ -94,7 +93,6 @@ class Outcome:
         failed: the error that ended the process, its name and message; empty when there was none.
         code: how the process ended, None if it did not.
         said: the lines that it reported, with their times.
-        violations: broken promises.
     """
 
     struck: str = ""
@@ -111,7 +109,6 @@ class Faults:
     Attributes:
         struck: faults that hit a call, by kind.
         ends: how the processes ended: the error's name, ``killed``, or ``unharmed`` by a call that nothing depends on.
-        violations: broken promises; empty when all is well.
     """
 
     struck: Counter[str] = field(default_factory=Counter)

@@ -36,10 +36,8 @@ class Killing:
     Attributes:
         kills: processes killed, by ``sender`` or ``receiver`` and ``starting`` or ``working``.
         messages: those sent, and passed on once each.
-        seconds: how long it all took.
         restart_seconds: the longest time from a start to an open node, of starts that were not killed.
         records: those of the session logs, replayed at the end.
-        violations: what must not be; empty when all is well.
     """
 
     kills: Counter[str] = field(default_factory=Counter)

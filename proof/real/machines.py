@@ -38,7 +38,6 @@ class Machine:
     """One of the two.
 
     Attributes:
-        host: its address.
         enter: the beginning of a command that runs there.
     """
 
@@ -57,9 +56,7 @@ class Frame:
     """One frame as it was on the cable.
 
     Attributes:
-        data: all of it.
         sender: the IPv4 address and port, if it is UDP.
-        receiver: the same.
     """
 
     data: bytes

@@ -45,10 +45,7 @@ class Lossy:
 
     Attributes:
         code: its exit code; None when it was not done in time.
-        output: its standard output.
-        complaints: its standard error.
         passed: packets that the filter let through.
-        dropped: packets that it dropped.
     """
 
     code: int | None

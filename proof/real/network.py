@@ -38,13 +38,11 @@ class Crossing:
 
     Attributes:
         messages: those that arrived, once each and in order.
-        payload_bytes: their bodies.
         sent_bytes: what the sender's node sent for them, datagrams whole.
         back_bytes: what the receiver's node sent back.
         damaged: datagrams that arrived damaged, or would have.
         drops: what both nodes dropped, by reason.
         seconds: from the first send to the last delivery.
-        violations: broken promises; empty when all is well.
     """
 
     messages: int = 0
@@ -158,8 +156,6 @@ class Outage:
 
     Attributes:
         first_delivery_s: from the healing to the first message that arrives.
-        messages: those that arrived in all.
-        violations: broken promises; empty when all is well.
     """
 
     first_delivery_s: float = 0.0

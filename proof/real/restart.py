@@ -19,12 +19,9 @@ class Restart:
     """How a store came back.
 
     Attributes:
-        messages: those found in it.
         store_bytes: its files, when the process that filled it was killed.
-        fill_seconds: how long filling it took.
         nested: recoveries that were killed before the node was open.
         ready_seconds: from the start of the last, whole recovery to an open node.
-        violations: broken promises; empty when all is well.
     """
 
     messages: int = 0

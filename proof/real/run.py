@@ -50,19 +50,15 @@ class RealResult:
     """The results of a run.
 
     Attributes:
-        kills: processes killed and started again.
         killed: the same by process and phase.
         killed_messages: messages that went through the nodes that were killed, each once and in order.
         crossings: transfers through a bad network, with their figures.
-        outages: the same for cuts.
         namespace_runs: transfers through the kernel's packet filter.
         namespace_packets, namespace_dropped: packets that the filter let through, and that it dropped.
         faults: system calls that failed, or killed their process.
         fault_ends: how those processes ended: the named error, ``killed`` or ``unharmed``.
         restarts: large stores after an unclean end.
         skipped: parts that cannot run here, each with the reason.
-        violations: every broken promise; empty when all is well.
-        seconds: how long it took.
     """
 
     kills: int = 0
@@ -105,9 +101,6 @@ def run(
         seed: of the first round; each round has the next one.
         parts: which of ``PARTS``.
         say: called with the progress, a line at a time.
-
-    Raises:
-        UsageError: a part that does not exist.
     """
     if unknown := sorted(set(parts) - set(PARTS)):
         raise UsageError(f"there is no part {unknown[0]}; there are {', '.join(PARTS)}")

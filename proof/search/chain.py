@@ -51,8 +51,6 @@ class ChainScope:
     """What is sent, and how.
 
     Attributes:
-        name: what it is called.
-        delivery: the class of the messages.
         sync: whether the origin's link is synchronous.
     """
 
@@ -134,11 +132,7 @@ class Course:
 
 
 class ChainRun:
-    """One run.
-
-    Attributes:
-        datagrams: how many were sent.
-    """
+    """One run."""
 
     def __init__(self, scope: ChainScope, course: Course) -> None:
         self.world = World(1)

@@ -91,10 +91,8 @@ class Datagram:
 
     Attributes:
         to: the side that it is for, 0 or 1.
-        data: its bytes.
         session: the id in the hello of the session that sent it; 0 if unknown.
         connection: the receiver's connection id; of a connect, the sender's.
-        frames: what a DATA datagram carries.
     """
 
     to: int
@@ -140,7 +138,6 @@ class Datagrams:
     """All datagrams of a search, numbered as they appear.
 
     Attributes:
-        known: the datagrams by number.
         to: per side, a bit for each datagram for it.
         connects: per side, a bit for each datagram for it that needs no existing connection.
         acks: a bit for each datagram that brings acks and nothing else.

@@ -32,11 +32,9 @@ class Node:
     """One state of a node.
 
     Attributes:
-        frozen: the node itself.
         connections: the connection ids that reach it.
         opened: those of them that have been open.
         queued, kept, forgotten: messages, as the witness has them.
-        choices: what can happen, except arrivals.
         own: the result of each choice, once it was computed.
         heard: the result of each datagram; None for no change.
         tried, idle: bits of the datagrams in ``heard``, and of those that change nothing.
@@ -59,7 +57,6 @@ class Nodes:
     """The states of one side.
 
     Attributes:
-        known: the states by number.
         steps: how many steps the engine has taken.
     """
 

@@ -46,11 +46,7 @@ class RelayScope:
     """What may happen, and how often.
 
     Attributes:
-        name: what it is called.
         story: what it is about, in a sentence.
-        delivery: the class of the packets.
-        packets: how many there are.
-        crashes: how often the relay dies.
         breaks: how often a session of the relay ends otherwise.
         removals: how many packets the origin gives up.
     """
@@ -81,8 +77,6 @@ class World:
     """All three nodes, and what is on its way between them.
 
     Attributes:
-        crashes, breaks, removals: how many are left.
-        removed: what the origin gave up.
         disk: what the relay's disk has, with the smallest ``previous`` of each.
         added, deleted: what its next commit adds and deletes.
         up, down: packets to the relay, and from it; ``stored``, ``freeing``: store acks from the relay, and to it;

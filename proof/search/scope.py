@@ -21,7 +21,6 @@ class Part:
         ready: messages for the other node that are on its disk when the search begins, each in a packet of its own.
         sends: further messages that its application sends to the other node, each in a packet of its own unless
             something delays them.
-        delivery: their class.
         reads: whether its application reads what arrives. Express messages are read as they come, in any case.
         crashes: how often it is killed; it starts again at once.
         stops: how often it is closed in the orderly way, and started again.
@@ -46,16 +45,14 @@ class Scope:
     """A small world. The network may do anything in it, and timers may run out at any time and in any order.
 
     Attributes:
-        name: what it is called.
         story: what it is about, in a sentence.
         parts: the two nodes; the first connects, and the second too if it sends.
         window: packets that a session may have unacknowledged.
         packets: how many packets a session may number, each way.
         ack_count: packets after which a session ack leaves at once.
-        still: timers that never run out.
         echoes: whether acks say which datagram they answer. Without, no ack shows a loss: probes repair it.
         history: whether nodes tell each other which start and which commit of their store it is. Without, all are the
-        same.
+            same.
         keeps: whether datagrams stay in the network when no node can take them any more.
         ends: whether idle streams may end, at any time.
     """

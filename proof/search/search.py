@@ -41,16 +41,11 @@ class SearchResult:
     """The result of a search.
 
     Attributes:
-        scope: name of the scope.
-        states: different states that were reached.
-        transitions: steps between them.
         depth: the search looked at everything that can happen in this many steps.
         complete: whether nothing else can happen, however many steps are taken.
-        node_states: different states of each node.
         fair_runs: states from which it was tested that all ends well when the faults stop.
         violation: the promise that was broken, or None.
         trace: how it was broken, in the fewest steps.
-        seconds: how long it took.
     """
 
     scope: str

@@ -50,9 +50,7 @@ class Talk:
     """What was exchanged in one session of the node.
 
     Attributes:
-        session: its id.
         peer: the peer's connection id, 0 while unknown.
-        sent: packets that left, by number.
         acked: numbers that arrived session acks cover.
         arrived: packets that the session accepted, by number.
         counter: the newest counter of a datagram that carried a packet.
@@ -76,10 +74,8 @@ class Witness:
         window: packets that a session may have unacknowledged.
         queued: messages that the disk took for sending, in order.
         kept: messages that the disk took into queues, in order.
-        places: where each queued message is.
         durable: the packets whose messages are in ``kept``.
         bodies: the content of every outgoing packet, never forgotten.
-        read: messages that the application got.
         heard: express messages that the application got in this life.
         talks: the sessions of this life, by connection id.
     """

@@ -83,12 +83,7 @@ class Inlet(ABC):
 class Source:
     """The sending application.
 
-    Args:
-        work: the messages to send.
-        outlet: the system that takes them.
-
     Attributes:
-        sent: messages handed over so far.
         first_ns: when the first was, by the monotonic clock.
     """
 
@@ -167,7 +162,6 @@ class Sink:
         delivered: messages that equal a sent one.
         missing: messages that had not come when a later one did.
         late: messages that came again, or behind a later one.
-        corrupt: messages that nobody sent.
         began_ns, last_ns: when something was delivered first and last, by the monotonic clock.
     """
 
@@ -236,14 +230,7 @@ class Sink:
 
 
 class Fan:
-    """The receiving application of messages that go to several readers, each of which is to get all of them.
-
-    Args:
-        work: the messages that are sent.
-
-    Attributes:
-        sinks: the readers.
-    """
+    """The receiving application of messages that go to several readers, each of which is to get all of them."""
 
     def __init__(self, work: Work) -> None:
         ring = make_ring(work.size)  # one for all: a ring for each does not fit into the processor's cache

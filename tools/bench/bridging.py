@@ -41,9 +41,6 @@ class _Load:
     """The work of a run.
 
     Attributes:
-        messages: how many.
-        size: of each body, in bytes.
-        topics: that they have in turn.
         in_flight: messages that may be unacknowledged; a bridge has that many by default.
     """
 

@@ -15,8 +15,6 @@ class Figure:
     """One figure of a row.
 
     Attributes:
-        goal: its meaning and target.
-        values: of each run.
         versus_values: of each run of the peer, taken in turns.
     """
 
@@ -80,9 +78,7 @@ class Result:
     """The measurements of a row.
 
     Attributes:
-        row: which.
         figures: by the names of the row's goals.
-        versus: the peer's name, or "".
         verified: whether every run of Triack did the row's work; ``versus_verified`` the same of the peer.
         guarantee: the observed guarantee of Triack's runs; ``versus_guarantee`` that of the peer's.
         notes: for readers: flaws, another size than the row's, why it could not run.

@@ -26,16 +26,8 @@ __all__ = ["measure"]
 async def measure(row: Row, options: Options, meter: Meter) -> Result:
     """Measure a row.
 
-    Args:
-        row: which.
-        options: what the user chose.
-        meter: receives the progress.
-
     Returns:
         The figures. A row that cannot run on this machine has none, and a note that says why.
-
-    Raises:
-        TriackError: a process failed, or a peer is not installed.
     """
     result = Result.of(row)
     if options.versus and row.versus:

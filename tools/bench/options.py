@@ -17,10 +17,8 @@ class Options:
 
     Attributes:
         folder: where data goes: on the disk that is to be measured.
-        runs: of each row.
         seconds: of each run; None for those of the row.
         messages: of each run in place of a time.
-        insecure: without keys.
         versus: the peer to measure in turns, or "".
         congestion: how Triack shares the network; None for the row's own.
         datagram_bytes: the largest datagram; None for the row's own.

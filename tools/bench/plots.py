@@ -97,12 +97,7 @@ def draw(results: list[Result]) -> list[tuple[str, str]]:
 
 
 def _drawn(height_inches: float, paint: Callable[[Axes], None]) -> str:
-    """One plot in the same style, as SVG.
-
-    Args:
-        height_inches: of the figure.
-        paint: draws on its axes.
-    """
+    """One plot in the same style, as SVG."""
     with mpl.rc_context(_STYLE):
         figure = _figure(height_inches)
         paint(figure.add_subplot())

@@ -53,7 +53,6 @@ class Made:
     """The logs of a run, of which those of many are made.
 
     Attributes:
-        logs: their folder.
         records: how many they are with one for each packet.
     """
 
@@ -219,13 +218,7 @@ async def _run(work: Work, folder: Path, loss: float, meter: Meter) -> Outcome:
 
 
 def copy_logs(logs: Path, to: Path, number: int) -> None:
-    """Write logs again as those of other nodes.
-
-    Args:
-        logs: the folder that is read.
-        to: the folder that is made.
-        number: of the copy: another one gives other ids.
-    """
+    """Write logs again as those of other nodes."""
     to.mkdir(parents=True)
     for file in sorted(logs.iterdir()):
         content = file.read_bytes()

@@ -26,9 +26,6 @@ def write_report(path: Path, results: list[Result]) -> None:
     Args:
         path: where; its folder is made.
         results: the measurements.
-
-    Raises:
-        TriackError: it cannot be written.
     """
     plots: list[tuple[str, str]] = []
     has_plots = importlib.util.find_spec("matplotlib") is not None

@@ -55,7 +55,6 @@ class Goal:
 
     Attributes:
         name: the measured quantity, "" when the row names it.
-        unit: of all numbers.
         goal, floor: to reach, and to keep in any case; None where there is none.
         is_cost: whether less is better.
     """
@@ -77,7 +76,6 @@ class Row:
 
     Attributes:
         name: ``T1`` to ``T17``.
-        text: a description.
         goals: the measured figures, the headline first.
         work: of one run; rows of another kind change parts of it.
         kind: how it is measured: see ``measure``.
@@ -372,11 +370,7 @@ CURVES = {
 
 
 def rows_of(names: tuple[str, ...]) -> list[Row]:
-    """The rows and curves with these names; all rows for none.
-
-    Raises:
-        UsageError: there is no such row.
-    """
+    """The rows and curves with these names; all rows for none."""
     wanted = [name.upper() for name in names] or list(ROWS)
     known = {**ROWS, **CURVES, **{row.name: row for row in (BRIDGE, CALLS, POLICIES, STRATEGIES, GROWTH)}}
     for name in wanted:

@@ -39,11 +39,9 @@ class Progress:
     """How far a run is; complete at its end. The names are those of the reports.
 
     Attributes:
-        sent, delivered: messages.
         missing, late, corrupt: the receiver's wrong messages, by kind; see ``Sink``.
         first_ns, began_ns, last_ns: monotonic clock at the first call, the first delivery and the last one.
         sender_cpu_s, receiver_cpu_s: of each process; the processors' time, all threads.
-        sender_facts, receiver_facts: each end's facts.
         latencies: see ``Sink.latencies``.
         done: whether the sender has sent everything, and got all news that its system gives.
     """
@@ -77,10 +75,7 @@ class Outcome:
     Attributes:
         seconds: from the first call that sent to the last delivery.
         rate: messages a second over that time.
-        goodput: bytes of bodies a second.
         verified: whether everything that was sent came once and in order.
-        guarantee: the observed guarantee, in words.
-        flaw: the observed fault, or "".
         cpu: shares of one core by process.
         facts: commits, datagrams, bytes and sizes, by end and name.
         latencies: see ``Sink.latencies``.
@@ -124,10 +119,6 @@ async def run_once(
             sender.
         relayed: whether a third process relays, of Triack alone.
         congestion: TCP's congestion control, "" for the system's own.
-
-    Raises:
-        TriackError: a process failed.
-        WaitTimeout: nothing moved for a minute.
     """
     progress = Progress()
     watch(progress)
@@ -167,12 +158,7 @@ async def run_once(
 
 
 async def follow(children: tuple[Child, ...], work: Work, progress: Progress) -> None:
-    """Take the reports of both processes until the run is over.
-
-    Raises:
-        TriackError: a process failed, or ended.
-        WaitTimeout: nothing moved for a minute.
-    """
+    """Take the reports of both processes until the run is over."""
 
     async def listen(child: Child) -> None:
         while (report := await child.next_report()) is not None:

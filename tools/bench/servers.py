@@ -85,9 +85,6 @@ async def running(name: str, folder: Path) -> AsyncIterator[dict[str, Any]]:
 
     Returns:
         ``port`` and ``pid``; nothing for a peer that needs none.
-
-    Raises:
-        TriackError: it did not start; with its output.
     """
     if name not in SERVERS:
         yield {}

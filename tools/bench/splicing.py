@@ -33,13 +33,7 @@ BLOCK_RECORDS = 10_000
 
 
 def lengthen(logs: Path, to: Path, times: int) -> None:
-    """Write the logs of a run of two nodes, one session and one stream as those of a longer run.
-
-    Args:
-        logs: the folder that is read; all messages of its run were acknowledged.
-        to: the folder that is made.
-        times: how often the events are repeated.
-    """
+    """Write the logs of a run of two nodes, one session and one stream as those of a longer run."""
     to.mkdir(parents=True)
     runs = [list(read_records(log)) for log in find_logs([logs])]
     sent = {run[0]["node"]: _highest(run, "packet_sent") for run in runs}

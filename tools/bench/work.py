@@ -30,20 +30,14 @@ class Work:
     """One run.
 
     Attributes:
-        size: bytes of a body.
-        mode: how they are sent.
         delivery: the class, for Triack; other systems use their nearest.
         window: packets that may be unacknowledged; ``"auto"`` follows the path.
         transport: ``udp`` or ``tcp``.
-        datagram_bytes: largest datagram on either.
         congestion: how Triack shares the network over UDP.
         udp: its sockets for UDP; None for those of the system.
-        rate: messages a second when paced.
-        seconds: how long messages are sent.
         messages: their number in place of a time; None for a time.
         in_flight_bytes: the limit of sent bytes that have not arrived.
         log: whether a session log is written.
-        insecure: without keys.
         journal: whether the receiver's queue has a journal of everything that is read.
         acks: whether the sender asks for administration messages about every message, and reads them.
         complete: whether the run ends when everything has arrived, and not with the time.

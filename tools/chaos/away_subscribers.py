@@ -49,14 +49,7 @@ def _draw_one(random: Random, host: int, hub: int, patterns: tuple[str, ...], nu
 
 
 class AwaySubscriber:
-    """One subscriber.
-
-    Args:
-        plan: how it behaves.
-        hosts: the machines.
-        world: the clock.
-        name: of its randomness.
-    """
+    """One subscriber."""
 
     def __init__(self, plan: AwayPlan, hosts: list[Host], world: World, name: str) -> None:
         self.kind = plan.kind

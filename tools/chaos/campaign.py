@@ -46,10 +46,6 @@ class Campaign:
     """The results of a campaign.
 
     Attributes:
-        seeds: how many ran.
-        failures: those that broke a promise.
-        seconds: real time.
-        virtual_ns, events: sums over all runs.
         seen: how often each kind of thing happened, over all runs.
         runs_with: in how many runs it happened.
     """

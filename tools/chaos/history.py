@@ -76,7 +76,6 @@ class StreamHistory:
         kills: how often each of these did, as far as its machine can know.
         fates: by number, as far as submitted.
         handed: how often each number was handed out as fresh.
-        newest: the greatest number handed out.
         acknowledged: numbers whose acknowledgement is on disk; ``done`` is the greatest.
         returned: numbers that the reader gave back and that have not come again.
         buried: numbers found in the dead-letter queue.
@@ -131,12 +130,7 @@ class StreamHistory:
 
 
 class History:
-    """All streams of a world.
-
-    Attributes:
-        streams: by number.
-        violations: the findings, as (rule, sentence).
-    """
+    """All streams of a world."""
 
     def __init__(self, streams: list[StreamHistory]) -> None:
         self.streams = streams

@@ -88,14 +88,7 @@ def what_is_kept(plan: StreamPlan, host: Host, to: Host, low: frozenset[int]) ->
 
 
 class JournalReader:
-    """Reads a journal of a host, and tells the history of what is there.
-
-    Args:
-        host: the machine.
-        name: the journal.
-        world: the clock.
-        history: of all messages.
-    """
+    """Reads a journal of a host, and tells the history of what is there."""
 
     def __init__(self, host: Host, name: str, world: World, history: History) -> None:
         self.host = host

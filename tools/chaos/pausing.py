@@ -16,13 +16,7 @@ CALM_LOOKS = 20
 
 
 class Pausing:
-    """The pauses of a run.
-
-    Args:
-        plan: the plan.
-        hosts: the machines.
-        world: the clock.
-    """
+    """The pauses of a run."""
 
     def __init__(self, plan: Plan, hosts: list[Host], world: World) -> None:
         self._plan = plan

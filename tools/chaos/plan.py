@@ -52,7 +52,6 @@ class Fault:
     """A fault at a time.
 
     Attributes:
-        at_ns: when, from the start.
         kind: ``kill`` and ``power-loss`` (after ``after`` more effects, down for ``for_ns``), ``pause``, ``stop``
             (orderly, and started again), ``cut``, ``cut-one-way``, ``clog``, ``rebind``, ``wall-jump`` (by
             ``for_ns``), ``clock-set`` (of a clock that was not set, or back to that, with a start between; down for
@@ -66,9 +65,7 @@ class Fault:
             the stream of number ``after``, at its receiver or, with ``other`` 1, at its sender; with ``forever``
             nothing comes into it, either), one of ``STRANGE`` (``after`` datagrams within ``for_ns``), or of
             ``DISHONEST``; ``hostile`` (a relay, see ``tools.chaos.sealing``).
-        host, other: indices of hosts.
         after: effects or calls until it strikes.
-        for_ns: how long it lasts.
         again: effects after which the start that follows a crash is itself interrupted; -1 for not.
         call: how the disk call that comes after ``after`` others fails: a kind of ``FailAt``.
         forever: whether all calls after it fail as well, or somebody is trusted again only when all else is at rest.
@@ -90,15 +87,10 @@ class StreamPlan:
     """Messages of one class from one host to a queue of another.
 
     Attributes:
-        sender, receiver: indices of hosts.
-        queue: the destination.
-        delivery: label of the class.
-        count: how many messages.
         size_bytes: how large; some are ``large_bytes``.
         large_bytes: see ``size_bytes``; 0 for none.
         streamed_bytes: how large those are that are sent in parts; 0 for none.
         batch: how many are submitted at once, at most.
-        gap_ns: longest wait between batches.
         live_ms: time to reach the queue; 0 for no limit.
         read_ms: time to be received; 0 for no limit.
         is_read: whether anybody reads the queue; nobody only where messages have a time to be received.
@@ -208,7 +200,6 @@ class SubscriberPlan:
 
     Attributes:
         host: index of the machine with the topics.
-        pattern: which of them.
         durable: the name of its subscription; empty if that is not durable.
         kind: see ``topics.KINDS``.
         max_unacked: its limit; None for that of the topic.
@@ -233,11 +224,8 @@ class AwayPlan:
 
     Attributes:
         host, hub: index of its machine, and of that with the topics.
-        pattern: which of them.
         durable: the name of its subscription; empty if that is not durable.
         kind: see ``away_subscribers.KINDS``.
-        max_unacked: its limit.
-        delivery: of its messages, at most.
     """
 
     host: int
@@ -258,7 +246,6 @@ class SyncPlan:
     """All links of these hosts are synchronous.
 
     Attributes:
-        hosts: their indices.
         age_s: how long the oldest message may wait.
         interval_s: how long relays gather what they have passed on.
     """
@@ -273,10 +260,7 @@ class Plan:
     """Everything on which a run of a seed depends.
 
     Attributes:
-        seed: of all other randomness.
-        hosts, streams: the machines and their traffic.
         network: how bad it is until ``faults_end_ns``.
-        faults: all faults, by time.
         faults_end_ns: when the faults stop and everything must come to a good end.
         dead_path: a directed pair of hosts that never reach each other, not even after the faults stop.
         is_secure: whether the hosts have keys, and know each other by them.

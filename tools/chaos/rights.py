@@ -39,9 +39,6 @@ class Rights:
         hosts: the machines.
         world: the clock.
         tell: called with the indices of a host and of another, when the first is to learn the second's permissions.
-
-    Attributes:
-        violations: the findings, as (rule, sentence).
     """
 
     def __init__(self, plan: Plan, hosts: list[Host], world: World, tell: Callable[[int, int], None]) -> None:

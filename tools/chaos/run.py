@@ -70,10 +70,8 @@ class Outcome:
     """The result of a run.
 
     Attributes:
-        plan: the plan that was run.
         violations: broken rules, as (rule, sentence); empty when all promises were kept.
         virtual_ns: how much time passed in the world.
-        events: how many events it took.
         trace: 32 hex digits over everything that happened.
         logs: the session logs, by the name that their file would have.
         seen: events by kind, for the coverage of a campaign.

@@ -75,16 +75,7 @@ def _lied_at(plan: Plan, stream: StreamPlan) -> list[int]:
 
 
 class Hostile:
-    """A relay that lies for a while, or until its process ends.
-
-    Args:
-        engine: its node.
-        until_ns: when it lies no longer.
-        random: when it lies, and how.
-
-    Attributes:
-        lies: how often it has.
-    """
+    """A relay that lies for a while, or until its process ends."""
 
     def __init__(self, engine: Engine, until_ns: int, random: Random) -> None:
         self.lies = 0

@@ -34,16 +34,7 @@ AMPLIFICATION = 3
 
 
 class Strangers:
-    """All of them.
-
-    Args:
-        world: the clock.
-        network: the one that they see and use.
-        hosts: their targets.
-
-    Attributes:
-        violations: the findings, as (rule, sentence).
-    """
+    """All of them."""
 
     def __init__(self, world: World, network: Network, hosts: list[Host]) -> None:
         self.violations: list[tuple[str, str]] = []

@@ -35,15 +35,7 @@ SETTLE_CHANCE = 0.3
 
 
 class Subscriber:
-    """One subscriber.
-
-    Args:
-        plan: how it behaves.
-        host: the machine with the topics.
-        world: the clock.
-        name: of its randomness.
-        history: what the first one tells; None for all others.
-    """
+    """One subscriber."""
 
     def __init__(self, plan: SubscriberPlan, host: Host, world: World, name: str, history: History | None) -> None:
         self.kind = plan.kind

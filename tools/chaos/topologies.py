@@ -49,11 +49,7 @@ class Topology:
     """Machines and their neighbours.
 
     Attributes:
-        hosts: how many.
-        links: pairs of neighbours.
-        routes: of all hosts.
         ends: pairs of hosts that may exchange messages: sender and receiver.
-        relays: hosts that pass messages on.
         switches: routes that replace others of the same host and destination, while messages are on their way.
         lost: senders to a host that no way leads to, and that host.
         gateways: relays of which each leads everywhere.

@@ -45,17 +45,7 @@ class Spell:
 
 
 class Trust:
-    """The operators of all hosts.
-
-    Args:
-        plan: the machines, and the forbidden streams.
-        hosts: the machines.
-        world: the clock.
-
-    Attributes:
-        violations: the findings, as (rule, sentence).
-        rights: who may send where.
-    """
+    """The operators of all hosts."""
 
     def __init__(self, plan: Plan, hosts: list[Host], world: World) -> None:
         self.violations: list[tuple[str, str]] = []

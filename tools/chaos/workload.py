@@ -423,16 +423,7 @@ class AnswerReader:
 
 
 class Workload:
-    """All senders and readers of a world.
-
-    Args:
-        plans: the streams.
-        hosts: the machines, by the plans' indices.
-        world: the clock.
-        subscribers: the subscribers of topics.
-        away: those on other machines.
-        low: the hosts whose disk is low for a while, by their index.
-    """
+    """All senders and readers of a world."""
 
     def __init__(
         self,

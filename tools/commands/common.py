@@ -332,11 +332,7 @@ def read_peers(values: tuple[str, ...]) -> dict[str, str]:
 def read_tls(
     certificate: Path | None = None, key: Path | None = None, authority: Path | None = None
 ) -> TlsFiles | None:
-    """The TLS settings from files that are followed; None without any. See ``TlsFiles``.
-
-    Raises:
-        IdentityError: a file cannot be used; with its name and the cause.
-    """
+    """The TLS settings from files that are followed; None without any. See ``TlsFiles``."""
     if key is not None and certificate is None:
         raise click.UsageError("--tls-key needs --tls-cert", click.get_current_context(silent=True))
     return None if certificate is authority is None else TlsFiles(certificate, key, authority)

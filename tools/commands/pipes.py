@@ -48,12 +48,7 @@ class LineTooLong:
 
 
 class LineSource:
-    """Reads lines, a few chunks ahead of the caller.
-
-    Args:
-        fd: where to read.
-        line_bytes_max: a longer line ends the input.
-    """
+    """Reads lines, a few chunks ahead of the caller."""
 
     def __init__(self, fd: int, line_bytes_max: int) -> None:
         self._fd = fd
@@ -67,9 +62,6 @@ class LineSource:
         """The next lines, None at the end.
 
         May be cancelled without losing any.
-
-        Raises:
-            TriackError: the input cannot be read.
         """
         item = await self._chunks.get()
         self._room.release()
@@ -126,11 +118,7 @@ class FileSource:
         self._next = 0
 
     async def next(self) -> Chunk | LineTooLong | None:
-        """The next file, None at the end.
-
-        Raises:
-            TriackError: it cannot be read.
-        """
+        """The next file, None at the end."""
         if self._next == len(self._paths):
             return None
         path = self._paths[self._next]

@@ -109,11 +109,7 @@ def purge(*, data: Path, name: str) -> int:
 
 
 def read_routes(values: tuple[str, ...]) -> list[Route]:
-    """The routes of ``--route``, such as ``plant-*=hub``, ``plant-*=hub,seal`` or ``plant-*=hub+hub-2``.
-
-    Raises:
-        UsageError: such a value is no route.
-    """
+    """The routes of ``--route``, such as ``plant-*=hub``, ``plant-*=hub,seal`` or ``plant-*=hub+hub-2``."""
     routes = []
     for value in values:
         to, separator, way = value.rpartition("=")

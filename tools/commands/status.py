@@ -40,7 +40,6 @@ class OnTheWay:
     """Messages that go to one peer from here, and have not arrived yet.
 
     Attributes:
-        messages: how many.
         oldest_s: the age of the oldest; None when there are none.
     """
 

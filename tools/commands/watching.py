@@ -61,9 +61,6 @@ def working(what: str) -> Iterator[Callable[[str], None]]:
 
     On a terminal one line changes, and goes in the end. Elsewhere there is a line every few seconds.
 
-    Args:
-        what: the work, such as "replaying".
-
     Yields:
         Call it with the progress in words, from any thread.
     """

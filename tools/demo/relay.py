@@ -47,7 +47,6 @@ class Counters:
     Attributes:
         forwarded: those that went on, copies included.
         dropped: those that did not, by chance or because there was no way on.
-        duplicated: those that went on twice.
         reordered: those that were held back, beyond the delay that all have.
     """
 
@@ -116,9 +115,6 @@ class Relay:
         faults: how bad each direction is; None for as good as the network itself.
         seed: makes both directions repeatable.
         finest_ns: shorter delays are none, as timers are not finer.
-
-    Raises:
-        AddressError: an address that cannot be relayed.
     """
 
     def __init__(
@@ -155,11 +151,7 @@ class Relay:
         self.to_target.is_cut = self.to_client.is_cut = False
 
     async def start(self) -> None:
-        """Listen; from now on :attr:`address` has the real port.
-
-        Raises:
-            TransportError: the address cannot be listened at, or the target cannot be found.
-        """
+        """Listen; from now on :attr:`address` has the real port."""
         kind = _UdpWire if self._listen.scheme == "udp" else _TcpWire
         wire = kind(self._target, self.to_target, self.to_client)
         try:

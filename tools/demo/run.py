@@ -53,11 +53,8 @@ class Transfer:
 
     Attributes:
         sent: messages that the sender's node has taken.
-        ordered: messages with an order acknowledgement.
         delivered: different messages that the receiving application has seen.
-        duplicates, out_of_order, corrupt: its wrong messages, by kind.
         first_ns, last_ns: monotonic clock at the first send and at the last delivery.
-        relay: the relay's counters, by direction.
     """
 
     sent: int = 0
@@ -139,17 +136,7 @@ class Child:
 
 
 async def transfer(plan: Plan, folder: Path, progress: Transfer) -> None:
-    """Send all messages and wait until all are ordered and delivered.
-
-    Args:
-        plan: what to do.
-        folder: where the nodes keep data and logs.
-        progress: is kept up to date meanwhile.
-
-    Raises:
-        TriackError: a process failed.
-        WaitTimeout: there was no progress for a minute, or not enough in the time given.
-    """
+    """Send all messages and wait until all are ordered and delivered."""
 
     def handle(report: Report) -> None:
         for name, value in report.items():

@@ -39,11 +39,7 @@ def check_extra(table: BridgeTable) -> None:
 
 
 class Bridges:
-    """Runs the bridges of the settings of a node, also after they were read again.
-
-    Args:
-        node: the node, which is open.
-    """
+    """Runs the bridges of the settings of a node, also after they were read again."""
 
     def __init__(self, node: Node) -> None:
         self._node = node

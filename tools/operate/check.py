@@ -92,9 +92,7 @@ class Report:
     """What was found.
 
     Attributes:
-        level: the worst.
         problems: a sentence for each, the worst first.
-        data: the performance data.
     """
 
     level: Level = Level.OK

@@ -21,7 +21,6 @@ class Contexts(msgspec.Struct, frozen=True):
     """What the user has named.
 
     Attributes:
-        nodes: data directories by name.
         chosen: the name that commands use, or "".
     """
 

@@ -58,8 +58,6 @@ class Finding:
 
     Attributes:
         verdict: ``ok``, ``warn`` or ``fail``.
-        what: what was examined.
-        why: what was found.
         remedy: what to do; empty for ``ok``.
     """
 

@@ -202,12 +202,7 @@ def _paths_of(arguments: tuple[str, ...], name: str, *, is_user: bool) -> dict[s
 
 
 def _named_paths(arguments: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
-    """The paths that options of ``serve`` name: what says it, the key, and the path. Of one key, the last counts.
-
-    Raises:
-        UsageError: ``serve`` has no such option.
-        ConfigError: the file of ``--config`` cannot be used.
-    """
+    """The paths that options of ``serve`` name: what says it, the key, and the path. Of one key, the last counts."""
     from triack.node.config.config import Sources
     from triack.tools.commands.serve import serve
 

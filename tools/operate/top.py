@@ -24,13 +24,7 @@ FIRST_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """The rates between two looks at a node.
-
-    Args:
-        before: the stats of the first look.
-        now: those of the second.
-        seconds: the time between them.
-    """
+    """The rates between two looks at a node."""
 
     before: triack.NodeStats
     now: triack.NodeStats

@@ -39,7 +39,6 @@ class Place:
     """Where a node has the message, or that it has none.
 
     Attributes:
-        id: that of the message.
         node: the directory of the node, as it was given.
         queue: the queue, or the destination of a message on its way; empty for none.
         state: ``waits``, ``on its way``, ``dead letter``, ``copy``, ``not here`` or ``cannot be asked``.

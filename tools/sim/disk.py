@@ -72,15 +72,11 @@ class MemoryHands:
 class Disk(Medium):
     """A disk, and the one process that uses it.
 
-    Args:
-        random: decides faults and what survives.
-
     Attributes:
         vfs: the name for ``apsw.Connection(path, vfs=...)``; the same after ``kill`` and ``lose_power``.
         tears: whether a loss of power may leave a part of a write.
         boots: how often its machine was started; see ``uptime``.
         free_bytes: the free room that it reports; it takes all writes nevertheless.
-        size_bytes: the size that it reports.
     """
 
     def __init__(self, random: Random) -> None:

@@ -22,10 +22,6 @@ EPOCH_MS = 210_866_760_000_000
 class Process(apsw.VFS):
     """The file system for one process.
 
-    Args:
-        name: SQLite's name for it.
-        disk: its disk.
-
     Attributes:
         dead: it has crashed or was killed.
     """

@@ -7,7 +7,6 @@ class Effects:
     """The effects of the processes of one machine: a change of the disk, a record, a datagram.
 
     Attributes:
-        count: effects so far.
         left: a process ends after this many more, before the next one; negative for never.
     """
 

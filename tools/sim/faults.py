@@ -33,7 +33,6 @@ class Faults:
     """How bad a network is. Chances are per datagram; times in nanoseconds. Invalid values are refused.
 
     Attributes:
-        loss: lost, each for itself.
         burst: a burst of losses begins; it ends after ``burst_length`` datagrams on average.
         duplicate: arrives twice; ``late_duplicate``: again up to ``late_ns`` later.
         reorder: delayed by up to ``reorder_ns`` more, past others; 0 for four times ``delay_ns``.
@@ -44,9 +43,6 @@ class Faults:
         rate_bps: bits a second that each path carries, headers of IP and UDP included; 0 for no limit.
         queue_bytes: the longest queue before such a link, on each path; a datagram that comes while it is longer is
             lost; 0 for no limit.
-
-    Raises:
-        UsageError: a chance that is not between 0 and 1, or a number that cannot be.
     """
 
     loss: float = 0.0
@@ -80,9 +76,6 @@ class Fates:
     Args:
         chance: makes a random stream for a concern.
         header_bytes: what a datagram has on a link besides its own bytes.
-
-    Attributes:
-        counts: datagrams by fate.
     """
 
     def __init__(self, chance: Callable[[str], Random], header_bytes: int = HEADER_BYTES) -> None:

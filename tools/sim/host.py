@@ -153,15 +153,9 @@ class SimHost(EngineHost):
     Attributes:
         identity: its keys, and its known peers; with keys, that is all of its network.
         engine: the node, or None while no process runs.
-        job: the store's current job.
         records: the session log of each process, in order.
         told: its processes' messages to the operator: rollbacks of stores.
         listens: whether others may call it at its address; if not, it only sends from there, from the next start on.
-        lives: how many processes were started.
-        effects: of all its processes.
-        next_crash: how that goes.
-        ends: how processes ended.
-        page_bytes, checkpoint_pages: of its store.
         commit_ns: how long the disk takes for a job.
         timer_slack_ns: a timer is late by up to this.
         burst_ns: how long datagrams are gathered, and then taken together; 0: each as it comes.
@@ -259,11 +253,7 @@ class SimHost(EngineHost):
         return self.engine is not None and self.engine.failure is None
 
     def start(self) -> None:
-        """Start a process on the content of the disk, unless one runs. It may die in the middle.
-
-        Raises:
-            TriackError: the store cannot be used.
-        """
+        """Start a process on the content of the disk, unless one runs. It may die in the middle."""
         if self.engine is not None:
             return
         self.effects.left, self.next_crash.again = self.next_crash.again, -1

@@ -56,7 +56,6 @@ class Network:
 
     Attributes:
         residents: the nodes that know each other here.
-        counts: datagrams by fate.
         tap: called with every datagram that is sent: its bytes, sender and receiver.
         alter: makes another datagram of each, or None to lose it.
     """

@@ -42,7 +42,6 @@ class Identity:
 
     Attributes:
         keys: the same; see ``use_keys``.
-        resides: the same.
         directory: the peers that it knows by name.
         suite: cipher and hash of its next processes.
         unread: changes of its trust that no process has read yet.

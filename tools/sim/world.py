@@ -26,17 +26,7 @@ class Livelock(Exception):
 
 
 class World:
-    """One simulated world.
-
-    Args:
-        seed: of all randomness.
-        start_ns: where its clock starts.
-
-    Attributes:
-        now_ns: the virtual clock.
-        events: how many events have happened.
-        events_max: how many may happen.
-    """
+    """One simulated world."""
 
     def __init__(self, seed: int, start_ns: int = START_NS) -> None:
         self.seed = seed

@@ -257,11 +257,7 @@ def _watched(kind: Any) -> Any:
 
 
 def _take_turn(process: Process) -> None:
-    """Wait until an effect of a process may happen, and let it happen; in a thread of a dead one, until the world ends.
-
-    Raises:
-        ProcessCrashed: the process is dead.
-    """
+    """Wait until an effect of a process may happen, and do it; in a thread of a dead one, wait until the world ends."""
     owner, watched = find_watcher()
     if owner is not None and watched is not None:
         _check(owner.ask(watched.order, process, process.take_effect))
@@ -274,9 +270,6 @@ def _pause(process: Process | None, seconds: float) -> bool:
 
     Returns:
         Whether time has passed. If not, other threads have done what they could.
-
-    Raises:
-        ProcessCrashed: the process is dead.
     """
     owner, watched = find_watcher()
     if owner is None:

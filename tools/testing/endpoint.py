@@ -30,9 +30,6 @@ Pair = tuple[str, str]
 class Links:
     """The addresses of a world's machines, and the ways between them.
 
-    Args:
-        network: carries the datagrams.
-
     Attributes:
         hosts: names that mean 127.0.0.1.
     """
@@ -121,9 +118,6 @@ class SimEndpoint:
         scheme: the kind of address.
         listen: where to listen; None for anywhere.
         take_effect: called before each datagram; returns whether it is still sent.
-
-    Raises:
-        TransportError: the address is in use.
     """
 
     def __init__(

@@ -22,9 +22,7 @@ class _Member:
     """A node, or a machine that may run one.
 
     Attributes:
-        name: the others' name for it.
         files: its keys and peers; they survive every crash.
-        identity: its keys.
         address: where it listens, or empty.
         is_open: whether it was opened.
         told: the peers that it was given, by name.

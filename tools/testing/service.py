@@ -15,7 +15,6 @@ class Work:
     """One coroutine that runs in a process.
 
     Attributes:
-        task: runs it.
         outcome: how it ended, for code outside of the process.
         noticed: whether anyone asked for the outcome.
     """

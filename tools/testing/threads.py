@@ -61,7 +61,6 @@ class Process:
         runs: whether they go on.
         is_dead: whether they never will.
         held: due events of the event loop that wait for it.
-        belongings: what ends with it.
         context: its tasks are made in this context.
     """
 
@@ -86,7 +85,6 @@ class WatchedThread:
     """One thread.
 
     Attributes:
-        thread: it.
         order: the place of its calls among those of others.
         ended: whether its work is over.
         is_given_up: whether the world waits for it no more.
@@ -242,9 +240,6 @@ class Threads:
 
         Returns:
             False when the loop stands still, as its thread waits for this one.
-
-        Raises:
-            SystemExit: the world has ended.
         """
         gate = threading.Lock()
         gate.acquire()

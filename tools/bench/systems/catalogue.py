@@ -20,13 +20,10 @@ class System:
     """One system.
 
     Attributes:
-        name: on the command line.
         module: below this package; it has the two classes.
-        outlet, inlet: their names.
         promise: of the system, as it is set up here.
         library: the Python module that it needs, or "".
         server: the program that it needs, or "".
-        package: where that comes from.
         fans_out: whether it can send each message to several readers.
     """
 

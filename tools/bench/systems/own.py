@@ -143,11 +143,7 @@ def _log_bytes(log: str | None) -> int:
 
 
 class End:
-    """A node of a run.
-
-    Args:
-        options: of its process.
-    """
+    """A node of a run."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         self.options = options
