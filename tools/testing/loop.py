@@ -17,11 +17,9 @@ import asyncio
 import contextvars
 import gc
 import itertools
-import sys
 import threading
-import weakref
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NoReturn, TypeVar, TypeVarTuple
@@ -100,7 +98,7 @@ class Task(asyncio.Task[Any]):
         return self._number
 
 
-class VirtualLoop(asyncio.AbstractEventLoop):
+class VirtualLoop(asyncio.BaseEventLoop):
     """An event loop whose time is a world's.
 
     Args:
@@ -115,7 +113,13 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         threads: the real threads that its tasks have started.
     """
 
+    # Of its base, which has no types for them.
+    _check_closed: Callable[[], None]
+    _ready: deque[_Handle | _Timer]
+
     def __init__(self, time: Time, max_events: int) -> None:
+        super().__init__()
+        self.set_debug(False)  # not by a variable of the environment: it changes what there is in memory
         self.on_stuck: Callable[[], None] = self.stop
         self.on_too_much: Callable[[TooMuchHappens], None] = lambda _error: self.stop()
         self.reports: list[Context] = []
@@ -124,88 +128,34 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._time = time
         self._time.events_max = self._max_events = max_events
         self._turns = (0, 0)
-        self._ready: deque[_Handle | _Timer] = deque()
         self._watching: list[tuple[int, asyncio.Future[None]]] = []
         self._signals: dict[tuple[Process | None, int], _Handle] = {}
         self._numbers = itertools.count()
         self._random = time.chance("threads")
-        self._generators = weakref.WeakValueDictionary[int, AsyncGenerator[Any, Any]]()
-        self._task_factory: Any = None
-        self._exception_handler: Any = None
-        self._debug = False
-        self._running = False
-        self._stopping = False
         self._ending = False
-        self._closed = False
 
     # ---- running
 
     def run_forever(self) -> None:
         """Run until ``stop`` is called."""
-        self._check_closed()
-        if self._running or asyncio._get_running_loop() is not None:
-            raise RuntimeError("cannot run a virtual event loop while another loop is running")
-        hooks = sys.get_asyncgen_hooks()
         collecting = gc.isenabled()
         gc.disable()
-        sys.set_asyncgen_hooks(firstiter=self._note_generator, finalizer=self._end_generator)
-        asyncio._set_running_loop(self)
-        self._running = True
         try:
             with self.threads.watching():
-                while not self._stopping:
-                    self._turn()
+                super().run_forever()
         finally:
-            self._running = self._stopping = False
-            asyncio._set_running_loop(None)
-            sys.set_asyncgen_hooks(*hooks)
             if collecting:
                 gc.enable()
 
-    def run_until_complete(self, future: Any) -> Any:
-        """Run until a future or coroutine is done, and return its result."""
-        future = asyncio.ensure_future(future, loop=self)
-
-        def stop(_done: asyncio.Future[Any]) -> None:
-            self.stop()
-
-        future.add_done_callback(stop, context=contextvars.Context())
-        try:
-            self.run_forever()
-        finally:
-            future.remove_done_callback(stop)
-        if not future.done():
-            raise RuntimeError("the virtual event loop was stopped before its future was done")
-        return future.result()
-
-    def stop(self) -> None:
-        """End ``run_forever`` after the turn that it is in."""
-        self._stopping = True
-
-    def is_running(self) -> bool:
-        """Whether it runs now."""
-        return self._running
-
-    def is_closed(self) -> bool:
-        """Whether ``close`` was called."""
-        return self._closed
-
     def close(self) -> None:
         """End for good."""
-        if self._running:
-            raise RuntimeError("cannot close a running event loop")
-        self._closed = True
-        self._ready.clear()
+        super().close()
         self.threads.close()
-
-    def _check_closed(self) -> None:
-        if self._closed:
-            raise RuntimeError("Event loop is closed")
 
     def wind_down(self, processes: Iterable[Process]) -> None:
         """Cancel all tasks at this very instant, those of dead processes too, until none is left; then close."""
         self._ending = True
-        self._exception_handler = lambda _loop, _context: None
+        self.set_exception_handler(lambda _loop, _context: None)
         for process in processes:
             self.release(process)
         for _ in range(CANCELS_MAX):
@@ -216,24 +166,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             self.run_forever()
         self.close()
 
-    async def shutdown_asyncgens(self) -> None:
-        """Close the asynchronous generators that were left open."""
-        for generator in list(self._generators.values()):
-            await generator.aclose()
-
-    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
-        """There is none."""
-
-    def _note_generator(self, generator: AsyncGenerator[Any, Any]) -> None:
-        self._generators[next(self._numbers)] = generator
-
-    def _end_generator(self, generator: AsyncGenerator[Any, Any]) -> None:
-        if not self._closed:
-            self.call_soon(self.create_task, generator.aclose())
-
     # ---- the order of things
 
-    def _turn(self) -> None:
+    def _run_once(self) -> None:
         self._ready.extend(self.threads.settle())
         if self._ready:
             self._check_progress()
@@ -314,11 +249,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         """The virtual clock in seconds."""
         return self._time.now_ns / SECOND
 
-    def call_soon(
-        self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
-    ) -> asyncio.Handle:
-        """Plan for this instant."""
-        self._check_closed()
+    def _call_soon(
+        self, callback: Callable[..., object], args: tuple[Any, ...], context: contextvars.Context | None
+    ) -> _Handle:
         handle = _Handle(callback, args, self, context)
         self._ready.append(handle)
         return handle
@@ -331,7 +264,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         if place is None:
             return self.call_soon(callback, *args, context=context)
         handle = _Handle(callback, args, self, context)
-        if not self._closed:  # the threads of a world that has ended talk to nobody
+        if not self.is_closed():  # the threads of a world that has ended talk to nobody
             self.threads.call(place, handle)
         return handle
 
@@ -373,10 +306,6 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     # ---- futures, tasks and work for other threads
 
-    def create_future(self) -> "asyncio.Future[Any]":
-        """A future of this loop."""
-        return asyncio.Future(loop=self)
-
     def create_task(
         self,
         coro: Any,
@@ -392,8 +321,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             machine = PLATFORM.get()
             if isinstance(machine, Process):
                 context.run(PROCESS.set, machine)
-        if self._task_factory is not None:
-            task: asyncio.Task[Any] = self._task_factory(self, coro, context=context)
+        factory: Any = self.get_task_factory()
+        if factory is not None:
+            task: asyncio.Task[Any] = factory(self, coro, context=context)
         else:
             task = Task(next(self._numbers), coro, loop=self, context=context, **options)
         if name is not None:
@@ -404,14 +334,6 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def _forget(self, task: asyncio.Task[Any]) -> None:
         self.tasks.pop(task, None)
-
-    def set_task_factory(self, factory: Any) -> None:
-        """Let ``factory(loop, coro, context=...)`` make the tasks."""
-        self._task_factory = factory
-
-    def get_task_factory(self) -> Any:
-        """The factory of tasks; None for the loop itself."""
-        return self._task_factory
 
     def run_in_executor(  # type: ignore[override]  # typeshed wants what asyncio does not promise
         self, executor: Any, func: Callable[..., T], *args: Any
@@ -444,9 +366,6 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self.call_later(self._random.randrange(THREAD_NS) / SECOND, begin)
         return future
 
-    def set_default_executor(self, executor: Any) -> None:
-        """Nothing would ask it."""
-
     # ---- signals
 
     def add_signal_handler(self, sig: int, callback: Callable[[*Ts], object], *args: *Ts) -> None:
@@ -466,22 +385,6 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     # ---- errors
 
-    def get_debug(self) -> bool:
-        """Whether asyncio's checks are on."""
-        return self._debug
-
-    def set_debug(self, enabled: bool) -> None:
-        """Turn asyncio's checks on or off."""
-        self._debug = enabled
-
-    def set_exception_handler(self, handler: Any) -> None:
-        """Let ``handler(loop, context)`` see unhandled errors; None lets the test fail."""
-        self._exception_handler = handler
-
-    def get_exception_handler(self) -> Any:
-        """The handler of unhandled errors."""
-        return self._exception_handler
-
     def default_exception_handler(self, context: Context) -> None:
         """Keep it for the end of the test."""
         self.reports.append(context)
@@ -490,10 +393,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         """Something went wrong where nobody waits."""
         if isinstance(context.get("exception"), ProcessCrashed):
             return  # a task of a process that died in the middle of its step
-        if self._exception_handler is None:
-            self.default_exception_handler(context)
-        else:
-            self._exception_handler(self, context)
+        super().call_exception_handler(context)
 
 
 def _refuse(name: str) -> Callable[..., NoReturn]:
