@@ -32,7 +32,7 @@ from triack.tools.commands.common import (
     verbose_option,
     write_table,
 )
-from triack.tools.commands.visiting import Host, stats_of, visit
+from triack.tools.commands.visiting import Host, on_node, stats_of, visit
 from triack.tools.operate.amounts import age_of, size_of
 
 __all__ = ["queue"]
@@ -85,17 +85,12 @@ def _choose_options(command: F) -> F:
 @queue.command()
 @verbose_option
 @click.argument("names", metavar="QUEUE...", nargs=-1, required=True)
-@existing_data_option
-def create(*, data: Path, names: tuple[str, ...]) -> int:
+@on_node()
+async def create(node: Host, *, names: tuple[str, ...]) -> None:
     """Make queues before their first messages arrive."""
-
-    async def work(node: Host) -> int:
-        for name in names:
-            made = await node.create_queue(name)
-            click.echo(f"queue {name} {'made' if made else 'was there already'}")
-        return 0
-
-    return run(visit(data, work))
+    for name in names:
+        made = await node.create_queue(name)
+        click.echo(f"queue {name} {'made' if made else 'was there already'}")
 
 
 @queue.command("list")
@@ -106,108 +101,98 @@ def create(*, data: Path, names: tuple[str, ...]) -> int:
 )
 @click.option("--waiting", is_flag=True, help="Only those with messages.")
 @json_option
-@existing_data_option
-def list_queues(*, data: Path, sort: str, older_s: float | None, waiting: bool, as_json: bool) -> int:
+@on_node(only_looks=True)
+async def list_queues(node: Host, *, sort: str, older_s: float | None, waiting: bool, as_json: bool) -> None:
     """List the queues of the node. Also what is on its way to others, and what it passes on."""
-
-    async def work(node: Host) -> int:
-        rows = _rows(await stats_of(node))
-        rows = [it for it in rows if it["messages"] or not waiting]
-        rows = [it for it in rows if older_s is None or (it["oldest_s"] or 0) >= older_s]
-        if sort != "name":
-            rows.sort(key=_SORTS[sort])
-        if as_json:
-            for row in rows:
-                click.echo(json_line(row))
-            return 0
-        in_hand = any(it["in_hand"] for it in rows)
-        write_table(
-            ("QUEUE", "", "MESSAGES", *(["IN HAND"] if in_hand else []), "BYTES", "OLDEST", "STATE", "WAITS FOR"),
+    rows = _rows(await stats_of(node))
+    rows = [it for it in rows if it["messages"] or not waiting]
+    rows = [it for it in rows if older_s is None or (it["oldest_s"] or 0) >= older_s]
+    if sort != "name":
+        rows.sort(key=_SORTS[sort])
+    if as_json:
+        for row in rows:
+            click.echo(json_line(row))
+        return
+    in_hand = any(it["in_hand"] for it in rows)
+    write_table(
+        ("QUEUE", "", "MESSAGES", *(["IN HAND"] if in_hand else []), "BYTES", "OLDEST", "STATE", "WAITS FOR"),
+        [
             [
-                [
-                    it["queue"],
-                    it["kind"],
-                    str(it["messages"]),
-                    *([str(it["in_hand"] or "-")] if in_hand else []),
-                    str(it["bytes"]),
-                    age_of(it["oldest_s"]),
-                    it["state"],
-                    it["waits_for"] or "-",
-                ]
-                for it in rows
-            ],
-        )
-        return 0
-
-    return run(visit(data, work, only_looks=True))
+                it["queue"],
+                it["kind"],
+                str(it["messages"]),
+                *([str(it["in_hand"] or "-")] if in_hand else []),
+                str(it["bytes"]),
+                age_of(it["oldest_s"]),
+                it["state"],
+                it["waits_for"] or "-",
+            ]
+            for it in rows
+        ],
+    )
 
 
 @queue.command()
 @verbose_option
 @_queue_argument
 @json_option
-@existing_data_option
-def show(*, data: Path, name: str, as_json: bool) -> int:
+@on_node()
+async def show(node: Host, *, name: str, as_json: bool) -> None:
     """Show how much waits in a queue, by priority if there are several. Of dead letters, also their reasons."""
-
-    async def work(node: Host) -> int:
-        shown: dict[str, Any] = {"queue": name, "waiting": 0, "delayed": 0, "bytes": 0, "oldest_s": None}
-        reasons: Counter[tuple[str, str]] = Counter()
-        unsure: Counter[tuple[str, str]] = Counter()
-        priorities: Counter[int] = Counter()
-        async for message in node.browse(name):
-            shown["waiting"] += 1
-            shown["delayed"] += message.wait_until is not None
-            shown["bytes"] += message.size
-            priorities[message.priority] += 1
-            shown["oldest_s"] = max(shown["oldest_s"] or 0, _seconds_since(message.sent_at))
-            if message.reason is not None:
-                reasons[message.reason, message.destination or "-"] += 1
-                unsure[message.reason, message.destination or "-"] += message.maybe_delivered
-        stats = await stats_of(node)
-        here = stats.queues.get(name)
-        if here is not None and (here.quota_is_set or isinstance(node, triack.Client)):
-            limits = {"max_messages": here.max_messages, "max_bytes": here.max_bytes, "when_full": here.when_full}
-            shown |= limits | {"quota_is_set": here.quota_is_set}
-        shown["in_hands"] = 0 if here is None else max(0, here.messages - shown["waiting"])
-        shown |= next((_words(it) for it in _rows(stats) if it["queue"] == name), {"state": None, "waits_for": None})
-        shown["holders"] = [] if here is None else [asdict(holder) for holder in here.holders]
-        if here is not None:
-            shown["oldest_s"] = here.oldest_s
-        dead: list[dict[str, Any]] = [
-            {"reason": reason, "destination": to, "messages": times, "maybe_delivered": unsure[reason, to]}
-            for (reason, to), times in reasons.most_common()
-        ]
-        by_priority = sorted(priorities.items(), reverse=True)
-        if as_json:
-            click.echo(json_line(shown | {"by_priority": dict(by_priority), "dead": dead}))
-            return 0
-        readers = f", {shown['in_hands']} in the hands of readers" if shown["in_hands"] else ""
-        delayed = f", {shown['delayed']} of them until their next attempt" if shown["delayed"] else ""
-        oldest = "" if shown["oldest_s"] is None else f", the oldest for {age_of(shown['oldest_s'])}"
-        click.echo(f"{name}: {shown['waiting']} waiting, {shown['bytes']} bytes{oldest}{delayed}{readers}")
-        if shown["state"] not in (None, QueueState.LOCAL.value):
-            click.echo(f"{shown['state']}{', waits for ' + shown['waits_for'] if shown['waits_for'] else ''}")
-        if here is not None and here.quota_is_set:
-            click.echo(_quota_of(here))
-        if len(by_priority) > 1:
-            write_table(("PRIORITY", "WAITING"), [[str(priority), str(count)] for priority, count in by_priority])
-        if shown["holders"]:
-            write_table(
-                ("IN THE HANDS OF", "PID", "MESSAGES", "SINCE"),
-                [
-                    [it["name"] or "-", str(it["pid"] or "-"), str(it["messages"]), age_of(it["since_s"])]
-                    for it in shown["holders"]
-                ],
-            )
-        if dead:
-            write_table(
-                ("REASON", "DESTINATION", "MESSAGES", "MAY HAVE ARRIVED"),
-                [[it["reason"], it["destination"], str(it["messages"]), str(it["maybe_delivered"])] for it in dead],
-            )
-        return 0
-
-    return run(visit(data, work))
+    shown: dict[str, Any] = {"queue": name, "waiting": 0, "delayed": 0, "bytes": 0, "oldest_s": None}
+    reasons: Counter[tuple[str, str]] = Counter()
+    unsure: Counter[tuple[str, str]] = Counter()
+    priorities: Counter[int] = Counter()
+    async for message in node.browse(name):
+        shown["waiting"] += 1
+        shown["delayed"] += message.wait_until is not None
+        shown["bytes"] += message.size
+        priorities[message.priority] += 1
+        shown["oldest_s"] = max(shown["oldest_s"] or 0, _seconds_since(message.sent_at))
+        if message.reason is not None:
+            reasons[message.reason, message.destination or "-"] += 1
+            unsure[message.reason, message.destination or "-"] += message.maybe_delivered
+    stats = await stats_of(node)
+    here = stats.queues.get(name)
+    if here is not None and (here.quota_is_set or isinstance(node, triack.Client)):
+        limits = {"max_messages": here.max_messages, "max_bytes": here.max_bytes, "when_full": here.when_full}
+        shown |= limits | {"quota_is_set": here.quota_is_set}
+    shown["in_hands"] = 0 if here is None else max(0, here.messages - shown["waiting"])
+    shown |= next((_words(it) for it in _rows(stats) if it["queue"] == name), {"state": None, "waits_for": None})
+    shown["holders"] = [] if here is None else [asdict(holder) for holder in here.holders]
+    if here is not None:
+        shown["oldest_s"] = here.oldest_s
+    dead: list[dict[str, Any]] = [
+        {"reason": reason, "destination": to, "messages": times, "maybe_delivered": unsure[reason, to]}
+        for (reason, to), times in reasons.most_common()
+    ]
+    by_priority = sorted(priorities.items(), reverse=True)
+    if as_json:
+        click.echo(json_line(shown | {"by_priority": dict(by_priority), "dead": dead}))
+        return
+    readers = f", {shown['in_hands']} in the hands of readers" if shown["in_hands"] else ""
+    delayed = f", {shown['delayed']} of them until their next attempt" if shown["delayed"] else ""
+    oldest = "" if shown["oldest_s"] is None else f", the oldest for {age_of(shown['oldest_s'])}"
+    click.echo(f"{name}: {shown['waiting']} waiting, {shown['bytes']} bytes{oldest}{delayed}{readers}")
+    if shown["state"] not in (None, QueueState.LOCAL.value):
+        click.echo(f"{shown['state']}{', waits for ' + shown['waits_for'] if shown['waits_for'] else ''}")
+    if here is not None and here.quota_is_set:
+        click.echo(_quota_of(here))
+    if len(by_priority) > 1:
+        write_table(("PRIORITY", "WAITING"), [[str(priority), str(count)] for priority, count in by_priority])
+    if shown["holders"]:
+        write_table(
+            ("IN THE HANDS OF", "PID", "MESSAGES", "SINCE"),
+            [
+                [it["name"] or "-", str(it["pid"] or "-"), str(it["messages"]), age_of(it["since_s"])]
+                for it in shown["holders"]
+            ],
+        )
+    if dead:
+        write_table(
+            ("REASON", "DESTINATION", "MESSAGES", "MAY HAVE ARRIVED"),
+            [[it["reason"], it["destination"], str(it["messages"]), str(it["maybe_delivered"])] for it in dead],
+        )
 
 
 @queue.command()
@@ -217,22 +202,17 @@ def show(*, data: Path, name: str, as_json: bool) -> int:
 @_reason_option
 @_older_option
 @json_option
-@existing_data_option
-def browse(
-    *, data: Path, name: str, count: int | None, reasons: tuple[str, ...], older_s: float | None, as_json: bool
-) -> int:
+@on_node(only_looks=True)
+async def browse(
+    node: Host, *, name: str, count: int | None, reasons: tuple[str, ...], older_s: float | None, as_json: bool
+) -> None:
     """Look at the messages that wait in a queue, the oldest first. Nothing changes by that."""
-
-    async def work(node: Host) -> int:
-        seen = 0
-        async for message in _matching(node, name, reasons, older_s):
-            click.echo(_as_json(message) if as_json else _as_line(message))
-            seen += 1
-            if seen == count:
-                break
-        return 0
-
-    return run(visit(data, work, only_looks=True))
+    seen = 0
+    async for message in _matching(node, name, reasons, older_s):
+        click.echo(_as_json(message) if as_json else _as_line(message))
+        seen += 1
+        if seen == count:
+            break
 
 
 @queue.command()
@@ -243,17 +223,12 @@ def browse(
 )
 @_reason_option
 @_older_option
-@existing_data_option
-def export(*, data: Path, name: str, path: Path | None, reasons: tuple[str, ...], older_s: float | None) -> int:
+@on_node(only_looks=True)
+async def export(node: Host, *, name: str, path: Path | None, reasons: tuple[str, ...], older_s: float | None) -> None:
     """Write the messages that wait in a queue as JSON. Whole, one a line; they stay where they are."""
-
-    async def work(node: Host) -> int:
-        with click.open_file("-", "w") if path is None else _new_file(path) as out:
-            async for message in _matching(node, name, reasons, older_s):
-                click.echo(_as_json(message), file=out)
-        return 0
-
-    return run(visit(data, work, only_looks=True))
+    with click.open_file("-", "w") if path is None else _new_file(path) as out:
+        async for message in _matching(node, name, reasons, older_s):
+            click.echo(_as_json(message), file=out)
 
 
 @queue.command()
@@ -318,54 +293,39 @@ def purge(*, data: Path, name: str, **chosen: Any) -> int:
 @queue.command()
 @verbose_option
 @_queue_argument
-@existing_data_option
-def release(*, data: Path, name: str) -> int:
+@on_node()
+async def release(node: Host, *, name: str) -> None:
     """Take back the messages that readers of a queue have.
 
     They are handed out again, to any reader: use it when one hangs. It gets an error if it acknowledges one later.
     """
-
-    async def work(node: Host) -> int:
-        click.echo(f"{counted(await node.release(name), 'message')} taken back")
-        return 0
-
-    return run(visit(data, work))
+    click.echo(f"{counted(await node.release(name), 'message')} taken back")
 
 
 @queue.command()
 @verbose_option
 @_queue_argument
 @click.option("--arrivals", is_flag=True, help="Let nothing come into the queue, either: senders wait.")
-@existing_data_option
-def pause(*, data: Path, name: str, arrivals: bool) -> int:
+@on_node()
+async def pause(node: Host, *, name: str, arrivals: bool) -> None:
     """Pause a queue until `triack queue resume`. Restarts change nothing; what it accepts waits in it.
 
     Readers of a queue of the node get nothing; the queue is made if there is none. To another node nothing leaves:
     QUEUE is then PEER/QUEUE, or PEER/ for all messages to a peer.
     """
-
-    async def work(node: Host) -> int:
-        before = await stats_of(node)
-        await node.pause(name, arrivals=arrivals)
-        click.echo(f"{name} is paused{_if_made(name, before, await stats_of(node))}")
-        return 0
-
-    return run(visit(data, work))
+    before = await stats_of(node)
+    await node.pause(name, arrivals=arrivals)
+    click.echo(f"{name} is paused{_if_made(name, before, await stats_of(node))}")
 
 
 @queue.command()
 @verbose_option
 @_queue_argument
-@existing_data_option
-def resume(*, data: Path, name: str) -> int:
+@on_node()
+async def resume(node: Host, *, name: str) -> None:
     """End a pause of a queue, or of all messages to a peer."""
-
-    async def work(node: Host) -> int:
-        was_paused = await node.resume(name)
-        click.echo(f"{name} is resumed" if was_paused else f"{name} was not paused")
-        return 0
-
-    return run(visit(data, work))
+    was_paused = await node.resume(name)
+    click.echo(f"{name} is resumed" if was_paused else f"{name} was not paused")
 
 
 @queue.command()

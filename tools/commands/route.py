@@ -13,7 +13,7 @@ from triack.node.files.private_files import PrivateFiles
 from triack.node.files.trust import TrustFile
 from triack.queues.routes import Route
 from triack.tools.commands.common import existing_data_option, json_line, json_option, run, verbose_option, write_table
-from triack.tools.commands.visiting import Host, visit
+from triack.tools.commands.visiting import Host, on_node, visit
 
 __all__ = ["read_routes", "route"]
 
@@ -29,21 +29,16 @@ def route() -> None:
 @route.command("list")
 @verbose_option
 @json_option
-@existing_data_option
-def list_routes(*, data: Path, as_json: bool) -> int:
+@on_node()
+async def list_routes(node: Host, *, as_json: bool) -> None:
     """List the routes in the order in which they are tried."""
-
-    async def work(node: Host) -> int:
-        routes = await _routes_of(node)
-        if as_json:
-            for it in routes:
-                click.echo(json_line(asdict(it)))
-        elif routes:
-            rows = [[it.to, ", ".join(it.ways), it.link, it.rename or "-"] for it in routes]
-            write_table(("TO", "VIA", "LINK", "WHICH CALLS IT"), rows)
-        return 0
-
-    return run(visit(data, work))
+    routes = await _routes_of(node)
+    if as_json:
+        for it in routes:
+            click.echo(json_line(asdict(it)))
+    elif routes:
+        rows = [[it.to, ", ".join(it.ways), it.link, it.rename or "-"] for it in routes]
+        write_table(("TO", "VIA", "LINK", "WHICH CALLS IT"), rows)
 
 
 @route.command("test")
@@ -94,18 +89,13 @@ async def _routes_of(node: Host) -> list[Route]:
 @route.command()
 @verbose_option
 @click.argument("name")
-@existing_data_option
-def purge(*, data: Path, name: str) -> int:
+@on_node()
+async def purge(node: Host, *, name: str) -> None:
     """Remove the messages of other nodes that wait here for the node NAME.
 
     Recoverable ones become dead letters here, transactional ones where they were sent; express ones are gone.
     """
-
-    async def work(node: Host) -> int:
-        click.echo(f"{counted(await node.purge_transit(name), 'message')} removed")
-        return 0
-
-    return run(visit(data, work))
+    click.echo(f"{counted(await node.purge_transit(name), 'message')} removed")
 
 
 def read_routes(values: tuple[str, ...]) -> list[Route]:

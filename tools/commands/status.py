@@ -3,7 +3,6 @@
 import json
 from collections import defaultdict
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import click
@@ -11,8 +10,8 @@ import click
 import triack
 from triack.base.printable import printable
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE, awaits_reader
-from triack.tools.commands.common import existing_data_option, json_option, run, verbose_option, write_table
-from triack.tools.commands.visiting import Host, stats_of, visit
+from triack.tools.commands.common import json_option, verbose_option, write_table
+from triack.tools.commands.visiting import Host, on_node, stats_of
 from triack.tools.commands.watching import repeat, watch_option
 from triack.tools.operate.amounts import age_of, size_of
 
@@ -58,8 +57,8 @@ class OnTheWay:
 @json_option
 @watch_option
 @click.option("--sort", type=click.Choice(_SORTS), default="peer", help="Order of the peers.  [default: peer]")
-@existing_data_option
-def status(*, data: Path, as_json: bool, watch_s: float | None, sort: str) -> int:
+@on_node(only_looks=True)
+async def status(node: Host, *, as_json: bool, watch_s: float | None, sort: str) -> int:
     """Show how a node is: whether a process runs it, its links, its disk, what is unread, and what is wrong.
 
     Each trouble has a line with what is wrong and one with what to do; `triack help troubles` says more. With --json it
@@ -67,18 +66,15 @@ def status(*, data: Path, as_json: bool, watch_s: float | None, sort: str) -> in
     while a process runs the node, and 3 when none does.
     """
 
-    async def work(node: Host) -> int:
-        async def draw() -> None:
-            stats = await stats_of(node)
-            if as_json:
-                click.echo(json.dumps(_describe(node) | asdict(stats)))
-            else:
-                _write(node, stats, sort)
+    async def draw() -> None:
+        stats = await stats_of(node)
+        if as_json:
+            click.echo(json.dumps(_describe(node) | asdict(stats)))
+        else:
+            _write(node, stats, sort)
 
-        await repeat(draw, watch_s)
-        return 0 if isinstance(node, triack.Client) else EXIT_NOT_RUNNING
-
-    return run(visit(data, work, only_looks=True))
+    await repeat(draw, watch_s)
+    return 0 if isinstance(node, triack.Client) else EXIT_NOT_RUNNING
 
 
 def _write(node: Host, stats: triack.NodeStats, sort: str) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import click
@@ -11,14 +10,12 @@ import triack
 from triack.base.printable import counted
 from triack.tools.commands.common import (
     CommandGroup,
-    existing_data_option,
     json_line,
     json_option,
-    run,
     verbose_option,
     write_table,
 )
-from triack.tools.commands.visiting import Host, stats_of, visit
+from triack.tools.commands.visiting import Host, on_node, stats_of
 from triack.tools.operate.amounts import age_of
 
 __all__ = ["stream"]
@@ -54,52 +51,42 @@ def stream() -> None:
 @verbose_option
 @click.option("--waiting", is_flag=True, help="Only those of which something waits.")
 @json_option
-@existing_data_option
-def list_streams(*, data: Path, waiting: bool, as_json: bool) -> int:
+@on_node(only_looks=True)
+async def list_streams(node: Host, *, waiting: bool, as_json: bool) -> None:
     """List the streams of the node: those that it sends, receives and passes on."""
-
-    async def work(node: Host) -> int:
-        streams = (await stats_of(node)).streams
-        rows = [(kind, it) for kind, it in _each(streams) if it.is_busy or not waiting]
-        if as_json:
-            for kind, it in rows:
-                click.echo(json_line(_describe(kind, it)))
-            return 0
-        write_table(
-            ("STREAM", "", "CLASS", "PRIORITY", "PACKETS", "LAST ACK", "STATE", "WAITS FOR", "AGAIN IN"),
-            [_row(kind, it) for kind, it in rows],
-        )
-        if streams.left_out:
-            click.echo(f"{counted(streams.left_out, 'stream')} more; `triack stream show NAME` finds any of them")
-        return 0
-
-    return run(visit(data, work, only_looks=True))
+    streams = (await stats_of(node)).streams
+    rows = [(kind, it) for kind, it in _each(streams) if it.is_busy or not waiting]
+    if as_json:
+        for kind, it in rows:
+            click.echo(json_line(_describe(kind, it)))
+        return
+    write_table(
+        ("STREAM", "", "CLASS", "PRIORITY", "PACKETS", "LAST ACK", "STATE", "WAITS FOR", "AGAIN IN"),
+        [_row(kind, it) for kind, it in rows],
+    )
+    if streams.left_out:
+        click.echo(f"{counted(streams.left_out, 'stream')} more; `triack stream show NAME` finds any of them")
 
 
 @stream.command()
 @verbose_option
 @click.argument("name")
 @json_option
-@existing_data_option
-def show(*, data: Path, name: str, as_json: bool) -> int:
+@on_node(only_looks=True)
+async def show(node: Host, *, name: str, as_json: bool) -> None:
     """Show all that is known of the streams of NAME: a peer, a destination PEER/QUEUE, or a queue of the node."""
-
-    async def work(node: Host) -> int:
-        found = node.streams(name)
-        streams = found if isinstance(found, triack.StreamsStats) else await found
-        for kind, it in _each(streams):
-            if as_json:
-                click.echo(json_line(_describe(kind, it)))
-                continue
-            head = f"{it.name}: {_KINDS[kind]} {it.delivery.label} stream {it.number}"
-            click.echo(f"{head}, priority {it.priority}, sequence {it.sequence}")
-            for line in _lines(it):
-                click.echo(f"  {line}")
-        if not as_json and not any(True for _ in _each(streams)):
-            click.echo(f"{name} has no streams")
-        return 0
-
-    return run(visit(data, work, only_looks=True))
+    found = node.streams(name)
+    streams = found if isinstance(found, triack.StreamsStats) else await found
+    for kind, it in _each(streams):
+        if as_json:
+            click.echo(json_line(_describe(kind, it)))
+            continue
+        head = f"{it.name}: {_KINDS[kind]} {it.delivery.label} stream {it.number}"
+        click.echo(f"{head}, priority {it.priority}, sequence {it.sequence}")
+        for line in _lines(it):
+            click.echo(f"  {line}")
+    if not as_json and not any(True for _ in _each(streams)):
+        click.echo(f"{name} has no streams")
 
 
 _KINDS = {"out": "outgoing", "in": "incoming", "transit": "passing"}

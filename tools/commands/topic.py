@@ -6,7 +6,6 @@ If a process runs the node of the data directory, the command asks that process;
 import asyncio
 import sys
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import click
@@ -19,14 +18,12 @@ from triack.base.printable import counted, printable
 from triack.tools.commands.common import (
     CommandGroup,
     FloatRange,
-    existing_data_option,
     json_line,
     json_option,
-    run,
     verbose_option,
     write_table,
 )
-from triack.tools.commands.visiting import Host, stats_of, visit
+from triack.tools.commands.visiting import Host, on_node, stats_of
 from triack.tools.operate.amounts import age_of
 
 __all__ = ["topic"]
@@ -47,42 +44,37 @@ def topic() -> None:
 @topic.command("list")
 @verbose_option
 @json_option
-@existing_data_option
-def list_topics(*, data: Path, as_json: bool) -> int:
+@on_node(only_looks=True)
+async def list_topics(node: Host, *, as_json: bool) -> None:
     """List the topics of the node by the first level of their names, and how much subscriptions still want of each.
 
     Below them, the subscriptions of the node to topics of other nodes.
     """
-
-    async def work(node: Host) -> int:
-        stats = await stats_of(node)
-        topics = stats.topics
-        if as_json:
-            for root, it in topics.items():
-                click.echo(json_line({"topic": root, **asdict(it)}))
-            for one in stats.subscriptions:
-                click.echo(json_line({"subscription": one.name, **asdict(one)}))
-            return 0
-        write_table(
-            ("TOPIC", "STRATEGY", "SUBSCRIPTIONS", "MESSAGES", "BYTES", "OLDEST", "NOT DISPATCHED"),
+    stats = await stats_of(node)
+    topics = stats.topics
+    if as_json:
+        for root, it in topics.items():
+            click.echo(json_line({"topic": root, **asdict(it)}))
+        for one in stats.subscriptions:
+            click.echo(json_line({"subscription": one.name, **asdict(one)}))
+        return
+    write_table(
+        ("TOPIC", "STRATEGY", "SUBSCRIPTIONS", "MESSAGES", "BYTES", "OLDEST", "NOT DISPATCHED"),
+        [
             [
-                [
-                    root,
-                    it.strategy,
-                    str(len(it.subscriptions)),
-                    str(it.messages),
-                    str(it.bytes),
-                    age_of(it.oldest_s),
-                    str(it.waiting or "-"),
-                ]
-                for root, it in topics.items()
-            ],
-        )
-        if stats.subscriptions:
-            _write_remote(stats.subscriptions)
-        return 0
-
-    return run(visit(data, work, only_looks=True))
+                root,
+                it.strategy,
+                str(len(it.subscriptions)),
+                str(it.messages),
+                str(it.bytes),
+                age_of(it.oldest_s),
+                str(it.waiting or "-"),
+            ]
+            for root, it in topics.items()
+        ],
+    )
+    if stats.subscriptions:
+        _write_remote(stats.subscriptions)
 
 
 def _write_remote(subscriptions: list[triack.RemoteSubscriptionStats]) -> None:
@@ -108,26 +100,21 @@ def _write_remote(subscriptions: list[triack.RemoteSubscriptionStats]) -> None:
 @verbose_option
 @click.argument("root", metavar="ROOT")
 @json_option
-@existing_data_option
-def show(*, data: Path, root: str, as_json: bool) -> int:
+@on_node(only_looks=True)
+async def show(node: Host, *, root: str, as_json: bool) -> None:
     """Show the subscriptions to topics below ROOT, the first level of their names: what is pending for each."""
-
-    async def work(node: Host) -> int:
-        topics = (await stats_of(node)).topics
-        if root not in topics:
-            raise QueueNotFound(f"there is no topic {root}; {what_else(root, topics)}")
-        it = topics[root]
-        if as_json:
-            click.echo(json_line({"topic": root, **asdict(it)}))
-            return 0
-        full = ", at its quota" if it.is_full else ""
-        waiting = f", {counted(it.waiting, 'message')} not dispatched" if it.waiting else ""
-        click.echo(f"{root}: {it.strategy}, {counted(it.messages, 'message')}, {it.bytes} bytes{waiting}{full}")
-        if it.subscriptions:
-            _write_subscriptions(it.subscriptions)
-        return 0
-
-    return run(visit(data, work, only_looks=True))
+    topics = (await stats_of(node)).topics
+    if root not in topics:
+        raise QueueNotFound(f"there is no topic {root}; {what_else(root, topics)}")
+    it = topics[root]
+    if as_json:
+        click.echo(json_line({"topic": root, **asdict(it)}))
+        return
+    full = ", at its quota" if it.is_full else ""
+    waiting = f", {counted(it.waiting, 'message')} not dispatched" if it.waiting else ""
+    click.echo(f"{root}: {it.strategy}, {counted(it.messages, 'message')}, {it.bytes} bytes{waiting}{full}")
+    if it.subscriptions:
+        _write_subscriptions(it.subscriptions)
 
 
 def _write_subscriptions(subscriptions: list[triack.SubscriptionStats]) -> None:
@@ -166,20 +153,15 @@ def _write_subscriptions(subscriptions: list[triack.SubscriptionStats]) -> None:
     default=Delivery.TRANSACTIONAL.label,
     help="The delivery class.  [default: transactional]",
 )
-@existing_data_option
-def publish(*, data: Path, name: str, delivery: str) -> int:
+@on_node()
+async def publish(node: Host, *, name: str, delivery: str) -> None:
     """Publish each line of standard input to the topic NAME."""
-
-    async def work(node: Host) -> int:
-        published = 0
-        for line in sys.stdin.buffer:
-            await node.publish(name, line.rstrip(b"\r\n"), delivery=Delivery[delivery.upper()])
-            published += 1
-        await node.flush()
-        click.echo(f"{counted(published, 'message')} published")
-        return 0
-
-    return run(visit(data, work))
+    published = 0
+    for line in sys.stdin.buffer:
+        await node.publish(name, line.rstrip(b"\r\n"), delivery=Delivery[delivery.upper()])
+        published += 1
+    await node.flush()
+    click.echo(f"{counted(published, 'message')} published")
 
 
 @topic.command()
@@ -193,10 +175,10 @@ def publish(*, data: Path, name: str, delivery: str) -> int:
 @click.option("--count", type=click.IntRange(min=1), metavar="N", help="End after N messages.")
 @click.option("--timeout", type=FloatRange(min=0), metavar="S", help="End after S seconds without a message.")
 @json_option
-@existing_data_option
-def subscribe(
+@on_node()
+async def subscribe(
+    node: Host,
     *,
-    data: Path,
     pattern: str,
     durable: str | None,
     shared: bool,
@@ -204,37 +186,30 @@ def subscribe(
     count: int | None,
     timeout: float | None,
     as_json: bool,
-) -> int:
+) -> None:
     """Write each message of the topics that match PATTERN as a line: `Games.*`, `Games.#` or a name.
 
     It gets what arrives from now on; a durable subscription also what has arrived since it was made. Topics of the node
     hub are `hub/topic:Games.#`; it must let this one subscribe, and the node must run for that.
     """
-
-    async def work(node: Host) -> int:
-        if isinstance(node, triack.Node) and "/" in pattern:
-            raise UsageError(f"subscribe to {pattern}: no process runs the node, so no other node hears of it")
-        if isinstance(node, triack.Node) and durable is None:
-            raise UsageError(
-                f"subscribe to {pattern}: no process runs the node, so nothing arrives; say --durable NAME"
-            )
-        written = 0
-        patience = asyncio.create_task(_say_why(node, pattern, durable))
-        async with node.subscribe(pattern, durable=durable, shared=shared, max_unacked=max_unacked) as messages:
-            patience.cancel()
-            while count is None or written < count:
-                try:
-                    message = await messages.get(timeout)
-                except WaitTimeout:
-                    if count is None:
-                        return 0
-                    raise
-                sys.stdout.buffer.write(_line_of(message, as_json=as_json))
-                sys.stdout.buffer.flush()
-                written += 1
-        return 0
-
-    return run(visit(data, work))
+    if isinstance(node, triack.Node) and "/" in pattern:
+        raise UsageError(f"subscribe to {pattern}: no process runs the node, so no other node hears of it")
+    if isinstance(node, triack.Node) and durable is None:
+        raise UsageError(f"subscribe to {pattern}: no process runs the node, so nothing arrives; say --durable NAME")
+    written = 0
+    patience = asyncio.create_task(_say_why(node, pattern, durable))
+    async with node.subscribe(pattern, durable=durable, shared=shared, max_unacked=max_unacked) as messages:
+        patience.cancel()
+        while count is None or written < count:
+            try:
+                message = await messages.get(timeout)
+            except WaitTimeout:
+                if count is None:
+                    return
+                raise
+            sys.stdout.buffer.write(_line_of(message, as_json=as_json))
+            sys.stdout.buffer.flush()
+            written += 1
 
 
 async def _say_why(node: Host, pattern: str, durable: str | None) -> None:
@@ -257,16 +232,11 @@ def _line_of(message: triack.Message, *, as_json: bool) -> bytes:
 @topic.command()
 @verbose_option
 @click.argument("name", metavar="NAME")
-@existing_data_option
-def unsubscribe(*, data: Path, name: str) -> int:
+@on_node()
+async def unsubscribe(node: Host, *, name: str) -> None:
     """End the durable subscription NAME. What waits for it alone is gone.
 
     One of another node to topics of this one is NODE/NAME, as `triack topic show` names it.
     """
-
-    async def work(node: Host) -> int:
-        await node.unsubscribe(name)
-        click.echo(f"subscription {name} has ended")
-        return 0
-
-    return run(visit(data, work))
+    await node.unsubscribe(name)
+    click.echo(f"subscription {name} has ended")

@@ -6,7 +6,9 @@ import shutil
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import wraps
 from pathlib import Path
+from typing import Any
 
 import triack
 from triack.base.errors import StoreError, StoreInUse, UsageError, WaitTimeout
@@ -16,9 +18,9 @@ from triack.node.files import operator_log
 from triack.node.files.keys import IDENTITY_FILE
 from triack.node.files.trust import TRUST_FILE
 from triack.store.folder import STORE_FILE
-from triack.tools.commands.common import name_for
+from triack.tools.commands.common import existing_data_option, name_for, run
 
-__all__ = ["Host", "calling", "check_node", "connected", "stats_of", "visit"]
+__all__ = ["Host", "calling", "check_node", "connected", "on_node", "stats_of", "visit"]
 
 ANSWER_S = 10.0
 """A node that runs answers within milliseconds."""
@@ -55,6 +57,22 @@ async def visit(data: Path, work: Callable[[Host], Awaitable[int]], *, only_look
     await link.close()
     async with connected(data) as client:
         return await work(client)
+
+
+def on_node(*, only_looks: bool = False) -> Callable[[Callable[..., Awaitable[int | None]]], Callable[..., int]]:
+    """Make a command of what is to be done with the node of ``--data``; ``only_looks`` as for ``visit``."""
+
+    def made(work: Callable[..., Awaitable[int | None]]) -> Callable[..., int]:
+        @wraps(work)
+        def command(*, data: Path, **given: Any) -> int:
+            async def visited(node: Host) -> int:
+                return await work(node, **given) or 0
+
+            return run(visit(data, visited, only_looks=only_looks))
+
+        return existing_data_option(command)
+
+    return made
 
 
 async def stats_of(node: Host) -> triack.NodeStats:
