@@ -36,7 +36,6 @@ from proof.search.run import as_json as figures_of
 from proof.teeth import changes, known_seeds, teeth_of
 from proof.teeth import read as read_teeth
 from proof.teeth import write as write_teeth
-from proof.window import COUNTERS, compare
 from triack.tools.commands.common import verbose_option
 
 __all__ = ["main"]
