@@ -25,7 +25,7 @@ node may come with the code after the caller has ended.
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence, Sized
+from collections.abc import AsyncIterator, Callable, Sequence, Sized
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -333,7 +333,8 @@ class Calls:
     async def _do(self, verb: Verb, header: Header, body: bytes) -> Answer:
         try:
             if verb.on is None:
-                return await _STEPS[verb.name](self, header)
+                answer: Answer = await getattr(self, f"_step_{verb.name}")(header)
+                return answer
             return await self._call(verb, verb.on, header, body)
         except TriackError:
             raise
@@ -438,18 +439,18 @@ class Calls:
 
     # ---- steps: sending
 
-    async def _wait(self, header: Header) -> Answer:
+    async def _step_wait(self, header: Header) -> Answer:
         kept, at = self._at(On.RECEIPT, header), header["at"]
         receipt = kept if isinstance(kept, Receipt) or (isinstance(kept, Receipts) and at is None) else kept[at]
         await receipt.reached(header["stage"], header["timeout"])
         return {}, b""
 
-    async def _follow(self, header: Header) -> Answer:
+    async def _step_follow(self, header: Header) -> Answer:
         """The receipt of a message that was sent with a key, for a client that has lost it with a connection."""
         receipt = find_kept(self._node._port, header["ordinal"])
         return {"receipt": None if receipt is None else self._keep(receipt)}, b""
 
-    async def _produce(self, header: Header) -> Answer:
+    async def _step_produce(self, header: Header) -> Answer:
         _check_room("send lines", self._kept[On.PRODUCER], PRODUCERS_MAX, "producers")
         producer = Producer(
             self._node,
@@ -464,7 +465,7 @@ class Calls:
 
     # ---- steps: large messages
 
-    async def _upload(self, header: Header) -> Answer:
+    async def _step_upload(self, header: Header) -> Answer:
         uploads = self._kept[On.UPLOAD]
         for number in [number for number, upload in uploads.items() if upload.has_ended]:
             del uploads[number]
@@ -479,7 +480,7 @@ class Calls:
             raise
         return {"upload": number}, b""
 
-    async def _upload_end(self, header: Header) -> Answer:
+    async def _step_upload_end(self, header: Header) -> Answer:
         upload = self._at(On.UPLOAD, header)
         prepared = await upload.complete()
         if header["transaction"] is not None:
@@ -491,13 +492,13 @@ class Calls:
         await receipt.reached(Stage.QUEUED)
         return RECEIPT.describe(receipt, self._keep)
 
-    async def _read_part(self, header: Header) -> Answer:
+    async def _step_read_part(self, header: Header) -> Answer:
         origin = bytes.fromhex(header["origin"])
         return {}, await part_of(self._node._port, origin, header["ordinal"], header["index"])
 
     # ---- steps: events, and acknowledgements
 
-    async def _told(self, header: Header) -> Answer:
+    async def _step_told(self, header: Header) -> Answer:
         watch = self._at(On.WATCH, header)
         if isinstance(watch, Events):
             return {"events": [describe_news(event) for event in await watch.get_many()], "missed": watch.missed}, b""
@@ -518,7 +519,7 @@ class Calls:
 
     # ---- steps: receiving
 
-    async def _read(self, header: Header) -> Answer:
+    async def _step_read(self, header: Header) -> Answer:
         _check_room(f"receive from {header['queue']}", self._kept[On.READER], READERS_MAX, "readers")
         redelivery = None if header["redelivery"] is None else Redelivery(**header["redelivery"])
         port, reader, timeout = self._node._port, self._reader_of(header), header["hand_over_timeout"]
@@ -529,7 +530,7 @@ class Calls:
             self._in_order.add(number)
         return {"reader": number}, b""
 
-    async def _subscribe(self, header: Header) -> Answer:
+    async def _step_subscribe(self, header: Header) -> Answer:
         """A reader of a subscription. What it does with a message too late changes nothing, so nobody is told."""
         _check_room(f"subscribe to {header['pattern']}", self._kept[On.READER], READERS_MAX, "readers")
         redelivery = None if header["redelivery"] is None else Redelivery(**header["redelivery"])
@@ -544,10 +545,10 @@ class Calls:
             self._let_go(On.READER, number)
             raise
         if header["paused"]:
-            await self._pause_reader({"reader": number, "paused": True})
+            await found.pause()
         return {"reader": number}, b""
 
-    async def _pause_reader(self, header: Header) -> Answer:
+    async def _step_pause_reader(self, header: Header) -> Answer:
         """A reader of a subscription takes nothing, or goes on."""
         reader = self._at(On.READER, header)
         if not isinstance(reader, Subscriber):
@@ -578,10 +579,10 @@ class Calls:
             some = [number for number, _ in taken[at : at + BATCH_MESSAGES]]
             self._link.post("taken_back", messages=some, why=[self._taken_back[number][1] for number in some])
 
-    async def _get(self, header: Header) -> Answer:
+    async def _step_get(self, header: Header) -> Answer:
         return self._hand_out(header, await self._reader(header).get(header["timeout"]))
 
-    async def _get_chosen(self, header: Header) -> Answer:
+    async def _step_get_chosen(self, header: Header) -> Answer:
         reader, timeout = self._reader(header), header["timeout"]
         if header["id"] is not None:
             return self._hand_out(header, await reader.get_by_id(header["id"], timeout))
@@ -591,7 +592,7 @@ class Calls:
         fields, content = content_of(message)  # before its body is let go
         return {"message": self._hold(header, [message]), "reader": header["reader"], **fields}, content
 
-    async def _get_many(self, header: Header) -> Answer:
+    async def _step_get_many(self, header: Header) -> Answer:
         most = min(header["most"], BATCH_MESSAGES)
         batch = await self._reader(header).get_many(most, header["timeout"])
         fields, content = contents_of(batch)  # before their bodies are let go
@@ -602,7 +603,7 @@ class Calls:
             **fields,
         }, content
 
-    async def _draw(self, header: Header) -> Answer:
+    async def _step_draw(self, header: Header) -> Answer:
         """The next messages as lines, with their descriptions if the call wants them."""
         most = min(header["most"], BATCH_MESSAGES)
         batch = await self._reader(header).get_many(most, header["timeout"])
@@ -640,7 +641,7 @@ class Calls:
 
     # ---- steps: transactions
 
-    async def _begin(self, header: Header) -> Answer:
+    async def _step_begin(self, header: Header) -> Answer:
         _check_room("begin a transaction", self._kept[On.TRANSACTION], TRANSACTIONS_MAX, "open ones")
         port = self._node._port
         port.check_alive()
@@ -648,17 +649,13 @@ class Calls:
 
     # ---- steps: peers, and looking
 
-    async def _claim(self, _header: Header) -> Answer:
+    async def _step_claim(self, _header: Header) -> Answer:
         """Another, permanent node wants the directory."""
         if self._give_way is not None:
             self._give_way()
         return {"passing": self._give_way is not None}, b""
 
-    async def _reread(self, _header: Header) -> Answer:
-        await self._node._reread()
-        return {}, b""
-
-    async def _browse(self, header: Header) -> Answer:
+    async def _step_browse(self, header: Header) -> Answer:
         after = tuple(header["after"])
         page = await page_of(self._node._port, header["queue"], after)
         sizes = [len(message.body) for message in page]
@@ -691,25 +688,3 @@ def _given_by(fields: dict[str, Any]) -> _Given | None:
 def _objects_of(receipt: Receipt | Receipts | list[Receipt]) -> int:
     """Its count among the receipts of a connection; a list that was sent as one is hardly more than one."""
     return max(1, len(receipt)) if isinstance(receipt, list | KeyedReceipts) else 1
-
-
-_STEPS: dict[str, Callable[[Calls, Header], Awaitable[Answer]]] = {
-    "wait": Calls._wait,
-    "follow": Calls._follow,
-    "produce": Calls._produce,
-    "upload": Calls._upload,
-    "upload_end": Calls._upload_end,
-    "read_part": Calls._read_part,
-    "told": Calls._told,
-    "read": Calls._read,
-    "subscribe": Calls._subscribe,
-    "get": Calls._get,
-    "get_many": Calls._get_many,
-    "get_chosen": Calls._get_chosen,
-    "draw": Calls._draw,
-    "pause_reader": Calls._pause_reader,
-    "begin": Calls._begin,
-    "reread": Calls._reread,
-    "claim": Calls._claim,
-    "browse": Calls._browse,
-}

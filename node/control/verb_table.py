@@ -183,7 +183,7 @@ class Verb:
     Attributes:
         name: of the verb, in a call.
         arguments: the arguments of a call beside its body, by name.
-        on: the object that carries it out; None for a step of the conversation, which ``calls.py`` takes by its name.
+        on: the object that carries it out; None for a step of the conversation: ``Calls._step_`` and its name.
         declared: the method that does it, as its class declares it.
         parameters: those of its parameters that come from the caller.
         result: the form of its result.
@@ -421,7 +421,7 @@ VERBS: Mapping[str, Verb] = {
         _row(Verbs.key, told.KEY, repeats=True),
         _row(Verbs.trust, repeats=True),
         _row(Verbs.revoke),
-        _step("reread"),
+        _row(Verbs._reread, name="reread"),  # noqa: SLF001 - another process may ask for it, and no program of users
         _row(Verbs.reload, told.RELOADED),
         _step("claim"),
         _row(Verbs.invite, told.INVITATION),
