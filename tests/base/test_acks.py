@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 from proof.search import stillness
-from triack.base.ack_debt import TRANSITIONS, AckDebt, AckState, Cause
+from triack.base.ack_debt import AckDebt, AckState, Cause
 from triack.base.ack_trigger import AckTrigger, capped, terms_of
 from triack.base.delivery import DURABLE, FREED_BY, Ack, Delivery, Role, check_sent
 from triack.base.errors import UsageError
@@ -32,13 +32,6 @@ def test_due_at_exactly_half_the_window() -> None:
     assert arrive(debt, 31) is AckState.OWED
     assert arrive(debt, 1) is AckState.DUE
     assert (debt.cause, debt.pending) == (Cause.COUNT, 32)
-
-
-def test_due_at_exactly_a_third_of_the_window() -> None:
-    """Solace's: the 85th of 255."""
-    debt = debt_of(AckTrigger(window_share=1 / 3), 255)
-    assert arrive(debt, 84) is AckState.OWED
-    assert arrive(debt, 1) is AckState.DUE
 
 
 def test_the_count_starts_again_with_each_ack() -> None:
@@ -155,13 +148,6 @@ def test_a_timer_without_need_does_nothing() -> None:
     assert debt.state is AckState.NOTHING_OWED
 
 
-def test_the_table_is_whole() -> None:
-    """Every state has an answer to every cause, and sending always settles the debt."""
-    for state in AckState:
-        assert set(TRANSITIONS[state]) == set(Cause)
-        assert TRANSITIONS[state][Cause.SENT] is AckState.NOTHING_OWED
-
-
 def test_a_search_ends_the_wait_or_begins_it_again() -> None:
     """Whatever was said of the times of packets."""
     debt = debt_of()
@@ -251,13 +237,6 @@ def test_a_cap_of_nothing_leaves_no_delay(delay_s: float) -> None:
     assert terms_of(capped(AckTrigger(delay_rtts=8, delay_s=delay_s), 0), 64, SECOND).delay_ns == 0
 
 
-def test_the_share_of_the_delay_before_an_ack_rides() -> None:
-    """Three quarters of half a second; always; never."""
-    assert terms_of(AckTrigger(piggyback_after=0.75), 64).piggyback_ns == 375 * MS
-    assert terms_of(AckTrigger(), 64).piggyback_ns == 0
-    assert terms_of(AckTrigger(piggyback_after=None), 64).piggyback_ns is None
-
-
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
@@ -276,7 +255,6 @@ def test_the_share_of_the_delay_before_an_ack_rides() -> None:
     ],
 )
 def test_what_cannot_be_is_refused(wrong: dict[str, float], says: str) -> None:
-    """By name and value."""
     with pytest.raises(UsageError) as caught:
         AckTrigger(**wrong)  # type: ignore[arg-type]
     assert says in str(caught.value)

@@ -11,11 +11,10 @@ import pytest
 
 import triack
 from triack.base import errors, news
-from triack.base.errors import AddressError, DeliveryFailed, ProtocolError, RollbackDetected
+from triack.base.errors import AddressError, ProtocolError
 from triack.base.names import (
     COMPARED_MAX,
     TOLD_MAX,
-    StreamId,
     check_levels,
     check_name,
     check_pattern,
@@ -110,12 +109,6 @@ def test_what_there_is_instead() -> None:
     assert what_else("stock", ["orders", "invoices"]) == "there is invoices, orders"
     assert what_else("stock", []) == "there is none yet"
     assert what_else("stock", names) == f"there is {', '.join(names[:TOLD_MAX])} and 5 more"
-
-
-def test_a_stream_is_known_by_its_origin_and_its_number() -> None:
-    one, other = StreamId(b"a" * 16, 1), StreamId(b"b" * 16, 1)
-    assert len({one, other, StreamId(b"a" * 16, 1)}) == 2
-    assert (one.origin, one.number) == (b"a" * 16, 1)
 
 
 @pytest.mark.parametrize(
@@ -235,14 +228,6 @@ def test_all_errors_are_public_and_in_the_picture() -> None:
 def test_errors_are_what_python_calls_them(error: str, caught: type[Exception]) -> None:
     """A handler of the usual error catches ours."""
     assert issubclass(getattr(errors, error), caught)
-
-
-def test_a_failed_delivery_is_not_a_rollback() -> None:
-    """After the one a message is in the dead-letter queue, after the other it is still queued."""
-    assert DeliveryFailed("lost", reason="queue-not-found").reason == "queue-not-found"
-    rolled = RollbackDetected("older", peer="ab" * 16, rolled_back="own")
-    assert (rolled.peer, rolled.rolled_back) == ("ab" * 16, "own")
-    assert not isinstance(rolled, DeliveryFailed | errors.StoreError)
 
 
 def test_a_breach_of_the_protocol_has_its_name_first() -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from enum import Enum
 from itertools import pairwise
 from math import inf
@@ -15,7 +14,7 @@ from triack.base.checks import check_between, check_datagram, check_kind, check_
 from triack.base.errors import TriackError, UsageError
 from triack.base.ranges import NumberSet, as_ranges, without
 from triack.base.transitions import IllegalTransition, next_state
-from triack.base.units import MS, SECOND, US, end_ns, in_ns
+from triack.base.units import MS, SECOND, end_ns, in_ns
 
 # A NumberSet is a set of numbers, kept as a cumulative number and ranges.
 
@@ -81,18 +80,8 @@ def test_a_run_is_taken_as_its_numbers_would_be(before: set[int], runs: list[tup
 
 @given(st.sets(NUMBER), st.sets(NUMBER))
 def test_ranges_without_others_are_the_rest(some: set[int], others: set[int]) -> None:
-    """Number by number."""
     left = without(as_ranges(sorted(some)), as_ranges(sorted(others)))
     assert [number for first, last in left for number in range(first, last + 1)] == sorted(some - others)
-
-
-def test_filling_the_last_hole_leaves_no_range() -> None:
-    """A hole that is filled joins both sides; the first one moves the cumulative number over all that follows."""
-    numbers = NumberSet(2, [(4, 5), (7, 9)])
-    assert numbers.add(6)
-    assert (numbers.cumulative, numbers.ranges) == (2, [(4, 9)])
-    assert numbers.add(3)
-    assert (numbers.cumulative, numbers.ranges) == (9, [])
 
 
 @pytest.mark.parametrize("number", [0, -1])
@@ -124,7 +113,6 @@ def test_neighbours_are_added_at_once(before: list[int], first: int, more: int) 
 
 @given(st.sets(st.integers(1, 60)), st.integers(1, 70))
 def test_the_numbers_below_a_limit(numbers: set[int], limit: int) -> None:
-    """Those, and nothing else."""
     some = NumberSet()
     for number in numbers:
         some.add(number)
@@ -133,14 +121,6 @@ def test_the_numbers_below_a_limit(numbers: set[int], limit: int) -> None:
 
 
 # Durations are whole nanoseconds.
-
-
-def test_units_are_nanoseconds() -> None:
-    """By the standard library's measure, and without a fraction."""
-    units = {"microseconds": US, "milliseconds": MS, "seconds": SECOND}
-    for name, unit in units.items():
-        assert unit == 1_000 * (timedelta(**{name: 1}) // timedelta(microseconds=1))
-        assert type(unit) is int
 
 
 def test_a_tenth_of_a_second_is_one() -> None:
@@ -159,8 +139,6 @@ def test_a_tenth_of_a_second_is_one() -> None:
 
 @dataclass
 class Settings:
-    """Some of each kind."""
-
     count: int = 1
     limit: int | None = None
     name: str = "x"
@@ -197,7 +175,6 @@ def test_what_can_be_passes(settings: Settings) -> None:
     ],
 )
 def test_what_cannot_be_is_named(settings: Settings, named: str) -> None:
-    """Class, field and value."""
     with pytest.raises(UsageError, match=f"^Settings: {named}"):
         check_settings(settings)
 
@@ -238,8 +215,6 @@ def test_what_is_no_number_of_messages_is_refused(most: object) -> None:
 
 @dataclass
 class Whole:
-    """Settings with settings in them."""
-
     part: Settings = field(default_factory=Settings)
     parts: Mapping[str, Settings] = field(default_factory=dict)
 
