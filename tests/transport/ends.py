@@ -26,7 +26,6 @@ A, B = Peer("a", (public(A_KEY),)), Peer("b", (public(B_KEY),))
 
 
 def node(keys: Sequence[bytes], peers: Iterable[Peer], seed: int = 0, **more: Any) -> SecureChannels:
-    """The channels of a node."""
     return SecureChannels(keys, Directory(peers), entropy=Random(seed).randbytes, **more)
 
 
@@ -51,7 +50,6 @@ class Ends:
         self.counters = {"a": 0, "b": 0}
 
     def connect(self, hello: bytes = b"hello", now_ns: int = NOW_NS) -> bytes:
-        """The caller's next connect."""
         return self.caller.seal(Kind.CONNECT, A_ID, self.counter("a"), hello, now_ns)
 
     def answer(self, datagram: bytes, now_ns: int = NOW_NS, sender: str = A_ADDRESS) -> Answer:
@@ -59,12 +57,10 @@ class Ends:
         return self.b.answer(datagram, read_header(datagram), sender, now_ns)
 
     def accept(self, answer: Answer, connect: bytes, hello: bytes = b"hello yourself", now_ns: int = NOW_NS) -> bytes:
-        """The accept for that connect."""
         assert answer.channel is not None
         return answer.channel.seal(Kind.ACCEPT, A_ID, read_header(connect).counter, hello, now_ns)
 
     def open(self) -> tuple[Channel, Channel]:
-        """Both ends of an open conversation."""
         connect = self.connect()
         answer = self.answer(connect)
         assert answer.channel is not None
@@ -76,11 +72,9 @@ class Ends:
     def seal(
         self, end: str, channel: Channel, payload: bytes = b"data", kind: Kind = Kind.DATA, now_ns: int = NOW_NS
     ) -> bytes:
-        """The next datagram of one end."""
         return channel.seal(kind, B_ID if end == "a" else A_ID, self.counter(end), payload, now_ns)
 
     def counter(self, end: str) -> int:
-        """The next one of one end."""
         self.counters[end] += 1
         return self.counters[end]
 

@@ -181,7 +181,6 @@ def test_a_socket_address_reads_as_its_peer_would_write_it(sockaddr: tuple[objec
 
 
 def test_numbers_need_no_resolver_and_names_do() -> None:
-    """Of both families."""
     assert lookup_numeric(Address("udp", "127.0.0.1", 7)) == ("127.0.0.1", 7)
     assert lookup_numeric(Address("udp", "::1", 7)) == ("::1", 7, 0, 0)
     assert lookup_numeric(Address("udp", "plant", 7)) is None

@@ -46,7 +46,6 @@ def ask(to: EnrolmentServer, datagram: bytes | None, sender: str = A_ADDRESS, no
 
 
 def tell(to: EnrolmentClient, datagram: bytes, now_ns: int = NOW_NS) -> bytes | None:
-    """The client's answer to a datagram."""
     to.handle_datagram(datagram, read_header(datagram), now_ns)
     return to.poll_transmit()
 
@@ -133,11 +132,6 @@ def test_nothing_can_be_read_on_the_way() -> None:
     seen = b"".join(talk(server(INVITATION), client()))
     for secret in (b"plant", b"192.0.2", INVITATION.secret, A.key, B.key):
         assert secret not in seen
-
-
-def test_the_same_chance_makes_the_same_bytes() -> None:
-    """All randomness is injected."""
-    assert talk(server(INVITATION), client()) == talk(server(INVITATION), client())
 
 
 @pytest.mark.parametrize("seed", range(20))

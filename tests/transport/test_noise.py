@@ -61,7 +61,6 @@ def bytes_of(vector: dict[str, Any], name: str) -> bytes:
 
 
 def side(vector: dict[str, Any], role: str) -> Handshake:
-    """One side of a vector's handshake."""
     _, pattern, suite = vector["protocol_name"].split("_", 2)
     psks = vector.get(f"{role}_psks", [])
     return Handshake(
@@ -295,7 +294,6 @@ def as_answer(point: bytes) -> None:
 
 
 def as_dialled(point: bytes) -> None:
-    """It is the key to dial."""
     initiator, _ = pair(initiator={"remote_static": point})
     initiator.write(b"", ONCE[0])
 

@@ -29,7 +29,6 @@ from tests.transport.snapshots import snapshot
 from triack.base.datagram import (
     HEADER_BYTES,
     Channel,
-    Channels,
     Header,
     Kind,
     counters_of,
@@ -67,15 +66,6 @@ def test_two_nodes_talk(suite: Suite, scheme: str) -> None:
             assert take(ends.caller, ends.seal("b", answer.channel, bytes(size), kind)) == bytes(size)
     assert (ends.caller.peer, ends.caller.peer_key) == ("b", public(B_KEY))
     assert (answer.channel.peer, answer.channel.peer_key) == ("a", public(A_KEY))
-
-
-def test_it_is_a_channel_and_says_what_it_costs() -> None:
-    """36 bytes, as the channel of nodes without keys does."""
-    ends = Ends()
-    channels: Channels = ends.a
-    caller, answerer = ends.open()
-    assert channels.overhead_bytes == caller.overhead_bytes == answerer.overhead_bytes == 36
-    assert len(ends.seal("a", caller, bytes(100))) == 136
 
 
 def test_nobody_on_the_way_can_read_anything() -> None:
@@ -143,17 +133,6 @@ def test_each_connect_is_a_handshake_of_its_own() -> None:
     assert refusal(ends.a, ends.caller, accepts[1]) == "unexpected-accept"
 
 
-def test_an_accept_opens_once() -> None:
-    """The second copy changes no keys."""
-    ends = Ends()
-    connect = ends.connect()
-    accept = ends.accept(ends.answer(connect), connect)
-    take(ends.caller, accept)
-    before = snapshot(ends.caller)
-    assert refusal(ends.a, ends.caller, accept) == "unexpected-accept"
-    assert snapshot(ends.caller) == before
-
-
 def test_a_late_accept_still_opens() -> None:
     """The newest connects are remembered; an accept of an older one is refused."""
     ends = Ends()
@@ -211,21 +190,10 @@ def test_a_run_before_there_are_keys_is_neither_sealed_nor_opened() -> None:
     for channel in (ends.caller, answer.channel):
         with pytest.raises(UsageError, match="the handshake is not over"):
             channel.seal_run(B_ID, 9, [b"x"], NOW_NS)
+        assert refusal(ends.a, channel, data[0]) == "not-open"
         opened = channel.open_run(data, counters_of(data), read_header(data[0]), NOW_NS)
         assert ([error.reason for error in opened.errors], opened.payloads) == (["not-open"], [])
     assert take(ends.caller, ends.accept(answer, connect)) == b"hello yourself"
-
-
-def test_data_before_there_are_keys_is_not_opened() -> None:
-    """On neither side."""
-    ends, other = Ends(), Ends()
-    foreign, _ = other.open()
-    data = other.seal("a", foreign)
-    connect = ends.connect()
-    answer = ends.answer(connect)
-    assert answer.channel is not None
-    assert refusal(ends.a, ends.caller, data) == "not-open"
-    assert refusal(ends.b, answer.channel, data) == "not-open"
 
 
 # ---- damage, repetition, reflection

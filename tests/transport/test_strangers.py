@@ -241,7 +241,6 @@ def test_what_is_no_code_is_refused_without_repeating_it(text: str) -> None:
 
 @given(st.text(max_size=64))
 def test_any_text_is_a_code_or_a_mistake(text: str) -> None:
-    """Nothing else comes out."""
     try:
         secret = decode_code(text)
     except UsageError:

@@ -409,7 +409,6 @@ class Lines(LengthFramer):
         return b"".join(datagram + b"\n" for datagram in datagrams)
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The lines that are whole."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         return lines
 

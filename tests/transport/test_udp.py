@@ -77,22 +77,6 @@ async def test_without_keys_nothing_leaves_the_machine(opened: Opener) -> None:
         assert here.drops == {"not-loopback": 5}
 
 
-async def test_an_address_in_brackets(opened: Opener) -> None:
-    """IPv6 addresses work, brackets and all."""
-    here, there = await opened("udp", "udp://[::1]:0"), await opened("udp", "udp://[::1]:0")
-    await here.send([b"x"], there.address)
-    assert await received(there, 1) == [Received(b"x", here.address)]
-
-
-async def test_both_families_on_one_socket(opened: Opener) -> None:
-    """A socket for all addresses answers an IPv4 peer by its IPv4 address."""
-    here, there = await opened("udp"), await opened("udp", "udp://[::]:0")
-    await here.send([b"x"], there.address.replace("[::]", "127.0.0.1"))
-    assert await received(there, 1) == [Received(b"x", here.address)]
-    await there.send([b"y"], here.address)
-    assert [data for data, _ in await received(here, 1)] == [b"y"]
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the system chooses")
 @pytest.mark.parametrize("listen", ["udp://0.0.0.0:0", "udp://[::]:0"])
 async def test_an_answer_leaves_from_the_address_that_was_called(opened: Opener, listen: str) -> None:
