@@ -124,19 +124,6 @@ def test_sqlite_keeps_what_it_synced_and_no_more(disk: Disk) -> None:
     assert rows(disk) == [1]
 
 
-def test_a_copy_goes_its_own_way(disk: Disk) -> None:
-    """On another disk, with what was not synced; the original does not notice."""
-    file = written(disk, b"one")
-    file.xSync(2)
-    file.xWrite(b"two", 0)
-    copy = Disk(Random(2))
-    copy.restore(disk.snapshot())
-    assert copy.files() == disk.files() == {"log": b"two"}
-    copy.lose_power_with([])
-    assert (copy.files(), disk.files()) == ({"log": b"one"}, {"log": b"two"})
-    copy.close()
-
-
 # ---- the same again
 
 SCRIPT = """
@@ -278,7 +265,6 @@ def chance(seed: str) -> Callable[[str], Random]:
 
 
 def decided(faults: Faults, seed: str = "1") -> Arrivals:
-    """What becomes of each datagram."""
     fates = Fates(chance(seed))
     return [fates.decide(faults, datagram) for datagram in DATAGRAMS]
 
@@ -380,11 +366,6 @@ def test_truncation_leaves_a_beginning() -> None:
     assert min(lengths) == 1
 
 
-def test_an_empty_datagram_cannot_be_damaged() -> None:
-    """There is nothing in it; UDP carries such ones."""
-    assert Fates(chance("1")).decide(Faults(corrupt=1.0, truncate=1.0), b"") == [(5 * MS, b"")]
-
-
 def test_what_is_larger_than_the_path_is_lost() -> None:
     fates = Fates(chance("1"))
     assert [len(fates.decide(Faults(mtu_bytes=100), bytes(size))) for size in (99, 100, 101)] == [1, 1, 0]
@@ -416,23 +397,6 @@ def test_what_finds_the_queue_of_a_link_full_is_lost() -> None:
     for _ in range(5):
         fates.decide(replace(slow, loss=1.0), bytes(972))
     assert fates.counts == {"lost": 3, "overflowed": 2}
-
-
-def test_what_happens_is_counted() -> None:
-    """By the name that a campaign shows."""
-    fates = Fates(chance("1"))
-    faults = Faults(loss=0.5, duplicate=1.0, late_duplicate=1.0, spike=1.0, corrupt=1.0, truncate=1.0)
-    arrived = sum(len(fates.decide(faults, datagram)) for datagram in DATAGRAMS)
-    counts = fates.counts
-    assert counts["duplicated"] == counts["duplicated-late"] == len(DATAGRAMS)
-    assert counts["spiked"] == 3 * len(DATAGRAMS) == arrived + counts["lost"]
-    assert counts["corrupted"] == counts["truncated"] == arrived
-
-
-def test_the_same_seed_decides_the_same() -> None:
-    """And another one does not."""
-    rough = all_shares()
-    assert decided(rough) == decided(rough) != decided(rough, "2")
 
 
 def test_more_of_one_fault_leaves_the_others_as_they_were() -> None:

@@ -221,7 +221,6 @@ def test_who_calls_an_address_of_the_other_transport_is_answered_where_it_calls_
 
 
 def test_a_stream_calls_by_datagrams_too() -> None:
-    """They can be lost."""
     net = Net(Faults(loss=0.5), a=TCP_A)
     net.send(100, TCP_A, B)
     net.world.run(SECOND)
@@ -265,7 +264,6 @@ def test_a_new_name_is_gone_with_the_power_until_the_directory_is_synced(disk: D
 
 @pytest.mark.parametrize("synced", [False, True])
 def test_a_deleted_file_comes_back_unless_the_directory_was_synced(disk: Disk, synced: bool) -> None:
-    """With what it held."""
     written(disk, b"content").xSync(2)
     files = apsw.VFS("shim", disk.vfs)
     files.xDelete("log", synced)
@@ -327,7 +325,6 @@ def test_a_file_that_is_not_there_cannot_be_deleted(disk: Disk) -> None:
 
 @pytest.mark.parametrize("kind", ["full", "short"])
 def test_a_full_disk_takes_nothing_or_a_part(disk: Disk, kind: str) -> None:
-    """And says so."""
     file = written(disk)
     setattr(disk.faults, kind, 1.0)
     with pytest.raises(apsw.FullError):
@@ -385,16 +382,6 @@ def test_a_lying_sync_makes_nothing_durable(disk: Disk) -> None:
 INSIDE, OUTSIDE, OTHER = "udp://a:1", "udp://b:1", "udp://c:1"
 
 
-def test_a_flow_lets_in_answers_from_where_it_goes_until_it_is_forgotten() -> None:
-    flows = FlowTable()
-    flows.hide(INSIDE, 100)
-    seen = flows.handle_leaving(INSIDE, OUTSIDE, 0)
-    assert seen.startswith("udp://a:")
-    assert [flows.inside_of(seen, OUTSIDE, at) for at in (0, 99, 100)] == [INSIDE, INSIDE, None]
-    assert flows.inside_of(seen, OTHER, 0) is None
-    assert flows.inside_of(INSIDE, OUTSIDE, 0) is None
-
-
 def test_what_leaves_keeps_a_flow_and_what_arrives_does_not() -> None:
     """RFC 4787, section 4.3: nobody outside can keep a hole open."""
     flows = FlowTable()
@@ -404,12 +391,6 @@ def test_what_leaves_keeps_a_flow_and_what_arrives_does_not() -> None:
     assert flows.inside_of(seen, OUTSIDE, 189) == INSIDE
     assert flows.inside_of(seen, OUTSIDE, 190) is None
     assert flows.handle_leaving(INSIDE, OUTSIDE, 190) != seen
-
-
-def test_each_address_outside_has_a_flow_of_its_own() -> None:
-    flows = FlowTable()
-    flows.hide(INSIDE, 100)
-    assert flows.handle_leaving(INSIDE, OUTSIDE, 0) != flows.handle_leaving(INSIDE, OTHER, 0)
 
 
 def test_whose_flow_it_is_stays_known() -> None:
@@ -493,17 +474,6 @@ def test_a_run_may_do_so_much_for_each_packet_and_second(what: str) -> None:
     assert sentence.endswith(f", {then} in second 5")
 
 
-def test_commits_are_named_by_what_is_in_them() -> None:
-    """Nothing is written for one that is empty; but the node waits for it all the same."""
-    others = Commit(state={"k": b"v"})
-    for commit, kind in ((PROGRESS, "of messages"), (others, "of other rows"), (Commit(), "of nothing")):
-        storms = Storms()
-        for _ in range(EACH["commits"] * BEGUN + 1):
-            storms.handle_commit("a", commit, 0)
-        storms.judge("a", 0, 0)
-        assert [sentence.split("; ")[1] for _, sentence in storms.violations] == [f"121 {kind}, 121 in second 0"]
-
-
 def test_packets_are_accepted_of_applications_for_queues_here_and_to_pass_on() -> None:
     """Those that a start finds on the disk are not accepted again, and nothing else counts."""
     accepted = [{"event": event, "first": 3, "last": 5} for event in ("queued", "committed", "transit_committed")]
@@ -524,10 +494,3 @@ def test_a_process_ends_after_a_number_of_effects(left: int) -> None:
     ends = [effects.end_process() for _ in range(left + 1)]
     assert ends == [False] * left + [True]
     assert effects.count == left + 2
-
-
-def test_a_planned_end_comes_once() -> None:
-    """The next process of the machine is not the one that it was planned for."""
-    effects = Effects()
-    effects.left = 1
-    assert [effects.end_process() for _ in range(5)] == [False, True, False, False, False]
