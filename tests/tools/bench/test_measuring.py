@@ -23,11 +23,11 @@ from triack.base.units import MS, SECOND
 from triack.node.handles.policies import DEFAULT, SOLACE
 from triack.queues.node_settings import NodeSettings
 from triack.session.protocol.settings import SessionSettings
-from triack.tools.bench import namespace, policy_nodes
+from triack.tools.bench import policy_nodes
 from triack.tools.bench.application import Outlet, Sink, Source
 from triack.tools.bench.figures import Result
 from triack.tools.bench.link import T8_LINK, _one, share
-from triack.tools.bench.namespace import Emulator, missing, wrapped
+from triack.tools.bench.namespace import Emulator, missing
 from triack.tools.bench.options import Meter
 from triack.tools.bench.policies import LINKS
 from triack.tools.bench.policy_nodes import FINEST_NS, lose_session, pace, stream
@@ -47,8 +47,6 @@ BODIES = make_ring(100)
 
 
 class Pipe(Outlet):
-    """Notes what it gets."""
-
     batch = 64
 
     def __init__(self) -> None:
@@ -181,18 +179,6 @@ async def test_what_arrived_does_not_come_again_after_a_lost_session(tmp_path: P
 
 
 @pytest.mark.slow
-async def test_all_of_it_has_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is drawn as that of simulated nodes is."""
-    monkeypatch.setattr(policy_nodes, "QUICK_SHARE", 50)
-    result = await measured("POLICIES", tmp_path, None)
-    lines = list(side_by_side(result))
-    assert len(lines) == 15
-    assert all((line[-1], "-" in line[:-1]) == ("-", False) for line in lines)
-    assert result.verified
-    assert any("no session was lost" in note for note in result.notes)
-
-
-@pytest.mark.slow
 async def test_a_strategy_does_to_a_fast_and_a_slow_subscriber_what_it_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -259,6 +245,17 @@ def test_losses_are_counted_and_not_delivered() -> None:
     assert there == {"sent": 100, "lost": 100 - len(found)}
 
 
+# Servers of peers: started for themselves, found, and ended.
+
+WAITS = """#!{python}
+import socket, sys, time
+print("not today", file=sys.stderr)
+if {works}:
+    sock = socket.create_server(("127.0.0.1", int(sys.argv[sys.argv.index("--port") + 1])))
+    time.sleep(60)
+"""
+
+
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     missing.cache_clear()
     monkeypatch.setattr(shutil, "which", lambda name, path=None: None)
@@ -269,22 +266,6 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         )
     finally:
         missing.cache_clear()
-
-
-def test_everything_ends_with_the_namespaces() -> None:
-    assert "--kill-child" in wrapped()
-    assert namespace.RECEIVER_HOST != namespace.SENDER_HOST
-
-
-# Servers of peers: started for themselves, found, and ended.
-
-WAITS = """#!{python}
-import socket, sys, time
-print("not today", file=sys.stderr)
-if {works}:
-    sock = socket.create_server(("127.0.0.1", int(sys.argv[sys.argv.index("--port") + 1])))
-    time.sleep(60)
-"""
 
 
 def program(folder: Path, *, works: bool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -307,6 +288,7 @@ async def test_a_server_runs_while_it_is_needed(tmp_path: Path, monkeypatch: pyt
         assert cpu_seconds(server["pid"]) >= 0
     with pytest.raises(ProcessLookupError):
         os.kill(server["pid"], 0)
+    assert cpu_seconds(server["pid"]) == 0
 
 
 async def test_one_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -329,10 +311,6 @@ def test_every_server_keeps_to_loopback_and_its_folder(tmp_path: Path, name: str
     said = " ".join([*command, *places.values(), *files])
     assert "127.0.0.1" in said
     assert "4711" in said
-
-
-def test_a_process_that_is_gone_has_used_nothing() -> None:
-    assert cpu_seconds(2**22 + 1) == 0
 
 
 # A small run of each row of two processes: counts and guarantees, never times.
@@ -363,6 +341,16 @@ def assert_whole(result: Result, messages: int, guarantee: list[str]) -> None:
     assert result.guarantee == guarantee
     assert result.details["messages"] == messages
     assert all(len(figure.values) == 1 for figure in result.figures.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("row", "beside"), [("T13", "of direct"), ("T15", "of plain")])
+async def test_a_row_stands_beside_a_plain_run(tmp_path: Path, row: str, beside: str) -> None:
+    """By a third process, and with two answers to each message."""
+    result = await measured(row, tmp_path, 2_000)
+    assert result.verified, result.notes
+    assert result.guarantee[:2] == ALL[:2]
+    assert result.figures[beside].values[0] > 0
 
 
 @pytest.mark.slow
@@ -460,11 +448,11 @@ def test_what_runs_and_what_is_over_counts() -> None:
     assert processor_s(process.pid) == 0.0
 
 
+# A process of a run follows its options.
+
+
 def test_a_process_sees_itself() -> None:
     assert processor_s(os.getpid()) > 0.0
-
-
-# A process of a run follows its options.
 
 
 @pytest.mark.gate
@@ -479,22 +467,6 @@ def test_a_sender_without_a_receiver_says_so_and_ends() -> None:
     )
     assert ended.returncode == 1
     assert "error" in json.loads(ended.stdout)
-
-
-@pytest.mark.gate
-def test_a_receiver_says_where_it_is_and_what_it_saw() -> None:
-    options = {"role": "receiver", "system": "tcp", "work": Work().to_json()}
-    ended = subprocess.run(
-        [sys.executable, "-m", CHILD, json.dumps(options)],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
-    told = [json.loads(line) for line in ended.stdout.splitlines()]
-    assert told[0]["found"]["port"] > 0
-    assert told[-1]["delivered"] == 0
-    assert ended.returncode == 0
 
 
 # Bodies that are distinct, and made at no cost.
@@ -522,11 +494,6 @@ def test_a_body_on_the_wire_is_seen() -> None:
 def test_what_cannot_be_told_apart_is_refused() -> None:
     with pytest.raises(UsageError, match="11 bytes; 12 are needed"):
         Work(size=HEAD_BYTES - 1)
-
-
-def test_work_goes_to_a_process_and_back() -> None:
-    work = Work(size=1_024, mode="paced", messages=3, insecure=True)
-    assert Work(**work.to_json()) == work
 
 
 # The resident memory of a process.
@@ -571,11 +538,11 @@ def test_the_nearest_mount_decides(tmp_path: Path, folder: str, memory: bool) ->
     assert is_memory(Path(folder), tmp_path / "mounts") == memory
 
 
+# T12 with few messages: they wait on the disk, outlive the process, and arrive in order.
+
+
 def test_where_nobody_tells_it_is_a_disk(tmp_path: Path) -> None:
     assert not is_memory(tmp_path, tmp_path / "nothing")
-
-
-# T12 with few messages: they wait on the disk, outlive the process, and arrive in order.
 
 
 @pytest.mark.slow

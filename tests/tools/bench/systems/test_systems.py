@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 
 import triack
-from tests.tools.bench.measuring import measured
 from triack.base.errors import TriackError, UsageError
 from triack.node.shell.platform import PLATFORM
 from triack.tools.bench.run import Outcome, run_once
 from triack.tools.bench.servers import running
 from triack.tools.bench.systems.catalogue import PEERS, SYSTEMS, inlet_of, outlet_of, system_of
-from triack.tools.bench.systems.framing import POSITION, pack_batch, read_batch, read_position
-from triack.tools.bench.systems.outbox import OutboxInlet, OutboxOutlet, _Table
+from triack.tools.bench.systems.framing import pack_batch, read_batch
+from triack.tools.bench.systems.outbox import OutboxInlet, OutboxOutlet
 from triack.tools.bench.systems.own import Counting, settings_of
 from triack.tools.bench.work import Work, make_ring, noise_of
 
@@ -68,17 +67,7 @@ def test_every_peer_that_is_promised_is_there() -> None:
         system_of("kafka")
 
 
-@pytest.mark.parametrize("name", SYSTEMS)
-def test_every_system_has_its_two_ends(name: str) -> None:
-    system = SYSTEMS[name]
-    if system.library:
-        pytest.importorskip(system.library)
-    assert callable(system.load(system.outlet).put)
-    assert callable(system.load(system.inlet).run)
-
-
 def test_what_is_missing_is_said_in_one_line_with_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Our own need nothing."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(shutil, "which", lambda name: None)
     for name in ("triack", "tcp", "outbox"):
@@ -93,13 +82,13 @@ def test_what_is_missing_is_said_in_one_line_with_how_to_get_it(monkeypatch: pyt
         SYSTEMS["zmq"].check()
 
 
+# Triack as it is measured: through its public interface, with the settings of the row, and counted.
+
+
 def test_a_process_gets_what_its_options_name() -> None:
     options = {"system": "tcp", "work": {}, "found": {"host": "127.0.0.1", "port": 1}}
     assert type(outlet_of(options)).__name__ == "TcpOutlet"
     assert type(inlet_of(options)).__name__ == "TcpInlet"
-
-
-# Triack as it is measured: through its public interface, with the settings of the row, and counted.
 
 
 def test_settings_are_defaults_but_for_what_the_row_says() -> None:
@@ -131,14 +120,6 @@ async def test_commits_and_datagrams_are_counted(tmp_path: Path, data: str | Non
     assert found["looked"] > 0
 
 
-@pytest.mark.slow
-async def test_a_sender_reads_two_answers_to_each_message(tmp_path: Path) -> None:
-    """T15 with few messages, beside a plain run."""
-    result = await measured("T15", tmp_path, 2_000)
-    assert result.verified, result.notes
-    assert result.figures["of plain"].values[0] > 0
-
-
 # Batches and positions on a stream of bytes.
 
 
@@ -161,22 +142,6 @@ async def test_a_torn_batch_is_none() -> None:
         await read_batch(stream(pack_batch(1, [b"abc"])[:-1]))
 
 
-async def test_positions_follow_each_other() -> None:
-    reader = stream(POSITION.pack(3), POSITION.pack(2**40))
-    assert [await read_position(reader) for _ in range(2)] == [3, 2**40]
-
-
-# T13 with few messages: they pass a third process, once and in order, and a direct run is beside it.
-
-
-@pytest.mark.slow
-async def test_messages_pass_a_relay(tmp_path: Path) -> None:
-    result = await measured("T13", tmp_path, 2_000)
-    assert result.verified, result.notes
-    assert result.guarantee[:2] == ["every message once, in order", "synced at both ends"]
-    assert result.figures["of direct"].values[0] > 0
-
-
 # An outbox as it is measured: what did not leave, leaves.
 
 
@@ -196,25 +161,7 @@ async def test_after_a_break_it_goes_on_where_it_was(tmp_path: Path) -> None:
         assert sink.bodies == [b"%d" % number for number in numbers]
 
 
-@pytest.mark.slow
-async def test_what_did_not_leave_is_sent_at_the_next_start(tmp_path: Path) -> None:
-    options = {"work": Work().to_json(), "data": str(tmp_path)}
-    table = _Table(tmp_path / "outbox.db")
-    await table.commit(1, [b"a", b"b"], 0)
-    table.close()
-    sink = Taken()
-    async with OutboxInlet(options) as inlet:
-        reading = asyncio.create_task(inlet.run(sink))  # type: ignore[arg-type]
-        async with OutboxOutlet({**options, "found": inlet.found()}) as outlet:
-            await outlet.settle()
-        reading.cancel()
-        await asyncio.gather(reading, return_exceptions=True)
-    assert sink.bodies == [b"a", b"b"]
-
-
 class Taken:
-    """What was handed out."""
-
     def __init__(self) -> None:
         self.bodies: list[bytes] = []
 
