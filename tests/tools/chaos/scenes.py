@@ -41,14 +41,11 @@ class Scene:
         return len(self.work.history.streams[0].handed)
 
     def close(self) -> None:
-        """Give back what the disks hold."""
         for host in self.hosts:
             host.disk.close()
 
 
 class Trusting(Scene):
-    """A scene with its operators."""
-
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
         self.trust = Trust(plan, self.hosts, self.world)

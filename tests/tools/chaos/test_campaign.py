@@ -116,7 +116,6 @@ def test_seeds_are_run_in_order_from_the_first(asked: list[int]) -> None:
 
 
 def test_the_first_failure_can_end_a_campaign(asked: list[int]) -> None:
-    """Otherwise all are run."""
     assert [failure.seed for failure in run_campaign(0, 30, jobs=1).failures] == [9, 19, 29]
     asked.clear()
     assert run_campaign(0, 30, jobs=1, fail_fast=True).seeds == 10

@@ -7,8 +7,11 @@ from triack.tools.chaos.history import Batch, History, Part, StreamHistory, body
 SIZE = 40
 
 
-def history(*, ordered: bool = True, durable: bool = True, expires: bool = False) -> History:
-    return History([StreamHistory("s", ordered, durable, expires)])
+def history(accepted: int = 0, *, ordered: bool = True, durable: bool = True, expires: bool = False) -> History:
+    seen = History([StreamHistory("s", ordered, durable, expires)])
+    if accepted:
+        accept(seen, 0, accepted)
+    return seen
 
 
 def accept(seen: History, first: int, end: int) -> Batch:
@@ -29,8 +32,7 @@ def rules(seen: History) -> set[str]:
 
 def test_a_good_story_has_no_violations() -> None:
     """Accepted, handed out in order, acknowledged."""
-    seen = history()
-    accept(seen, 0, 10)
+    seen = history(10)
     hand(seen, *range(10))
     seen.acknowledged(0, list(range(10)))
     assert rules(seen) == set()
@@ -54,8 +56,7 @@ def test_what_was_never_sent() -> None:
 
 def test_what_was_altered() -> None:
     """A single byte is enough."""
-    seen = history()
-    accept(seen, 0, 1)
+    seen = history(1)
     seen.handed(0, 0, body_of(0, 0, SIZE)[:-1] + b"!", redelivered=False, reader=None)
     assert rules(seen) == {"queue"}
 
@@ -63,8 +64,7 @@ def test_what_was_altered() -> None:
 @pytest.mark.parametrize("size_bytes", [SIZE - 1, SIZE + 32, 0])
 def test_what_was_cut_or_made_longer(size_bytes: int) -> None:
     """The bytes that are there are right. Of a large dead letter only the beginning is."""
-    seen = history()
-    accept(seen, 0, 1)
+    seen = history(1)
     seen.sized(0, 0, SIZE)
     seen.handed(0, 0, body_of(0, 0, size_bytes), redelivered=False, reader=None)
     assert rules(seen) == {"queue"}
@@ -75,18 +75,15 @@ def test_what_was_cut_or_made_longer(size_bytes: int) -> None:
 
 def test_what_was_lost() -> None:
     """Accepted and nowhere; a dead letter is somewhere, if there was a reason."""
-    seen = history()
-    accept(seen, 0, 2)
+    seen = history(2)
     hand(seen, 0)
     assert seen.missing(0) == [1]
     assert rules(seen) == {"total-queue", "unknown-outcome"}
-    seen = history(expires=True)
-    accept(seen, 0, 2)
+    seen = history(2, expires=True)
     hand(seen, 0)
     seen.buried(0, 1, body_of(0, 1, SIZE), "reach-queue-timeout")
     assert rules(seen) == set()
-    seen = history()
-    accept(seen, 0, 1)
+    seen = history(1)
     seen.buried(0, 0, body_of(0, 0, SIZE))
     assert "total-queue" in rules(seen)
 
@@ -98,9 +95,8 @@ def test_what_is_handed_back_is_in_doubt() -> None:
         (True, False, {"total-queue"}),
         (False, True, {"total-queue"}),
     ):
-        seen = history()
+        seen = history(1)
         seen.streams[0].hands_back = hands_back
-        accept(seen, 0, 1)
         seen.buried(0, 0, body_of(0, 0, SIZE), "session-lost", maybe_delivered=maybe)
         assert rules(seen) - {"unknown-outcome"} == broken
 
@@ -108,13 +104,11 @@ def test_what_is_handed_back_is_in_doubt() -> None:
 def test_what_is_to_be_received_in_time() -> None:
     """Is handed out before, or a dead letter; what was given back and has expired comes no more."""
     for at_ms, broken in ((999, set()), (1_000, {"in-time"})):
-        seen = history()
-        accept(seen, 0, 1)
+        seen = history(1)
         seen.limited(0, 0, 1_000)
         seen.handed(0, 0, body_of(0, 0, SIZE), redelivered=False, reader=None, at_ms=at_ms)
         assert rules(seen) == broken
-    seen = history(expires=True)
-    accept(seen, 0, 3)
+    seen = history(3, expires=True)
     seen.limited(0, 0, 1_000)
     for number, at_ms in ((0, 500), (1, 1_500)):
         seen.handed(0, number, body_of(0, number, SIZE), redelivered=False, reader=None, at_ms=at_ms)
@@ -133,22 +127,19 @@ def test_what_is_refused_is_a_dead_letter_and_nothing_else() -> None:
         (False, True, False, {"refusals"}),
         (False, False, True, {"claims"}),
     ):
-        seen = history()
+        seen = history(3)
         seen.streams[0].refusals = frozenset({"queue-full"})
-        accept(seen, 0, 3)
         hand(seen, *range(3) if handed else (0, 2))
         seen.buried(0, 1, body_of(0, 1, SIZE), "queue-full", maybe_delivered=maybe)
         if claimed:
             seen.claimed(0, 1, "ordered")
         assert rules(seen) == broken
-    seen = history(durable=False, ordered=False)
+    seen = history(1, durable=False, ordered=False)
     seen.streams[0].refusals = frozenset({"queue-full"})
-    accept(seen, 0, 1)
     hand(seen, 0)
     seen.buried(0, 0, body_of(0, 0, SIZE), "queue-full", maybe_delivered=True)
     assert rules(seen) == set()
-    seen = history(expires=True)
-    accept(seen, 0, 1)
+    seen = history(1, expires=True)
     seen.buried(0, 0, body_of(0, 0, SIZE), "queue-full", maybe_delivered=False)
     assert rules(seen) == {"total-queue"}
 
@@ -156,9 +147,8 @@ def test_what_is_refused_is_a_dead_letter_and_nothing_else() -> None:
 def test_what_a_relay_holds_of_an_ended_stream_may_have_arrived() -> None:
     """It is a dead letter there, and never called not delivered."""
     for maybe, broken in ((True, set()), (False, {"total-queue"})):
-        seen = history(ordered=False)
+        seen = history(1, ordered=False)
         seen.streams[0].relayed = True
-        accept(seen, 0, 1)
         hand(seen, 0)
         seen.buried(0, 0, body_of(0, 0, SIZE), "stale-sequence", maybe_delivered=maybe)
         assert rules(seen) == broken
@@ -166,9 +156,8 @@ def test_what_a_relay_holds_of_an_ended_stream_may_have_arrived() -> None:
 
 def test_what_a_relay_has_kept_back_may_come_late() -> None:
     """Its origin had given it up, as the relay had changed it on its way."""
-    seen = history()
+    seen = history(2)
     seen.streams[0].suspected = frozenset({"bad-seal"})
-    accept(seen, 0, 2)
     hand(seen, 1)
     seen.buried(0, 0, body_of(0, 0, SIZE), "bad-seal")
     hand(seen, 0, reader=1)
@@ -177,25 +166,21 @@ def test_what_a_relay_has_kept_back_may_come_late() -> None:
 
 def test_what_is_forbidden_is_never_handed_out() -> None:
     """Whatever became of it besides; and no receipt says that it arrived."""
-    seen = history()
+    seen = history(1)
     seen.streams[0].forbidden = True
-    accept(seen, 0, 1)
     hand(seen, 0)
     assert rules(seen) == {"permission"}
-    seen = history(durable=False, ordered=False)
+    seen = history(1, durable=False, ordered=False)
     seen.streams[0].forbidden = True
-    accept(seen, 0, 1)
     seen.claimed(0, 0, "received")
     assert rules(seen) == {"claims"}
 
 
 def test_what_may_be_lost() -> None:
     """Express messages, those of an excused stream, and those that were never accepted."""
-    seen = history(durable=False, ordered=False)
-    accept(seen, 0, 2)
+    seen = history(2, durable=False, ordered=False)
     assert rules(seen) == set()
-    seen = history()
-    accept(seen, 0, 2)
+    seen = history(2)
     seen.streams[0].excused = "damage noticed"
     assert rules(seen) == set()
     seen = history()
@@ -204,7 +189,6 @@ def test_what_may_be_lost() -> None:
 
 
 def test_a_batch_of_unknown_outcome_is_there_as_a_whole_or_not_at_all() -> None:
-    """Even over two streams."""
     seen = history()
     seen.submitted([Part(0, 0, 2)])
     hand(seen, 0)
@@ -214,20 +198,17 @@ def test_a_batch_of_unknown_outcome_is_there_as_a_whole_or_not_at_all() -> None:
 @pytest.mark.parametrize("numbers", [[0, 2, 1], [1, 0]], ids=["a gap that is filled later", "swapped"])
 def test_disorder(numbers: list[int]) -> None:
     """Of a transactional stream; the others have no order."""
-    seen = history()
-    accept(seen, 0, 3)
+    seen = history(3)
     hand(seen, *numbers)
     assert "prefix" in rules(seen)
-    seen = history(ordered=False)
-    accept(seen, 0, 3)
+    seen = history(3, ordered=False)
     hand(seen, 0, 2, 1)
     assert rules(seen) == set()
 
 
 def test_a_gap_of_what_was_never_accepted_is_none() -> None:
     """A batch that a crash took with it leaves its numbers behind."""
-    seen = history()
-    accept(seen, 0, 1)
+    seen = history(1)
     seen.submitted([Part(0, 1, 3)])
     accept(seen, 3, 4)
     hand(seen, 0, 3)
@@ -236,15 +217,13 @@ def test_a_gap_of_what_was_never_accepted_is_none() -> None:
 
 def test_repetition() -> None:
     """A message that comes again must say so, and must not come after its acknowledgement is on disk."""
-    seen = history()
-    accept(seen, 0, 1)
+    seen = history(1)
     hand(seen, 0)
     hand(seen, 0, again=True)
     assert rules(seen) == set()
     hand(seen, 0)
     assert rules(seen) == {"hand-over"}
-    seen = history()
-    accept(seen, 0, 1)
+    seen = history(1)
     hand(seen, 0)
     seen.acknowledged(0, [0])
     hand(seen, 0, again=True)
@@ -253,8 +232,7 @@ def test_repetition() -> None:
 
 def test_a_reader_that_keeps_its_position_sees_everything_once() -> None:
     """Whatever the node says of redelivery."""
-    seen = history()
-    accept(seen, 0, 3)
+    seen = history(3)
     hand(seen, 0, reader=-1)
     hand(seen, 0, again=True, reader=-1)
     assert rules(seen) == {"unknown-outcome", "total-queue"}
@@ -264,8 +242,7 @@ def test_a_reader_that_keeps_its_position_sees_everything_once() -> None:
 
 def test_what_was_given_back_comes_before_anything_younger() -> None:
     """And may come again as often as it is given back."""
-    seen = history()
-    accept(seen, 0, 3)
+    seen = history(3)
     hand(seen, 0)
     seen.gave_back(0, 0)
     hand(seen, 0, again=True)
@@ -278,8 +255,7 @@ def test_what_was_given_back_comes_before_anything_younger() -> None:
 
 def test_a_position_that_was_stored_is_not_forgotten() -> None:
     """The store must say at least what was committed."""
-    seen = history()
-    accept(seen, 0, 3)
+    seen = history(3)
     hand(seen, 0, reader=-1)
     seen.acknowledged(0, [0])
     hand(seen, 1, reader=0)
@@ -290,16 +266,14 @@ def test_a_position_that_was_stored_is_not_forgotten() -> None:
 
 def test_a_receipt_must_be_true() -> None:
     """A message that it said is ordered has arrived."""
-    seen = history()
-    accept(seen, 0, 1)
+    seen = history(1)
     seen.claimed(0, 0, "ordered")
     assert "claims" in rules(seen)
 
 
 def test_a_reader_that_was_taken_back() -> None:
     """May see again what came after the copy, and must see it."""
-    seen = history()
-    accept(seen, 0, 4)
+    seen = history(4)
     hand(seen, 0, 1)
     mark = seen.handed_out(0)
     hand(seen, 2)
@@ -312,8 +286,7 @@ def test_a_reader_that_was_taken_back() -> None:
 
 def test_a_sender_that_was_taken_back() -> None:
     """Messages that it accepted since may be gone; those that it accepts from now on may not."""
-    seen = history()
-    accept(seen, 0, 2)
+    seen = history(2)
     mark = seen.accepted_up_to(0)
     accept(seen, 2, 4)
     seen.take_back_sender(0, mark)

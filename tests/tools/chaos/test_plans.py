@@ -1,6 +1,5 @@
 """What a seed makes: a plan, its machines, topologies, faults and rarities."""
 
-import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +13,7 @@ from tests.tools.chaos.scenes import STREAM, Trusting, plan_of
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
 from triack.queues.manager.engine import Engine
-from triack.queues.node_settings import Limits, Quota, Topic
+from triack.queues.node_settings import Topic
 from triack.queues.streams.inbox import Inbox
 from triack.tools.chaos.additions import (
     CARRIED_BYTES,
@@ -25,21 +24,15 @@ from triack.tools.chaos.additions import (
     RATES_BPS,
     RETIRE_S,
     WANTED_BYTES,
-    hide,
-    mix_transports,
-    narrow,
-    set_clocks,
     stream_bodies,
-    visit,
-    waver,
 )
 from triack.tools.chaos.away_subscribers import KINDS as AWAY_KINDS
 from triack.tools.chaos.away_subscribers import draw_away
 from triack.tools.chaos.drawing import draw
-from triack.tools.chaos.machines import draw_host, draw_stream, draw_streams
+from triack.tools.chaos.machines import draw_host
 from triack.tools.chaos.pausing import OUTGOING
 from triack.tools.chaos.plan import DISHONEST, LASTING_MS, STRANGE, Fault, Plan, is_limited
-from triack.tools.chaos.rarities import HELD_FEW, QUICK_TIER_S, SHARE, add_rarities
+from triack.tools.chaos.rarities import HELD_FEW, QUICK_TIER_S, SHARE
 from triack.tools.chaos.run import run_plan, run_seed
 from triack.tools.chaos.sealing import HOSTILE, Hostile
 from triack.tools.chaos.topics import GAMES, MORE_KINDS, PATTERNS, TOPICS_FROM
@@ -101,29 +94,6 @@ def test_a_swarm_covers_every_option() -> None:
     assert any(stream.live_ms for plan in plans for stream in plan.streams)
 
 
-# Plans: their description for people.
-
-
-def test_a_plan_can_be_told_to_people() -> None:
-    """As JSON, with its seed."""
-    assert json.loads(json.dumps(draw(5).describe()))["seed"] == 5
-
-
-def test_what_is_rare_is_described_too() -> None:
-    """Other addresses, hosts with limits, streams that are forbidden."""
-    plan = draw(5)
-    first, *rest = plan.hosts
-    limited = replace(first.settings, limits=Limits(Quota(3)))
-    host = replace(first, settings=limited, others=("udp://a:3", "udp://a:2"))
-    stream = replace(plan.streams[0], forbidden=True)
-    told = replace(plan, hosts=(host, *rest), streams=(stream,)).describe()
-    assert told["hosts"][0] == f"udp://a:3 udp://a:2 {first.address}"
-    assert (told["limits"], " forbidden" in told["streams"][0]) == (["a"], True)
-
-
-# Machines and their work: every setting that a node can have is drawn now and then.
-
-
 def test_machines_differ_in_what_their_settings_allow() -> None:
     """From a window of one packet to one that follows its path, from no cache to a large one."""
     hosts = [draw_host(Random(seed), "a", "udp") for seed in range(60)]
@@ -131,22 +101,6 @@ def test_machines_differ_in_what_their_settings_allow() -> None:
     assert {host.settings.session.max_unacked_packet for host in hosts} >= {1, 2, 3, 8, 64, "auto"}
     assert {host.settings.body_cache_bytes for host in hosts} >= {0, 4_000}
     assert {host.transactional for host in hosts} == {True, False}
-
-
-def test_each_stream_has_a_queue_and_two_ends() -> None:
-    """A forwarding one has its source before it."""
-    for seed in range(60):
-        streams = draw_streams(Random(seed), 3)
-        assert len({stream.queue for stream in streams}) == len(streams)
-        for index, stream in enumerate(streams):
-            assert stream.sender != stream.receiver
-            assert stream.source < index
-
-
-def test_a_stream_goes_where_it_should() -> None:
-    """And has a class."""
-    stream = draw_stream(Random(1), 2, 0, "express")
-    assert (stream.sender, stream.receiver, stream.delivery, stream.source) == (2, 0, "express", -1)
 
 
 # Plans with relays: each topology in turn, with faults at its relays; a run of each keeps every promise.
@@ -159,10 +113,6 @@ def test_each_topology_comes_in_turn() -> None:
     assert [len(plan.hosts) for plan in plans] == [3, 5, 4, 5]
     assert all(plan.links and plan.routes for plan in plans)
     assert draw(RELAYED_FROM) == plans[0]
-
-
-def test_seeds_below_have_no_relays() -> None:
-    assert not any(draw(seed).routes or draw(seed).links for seed in range(50))
 
 
 @pytest.mark.gate
@@ -214,7 +164,6 @@ RARE_KINDS = {"move", "rotate", "revoke", *STRANGE}
 
 
 def traits(plan: Plan) -> set[str]:
-    """The rarities that a plan has."""
     found = {fault.kind for fault in plan.faults} & RARE_KINDS
     found |= {"limits" for host in plan.hosts if is_limited(host.settings.limits)}
     found |= {"forbidden" for stream in plan.streams if stream.forbidden}
@@ -245,28 +194,6 @@ def test_whose_fault_a_loss_is_stays_known() -> None:
             assert traits(plan) <= {"crowd", "limits", "junk", "in time", "unread", "hand back"}
 
 
-def test_the_rest_of_a_plan_does_not_depend_on_them() -> None:
-    """They draw from a chance of their own; what is added is in its place by time."""
-    plain = next(plan for plan in map(draw, range(100)) if plan.is_secure and plan.faults and not traits(plan))
-    for seed in range(80):
-        plan = add_rarities(plain, Random(seed))
-        assert [fault.at_ns for fault in plan.faults] == sorted(fault.at_ns for fault in plan.faults)
-        kept = [fault for fault in plain.faults if fault.at_ns < plan.faults_end_ns]
-        if "in time" in traits(plan):
-            # Clocks that jump apart would say anything of a time to be received.
-            kept = [fault for fault in kept if fault.kind != "wall-jump"]
-        assert [fault for fault in plan.faults if fault.kind not in RARE_KINDS] == kept
-        assert plan.network == plain.network
-        assert [stream.sender for stream in plan.streams[: len(plain.streams)]] == [s.sender for s in plain.streams]
-        same: dict[str, Any] = {
-            "others": (),
-            "settings": plain.hosts[0].settings,
-            "read_gap_ns": 1,
-            "timer_slack_ns": 0,
-        }
-        assert replace(plan.hosts[0], **same) == replace(plain.hosts[0], **same)
-
-
 @pytest.mark.gate
 def test_what_a_cramped_receiver_refuses_comes_again_soon() -> None:
     """A large message in many packets for a full queue, and room for few that came too early: 222751 was such a one."""
@@ -282,9 +209,6 @@ def test_what_a_cramped_receiver_refuses_comes_again_soon() -> None:
 
 
 # Additions to plans: each comes, to a share of the seeds, and changes nothing else of a plan.
-
-ADDED = ("forbid", "hide", "narrow")
-"""Kinds of faults that come with additions."""
 
 
 def schemes(plan: Plan) -> set[str]:
@@ -379,27 +303,6 @@ def test_streams_have_several_priorities_and_queues_are_paused() -> None:
     assert {(fault.other, fault.forever) for fault in faults} == {(0, False), (0, True), (OUTGOING, False)}
 
 
-def test_the_rest_of_a_plan_stays() -> None:
-    """Ports, faults and streams are those that were drawn before."""
-    moving = next(plan for plan in map(draw, range(300)) if any(host.others for host in plan.hosts))
-    for seed in range(20):
-        plan = narrow(waver(mix_transports(moving, Random(seed)), Random(seed)), Random(seed))
-        plan = hide(plan, Random(seed))
-        assert visit(plan, Random(seed)).streams == plan.streams
-        assert set_clocks(plan, Random(seed)).hosts == plan.hosts
-        for one, other in zip(plan.hosts, moving.hosts, strict=True):
-            assert [address.partition(":")[2] for address in one.addresses] == [
-                address.partition(":")[2] for address in other.addresses
-            ]
-            assert one.address == other.address
-        assert [replace(stream, wavers=False) for stream in plan.streams] == [
-            replace(stream, wavers=False) for stream in moving.streams
-        ]
-        assert [fault for fault in plan.faults if fault.kind not in ADDED] == [
-            fault for fault in moving.faults if fault.kind not in ADDED
-        ]
-
-
 @pytest.mark.gate
 def test_some_plans_have_bodies_in_parts() -> None:
     """Of durable streams of honest plans, around the size of a part; the rest of such a plan stays as it was."""
@@ -423,11 +326,6 @@ def test_some_plans_have_bodies_in_parts() -> None:
 # Plans with topics: each strategy and kind of subscriber comes to a share of the seeds; runs keep every promise.
 
 TOPIC_SEEDS = range(TOPICS_FROM, TOPICS_FROM + 200)
-
-
-def test_a_seed_keeps_its_plan() -> None:
-    assert draw(TOPICS_FROM) == draw(TOPICS_FROM)
-    assert not any(draw(seed).subscribers for seed in range(20))
 
 
 @pytest.mark.gate

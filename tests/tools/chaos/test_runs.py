@@ -367,20 +367,7 @@ def test_shrinking_leaves_what_the_failure_needs() -> None:
     assert len(found.streams) == 1
 
 
-def test_shrinking_stops_after_a_number_of_runs() -> None:
-    """Even when it could go on."""
-    runs: list[Plan] = []
-
-    def fails(smaller: Plan) -> bool:
-        runs.append(smaller)
-        return True
-
-    shrink(replace(draw(0)), fails, runs_max=7)
-    assert len(runs) == 7
-
-
 def test_what_does_not_fail_smaller_stays_as_it_is() -> None:
-    """Everything is tried once."""
     plan, tried = draw(3), []
 
     def fails(smaller: Plan) -> bool:
@@ -428,24 +415,6 @@ def test_one_seed_says_what_it_drew_and_what_came_of_it() -> None:
     assert results[0].stderr.startswith("seed 7\n")
     assert figures(results[0]).keys() >= FIGURES
     assert figures(results[0])["trace"] == figures(results[1])["trace"]
-
-
-@pytest.mark.slow
-def test_many_seeds_on_one_core_and_on_two_are_the_same() -> None:
-    """Only the time differs."""
-    one, two = (figures(run_command("--seeds", "3", "--jobs", jobs, "--json")) for jobs in "12")
-    assert (one["seeds"], one["violations"]) == (3, 0)
-    assert {name: one[name] for name in ("trace", "events", "virtual_seconds")} == {
-        name: two[name] for name in ("trace", "events", "virtual_seconds")
-    }
-
-
-@pytest.mark.slow
-def test_minutes_end_a_campaign() -> None:
-    """After the seed that is under way."""
-    found = figures(run_command("--minutes", "0.02", "--jobs", "1", "--json"))
-    assert isinstance(found["seeds"], int)
-    assert found["seeds"] >= 1
 
 
 @pytest.mark.gate
@@ -594,12 +563,3 @@ def test_a_node_that_dies_before_the_resume_is_durable_is_resumed_again(scene: S
     assert host.engine is not None
     assert not host.engine.queues.pauses.by_name
     assert scene.handed == 200
-
-
-def test_all_is_resumed_at_once_when_the_faults_end(scene: Scene) -> None:
-    pausing = Pausing(plan_of(), scene.hosts, scene.world)
-    pausing.pause(HERE)
-    scene.world.run(2_500 * MS)
-    pausing.heal()
-    scene.world.run(2 * SECOND)
-    assert scene.handed > 0

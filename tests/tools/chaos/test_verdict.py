@@ -1,22 +1,13 @@
 """The verdict over a simulated world: nothing that any judge can find is missed, and nobody is excused for too much."""
 
-import gc
 import json
-import time
-from itertools import count, islice
 
 import pytest
 
 from tests.tools.replay.builder import World, brief
-from tests.tools.replay.faults import TX, ready
 from tests.tools.replay.harmless import HARMLESS
 from tests.tools.replay.judging import PLANTED, plant
-from triack.tools.chaos.drawing import draw
-from triack.tools.chaos.plan import DISHONEST
-from triack.tools.chaos.run import run_plan
 from triack.tools.chaos.verdict import judge_logs
-
-RUNS = 8
 
 
 def logs_of(world: World) -> dict[str, bytes]:
@@ -29,44 +20,6 @@ def test_every_known_fault_is_found(name: str) -> None:
     """The responsible side finds it: the local engine, or a rule."""
     world, expected = plant(name)
     assert brief(judge_logs(logs_of(world))) >= expected
-
-
-@pytest.mark.slow
-def test_real_runs_break_no_rule() -> None:
-    """The logs of real nodes in simulated worlds satisfy every rule; nodes that stand still or wake late say so."""
-    for seed in islice(honest_seeds(), RUNS):
-        outcome = run_plan(draw(seed))
-        assert outcome.logs, f"seed {seed}"
-        assert judge_logs(outcome.logs) == [], f"seed {seed}"
-
-
-def honest_seeds() -> "filter[int]":
-    """Seeds whose disks keep what they promised."""
-    return filter(lambda seed: {fault.kind for fault in draw(seed).faults}.isdisjoint(DISHONEST), count())
-
-
-@pytest.mark.slow
-def test_the_verdict_keeps_up_with_a_campaign() -> None:
-    """5,000 records take some 40 ms; no step grows with the square of the record."""
-    small, large = (timed(packets) for packets in (1_200, 4_800))
-    assert small < 0.3
-    assert large < 10 * small
-
-
-def timed(packets: int) -> float:
-    """The least processor time, in seconds, that the verdict takes for a record with ``packets`` packets."""
-    world = ready()
-    for _ in range(packets // 8):
-        world.deliver(TX, 8)
-    world.number()
-    logs, times = logs_of(world), []
-    gc.disable()
-    for _ in range(3):
-        start = time.process_time()
-        judge_logs(logs)
-        times.append(time.process_time() - start)
-    gc.enable()
-    return min(times)
 
 
 def test_what_is_unusual_but_right_needs_no_excuse() -> None:

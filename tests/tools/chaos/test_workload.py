@@ -9,7 +9,7 @@ import pytest
 from triack.base.units import MS, SECOND
 from triack.queues.node_settings import LargeBodies, NodeSettings
 from triack.tools.chaos import workload
-from triack.tools.chaos.history import Batch, Fate, History, Part, StreamHistory, body_of
+from triack.tools.chaos.history import Batch, Fate, History, Part, body_of
 from triack.tools.chaos.host import Host
 from triack.tools.chaos.plan import HostPlan, StreamPlan
 from triack.tools.chaos.workload import STREAMED_AT, STREAMED_EVERY, Workload
@@ -36,7 +36,6 @@ class Scene:
 
     @property
     def history(self) -> History:
-        """What was seen."""
         return self.work.history
 
     def handed(self, stream: int) -> list[int]:
@@ -44,7 +43,6 @@ class Scene:
         return sorted(self.history.streams[stream].handed)
 
     def close(self) -> None:
-        """Give back what the disks hold."""
         for host in self.hosts:
             host.disk.close()
 
@@ -242,24 +240,6 @@ def test_receipts_that_somebody_waits_for_are_claims(
     found = {(stream, stage) for stream, _, stage in claims}
     assert found == {(0, "received"), (1, "stored"), (2, "ordered")}
     assert sorted(number for stream, number, _ in claims if stream == 2) == list(range(10))
-
-
-@pytest.mark.parametrize(
-    ("plan", "expected"),
-    [
-        (StreamPlan(0, 1, "q", "express", 1, 1), StreamHistory("0 (0>1/q express)", False, False, False)),
-        (StreamPlan(0, 1, "q", "recoverable", 1, 1), StreamHistory("0 (0>1/q recoverable)", False, True, False)),
-        (StreamPlan(0, 1, "q", "transactional", 1, 1), StreamHistory("0 (0>1/q transactional)", True, True, False)),
-        (
-            StreamPlan(0, 1, "q", "transactional", 1, 1, live_ms=5),
-            StreamHistory("0 (0>1/q transactional)", True, True, True),
-        ),
-    ],
-)
-def test_the_history_knows_what_each_class_promises(
-    make: Callable[..., Scene], plan: StreamPlan, expected: StreamHistory
-) -> None:
-    assert make(plan).history.streams == [expected]
 
 
 def test_what_has_to_be_received_in_time_and_is_read_by_nobody(make: Callable[..., Scene]) -> None:
