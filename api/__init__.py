@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from triack.base.ack_trigger import AckTrigger
     from triack.base.news import (
         AckWaitOver,
+        BridgeLost,
+        BridgeRefused,
+        BridgeUp,
         CallRefused,
         CanSend,
         DeadLettersWaiting,
@@ -127,6 +130,9 @@ __all__ = [
     "Acknowledgements",
     "Acks",
     "Blocking",
+    "BridgeLost",
+    "BridgeRefused",
+    "BridgeUp",
     "BrowsedMessage",
     "CallRefused",
     "CanSend",
@@ -219,9 +225,10 @@ __all__ = [
 _MODULES = {
     "triack.base.ack_trigger": "AckTrigger",
     "triack.base.news": (
-        "AckWaitOver CallRefused CanSend DeadLettersWaiting EventsMissed GapFound JournalFull LinkDown "
-        "LinkDowngraded LinkUp LinkUpgraded MessagesDiscarded NodeEvent NoRoute PeerHalted PeerSilent PeerUnknown "
-        "QueueOverQuota StoreLow StreamHeld StreamsNearLimit SubscriptionLost TransitOverQuota WayChanged"
+        "AckWaitOver BridgeLost BridgeRefused BridgeUp CallRefused CanSend DeadLettersWaiting EventsMissed GapFound "
+        "JournalFull LinkDown LinkDowngraded LinkUp LinkUpgraded MessagesDiscarded NodeEvent NoRoute PeerHalted "
+        "PeerSilent PeerUnknown QueueOverQuota StoreLow StreamHeld StreamsNearLimit SubscriptionLost TransitOverQuota "
+        "WayChanged"
     ),
     "triack.node.client.client": "Client",
     "triack.node.handles.acknowledgements": "Acknowledgements",

@@ -4,6 +4,9 @@ from dataclasses import dataclass
 
 __all__ = [
     "AckWaitOver",
+    "BridgeLost",
+    "BridgeRefused",
+    "BridgeUp",
     "CallRefused",
     "CanSend",
     "DeadLettersWaiting",
@@ -215,6 +218,47 @@ class DeadLettersWaiting:
 
 
 @dataclass(frozen=True, slots=True)
+class BridgeUp:
+    """A bridge is connected to its broker, and passes messages on.
+
+    Attributes:
+        bridge: its name.
+        broker: the broker, as the settings have it.
+    """
+
+    bridge: str
+    broker: str
+
+
+@dataclass(frozen=True, slots=True)
+class BridgeLost:
+    """A bridge has lost its broker, or does not reach it. It tries again; a further failure of that cause is no event.
+
+    Attributes:
+        bridge: its name.
+        cause: why.
+    """
+
+    bridge: str
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class BridgeRefused:
+    """Messages that can never be passed on are in the queue ``NAME.refused`` of a bridge.
+
+    Attributes:
+        bridge: its name.
+        reason: why, by the names of docs/reasons.md.
+        messages: how many.
+    """
+
+    bridge: str
+    reason: str
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
 class JournalFull:
     """A journal has reached its quota. Reported once until it has room.
 
@@ -415,5 +459,8 @@ NodeEvent = (
     | MessagesDiscarded
     | SubscriptionLost
     | AckWaitOver
+    | BridgeUp
+    | BridgeLost
+    | BridgeRefused
 )
 """Everything that ``Node.events`` gives."""

@@ -224,6 +224,13 @@ FIELDS: Final[dict[str, Field]] = {
         "nanoseconds since the dispatch of the last of the messages; too few by a thousandth of the timeout at most",
     ),
     "overdue": Field(bool, "given back by the node, as `ack_wait_ns` were over"),
+    # Bridges.
+    "bridge": Field(str, "the node's name for a bridge to a broker"),
+    "where": Field(
+        str,
+        "the rule of the bridge: the filter, queue, or exchange and routing key at the broker, as the settings have it",
+    ),
+    "known": Field(int, "messages that were here before: by their keys or, of MQTT, by their packet ids"),
     # Nodes.
     "name": Field(str, "the node's name"),
     "records": Field(int, "how many records its log had when its last commit was begun; 0: it kept no log"),
@@ -271,6 +278,7 @@ _PACKETS: Final = (*_STREAM, "first", "last", "count")
 _PACKET: Final = ("session", "packet", "packets", "class", "size")
 _CONTENT: Final = ("origin", "stream", "sequence", "number", "previous", "counts")
 _SUBSCRIPTION: Final = ("topic", "subscription")
+_IN_HAND: Final = ((*_STREAM, "queue", "number", "place", "counts"), (*_SUBSCRIPTION, "ranges"))
 _CARRIED: Final = ((), _CONTENT, (*_CONTENT, "hops"))
 """Control packets (order acks, rejections) belong to no stream; only packets that relays pass on have hops."""
 
@@ -621,6 +629,34 @@ EVENTS: Final[dict[str, Event]] = {
         "The packet is the one that the messages came in; of a large message, its last",
         (*_STREAM, "number", "place", "count", "message_class"),
         ((), ("lost",)),
+    ),
+    "bridge_took": Event(
+        "messages of one or more packets, which are queued, came from a broker: behind their `queued`, and before the "
+        "`bridge_acked` of the bridge. Or how many of those that came were `known` by their keys, and not sent again",
+        ("bridge", "where"),
+        ((*_STREAM, "number", "place", "counts"), ("known",)),
+    ),
+    "bridge_acked": Event(
+        "a bridge acknowledges `count` messages to its broker from now on; of them, `known` had come before, as their "
+        "packet ids say",
+        ("bridge", "count", "known"),
+    ),
+    "bridge_drew": Event(
+        "a bridge has taken messages out of a queue here, to give them to its broker: right behind their `handed`",
+        ("bridge", "where"),
+        _IN_HAND,
+    ),
+    "bridge_gave": Event(
+        "the broker has acknowledged messages that a bridge had taken out of a queue; with `reason`, it never will, "
+        "and they are moved to the queue of the bridge for such messages",
+        ("bridge", "where"),
+        (*_IN_HAND, *((*fields, "reason") for fields in _IN_HAND)),
+    ),
+    "bridge_let_go": Event(
+        "the commit that begins deletes messages that a bridge had taken out of their queue, before their `settled`. A "
+        "process that dies before it returns has them again",
+        ("bridge", "where"),
+        _IN_HAND,
     ),
     "queue_paused": Event(
         "an operator has paused a queue of this node, `peer/queue`, or `peer/` for all outgoing queues to a peer: "

@@ -179,6 +179,9 @@ class ClientTransaction(Asking):
     receive_by_id = asked(Transaction.receive_by_id, _read_message)
     receive_by_correlation_id = asked(Transaction.receive_by_correlation_id, _read_message)
 
+    note_bridge = asked(Transaction.note_bridge)
+    note_given = asked(Transaction.note_given)
+
     @as_on(Transaction.remember)
     def remember(self, said: Said) -> Done:
         """Keep it until the commit, which sends it to the node."""

@@ -647,6 +647,12 @@ class Calls:
         port.check_alive()
         return {"transaction": self._add(On.TRANSACTION, Transaction(port, reader=self._reader_of(header)))}, b""
 
+    async def _step_bridge_said(self, header: Header) -> Answer:
+        """A bridge that runs in the caller's process tells of itself."""
+        said = (header[name] for name in ("bridge", "said", "why", "count", "known"))
+        self._node._port.note_bridge_said(*said)
+        return {}, b""
+
     # ---- steps: peers, and looking
 
     async def _step_claim(self, _header: Header) -> Answer:

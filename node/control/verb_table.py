@@ -415,6 +415,9 @@ VERBS: Mapping[str, Verb] = {
         _transaction_row(Transaction.receive_by_correlation_id, told.MESSAGE, may_wait=True, what=_RECEIVING),
         _transaction_row(Transaction.remember),
         _transaction_row(Transaction.expect),
+        _transaction_row(Transaction.note_bridge),
+        _transaction_row(Transaction.note_given),
+        _step("bridge_said", bridge=TEXT, said=TEXT, why=TEXT, count=NUMBER, known=NUMBER),
         _row(Transaction.commit, told.COMMITTED, on=On.TRANSACTION, ends=True, leave_out=_MINDED_BY_CLIENT),
         _row(Transaction.rollback, on=On.TRANSACTION, ends=True),
         # Peers.

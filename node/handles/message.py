@@ -15,6 +15,7 @@ from triack.node.shell.outgoing_message import MessageProperties
 from triack.queues.admin_acks import class_in
 from triack.queues.mailboxes.large_bodies import size_said
 from triack.queues.mailboxes.mailbox import Lease, Run
+from triack.queues.mailboxes.queued_packet import QueuedPacket
 from triack.queues.message_classes import MessageClass
 
 __all__ = [
@@ -211,9 +212,7 @@ class Message:
 
         MSMQ names messages by the same two parts, the source queue manager and its MessageID ([MS-MQMQ] 2.2.19.2).
         """
-        packet = self._drawn.run.packet
-        content = packet.open()
-        return f"{(content.publisher or packet.origin).hex()}-{content.first_ordinal + self._index}"
+        return id_of(self._drawn.run.packet, self._index)
 
     @property
     def topic(self) -> str | None:
@@ -375,6 +374,12 @@ class LargeMessage(Message):
         """The same message with another holder."""
         drawn = replace(self._drawn, holder=wrap(self._drawn.holder))
         return LargeMessage(self._size, self._index, drawn, self._read_part)
+
+
+def id_of(packet: QueuedPacket, index: int) -> str:
+    """The id of the message with that index of a packet."""
+    content = packet.open()
+    return f"{(content.publisher or packet.origin).hex()}-{content.first_ordinal + index}"
 
 
 def message_of_run(drawn: Drawn, index: int, read_part: ReadPart) -> Message:

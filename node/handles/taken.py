@@ -1,20 +1,30 @@
-"""The messages that a transaction has in hand: it received them, and has not yet committed or rolled back."""
+"""The messages that a transaction has in hand: it received them, and has not yet committed or rolled back.
 
-from itertools import chain
+If a bridge to a broker uses it, the session log says what became of them.
+"""
+
+from collections.abc import Collection, Iterable, Iterator
+from itertools import chain, groupby
+from operator import itemgetter
 
 from triack.base.errors import HandOverEnded, SubscriptionEnded
 from triack.base.reasons import DeadReason
+from triack.node.handles.message import id_of
 from triack.node.shell.engine_handle import EngineHandle
 from triack.node.shell.holding import task_name
+from triack.queues.mailboxes.handed import as_runs
 from triack.queues.mailboxes.mailbox import Lease, Mailbox, Run
-from triack.queues.mailboxes.queued_packet import bits_of
+from triack.queues.mailboxes.queued_packet import QueuedPacket, bits_of
 from triack.queues.mailboxes.redelivery import Return
+from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.stats.holding import RELEASED, HeldPacket, Reader, taken_back
 
-__all__ = ["Taken"]
+__all__ = ["Bridged", "Taken"]
 
 Drawn = list[tuple[Mailbox, Run, range]]
 """The messages that one step received."""
+WHERE_LETTERS = 1_000
+"""Of a rule in the session log, whose readers take no longer texts."""
 
 
 class Taken:
@@ -29,11 +39,13 @@ class Taken:
     Attributes:
         reader: as given.
         lost: set when a message was taken back: the transaction can only be rolled back.
+        bridged: what the session log says of them, if a bridge uses the transaction.
     """
 
     def __init__(self, port: EngineHandle, reader: Reader | None) -> None:
         self.reader = reader or Reader()
         self.lost: HandOverEnded | None = None
+        self.bridged: Bridged | None = None
         self._port = port
         self._is_named = bool(self.reader.name)
         self._steps: dict[int, Drawn] = {}
@@ -63,15 +75,25 @@ class Taken:
                 return SubscriptionEnded(f"commit: the subscription {mailbox.name} was ended")
         return None
 
+    def all(self) -> Drawn:
+        """All messages, in order."""
+        return list(chain(*self._steps.values()))
+
+    def of_step(self, step: int) -> Drawn:
+        """Those that one step received."""
+        return self._steps[step]
+
     def take_all(self) -> Drawn:
         """Let go of all messages, which are done. Returns them in order."""
-        taken = list(chain(*self._steps.values()))
+        taken = self.all()
+        if self.bridged is not None:
+            self.bridged.note_let_go(taken)
         self._end()
         return taken
 
     def give_back(self, way: Return) -> None:
         """All messages come again."""
-        self._give_back(list(chain(*self._steps.values())), way)
+        self._give_back(self.all(), way)
         self._end()
 
     def give_back_step(self, step: int) -> None:
@@ -114,3 +136,88 @@ class Taken:
             self.lost = taken_back(queue, Lease(run.packet, drawn.start, run.redelivered), RELEASED)
             self._give_back(found, Return(failed=False))
         return sum([len(drawn) for _, _, drawn in found])
+
+
+class Bridged:
+    """Says it.
+
+    Args:
+        port: the node.
+        bridge: the name of the bridge.
+    """
+
+    def __init__(self, port: EngineHandle, bridge: str) -> None:
+        self._port = port
+        self._bridge = bridge
+        self._where = ""
+        # The rule of each step.
+        self._steps: dict[int, str] = {}
+        self._gives = False
+        # What the commit accepts now: the outgoing queue, the first ticket, and the receipts of earlier steps.
+        self._outgoing: OutgoingStream
+        self._first = self._receipts = 0
+        # Messages of which it was said what became of them.
+        self._given: set[tuple[QueuedPacket, int]] = set()
+
+    def go_by(self, where: str) -> None:
+        """The next steps are by this rule."""
+        self._where = where[:WHERE_LETTERS]
+
+    def note_step(self, step: int) -> None:
+        """A step begins."""
+        self._steps[step] = self._where
+
+    def begin_send(self, outgoing: OutgoingStream) -> None:
+        """The commit is about to accept the messages of a step."""
+        self._outgoing = self._port.current(outgoing)
+        self._first = self._outgoing.submitted
+
+    def note_sent(self, step: int, receipts: int) -> None:
+        """It has accepted them, and has that many receipts now. Those that were known by their keys are not new.
+
+        What was received is perhaps moved elsewhere, and comes from no broker.
+        """
+        messages, self._receipts = receipts - self._receipts, receipts
+        if self._gives:
+            return
+        where, tickets = self._steps[step], range(self._first, self._outgoing.submitted)
+        self._port.engine.jobs.group.departures.note_taken(self._outgoing, tickets, self._bridge, where)
+        if known := messages - len(tickets):
+            self._port.note_bridge("bridge_took", bridge=self._bridge, where=where, known=known)
+
+    def note_drawn(self, drawn: Drawn) -> None:
+        """A step has received messages."""
+        self._gives = True
+        self._note("bridge_drew", drawn)
+
+    def note_let_go(self, drawn: Drawn) -> None:
+        """The commit that begins takes messages out of their queues."""
+        self._note("bridge_let_go", drawn)
+
+    def note_given(self, drawn: Drawn, reason: str, ids: Collection[str] | None) -> None:
+        """The broker has those of these messages with these ids, or all others; with a reason, it never will."""
+        more = {"reason": reason} if reason else {}
+        if ids is None and not self._given:
+            self._note("bridge_gave", drawn, **more)
+            return
+        for mailbox, some in groupby(drawn, key=itemgetter(0)):
+            leases: list[Lease] = []
+            for _, run, places in some:
+                left = (at for at in places if (run.packet, at) not in self._given)
+                named = [at for at in left if ids is None or id_of(run.packet, at) in ids]
+                self._given.update((run.packet, at) for at in named)
+                leases += [Lease(run.packet, at, run.redelivered) for at in named]
+            for fields in mailbox.described(as_runs(leases)):
+                self._port.note_bridge("bridge_gave", bridge=self._bridge, where=self._where, **fields, **more)
+
+    def _note(self, event: str, drawn: Drawn, **more: str) -> None:
+        for mailbox, some in groupby(drawn, key=itemgetter(0)):
+            for fields in mailbox.described(_whole(some)):
+                self._port.note_bridge(event, bridge=self._bridge, where=self._where, **fields, **more)
+
+
+def _whole(drawn: Iterable[tuple[object, Run, range]]) -> Iterator[Run]:
+    for _, run, places in drawn:
+        one = Run(run.packet, places.start, places.start, redelivered=run.redelivered)
+        one.next = places.stop
+        yield one

@@ -3,7 +3,7 @@
 import asyncio
 import weakref
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Any, Self, Unpack
@@ -27,7 +27,7 @@ from triack.node.handles.message import (
 from triack.node.handles.receipt import Receipt, Waits, accept, check_bounded, check_stage
 from triack.node.handles.receipts import NodeReceipts
 from triack.node.handles.streaming import BodySource, Upload, aside, open_source, send_all
-from triack.node.handles.taken import Taken
+from triack.node.handles.taken import Bridged, Taken
 from triack.node.shell.cancellation import is_failure
 from triack.node.shell.engine_handle import EngineHandle
 from triack.node.shell.event_loop import when_dropped
@@ -78,6 +78,8 @@ class Transaction:
         self._leaving: Counter[str] = Counter()
         # Those of them that stand for large messages.
         self._uploads: dict[int, Upload] = {}
+        # What the session log says of it, if a bridge uses it.
+        self._bridged: Bridged | None = None
         self._taken = Taken(port, reader)
         self._steps = 0
         self._state: dict[str, bytes | None] = {}
@@ -341,6 +343,8 @@ class Transaction:
             enough = run.killed or count == most or size_bytes >= BATCH_BYTES
             run = None if enough else self._port.open_run(mailbox)
         self._leaving[queue] += count
+        if self._bridged is not None:
+            self._bridged.note_drawn(self._taken.of_step(step))
         return messages_of_runs(taken, partial(read_part, self._port))
 
     async def _await_run(self, mailbox: Mailbox, timeout: float | None) -> Run:
@@ -365,7 +369,31 @@ class Transaction:
 
     def _next_step(self) -> int:
         self._steps += 1
+        if self._bridged is not None:
+            self._bridged.note_step(self._steps)
         return self._steps
+
+    async def note_bridge(self, bridge: str, where: str) -> None:
+        """Have the session log say that what it sends and receives from now on is a bridge's.
+
+        Args:
+            bridge: the name of the bridge.
+            where: the rule by which these messages pass.
+        """
+        self._check_open()
+        self._bridged = self._taken.bridged = self._bridged or Bridged(self._port, bridge)
+        self._bridged.go_by(where)
+
+    async def note_given(self, reason: str, ids: Collection[str] | None) -> None:
+        """Have the session log say that the broker of the bridge has acknowledged messages that were received.
+
+        Args:
+            reason: why it never will, by name; empty if it has.
+            ids: of these messages; None for all others.
+        """
+        self._check_open()
+        if self._bridged is not None:
+            self._bridged.note_given(self._taken.all(), reason, ids)
 
     @property
     def last_step(self) -> int:
@@ -455,6 +483,8 @@ class Transaction:
         # No await from here to the commit's queueing: the engine takes all of it into one disk transaction.
         receipts: list[Receipt] = []
         for step, prepared in self._sends.items():
+            if self._bridged is not None:
+                self._bridged.begin_send(prepared.outgoing if isinstance(prepared, PreparedList) else prepared[0])
             if (upload := self._uploads.pop(step, None)) is not None and not isinstance(prepared, PreparedList):
                 receipts.append(upload.submit(prepared))
             elif isinstance(prepared, PreparedList) and prepared.keys is not None:
@@ -464,6 +494,8 @@ class Transaction:
                 receipts += NodeReceipts(port, prepared.outgoing, rows)
             else:
                 receipts.append(accept(port, prepared))
+            if self._bridged is not None:
+                self._bridged.note_sent(step, len(receipts))
         for mailbox, run, drawn in self._taken.take_all():
             port.take_with_commit(mailbox, [(run.packet, bits_of(drawn))])
         for key, value in self._state.items():

@@ -235,9 +235,9 @@ class Driver:
             case DropConnection(address):
                 self._endpoints[address.partition(":")[0]].release(address)
             case Tell(event):
-                self._tell(event)
+                self.tell(event)
             case TellRollback(error):
-                self._tell(PeerHalted(error.peer, error.rolled_back, str(error)))
+                self.tell(PeerHalted(error.peer, error.rolled_back, str(error)))
 
     async def send(self, address: str, datagrams: list[bytes]) -> None:
         """Send datagrams to an address, best effort; trouble is counted and reported."""
@@ -248,7 +248,7 @@ class Driver:
             self.engine.drops[DropReason.CANNOT_SEND] += len(datagrams)
             self._handle_trouble(address, str(error))
 
-    def _tell(self, event: NodeEvent) -> None:
+    def tell(self, event: NodeEvent) -> None:
         """Tell the program, and the operator."""
         match event:
             case LinkUp() | LinkDown() | LinkDowngraded() | LinkUpgraded() | WayChanged():

@@ -17,6 +17,7 @@ from triack.base.checks import check_kind
 from triack.base.commit import OWN_STATE
 from triack.base.errors import NodeClosed, SubscriptionEnded, TriackError
 from triack.base.names import TOPIC_PREFIX
+from triack.base.news import BridgeLost, BridgeRefused, BridgeUp
 from triack.base.units import SECOND
 from triack.node.files.access import Access
 from triack.node.files.trust import TrustFile
@@ -286,6 +287,32 @@ class EngineHandle(Accepting):
         """The value that ``remember`` keeps under a key, or None. Raises UsageError for a key that is not text."""
         check_kind("recall: a key", key, str)
         return self._state.get(key)
+
+    def note_bridge(self, event: str, **fields: Any) -> None:
+        """Log what a bridge says of itself."""
+        self.engine.note_bridge(event, self.clock(), **fields)
+        self.wake()
+
+    def note_bridge_said(self, bridge: str, said: str, why: str = "", count: int = 0, known: int = 0) -> None:
+        """A bridge tells of itself: the session log says so, or an event does.
+
+        Args:
+            bridge: its name.
+            said: ``acked``, ``up``, ``lost``, or ``refused``. Others, of a newer bridge, are ignored.
+            why: the broker of ``up``, the cause of ``lost``, the reason of ``refused``.
+            count: how many messages.
+            known: how many of those that it acknowledges had come before.
+        """
+        self.check_alive()
+        match said:
+            case "acked":
+                self.note_bridge("bridge_acked", bridge=bridge, count=count, known=known)
+            case "up":
+                self._driver.tell(BridgeUp(bridge, why))
+            case "lost":
+                self._driver.tell(BridgeLost(bridge, why))
+            case "refused":
+                self._driver.tell(BridgeRefused(bridge, why, count))
 
     async def commit(self, *, transacted: bool = False) -> None:
         """Wait until everything given to the engine so far is on the disk. Raises NodeClosed, StoreFailed."""

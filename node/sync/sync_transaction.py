@@ -34,6 +34,8 @@ class SyncTransaction(OverLoopUntilExit[Transaction | ClientTransaction]):
     receive_by_correlation_id = waited(Transaction.receive_by_correlation_id, perform="_step")
     remember = waited(Transaction.remember, _nothing)
     expect = waited(Transaction.expect, _nothing)
+    note_bridge = waited(Transaction.note_bridge, _nothing)
+    note_given = waited(Transaction.note_given, _nothing)
     commit = waited(Transaction.commit, lambda loop, receipts: [SyncReceipt(loop, receipt) for receipt in receipts])
     rollback = waited(Transaction.rollback, _nothing)
 

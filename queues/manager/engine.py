@@ -552,6 +552,14 @@ class Engine(Steering):
         group.waiters.append(waiter)
         group.transacted = group.transacted or transacted
 
+    def note_bridge(self, event: str, now_ns: int, **fields: Any) -> None:
+        """Log what a bridge says of itself, behind what was handed out before."""
+        if self._recorder is not None:
+            self.queues.note_runs(now_ns)
+            if self.queues.notices.has_topics:
+                self.topics.note(now_ns)
+            self._record(event, now_ns, **fields)
+
     def fetch(self, fetch: Fetch) -> None:
         """Fetch bodies for a caller."""
         self.jobs.fetches.ask(fetch)

@@ -1,5 +1,7 @@
 """Session log records of streams on their way out, at their origins and at relays (docs/session-log.md)."""
 
+from collections.abc import Iterator, Mapping
+
 from triack.base.delivery import Delivery
 from triack.base.ranges import Range, as_ranges
 from triack.base.reasons import EXPIRED, FreedReason, RejectReason
@@ -51,6 +53,16 @@ class DepartureRecords:
         more = {"queue": outgoing.queue, **_priority_of(outgoing)}
         for first, last, count in _runs(outgoing, entries):
             self._write("committed", outgoing, now_ns, first=first, last=last, count=count, **more)
+
+    def took(
+        self, outgoing: OutgoingStream, entries: list[StreamPacket],
+        bridged: Mapping[tuple[OutgoingStream, str, str], list[range]], now_ns: int,
+    ) -> None:  # fmt: skip
+        """Of packets that are committed, bridges took messages from their brokers; ``bridged``: see ``Departures``."""
+        for (whose, bridge, where), tickets in bridged.items():
+            for (number, place), counts in _placed(entries, tickets) if whose is outgoing else ():
+                said = {"bridge": bridge, "where": where, "number": number, "place": place, "counts": counts}
+                self._write("bridge_took", outgoing, now_ns, **said)
 
     def recovered(self, outgoing: OutgoingStream, now_ns: int) -> None:
         """A stream to a queue of this node was found on the disk; a crash may have lost its earlier records."""
@@ -212,6 +224,29 @@ class DepartureRecords:
 
 def _priority_of(outgoing: OutgoingStream) -> dict[str, object]:
     return said_priority(outgoing.delivery, outgoing.priority)
+
+
+def _placed(entries: list[StreamPacket], tickets: list[range]) -> Iterator[tuple[tuple[int, int], list[list[int]]]]:
+    """Yield, for each series of successive packets, the first packet and place of messages, and the ``counts``."""
+    first, counts, at = (0, 0), list[list[int]](), 0
+    for entry in entries:
+        for some in tickets:
+            begin, end = max(some.start, entry.first_ticket), min(some.stop, entry.first_ticket + entry.messages)
+            if begin >= end:
+                continue
+            place = begin - entry.first_ticket
+            if counts and (place or entry.number != at + 1):
+                yield first, counts
+                counts = []
+            if not counts:
+                first = entry.number, place
+            at = entry.number
+            if counts and counts[-1][1] == end - begin:
+                counts[-1][0] += 1
+            else:
+                counts.append([1, end - begin])
+    if counts:
+        yield first, counts
 
 
 def _runs(outgoing: OutgoingStream, entries: list[StreamPacket]) -> list[tuple[int, int, int]]:

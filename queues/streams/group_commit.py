@@ -33,12 +33,21 @@ class Departures:
         dead_lettered: packets whose messages it moves to the dead-letter queue, with the reason: forget them.
         ending: streams whose end it holds: notify their destinations.
         over: streams whose rows it deletes: their numbers are free.
+        bridged: messages that bridges took from their brokers, by outgoing queue, bridge and rule: for the session log.
     """
 
     started: list[tuple[OutgoingStream, list[StreamPacket]]] = field(default_factory=list)
     dead_lettered: list[tuple[OutgoingStream, list[StreamPacket], str]] = field(default_factory=list)
     ending: list[OutgoingStream] = field(default_factory=list)
     over: list[OutgoingStream] = field(default_factory=list)
+    bridged: dict[tuple[OutgoingStream, str, str], list[range]] = field(default_factory=dict)
+
+    def note_taken(self, outgoing: OutgoingStream, tickets: range, bridge: str, where: str) -> None:
+        """A bridge took messages from its broker."""
+        known = self.bridged.setdefault((outgoing, bridge, where), []) if tickets else []
+        if known and known[-1].stop == tickets.start:
+            tickets = range(known.pop().start, tickets.stop)
+        known.append(tickets)
 
 
 @dataclass(slots=True)

@@ -463,6 +463,8 @@ class Outbox(DepartingStreams[OutgoingStream]):
         self.retirement.handle_deleted(group.departures.over)
         for outgoing, entries in group.departures.started:
             self._records.queued(outgoing, entries, now_ns)
+            if group.departures.bridged:
+                self._records.took(outgoing, entries, group.departures.bridged, now_ns)
             if not outgoing.peer:
                 self._finish_local(outgoing, entries)
                 self._records.local(outgoing, entries, now_ns)

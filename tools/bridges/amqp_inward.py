@@ -56,12 +56,12 @@ class AmqpInward(Taking[Arrived]):
         async with self._node.transaction() as tx:
             taken = await self._send(tx, batch)
             await tx.commit()
-        self._count(
+        await self._count(
             {"taken": taken, "repeated": sum(it.again for it in batch)}, {BridgeReason.UNFIT: len(batch) - taken}
         )
 
-    def _destination_of(self, it: Arrived) -> str:
-        return it.rule.destination(lambda name: value_in(it, name))
+    def _destination_of(self, it: Arrived) -> tuple[str, str]:
+        return it.rule.destination(lambda name: value_in(it, name)), it.rule.queue
 
     def _key_of(self, it: Arrived) -> str | None:
         return self._key.key(it.payload, lambda name: value_in(it, name))

@@ -9,14 +9,15 @@ import random
 import ssl
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from triack.base.errors import NodeClosed, StoreFailed, TriackError
+from triack.base.errors import ConnectionLost, NodeClosed, StoreFailed, TriackError
 from triack.base.reasons import BridgeReason
 from triack.bridges.giving import Giving
 from triack.bridges.part import Part
-from triack.bridges.remembered import BrokerAway, Node_, no_counts
+from triack.bridges.remembered import BrokerAway, Node_, epoch_of, no_counts, tell
 from triack.bridges.taking import Taking
 from triack.node.config.bridge_table import BridgeTable
 from triack.node.control.tasks import first_of
@@ -51,6 +52,7 @@ class Bridge:
         self.up = asyncio.Event()
         self._since_s = time.monotonic()
         self._last_error: str | None = None
+        self._epoch: int | None = None
         # Those of earlier connections.
         self._counts = no_counts()
         self._refusals: Counter[BridgeReason] = Counter()
@@ -88,11 +90,11 @@ class Bridge:
                 task = asyncio.current_task()
                 if task is None or task.cancelling():
                     raise
-                self._tell_away("the client has ended the connection")  # aiormq cancels what waits for the broker
+                await self._tell_away("the client has ended the connection")  # aiormq cancels what waits for the broker
             except TriackError as error:
-                self._tell_away(str(error))
+                await self._tell_away(str(error))
             except Exception as error:  # noqa: BLE001 - a client has errors of its own, and no bridge ends unnoticed
-                self._tell_away(f"{type(error).__name__}: {error}")
+                await self._tell_away(f"{type(error).__name__}: {error}")
             finally:
                 self._end_connection()
             if time.monotonic() - began_s >= STEADY_S:
@@ -103,6 +105,7 @@ class Bridge:
     async def _pass_on(self) -> None:
         """Connect, and pass messages on until something fails."""
         inward, outward = self._parts = _parts_of(self._node, self.table)
+        self._epoch = inward.epoch = outward.epoch = await epoch_of(self._node)
         _, _, with_tls = self.table.address
         try:
             tls = await asyncio.to_thread(self._tls) if with_tls else None
@@ -113,7 +116,7 @@ class Bridge:
 
     async def _give(self, inward: Taking[Any], outward: Giving[Any, Any, Any]) -> None:
         await inward.subscribe()
-        self._tell_up()
+        await self._tell_up()
         await outward.run()
 
     def _tls(self) -> ssl.SSLContext:
@@ -130,15 +133,21 @@ class Bridge:
         except (OSError, UnicodeDecodeError) as error:
             raise BrokerAway(f"read the password of user {self.table.user}: {error}") from None
 
-    def _tell_up(self) -> None:
+    async def _tell_up(self) -> None:
         self.up.set()
         self._since_s = time.monotonic()
         operator_log.info(f"bridge {self.table.name}: connected to {self.table.broker}", bridge=self.table.name)
+        await self._tell("up", self.table.broker)
 
-    def _tell_away(self, why: str) -> None:
+    async def _tell_away(self, why: str) -> None:
         if why != self._last_error or self.up.is_set():
             operator_log.warning(f"bridge {self.table.name}: {why}; it tries again", bridge=self.table.name)
+            with suppress(ConnectionLost, NodeClosed):  # the next attempt finds it, too
+                await self._tell("lost", why)
         self._last_error = why
+
+    async def _tell(self, said: str, why: str) -> None:
+        await tell(self._node, self._epoch, self.table.name, said, why, 0, 0)
 
     def _end_connection(self) -> None:
         if self.up.is_set():

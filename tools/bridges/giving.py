@@ -81,6 +81,7 @@ class Giving(Part, Generic[R, P, S]):
             tx = self._node.transaction()
             try:
                 await in_order.acquire()
+                await tx.note_bridge(self._table.name, rule.place)
                 messages = list(await tx.receive_many(source, wanted))
                 first_large = next((at for at, it in enumerate(messages) if it.is_large), len(messages))
                 wanted = most if first_large == len(messages) else max(1, first_large)
@@ -90,7 +91,7 @@ class Giving(Part, Generic[R, P, S]):
                 # No message of a broker has room for a large one, nor the queue of those that were refused.
                 is_alone = len(messages) == 1
                 await tx.rollback(failed=is_alone, dead=is_alone)
-                self._count({}, {BridgeReason.UNFIT: int(is_alone)})
+                await self._count({}, {BridgeReason.UNFIT: int(is_alone)})
                 in_order.release()
             finally:
                 await tx.rollback(failed=False)  # which does nothing after a commit
@@ -121,10 +122,13 @@ class Giving(Part, Generic[R, P, S]):
                     refused.append((it, answer))
             for it, (reason, why) in refused:
                 await refuse(tx, self._table, it.body, it.headers, reason, why)
+            for reason in {reason for _, (reason, _) in refused}:
+                await tx.note_given(reason, [it.id for it, (why, _) in refused if why is reason])
+            await tx.note_given("", None)
             given = {it.id for it in messages} - {it.id for it, _ in refused}
             await self._commit(tx, given)
             self._waiting -= len(messages)
-            self._count({"given": len(given)}, Counter(reason for _, (reason, _) in refused))
+            await self._count({"given": len(given)}, Counter(reason for _, (reason, _) in refused))
 
     @abstractmethod
     def _plan(self, rule: R, message: Message) -> P:

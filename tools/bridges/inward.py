@@ -109,9 +109,15 @@ class Inward(Taking[Arrived]):
                 tx.remember(self._name, array("H", sorted(held)).tobytes() or None)
             await tx.commit()
         self._held = held
-        self._count({"taken": taken, "repeated": sum(it.again for it in new)}, {BridgeReason.UNFIT: len(new) - taken})
+        self._known = self._messages_in(batch) - len(new)
+        await self._count(
+            {"taken": taken, "repeated": sum(it.again for it in new)}, {BridgeReason.UNFIT: len(new) - taken}
+        )
 
-    def _destination_of(self, it: Arrived) -> str:
+    def _messages_in(self, batch: Sequence[Arrived]) -> int:
+        return sum(not it.released for it in batch)
+
+    def _destination_of(self, it: Arrived) -> tuple[str, str]:
         return self._destination(it.topic)
 
     def _key_of(self, it: Arrived) -> str | None:
@@ -123,11 +129,11 @@ class Inward(Taking[Arrived]):
     def _origin_of(self, it: Arrived) -> dict[str, str]:
         return {"mqtt-topic": it.topic}
 
-    def _find_destination(self, topic: str) -> str:
-        """Where a message of a topic goes. Raises UsageError when that is nowhere."""
+    def _find_destination(self, topic: str) -> tuple[str, str]:
+        """Where a message of a topic goes, and by which filter. Raises UsageError when that is nowhere."""
         for rule in self._rules:
             if (to := rule.destination(topic)) is not None:
-                return to
+                return to, rule.filter
         raise UsageError(f"no rule is for topic {topic!r}, to which the session at the broker still subscribes")
 
 

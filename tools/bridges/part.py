@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from triack.base.reasons import BridgeReason
-from triack.bridges.remembered import Node_, no_counts
+from triack.bridges.remembered import Node_, no_counts, tell
 from triack.node.config.bridge_table import BridgeTable
 from triack.node.files import operator_log
 
@@ -35,12 +35,14 @@ class Part(ABC):
         counts: as in ``BridgeStats``.
         refusals: the messages that can never be passed on, by reason.
         waits_for: why nothing passes; None while something does.
+        epoch: the connection to the node, of a client.
     """
 
     def __init__(self, node: Node_, table: BridgeTable, does: str) -> None:
         self.counts = no_counts()
         self.refusals: Counter[BridgeReason] = Counter()
         self.waits_for: str | None = None
+        self.epoch: int | None = None
         self._node = node
         self._table = table
         self._does = does
@@ -62,10 +64,16 @@ class Part(ABC):
             name = self._table.name
             operator_log.info(f"bridge {name}: {self._does} messages again", bridge=name)
 
-    def _count(self, counts: Mapping[str, int], refused: Mapping[BridgeReason, int]) -> None:
+    async def _say(self, said: str, why: str = "", count: int = 0, known: int = 0) -> None:
+        """Have the node say something of the bridge; see ``tell``."""
+        await tell(self._node, self.epoch, self._table.name, said, why, count, known)
+
+    async def _count(self, counts: Mapping[str, int], refused: Mapping[BridgeReason, int]) -> None:
         """Count what a commit has brought to the disk."""
         for name, count in counts.items():
             self.counts[name] += count
         for reason, count in refused.items():
             self.counts["refused"] += count
             self.refusals[reason] += count
+            if count:
+                await self._say("refused", str(reason), count)

@@ -13,7 +13,7 @@ from triack.node.handles.transaction import Transaction
 from triack.node.node import Node
 from triack.queues.packing import MAX_BODY_BYTES
 
-__all__ = ["BrokerAway", "Node_", "Tx", "no_counts", "recall", "refuse"]
+__all__ = ["BrokerAway", "Node_", "Tx", "epoch_of", "no_counts", "recall", "refuse", "tell"]
 
 T = TypeVar("T")
 Node_ = Node | Client
@@ -27,6 +27,29 @@ class BrokerAway(TriackError):
 def no_counts() -> dict[str, int]:
     """The counts of ``BridgeStats``."""
     return {"taken": 0, "given": 0, "repeated": 0, "refused": 0, "dropped": 0}
+
+
+async def epoch_of(node: Node_) -> int | None:
+    """The connection to a node, of a client. Raises errors of the node."""
+    return await node.connected() if isinstance(node, Client) else None
+
+
+async def tell(node: Node_, epoch: int | None, bridge: str, said: str, why: str, count: int, known: int) -> None:
+    """Have the node say something of a bridge in its session log, or as an event (``EngineHandle.note_bridge_said``).
+
+    Args:
+        node: the node.
+        epoch: the connection to it, as ``epoch_of`` gave it: another process has no part in what was done before.
+        bridge: the name of the bridge.
+        said: as there, and so are the others.
+        why: the same.
+        count: the same.
+        known: the same.
+    """
+    if isinstance(node, Client):
+        await node.call("bridge_said", epoch=epoch, bridge=bridge, said=said, why=why, count=count, known=known)
+    else:
+        node._port.note_bridge_said(bridge, said, why, count, known)  # noqa: SLF001 - no verb of applications
 
 
 async def recall(node: Node_, name: str) -> bytes | None:

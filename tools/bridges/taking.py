@@ -45,10 +45,11 @@ _HOLDS = (AddressError, QueueNotFound, NotLoopback)
 
 
 class _Address(NamedTuple):
-    """What messages that are sent as a run have in common: where they go, or why they go nowhere, and all but keys."""
+    """What messages that are sent as a run have in common: where they go, or why nowhere, their rule, all but keys."""
 
     to: str
     why: str
+    rule: str
     properties: MessageProperties
     origin: dict[str, str]
     has_keys: bool
@@ -82,6 +83,8 @@ class Taking(Part, Generic[A]):
         super().__init__(node, table, "takes")
         self._pending: deque[A] = deque()
         self._in_hand = 0
+        # Those of the last commit that were here before, by their packet ids.
+        self._known = 0
         self._wake = asyncio.Event()
 
     @property
@@ -111,7 +114,17 @@ class Taking(Part, Generic[A]):
                 self._in_hand = len(batch)
                 await self._until_done(lambda: self._commit(batch))
                 self._in_hand = 0
-                await self._acknowledge(batch)
+                await self._tell_broker(batch)
+
+    async def _tell_broker(self, batch: Sequence[A]) -> None:
+        """Acknowledge messages; the session log says so first."""
+        if count := self._messages_in(batch):
+            await self._say("acked", count=count, known=self._known)
+        await self._acknowledge(batch)
+
+    def _messages_in(self, batch: Sequence[A]) -> int:
+        """How many messages the broker hears of."""
+        return len(batch)
 
     def _next_batch(self) -> list[A]:
         batch: list[A] = []
@@ -145,8 +158,8 @@ class Taking(Part, Generic[A]):
         """Tell the broker that messages are on the disk."""
 
     @abstractmethod
-    def _destination_of(self, it: A) -> str:
-        """Where a message goes. Raises UsageError when that is nowhere."""
+    def _destination_of(self, it: A) -> tuple[str, str]:
+        """Where a message goes, and its rule. Raises UsageError when that is nowhere."""
 
     @abstractmethod
     def _key_of(self, it: A) -> str | None:
@@ -162,24 +175,28 @@ class Taking(Part, Generic[A]):
 
     async def _send(self, tx: Tx, messages: Iterable[A]) -> int:
         """Send messages with a transaction, neighbours with one address as a list. Returns how many are not refused."""
-        taken = 0
+        taken, rule = 0, None
         for address, run in groupby(map(self._addressed, messages), itemgetter(0)):
+            if address.rule != rule:
+                rule = address.rule
+                await tx.note_bridge(self._table.name, rule)
             taken += await self._send_run(tx, address, [content for _, *content in run])
         return taken
 
     def _addressed(self, it: A) -> tuple[_Address, bytes, str | None]:
         """A message as this node has it: its address, its body, and its key."""
-        key = None
+        key, rule = None, ""
         try:
-            to, why = self._destination_of(it), ""
+            to, rule = self._destination_of(it)
+            why = ""
             key = self._key_of(it)
         except UsageError as error:
             to, why = "", str(error)
-        return _Address(to, why, self._properties_of(it), self._origin_of(it), key is not None), it.payload, key
+        return _Address(to, why, rule, self._properties_of(it), self._origin_of(it), key is not None), it.payload, key
 
     async def _send_run(self, tx: Tx, address: _Address, run: list[Any]) -> int:
         """Send messages with one address, in order. Returns how many were not refused."""
-        to, why, properties, origin, has_keys = address
+        to, why, _, properties, origin, has_keys = address
         bodies, keys = [body for body, _ in run], [key for _, key in run]
         if why:
             for body in bodies:

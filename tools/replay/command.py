@@ -22,7 +22,7 @@ from triack.tools.commands.common import FloatRange, console_on
 from triack.tools.commands.watching import working
 from triack.tools.replay.checks.catalogue import CHECKS
 from triack.tools.replay.engines.follow import follow
-from triack.tools.replay.log.schema import IF_ANY, Timeline, Verdict, Violation, reader_account
+from triack.tools.replay.log.schema import IF_ANY, Timeline, Verdict, Violation, bridge_account, reader_account
 from triack.tools.replay.run import ENGINES, replay, write_page
 
 if TYPE_CHECKING:
@@ -160,6 +160,8 @@ def show(verdict: Verdict, console: Console) -> None:
         console.print(f"system queues: {_safe(str(verdict.system))}{passed_on}", soft_wrap=True)
     timeline = verdict.timeline or Timeline()
     _show_readers(timeline, console)
+    for (node, bridge), counts in sorted(timeline.bridges.items()):
+        console.print(_safe(f"{node} bridge {bridge}: {bridge_account(counts)}"), soft_wrap=True)
     _show_coverage(verdict, timeline, console)
     _show_findings(verdict, timeline, console)
     for node in verdict.unfinished if verdict.verdict == "fail" else ():

@@ -18,6 +18,9 @@ from paho.mqtt.properties import Properties
 
 from tests.machine import PATIENCE_S
 from triack.tools.ports import free_port
+from triack.tools.replay.engines.local_engine import replay_local
+from triack.tools.replay.log.files import find_logs
+from triack.tools.replay.log.schema import Timeline
 
 __all__ = ["Mosquitto", "as_properties", "client_of", "mosquitto", "until_it_answers"]
 
@@ -130,6 +133,14 @@ async def until(holds: Any, what: str) -> None:
     async with asyncio.timeout(PATIENCE_S):
         while not holds():  # noqa: ASYNC110 - what others do sets no event here
             await asyncio.sleep(0.01)
+
+
+def judged(log: Path) -> Timeline:
+    """What the session log of a node says of its bridges; all promises were kept."""
+    verdict = replay_local(find_logs([log]))
+    assert verdict.verdict == "pass", verdict.findings
+    assert verdict.timeline is not None
+    return verdict.timeline
 
 
 def publish(broker: Mosquitto, topic: str, payload: str, qos: int = 1) -> None:

@@ -13,7 +13,7 @@ from aio_pika import ExchangeType, Message
 from aio_pika.abc import AbstractChannel, AbstractIncomingMessage, AbstractQueue
 
 import triack
-from tests.tools.bridges.brokers import until
+from tests.tools.bridges.brokers import judged, until
 from tests.tools.bridges.rabbits import Rabbit, channel_of, fresh_queue
 from triack import Limits, Node, NodeSettings, Quota
 from triack.bridges import Bridge, BridgeTable
@@ -30,7 +30,7 @@ WAIT = 60.0
 @asynccontextmanager
 async def bridged(folder: Path, url: str, *, settings: NodeSettings | None = None, **said: Any) -> Any:
     """A node and a bridge of it, which may still be on its way to its broker."""
-    async with triack.open("gate", data=folder / "gate", insecure=True, settings=settings) as node:
+    async with triack.open("gate", data=folder / "gate", log=folder / "log", insecure=True, settings=settings) as node:
         bridge = Bridge(node, BridgeTable("b", amqp=url, **said))
         port_of(node).bridges["b"] = bridge.stats
         task = asyncio.create_task(bridge.run())
@@ -39,6 +39,7 @@ async def bridged(folder: Path, url: str, *, settings: NodeSettings | None = Non
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+    judged(folder / "log")
 
 
 async def publish(channel: AbstractChannel, queue: str, bodies: Iterable[bytes]) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import triack
-from tests.tools.bridges.brokers import Mosquitto, as_properties, client_of, until
-from triack import Limits, Node, NodeSettings, Quota
+from tests.tools.bridges.brokers import Mosquitto, as_properties, client_of, judged, until
+from triack import BridgeLost, BridgeUp, Limits, Node, NodeSettings, Quota
 from triack.bridges import Bridge, BridgeTable
 from triack.bridges.packets import Connection
 from triack.bridges.remembered import BrokerAway
@@ -26,11 +26,12 @@ WAIT = 60.0
 @asynccontextmanager
 async def bridged(folder: Path, broker: Mosquitto, *, settings: NodeSettings | None = None, **said: Any) -> Any:
     """A node and a running bridge of it."""
-    async with triack.open("gate", data=folder / "gate", insecure=True, settings=settings) as node:
+    async with triack.open("gate", data=folder / "gate", log=folder / "log", insecure=True, settings=settings) as node:
         bridge = Bridge(node, BridgeTable("b", broker.url, **said))
         port_of(node).bridges["b"] = bridge.stats
         async with running(bridge):
             yield node, bridge
+    judged(folder / "log")
 
 
 @asynccontextmanager
@@ -177,6 +178,7 @@ async def test_a_full_queue_stops_taking_and_loses_nothing(tmp_path: Path, broke
 
 async def test_a_broker_that_is_away_is_a_trouble_and_nothing_is_lost(tmp_path: Path, broker: Mosquitto) -> None:
     async with bridged(tmp_path, broker, give=["commands -> plant"]) as (node, bridge):
+        events = node.events()
         broker.stop()
         await until(lambda: [it.trouble for it in node.stats().troubles] == ["broker-away"], "it is told")
         assert "connect" in node.stats().troubles[0].cause.lower()
@@ -184,6 +186,39 @@ async def test_a_broker_that_is_away_is_a_trouble_and_nothing_is_lost(tmp_path: 
         broker.start()
         await until(lambda: bridge.stats().given == 1, "it is given")
         assert not node.stats().troubles
+        told = await anext(events)
+        assert isinstance(told, BridgeLost)
+        while not isinstance(told, BridgeUp):  # each new cause is told
+            told = await anext(events)
+        assert told == BridgeUp("b", broker.url)
+
+
+@pytest.mark.parametrize(("qos", "key"), [(1, "{payload}"), (1, ""), (2, "")])
+async def test_the_session_log_counts_from_the_ack_of_a_broker_to_the_ack_of_a_broker(
+    tmp_path: Path, broker: Mosquitto, monkeypatch: pytest.MonkeyPatch, qos: int, key: str
+) -> None:
+    """The bridge falls once on each way. What then comes again counts as known, if the node knows it."""
+    said: dict[str, Any] = {"take": ["in/# -> through"], "give": ["through -> out/{to}"], "qos": qos, "key": key}
+    headers = as_properties(UserProperty=[("to", "a")])
+    async with bridged(tmp_path, broker, **said) as (node, bridge), client_of(broker) as client:
+        falling(monkeypatch, "acknowledge", 1)
+        for number in range(30):
+            await client.publish("in/a", str(number), qos=qos, properties=headers)
+        await client.publish("in/a", "nowhere", qos=qos)
+        await until(lambda: bridge.stats().given >= 30 and bridge.stats().refused, "all are given")
+        falling(monkeypatch, "answer_to", 1)
+        await (await node.send("through", b"last", headers={"to": "b"})).queued()
+        await until(lambda: bridge.stats().given >= 31, "it is given after a fall")
+        await until(lambda: node.stats().queues["through"].messages == 0, "what came twice is given, too")
+        refused = await bodies(node, "b.refused", 1)
+    (counts,) = judged(tmp_path / "log").bridges.values()
+    known = counts.get("known", 0)
+    assert refused == [b"nowhere"]
+    assert counts["taken"] >= 31
+    assert counts["acked"] - known >= 31
+    assert counts["given"] == counts["taken"] + 1 - counts["refused"]
+    assert not counts.get("pending")
+    assert (known > 0) is (qos == 2 or bool(key))
 
 
 async def test_what_comes_while_the_bridge_is_away_waits_at_the_broker(tmp_path: Path, broker: Mosquitto) -> None:

@@ -114,6 +114,11 @@ CAUSES: Final[tuple[Cause, ...]] = (
         Some("journaled", {"kept": (True,)}, but={"queue": ("$journal",)}), (HANDED, RECOVERED), NOW,
         "journal_early", "copied as taken from its queue, and it was handed to no reader",
     ),
+    # Bridges.
+    Cause(
+        Some("bridge_took"), (QUEUED,), HERE,
+        "bridge_acked_early", "taken from a broker, and not queued",
+    ),
     # Words of a destination, and what relays make of them.
     Cause(
         Some("order_ack_received"), (TOLD_ORIGIN,), ANYWHERE,

@@ -56,7 +56,8 @@ class AtOnce:
         ways: dict[tuple[object, ...], list[tuple[Unit, list[Record] | None]]] = {}
         for record in block:
             get = record.get
-            about = record["event"], get("session"), get("origin"), get("stream"), get("topic"), get("queue")
+            where = get("topic"), get("queue"), get("bridge")
+            about = record["event"], get("session"), get("origin"), get("stream"), *where
             way = ways.get(about)
             if way is None:
                 way = ways[about] = [(unit, self._pile(unit, record, piles)) for unit in units_of(record)]

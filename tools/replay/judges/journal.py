@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from triack.base.errors import ReplayError
 from triack.base.session_log import EVENTS
 from triack.tools.replay.checks.findings import Due, Life, Output, Record
+from triack.tools.replay.judges.bridge_judge import bridge_unit
 from triack.tools.replay.judges.queue_judge import is_judged, queue_unit
 from triack.tools.replay.log.ranges import Span
 from triack.tools.replay.report.report_charts import Charts
@@ -20,7 +21,7 @@ from triack.tools.replay.topics.topic_check import QUEUE
 
 Unit = tuple[str, ...]
 """The judge of a record: ``("session", id)``, ``("stream", origin, stream)``, ``("topic", node, topic)``, or that of a
-queue (``queue_unit``).
+queue (``queue_unit``) or a bridge (``bridge_unit``).
 """
 RECOVERY: Final = (
     "node_started", "node_continued", "start_before", "position_recovered", "queued", "transit_committed",
@@ -33,9 +34,11 @@ MARKED: Final = ("queued", "transit_committed", "placed", "subscribed")
 SESSION_EVENTS: Final = frozenset(name for name, event in EVENTS.items() if "session" in event.fields)
 STREAM_EVENTS: Final = frozenset(
     name for name, event in EVENTS.items() if any("stream" in (*event.fields, *more) for more in event.variants)
-) - {"placed", "passed_on"}
+) - {"placed", "passed_on", "bridge_drew", "bridge_gave", "bridge_let_go"}
 TOPIC_EVENTS: Final = frozenset(
-    name for name, event in EVENTS.items() if any("topic" in (*event.fields, *more) for more in event.variants)
+    name
+    for name, event in EVENTS.items()
+    if "bridge" not in event.fields and any("topic" in (*event.fields, *more) for more in event.variants)
 ) | {"committed"}
 
 
@@ -252,6 +255,8 @@ def units_of(record: Record) -> list[Unit]:
         units.append(("stream", record["origin"], str(record["stream"])))
         if is_judged(record):
             units.append(queue_unit(record))
+    if "bridge" in record:
+        units.append(bridge_unit(record))
     if event in TOPIC_EVENTS and (topic := topic_of(record)) is not None:
         units.append(("topic", record["node"], topic))
     return units

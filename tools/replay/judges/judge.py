@@ -1,9 +1,9 @@
 """The judge: one set of state machines for all engines, so that they cannot disagree.
 
-Records are dealt out to units, one for each session, each stream, and each queue and each topic of a node. A session's
-findings about the packets of a stream go to that stream as facts. Within a unit the records of each node come in its
-order, and a fact behind the record that it follows from; the order between two nodes does not matter. An engine has no
-other duty.
+Records are dealt out to units, one for each session, each stream, and each queue, topic and bridge of a node. What a
+session finds about the packets of a stream goes to that stream as facts. Within a unit the records of each node come in
+its order, and a fact behind the record that it follows from; the order between two nodes does not matter. An engine has
+no other duty.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from triack.tools.replay.checks.findings import DisorderError, Finding, Output, Record
+from triack.tools.replay.judges.bridge_judge import BRIDGE_MARK, BridgeJudge
 from triack.tools.replay.judges.conclusion import World, conclude, decide
 from triack.tools.replay.judges.journal import Journal, Segment, Unit, join_segments, join_start
 from triack.tools.replay.judges.past import Cut, Kept, Past, behind
@@ -22,7 +23,7 @@ from triack.tools.replay.log.schema import BROKEN, Timeline, Verdict, Violation
 from triack.tools.replay.report.report_tables import fill_tables, join_links
 from triack.tools.replay.topics.topic_check import TopicJudge
 
-UnitJudge = SessionJudge | StreamJudge | QueueJudge | TopicJudge
+UnitJudge = SessionJudge | StreamJudge | QueueJudge | TopicJudge | BridgeJudge
 
 
 def order_of(record: Record) -> tuple[str, int, int, bool, bool]:
@@ -39,6 +40,8 @@ def judge_of(unit: Unit, out: Output, *, forgets: bool = False) -> UnitJudge:
         return TopicJudge(unit[1], unit[2], out)
     if unit[2].startswith(MARK):
         return QueueJudge(unit[1], out)
+    if unit[2].startswith(BRIDGE_MARK):
+        return BridgeJudge(unit[1], unit[2].removeprefix(BRIDGE_MARK), out)
     return StreamJudge(unit[1], int(unit[2]), out, forgets=forgets)
 
 

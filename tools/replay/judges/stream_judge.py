@@ -71,7 +71,7 @@ LEAVING: Final = ("handed", "settled", "journaled", "returned", "purged", "expir
 """Events of messages in a queue, dead letters among them."""
 
 
-NAMELESS: Final = ("admin_ack_asked", "journal_asked", "journaled", "rerouted")
+NAMELESS: Final = ("admin_ack_asked", "bridge_took", "journal_asked", "journaled", "rerouted")
 """Events that say nothing of the names of a stream."""
 TELLS_PRIORITY: Final = ("queued", "committed", "handed")
 """Events that say which priority the messages of a stream have."""
@@ -897,6 +897,7 @@ class StreamJudge(LaneReporter):
         "hold_received": _on_hold,
         "resend_scheduled": _to(_sender, Outgoing.handle_scheduled),
         "admin_ack_asked": _to(_ask, Asking.handle_asked),
+        "bridge_took": lambda _self, _record: None,
         "admin_ack_queued": _on_told,
         "stream_ended": _on_ended,
         "stream_forgotten": _on_forgotten,

@@ -362,6 +362,14 @@ def reader_account(counts: Mapping[str, int]) -> str:
     return f"{told['given']} = {' + '.join(parts)}; {counts.get('delivered', 0):,} handed out"
 
 
+def bridge_account(counts: Mapping[str, int]) -> str:
+    """Say what a bridge took and gave."""
+    told = {what: counts.get(what, 0) for what in ("taken", "known", "acked", "given", "refused", "pending")}
+    inward = f"{told['taken']:,} taken" + (f", {told['known']:,} known before" if told["known"] else "")
+    outward = f"{told['given']:,} given" + (f", {told['refused']:,} refused" if told["refused"] else "")
+    return f"{inward}, {told['acked']:,} acknowledged; {outward}, {told['pending']:,} pending"
+
+
 @dataclass(slots=True)
 class Timeline:
     """The data of the report beside the verdict; series over time are in buckets of wall time.
@@ -394,6 +402,9 @@ class Timeline:
             (of these ``expired``), ``pending``, ``discarded``, or ``gone`` (express ones with their process, all with
             the end of a subscription that is not durable); and ``delivered``, those that were handed out.
         hands: (node's name, topic, subscription) -> ``handed`` or ``handed again`` -> messages.
+        bridges: (node's name, bridge) -> ``taken`` from its broker, and queued here; ``known``, which were here before;
+            ``acked`` to it; ``given`` to it, and acknowledged by it; ``refused``; ``pending``, in hand at the end ->
+            messages.
         priorities: (origin, stream) -> the priority of its messages.
         starts: the starts of nodes, in order.
         flows: what became of the messages of each stream.
@@ -427,6 +438,7 @@ class Timeline:
     dwell: dict[tuple[str, int, str], dict[int, int]] = field(default_factory=dict)
     readers: dict[tuple[str, str, str, str], dict[str, int]] = field(default_factory=dict)
     hands: dict[tuple[str, str, str], dict[str, int]] = field(default_factory=dict)
+    bridges: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
     priorities: dict[tuple[str, int], int] = field(default_factory=dict)
     policies: dict[tuple[str, str], dict[tuple[int, ...], int]] = field(default_factory=dict)
     starts: list[StartLine] = field(default_factory=list)

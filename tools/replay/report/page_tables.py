@@ -119,6 +119,7 @@ def tables_of(verdict: Verdict, timeline: Timeline, sessions: list[Session], out
         _queues(verdict, timeline, streams, of_system=True),
         _dead(streams),
         _readers(timeline),
+        _bridges(timeline),
         _stream_table(verdict, streams),
         _stream_table(verdict, streams, of_system=True),
         _latency(verdict, streams),
@@ -348,6 +349,29 @@ def _readers(timeline: Timeline) -> Table:
     sums = {"node": "all", **_sums(rows, columns)} if rows else {}
     says = "Each row adds up, and so do the sums: what was given is all that follows up to what was handed out."
     return Table("readers", "Subscriptions", columns, rows, note, sums, says if rows else "")
+
+
+def _bridges(timeline: Timeline) -> Table:
+    labels = {
+        "taken": "taken", "known": "known before", "acked": "acknowledged",
+        "given": "given", "refused": "refused", "pending": "pending",
+    }  # fmt: skip
+    columns = (
+        Column("node", "node"),
+        Column("bridge", "bridge"),
+        *(Column(name, label, "count") for name, label in labels.items()),
+    )
+    rows: list[Row] = [
+        {"node": node, "bridge": bridge, **{name: counts.get(name, 0) for name in labels}}
+        for (node, bridge), counts in sorted(timeline.bridges.items())
+    ]
+    note = (
+        "Messages of bridges to brokers. Taken are those that came from the broker and were queued here; known before,"
+        " those that came again; acknowledged, those that the broker was told are here. Given are those that the broker"
+        " has acknowledged; refused, those that it, or the protocol, does not take; pending, those that it still has at"
+        " the end of the log."
+    )
+    return Table("bridges", "Bridges", columns, rows, note)
 
 
 def _stream_table(verdict: Verdict, streams: list[Row], *, of_system: bool = False) -> Table:

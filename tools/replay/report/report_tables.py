@@ -47,6 +47,8 @@ def fill_tables(timeline: Timeline, numbers: Mapping[str, int]) -> None:
                 _add(timeline.readers.setdefault(reader, {}), count, value)
             case ["hand", node, topic, subscription, count]:
                 _add(timeline.hands.setdefault((timeline.names.get(node, node), topic, subscription), {}), count, value)
+            case ["bridge", node, bridge, count]:
+                _add(timeline.bridges.setdefault((timeline.names.get(node, node), bridge), {}), count, value)
             case ["policy", node, *values]:
                 ends, shown = (node, "\t".join(values[len(POLICY_SHOWN) :])), values[: len(POLICY_SHOWN)]
                 timeline.policies.setdefault(ends, {})[tuple(map(int, shown))] = value

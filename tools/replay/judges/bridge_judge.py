@@ -1,0 +1,175 @@
+"""What one bridge of a node promises to its broker, and says of what it took and gave.
+
+From the broker, counts are judged, as a broker's own numbers mean nothing here: what was acknowledged is at most what
+was queued before, or known. To the broker, each message is judged:
+
+    drawn -> IN HAND --the broker has acknowledged it--> GIVEN --a commit takes it out of its queue--> over
+    drawn again, after a rollback, a crash or a commit that failed -> IN HAND: it may be given again
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from typing import ClassVar, Final
+
+from triack.tools.replay.checks.findings import Output, Record, settled
+from triack.tools.replay.log.ranges import RangeSet, Span, size
+
+__all__ = ["BRIDGE_MARK", "BridgeJudge", "bridge_unit"]
+
+BRIDGE_MARK: Final = "~"
+"""The unit of a bridge has this, and the bridge's name in hex, where that of a stream has the stream's number."""
+PLACE_BITS: Final = 32
+"""A message of a stream is one number: that of its packet, and below it so many bits for its place there."""
+BRIDGED: Final = ("taken", "known", "acked", "given", "refused", "pending")
+"""What is counted of a bridge. ``pending``: those to the broker that it has in hand at the end of the log."""
+WHERE: Final = ("origin", "stream", "sequence", "topic", "subscription")
+"""The fields of a record that a violation repeats."""
+
+Lane = tuple[str, ...]
+"""A sequence of a stream and a queue, or a subscription."""
+
+
+def bridge_unit(record: Record) -> tuple[str, ...]:
+    """The unit of the bridge that a record is about."""
+    return "stream", record["node"], BRIDGE_MARK + record["bridge"].encode("utf-8", "surrogatepass").hex()
+
+
+class BridgeJudge:
+    """Judges one bridge.
+
+    Args:
+        node: whose bridge it is.
+        bridge: its name, as in its unit.
+        out: takes what is found.
+    """
+
+    def __init__(self, node: str, bridge: str, out: Output) -> None:
+        self._node = node
+        self._bridge = bytes.fromhex(bridge).decode("utf-8", "surrogatepass")
+        self._out = out
+        self._start = 0
+        self._counts = dict.fromkeys(BRIDGED, 0)
+        # How many messages were acknowledged in this start, less those that were queued or known before.
+        self._ahead = 0
+        self._hand: defaultdict[Lane, RangeSet] = defaultdict(RangeSet)
+        self._given: defaultdict[Lane, RangeSet] = defaultdict(RangeSet)
+
+    def see(self, record: Record) -> None:
+        """Look at the next record of the node."""
+        if record["event"] != "life":
+            self._SEES[record["event"]](self, record)
+        elif record["incarnation"] != self._start:
+            self._start = record["incarnation"]
+            self._ahead = 0
+            self._hand.clear()
+            self._given.clear()
+
+    def _on_took(self, record: Record) -> None:
+        known = record.get("known", 0)
+        taken = sum(packets * messages for packets, messages in record.get("counts", ()))
+        self._count(taken=taken, known=known)
+        self._ahead -= taken + known
+
+    def _on_acked(self, record: Record) -> None:
+        count, known = record["count"], record["known"]
+        if known > count:
+            self._report(record, "claims", f"acknowledged {count} messages, of which {known} were known")
+            return
+        self._count(acked=count, known=known)
+        self._ahead += count - known
+        if self._ahead > 0:
+            self._report(
+                record, "bridge_acked_early", f"{self._ahead} of the messages were neither queued nor known before"
+            )
+            self._ahead = 0
+
+    def _on_drew(self, record: Record) -> None:
+        lane = _lane_of(record)
+        for first, last in _spans_of(record):
+            self._hand[lane].add(first, last)
+            self._given[lane].take(first, last)
+
+    def _on_gave(self, record: Record) -> None:
+        lane, refused = _lane_of(record), "reason" in record
+        for first, last in _spans_of(record):
+            self._count(**{"refused" if refused else "given": last - first + 1})
+            self._each(
+                record, "claims", "given, and the bridge did not have them", self._hand[lane].missing(first, last)
+            )
+            said = "given again, and they had not come back"
+            self._each(record, "bridge_gave_twice", said, self._given[lane].overlap(first, last))
+            self._given[lane].add(first, last)
+
+    def _on_let_go(self, record: Record) -> None:
+        lane = _lane_of(record)
+        said = "out of their queue, and the broker had not acknowledged them"
+        for first, last in _spans_of(record):
+            self._each(record, "bridge_let_go_early", said, self._given[lane].missing(first, last))
+            self._hand[lane].take(first, last)
+            self._given[lane].take(first, last)
+
+    def _each(self, record: Record, check: str, said: str, spans: list[Span]) -> None:
+        for span in spans:
+            number = span[0] if "topic" in record else span[0] >> PLACE_BITS
+            self._report(record, check, f"{size([span])} messages {said}", number=number)
+
+    def _count(self, **counts: int) -> None:
+        for what, count in counts.items():
+            self._counts[what] += count
+
+    def _report(self, record: Record, check: str, evidence: str, number: int = -1) -> None:
+        where = {
+            name: record[name] for name in ("origin", "stream", "sequence", "topic", "subscription") if name in record
+        }
+        due = settled(self._node, self._start, self._start)
+        self._out.report(record, check, f"bridge {self._bridge}: {evidence}", due, number=number, **where)
+
+    # ---- as every judge of a unit
+
+    def join(self, other: BridgeJudge) -> None:
+        """Merge another judge of the unit: a bridge is of one node, so that only one of the two has seen anything."""
+        if other._start:
+            self.__dict__.update(other.__dict__ | {"_out": self._out})
+
+    def split(self, _heard: Mapping[str, tuple[int, int]]) -> dict[str, BridgeJudge]:
+        """Return the judge by its node."""
+        return {self._node: self}
+
+    def go_on(self, *, forgets: bool) -> None:
+        """Go on from a summary; what is forgotten or not is the same here."""
+
+    def finish(self) -> None:
+        """Say what it has done up to now; more may follow."""
+        self._counts["pending"] = sum(size(known) for known in self._hand.values())
+        for what, count in self._counts.items():
+            if count or what == "taken":
+                self._out.count(f"bridge\t{self._node}\t{self._bridge}\t{what}", count)
+
+    _SEES: ClassVar[dict[str, Callable[[BridgeJudge, Record], None]]] = {
+        "bridge_took": _on_took,
+        "bridge_acked": _on_acked,
+        "bridge_drew": _on_drew,
+        "bridge_gave": _on_gave,
+        "bridge_let_go": _on_let_go,
+    }
+
+
+def _lane_of(record: Record) -> Lane:
+    if "topic" in record:
+        return record["topic"], record["subscription"]
+    return record["origin"], str(record["stream"]), str(record["sequence"]), record["queue"]
+
+
+def _spans_of(record: Record) -> Iterator[Span]:
+    if "topic" in record:
+        yield from ((first, last) for first, last in record["ranges"])
+        return
+    number, place = record["number"], record["place"]
+    for packets, messages in record["counts"]:
+        for each in range(number, number + packets) if messages else ():
+            begin = (each << PLACE_BITS) + place
+            yield begin, begin + messages - 1
+            place = 0
+        number += packets
