@@ -232,6 +232,16 @@ def _same_thing(lie: Lie, log: Log) -> bool:
     return stream and bool(_numbers(one) & _numbers(other))
 
 
+def _is_let_go(lie: Lie, log: Log) -> bool:
+    """Whether the bridge let messages of these packets go later, and said so before it had them again."""
+    later = log[lie.start][lie.at + 1 :]
+    about = [
+        it for it in later if it["event"] in ("bridge_drew", "bridge_let_go") and _stream(it) == _stream(lie.truth)
+    ]
+    met = next((it["event"] for it in about if _numbers(it) & _numbers(lie.truth)), "")
+    return met == "bridge_let_go"
+
+
 def _numbers(record: Record) -> set[int]:
     """The packets that a record is about."""
     number = record.get("number")
@@ -262,7 +272,7 @@ HARMLESS: dict[str, Kind] = {
     "label": Kind(
         "Names, addresses, triggers and reasons tell people why; where a promise depends on one, it is checked.",
         lambda lie, _: (
-            lie.field in ("name", "address", "reason", "trigger", "queue", "peer_name", "subscriber", "class")
+            lie.field in ("name", "address", "reason", "trigger", "queue", "peer_name", "subscriber", "class", "where")
         ),
     ),
     "end": Kind(
@@ -484,6 +494,24 @@ HARMLESS: dict[str, Kind] = {
     "operator": Kind(
         "Pauses and quotas that an operator sets are told for people: a message that waits breaks no promise.",
         lambda lie, _: lie.event in ("queue_paused", "queue_resumed", "queue_quota_set"),
+    ),
+    "broker-again": Kind(
+        "What a broker does not hear of, or hears of again, it sends again, or knows; fewer are no lie to it.",
+        lambda lie, _: (
+            lie.event == "bridge_acked"
+            and (lie.kind, lie.field) in (("drop", ""), ("repeat", ""), ("lower", "count"), ("raise", "known"))
+        ),
+    ),
+    "known-here": Kind(
+        "Which messages a node knows by their keys, and how many a packet has, no other record says.",
+        lambda lie, _: lie.event == "bridge_took" and ("known" in lie.truth or lie.field in ("place", "counts")),
+    ),
+    "bridge-ends": Kind(
+        "What a bridge has may come back when its connection ends, whatever it had done with it.",
+        lambda lie, log: (
+            lie.event in ("bridge_drew", "bridge_gave", "bridge_let_go")
+            and ((lie.event, lie.kind) == ("bridge_drew", "repeat") or not _is_let_go(lie, log))
+        ),
     ),
     "to-nobody": Kind(
         "Of messages that no subscription got it does not matter whether they were dispatched.", reaches_nobody

@@ -6,6 +6,7 @@ from itertools import count, islice
 from typing import Any, Literal
 
 from proof.lies.mutate import Log
+from proof.planted.bridged import run_bridge
 from triack.base.units import MS
 from triack.ordering.order_settings import OrderSettings
 from triack.queues.node_settings import NodeSettings
@@ -17,8 +18,8 @@ from triack.tools.chaos.topics import TOPICS_FROM
 from triack.tools.replay.log.files import parse_records
 
 __all__ = [
-    "LOGS", "TOPIC_LOGS", "WIDE", "Files", "expiring_files", "honest_files", "honest_logs", "records_of",
-    "topic_logs", "wide_files", "wide_logs",
+    "BRIDGE_LOGS", "LOGS", "TOPIC_LOGS", "WIDE", "Files", "bridge_logs", "expiring_files", "honest_files",
+    "honest_logs", "records_of", "topic_logs", "wide_files", "wide_logs",
 ]  # fmt: skip
 
 Files = dict[str, bytes]
@@ -28,6 +29,8 @@ LOGS = 24
 """The number of honest runs; they include loss, kills, restarts, rejections, expiry and large messages."""
 TOPIC_LOGS = 12
 """The number of honest runs with topics."""
+BRIDGE_LOGS = 6
+"""The number of honest runs with a bridge: two of each protocol and quality of service."""
 RECORDS = range(80, 700)
 """The allowed number of records of a run: enough for everything to happen, and a verdict takes some milliseconds."""
 WIDE = 6
@@ -76,6 +79,11 @@ def topic_logs(most: int = TOPIC_LOGS) -> Iterator[tuple[int, Log]]:
 def _topic_logs() -> Iterator[tuple[int, Log]]:
     runs = ((seed, files_of(plan)) for seed in count(TOPICS_FROM) if is_honest(plan := draw(seed)))
     return ((seed, records_of(files)) for seed, files in runs if lines(files) in RECORDS and is_whole(files))
+
+
+def bridge_logs(most: int = BRIDGE_LOGS) -> Iterator[tuple[int, Log]]:
+    """Yield (seed, log) of runs with a bridge whose broker and node die."""
+    return ((seed, records_of(run_bridge(seed))) for seed in range(most))
 
 
 def _passes_on(log: Log) -> bool:

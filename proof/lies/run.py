@@ -7,7 +7,7 @@ from itertools import islice, pairwise
 from random import Random
 
 from proof.lies.harmless import reason_for
-from proof.lies.logs import LOGS, TOPIC_LOGS, WIDE, honest_logs, topic_logs, wide_logs
+from proof.lies.logs import BRIDGE_LOGS, LOGS, TOPIC_LOGS, WIDE, bridge_logs, honest_logs, topic_logs, wide_logs
 from proof.lies.mutate import Lie, Log, claims, lies_about, slowed, splices
 from triack.base.errors import ReplayError
 from triack.tools.replay.checks.catalogue import IN_TIME
@@ -27,6 +27,8 @@ _TOPIC = {
     "slowest_rule", "discard_rule", "content_freed_early",
 }  # fmt: skip
 """The checks of topics: what each record of a topic says decides which subscription gets what."""
+_BRIDGE = {"claims", "bridge_acked_early", "bridge_let_go_early", "bridge_gave_twice"}
+"""The checks of bridges: each of their records says what another one depends on."""
 RIGHT: dict[str, set[str]] = {
     "ack_received": _ACKED,
     "store_ack_received": _ACKED | {"close_without_full_resend", "journal_early", "lost"},
@@ -133,6 +135,7 @@ RIGHT: dict[str, set[str]] = {
     "queue_paused": set(),
     "queue_resumed": set(),
     "queue_quota_set": set(),
+    **dict.fromkeys(("bridge_took", "bridge_acked", "bridge_drew", "bridge_gave", "bridge_let_go"), _BRIDGE),
     "journaled": {"journal_complete", "journal_early", "journal_twice", "claims"},
     "journal_asked": {"journal_complete", "journal_early", "journal_twice", "claims"},
 }  # fmt: skip
@@ -194,6 +197,7 @@ def chosen(
     known = [(f"seed {run}", log) for run, log in honest_logs(logs)]
     known += [(f"wide seed {run}", log) for run, log in wide_logs(wide)]
     known += [(f"seed {run}", log) for run, log in topic_logs(topics)]
+    known += [(f"bridge seed {run}", log) for run, log in bridge_logs(BRIDGE_LOGS if topics else 0)]
     places: dict[str, list[tuple[str, Log, tuple[str, int], int]]] = {}
     for run, log in known:
         for start, records in log.items():

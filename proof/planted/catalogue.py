@@ -7,6 +7,7 @@ belongs into the list as soon as it was made once.
 from proof.planted import (
     answers,
     bodies,
+    bridged,
     journals,
     ordering,
     queues,
@@ -24,6 +25,7 @@ __all__ = ["BUGS", "bug_named"]
 
 BUGS: tuple[Bug, ...] = (
     *session.BUGS, *ordering.BUGS, *queues.BUGS, *answers.BUGS, *journals.BUGS, *bodies.BUGS, *relays.BUGS,
+    *bridged.BUGS,
     *topics.BUGS, *remote.BUGS, *storms.BUGS,
     *transport.BUGS, *store.BUGS,
 )  # fmt: skip

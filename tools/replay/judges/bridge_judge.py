@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import ClassVar, Final
 
+from triack.base.printable import counted
 from triack.tools.replay.checks.findings import Output, Record, settled
 from triack.tools.replay.log.ranges import RangeSet, Span, size
 
@@ -53,6 +54,8 @@ class BridgeJudge:
         self._counts = dict.fromkeys(BRIDGED, 0)
         # How many messages were acknowledged in this start, less those that were queued or known before.
         self._ahead = 0
+        # By sequence, the last message that was taken: they are queued in their order.
+        self._last: dict[Lane, int] = {}
         self._hand: defaultdict[Lane, RangeSet] = defaultdict(RangeSet)
         self._given: defaultdict[Lane, RangeSet] = defaultdict(RangeSet)
 
@@ -71,11 +74,16 @@ class BridgeJudge:
         taken = sum(packets * messages for packets, messages in record.get("counts", ()))
         self._count(taken=taken, known=known)
         self._ahead -= taken + known
+        if "stream" in record:
+            lane, spans = (record["origin"], str(record["stream"]), str(record["sequence"])), list(_spans_of(record))
+            if spans and spans[0][0] <= self._last.get(lane, -1):
+                self._each(record, "claims", "taken twice, or out of their order", spans[:1])
+            self._last[lane] = max([self._last.get(lane, -1), *(last for _, last in spans[-1:])])
 
     def _on_acked(self, record: Record) -> None:
         count, known = record["count"], record["known"]
         if known > count:
-            self._report(record, "claims", f"acknowledged {count} messages, of which {known} were known")
+            self._report(record, "claims", f"acknowledged {counted(count, 'message')}, and {known} were known")
             return
         self._count(acked=count, known=known)
         self._ahead += count - known
@@ -113,7 +121,7 @@ class BridgeJudge:
     def _each(self, record: Record, check: str, said: str, spans: list[Span]) -> None:
         for span in spans:
             number = span[0] if "topic" in record else span[0] >> PLACE_BITS
-            self._report(record, check, f"{size([span])} messages {said}", number=number)
+            self._report(record, check, f"{counted(size([span]), 'message')} {said}", number=number)
 
     def _count(self, **counts: int) -> None:
         for what, count in counts.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from triack.tools.replay.log.schema import POLICY_SHOWN, Timeline
 from triack.tools.replay.log.series import LATENCY_BUCKETS_PER_DECADE
@@ -45,10 +45,9 @@ def fill_tables(timeline: Timeline, numbers: Mapping[str, int]) -> None:
             case ["reader", node, count, topic, subscription, pattern]:
                 reader = timeline.names.get(node, node), topic, subscription, pattern
                 _add(timeline.readers.setdefault(reader, {}), count, value)
-            case ["hand", node, topic, subscription, count]:
-                _add(timeline.hands.setdefault((timeline.names.get(node, node), topic, subscription), {}), count, value)
-            case ["bridge", node, bridge, count]:
-                _add(timeline.bridges.setdefault((timeline.names.get(node, node), bridge), {}), count, value)
+            case ["hand" | "bridge" as what, node, *whose, count]:
+                known: dict[Any, dict[str, int]] = timeline.hands if what == "hand" else timeline.bridges
+                _add(known.setdefault((timeline.names.get(node, node), *whose), {}), count, value)
             case ["policy", node, *values]:
                 ends, shown = (node, "\t".join(values[len(POLICY_SHOWN) :])), values[: len(POLICY_SHOWN)]
                 timeline.policies.setdefault(ends, {})[tuple(map(int, shown))] = value
