@@ -35,9 +35,8 @@ def fill_tables(timeline: Timeline, numbers: Mapping[str, int]) -> None:
     takers: dict[tuple[str, int], list[str]] = {}
     for part, value in parts:
         match part:
-            case ["link", node, session, count]:
-                _count_link(timeline, node, peers.get((node, session), ""), count, value)
-            case ["between", node, peer, count]:
+            case ["link" | "between" as what, node, other, count]:
+                peer = peers.get((node, other), "") if what == "link" else other
                 _count_link(timeline, node, peer, count, value)
             case ["queue", count, place, *queue]:
                 node = _only(called.get(place, {place}), place)
