@@ -46,7 +46,7 @@ class Source(NamedTuple):
     """One that needs bodies. ``poll`` gives its next fetch, or None; it is called only while ``needs`` is not empty."""
 
     needs: Collection[object]
-    poll: Callable[[], Read | None]
+    poll: Callable[[], Fetch | None]
 
 
 class Fetches:
@@ -64,7 +64,7 @@ class Fetches:
         """A caller waits for bodies."""
         self._asked.append(fetch)
 
-    def poll(self) -> Read | None:
+    def poll(self) -> Fetch | None:
         """The next fetch, or None."""
         if self._asked:
             return self._asked.popleft()

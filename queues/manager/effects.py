@@ -16,16 +16,16 @@ send may show that bodies must be read; the records before that job are then tho
 
 from dataclasses import dataclass
 
-from triack.base.commit import Read
 from triack.base.errors import RollbackDetected
 from triack.base.news import NodeEvent
+from triack.queues.fetching import Fetch
 from triack.queues.peers.vouching import DropConnection, KeepConnection
 from triack.queues.streams.group_commit import GroupCommit
 
 __all__ = ["Effect", "Job", "Send", "StartJob", "Tell", "TellRollback", "WriteRecords"]
 
-Job = GroupCommit | Read
-"""A job of the host's worker: apply ``GroupCommit.commit``, or fetch the bodies of a ``Read``."""
+Job = GroupCommit | Fetch
+"""A job of the host's worker: apply ``GroupCommit.commit``, or fetch the bodies of a ``Fetch``."""
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from triack.base.clock import WallClock
 from triack.base.commit import Commit
 from triack.base.units import MS
-from triack.queues.fetching import Fetch, Fetches, Source
+from triack.queues.fetching import Fetches, Source
 from triack.queues.journals.journals import Journals
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.manager.admin_desk import AdminDesk
@@ -203,7 +203,6 @@ class Jobs:
             for waiter in job.waiters:
                 waiter(None)
         else:
-            assert isinstance(job, Fetch)
             job.take(job.bodies)
 
     def fail(self, job: Job | None, error: Exception) -> None:
@@ -213,7 +212,7 @@ class Jobs:
         waiters = [*self.group.waiters, *self.fetches.drop_asked()]
         if isinstance(job, GroupCommit):
             waiters += job.waiters
-        elif isinstance(job, Fetch):
+        elif job is not None:
             waiters.append(job.fail)
         for waiter in waiters:
             waiter(error)

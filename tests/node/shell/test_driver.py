@@ -36,6 +36,7 @@ from triack.node.shell.cancellation import is_cancelled, is_failure, may_wait
 from triack.node.shell.driver import Driver
 from triack.node.shell.platform import PLATFORM, Platform
 from triack.node.shell.worker import Then, ThreadWorker
+from triack.queues.fetching import Fetch
 from triack.queues.manager.effects import Effect, Send, StartJob, Tell, WriteRecords
 from triack.queues.manager.engine import Engine
 from triack.queues.peers.vouching import DropConnection, KeepConnection
@@ -256,7 +257,7 @@ async def test_what_comes_of_a_commit_in_the_loop_leaves_in_the_turn_that_makes_
 async def test_effects_are_done_one_by_one_in_their_order() -> None:
     """Each is over before the next begins, although sending waits."""
     async with bench() as it:
-        read = Read("messages", [])
+        read = Fetch("messages", [], take=print)
         await it.go(
             WriteRecords(b"1"), StartJob(read), WriteRecords(b"2"), Send(HERE, [b"x", b"y"]), WriteRecords(b"3")
         )
@@ -393,7 +394,7 @@ async def test_a_store_that_fails_ends_the_engine_and_the_node_hears_of_it(error
     async with bench() as it:
         failures: list[TriackError] = []
         it.driver.on_failure = failures.append
-        job = Read("messages", [1])
+        job = Fetch("messages", [1], take=print)
 
         def fail(read: Read) -> None:
             raise error
@@ -425,7 +426,7 @@ async def test_a_bug_behind_a_job_leaves_nobody_waiting() -> None:
     async with bench() as it:
         failures: list[TriackError] = []
         it.driver.on_failure = failures.append
-        job = Read("messages", [])
+        job = Fetch("messages", [], take=print)
 
         def break_down(job: object, now_ns: int) -> None:
             raise KeyError("stream")

@@ -7,12 +7,13 @@ import pytest
 
 from tests.queues.relays import line, post
 from tests.queues.world import SimNode, numbered
-from triack.base.commit import Commit, Read
+from triack.base.commit import Commit
 from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed, RollbackDetected, StoreDamaged, StoreFailed
 from triack.base.news import PeerSilent
 from triack.base.peers import Directory, Peer
 from triack.base.units import MS, SECOND
+from triack.queues.fetching import Fetch
 from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.manager.effects import Effect, Job, Send, StartJob, Tell, TellRollback, WriteRecords
 from triack.queues.manager.engine import Engine
@@ -86,7 +87,7 @@ class Scripted:
         return cast("Engine", self)
 
 
-JOB = Read("messages", [1])
+JOB = Fetch("messages", [1], take=print)
 ROLLBACK = RollbackDetected("older", peer="0" * 32, rolled_back="own")
 EFFECTS: list[Effect] = [
     StartJob(JOB),
