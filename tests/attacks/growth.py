@@ -363,7 +363,6 @@ OTHERS = {
         queues/manager/callers.py Callers news
         queues/manager/effects.py Send datagrams
         queues/manager/link_news.py News _events
-        queues/manager/admin_desk.py AdminDesk unnoted
         queues/manager/recorder.py _Run counts
         queues/manager/transmitter.py Transmitter _batches _leaving
         queues/peers/handshake.py Handshakes _replies
