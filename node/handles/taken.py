@@ -6,17 +6,19 @@ If a bridge to a broker uses it, the session log says what became of them.
 from collections.abc import Collection, Iterable, Iterator
 from itertools import chain, groupby
 from operator import itemgetter
+from typing import Any
 
 from triack.base.errors import HandOverEnded, SubscriptionEnded
 from triack.base.reasons import DeadReason
 from triack.node.handles.message import id_of
 from triack.node.shell.engine_handle import EngineHandle
 from triack.node.shell.holding import task_name
-from triack.queues.mailboxes.handed import as_runs
+from triack.queues.mailboxes.handed import as_runs, fields_of_runs
 from triack.queues.mailboxes.mailbox import Lease, Mailbox, Run
 from triack.queues.mailboxes.queued_packet import QueuedPacket, bits_of
 from triack.queues.mailboxes.redelivery import Return
 from triack.queues.streams.outgoing_stream import OutgoingStream
+from triack.queues.topics.subscription import Subscription, ranges_of
 from triack.stats.holding import RELEASED, HeldPacket, Reader, taken_back
 
 __all__ = ["Bridged", "Taken"]
@@ -207,12 +209,12 @@ class Bridged:
                 named = [at for at in left if ids is None or id_of(run.packet, at) in ids]
                 self._given.update((run.packet, at) for at in named)
                 leases += [Lease(run.packet, at, run.redelivered) for at in named]
-            for fields in mailbox.described(as_runs(leases)):
+            for fields in _described(mailbox, as_runs(leases)):
                 self._port.note_bridge("bridge_gave", bridge=self._bridge, where=self._where, **fields, **more)
 
     def _note(self, event: str, drawn: Drawn, **more: str) -> None:
         for mailbox, some in groupby(drawn, key=itemgetter(0)):
-            for fields in mailbox.described(_whole(some)):
+            for fields in _described(mailbox, _whole(some)):
                 self._port.note_bridge(event, bridge=self._bridge, where=self._where, **fields, **more)
 
 
@@ -221,3 +223,11 @@ def _whole(drawn: Iterable[tuple[object, Run, range]]) -> Iterator[Run]:
         one = Run(run.packet, places.start, places.start, redelivered=run.redelivered)
         one.next = places.stop
         yield one
+
+
+def _described(mailbox: Mailbox, runs: Iterable[Run]) -> Iterator[dict[str, Any]]:
+    """The fields of records about messages of a queue, or of a subscription."""
+    if isinstance(mailbox.owner, Subscription):
+        yield {**mailbox.owner.record_fields, "ranges": ranges_of(runs)}
+    else:
+        yield from fields_of_runs(mailbox.name, runs)
