@@ -51,8 +51,8 @@ class Forked:
         for number in (stdin, theirs_out, theirs_err):
             os.close(number)
         self.stdin: Stream = None if given is None else os.fdopen(given, "wb")
-        self.stdout: Stream = os.fdopen(output, "rb")
-        self.stderr: Stream = os.fdopen(complaints, "rb")
+        self.stdout: IO[bytes] = os.fdopen(output, "rb")
+        self.stderr: IO[bytes] = os.fdopen(complaints, "rb")
         self.returncode: int | None = None
         pid = self._news.recv(64)
         assert pid, server.communicate()

@@ -96,7 +96,6 @@ class Server:
         """Start it, and wait until it says that it listens."""
         place = ("--listen", self.address, "--data", self.data)
         self._process = start("serve", "--name", self.data.name, *place, *self._options)
-        assert self._process.stdout is not None
         ready, _, _ = select.select([self._process.stdout], [], [], SECONDS)
         line = self._process.stdout.readline().decode() if ready else ""
         if not line.startswith("listening "):

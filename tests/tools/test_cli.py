@@ -57,7 +57,6 @@ def test_receive_can_listen_itself(tmp_path: Path) -> None:
     reader = start(
         "receive", "orders", "--data", tmp_path / "r", "--listen", "tcp://127.0.0.1:0", "--count", "2", "--insecure"
     )
-    assert reader.stderr is not None
     address = reader.stderr.readline().decode().removeprefix("listening ").strip()
     assert triack("send", f"{address}/orders", "--data", tmp_path / "s", "--insecure", stdin=b"1\n2\n").returncode == 0
     output, _ = reader.communicate(timeout=SECONDS)
@@ -117,7 +116,6 @@ def test_a_sender_whose_node_went_away_says_so_in_one_line(tmp_path: Path) -> No
     with Server(tmp_path / "a") as server:
         sender = start("send", "orders", "--data", server.data, "-v", stdin=subprocess.PIPE)
         assert sender.stdin is not None
-        assert sender.stderr is not None
         sender.stdin.write(b"1\n")
         sender.stdin.flush()
         assert b"sending through the process" in sender.stderr.readline()
@@ -134,7 +132,6 @@ def test_what_a_lost_reader_did_not_get_comes_again(server: Server) -> None:
     lines = [line.ljust(100, b".") for line in numbered(10_000)]
     assert triack("send", "orders", "--data", server.data, stdin=text(lines)).returncode == 0
     reader = start("receive", "orders", "--data", server.data)
-    assert reader.stdout is not None
     assert reader.stdout.readline() == lines[0] + b"\n"
     reader.stdout.close()
     _, complaints = reader.communicate(timeout=SECONDS)
@@ -260,7 +257,6 @@ def test_what_is_asked_wrongly_is_one_clear_line(
 def test_what_is_asked_wrongly_is_said_before_anything_is_read(tmp_path: Path, arguments: list[str]) -> None:
     """Standard input stays open here."""
     asked = start(*arguments, "--data", tmp_path / "d", stdin=subprocess.PIPE)
-    assert asked.stderr is not None
     assert asked.stderr.read().startswith(b"triack: ")
     assert asked.wait(timeout=SECONDS) == 2
     asked.communicate()
@@ -419,7 +415,6 @@ def test_a_reader_who_is_busy_keeps_nothing_from_others(server: Server) -> None:
     triack("send", "orders", "--data", server.data, stdin=text(numbered(50)))
     with library.sync.connect(server.data) as client:
         busy = start("receive", "orders", "--data", server.data)
-        assert busy.stdout is not None
         assert os.read(busy.stdout.fileno(), 7) == b"line 0\n"
         wait_until(lambda: client.queue_lengths()["orders"] == 49, "the first is done")
         got = triack("receive", "orders", "--data", server.data, "--count", "40", "--timeout", SOON)
@@ -445,7 +440,6 @@ def test_a_reader_who_takes_one_line_takes_one_message(tmp_path: Path, served: b
         assert triack("send", "orders", "--data", data, "--insecure", stdin=text(numbered(500))).returncode == 0
         reader = start("receive", "orders", "--data", data, "--insecure")
         head = subprocess.run(["head", "-1"], stdin=reader.stdout, capture_output=True, check=True, timeout=SECONDS)
-        assert reader.stdout is not None
         reader.stdout.close()
         _, complaints = reader.communicate(timeout=SECONDS)
         assert (reader.returncode, complaints, head.stdout) == (1, b"", b"line 0\n")

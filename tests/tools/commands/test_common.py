@@ -308,13 +308,11 @@ def test_bash_completes_a_command_and_an_option(tmp_path: Path, monkeypatch: pyt
 
 
 def run(*arguments: str | Path) -> Result:
-    """The command, in this process."""
     return CliRunner().invoke(config, list(map(str, arguments)), standalone_mode=False, catch_exceptions=False)
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working directory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TRIACK_CONFIG", raising=False)
     return tmp_path
@@ -419,8 +417,6 @@ def test_a_running_node_takes_up_its_file_by_command_and_by_signal(folder: Path)
     file = folder / "triack.toml"
     file.write_text('[node]\nname = "plant"\ndata = "data"\n[session]\nmax_unacked_packet = 9\n')
     process = start("serve", "--config", file, "--window", "8", "--set", "redelivery.first_wait_s=2 s", "-v")
-    assert process.stdout is not None
-    assert process.stderr is not None
     assert process.stdout.readline() == b"listening nowhere\n"
     file.write_text(file.read_text() + "[limits.quota]\nmessages = 5\n[order]\nseq_max_ack_delay_s = 7\n")
     done = call("reload", "--config", file)
@@ -451,8 +447,6 @@ def test_a_pipe_in_the_place_of_the_file_holds_up_no_running_node(folder: Path) 
     file = folder / "triack.toml"
     file.write_text('[node]\nname = "plant"\ndata = "data"\n')
     process = start("serve", "--config", file)
-    assert process.stdout is not None
-    assert process.stderr is not None
     assert process.stdout.readline() == b"listening nowhere\n"
     file.unlink()
     os.mkfifo(file)
@@ -521,7 +515,6 @@ def test_commands_use_the_node_of_the_context(named: Path, monkeypatch: pytest.M
 
 
 def test_a_context_that_is_forgotten_is_used_no_more(named: Path) -> None:
-    """Its node stays."""
     assert typed("context", "add", "p", "--data", str(named / "plant")).exit_code == 0
     assert typed("context", "remove", "p").exit_code == 0
     assert "--data" in str(typed("keygen").output)

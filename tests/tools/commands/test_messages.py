@@ -47,7 +47,6 @@ def writer(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
 
 async def run(data: Path, delivery: triack.Delivery = triack.TRANSACTIONAL, timeout: float = 10) -> int:
-    """The command, without its process."""
     order = send._Order("orders", delivery, STAGES[delivery], data, "a", None, True, [], {}, DEFAULT_SUITE, None)  # noqa: SLF001
     return await send._send(order, timeout)  # noqa: SLF001
 
@@ -59,7 +58,6 @@ async def produce(link: Link, accepted: int = 0) -> None:
 
 
 async def take(link: Link) -> None:
-    """Say that two lines are safe."""
     await produce(link)
     call = await answer(link, "take")
     assert (call["producer"], call["first"], call["sizes"]) == (3, 1, [3, 3])
@@ -100,29 +98,9 @@ async def test_a_node_that_has_forgotten_lines_is_another_store(
     ]
 
 
-async def test_the_error_says_what_lines_wait_for(
-    tmp_path: Path, writer: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Of a suspended link nothing is sent when the node runs; the node says so in answer to ``forget``."""
-
-    async def store_in_silence(link: Link) -> None:
-        await produce(link)
-        await hear(link, do="take")
-        with suppress(ConnectionError):
-            await hear(link, op="bye")
-
-    async def remember(link: Link) -> None:
-        await produce(link, accepted=2)
-        await answer(link, "forget", waits_for="restart")
-
-    async with serving(tmp_path / "a", store_in_silence, remember):
-        assert await run(tmp_path / "a", timeout=0.2) == 1
-    told = capsys.readouterr().err.splitlines()[0]
-    assert told == f"triack: lines 1-2 not yet ordered: not after 0.2 s; {stored_but('restart')}"
-
-
-async def test_what_was_stored_when_it_gives_up_is_reported_as_that(
-    tmp_path: Path, writer: int, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("waits_for", "why"), [("restart", stored_but("restart")), ("", STORED)])
+async def test_what_was_stored_when_it_gives_up_is_reported_with_what_it_waits_for(
+    tmp_path: Path, writer: int, capsys: pytest.CaptureFixture[str], waits_for: str, why: str
 ) -> None:
     """Though the answer was still to come: a user who hears otherwise sends it again. The node is to forget us."""
     said = []
@@ -135,12 +113,12 @@ async def test_what_was_stored_when_it_gives_up_is_reported_as_that(
 
     async def remember(link: Link) -> None:
         await produce(link, accepted=2)
-        said.append((await answer(link, "forget", waits_for=""))["producer"])
+        said.append((await answer(link, "forget", waits_for=waits_for))["producer"])
 
     async with serving(tmp_path / "a", store_in_silence, remember):
         assert await run(tmp_path / "a", timeout=0.2) == 1
     assert capsys.readouterr().err.splitlines() == [
-        f"triack: lines 1-2 not yet ordered: not after 0.2 s; {STORED}",
+        f"triack: lines 1-2 not yet ordered: not after 0.2 s; {why}",
         "triack: what follows line 2 was not sent: not after 0.2 s",
     ]
     assert said == [3]
@@ -163,7 +141,6 @@ def reader(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
 
 async def run_receive(data: Path, *, count: int | None = None, timeout: float | None = None) -> int:
-    """The command, without its process."""
     order = receive._Order("orders", data, None, "b", None, insecure=True, suite=DEFAULT_SUITE, tls=None)  # noqa: SLF001
     async with asyncio.timeout(PATIENCE_S):
         return await receive._receive(order, count, timeout)  # noqa: SLF001
@@ -190,7 +167,6 @@ async def until_full(pipe: int) -> None:
 
 
 def read(pipe: int, size_bytes: int) -> bytes:
-    """Read that much."""
     data = b""
     while len(data) < size_bytes:
         data += os.read(pipe, size_bytes)
@@ -362,13 +338,6 @@ async def test_into_a_pipe_a_line_counts_when_it_was_taken() -> None:
     os.close(into)
 
 
-async def test_into_a_file_all_lines_go_at_once(tmp_path: Path) -> None:
-    with (tmp_path / "out").open("wb") as file:
-        sink = LineSink(file.fileno())
-        assert await sink.write([b"one", b"two"]) == 2
-    assert (tmp_path / "out").read_bytes() == b"one\ntwo\n"
-
-
 async def test_the_progress_of_a_slow_reader_is_reported_as_it_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lines that were taken can be acknowledged before the rest is."""
     monkeypatch.setattr("triack.tools.commands.pipes.PACE_S", 0.0)
@@ -422,7 +391,6 @@ def tally() -> Tally:
 
 
 def test_all_is_done_when_the_input_has_ended_and_every_line_is_decided(tally: Tally) -> None:
-    """Whichever comes last."""
     tally.handle_input(chunk(1, 3))
     tally.handle_finished(3, [])
     assert not tally.done.is_set()

@@ -19,7 +19,6 @@ NOBODY = "udp://127.0.0.1:9/orders"
 
 
 def run(*arguments: str | Path) -> list[str]:
-    """The lines that a command writes."""
     finished = command("queue", *arguments)
     assert (finished.returncode, finished.stderr) == (0, b""), finished.stderr.decode()
     return finished.stdout.decode().splitlines()

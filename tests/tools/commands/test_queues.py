@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 import triack
 from tests.machine import PATIENCE_S
 from tests.node.nodes import WAIT, open_sync, quick
-from tests.tools.processes import SECONDS, Server, message_of, start, wait_until
+from tests.tools.processes import Server, message_of, start, wait_until
 from tests.tools.processes import triack as command
 from triack.base.errors import UsageError
 from triack.metrics import NodeCollector
@@ -31,7 +31,6 @@ from triack.tools.replay.run import replay
 
 
 def run(*arguments: str | Path, text: bytes = b"", code: int = 0) -> list[str]:
-    """The lines that a command writes."""
     finished = command("topic", *arguments, stdin=text)
     assert finished.returncode == code, finished.stderr.decode()
     return (finished.stdout if not code else finished.stderr).decode().splitlines()
@@ -74,7 +73,6 @@ def test_a_command_that_waits_for_the_other_node_says_so_and_ends_quietly(tmp_pa
     with Server(tmp_path) as server:
         topics = f"udp://127.0.0.1:{free_port()}/topic:Games.#"
         waiting = start("topic", "subscribe", topics, "--durable", "audit", "--data", server.data)
-        assert waiting.stderr is not None
         said = waiting.stderr.readline().decode()
         assert said.startswith(f"subscribe to {topics}: no answer yet: udp://127.0.0.1:")
         assert "does not answer: nothing came back" in said
@@ -90,7 +88,6 @@ def test_a_subscription_by_a_relay_without_an_address_says_what_is_missing(tmp_p
     command("trust", "add", "relay", key, "--data", data)
     with Server(data, "--route", "hub=relay", insecure=False):
         waiting = start("topic", "subscribe", "hub/topic:Games.#", "--durable", "audit", "--data", data)
-        assert waiting.stderr is not None
         assert waiting.stderr.readline().decode() == (
             "subscribe to hub/topic:Games.#: no answer yet, by relay: messages for relay wait, its address is unknown, "
             "and it does not call; triack trust add relay --address URL, or start the node there; waiting\n"
@@ -127,12 +124,10 @@ class Machines:
         return ("subscribe", "hub/topic:Games.#", *arguments, "--data", self.subscribers[name].data)
 
     def publish(self, first: int, end: int) -> None:
-        """Publish numbered lines at the hub."""
         lines = b"".join(b"%d\n" % number for number in range(first, end))
         run("publish", "Games.Cricket", "--data", self.hub.data, text=lines)
 
     def stop(self) -> None:
-        """End all of them."""
         for server in (self.hub, *self.subscribers.values()):
             server.stop()
 
@@ -188,7 +183,6 @@ NOBODY = "udp://127.0.0.1:9/orders"
 
 
 def run_stream(*arguments: str | Path, code: int = 0) -> list[str]:
-    """The lines that a command writes."""
     finished = command("stream", *arguments)
     assert finished.returncode == code, finished.stderr.decode()
     return (finished.stdout or finished.stderr).decode().splitlines()
@@ -236,7 +230,6 @@ def test_at_rest_it_tells_what_the_store_knows(tmp_path: Path) -> None:
 
 
 def run_route(*arguments: str | Path, code: int = 0) -> list[str]:
-    """The lines that a command writes."""
     finished = command(*arguments)
     assert (finished.returncode, finished.stderr) == (code, b""), finished.stderr.decode()
     return finished.stdout.decode().splitlines()
@@ -370,7 +363,6 @@ def test_routes_are_read_as_they_are_written() -> None:
 
 
 def run_status(*arguments: str | Path, code: int = 0) -> list[str]:
-    """The lines that the command writes."""
     finished = command("status", *arguments)
     assert (finished.returncode, finished.stderr) == (code, b""), finished.stderr.decode()
     return finished.stdout.decode().splitlines()
@@ -433,39 +425,10 @@ def test_who_has_what_and_what_has_no_room_is_shown(tmp_path: Path) -> None:
 
 
 def wait_for_status(condition: Callable[[], object]) -> None:
-    """Nothing tells of it."""
     end_s = time.monotonic() + WAIT
     while not condition():
         assert time.monotonic() < end_s
         time.sleep(0.01)
-
-
-@pytest.mark.slow
-def test_a_link_by_address_is_up_under_that_name(tmp_path: Path) -> None:
-    with open_sync("b", listen=True) as b, open_sync("a", tmp_path) as a:
-        a.send(f"{b.address}/q", b"x").ordered(WAIT)
-        (row,) = [line.split() for line in run_status("--data", tmp_path) if line.startswith("udp://")]
-    assert row == [b.address, "up", b.address, "0", "-", "-"]
-
-
-@pytest.mark.slow
-def test_it_is_shown_again_and_again(tmp_path: Path) -> None:
-    """Until somebody has seen enough."""
-    with open_sync("a", tmp_path):
-        watching = start("status", "--data", tmp_path, "--json", "--watch", "0.05")
-        assert watching.stdout is not None
-        assert [json.loads(watching.stdout.readline())["name"] for _ in range(3)] == ["a"] * 3
-        watching.terminate()
-        watching.communicate(timeout=SECONDS)
-    assert watching.wait() == 143
-
-
-def test_a_directory_without_a_node_has_no_status(tmp_path: Path) -> None:
-    """And none is made of it."""
-    finished = command("status", "--data", tmp_path)
-    assert finished.returncode == 2
-    assert b"there is no node in" in finished.stderr
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow
@@ -489,14 +452,6 @@ def test_what_a_failing_handler_waits_for_is_shown(tmp_path: Path) -> None:
 
 
 # Views that are drawn again and again.
-
-
-async def test_once_is_once(capsys: pytest.CaptureFixture[str]) -> None:
-    async def draw() -> None:
-        click.echo("seen")
-
-    await repeat(draw, None)
-    assert capsys.readouterr().out == "seen\n"
 
 
 class Terminal(io.StringIO):

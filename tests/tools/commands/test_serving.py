@@ -153,7 +153,6 @@ async def test_a_command_that_calls_peers_uses_the_running_node_or_opens_one(tmp
 
 @pytest.fixture
 async def succession(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Succession]:
-    """A command at a directory."""
     monkeypatch.setattr(handover, "SOON_S", 0.1)
 
     async with asyncio.timeout(PATIENCE_S), Succession(tmp_path, partial(own_node, tmp_path)) as it:
@@ -161,7 +160,6 @@ async def succession(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIt
 
 
 def own_node(data: Path) -> triack.Node:
-    """The node that a command opens."""
     return triack.open("own", data=data, insecure=True)
 
 
@@ -269,7 +267,6 @@ def test_commands_go_on_through_a_server_that_begins(tmp_path: Path) -> None:
 
     def pass_on(line: bytes) -> None:
         assert sending.stdin is not None
-        assert reading.stdout is not None
         sending.stdin.write(line)
         sending.stdin.flush()
         assert reading.stdout.readline() == line
@@ -316,14 +313,12 @@ def test_an_address_that_other_processes_cannot_reach_is_refused(tmp_path: Path)
 
 
 def test_a_queue_that_can_have_no_such_name_is_refused(tmp_path: Path) -> None:
-    """Before anything is made."""
     with pytest.raises(ConfigError, match=r"^--queue: node\.queues: name 'a/b': '/' is not a letter"):
         run("--name", "a", *HERE, "--queue", "a/b", "--data", tmp_path / "a")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_it_can_be_found_while_it_runs_and_not_after(tmp_path: Path) -> None:
-    """By its data directory."""
     with Server(tmp_path / "a") as server:
         served = read_note(server.data, Served)
         assert served is not None
@@ -335,7 +330,6 @@ def test_it_can_be_found_while_it_runs_and_not_after(tmp_path: Path) -> None:
 def test_it_has_the_name_of_its_directory_when_it_is_given_none(tmp_path: Path) -> None:
     """As the other commands name it, which open the same directory when nobody serves it."""
     process = start("serve", *HERE, "--json", "--data", tmp_path / "plant")
-    assert process.stdout is not None
     ready = json.loads(process.stdout.readline())
     assert (ready["name"], ready["listening"][:16], len(ready["node_id"])) == ("plant", "udp://127.0.0.1:", 32)
     process.send_signal(signal.SIGTERM)
@@ -349,8 +343,6 @@ def test_a_hangup_has_files_read_again_and_ends_nothing(tmp_path: Path) -> None:
     tls = ("--listen", "tcp://127.0.0.1:0", "--tls-cert", certificate, "-v")
     for options, said in ((HERE, None), ((*tls, "--insecure"), f"TLS files read again: {certificate}")):
         process = start("serve", *options, "--data", tmp_path / "a")
-        assert process.stdout is not None
-        assert process.stderr is not None
         assert process.stdout.readline().startswith(b"listening ")
         process.send_signal(signal.SIGHUP)
         while said is not None and said.encode() not in process.stderr.readline():
@@ -374,7 +366,6 @@ def test_a_hangup_has_files_read_again_and_ends_nothing(tmp_path: Path) -> None:
 def test_lines_of_the_log_are_as_the_options_say(options: tuple[str, ...], tmp_path: Path, *, in_json: bool) -> None:
     """With --json they are objects; and no visit of a command leaves one."""
     served = start("serve", *HERE, "--data", tmp_path / "a", "-v", *options)
-    assert served.stdout is not None
     served.stdout.readline()
     for _ in range(3):
         assert run_triack("status", "--data", tmp_path / "a").returncode == 0
@@ -492,14 +483,6 @@ def test_bad_arguments_are_rejected(tmp_path: Path) -> None:
     assert run_trust(tmp_path, "list").output == ""
 
 
-@pytest.mark.parametrize("command", ["trust", "keygen"])
-def test_the_command_is_there(command: str) -> None:
-    """As a command of ``triack``."""
-    with pytest.raises(SystemExit) as end:
-        main([command, "--help"])
-    assert end.value.code == 0
-
-
 @pytest.mark.parametrize(("mode", "warned"), [(0o644, True), (0o600, False)])
 def test_a_secret_that_others_may_read_gets_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, mode: int, warned: bool
@@ -521,11 +504,6 @@ CODE = Invitation.make(lambda size: bytes(range(size)), 0).code
 def run_enrol(data: Path, *arguments: str) -> Result:
     """Run the command on a data directory that no process serves."""
     return CliRunner().invoke(enrol, [*arguments, "--data", str(data)])
-
-
-@pytest.mark.slow
-def test_only_a_running_node_invites(tmp_path: Path) -> None:
-    assert "no process runs one there" in str(run_enrol(tmp_path, "invite").exception)
 
 
 @pytest.mark.parametrize(
@@ -551,7 +529,6 @@ def test_bad_arguments_of_enrol_are_rejected(tmp_path: Path, arguments: tuple[st
 
 
 def run_keygen(data: Path, *arguments: str) -> list[str]:
-    """The keys that it prints."""
     done = CliRunner().invoke(keygen, ["--data", str(data), *arguments], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return done.output.split()

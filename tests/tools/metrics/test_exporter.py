@@ -58,7 +58,6 @@ def test_a_served_node_says_where(tmp_path: Path) -> None:
         place = ("--listen", "udp://127.0.0.1:0", "--metrics", "127.0.0.1:0", "--data", tmp_path / "a")
         served = start("serve", "--name", "a", *place, *json_)
         try:
-            assert served.stdout is not None
             text = fetch(url_of(served.stdout))
             assert re.search(r'^triack_node\{name="a",.*\} 1.0$', text, re.MULTILINE)
         finally:
@@ -112,7 +111,6 @@ async def say(url: str, request: bytes) -> bytes:
 
 @pytest.fixture
 async def url() -> AsyncIterator[str]:
-    """The metrics of a node."""
     async with make("a", scheme="udp") as node, exporting(node, "127.0.0.1:0") as url:
         yield url
 

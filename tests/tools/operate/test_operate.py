@@ -49,7 +49,6 @@ NOTHING = Wanted(None, (), None, None, None, (), troubles=True)
 
 
 def check(data: Path, *options: str) -> tuple[int, str]:
-    """Exit code and line."""
     done = command("check", "--data", data, *options)
     assert done.stderr == b""
     line = done.stdout.decode()
@@ -368,19 +367,6 @@ def test_files_names_and_ports_are_looked_at(tmp_path: Path) -> None:
     assert run("--data", tmp_path, "--listen", f"udp://127.0.0.1:{free_port()}")[1].popitem()[1]["verdict"] == "ok"
 
 
-@pytest.mark.slow
-def test_a_process_that_hangs_is_found_out(tmp_path: Path) -> None:
-    """As it would be by a person: it runs, and does not answer."""
-    with Server(tmp_path / "a") as server:
-        os.kill(server.pid, signal.SIGSTOP)
-        try:
-            code, found = run("--data", tmp_path / "a", "--timeout", "0.1")
-        finally:
-            os.kill(server.pid, signal.SIGCONT)
-    assert (code, found["process"]["verdict"]) == (1, "fail")
-    assert "has not answered for 3 s" in found["process"]["why"]
-
-
 def test_a_disk_without_inodes_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(doctor, "lacks_inodes", lambda _: True)
     (found,) = [it for it in doctor.directory(tmp_path) if it.what == "inodes"]
@@ -568,22 +554,6 @@ def test_one_look_is_a_table_or_an_object(tmp_path: Path) -> None:
         assert "QUEUE" in told
 
 
-@pytest.mark.slow
-def test_it_looks_again_until_it_is_ended(tmp_path: Path) -> None:
-    with triack.sync.open("a", data=tmp_path, insecure=True, settings=quick()):
-        watching = start("top", "--data", tmp_path, "--every", "0.1", "--json")
-        assert watching.stdout is not None
-        assert [json.loads(watching.stdout.readline())["name"] for _ in range(3)] == ["a"] * 3
-        watching.terminate()
-        watching.communicate(timeout=SECONDS)
-    assert watching.wait() == 143
-
-
-def test_without_a_process_there_is_nothing_to_watch(tmp_path: Path) -> None:
-    done = command("top", "--data", tmp_path, "--once")
-    assert (done.returncode, b"no process runs one there" in done.stderr) == (1, True)
-
-
 # ``triack ping``: through the process that runs the node, or without one.
 
 
@@ -622,16 +592,6 @@ def test_a_node_behind_a_gateway_is_said_to_be_there_and_the_gateway_answers(tmp
             hub.close()
             silent = command("ping", "cloud", "-n", "1", "--timeout", "0.5", "--data", tmp_path).stdout.decode()
     assert silent.startswith("1: ping cloud by way of hub: ")
-
-
-@pytest.mark.slow
-def test_without_a_process_the_command_opens_the_directory(tmp_path: Path) -> None:
-    """And with keys: nobody but a trusted peer answers."""
-    with triack.sync.open("b", data=tmp_path / "b", listen="udp://127.0.0.1:0", settings=quick()) as b:
-        key = command("keygen", "--data", tmp_path / "a").stdout.decode().strip()
-        b.trust("a", key)
-        command("trust", "add", "b", b.key, "--address", b.address, "--data", tmp_path / "a")
-        assert command("ping", "b", "-n", "1", "--data", tmp_path / "a").returncode == 0
 
 
 @pytest.mark.slow
@@ -682,7 +642,6 @@ def test_no_answer_is_an_error_that_names_the_time(tmp_path: Path) -> None:
 
 
 def explained(name: str, *options: str) -> tuple[int, str]:
-    """Exit code, and what it says."""
     done = command("msmq", "explain", name, *options)
     return done.returncode, (done.stdout + done.stderr).decode()
 

@@ -29,7 +29,6 @@ def sqlite(tmp_path: Path) -> Connect:
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
 def connect(request: pytest.FixtureRequest) -> Connect:
-    """The same, for each database."""
     if request.param == "sqlite":
         made: Connect = request.getfixturevalue("sqlite")
         return made

@@ -18,7 +18,6 @@ from tests.postgres import connected
 
 
 def again(work: Any) -> Any:
-    """Try until the database is there."""
     while True:
         try:
             return work()

@@ -78,7 +78,6 @@ def write(process: Forked, line: bytes) -> None:
 def attach(*arguments: str | Path) -> Forked:
     """Start a command, and wait until it works through the process that serves."""
     process = start(*arguments, "-v", stdin=subprocess.PIPE)
-    assert process.stderr is not None
     assert b"through the process that serves" in process.stderr.readline()
     return process
 
@@ -180,7 +179,6 @@ def test_a_reader_goes_on_when_the_command_ends_that_has_the_directory(tmp_path:
     sender = hold(data)
     reader = attach("receive", "orders", "--data", data, "--count", "2", "--create", "--insecure")
     write(sender, b"one\n")
-    assert reader.stdout is not None
     assert reader.stdout.readline() == b"one\n"
     sender.communicate(timeout=SECONDS)
     wait_until(
