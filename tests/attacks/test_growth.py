@@ -154,7 +154,6 @@ def walk(start: object) -> dict[int, set[str]]:
 
 
 def _held_by(it: object) -> Iterator[tuple[str, object]]:
-    """The attributes of an object."""
     slots = {name for of in type(it).__mro__ for name in of.__dict__.get("__slots__", ())}
     for name in (*slots, *getattr(it, "__dict__", ())):
         if name not in ("__dict__", "__weakref__") and hasattr(it, name):

@@ -207,5 +207,4 @@ def alone() -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("bad", [greedy, stalled, hostile])
 def test_the_others_keep_nine_tenths(bad: Callable[[World, SimNode], None], alone: int) -> None:
-    """Whatever the hundredth does."""
     assert taken(bad) >= 0.9 * alone

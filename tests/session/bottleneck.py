@@ -45,7 +45,6 @@ class Flow:
 
     @property
     def sender(self) -> Session:
-        """Its first end."""
         return self.ends[0]
 
     def next_deadline(self) -> int | None:
@@ -96,7 +95,6 @@ class Flow:
             self.link.later(self.gap_ns, lambda: None)
 
     def arrive(self, end: int, transmit: Transmit) -> None:
-        """A datagram comes to an end."""
         self._arrived[end].append(transmit)
 
     def _take(self, session: Session, transmit: Transmit) -> None:
@@ -123,15 +121,12 @@ class Bottleneck:
 
     @property
     def now_ns(self) -> int:
-        """The clock."""
         return self.world.now_ns
 
     def later(self, wait_ns: int, action: Callable[[], None]) -> None:
-        """Do something then."""
         self.world.at(wait_ns, action)
 
     def carry(self, flow: Flow, way: int, transmit: Transmit) -> None:
-        """Put a datagram on the link."""
         datagram = bytes(len(transmit.payload) + OVERHEAD_BYTES)
         for delay_ns, _ in self._ways[way].decide(self._faults, datagram, now_ns=self.now_ns):
             self.later(delay_ns, lambda: flow.arrive(1 - way, transmit))

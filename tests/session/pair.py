@@ -164,7 +164,6 @@ class Pair:
 
     @property
     def now_ns(self) -> int:
-        """The clock."""
         return self.world.now_ns
 
     def drain(self) -> None:
@@ -213,20 +212,17 @@ class Pair:
         return True
 
     def run(self, for_ns: int) -> None:
-        """Let time pass."""
         until_ns = self.now_ns + for_ns
         while self.step(until_ns):
             pass
         self.world.run(until_ns - self.now_ns)
 
     def run_until(self, done: Callable[[], bool], limit_ns: int = 1_000 * SECOND) -> None:
-        """Let time pass until something holds."""
         self.drain()
         while not done():
             assert self.step(limit_ns), "nothing more happens"
 
     def packets(self, end: str) -> list[tuple[int, int]]:
-        """When which packet number was sent."""
         return [(at_ns, sent.packet.number) for at_ns, sent in self.sent[end] if sent.packet is not None]
 
     def acks(self, end: str) -> list[tuple[int, str, int]]:
@@ -265,7 +261,6 @@ class Pair:
         self.ends[target].handle_datagram(payload, 0, self.now_ns)
 
     def deliver(self, target: str, transmit: Transmit) -> None:
-        """A datagram arrives."""
         if transmit.kind is TransmitKind.DATA:
             try:
                 self.ends[target].handle_datagram(transmit.payload, transmit.counter, self.now_ns)
@@ -284,22 +279,18 @@ def _address(name: str) -> str:
 
 
 def closes(pair: Pair, end: str = "a") -> list[SessionClosed]:
-    """How an end closed."""
     return [event for event in pair.events[end] if isinstance(event, SessionClosed)]
 
 
 def reasons(pair: Pair, end: str = "a") -> list[CloseReason]:
-    """Why an end closed."""
     return [event.reason for event in closes(pair, end)]
 
 
 def goodbyes(pair: Pair, end: str) -> list[CloseReason]:
-    """The goodbyes of an end."""
     told = [sent for _, sent in pair.sent[end] if sent.kind is TransmitKind.DATA]
     frames = [frame for sent in told for frame in BINARY.decode(sent.payload)]
     return [frame.reason for frame in frames if isinstance(frame, CloseFrame)]
 
 
 def cut(pair: Pair) -> None:
-    """No datagram arrives from now on."""
     pair.lose = lambda _end, _sent: True

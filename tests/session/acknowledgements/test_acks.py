@@ -349,7 +349,6 @@ def test_for_a_search_waits_and_order_are_forgotten_and_packets_are_not() -> Non
 
 
 def flying(*numbers: int) -> list[SessionPacket]:
-    """Packets that are in flight."""
     return [SessionPacket(n, Delivery.EXPRESS, b"", None, False, 100, PacketState.IN_FLIGHT) for n in numbers]
 
 

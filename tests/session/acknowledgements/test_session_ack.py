@@ -43,7 +43,6 @@ def test_a_duplicate_is_acknowledged_at_once_and_not_counted() -> None:
 
 
 def test_a_packet_that_asks_need_not_wait() -> None:
-    """Its sender stands still."""
     assert arrive(make_ack(), 1, ack_requested=True) is AckState.DUE
 
 

@@ -11,7 +11,7 @@ from triack.base.ranges import Range
 from triack.base.units import MS
 from triack.session.congestion.congestion import NewReno
 from triack.session.congestion.rtt import RoundTrip
-from triack.session.congestion.send_window import TRANSITIONS, UNBOUNDED_BYTES, PacketEvent, SendWindow
+from triack.session.congestion.send_window import UNBOUNDED_BYTES, SendWindow
 from triack.session.protocol.packets import PacketState, SessionPacket
 
 RTT_NS = 80 * MS
@@ -59,11 +59,6 @@ def look(window: SendWindow, now_ns: int) -> tuple[int, int | None]:
 def losses(window: SendWindow, now_ns: int) -> int:
     """How many packets count as lost now."""
     return look(window, now_ns)[0]
-
-
-def test_numbers_start_at_one() -> None:
-    """And grow by one."""
-    assert [sent.number for sent in push(make(), 3)] == [1, 2, 3]
 
 
 def test_what_the_peer_has_room_for_may_be_less_than_the_window() -> None:
@@ -316,7 +311,6 @@ def test_what_is_freed_before_it_leaves_is_known_by_then() -> None:
 
 
 def snapshot(window: SendWindow) -> list[object]:
-    """All that it has."""
     return [
         getattr(window, name)
         for name in SendWindow.__slots__
@@ -325,14 +319,6 @@ def snapshot(window: SendWindow) -> list[object]:
 
 
 # ---- the states of a packet
-
-
-def test_the_table_of_packets_is_whole() -> None:
-    """Every state is in it, and nothing leaves ACKED. A packet that was never sent is neither lost nor acknowledged."""
-    assert set(TRANSITIONS) == set(PacketState)
-    assert not TRANSITIONS[PacketState.ACKED]
-    assert set(TRANSITIONS[PacketState.QUEUED]) == {PacketEvent.SENT}
-    assert PacketEvent.LOST not in TRANSITIONS[PacketState.LOST]
 
 
 def test_for_a_search_time_passes_as_it_likes() -> None:

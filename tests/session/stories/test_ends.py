@@ -330,16 +330,6 @@ def test_large_ones_that_vanish_among_small_ones_are_noticed() -> None:
     assert SizeChanged(1_200) in pair.events["a"]
 
 
-def test_a_peer_that_moved_is_probed_anew() -> None:
-    pair = on_path(0)
-    assert settle(pair) == WANTED
-    pair.network.faults = path(1_472)
-    pair.a.path_size.handle_moved()
-    assert pair.a.path_size.size_bytes == 1_200
-    pair.drain()
-    assert 1_456 <= settle(pair) <= 1_472
-
-
 def test_pieces_that_are_lost_are_repaired_without_those_that_came() -> None:
     """Of a packet of 51 pieces a third is lost with each sending; all of it again would never come through."""
     pair = Pair(SessionSettings(max_datagram_bytes=1_200), by_run=True, weather=Faults(delay_ns=10 * MS, loss=0.3))

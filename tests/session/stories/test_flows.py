@@ -67,7 +67,6 @@ def transfer(loss: float, seed: int, *, udp: bool = True) -> Pair:
 
 
 def stored(pair: Pair, end: str) -> list[int]:
-    """The numbers that were reported stored."""
     told = [event for event in pair.events[end] if isinstance(event, PacketsStored)]
     return [packet.number for event in told for packet in event.packets]
 
@@ -249,24 +248,6 @@ def test_a_flow_that_rests_begins_where_it_was() -> None:
     assert link.run(SECOND // 5)[0] > 0.75 * RATE_BPS * HEADERS
 
 
-@pytest.mark.slow
-def test_a_flow_with_little_to_say_does_not_forget_the_link() -> None:
-    """A packet each five milliseconds, a fifth of the link, and then as much as goes."""
-    link = Bottleneck(LINK, *speaking("bbr"))
-    link.run(3 * SECOND)
-    link.flows[0].gap_ns = 5 * MS
-    link.run(8 * SECOND)
-    link.flows[0].gap_ns = 0
-    assert link.run(SECOND // 5)[0] > 0.75 * RATE_BPS * HEADERS
-
-
-@pytest.mark.slow
-def test_the_same_link_gives_the_same_run() -> None:
-    """To the byte: nothing is drawn but from seeds."""
-    plan = replace(LINK, loss=0.1)
-    assert goodput(plan, "bbr", seconds=1) == goodput(plan, "bbr", seconds=1)
-
-
 SLOW = Faults(rate_bps=500_000, delay_ns=25 * MS, queue_bytes=1 << 40)
 """Whatever a stream takes waits at its sender."""
 
@@ -286,19 +267,6 @@ def test_a_stream_is_full_and_keeps_no_long_queue(rate_bps: int) -> None:
     assert sender.window.in_flight_bytes >= 65_000
 
 
-@pytest.mark.slow
-def test_a_stream_that_becomes_longer_or_slower_is_full_again() -> None:
-    """Within some looks at the shortest round trip."""
-    settings = SessionSettings(max_datagram_bytes=9_000)
-    link = Bottleneck(replace(SLOW, rate_bps=4_000_000), settings, traits=TCP)
-    link.run(5 * SECOND)
-    for after in (replace(SLOW, rate_bps=4_000_000, delay_ns=200 * MS), SLOW):
-        link.become(after)
-        link.run(15 * SECOND)
-        assert link.run(5 * SECOND)[0] > 0.9 * after.rate_bps
-    assert link.flows[0].sender.rtt.smoothed_ns < 1_500 * MS
-
-
 # Another wire protocol over real TCP: its own codec and framer, and the same machines of a session.
 
 CODEC: Codec = TextCodec()
@@ -313,12 +281,9 @@ MESSAGES = [b"message %d; of many" % number for number in range(300)]
 
 
 class Recorded(LineFramer):
-    """Keeps what passes."""
-
     stream = b""
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Bytes from a peer."""
         Recorded.stream += data
         return super().feed(data)
 
@@ -376,14 +341,12 @@ class End:
             await self.send(transmit)
 
     def take_events(self, session: Session, now_ns: int) -> None:
-        """Store every packet that arrived."""
         while (event := session.poll_event()) is not None:
             self.events.append(event)
             if isinstance(event, PacketArrived) and not event.duplicate:
                 session.handle_stored([event.number], now_ns)
 
     async def send(self, *said: Transmit) -> None:
-        """Each as a line."""
         lines = [f"{one.kind.name} {one.counter} ".encode() + one.payload for one in said]
         await self.endpoint.send(lines, self.peer)
 
