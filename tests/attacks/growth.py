@@ -359,7 +359,6 @@ OTHERS = {
         queues/mailboxes/local_commit.py LocalChanges queued settled
         queues/mailboxes/local_commit.py LocalCommit waiters
         queues/manager/burst.py Burst payloads counters
-        queues/manager/admin_desk.py AdminDesk unnoted
         queues/manager/callers.py Callers news
         queues/manager/effects.py Send datagrams
         queues/manager/link_news.py News _events
