@@ -243,7 +243,7 @@ ROWS = {
     "requests about subscriptions that wait": "",
     "answers about subscriptions that a node does not take": "",
     "administration messages that a node does not take": """
-        queues/manager/admin_desk.py AdminDesk _answering
+        queues/manager/admin_desk.py AdminDesk _answering unnoted
     """,
     "topics whose subscriptions were looked up": """
         queues/topics/takers.py Takers _found
@@ -270,6 +270,7 @@ ROWS = {
     "steps of one transaction": """
         node/control/calls.py Calls _steps
         node/handles/taken.py Taken _steps _since _queues
+        node/handles/taken.py Bridged _steps _given
         node/handles/transaction.py Transaction _sends _leaving _uploads _state _expected _waiting
     """,
     "receipts; invitations; answers": """
@@ -317,7 +318,7 @@ OTHERS = {
         queues/mailboxes/mailbox.py Mailbox lengths
         queues/mailboxes/mailbox.py Notices drops
         queues/topics/contents.py OneLine by_rank
-        queues/manager/admin_desk.py AdminDesk queued
+        queues/manager/admin_desk.py AdminDesk queued unnoted
         queues/manager/engine.py Engine drops
         queues/manager/recorder.py Recorder _drops
         queues/manager/session_event_router.py SessionEventRouter closes
@@ -370,7 +371,7 @@ OTHERS = {
         queues/peers/resuming.py Resuming _unwritten news
         queues/streams/dead_lettering.py DeadLettering waiting unnoted
         queues/streams/dead_lettering.py DeadMessage entries
-        queues/streams/group_commit.py Departures started dead_lettered ending over
+        queues/streams/group_commit.py Departures started dead_lettered ending over bridged
         queues/streams/holds.py Holds news
         queues/streams/retirement.py Retirement news
         queues/sync_links.py SyncLinks news
