@@ -318,7 +318,7 @@ OTHERS = {
         queues/mailboxes/mailbox.py Mailbox lengths
         queues/mailboxes/mailbox.py Notices drops
         queues/topics/contents.py OneLine by_rank
-        queues/manager/admin_desk.py AdminDesk queued unnoted
+        queues/manager/admin_desk.py AdminDesk queued
         queues/manager/engine.py Engine drops
         queues/manager/recorder.py Recorder _drops
         queues/manager/session_event_router.py SessionEventRouter closes
