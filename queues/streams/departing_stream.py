@@ -6,13 +6,14 @@ from typing import Any, Generic, TypeVar
 
 from triack.base.delivery import DURABLE
 from triack.base.names import StreamId
+from triack.base.ranges import Range, as_ranges
 from triack.ordering.departing import DepartingSequence
 from triack.queues.deadlines import Deadlines
 from triack.queues.peers.sealing import Seal
 from triack.queues.routes import Way
 from triack.queues.sync_links import NextHop
 
-__all__ = ["NO_RELAY", "DepartingContext", "DepartingStream"]
+__all__ = ["NO_RELAY", "DepartingContext", "DepartingStream", "ranges_of"]
 
 NO_RELAY = -1
 """In place of the number of relays, for packets that go to their destination directly."""
@@ -125,3 +126,8 @@ class DepartingContext:
         self.entry = entry
         self.previous = previous
         self.hops = hops
+
+
+def ranges_of(entries: Iterable[Any]) -> list[Range]:
+    """The numbers of packets."""
+    return as_ranges(sorted([entry.number for entry in entries]))

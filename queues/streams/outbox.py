@@ -8,7 +8,7 @@ Only changed queues cost work: a method that changes an outgoing queue calls ``_
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from triack.base.clock import WallClock
@@ -24,7 +24,7 @@ from triack.base.commit import (
 )
 from triack.base.delivery import DURABLE, Ack, Delivery, default_priority
 from triack.base.names import TOPIC_PREFIX, StreamId
-from triack.base.ranges import Range, as_ranges
+from triack.base.ranges import as_ranges
 from triack.base.reasons import DeadReason, HoldReason
 from triack.base.units import MS
 from triack.ordering.departing import StreamPacketState
@@ -48,7 +48,7 @@ from triack.queues.stages import Stage
 from triack.queues.streams.accepted_keys import Accepted, AcceptedKeys
 from triack.queues.streams.arrival_records import Record
 from triack.queues.streams.dead_lettering import DeadLettering
-from triack.queues.streams.departing_stream import NO_RELAY, DepartingContext
+from triack.queues.streams.departing_stream import NO_RELAY, DepartingContext, ranges_of
 from triack.queues.streams.departing_streams import FETCH_AHEAD_PACKETS, DepartingStreams
 from triack.queues.streams.departure_records import DepartureRecords
 from triack.queues.streams.group_commit import GroupCommit, Turn
@@ -580,7 +580,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
             outgoing.stages.handle_progress(entries, Stage.RECEIVED)
             return
         if outgoing.next_hop.is_async:
-            self.sync_links.remove(outgoing.way, outgoing, _ranges(entries))
+            self.sync_links.remove(outgoing.way, outgoing, ranges_of(entries))
         outgoing.stages.handle_progress(entries, Stage.STORED if sequence.sync else Stage.ONWARD)
 
     def leads(self, stream: int, peer_id: bytes) -> bool:
@@ -609,7 +609,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
         freed = outgoing.sequence.handle_order_ack(sequence, number, turn.now_ns)
         if freed:
             outgoing.sequence.hold.handle_progress()
-            self.sync_links.remove(outgoing.way, outgoing, _ranges(freed))
+            self.sync_links.remove(outgoing.way, outgoing, ranges_of(freed))
         self._free(outgoing, freed, turn)
         self._look_at(outgoing)
 
@@ -626,7 +626,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
         if outgoing.next_hop.handle_word(packet.turn, is_async=packet.is_async):
             if packet.is_async:
                 stored = [entry for entry in outgoing.sequence.entries.values() if entry.stored]
-                self.sync_links.remove(outgoing.way, outgoing, _ranges(stored))
+                self.sync_links.remove(outgoing.way, outgoing, ranges_of(stored))
             self._set_sync(outgoing, turn)
         # What the relay before had stored, and this one has not yet, leaves room for others.
         self._look_at(outgoing)
@@ -708,7 +708,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
         for part in entries:
             outgoing.sequence.remove(part)
             outgoing.handle_removed(part, reason)
-        self.sync_links.remove(outgoing.way, outgoing, _ranges(entries))
+        self.sync_links.remove(outgoing.way, outgoing, ranges_of(entries))
         self._free(outgoing, entries, turn)
         self._look_at(outgoing)
         return True
@@ -805,7 +805,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
         # That nothing came of the way before says nothing of this one: as with a new session, the first tier again.
         outgoing.sequence.handle_session_opened(turn.now_ns)
         if is_sync:
-            self.sync_links.add(way, outgoing, _ranges(outgoing.sequence.entries.values()), turn.now_ns)
+            self.sync_links.add(way, outgoing, ranges_of(outgoing.sequence.entries.values()), turn.now_ns)
         self._set_sync(outgoing, turn)
         self.holds.free(outgoing)
         self._records.rerouted(outgoing, turn.now_ns)
@@ -924,7 +924,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
                 outgoing.sequence.remove(entry)
                 outgoing.handle_removed(entry, reason)
             self._let_go(outgoing, left)
-            self.sync_links.remove(outgoing.way, outgoing, _ranges(left))
+            self.sync_links.remove(outgoing.way, outgoing, ranges_of(left))
             if not outgoing.sequence.entries:
                 self.latency.forget(outgoing)
             self._look_at(outgoing)
@@ -971,10 +971,6 @@ class Outbox(DepartingStreams[OutgoingStream]):
     def unfinished(self) -> bool:
         """Whether anything submitted is not yet in a packet."""
         return bool(self.unpacked)
-
-
-def _ranges(entries: Iterable[StreamPacket]) -> list[Range]:
-    return as_ranges(sorted([entry.number for entry in entries]))
 
 
 def _is_node_id(peer: str) -> bool:

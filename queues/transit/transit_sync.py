@@ -6,12 +6,13 @@ link is asynchronous for now. Only what is stored behind this node in that sense
 
 from collections.abc import Callable, Iterable
 
-from triack.base.ranges import Range, as_ranges, without
+from triack.base.ranges import without
 from triack.base.reasons import FreedReason
 from triack.ordering.transit import TransitPacket
 from triack.ordering.wire import OnwardAckPacket, RelayedHeader
 from triack.queues.peers.link import Conversation
 from triack.queues.routes import Way
+from triack.queues.streams.departing_stream import ranges_of
 from triack.queues.streams.departure_records import DepartureRecords
 from triack.queues.streams.group_commit import Turn
 from triack.queues.streams.transit_stream import TransitStream
@@ -147,8 +148,3 @@ class TransitSync:
         if freed:
             self.handle_freed(stream, freed, turn.now_ns)
             self._free(stream, freed, FreedReason.STORE_ACK, turn)
-
-
-def ranges_of(entries: Iterable[TransitPacket]) -> list[Range]:
-    """The numbers of packets."""
-    return as_ranges(sorted([entry.number for entry in entries]))
