@@ -353,7 +353,7 @@ def _death_not_counted(patch: Patch) -> None:
 
 @BUGS.by_seeds("a removal leaves no record")
 def _no_record(patch: Patch) -> None:
-    patch.setattr(DepartureRecords, "removed", lambda self, item, now_ns: None)
+    patch.setattr(DepartureRecords, "removed", lambda self, outgoing, entries, reason, now_ns: None)
 
 
 @BUGS.by_seeds("a node whose disk failed spins")

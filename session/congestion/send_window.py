@@ -450,7 +450,7 @@ class SendWindow:
         """Assert that bytes, states and numbers agree, for simulations and searches."""
         in_flight, packets = self._in_flight, self._packets
         assert self.cumulative <= self.highest_sent < self.next_number
-        assert len(in_flight) <= len(packets) <= self._window
+        assert len(in_flight) <= len(packets)
         if not packets:
             return
         of_state: dict[PacketState, list[SessionPacket]] = {state: [] for state in PacketState}

@@ -9,6 +9,7 @@ import apsw
 import pytest
 
 from proof.planted import relays
+from proof.planted.bridged import BRIDGES
 from proof.planted.bug import Bug, Bugs, ForGood, Patch
 from proof.planted.catalogue import BUGS, bug_named
 from proof.planted.lying_relay import LIES
@@ -56,10 +57,10 @@ def test_each_still_changes_something(bug: Bug, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_there_are_enough() -> None:
-    """85 that seeds find, 41 that the search or a story finds, and 14 of them are the same."""
-    assert len({bug.name for bug in BUGS}) == len(BUGS) == 112
+    """85 that seeds find, 44 that the search or a story finds, and 14 of them are the same."""
+    assert len({bug.name for bug in BUGS}) == len(BUGS) == 115
     assert sum(bug.seeds for bug in BUGS) == 85
-    assert sum(bug.scope is not None for bug in BUGS) == 41
+    assert sum(bug.scope is not None for bug in BUGS) == 44
 
 
 def test_each_must_be_found_somewhere() -> None:
@@ -71,7 +72,7 @@ def test_each_must_be_found_somewhere() -> None:
 
 def test_every_world_is_there_for_a_bug() -> None:
     """None is searched for nothing."""
-    assert {bug.scope for bug in BUGS if bug.scope is not None} == {*WORLDS, *STORIES, *relays.ALL}
+    assert {bug.scope for bug in BUGS if bug.scope is not None} == {*WORLDS, *STORIES, BRIDGES, *relays.ALL}
 
 
 def test_each_can_go_to_a_process_of_its_own() -> None:

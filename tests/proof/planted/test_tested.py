@@ -38,7 +38,7 @@ def test_a_bug_changes_modules() -> None:
     assert modules_of(WINDOW) == {"triack.session.congestion.send_window"}
     assert "triack.store.store" in modules_of(bug_named("nothing is synced"))
     freed = modules_of(bug_named("recoverable messages are freed by the session ack"))
-    assert {"triack.base.delivery", "triack.ordering.outgoing"} <= freed
+    assert {"triack.base.delivery", "triack.ordering.departing"} <= freed
     for bug in BUGS:
         assert modules_of(bug)
         assert all(Path(room_of(module)).is_dir() for module in modules_of(bug))
