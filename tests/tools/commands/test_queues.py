@@ -454,6 +454,14 @@ def test_what_a_failing_handler_waits_for_is_shown(tmp_path: Path) -> None:
 # Views that are drawn again and again.
 
 
+async def test_once_is_once(capsys: pytest.CaptureFixture[str]) -> None:
+    async def draw() -> None:
+        click.echo("seen")
+
+    await repeat(draw, None)
+    assert capsys.readouterr().out == "seen\n"
+
+
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True

@@ -9,7 +9,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from opentelemetry import baggage
+from opentelemetry import baggage, context, trace
 from opentelemetry.context import attach, detach
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, TraceFlags, use_span
@@ -18,6 +18,7 @@ import triack
 from tests.machine import PATIENCE_S
 from tests.tools.tracing.conftest import Spans
 from triack.tracing import Tracing
+from triack.tracing.spans import links_to, with_context
 
 # Spans of sends, receives and work, which belong together across nodes and processes.
 
@@ -336,3 +337,21 @@ async def test_it_acknowledges_gives_back_and_closes_as_ever(shop: triack.Node, 
     assert node.queue_lengths()["orders"] == 1
     assert (await node.receive("orders", ack="manual").get()).failures == 1
     assert spans.names.count("receive orders") == 3
+
+
+# Contexts.
+
+
+def test_the_headers_of_the_sender_stay(spans: Spans) -> None:
+    given = {"by": "till 3"}
+    assert with_context(given) == given
+    with spans.provider.get_tracer("t").start_as_current_span("s"):
+        assert with_context(given).keys() == {"by", "traceparent"}
+    assert given == {"by": "till 3"}
+
+
+def test_one_link_for_each_span(spans: Spans) -> None:
+    span = spans.provider.get_tracer("t").start_span("s")
+    brought = trace.set_span_in_context(span, context.Context())
+    assert len(links_to([brought, brought, context.Context()])) == 1
+    span.end()
