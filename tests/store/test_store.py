@@ -27,7 +27,7 @@ from triack.base.commit import (
     key_of,
 )
 from triack.base.delivery import Delivery
-from triack.base.errors import StoreDamaged, StoreError, StoreFailed, StoreInUse, StoreMoved
+from triack.base.errors import StoreDamaged, StoreError, StoreFailed, StoreMoved
 from triack.base.names import StreamId
 from triack.queues.packing import pack
 from triack.store.ballast import BALLAST_FILE
@@ -152,20 +152,6 @@ def test_of_a_start_without_a_commit_no_records_are_known(tmp_path: Path) -> Non
     store.close()
 
 
-def test_what_is_remembered_of_a_peer_is_replaced(tmp_path: Path) -> None:
-    """One row for each; a peer alone makes a commit, a number alone does not."""
-    store = Store(tmp_path)
-    store.load(b"n" * 16, 1)
-    other = b"p" * 16
-    store.apply(Commit(peers={ORIGIN: PeerRow(ORIGIN, 1, 1), other: PeerRow(other, 2, 2)}))
-    store.apply(Commit(peers={ORIGIN: PeerRow(ORIGIN, 1, 9)}))
-    store, content = reopen(store, tmp_path)
-    assert content.peers == {ORIGIN: PeerRow(ORIGIN, 1, 9), other: PeerRow(other, 2, 2)}
-    store.close()
-    assert Commit(peers=content.peers)
-    assert not Commit(serial=5)
-
-
 def test_deletes_take_ranges_and_their_progress(store: Store) -> None:
     """Inclusive at both ends, nothing beside them."""
     rows = [MessageRow(key, ORIGIN, 1, 1, key, (BODY,)) for key in range(1, 8)]
@@ -228,36 +214,6 @@ def run_python(script: str, *args: object) -> "subprocess.CompletedProcess[str]"
     return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
 
-OPEN_SCRIPT = """
-import sys
-from pathlib import Path
-from triack.store.store import SCHEMA_VERSION, Store, _checkpoint_pages
-try:
-    Store(Path(sys.argv[1]))
-except Exception as error:
-    print(type(error).__name__, error)
-"""
-
-
-@pytest.mark.gate
-def test_a_second_process_is_refused(store: Store) -> None:
-    """By name, with the path; and so is a second store in this process."""
-    folder = Path(store.path).parent
-    done = run_python(OPEN_SCRIPT, folder)
-    assert done.stdout.startswith(f"StoreInUse open store {store.path}"), done.stderr
-    with pytest.raises(StoreInUse, match=STORE_FILE):
-        Store(folder)
-    store.apply(full_commit())
-
-
-@pytest.mark.gate
-def test_a_closed_store_is_free_again(tmp_path: Path) -> None:
-    """For another process, too."""
-    Store(tmp_path / "data").close()
-    done = run_python(OPEN_SCRIPT, tmp_path / "data")
-    assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)
-
-
 @pytest.mark.parametrize("content", [b"this is no database at all" * 100, b"SQLite format 3\0" + b"\xff" * 4_000])
 def test_what_is_no_database_is_refused(tmp_path: Path, content: bytes) -> None:
     """And left as it was."""
@@ -282,7 +238,6 @@ def test_somebody_elses_database_is_refused(tmp_path: Path) -> None:
 
 
 def test_another_version_is_refused_with_both_numbers(tmp_path: Path) -> None:
-    """Afterwards it opens again."""
     Store(tmp_path).close()
     for version in (*range(1, SCHEMA_VERSION), SCHEMA_VERSION + 1):
         edit(tmp_path, f"PRAGMA user_version = {version}")
@@ -571,50 +526,6 @@ def test_a_write_that_the_system_refuses_ends_the_store(tmp_path: Path) -> None:
     store = Store(tmp_path)
     assert len(list(store.load(b"n" * 16, 1).messages)) == int(count) + 1
     store.close()
-
-
-KILL_SCRIPT = """
-import sys
-from pathlib import Path
-from triack.base.commit import Commit, OutgoingStreamRow, MessageRow
-from triack.store.store import SCHEMA_VERSION, Store, _checkpoint_pages
-
-store = Store(Path(sys.argv[1]))
-number = max((row.number for row in store.load(b"n" * 16, 1).messages), default=0)
-while True:
-    rows = [MessageRow(number + at, b"o" * 16, 1, 1, number + at, (b"x" * 3_000,)) for at in range(1, 11)]
-    store.apply(Commit(messages=rows, streams={1: OutgoingStreamRow(1, "", "q", 2, 1, number + 10)}))
-    number += 10
-    print(number, flush=True)
-"""
-
-
-@pytest.mark.slow
-def test_kill_in_the_middle_of_commits_loses_nothing_committed(tmp_path: Path) -> None:
-    """Killed again and again: what was reported is there, a commit is there as a whole, and the store opens."""
-    for _ in range(4):
-        with subprocess.Popen(
-            [sys.executable, "-c", KILL_SCRIPT, tmp_path], stdout=subprocess.PIPE, text=True
-        ) as child:
-            assert child.stdout is not None
-            reported = 0
-            for line in child.stdout:
-                reported = int(line)
-                if reported % 150 == 0:
-                    child.kill()
-                    break
-            reported = max([reported, *map(int, child.stdout.read().splitlines())])
-        store = Store(tmp_path)
-        content = store.load(b"n" * 16, 1)
-        numbers = [row.number for row in content.messages]
-        read = Read("messages", [row.key for row in content.messages])
-        store.read(read)
-        store.close()
-        assert numbers == list(range(1, len(numbers) + 1))
-        assert len(numbers) >= reported > 0
-        assert len(numbers) % 10 == 0
-        assert content.streams[0].next_number == numbers[-1]
-        assert len(read.bodies) == len(numbers)
 
 
 def _delete(data: Path) -> None:

@@ -12,22 +12,10 @@ import pytest
 from proof.disk.reference import FOLDER, NODE_ID, open_store, see
 from tests.proof.disk.lives import DATABASE, LOG, started, state
 from triack.base.commit import Commit, MessageRow, PeerRow
-from triack.base.errors import StoreDamaged, StoreError, StoreFailed, StoreInUse
+from triack.base.errors import StoreDamaged, StoreError, StoreFailed
 from triack.store.folder import STORE_FILE
 from triack.store.store import Store
 from triack.tools.sim.disk import Disk, Kept, ProcessCrashed
-
-
-@pytest.mark.gate
-def test_two_processes_cannot_have_one_store() -> None:
-    """Until the first is gone, however it went."""
-    disk = Disk(Random(1))
-    store = started(disk, b"a")
-    with pytest.raises(StoreInUse, match=STORE_FILE):
-        open_store(disk)
-    store.apply(Commit(state={"key": b"b"}))
-    assert state(disk) == b"b"
-    disk.close()
 
 
 def test_a_crash_comes_out_of_every_call_of_the_store() -> None:

@@ -121,21 +121,6 @@ def test_a_store_knows_which_outgoing_packets_care(tmp_path: Path) -> None:
     assert [index.cares for index in found] == [body[0] >= CARES for body in bodies]
 
 
-@pytest.mark.slow
-def test_a_row_goes_with_the_last_of_its_packets(tmp_path: Path) -> None:
-    """Those of other streams stay; nothing is left of it."""
-    rows = [OutgoingRow(key_of(stream, number), 1, 0, b"b") for stream in (1, 2) for number in range(1, 31)]
-    for number in (0, 3, 1, 4, *range(5, 31), 2):
-        store = Store(tmp_path)
-        store.load(b"n" * 16, 1 + number)
-        span = (key_of(1, number), key_of(1, number))
-        store.apply(Commit(outgoing_deletes=[span]) if number else Commit(outgoing=rows))
-        store.close()
-        first = [] if number == 2 else [(key_of(1, 1), 30)]
-        assert rows_in(tmp_path, "outgoing") == [*first, (key_of(2, 1), 30)]
-        assert len(rows_in(tmp_path, "freed")) == (number not in (0, 2))
-
-
 def test_keys_of_packets_that_are_gone_may_be_used_again(tmp_path: Path) -> None:
     """A queue goes on behind the last packet that it has, also when that is not the last of its row."""
     store = Store(tmp_path)
@@ -325,7 +310,6 @@ def test_a_damaged_row_that_is_deleted_shows_later() -> None:
 
 
 def rows(count: int, size_bytes: int = 100) -> list[OutgoingRow]:
-    """Packets that leave."""
     return [OutgoingRow(key, 1, 0, bytes(size_bytes)) for key in range(1, count + 1)]
 
 
