@@ -16,7 +16,6 @@ async def collect(got: list[bytes], address: str = B) -> None:
 
 
 async def feed(count: int, address: str = B, pause: float = 0.0) -> None:
-    """Send numbers, and stay."""
     async with triack.open("a", data="a", insecure=True) as node:
         for number in range(int(node.recall("sent") or 0), count):
             async with node.transaction() as transaction:

@@ -26,7 +26,6 @@ async def worker(numbers: range, accepted: list[int]) -> None:
 
 
 async def orders() -> list[int]:
-    """Read what there is."""
     found: list[int] = []
     async with triack.connect("shop", start_timeout=30) as client, client.receive("orders") as messages:
         with suppress(triack.WaitTimeout):
@@ -132,21 +131,6 @@ async def test_a_worker_that_is_paused_hears_the_answer_later(triack_world: Worl
     desk.resume()
     await done
     assert accepted == list(range(50))
-
-
-async def test_a_large_body_passes_in_parts(triack_world: World) -> None:
-    machine = triack_world.machine("shop")
-    machine.start(shop)
-    desk = triack_world.machine("worker", beside=machine)
-    body = bytes(range(256)) * 8_192
-
-    async def work() -> bytes:
-        async with triack.connect("shop", start_timeout=30) as client:
-            await client.send("orders", body)
-            async with client.receive("orders") as messages:
-                return (await messages.get(timeout=60)).body
-
-    assert await desk.run(work()) == body
 
 
 async def test_a_node_of_another_machine_is_not_reached(triack_world: World) -> None:

@@ -21,7 +21,6 @@ Work = Callable[[Path], Any]
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """A database with one table."""
     db = sqlite3.connect(tmp_path / "app.db")
     db.execute("CREATE TABLE t (x)")
     db.close()
@@ -29,7 +28,6 @@ def file(tmp_path: Path) -> Path:
 
 
 def rows(file: Path) -> list[object]:
-    """What any other process sees."""
     db = sqlite3.connect(file)
     found = [row for (row,) in db.execute("SELECT x FROM t ORDER BY x").fetchall()]
     db.close()
@@ -228,7 +226,6 @@ def insert(file: Path, timeout_s: float = 5.0) -> None:
 
 
 async def hold(file: Path, seconds: float) -> None:
-    """Keep others from writing."""
     db = sqlite3.connect(file)
     db.execute("INSERT INTO t VALUES (1)")
     await asyncio.sleep(seconds)

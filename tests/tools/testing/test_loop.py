@@ -54,7 +54,6 @@ async def test_no_timer_is_early(triack_world: World, delay: float) -> None:
 
 
 async def wait_for_the_moon() -> None:
-    """A service that never gets on."""
     await asyncio.Event().wait()
 
 
@@ -193,20 +192,7 @@ async def test_a_signal_handler_belongs_to_its_machine(triack_world: World) -> N
     assert (one.is_running, other.is_running) == (True, False)
 
 
-async def test_debug_mode_and_handlers_are_kept(triack_world: World) -> None:
-    loop = asyncio.get_running_loop()
-    seen: list[str] = []
-    loop.set_exception_handler(lambda _loop, context: seen.append(context["message"]))
-    loop.call_soon(int, "no number")
-    await asyncio.sleep(0)
-    assert len(seen) == 1
-    loop.set_debug(True)
-    assert loop.get_debug()
-    loop.set_debug(False)
-
-
 async def test_one_loop_at_a_time() -> None:
-    """As with asyncio's own."""
     with World() as world, pytest.raises(RuntimeError, match="while another loop is running"):
         world.loop.run_forever()
 
@@ -230,14 +216,6 @@ def test_a_loop_is_closed_once_and_not_from_within() -> None:
         world.run(close())
     with pytest.raises(RuntimeError, match="Event loop is closed"):
         world.loop.run_forever()
-
-
-def test_a_test_that_cancels_itself_is_cancelled() -> None:
-    async def test() -> None:
-        raise asyncio.CancelledError
-
-    with World() as world, pytest.raises(asyncio.CancelledError):
-        world.run(test())
 
 
 def test_a_verdict_cannot_be_swallowed() -> None:

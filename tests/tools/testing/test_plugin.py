@@ -182,18 +182,6 @@ async def test_short(triack_world):
     assert output.count("fail on a died: LookupError: no such order") >= 2
 
 
-def test_a_hanging_test_names_its_line(tmp_path: Path) -> None:
-    tests = """
-import asyncio
-
-async def test_it(triack_world):
-    await asyncio.Event().wait()
-"""
-    _, output = run(tmp_path, tests)
-    assert "NothingHappens: nothing will ever happen:" in output
-    assert re.search(r"the test waits at .*test_it\.py:5 in test_it", output)
-
-
 def test_the_plugin_costs_a_project_little(tmp_path: Path) -> None:
     """Where nobody asks for a world, nothing of it is loaded."""
     tests = """

@@ -18,12 +18,9 @@ from triack.node.files.private_files import MemoryFiles
 from triack.node.files.trust import TrustFile
 from triack.node.shell.platform import PLATFORM
 from triack.testing import MachineCrashed, NotSimulated, World
-from triack.testing.ground import Ground
 from triack.testing.hardware import Hardware
 from triack.testing.keyring import Keyring
 from triack.testing.process import SimProcess
-from triack.tools.sim.disk import DiskFaults
-from triack.tools.sim.world import START_NS, WALL_NS
 
 # A simulated process: its effects on the outside, that it ends as planned, and that nothing follows then.
 
@@ -116,21 +113,6 @@ async def test_only_a_power_cut_takes_what_was_not_synced(triack_world: World, e
         assert a.disk.unsynced != []
 
 
-async def test_datagrams_are_effects_too(triack_world: World) -> None:
-    """A node in memory has no others, but for its session log."""
-    a = triack_world.machine("a")
-
-    async def call() -> None:
-        async with triack.open("a", data=None, insecure=True) as node:
-            await node.send(f"{B}/q", b"x", delivery=triack.EXPRESS)
-            await asyncio.sleep(1_000)
-
-    a.crash_after(10)
-    a.start(call)
-    await triack_world.until(lambda: not a.is_up)
-    assert 0 < triack_world.network.counts["sent"] < 10
-
-
 @pytest.mark.parametrize("effects", [0, 1, 5, 20, 60])
 async def test_a_crash_can_be_planned_to_the_effect(triack_world: World, effects: int) -> None:
     got: list[bytes] = []
@@ -145,42 +127,6 @@ async def test_a_crash_can_be_planned_to_the_effect(triack_world: World, effects
     a.restart()
     await triack_world.until(lambda: len(got) == 20)
     assert got == numbers(20)
-
-
-async def test_a_planned_crash_can_be_called_off(triack_world: World) -> None:
-    a = triack_world.machine("a")
-    a.crash_after(1)
-    a.crash_after(None)
-    a.start(feed, 5)
-    await triack_world.advance(5)
-    assert a.is_up
-
-
-async def test_what_was_queued_survives_a_power_cut(triack_world: World) -> None:
-    """At the very moment at which the receipt says so."""
-    a = triack_world.machine("a")
-
-    async def send() -> int:
-        async with triack.open("a", data="a", insecure=True) as node:
-            receipts = [await node.send(f"{B}/q", b"%d" % number) for number in range(10)]
-            await receipts[-1].queued()
-            a.lose_power()
-            await asyncio.sleep(1)
-            raise AssertionError("dead code runs")
-
-    with pytest.raises(MachineCrashed):
-        await a.run(send())
-    a.restart()
-    got: list[bytes] = []
-    triack_world.machine("b").start(collect, got)
-
-    async def stay() -> None:
-        async with triack.open("a", data="a", insecure=True) as node:
-            raise await node.failed()
-
-    a.start(stay)
-    await triack_world.until(lambda: len(got) == 10)
-    assert got == numbers(10)
 
 
 async def test_code_on_no_machine_opens_no_node(triack_world: World) -> None:
@@ -482,49 +428,6 @@ async def test_a_machine_may_get_another_address(triack_world: World, address: s
         a.rebind()
     await triack_world.until(lambda: len(got) == 40)
     assert got == numbers(40)
-
-
-def test_a_wall_clock_is_the_machines_own() -> None:
-    """It begins at a time that is one, and the jump of one leaves the others."""
-    ground = Ground(1, 1_000)
-    one, other = Hardware(ground, "one"), Hardware(ground, "other")
-    assert one.wall_ns() == other.wall_ns() == WALL_NS + START_NS
-    one.jump_clock(-1.5)
-    assert one.wall_ns() == other.wall_ns() - 1_500_000_000
-    assert one.clock() == one.wall_ns() / 1e9
-    assert ground.told == ["    0.000000 s  one: clock jumps by -1.5 s"]
-    for hardware in (one, other):
-        hardware.disk.close()
-    ground.loop.close()
-
-
-def test_a_disk_fails_in_one_way_until_it_is_mended() -> None:
-    """And the story tells of it."""
-    ground = Ground(1, 1_000)
-    hardware = Hardware(ground, "a")
-    hardware.fill_disk()
-    assert hardware.disk.faults == DiskFaults(full=1.0)
-    hardware.break_disk()
-    assert hardware.disk.faults == DiskFaults(write=1.0, sync=1.0)
-    hardware.mend_disk()
-    assert hardware.disk.faults == DiskFaults()
-    assert [line.split("  ")[-1] for line in ground.told] == ["a: disk full", "a: disk broken", "a: disk mended"]
-    hardware.disk.close()
-    ground.loop.close()
-
-
-def test_the_disk_takes_about_its_time() -> None:
-    """Half of it more or less; each machine draws for itself."""
-    ground = Ground(1, 1_000)
-    one, other = Hardware(ground, "one"), Hardware(ground, "other")
-    one.disk_delay = other.disk_delay = 2.0
-    delays = [one.draw_disk_delay() for _ in range(1_000)]
-    assert 1.0 <= min(delays) < 1.01
-    assert 2.99 < max(delays) <= 3.0
-    assert delays[0] != other.draw_disk_delay()
-    for hardware in (one, other):
-        hardware.disk.close()
-    ground.loop.close()
 
 
 async def test_numbers_that_cannot_be_are_refused_with_their_unit(triack_world: World) -> None:

@@ -7,16 +7,11 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
-import aiosqlite
 import anyio.from_thread
 import anyio.to_thread
 import pytest
-import sqlalchemy
-from sqlalchemy.ext.asyncio import create_async_engine
 
-import triack
 from triack.testing import NothingHappens, World, threads
 
 
@@ -147,50 +142,6 @@ async def test_threads_may_wait_for_each_other(triack_world: World) -> None:
 
     await asyncio.gather(asyncio.to_thread(one), asyncio.to_thread(other))
     assert triack_world.now < 0.01
-
-
-async def test_aiosqlite_and_asynchronous_sqlalchemy_work(triack_world: World, tmp_path: Path) -> None:
-    async with aiosqlite.connect(tmp_path / "app.db") as db:
-        await db.execute("CREATE TABLE stock (item TEXT, count INTEGER)")
-        await db.execute("INSERT INTO stock VALUES ('valve', 12)")
-        await db.commit()
-    engine = create_async_engine(f"sqlite+aiosqlite:///{tmp_path / 'app.db'}")
-    async with engine.begin() as connection:
-        found = await connection.execute(sqlalchemy.text("SELECT count FROM stock"))
-        assert found.scalar() == 12
-    await engine.dispose()
-    assert triack_world.now == 0
-
-
-async def test_a_service_with_a_database_crashes_and_starts_again(triack_world: World, tmp_path: Path) -> None:
-    """Its connection is left open; no line of it runs after the crash, and the database is that of the last commit."""
-    file = tmp_path / "app.db"
-    setup = sqlite3.connect(file)
-    setup.execute("CREATE TABLE seen (body BLOB)")
-    setup.close()
-
-    async def serve() -> None:
-        async with aiosqlite.connect(file) as db, triack.open("b", data="data", listen="udp://127.0.0.1:7801") as node:
-            async for message in node.receive("orders"):
-                await db.execute("INSERT INTO seen VALUES (?)", (message.body,))
-                await asyncio.sleep(1)
-                await db.commit()
-
-    async def send(*bodies: bytes) -> None:
-        async with triack.open("a", data="data") as node:
-            for body in bodies:
-                await node.send("b/orders", body, until="ordered")
-
-    machine = triack_world.machine("b")
-    machine.start(serve)
-    await triack_world.machine("a").run(send(b"1"))
-    await triack_world.advance(2)
-    await triack_world.machine("a").run(send(b"2"))
-    machine.crash()
-    await triack_world.advance(60)
-    check = sqlite3.connect(file)
-    assert check.execute("SELECT body FROM seen").fetchall() == [(b"1",)]
-    check.close()
 
 
 def test_a_thread_that_does_not_end_is_named_with_its_stack(monkeypatch: pytest.MonkeyPatch) -> None:

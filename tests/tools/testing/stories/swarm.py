@@ -54,7 +54,6 @@ class Swarm:
             world.machine(name).disk_delay = random.choice([0.0002, 0.005, 0.08])
 
     def address(self, name: str) -> str:
-        """Where a station listens."""
         return f"{self.schemes[name]}://127.0.0.1:{7800 + NAMES.index(name)}"
 
     def expect(self, holds: bool, what: str) -> None:
@@ -132,7 +131,6 @@ class Swarm:
             await work
 
     async def _bounded(self, wait: Awaitable[Any], seconds: float, what: str) -> Any:
-        """Every wait ends in its time."""
         start, pauses = self.world.now, self.seen["pause"]
         try:
             return await wait

@@ -17,7 +17,6 @@ from triack.testing import Machine, World
 
 
 async def send_for_ever(node: triack.Node) -> None:
-    """Until it raises."""
     while True:
         await (await node.send("q", b"after")).queued()
 
