@@ -14,7 +14,7 @@ from triack.base.delivery import LABELS, PRIORITY_MAX
 from triack.base.units import MS, SECOND
 from triack.queues.node_settings import LargeBodies, Quota, Redelivery
 from triack.tools.chaos.pausing import OUTGOING
-from triack.tools.chaos.plan import DISHONEST, LASTING_MS, LETTERS, Fault, HostPlan, Plan, StreamPlan
+from triack.tools.chaos.plan import LASTING_MS, LETTERS, Fault, Plan, StreamPlan
 from triack.tools.chaos.rarities import HELD_FEW
 
 __all__ = [
@@ -127,7 +127,10 @@ def narrow(plan: Plan, random: Random) -> Plan:
     """Paths with a largest datagram, each way its own, which changes; and nodes that want longer ones."""
     if plan.hosts[0].address.startswith("tcp:") or random.random() >= NARROW_SHARE:
         return plan
-    hosts = tuple(_wants(host, random.choice(WANTED_BYTES)) for host in plan.hosts)
+    hosts = tuple(
+        host.having(session=replace(host.settings.session, max_datagram_bytes=random.choice(WANTED_BYTES)))
+        for host in plan.hosts
+    )
     faults = [
         Fault(at_ns=at_ns, kind="narrow", host=one, other=other, after=random.choice(CARRIED_BYTES))
         for one in range(len(hosts))
@@ -135,8 +138,7 @@ def narrow(plan: Plan, random: Random) -> Plan:
         for at_ns in (0, *(random.randrange(plan.faults_end_ns) for _ in range(random.randint(0, NARROWS_MAX))))
         if one != other
     ]
-    by_time = tuple(sorted((*plan.faults, *faults), key=lambda fault: fault.at_ns))
-    return replace(plan, hosts=hosts, faults=by_time)
+    return replace(plan, hosts=hosts).plus(faults)
 
 
 def slow(plan: Plan, random: Random) -> Plan:
@@ -157,12 +159,7 @@ def hide(plan: Plan, random: Random) -> Plan:
         at_ns = random.randrange(plan.faults_end_ns)
         for_ns = random.randrange(1, plan.faults_end_ns - at_ns + 1)
         faults.append(Fault(at_ns, "hide", host, after=random.choice(FLOW_LIVES_MS), for_ns=for_ns))
-    return replace(plan, faults=tuple(sorted((*plan.faults, *faults), key=lambda fault: fault.at_ns)))
-
-
-def _wants(host: HostPlan, most_bytes: int) -> HostPlan:
-    session = replace(host.settings.session, max_datagram_bytes=most_bytes)
-    return replace(host, settings=replace(host.settings, session=session))
+    return plan.plus(faults)
 
 
 def _either(address: str, random: Random) -> str:
@@ -171,12 +168,9 @@ def _either(address: str, random: Random) -> str:
 
 def waver(plan: Plan, random: Random) -> Plan:
     """A stream whose sender may send there, and then may not, and then may again."""
-    is_honest = not any(fault.kind in DISHONEST for fault in plan.faults)
-    if not plan.is_secure or not is_honest or random.random() >= WAVERING_SHARE:
+    if not plan.is_secure or not plan.is_honest or random.random() >= WAVERING_SHARE:
         return plan
-    forwarded = {stream.source for stream in plan.streams}
-    own = [index for index, stream in enumerate(plan.streams) if stream.source < 0 and index not in forwarded]
-    own = [index for index in own if not plan.streams[index].forbidden]
+    own = [index for index in plan.ends if not plan.streams[index].forbidden]
     if not own:
         return plan
     index = random.choice(own)
@@ -193,8 +187,7 @@ def waver(plan: Plan, random: Random) -> Plan:
         )
         for _ in range(random.randint(1, WAVERS_MAX))
     ]
-    by_time = tuple(sorted((*plan.faults, *faults), key=lambda fault: fault.at_ns))
-    return replace(plan, streams=tuple(streams), faults=by_time)
+    return replace(plan, streams=tuple(streams)).plus(faults)
 
 
 def visit(plan: Plan, random: Random) -> Plan:
@@ -203,7 +196,7 @@ def visit(plan: Plan, random: Random) -> Plan:
         return plan
     moments = [random.randrange(plan.faults_end_ns) for _ in range(random.randint(1, VISITS_MAX))]
     faults = [Fault(at_ns, "second-opener", random.randrange(len(plan.hosts))) for at_ns in moments]
-    return replace(plan, faults=_by_time([*plan.faults, *faults]))
+    return plan.plus(faults)
 
 
 def set_clocks(plan: Plan, random: Random) -> Plan:
@@ -212,9 +205,7 @@ def set_clocks(plan: Plan, random: Random) -> Plan:
     A message with an hour to reach its queue has to arrive, as no run takes that long. No other clock jumps then: a
     machine that was off, with a clock that may have been right, cannot know for how long.
     """
-    is_read_in_time = any(stream.read_ms for stream in plan.streams)
-    is_honest = not any(fault.kind in DISHONEST for fault in plan.faults)
-    if is_read_in_time or not is_honest or random.random() >= SET_SHARE:
+    if any(stream.read_ms for stream in plan.streams) or not plan.is_honest or random.random() >= SET_SHARE:
         return plan
     streams = tuple(replace(stream, live_ms=LASTING_MS) for stream in plan.streams)
     faults = [
@@ -227,8 +218,8 @@ def set_clocks(plan: Plan, random: Random) -> Plan:
         for index in range(len(plan.hosts))
         for _ in range(random.randint(1, SETS_MAX))
     ]
-    calm = [fault for fault in plan.faults if fault.kind != "wall-jump"]
-    return replace(plan, streams=streams, faults=_by_time([*calm, *faults]))
+    calm = tuple(fault for fault in plan.faults if fault.kind != "wall-jump")
+    return replace(plan, streams=streams, faults=calm).plus(faults)
 
 
 def prioritize(plan: Plan, random: Random) -> Plan:
@@ -243,8 +234,7 @@ def prioritize(plan: Plan, random: Random) -> Plan:
 
 def pause_queues(plan: Plan, random: Random) -> Plan:
     """Operators pause queues, at their senders or their receivers, and resume them."""
-    is_honest = not any(fault.kind in DISHONEST for fault in plan.faults)
-    if not is_honest or random.random() >= PAUSED_SHARE:
+    if not plan.is_honest or random.random() >= PAUSED_SHARE:
         return plan
     faults = []
     for _ in range(random.randint(1, PAUSES_MAX)):
@@ -260,37 +250,25 @@ def pause_queues(plan: Plan, random: Random) -> Plan:
             forever=other != OUTGOING and random.random() < 1 / 2,
         )
         faults.append(fault)
-    return replace(plan, faults=_by_time([*plan.faults, *faults]))
-
-
-def _by_time(faults: list[Fault]) -> tuple[Fault, ...]:
-    return tuple(sorted(faults, key=lambda fault: fault.at_ns))
+    return plan.plus(faults)
 
 
 def poison(plan: Plan, random: Random) -> Plan:
     """A stream some of whose messages end the process that handles them, as often as they may be tried."""
-    is_honest = not any(fault.kind in DISHONEST for fault in plan.faults)
-    forwarded = {stream.source for stream in plan.streams}
-    own = [
-        index
-        for index, stream in enumerate(plan.streams)
-        if stream.source < 0 and index not in forwarded and stream.is_read and stream.delivery != "express"
-    ]
-    if not is_honest or not own or random.random() >= POISON_SHARE:
+    own = [at for at in plan.ends if plan.streams[at].is_read and plan.streams[at].delivery != "express"]
+    if not plan.is_honest or not own or random.random() >= POISON_SHARE:
         return plan
     index = random.choice(own)
     stream = plan.streams[index]
     killing = frozenset(random.randrange(stream.count) for _ in range(random.randint(1, POISON_MAX)))
     streams = [replace(one, poison=killing) if one is stream else one for one in plan.streams]
     hosts = [*plan.hosts]
-    receiver = hosts[stream.receiver]
-    settings = replace(
-        receiver.settings,
+    receiver = hosts[stream.receiver].having(
         max_redeliveries=random.choice([0, 1, 3]),
         redelivery=Redelivery(first_wait_s=random.choice([0, 0.05]), max_wait_s=0.2),
     )
     # A message that fails for another reason must not die of it.
-    hosts[stream.receiver] = replace(receiver, settings=settings, failure_rate=0.0)
+    hosts[stream.receiver] = replace(receiver, failure_rate=0.0)
     return replace(plan, streams=tuple(streams), hosts=tuple(hosts))
 
 
@@ -302,17 +280,16 @@ def fill_with_letters(plan: Plan, random: Random) -> Plan:
     hosts = [*plan.hosts]
     host = hosts[random.choice(ends)]
     limits = replace(host.settings.limits, peer_quota_bytes=LETTERS_QUOTA_BYTES)
-    hosts[hosts.index(host)] = replace(host, settings=replace(host.settings, limits=limits))
+    hosts[hosts.index(host)] = host.having(limits=limits)
     return replace(plan, hosts=tuple(hosts))
 
 
 def name_once(plan: Plan, random: Random) -> Plan:
     """Many queues for a few messages each, machines whose streams end soon, and of which each peer may have few."""
-    is_honest = not any(fault.kind in DISHONEST for fault in plan.faults)
-    if not is_honest or random.random() >= ONCE_SHARE:
+    if not plan.is_honest or random.random() >= ONCE_SHARE:
         return plan
     live_max, retire_s = random.choice(LIVE_MAX), random.choice(RETIRE_S)
-    hosts = tuple(_ends_soon(host, live_max, retire_s) for host in plan.hosts)
+    hosts = tuple(host.having(max_streams=live_max, retire_after_s=retire_s) for host in plan.hosts)
     sender, receiver = random.sample(range(len(hosts)), 2)
     names = [
         StreamPlan(
@@ -330,17 +307,13 @@ def name_once(plan: Plan, random: Random) -> Plan:
     return replace(plan, hosts=hosts, streams=(*plan.streams, *names))
 
 
-def _ends_soon(host: HostPlan, live_max: int, retire_s: float) -> HostPlan:
-    return replace(host, settings=replace(host.settings, max_streams=live_max, retire_after_s=retire_s))
-
-
 def ask_for_answers(plan: Plan, random: Random) -> Plan:
     """The same plan, in which some senders ask for administration messages, or want their dead letters elsewhere.
 
     Not where a disk lies or a store is an older copy: then the same may happen twice, and be told twice. Nor between
     nodes without keys: no name leads back to one that has not called again since a restart.
     """
-    if not plan.is_secure or any(fault.kind in DISHONEST for fault in plan.faults):
+    if not plan.is_secure or not plan.is_honest:
         return plan
     streams = []
     for stream in plan.streams:
@@ -356,11 +329,11 @@ def stream_bodies(plan: Plan, random: Random) -> Plan:
     Not where a disk lies or a store is an older copy: what a sender has given up there may come to be again.
     """
     share = RELAYED_SHARE if plan.routes else STREAMED_SHARE
-    if any(fault.kind in DISHONEST for fault in plan.faults) or random.random() >= share:
+    if not plan.is_honest or random.random() >= share:
         return plan
     part_bytes = random.choice(PARTS_BYTES)
     large = LargeBodies(1, part_bytes, random.choice([1, 2, 4]) * part_bytes)
-    hosts = [replace(host, settings=replace(host.settings, large=large)) for host in plan.hosts]
+    hosts = [host.having(large=large) for host in plan.hosts]
     streams = list(plan.streams)
     may = [index for index, stream in enumerate(streams) if _may_stream(plan, stream)]
     for index in may:
@@ -374,8 +347,7 @@ def stream_bodies(plan: Plan, random: Random) -> Plan:
         limits, is_cramped = settings.limits, settings.order.max_held_packets <= HELD_FEW
         if random.random() < 1 / 3 and stream.queue not in limits.queue_quota and not is_cramped:
             quota = {**limits.queue_quota, stream.queue: Quota(size_bytes=size_bytes + STREAMED_QUOTA_BYTES)}
-            settings = replace(settings, limits=replace(limits, queue_quota=quota))
-            hosts[stream.receiver] = replace(hosts[stream.receiver], settings=settings)
+            hosts[stream.receiver] = hosts[stream.receiver].having(limits=replace(limits, queue_quota=quota))
     return replace(plan, hosts=tuple(hosts), streams=tuple(streams))
 
 
@@ -389,7 +361,7 @@ def lower_disks(plan: Plan, random: Random) -> Plan:
         for_ns = random.randrange(1, plan.faults_end_ns - at_ns + 1)
         host, after = random.randrange(len(plan.hosts)), random.choice(LOW_ROOM_BYTES)
         faults.append(Fault(at_ns, "disk-low", host, after=after, for_ns=for_ns))
-    return replace(plan, faults=tuple(sorted((*plan.faults, *faults), key=lambda fault: fault.at_ns)))
+    return plan.plus(faults)
 
 
 def _may_stream(plan: Plan, stream: StreamPlan) -> bool:

@@ -23,7 +23,7 @@ from triack.tools.chaos.additions import (
 )
 from triack.tools.chaos.journaling import keep_journals
 from triack.tools.chaos.machines import draw_host, draw_streams
-from triack.tools.chaos.plan import DISHONEST, Fault, Plan
+from triack.tools.chaos.plan import DISHONEST, Fault, Plan, by_time
 from triack.tools.chaos.rarities import add_rarities
 from triack.tools.chaos.sealing import seal_some
 from triack.tools.chaos.topics import TOPICS_FROM, draw_topics
@@ -86,9 +86,8 @@ def draw(seed: int) -> Plan:
     if random.random() < 0.12:
         _draw_dishonest(drawn)
     dead = (0, 1) if hosts == 3 and random.random() < 0.1 else None
-    faults = tuple(sorted(drawn.faults, key=lambda fault: fault.at_ns))
     is_secure = random.random() >= INSECURE_CHANCE
-    plan = Plan(seed, host_plans, streams, _draw_network(random), faults, end_ns, dead, is_secure)
+    plan = Plan(seed, host_plans, streams, _draw_network(random), by_time(drawn.faults), end_ns, dead, is_secure)
     plan = mix_transports(add_rarities(plan, world.chance("rarities")), world.chance("transports"))
     plan = narrow(waver(plan, world.chance("wavering")), world.chance("narrow paths"))
     plan = name_once(hide(plan, world.chance("middle boxes")), world.chance("names"))
@@ -109,10 +108,7 @@ def _with_logs(plan: Plan, random: Random) -> Plan:
 
 def _with_packets(plan: Plan, random: Random) -> Plan:
     """The same plan, in which some machines limit the messages in a packet."""
-    hosts = [
-        replace(host, settings=replace(host.settings, messages_per_packet=random.choice(_MESSAGES_PER_PACKET)))
-        for host in plan.hosts
-    ]
+    hosts = [host.having(messages_per_packet=random.choice(_MESSAGES_PER_PACKET)) for host in plan.hosts]
     return replace(plan, hosts=tuple(hosts))
 
 

@@ -4,19 +4,20 @@ Each journal is read now and then, so that one that holds its senders lets them 
 history, which knows which copies must be there.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
 from triack.base.units import MS
+from triack.queues.mailboxes.mailbox import Lease
 from triack.queues.mailboxes.quotas import NO_LIMIT
 from triack.queues.mailboxes.system_queues import SENT_JOURNAL, journal_of
 from triack.queues.manager.engine import Engine
 from triack.queues.node_settings import Journal, WhenJournalFull
 from triack.tools.chaos.history import READ, SENT, History, identify
 from triack.tools.chaos.host import Host
-from triack.tools.chaos.plan import DISHONEST, HostPlan, Plan, StreamPlan
-from triack.tools.sim.world import World
+from triack.tools.chaos.plan import HostPlan, Plan, StreamPlan
 
 __all__ = ["JournalReader", "journals_of", "keep_journals", "what_is_kept"]
 
@@ -37,7 +38,7 @@ def keep_journals(plan: Plan, random: Random) -> Plan:
 
     Not where a disk lies or a store is an older copy: then the same may happen twice, and be copied twice.
     """
-    if any(fault.kind in DISHONEST for fault in plan.faults):
+    if not plan.is_honest:
         return plan
     # A disk without room gets no copies.
     sizes = MESSAGES[:2] if any(fault.kind == "disk-full" for fault in plan.faults) else MESSAGES
@@ -62,7 +63,7 @@ def _with(host: HostPlan, queue: str, sizes: Sequence[int], random: Random) -> H
         limits = replace(limits, queue_journal={**limits.queue_journal, queue: journal})
     else:
         limits = replace(limits, journal=journal)
-    return replace(host, settings=replace(host.settings, limits=limits))
+    return host.having(limits=limits)
 
 
 def journals_of(host: Host, plans: tuple[StreamPlan, ...], hosts: list[Host]) -> list[str]:
@@ -87,22 +88,20 @@ def what_is_kept(plan: StreamPlan, host: Host, to: Host, low: frozenset[int]) ->
     return frozenset(kinds)
 
 
-class JournalReader:
-    """Reads a journal of a host, and tells the history of what is there."""
+class QueueReader(ABC):
+    """Reads all of a queue of a host, some time after something comes."""
 
-    def __init__(self, host: Host, name: str, world: World, history: History) -> None:
+    def __init__(self, host: Host, name: str, gap_ns: int) -> None:
         self.host = host
         self._name = name
-        self._kind = SENT if name == SENT_JOURNAL else READ
-        self._world = world
-        self._history = history
+        self._gap_ns = gap_ns
 
     def begin(self) -> None:
         """Read whenever there is something."""
         self.host.await_messages(self._name, self._wake)
 
     def _wake(self) -> None:
-        self._world.at(GAP_NS, self._turn)
+        self.host.world.at(self._gap_ns, self._turn)
 
     def _turn(self) -> None:
         self.read()
@@ -118,10 +117,27 @@ class JournalReader:
 
     def _read(self, engine: Engine) -> None:
         mailbox = engine.make_queue(self._name)
-        while (lease := engine.take(mailbox, self._world.now_ns)) is not None:
-            body = lease.body
-            if lease.packet.large:
-                body = str((lease.packet.open().properties or [{}])[lease.index].get("label", "")).encode()
-            stream, number = identify(body)
-            self._history.copied(stream, number, body, self._kind, redelivered=lease.redelivered)
+        while (lease := engine.take(mailbox, self.host.world.now_ns)) is not None:
+            self.look_at(lease)
             mailbox.acknowledge(lease)
+
+    @abstractmethod
+    def look_at(self, lease: Lease) -> None:
+        """See what a message says."""
+
+
+class JournalReader(QueueReader):
+    """Reads a journal of a host, and tells the history of what is there."""
+
+    def __init__(self, host: Host, name: str, history: History) -> None:
+        super().__init__(host, name, GAP_NS)
+        self._kind = SENT if name == SENT_JOURNAL else READ
+        self._history = history
+
+    def look_at(self, lease: Lease) -> None:
+        """Tell of a copy."""
+        body = lease.body
+        if lease.packet.large:
+            body = str((lease.packet.open().properties or [{}])[lease.index].get("label", "")).encode()
+        stream, number = identify(body)
+        self._history.copied(stream, number, body, self._kind, redelivered=lease.redelivered)

@@ -4,6 +4,7 @@ A swarm: each seed first draws which kinds of fault are on at all and how strong
 some all crashes. The faults are an explicit list, so that a failing seed can be shrunk by leaving some of them out.
 """
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -174,6 +175,10 @@ class HostPlan:
     others: tuple[str, ...] = ()
     cuts_log: bool = False
 
+    def having(self, **settings: Any) -> "HostPlan":
+        """The same machine with other settings."""
+        return replace(self, settings=replace(self.settings, **settings))
+
     @property
     def addresses(self) -> tuple[str, ...]:
         """Where it may be, in the order in which others try."""
@@ -285,6 +290,21 @@ class Plan:
     sync: SyncPlan = SyncPlan()
     away: tuple[AwayPlan, ...] = ()
 
+    @property
+    def is_honest(self) -> bool:
+        """Whether no store has wrong content."""
+        return not any(fault.kind in DISHONEST for fault in self.faults)
+
+    @property
+    def ends(self) -> list[int]:
+        """The streams whose messages are not those of another one, and are not forwarded."""
+        forwarded = {stream.source for stream in self.streams}
+        return [at for at, stream in enumerate(self.streams) if stream.source < 0 and at not in forwarded]
+
+    def plus(self, faults: Iterable[Fault]) -> "Plan":
+        """The same plan with more faults, in their order of time."""
+        return replace(self, faults=by_time((*self.faults, *faults)))
+
     def describe(self) -> dict[str, Any]:
         """The options for people, without defaults."""
         calm = asdict(Faults())
@@ -313,6 +333,11 @@ class Plan:
             "faults_end_s": self.faults_end_ns / SECOND,
             "dead_path": self.dead_path,
         }
+
+
+def by_time(faults: Iterable[Fault]) -> tuple[Fault, ...]:
+    """Faults in the order in which they come."""
+    return tuple(sorted(faults, key=lambda fault: fault.at_ns))
 
 
 def _journals_of(host: HostPlan) -> str:

@@ -13,7 +13,7 @@ from triack.base.units import MS, SECOND
 from triack.queues.mailboxes.quotas import NO_LIMIT
 from triack.queues.node_settings import Limits, Quota
 from triack.tools.chaos.machines import draw_host, draw_stream
-from triack.tools.chaos.plan import DISHONEST, STRANGE, Fault, HostPlan, Plan
+from triack.tools.chaos.plan import STRANGE, Fault, HostPlan, Plan
 
 __all__ = ["HELD_FEW", "add_rarities"]
 
@@ -42,23 +42,19 @@ def add_rarities(plan: Plan, random: Random) -> Plan:
 
     A store with wrong content comes without them: the cause of a loss would be unclear.
     """
-    if any(fault.kind in DISHONEST for fault in plan.faults) or random.random() >= SHARE:
+    if not plan.is_honest or random.random() >= SHARE:
         return plan
     kinds = _KINDS if plan.is_secure else _PLAIN_KINDS
     chosen = random.sample(kinds, random.choice([1, 1, 2]))
     for kind in kinds:
         if kind in chosen:
             plan = kind(plan, random)
-    return replace(plan, faults=tuple(sorted(plan.faults, key=lambda fault: fault.at_ns)))
+    return plan.plus(())
 
 
 def _moments(plan: Plan, random: Random, most: int) -> list[int]:
     """Some times before the faults end."""
     return [random.randrange(plan.faults_end_ns // 20, plan.faults_end_ns) for _ in range(random.randint(1, most))]
-
-
-def _add(plan: Plan, faults: list[Fault]) -> Plan:
-    return replace(plan, faults=(*plan.faults, *faults))
 
 
 def _crowd(plan: Plan, random: Random) -> Plan:
@@ -87,7 +83,7 @@ def _move(plan: Plan, random: Random) -> Plan:
         for at_ns in _moments(plan, random, 3):
             to, down_ns = random.randrange(len(others) + 1), random.randrange(1, random.choice([50 * MS, 2 * SECOND]))
             faults.append(Fault(at_ns, "move", index, after=to, for_ns=down_ns))
-    return _add(replace(plan, hosts=tuple(hosts)), faults)
+    return replace(plan, hosts=tuple(hosts), faults=(*plan.faults, *faults))
 
 
 def _strangers(plan: Plan, random: Random) -> Plan:
@@ -98,7 +94,7 @@ def _strangers(plan: Plan, random: Random) -> Plan:
         kind, count = random.choice(kinds), random.choice([10, 40, 150])
         host, for_ns = random.randrange(len(plan.hosts)), random.choice([100 * MS, SECOND, 4 * SECOND])
         faults.append(Fault(at_ns, kind, host, after=count, for_ns=for_ns))
-    return _add(plan, faults)
+    return replace(plan, faults=(*plan.faults, *faults))
 
 
 def _rotate(plan: Plan, random: Random) -> Plan:
@@ -108,7 +104,7 @@ def _rotate(plan: Plan, random: Random) -> Plan:
         for_ns = random.choice([200 * MS, 2 * SECOND, 10 * SECOND])
         host = random.randrange(len(plan.hosts))
         faults.append(Fault(at_ns, "rotate", host, for_ns=min(for_ns, plan.faults_end_ns - at_ns)))
-    return _add(plan, faults)
+    return replace(plan, faults=(*plan.faults, *faults))
 
 
 def _revoke(plan: Plan, random: Random) -> Plan:
@@ -119,7 +115,7 @@ def _revoke(plan: Plan, random: Random) -> Plan:
         host, other = random.choice([(stream.receiver, stream.sender)] * 3 + [(stream.sender, stream.receiver)])
         for_ns = random.randrange(1, random.choice([500 * MS, 10 * SECOND]))
         faults.append(Fault(at_ns, "revoke", host, other, for_ns=for_ns, forever=random.random() < 0.3))
-    return _add(plan, faults)
+    return replace(plan, faults=(*plan.faults, *faults))
 
 
 def _fill(plan: Plan, random: Random) -> Plan:
@@ -131,27 +127,22 @@ def _fill(plan: Plan, random: Random) -> Plan:
     )
     cramped = {index for index in limited if hosts[index].settings.order.max_held_packets <= HELD_FEW}
     senders = {stream.sender for stream in streams if stream.receiver in cramped}
-    hosts = tuple(_quick(host) if index in senders else host for index, host in enumerate(hosts))
+    hosts = tuple(
+        host.having(order=replace(host.settings.order, seq_resend_13_s=QUICK_TIER_S)) if index in senders else host
+        for index, host in enumerate(hosts)
+    )
     return replace(plan, hosts=hosts, streams=streams)
-
-
-def _quick(host: HostPlan) -> HostPlan:
-    order = replace(host.settings.order, seq_resend_13_s=QUICK_TIER_S)
-    return replace(host, settings=replace(host.settings, order=order))
 
 
 def _limited(host: HostPlan, random: Random) -> HostPlan:
     quota = Quota(random.choice([3, 20, NO_LIMIT]), random.choice([8_000, 40_000]), random.choice(["hold", "reject"]))
     limits = Limits(quota, peer_memory_bytes=random.choice([50_000, 16 * 1024 * 1024]))
-    gap_ns = min(host.read_gap_ns, LIMITED_GAP_NS)
-    return replace(host, settings=replace(host.settings, limits=limits), read_gap_ns=gap_ns)
+    return replace(host.having(limits=limits), read_gap_ns=min(host.read_gap_ns, LIMITED_GAP_NS))
 
 
 def _expire(plan: Plan, random: Random) -> Plan:
     """Streams whose messages have to be received in time, by nobody or by a slow reader. All clocks agree then."""
-    streams, hosts = list(plan.streams), list(plan.hosts)
-    forwarded = {stream.source for stream in streams}
-    own = [index for index, stream in enumerate(streams) if stream.source < 0 and index not in forwarded]
+    streams, hosts, own = list(plan.streams), list(plan.hosts), plan.ends
     for index in random.sample(own, min(random.choice([1, 2]), len(own))):
         read_ms, is_read, receiver = random.choice([50, 300, 2_000]), random.random() < 0.6, streams[index].receiver
         streams[index] = replace(streams[index], read_ms=read_ms, is_read=is_read)
@@ -165,17 +156,13 @@ def _hand_back(plan: Plan, random: Random) -> Plan:
     """A machine that resends nothing on another session, but hands it back."""
     hosts = list(plan.hosts)
     at = random.choice(plan.streams).sender
-    settings = hosts[at].settings
-    reconnect = replace(settings.reconnect, after_session_lost="hand back")
-    hosts[at] = replace(hosts[at], settings=replace(settings, reconnect=reconnect))
+    hosts[at] = hosts[at].having(reconnect=replace(hosts[at].settings.reconnect, after_session_lost="hand back"))
     return replace(plan, hosts=tuple(hosts))
 
 
 def _forbid(plan: Plan, random: Random) -> Plan:
     """A stream to a queue to which its sender may not send."""
-    streams = list(plan.streams)
-    forwarded = {stream.source for stream in streams}
-    own = [index for index, stream in enumerate(streams) if stream.source < 0 and index not in forwarded]
+    streams, own = list(plan.streams), plan.ends
     for index in random.sample(own, min(1, len(own))):
         streams[index] = replace(streams[index], forbidden=True)
     return replace(plan, streams=tuple(streams))

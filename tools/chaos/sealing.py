@@ -20,7 +20,7 @@ from triack.queues.manager.engine import Engine
 from triack.queues.peers.control import Control
 from triack.queues.peers.link import Conversation
 from triack.queues.streams.departing_stream import DepartingContext
-from triack.tools.chaos.plan import DISHONEST, Fault, Plan, StreamPlan
+from triack.tools.chaos.plan import Fault, Plan, StreamPlan, by_time
 
 __all__ = ["FINDINGS", "HOSTILE", "SUSPECTED", "Hostile", "seal_some"]
 
@@ -53,13 +53,12 @@ def seal_some(plan: Plan, random: Random) -> Plan:
         streams.append(replace(stream, sealed=True) if fit and random.random() < SEALED_SHARE else stream)
     faults = plan.faults
     relays = sorted({relay for stream in streams if stream.sealed for relay in _lied_at(plan, stream)})
-    dishonest = any(fault.kind in DISHONEST for fault in faults)
-    if relays and not dishonest and random.random() < HOSTILE_SHARE:
+    if relays and plan.is_honest and random.random() < HOSTILE_SHARE:
         # From the first messages on: most streams are short.
         at_ns = random.randrange(BEGINS_NS)
         for_ns = plan.faults_end_ns - at_ns
         fault = Fault(at_ns, HOSTILE, random.choice(relays), after=random.getrandbits(16), for_ns=for_ns)
-        faults = tuple(sorted((*faults, fault), key=lambda it: it.at_ns))
+        faults = by_time((*faults, fault))
         streams = [replace(stream, lied_about=stream.sealed) for stream in streams]
     return replace(plan, streams=tuple(streams), faults=faults)
 

@@ -11,10 +11,10 @@ from typing import Final, get_args
 
 from triack.base.names import TOPIC_PREFIX
 from triack.base.units import MS, SECOND
-from triack.queues.node_settings import Limits, NodeSettings, Quota, Strategy, Topic
+from triack.queues.node_settings import Limits, Quota, Strategy, Topic
 from triack.tools.chaos.away_subscribers import draw_away
 from triack.tools.chaos.machines import draw_disk_faults, draw_host, draw_stream
-from triack.tools.chaos.plan import Fault, HostPlan, Plan, StreamPlan, SubscriberPlan
+from triack.tools.chaos.plan import Fault, HostPlan, Plan, StreamPlan, SubscriberPlan, by_time
 from triack.tools.sim.faults import Faults
 
 __all__ = ["GAMES", "KINDS", "TOPICS_FROM", "draw_topics"]
@@ -64,7 +64,7 @@ def draw_topics(seed: int, random: Random) -> Plan:
     faults = _draw_faults(shape, end_ns, random) if random.random() < FAULT_SHARE else []
     plan = Plan(
         seed, tuple(hosts), _draw_streams(shape, random), _draw_network(random),
-        tuple(sorted(faults, key=lambda fault: fault.at_ns)), end_ns, subscribers=_draw_subscribers(shape, random),
+        by_time(faults), end_ns, subscribers=_draw_subscribers(shape, random),
         away=draw_away(Random(f"away {seed}"), shape.hosts, shape.hub, PATTERNS),
     )  # fmt: skip
     more = Random(f"{seed}: times, failures and shared subscriptions")
@@ -77,16 +77,14 @@ def _with_disk_faults(plan: Plan, shape: _Shape, random: Random) -> Plan:
     """Disks fail, that with the topics more often than others."""
     moments = [random.randrange(plan.faults_end_ns) for _ in range(random.randint(1, DISK_FAULTS_MAX))]
     drawn = draw_disk_faults(random, moments, (shape.hub, *range(shape.hosts)))
-    return replace(plan, faults=tuple(sorted((*plan.faults, *drawn), key=lambda fault: fault.at_ns)))
+    return plan.plus(drawn)
 
 
 def _with_more(plan: Plan, hub: int, random: Random) -> Plan:
     """Messages that expire or fail, readers that keep them for too long, and several readers of one subscription."""
     hosts, streams = list(plan.hosts), plan.streams
-    topic, limits = hosts[hub].settings.topics[GAMES], hosts[hub].settings
-    topic = replace(topic, ack_wait_s=random.choice([None, 0.1, 0.5]))
-    settings = replace(limits, topics={GAMES: topic}, max_redeliveries=random.choice([0, 2, 10]))
-    hosts[hub] = replace(hosts[hub], settings=settings)
+    topic = replace(hosts[hub].settings.topics[GAMES], ack_wait_s=random.choice([None, 0.1, 0.5]))
+    hosts[hub] = hosts[hub].having(topics={GAMES: topic}, max_redeliveries=random.choice([0, 2, 10]))
     if random.random() < 1 / 2:
         streams = tuple(replace(one, read_ms=random.choice([0, 50, 300, 2_000])) for one in streams)
     work = SubscriberPlan(hub, f"{GAMES}.#", "work", "holding", random.choice([None, 3]), shared=True)
@@ -113,8 +111,7 @@ def _with_topics(host: HostPlan, random: Random) -> HostPlan:
         delivery_timeout_s=random.choice([0.2, 1.0, 60.0]),
         quota=Quota(size_bytes=QUOTA_BYTES) if random.random() < QUOTA_SHARE else None,
     )
-    settings: NodeSettings = replace(host.settings, topics={GAMES: topic}, limits=Limits())
-    return replace(host, settings=settings)
+    return host.having(topics={GAMES: topic}, limits=Limits())
 
 
 def _draw_streams(shape: _Shape, random: Random) -> tuple[StreamPlan, ...]:

@@ -12,7 +12,7 @@ from triack.base.units import MS, SECOND
 from triack.queues.node_settings import Limits, Quota
 from triack.session.protocol.settings import SessionSettings
 from triack.tools.chaos.machines import draw_disk_faults, draw_host, draw_stream
-from triack.tools.chaos.plan import Fault, HostPlan, Plan, RoutePlan, StreamPlan, SyncPlan
+from triack.tools.chaos.plan import Fault, HostPlan, Plan, RoutePlan, StreamPlan, SyncPlan, by_time
 from triack.tools.sim.faults import Faults
 
 __all__ = ["RELAYED_FROM", "TOPOLOGIES", "draw_relayed"]
@@ -118,10 +118,11 @@ def draw_relayed(seed: int, random: Random) -> Plan:
         at_ns = random.randrange(end_ns // 2)
         faults.append(Fault(at_ns, "old-copy", random.choice(topology.relays), for_ns=random.randrange(MS, 2 * SECOND)))
     if random.random() < QUOTA_SHARE and not topology.lost:
-        hosts = [_with_quota(host) if index in topology.relays else host for index, host in enumerate(hosts)]
+        limits = Limits(transit_quota=Quota(size_bytes=QUOTA_BYTES), peer_transit_bytes=QUOTA_BYTES)
+        hosts = [host.having(limits=limits) if at in topology.relays else host for at, host in enumerate(hosts)]
     plan = Plan(
         seed, tuple(hosts), _draw_streams(topology, random), _draw_network(random),
-        tuple(sorted(faults, key=lambda fault: fault.at_ns)), end_ns, routes=topology.routes, links=topology.links,
+        by_time(faults), end_ns, routes=topology.routes, links=topology.links,
         sync=_draw_sync(topology, random),
     )  # fmt: skip
     return _draw_ways(topology, _end_soon(plan, random), random)
@@ -132,7 +133,7 @@ def _end_soon(plan: Plan, random: Random) -> Plan:
     if random.random() >= KIND_SHARE:
         return plan
     retire_s = random.choice(RETIRE_S)
-    hosts = [replace(host, settings=replace(host.settings, retire_after_s=retire_s)) for host in plan.hosts]
+    hosts = [host.having(retire_after_s=retire_s) for host in plan.hosts]
     return replace(plan, hosts=tuple(hosts))
 
 
@@ -154,7 +155,7 @@ def _draw_ways(topology: Topology, plan: Plan, random: Random) -> Plan:
         # The next dies before this one is back, as it comes back, or later.
         at_ns += round(down_ns * random.choice([0.5, 1.0, 2.0]))
     faults = [fault for fault in faults if fault.at_ns < plan.faults_end_ns]
-    return replace(plan, routes=tuple(routes), faults=tuple(sorted(faults, key=lambda fault: fault.at_ns)))
+    return replace(plan, routes=tuple(routes), faults=by_time(faults))
 
 
 def _draw_sync(topology: Topology, random: Random) -> SyncPlan:
@@ -249,9 +250,4 @@ def _patient(host: HostPlan) -> HostPlan:
     all seeds.
     """
     reconnect = replace(host.settings.reconnect, eager_s=EAGER_S, away_most_s=AWAY_MOST_S)
-    return replace(host, settings=replace(host.settings, session=SessionSettings(), reconnect=reconnect))
-
-
-def _with_quota(host: HostPlan) -> HostPlan:
-    limits = Limits(transit_quota=Quota(size_bytes=QUOTA_BYTES), peer_transit_bytes=QUOTA_BYTES)
-    return replace(host, settings=replace(host.settings, limits=limits))
+    return host.having(session=SessionSettings(), reconnect=reconnect)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 from random import Random
+from typing import Protocol
 
 from triack.base.delivery import Delivery
 from triack.base.reasons import RejectReason
@@ -20,7 +21,7 @@ from triack.queues.stages import STAGES, Stage
 from triack.tools.chaos.away_subscribers import AwaySubscriber
 from triack.tools.chaos.history import Batch, History, Part, StreamHistory, body_of, identify
 from triack.tools.chaos.host import Host
-from triack.tools.chaos.journaling import JournalReader, journals_of, what_is_kept
+from triack.tools.chaos.journaling import JournalReader, QueueReader, journals_of, what_is_kept
 from triack.tools.chaos.plan import LASTING_MS, LETTERS, AwayPlan, StreamPlan, SubscriberPlan, is_limited
 from triack.tools.chaos.sealing import SUSPECTED
 from triack.tools.chaos.subscribers import Subscriber
@@ -382,14 +383,14 @@ def _acknowledge(engine: Engine, mailbox: Mailbox, lease: Lease) -> None:
         mailbox.acknowledge(lease)
 
 
-class AnswerReader:
+class AnswerReader(QueueReader):
     """Reads the administration messages of a host: none comes twice, unless it is marked.
 
     What is missing is seen in the session logs.
     """
 
     def __init__(self, host: Host, history: History, plans: list[StreamPlan]) -> None:
-        self.host = host
+        super().__init__(host, ANSWERS_QUEUE, ANSWERS_GAP_NS)
         self._history = history
         # An express message is none that a crash repeats: what comes again there is another one.
         self._durable = all(plan.delivery != "express" for plan in plans if plan.acks)
@@ -397,29 +398,21 @@ class AnswerReader:
         self._two_have_it = bool(host.routes) and any(plan.acks and plan.delivery == "recoverable" for plan in plans)
         self._seen: set[tuple[object, MessageClass]] = set()
 
+    def look_at(self, lease: Lease) -> None:
+        """Note an answer that came twice."""
+        properties = lease.packet.open().properties or [{}] * (lease.index + 1)
+        about = properties[lease.index].get("correlation_id"), class_in(properties, lease.index)
+        may_repeat = lease.redelivered or not self._durable or (self._two_have_it and about[1].is_negative)
+        if about in self._seen and not may_repeat:
+            self._history.violations.append(("answers", f"{about[1].label} of {about[0]} came twice"))
+        self._seen.add(about)
+
+
+class _Worker(Protocol):
+    """Somebody who works from the beginning on."""
+
     def begin(self) -> None:
-        """Read whenever there are some."""
-        self.host.await_messages(ANSWERS_QUEUE, self._wake)
-
-    def _wake(self) -> None:
-        self.host.world.at(ANSWERS_GAP_NS, self._turn)
-
-    def _turn(self) -> None:
-        engine = self.host.engine
-        if engine is not None and self.host.has_messages(ANSWERS_QUEUE):
-            self.host.act(lambda: self._read(engine))
-        self.begin()
-
-    def _read(self, engine: Engine) -> None:
-        mailbox = engine.make_queue(ANSWERS_QUEUE)
-        while (lease := engine.take(mailbox, self.host.world.now_ns)) is not None:
-            properties = lease.packet.open().properties or [{}] * (lease.index + 1)
-            about = properties[lease.index].get("correlation_id"), class_in(properties, lease.index)
-            may_repeat = lease.redelivered or not self._durable or (self._two_have_it and about[1].is_negative)
-            if about in self._seen and not may_repeat:
-                self._history.violations.append(("answers", f"{about[1].label} of {about[0]} came twice"))
-            self._seen.add(about)
-            mailbox.acknowledge(lease)
+        """Begin to work."""
 
 
 class Workload:
@@ -456,7 +449,7 @@ class Workload:
         ]
         self._away = [AwaySubscriber(plan, hosts, world, f"away {index}") for index, plan in enumerate(away)]
         self._journals = [
-            JournalReader(host, name, world, self.history) for host in hosts for name in journals_of(host, plans, hosts)
+            JournalReader(host, name, self.history) for host in hosts for name in journals_of(host, plans, hosts)
         ]
         self._answers = [
             AnswerReader(host, self.history, [plan for plan in plans if hosts[plan.sender] is host]) for host in asking
@@ -469,16 +462,9 @@ class Workload:
                 self._subscribers[0].await_ready(sender.begin)
             else:
                 sender.begin()
-        for subscriber in self._subscribers:
-            subscriber.begin()
-        for away in self._away:
-            away.begin()
-        for reader in self.readers:
-            reader.begin()
-        for answers in self._answers:
-            answers.begin()
-        for journal in self._journals:
-            journal.begin()
+        workers: list[_Worker] = [*self._subscribers, *self._away, *self.readers, *self._answers, *self._journals]
+        for worker in workers:
+            worker.begin()
 
     def finish(self) -> None:
         """Every host sends a last message, so that each pair meets once more; read messages are still forwarded."""
