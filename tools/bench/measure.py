@@ -1,7 +1,8 @@
 """Measuring a row: its runs, and those of a peer in turns with them."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from triack.tools.bench.servers import running
 from triack.tools.bench.systems.catalogue import System, system_of
 from triack.tools.bench.work import Work
 
-__all__ = ["measure"]
+Measure = Callable[[Row, Options, Meter, Result], Awaitable[None]]
 
 
 async def measure(row: Row, options: Options, meter: Meter) -> Result:
@@ -60,11 +61,22 @@ async def _transfer(row: Row, options: Options, meter: Meter, result: Result) ->
             _take(result, "triack", outcome)
             if peer is not None:
                 outcome = await _one(peer, row, number, work, options, meter, server)
-                result.versus_verified = outcome.verified and result.versus_verified is not False
-                result.versus_guarantee = outcome.guarantee
-                if outcome.flaw:
-                    result.note(f"{peer.name}: {outcome.flaw}")
+                _handle_peer(result, peer, outcome)
                 _take(result, peer.name, outcome)
+
+
+def _handle_peer(result: Result, peer: System, outcome: Outcome) -> None:
+    result.versus_verified = outcome.verified and result.versus_verified is not False
+    result.versus_guarantee = outcome.guarantee
+    if outcome.flaw:
+        result.note(f"{peer.name}: {outcome.flaw}")
+
+
+def _handle_plain(result: Result, outcome: Outcome) -> None:
+    """A run of Triack that the row's own are compared with."""
+    if outcome.flaw:
+        result.verified = False
+        result.note(outcome.flaw)
 
 
 async def _one(
@@ -109,21 +121,45 @@ async def _curve(row: Row, options: Options, meter: Meter, result: Result) -> No
             result.note(f"{name}: {note}")
 
 
+async def _in_turns(
+    row: Row, options: Options, meter: Meter, result: Result, plain: Work, names: tuple[str, str]
+) -> AsyncIterator[tuple[Outcome, Outcome]]:
+    """Runs of a row's work, each with one of the plain work after it."""
+    own, (name, plain_name) = system_of("triack"), (f"{row.name} {it}".rstrip() for it in names)
+    for number in range(options.runs):
+        named = replace(row, name=name)
+        outcome = await _one(own, named, number, options.shaped(row.work), options, meter, {})
+        result.handle(outcome)
+        named = replace(row, name=plain_name)
+        alone = await _one(own, named, number, options.shaped(plain), options, meter, {})
+        _handle_plain(result, alone)
+        yield outcome, alone
+
+
 async def _recording(row: Row, options: Options, meter: Meter, result: Result) -> None:
     """The same with the log and without it, in turns."""
-    own, work = system_of("triack"), options.shaped(row.work)
-    for number in range(options.runs):
-        rates = {}
-        for log in (True, False):
-            named = replace(row, name=f"{row.name} {'with' if log else 'without'} log")
-            outcome = await _one(own, named, number, replace(work, log=log), options, meter, {})
-            rates[log] = outcome.rate
-            if log:
-                result.handle(outcome)
-            elif outcome.flaw:
-                result.verified = False
-                result.note(outcome.flaw)
-        result.headline.values.append(100 * (1 - rates[True] / rates[False]))
+    names = "with log", "without log"
+    async for outcome, alone in _in_turns(row, options, meter, result, replace(row.work, log=False), names):
+        result.headline.values.append(100 * (1 - outcome.rate / alone.rate))
+
+
+def _beside_plain(name: str = "", rate: Callable[[Outcome], float] = attrgetter("rate"), **plain: Any) -> Measure:
+    """How a row is measured whose work differs from that of a plain run by these values, in turns."""
+
+    async def measure(row: Row, options: Options, meter: Meter, result: Result) -> None:
+        names = name, "plain"
+        async for outcome, alone in _in_turns(row, options, meter, result, replace(row.work, **plain), names):
+            share = 100 * rate(outcome) / alone.rate if alone.rate else 0.0
+            result.figures["of plain"].values.append(share)
+            result.figures["rate"].values.append(rate(outcome))
+
+    return measure
+
+
+def _answered_rate(outcome: Outcome) -> float:
+    """Until the last administration message is read."""
+    rate: float = outcome.sent / max(outcome.facts["sender"]["answered_s"], outcome.seconds)
+    return rate
 
 
 async def _relayed(row: Row, options: Options, meter: Meter, result: Result) -> None:
@@ -141,9 +177,8 @@ async def _relayed(row: Row, options: Options, meter: Meter, result: Result) -> 
             rates[relayed] = outcome.rate
             if relayed:
                 result.handle(outcome)
-            elif outcome.flaw:
-                result.verified = False
-                result.note(outcome.flaw)
+            else:
+                _handle_plain(result, outcome)
         result.figures["of direct"].values.append(100 * rates[True] / rates[False] if rates[False] else 0.0)
         result.figures["rate"].values.append(rates[True])
 
@@ -164,9 +199,7 @@ async def _fanned_out(row: Row, options: Options, meter: Meter, result: Result) 
             result.handle(outcome)
             plain = replace(row, name=f"{row.name} one reader")
             alone = await _one(own, plain, number, replace(work, readers=0), options, meter, {})
-            if alone.flaw:
-                result.verified = False
-                result.note(alone.flaw)
+            _handle_plain(result, alone)
             in_sum = work.readers * outcome.rate
             stored = outcome.facts["receiver"].get("stored_bytes", 0)
             result.figures["in sum"].values.append(in_sum)
@@ -174,68 +207,20 @@ async def _fanned_out(row: Row, options: Options, meter: Meter, result: Result) 
             result.figures["stored"].values.append(stored / (work.size * max(1, outcome.sent)))
             if peer is not None:
                 outcome = await _one(peer, row, number, work, options, meter, server)
-                result.versus_verified = outcome.verified and result.versus_verified is not False
-                result.versus_guarantee = outcome.guarantee
-                if outcome.flaw:
-                    result.note(f"{peer.name}: {outcome.flaw}")
+                _handle_peer(result, peer, outcome)
                 result.figures["in sum"].versus_values.append(work.readers * outcome.rate)
 
 
-async def _answered(row: Row, options: Options, meter: Meter, result: Result) -> None:
-    """The same with administration messages, until the last of them is read, and without any, in turns."""
-    own, work = system_of("triack"), options.shaped(row.work)
-    for number in range(options.runs):
-        rates: dict[bool, float] = {}
-        for acks in (True, False):
-            named = replace(row, name=f"{row.name} {'answered' if acks else 'plain'}")
-            outcome = await _one(own, named, number, replace(work, acks=acks), options, meter, {})
-            if acks:
-                result.handle(outcome)
-                rates[acks] = outcome.sent / max(outcome.facts["sender"]["answered_s"], outcome.seconds)
-            else:
-                rates[acks] = outcome.rate
-                if outcome.flaw:
-                    result.verified = False
-                    result.note(outcome.flaw)
-        result.figures["of plain"].values.append(100 * rates[True] / rates[False] if rates[False] else 0.0)
-        result.figures["rate"].values.append(rates[True])
-
-
-async def _journaled(row: Row, options: Options, meter: Meter, result: Result) -> None:
-    """The same with a journal of everything that is read, and without any, in turns."""
-    await _in_turns(row, replace(row.work, journal=False), options, meter, result)
-
-
-async def _portable(row: Row, options: Options, meter: Meter, result: Result) -> None:
-    """The same on the sockets of asyncio-dgram, and on those of the system, in turns."""
-    await _in_turns(row, replace(row.work, udp=None), options, meter, result)
-
-
-async def _in_turns(row: Row, plain: Work, options: Options, meter: Meter, result: Result) -> None:
-    """The work of a row, and the plain one, in turns."""
-    own = system_of("triack")
-    for number in range(options.runs):
-        outcome = await _one(own, row, number, options.shaped(row.work), options, meter, {})
-        result.handle(outcome)
-        named = replace(row, name=f"{row.name} plain")
-        alone = await _one(own, named, number, options.shaped(plain), options, meter, {})
-        if alone.flaw:
-            result.verified = False
-            result.note(alone.flaw)
-        result.figures["of plain"].values.append(100 * outcome.rate / alone.rate if alone.rate else 0.0)
-        result.figures["rate"].values.append(outcome.rate)
-
-
-_KINDS: dict[str, Callable[[Row, Options, Meter, Result], Awaitable[None]]] = {
+_KINDS: dict[str, Measure] = {
     "transfer": _transfer,
     "latency": _transfer,
     "curve": _curve,
     "recording": _recording,
     "relayed": _relayed,
     "fanned out": _fanned_out,
-    "answered": _answered,
-    "journaled": _journaled,
-    "portable": _portable,
+    "answered": _beside_plain("answered", _answered_rate, acks=False),
+    "journaled": _beside_plain(journal=False),
+    "portable": _beside_plain(udp=None),
     "link": measure_link,
     "policies": measure_policies,
     "strategies": measure_strategies,
