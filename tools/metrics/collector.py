@@ -2,12 +2,11 @@
 
 import asyncio
 import concurrent.futures
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from operator import add
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -17,17 +16,7 @@ import triack.sync
 from triack.base.errors import NodeClosed, UsageError
 from triack.base.reasons import Trouble
 from triack.ordering.tiers import TIER_LABELS
-from triack.stats.bridge_stats import BridgeStats
-from triack.stats.node_stats import (
-    HistogramStats,
-    LinkStats,
-    NodeStats,
-    OutgoingStats,
-    QueueStats,
-    SessionStats,
-    TransitStats,
-)
-from triack.stats.topic_stats import SubscriptionStats, TopicStats
+from triack.stats.node_stats import HistogramStats, HoldStats, NodeStats, OutgoingStats
 
 __all__ = ["FAMILIES", "LOOK_S", "NodeCollector"]
 
@@ -35,6 +24,7 @@ LOOK_S = 5.0
 """A node whose event loop does not answer for this long is not well, and a failed scrape shows that."""
 
 Sample = tuple[tuple[str, ...], float]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,88 +85,108 @@ class Durations:
         return metric
 
 
-def _queue(name: str, sentence: str, read: Callable[[QueueStats], float | None], *, counter: bool = False) -> Family:
-    def samples(stats: NodeStats) -> Iterator[Sample]:
-        return (((name,), value) for name, it in stats.queues.items() if (value := read(it)) is not None)
+class _Rows(Generic[T]):
+    """Makes the metrics of one kind of thing: their labels, and the things in a node's stats.
 
-    return Family(f"queue_{name}", sentence, ("queue",), samples, counter)
+    With ``join``, things of the same labels are one sample: each priority is a stream of its own, and has no label.
+    """
+
+    def __init__(
+        self,
+        prefix: str,
+        labels: tuple[str, ...],
+        each: Callable[[NodeStats], Iterable[tuple[tuple[str, ...], T]]],
+        join: Callable[[float, float], float] | None = None,
+    ) -> None:
+        self._prefix = prefix
+        self._labels = labels
+        self._each = each
+        self._join = join
+
+    def __call__(
+        self,
+        name: str,
+        sentence: str,
+        read: Callable[[T], float | None] = lambda _: 1,
+        join: Callable[[float, float], float] | None = None,
+        *,
+        counter: bool = False,
+    ) -> Family:
+        """A metric; ``read`` gives its value, or None for no sample."""
+
+        def samples(stats: NodeStats) -> Iterable[Sample]:
+            found = ((labels, value) for labels, it in self._each(stats) if (value := read(it)) is not None)
+            joined = join or self._join
+            return found if joined is None else _merged(found, joined)
+
+        return Family(f"{self._prefix}{name}", sentence, self._labels, samples, counter)
 
 
-def _topic(name: str, sentence: str, read: Callable[[TopicStats], float | None], *, counter: bool = False) -> Family:
-    def samples(stats: NodeStats) -> Iterator[Sample]:
-        return (((root,), value) for root, it in stats.topics.items() if (value := read(it)) is not None)
-
-    return Family(f"topic_{name}", sentence, ("topic",), samples, counter)
-
-
-def _durable(name: str, sentence: str, read: Callable[[SubscriptionStats], float | None]) -> Family:
-    def samples(stats: NodeStats) -> Iterator[Sample]:
-        every = ((root, one) for root, it in stats.topics.items() for one in it.subscriptions if one.durable)
-        return (((root, one.name), value) for root, one in every if (value := read(one)) is not None)
-
-    return Family(f"subscription_{name}", sentence, ("topic", "subscription"), samples)
-
-
-def _bridge(name: str, sentence: str, read: Callable[[BridgeStats], float], *, counter: bool = False) -> Family:
-    def samples(stats: NodeStats) -> Iterator[Sample]:
-        return (((it.name,), read(it)) for it in stats.bridges)
-
-    return Family(f"bridge_{name}", sentence, ("bridge",), samples, counter)
-
-
-def _refused(stats: NodeStats) -> Iterator[Sample]:
-    return (((it.name, reason), count) for it in stats.bridges for reason, count in it.refusals.items())
-
-
-def _merged(samples: Iterable[Sample], join: Callable[[float, float], float]) -> Iterator[Sample]:
-    """One sample for each set of labels: each priority is a stream of its own, and has no label."""
+def _merged(samples: Iterable[Sample], join: Callable[[float, float], float]) -> Iterable[Sample]:
     merged: dict[tuple[str, ...], float] = {}
     for labels, value in samples:
         merged[labels] = join(merged[labels], value) if labels in merged else value
-    return iter(merged.items())
+    return merged.items()
 
 
-def _ages(stats: NodeStats) -> Iterator[Sample]:
-    waiting = ((it, it.oldest_s) for it in stats.outgoing)
-    return _merged((((it.peer, it.queue, it.delivery.label), age) for it, age in waiting if age is not None), max)
+def _stream(it: OutgoingStats | HoldStats) -> tuple[str, str, str]:
+    return it.peer, it.queue, it.delivery.label
 
 
-def _transit(name: str, sentence: str, read: Callable[[TransitStats], float], join: Callable[..., float]) -> Family:
-    def samples(stats: NodeStats) -> Iterator[Sample]:
-        each = (((it.final, it.queue, it.delivery.label, it.came_by), read(it)) for it in stats.transit)
-        return _merged(each, join)
-
-    return Family(f"transit_{name}", sentence, ("destination", "queue", "delivery", "came_by"), samples)
-
-
-def _outgoing(name: str, sentence: str, read: Callable[[OutgoingStats], float], *, counter: bool = False) -> Family:
-    def samples(stats: NodeStats) -> Iterator[Sample]:
-        return _merged((((it.peer, it.queue, it.delivery.label), read(it)) for it in stats.outgoing), add)
-
-    return Family(f"outgoing_{name}", sentence, ("peer", "queue", "delivery"), samples, counter)
-
-
-def _link(name: str, sentence: str, read: Callable[[LinkStats], float], *, counter: bool = False) -> Family:
-    def samples(stats: NodeStats) -> Iterator[Sample]:
-        return (((peer,), read(it)) for peer, it in stats.links.items())
-
-    return Family(f"link_{name}", sentence, ("peer",), samples, counter)
-
-
-def _session(name: str, sentence: str, read: Callable[[SessionStats], float | None]) -> Family:
-    def samples(stats: NodeStats) -> Iterator[Sample]:
-        open_ones = ((peer, it.session) for peer, it in stats.links.items() if it.session is not None)
-        return (((peer,), value) for peer, it in open_ones if (value := read(it)) is not None)
-
-    return Family(f"link_{name}", sentence, ("peer",), samples)
-
-
-def _node(name: str, sentence: str, read: Callable[[NodeStats], float | None]) -> Family:
-    def samples(stats: NodeStats) -> Iterator[Sample]:
-        value = read(stats)
-        return iter([] if value is None else [((), value)])
-
-    return Family(name, sentence, (), samples)
+_STREAM = ("peer", "queue", "delivery")
+_queue = _Rows("queue_", ("queue",), lambda stats: (((name,), it) for name, it in stats.queues.items()))
+_topic = _Rows("topic_", ("topic",), lambda stats: (((root,), it) for root, it in stats.topics.items()))
+_durable = _Rows(
+    "subscription_",
+    ("topic", "subscription"),
+    lambda stats: (
+        ((root, one.name), one) for root, it in stats.topics.items() for one in it.subscriptions if one.durable
+    ),
+)
+_bridge = _Rows("bridge_", ("bridge",), lambda stats: (((it.name,), it) for it in stats.bridges))
+_refusals = _Rows(
+    "bridge_",
+    ("bridge", "reason"),
+    lambda stats: (((it.name, reason), count) for it in stats.bridges for reason, count in it.refusals.items()),
+)
+_transit = _Rows(
+    "transit_",
+    ("destination", "queue", "delivery", "came_by"),
+    lambda stats: (((it.final, it.queue, it.delivery.label, it.came_by), it) for it in stats.transit),
+    add,
+)
+_outgoing = _Rows("outgoing_", _STREAM, lambda stats: ((_stream(it), it) for it in stats.outgoing), add)
+_held = _Rows(
+    "outgoing_",
+    (*_STREAM, "reason"),
+    lambda stats: (((*_stream(it), it.held), it) for it in stats.outgoing if it.held is not None),
+    max,
+)
+_holds = _Rows("", (*_STREAM, "reason"), lambda stats: (((*_stream(it), it.reason), it) for it in stats.holds), max)
+_link = _Rows("link_", ("peer",), lambda stats: (((peer,), it) for peer, it in stats.links.items()))
+_session = _Rows(
+    "link_",
+    ("peer",),
+    lambda stats: (((peer,), it.session) for peer, it in stats.links.items() if it.session is not None),
+)
+_waits = _Rows(
+    "link_",
+    ("peer", "waits_for"),
+    lambda stats: (((peer, it.waits_for), it) for peer, it in stats.links.items() if it.waits_for is not None),
+)
+_node = _Rows("", (), lambda stats: [((), stats)])
+_acks = _Rows(
+    "",
+    ("kind", "trigger"),
+    lambda stats: (((kind, trigger), n) for kind, causes in stats.acks.items() for trigger, n in causes.items()),
+)
+# All tiers, and all names of troubles, so that a rate or an alert has a value before there is any.
+_tiers = _Rows("", ("tier",), lambda stats: (((tier,), stats.tier_resends.get(tier, 0)) for tier in TIER_LABELS))
+_troubles = _Rows(
+    "",
+    ("trouble",),
+    lambda stats: (((it.value,), sum(one.trouble == it.value for one in stats.troubles)) for it in Trouble),
+)
 
 
 def _reasons(name: str, sentence: str, read: Callable[[NodeStats], dict[str, int]]) -> Family:
@@ -185,42 +195,6 @@ def _reasons(name: str, sentence: str, read: Callable[[NodeStats], dict[str, int
 
     return Family(name, sentence, ("reason",), samples, counter=True)
 
-
-def _acks(stats: NodeStats) -> Iterator[Sample]:
-    return (((kind, trigger), count) for kind, causes in stats.acks.items() for trigger, count in causes.items())
-
-
-def _tiers(stats: NodeStats) -> Iterator[Sample]:
-    """All tiers, so that a rate has a value before there is any resend."""
-    return (((tier,), stats.tier_resends.get(tier, 0)) for tier in TIER_LABELS)
-
-
-def _stalled(stats: NodeStats) -> Iterator[Sample]:
-    waiting = ((it, it.stalled_s) for it in stats.outgoing)
-    samples = (((it.peer, it.queue, it.delivery.label), value) for it, value in waiting if value is not None)
-    return _merged(samples, max)
-
-
-def _waits(stats: NodeStats) -> Iterator[Sample]:
-    return (((peer, it.waits_for), 1) for peer, it in stats.links.items() if it.waits_for is not None)
-
-
-def _troubles(stats: NodeStats) -> Iterator[Sample]:
-    """All names, so that an alert on one of them has a value before there is any."""
-    counts = Counter(it.trouble for it in stats.troubles)
-    return (((trouble.value,), counts[trouble.value]) for trouble in Trouble)
-
-
-def _held(stats: NodeStats) -> Iterator[Sample]:
-    held = ((it, it.held) for it in stats.outgoing)
-    return _merged((((it.peer, it.queue, it.delivery.label, why), 1) for it, why in held if why is not None), max)
-
-
-def _holds(stats: NodeStats) -> Iterator[Sample]:
-    return _merged((((it.peer, it.queue, it.delivery.label, it.reason), 1) for it in stats.holds), max)
-
-
-_STREAM_LABELS = ("peer", "queue", "delivery", "reason")
 
 FAMILIES: Final = (
     _queue("messages", "Messages that are not acknowledged.", lambda it: it.messages),
@@ -242,12 +216,12 @@ FAMILIES: Final = (
     _outgoing("messages", "Messages that have not arrived yet.", lambda it: it.messages),
     _outgoing("packets", "Packets that the ack of their class has not freed.", lambda it: it.packets),
     _outgoing("bytes", "Of their bodies.", lambda it: it.bytes),
-    Family("outgoing_held", "1 while the destination has no room, with the reason.", _STREAM_LABELS, _held),
-    Family("held", "1 while this node has no room for what a peer has for it.", _STREAM_LABELS, _holds),
-    Family("outgoing_oldest_seconds", "Since the first of them was sent.", ("peer", "queue", "delivery"), _ages),
-    Family("outgoing_stalled_seconds", "Since a message arrived there.", ("peer", "queue", "delivery"), _stalled),
-    _transit("messages", "Messages of other nodes that wait here for other nodes.", lambda it: it.messages, add),
-    _transit("bytes", "Of the packets that hold them.", lambda it: it.bytes, add),
+    _held("held", "1 while the destination has no room, with the reason."),
+    _holds("held", "1 while this node has no room for what a peer has for it."),
+    _outgoing("oldest_seconds", "Since the first of them was sent.", lambda it: it.oldest_s, max),
+    _outgoing("stalled_seconds", "Since a message arrived there.", lambda it: it.stalled_s, max),
+    _transit("messages", "Messages of other nodes that wait here for other nodes.", lambda it: it.messages),
+    _transit("bytes", "Of the packets that hold them.", lambda it: it.bytes),
     _transit("oldest_seconds", "Since the first of them came, or was sent.", lambda it: it.oldest_s, max),
     _outgoing("accepted", "Messages accepted for the queue there.", lambda it: it.accepted, counter=True),
     _link("up", "1 when a session is open, or none is needed.", lambda it: it.state in ("up", "idle")),
@@ -256,15 +230,15 @@ FAMILIES: Final = (
     _link("gaps", "Times that another node answered than had acknowledged.", lambda it: it.gaps, counter=True),
     _link("window_closings", "Times that a publish window was full.", lambda it: it.window_closings, counter=True),
     _link("suspended", "1 when nothing is sent there any more.", lambda it: it.suspended is not None),
-    Family("link_waits", "1 with what is missing for what there is for the peer.", ("peer", "waits_for"), _waits),
-    Family("troubles", "What stops messages now, by name.", ("trouble",), _troubles),
+    _waits("waits", "1 with what is missing for what there is for the peer."),
+    _troubles("troubles", "What stops messages now, by name.", lambda count: count),
     _bridge("up", "1 while it is connected to its broker.", lambda it: it.is_up),
     _bridge("waiting", "Messages on their way to the disk, or to the broker.", lambda it: it.waiting),
     _bridge("waits", "1 while it has no room, or what it needs is missing.", lambda it: it.waits_for is not None),
     _bridge("taken", "Messages of the broker that are on the disk.", lambda it: it.taken, counter=True),
     _bridge("given", "Messages that the broker has acknowledged.", lambda it: it.given, counter=True),
     _bridge("repeated", "Messages taken that the broker marked as sent again.", lambda it: it.repeated, counter=True),
-    Family("bridge_refused", "Messages that can never be passed on.", ("bridge", "reason"), _refused, counter=True),
+    _refusals("refused", "Messages that can never be passed on.", lambda count: count, counter=True),
     _bridge("dropped", "Messages of QoS 0 that found no room.", lambda it: it.dropped, counter=True),
     _session("round_trip_seconds", "Smoothed; nothing before the first sample.", lambda it: it.round_trip_s),
     _session("window", "Packets that may be unacknowledged.", lambda it: it.window),
@@ -282,8 +256,8 @@ FAMILIES: Final = (
     Durations("commit_seconds", "How long group commits took.", lambda it: it.commit_time),
     Durations("ack_seconds", "How long packets waited for the ack that frees them.", lambda it: it.ack_latency),
     Durations("time_in_queue_seconds", "From sending to the first reader.", lambda it: it.time_in_queue),
-    Family("acks", "Acks that left, by kind and trigger.", ("kind", "trigger"), _acks, counter=True),
-    Family("tier_resends", "Packets sent again for want of an order ack.", ("tier",), _tiers, counter=True),
+    _acks("acks", "Acks that left, by kind and trigger.", lambda count: count, counter=True),
+    _tiers("tier_resends", "Packets sent again for want of an order ack.", lambda count: count, counter=True),
 )
 """Names stay the same, as those of the stats do. docs/metrics.md lists them; a test compares."""
 
