@@ -1,6 +1,7 @@
 """Mistakes with administration messages: ``queues/manager/admin_desk.py`` and what calls it."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from proof.planted.bug import Bugs, Patch
 from triack.base.delivery import Delivery
@@ -19,43 +20,32 @@ __all__ = ["BUGS"]
 BUGS = Bugs()
 
 
-@BUGS.by_seeds("an answer leaves before the commit that it tells of")
-def _before_the_commit(patch: Patch) -> None:
+@BUGS.by_seeds("an answer leaves before the commit that it tells of", AdminDesk, "_way_to")
+def _before_the_commit(
+    way_to: Any, self: AdminDesk, origin: bytes, queue: str, delivery: Delivery, *, seal: bool
+) -> OutgoingStream | None:
     """As an express message; a crash repeats its cause, and with it the answer."""
-    way_to = AdminDesk._way_to
-
-    def hasty(self: AdminDesk, origin: bytes, queue: str, delivery: Delivery, *, seal: bool) -> OutgoingStream | None:
-        del delivery
-        return way_to(self, origin, queue, Delivery.EXPRESS, seal=seal)
-
-    patch.setattr(AdminDesk, "_way_to", hasty)
+    del delivery
+    return way_to(self, origin, queue, Delivery.EXPRESS, seal=seal)
 
 
-@BUGS.by_seeds("an answer is told again after a restart")
-def _after_a_restart(patch: Patch) -> None:
+@BUGS.by_seeds("an answer is told again after a restart", Mailbox, "put")
+def _after_a_restart(
+    put: Any, self: Mailbox, packet: QueuedPacket, head: bytes, progress: Progress | None = None
+) -> None:
     """Of each packet that a node finds on its disk, the arrival is told as if it had just come."""
-    put = Mailbox.put
-
-    def anew(self: Mailbox, packet: QueuedPacket, head: bytes, progress: Progress | None = None) -> None:
-        put(self, packet, head, progress)
-        if packet.restored and packet.cares and fragment_range(head, packet.size_bytes) is None:
-            self.notices.whole.append((self, packet))
-
-    patch.setattr(Mailbox, "put", anew)
+    put(self, packet, head, progress)
+    if packet.restored and packet.cares and fragment_range(head, packet.size_bytes) is None:
+        self.notices.whole.append((self, packet))
 
 
-@BUGS.by_seeds("readers are told of with the commit after theirs")
-def _one_commit_late(patch: Patch) -> None:
+@BUGS.by_seeds("readers are told of with the commit after theirs", LocalQueues, "tell_read")
+def _one_commit_late(tell_read: Any, self: LocalQueues, now_ns: int) -> None:
     """A crash between the two loses the answer."""
-    tell_read = LocalQueues.tell_read
-
-    def late(self: LocalQueues, now_ns: int) -> None:
-        before = getattr(LocalQueues, "late", {})
-        LocalQueues.late = self.untold  # type: ignore[attr-defined]
-        self.untold = {packet: told for packet, told in before.items() if packet.keys}
-        tell_read(self, now_ns)
-
-    patch.setattr(LocalQueues, "tell_read", late)
+    before = getattr(LocalQueues, "late", {})
+    LocalQueues.late = self.untold  # type: ignore[attr-defined]
+    self.untold = {packet: told for packet, told in before.items() if packet.keys}
+    tell_read(self, now_ns)
 
 
 @BUGS.by_seeds("senders are told what they did not ask for")

@@ -1,5 +1,7 @@
 """Mistakes of large bodies: ``queues/mailboxes/large_bodies.py``, and its senders."""
 
+from typing import Any
+
 from proof.planted.bug import Bugs, Patch
 from triack.base.commit import Commit, StoreContent
 from triack.base.names import StreamId
@@ -46,19 +48,14 @@ def _a_part_twice(patch: Patch) -> None:
     patch.setattr(Bodies, "add", twice)
 
 
-@BUGS.by_seeds("a body is whole with its first part")
-def _torn(patch: Patch) -> None:
+@BUGS.by_seeds("a body is whole with its first part", Bodies, "add")
+def _torn(add: Any, self: Bodies, packet: QueuedPacket) -> bool:
     """What comes after it is deleted, as parts of no body are."""
-    add = Bodies.add
-
-    def hasty(self: Bodies, packet: QueuedPacket) -> bool:
-        body = _coming(self, packet)
-        added = add(self, packet)
-        if added and body is not None and body.state is BodyState.COMING:
-            self._move(body, BodyEvent.COMPLETED)
-        return added
-
-    patch.setattr(Bodies, "add", hasty)
+    body = _coming(self, packet)
+    added = add(self, packet)
+    if added and body is not None and body.state is BodyState.COMING:
+        self._move(body, BodyEvent.COMPLETED)
+    return added
 
 
 @BUGS.by_seeds("the parts of a torn body begin the next one")
@@ -77,39 +74,24 @@ def _mixed(patch: Patch) -> None:
     patch.setattr(Bodies, "give_up", _deaf)
 
 
-@BUGS.by_seeds("a body is freed before its message was acknowledged")
-def _freed_early(patch: Patch) -> None:
-    claim = Bodies.claim
-
-    def shortly(self: Bodies, origin: bytes, ordinal: int) -> int:
-        size_bytes = claim(self, origin, ordinal)
-        if size_bytes:
-            self.note_left(origin, ordinal)
-        return size_bytes
-
-    patch.setattr(Bodies, "claim", shortly)
+@BUGS.by_seeds("a body is freed before its message was acknowledged", Bodies, "claim")
+def _freed_early(claim: Any, self: Bodies, origin: bytes, ordinal: int) -> int:
+    size_bytes = claim(self, origin, ordinal)
+    if size_bytes:
+        self.note_left(origin, ordinal)
+    return size_bytes
 
 
-@BUGS.by_seeds("a body that was given up keeps its room")
-def _keeps_its_room(patch: Patch) -> None:
-    unreserve = Bodies._unreserve
-
-    def forgets(self: Bodies, origin: bytes, fill: Fill, total_bytes: int) -> None:
-        if not any(body.fill is fill and body.state is BodyState.FREED for body in self.by_id.values()):
-            unreserve(self, origin, fill, total_bytes)
-
-    patch.setattr(Bodies, "_unreserve", forgets)
+@BUGS.by_seeds("a body that was given up keeps its room", Bodies, "_unreserve")
+def _keeps_its_room(unreserve: Any, self: Bodies, origin: bytes, fill: Fill, total_bytes: int) -> None:
+    if not any(body.fill is fill and body.state is BodyState.FREED for body in self.by_id.values()):
+        unreserve(self, origin, fill, total_bytes)
 
 
-@BUGS.by_seeds("a body keeps its room when its message is charged with it")
-def _charged_twice(patch: Patch) -> None:
-    unreserve = Bodies._unreserve
-
-    def forgets(self: Bodies, origin: bytes, fill: Fill, total_bytes: int) -> None:
-        if any(body.fill is fill and body.state is BodyState.FREED for body in self.by_id.values()):
-            unreserve(self, origin, fill, total_bytes)
-
-    patch.setattr(Bodies, "_unreserve", forgets)
+@BUGS.by_seeds("a body keeps its room when its message is charged with it", Bodies, "_unreserve")
+def _charged_twice(unreserve: Any, self: Bodies, origin: bytes, fill: Fill, total_bytes: int) -> None:
+    if any(body.fill is fill and body.state is BodyState.FREED for body in self.by_id.values()):
+        unreserve(self, origin, fill, total_bytes)
 
 
 @BUGS.by_seeds("the word that no more of a body comes is not heard")

@@ -130,10 +130,7 @@ def _let_go_early(patch: Patch) -> None:
     patch.setattr(Giving, "_pass_on", pass_on)
 
 
-@BUGS.by_search("a bridge forgets the packet ids of QoS 2", BRIDGES, "each is to be there once")
-def _forgets_ids(patch: Patch) -> None:
-    def is_new(it: Any, held: set[int]) -> bool:
-        held |= set() if it.released else {it.packet_id}
-        return not it.released
-
-    patch.setattr(inward, "_is_new", is_new)
+@BUGS.by_search("a bridge forgets the packet ids of QoS 2", BRIDGES, "each is to be there once", inward, "_is_new")
+def _forgets_ids(_right: Any, it: Any, held: set[int]) -> bool:
+    held |= set() if it.released else {it.packet_id}
+    return not it.released

@@ -3,8 +3,10 @@
 A bug changes classes and tables through a ``Patch`` before anything uses them. It never changes files.
 """
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any, Protocol, TypeAlias
 
 from proof.planted.stories import Story
@@ -62,8 +64,26 @@ class Bug:
     first: int = 0
 
 
+def _in_place_of(stand_in: Callable[..., Any], right: object, name: str) -> Plant:
+    """Plant a function in the place of a class or module's own, which becomes its first argument."""
+
+    @wraps(stand_in)
+    def plant(patch: Patch) -> None:
+        own, signature = getattr(right, name), inspect.signature(stand_in)
+
+        def planted(*arguments: Any, **named: Any) -> Any:
+            return stand_in(own, *arguments, **named)
+
+        planted.__signature__ = signature.replace(parameters=[*signature.parameters.values()][1:])  # type: ignore[attr-defined]
+        patch.setattr(right, name, planted)
+
+    return plant
+
+
 class Bugs(list[Bug]):
     """The bugs of one room. Each function that plants one states above it where it must be found.
+
+    Such a function gets a ``Patch``; or, with a class or module and a name, it is what takes that one's place.
 
     Args:
         first: the seed with which campaigns begin that look for them.
@@ -73,22 +93,25 @@ class Bugs(list[Bug]):
         super().__init__()
         self._first = first
 
-    def by_seeds(self, name: str) -> Callable[[Plant], Plant]:
+    def by_seeds(self, name: str, *place: Any) -> Callable[[Callable[..., Any]], Plant]:
         """List a bug that a campaign finds."""
-        return self._lister(name, seeds=True)
+        return self._lister(name, place, seeds=True)
 
-    def by_search(self, name: str, scope: Scope | Story, says: str) -> Callable[[Plant], Plant]:
+    def by_search(
+        self, name: str, scope: Scope | Story, says: str, *place: Any
+    ) -> Callable[[Callable[..., Any]], Plant]:
         """List a bug that the exhaustive search finds, or a story."""
-        return self._lister(name, seeds=False, scope=scope, says=says)
+        return self._lister(name, place, seeds=False, scope=scope, says=says)
 
-    def by_both(self, name: str, scope: Scope | Story, says: str) -> Callable[[Plant], Plant]:
+    def by_both(self, name: str, scope: Scope | Story, says: str, *place: Any) -> Callable[[Callable[..., Any]], Plant]:
         """List a bug that each of them finds."""
-        return self._lister(name, seeds=True, scope=scope, says=says)
+        return self._lister(name, place, seeds=True, scope=scope, says=says)
 
     def _lister(
-        self, name: str, *, seeds: bool, scope: Scope | Story | None = None, says: str = ""
-    ) -> Callable[[Plant], Plant]:
-        def add(plant: Plant) -> Plant:
+        self, name: str, place: tuple[Any, ...], *, seeds: bool, scope: Scope | Story | None = None, says: str = ""
+    ) -> Callable[[Callable[..., Any]], Plant]:
+        def add(function: Callable[..., Any]) -> Plant:
+            plant = _in_place_of(function, *place) if place else function
             self.append(Bug(name, plant, seeds, scope, says, self._first))
             return plant
 

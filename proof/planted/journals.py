@@ -1,5 +1,7 @@
 """Mistakes of journals: ``queues/journals/journals.py`` and ``queues/streams/sent_copies.py``."""
 
+from typing import Any
+
 from proof.planted.bug import Bugs, Patch
 from triack.ordering.outgoing import StreamPacket
 from triack.queues.journals.journals import Journals
@@ -30,23 +32,15 @@ def _one_commit_late(patch: Patch) -> None:
     patch.setattr(Journals, "keep", late)
 
 
-@BUGS.by_seeds("a message that was sent is copied twice")
-def _copied_twice(patch: Patch) -> None:
-    take = SentCopies.take
-
-    def again(self: SentCopies, outgoing: OutgoingStream, entries: list[StreamPacket]) -> list[StreamPacket]:
-        take(self, outgoing, entries)
-        return take(self, outgoing, entries)
-
-    patch.setattr(SentCopies, "take", again)
+@BUGS.by_seeds("a message that was sent is copied twice", SentCopies, "take")
+def _copied_twice(
+    take: Any, self: SentCopies, outgoing: OutgoingStream, entries: list[StreamPacket]
+) -> list[StreamPacket]:
+    take(self, outgoing, entries)
+    return take(self, outgoing, entries)
 
 
-@BUGS.by_seeds("what expired in a queue is in its journal")
-def _not_taken(patch: Patch) -> None:
-    take = Journals.take
-
-    def greedy(self: Journals, mailbox: Mailbox, packet: QueuedPacket) -> bool:
-        mailbox.reader.excluded.pop(packet.first_place, None)
-        return take(self, mailbox, packet)
-
-    patch.setattr(Journals, "take", greedy)
+@BUGS.by_seeds("what expired in a queue is in its journal", Journals, "take")
+def _not_taken(take: Any, self: Journals, mailbox: Mailbox, packet: QueuedPacket) -> bool:
+    mailbox.reader.excluded.pop(packet.first_place, None)
+    return take(self, mailbox, packet)

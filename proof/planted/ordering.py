@@ -38,62 +38,39 @@ def _recoverable_by_session_ack(patch: Patch) -> None:
 # ---- the receiving end of a sequence
 
 
-@BUGS.by_both("the order ack speaks of what is not yet committed", PLAIN, "order ack")
-def _order_ack(patch: Patch) -> None:
-    accept = IncomingSequence._accept
-
-    def hasty(self: IncomingSequence[Any], header: SequenceHeader, context: Any) -> Any:
-        accepted = accept(self, header, context)
-        self.committed = self.position
-        return accepted
-
-    patch.setattr(IncomingSequence, "_accept", hasty)
+@BUGS.by_both("the order ack speaks of what is not yet committed", PLAIN, "order ack", IncomingSequence, "_accept")
+def _order_ack(accept: Any, self: IncomingSequence[Any], header: SequenceHeader, context: Any) -> Any:
+    accepted = accept(self, header, context)
+    self.committed = self.position
+    return accepted
 
 
-@BUGS.by_both("a gap is not noticed", PLAIN, "number 1 is not on disk")
-def _gap(patch: Patch) -> None:
-    judge = IncomingSequence._judge
-
-    def lax(self: IncomingSequence[Any], header: SequenceHeader) -> Outcome:
-        outcome = judge(self, header)
-        return Outcome.ACCEPTED if outcome is Outcome.OUT_OF_ORDER else outcome
-
-    patch.setattr(IncomingSequence, "_judge", lax)
+@BUGS.by_both("a gap is not noticed", PLAIN, "number 1 is not on disk", IncomingSequence, "_judge")
+def _gap(judge: Any, self: IncomingSequence[Any], header: SequenceHeader) -> Outcome:
+    outcome = judge(self, header)
+    return Outcome.ACCEPTED if outcome is Outcome.OUT_OF_ORDER else outcome
 
 
-@BUGS.by_seeds("the last packet is accepted again")
-def _last_again(patch: Patch) -> None:
-    judge = IncomingSequence._judge
-
-    def lax(self: IncomingSequence[Any], header: SequenceHeader) -> Outcome:
-        return Outcome.ACCEPTED if (header.sequence, header.number) == self.position else judge(self, header)
-
-    patch.setattr(IncomingSequence, "_judge", lax)
+@BUGS.by_seeds("the last packet is accepted again", IncomingSequence, "_judge")
+def _last_again(judge: Any, self: IncomingSequence[Any], header: SequenceHeader) -> Outcome:
+    return Outcome.ACCEPTED if (header.sequence, header.number) == self.position else judge(self, header)
 
 
-@BUGS.by_seeds("held packets come out without those before them")
-def _held(patch: Patch) -> None:
-    poll_held = IncomingSequence._poll_held
-
-    def hasty(self: IncomingSequence[Any]) -> Any:
-        held = poll_held(self)
-        if held is not None:
-            return held
-        sequence, number = self.position
-        self.position = (sequence, number + 1)
-        held = poll_held(self)
-        self.position = (sequence, number)
+@BUGS.by_seeds("held packets come out without those before them", IncomingSequence, "_poll_held")
+def _held(poll_held: Any, self: IncomingSequence[Any]) -> Any:
+    held = poll_held(self)
+    if held is not None:
         return held
+    sequence, number = self.position
+    self.position = (sequence, number + 1)
+    held = poll_held(self)
+    self.position = (sequence, number)
+    return held
 
-    patch.setattr(IncomingSequence, "_poll_held", hasty)
 
-
-@BUGS.by_seeds("a packet that was passed over is called stored")
-def _passed_over(patch: Patch) -> None:
-    def has_accepted(self: IncomingSequence[Any], header: SequenceHeader) -> bool:
-        return (header.sequence, header.number) <= self.position
-
-    patch.setattr(IncomingSequence, "has_accepted", has_accepted)
+@BUGS.by_seeds("a packet that was passed over is called stored", IncomingSequence, "has_accepted")
+def _passed_over(_right: Any, self: IncomingSequence[Any], header: SequenceHeader) -> bool:
+    return (header.sequence, header.number) <= self.position
 
 
 # ---- duplicate filters
@@ -114,64 +91,48 @@ def _nothing_skipped(patch: Patch) -> None:
     patch.setattr(DuplicateFilter, "has_skipped", lambda self, header: False)
 
 
-@BUGS.by_seeds("what a crashed sender sends again is never called stored")
-def _all_skipped(patch: Patch) -> None:
-    def has_skipped(self: DuplicateFilter, header: SequenceHeader) -> bool:
-        return header.number <= self._seen.cumulative
-
-    patch.setattr(DuplicateFilter, "has_skipped", has_skipped)
+@BUGS.by_seeds("what a crashed sender sends again is never called stored", DuplicateFilter, "has_skipped")
+def _all_skipped(_right: Any, self: DuplicateFilter, header: SequenceHeader) -> bool:
+    return header.number <= self._seen.cumulative
 
 
 # ---- the sending end of a sequence
 
 
-@BUGS.by_seeds("a packet says that nothing goes before it")
-def _previous(patch: Patch) -> None:
-    previous_of = OutgoingSequence.previous_of
-
-    def too_low(self: OutgoingSequence, entry: StreamPacket) -> int:
-        previous = previous_of(self, entry)
-        follows = self.freed_by is Ack.ORDER and entry.number - 1 in self.entries
-        return max(0, previous - 1) if follows else previous
-
-    patch.setattr(OutgoingSequence, "previous_of", too_low)
+@BUGS.by_seeds("a packet says that nothing goes before it", OutgoingSequence, "previous_of")
+def _previous(previous_of: Any, self: OutgoingSequence, entry: StreamPacket) -> int:
+    previous = previous_of(self, entry)
+    follows = self.freed_by is Ack.ORDER and entry.number - 1 in self.entries
+    return max(0, previous - 1) if follows else previous
 
 
-@BUGS.by_seeds("an order ack frees one packet too many")
-def _frees_too_many(patch: Patch) -> None:
-    handle_order_ack = OutgoingSequence.handle_order_ack
-
-    def generous(self: OutgoingSequence, sequence: int, number: int, now_ns: int) -> list[StreamPacket]:
-        beyond = number + 1 if number + 1 < self.next_number else number
-        return handle_order_ack(self, sequence, beyond, now_ns)
-
-    patch.setattr(OutgoingSequence, "handle_order_ack", generous)
+@BUGS.by_seeds("an order ack frees one packet too many", OutgoingSequence, "handle_order_ack")
+def _frees_too_many(
+    handle_order_ack: Any, self: OutgoingSequence, sequence: int, number: int, now_ns: int
+) -> list[StreamPacket]:
+    beyond = number + 1 if number + 1 < self.next_number else number
+    return handle_order_ack(self, sequence, beyond, now_ns)
 
 
-@BUGS.by_both("packets of a closed session are not sent again", RECEIVER_DIES, "still waits")
-def _not_sent_again(patch: Patch) -> None:
-    def forget(self: OutgoingSequence, *, idle: bool = False, not_stored: bool = False) -> None:
-        del idle, not_stored
-        for entry in self.entries.values():
-            entry.packet = 0
-
-    patch.setattr(OutgoingSequence, "handle_session_closed", forget)
-
-
-@BUGS.by_search("what the next node has stored is handed back", LOST, "were in doubt")
-def _hands_back(patch: Patch) -> None:
-    def all_of_it(self: OutgoingSequence) -> list[StreamPacket]:
-        return [entry for entry in self.entries.values() if entry.packet]
-
-    patch.setattr(OutgoingSequence, "unconfirmed", all_of_it)
+@BUGS.by_both(
+    "packets of a closed session are not sent again",
+    RECEIVER_DIES,
+    "still waits",
+    OutgoingSequence,
+    "handle_session_closed",
+)
+def _not_sent_again(_right: Any, self: OutgoingSequence, *, idle: bool = False, not_stored: bool = False) -> None:
+    del idle, not_stored
+    for entry in self.entries.values():
+        entry.packet = 0
 
 
-@BUGS.by_seeds("a resend tier is skipped")
-def _tier(patch: Patch) -> None:
-    handle_expired = ResendTimer.handle_expired
+@BUGS.by_search("what the next node has stored is handed back", LOST, "were in doubt", OutgoingSequence, "unconfirmed")
+def _hands_back(_right: Any, self: OutgoingSequence) -> list[StreamPacket]:
+    return [entry for entry in self.entries.values() if entry.packet]
 
-    def leap(self: ResendTimer, now_ns: int, *, resends: bool) -> None:
-        self.attempt += 2 * resends
-        handle_expired(self, now_ns, resends=resends)
 
-    patch.setattr(ResendTimer, "handle_expired", leap)
+@BUGS.by_seeds("a resend tier is skipped", ResendTimer, "handle_expired")
+def _tier(handle_expired: Any, self: ResendTimer, now_ns: int, *, resends: bool) -> None:
+    self.attempt += 2 * resends
+    handle_expired(self, now_ns, resends=resends)

@@ -1,6 +1,7 @@
 """Mistakes of ``queues/``: what is committed, what leaves when, and what comes back after a restart."""
 
 from dataclasses import replace
+from typing import Any
 
 from proof.planted.bug import Bugs, Patch
 from proof.planted.stories import EVENTS, FORBIDDEN, FULL, LATE, REFUSED, REPLACED
@@ -48,16 +49,13 @@ BUGS = Bugs()
 # ---- where a peer is
 
 
-@BUGS.by_seeds("a path is used before it is validated")
-def _path(patch: Patch) -> None:
-    def hasty(
-        self: Handshakes, conversation: Conversation, header: Header, sender: str, size_bytes: int, now_ns: int
-    ) -> None:
-        if header.kind is Kind.DATA and header.counter > conversation.highest_counter:
-            conversation.highest_counter = header.counter
-            self._index.move(conversation, sender)
-
-    patch.setattr(Handshakes, "handle_arrived", hasty)
+@BUGS.by_seeds("a path is used before it is validated", Handshakes, "handle_arrived")
+def _path(
+    _right: Any, self: Handshakes, conversation: Conversation, header: Header, sender: str, size_bytes: int, now_ns: int
+) -> None:
+    if header.kind is Kind.DATA and header.counter > conversation.highest_counter:
+        conversation.highest_counter = header.counter
+        self._index.move(conversation, sender)
 
 
 # ---- the report of standing still
@@ -76,161 +74,104 @@ def _begun_again(patch: Patch) -> None:
     patch.setattr(EndedStreams, "has", lambda self, header, delivery: False)
 
 
-@BUGS.by_seeds("a destination forgets a stream whose place another one needs")
-def _forgotten(patch: Patch) -> None:
-    transfer_of = Inbox._stream_of
-
-    def greedy(
-        self: Inbox, conversation: Conversation, header: SequenceHeader, delivery: Delivery
-    ) -> IncomingStream | RejectReason:
-        streams = self._streams.get(header.origin, {})
-        if header.stream not in streams and self._has_streams_enough(conversation, header, header.queue):
-            live = (it for it in streams.values() if it.ordered and not it.has_ended)
-            at_rest = (it for it in live if it.sequence.committed == it.sequence.position)
-            for stream in list(at_rest)[:1]:
-                self._forget(stream)
-        return transfer_of(self, conversation, header, delivery)
-
-    patch.setattr(Inbox, "_stream_of", greedy)
+@BUGS.by_seeds("a destination forgets a stream whose place another one needs", Inbox, "_stream_of")
+def _forgotten(
+    transfer_of: Any, self: Inbox, conversation: Conversation, header: SequenceHeader, delivery: Delivery
+) -> IncomingStream | RejectReason:
+    streams = self._streams.get(header.origin, {})
+    if header.stream not in streams and self._has_streams_enough(conversation, header, header.queue):
+        live = (it for it in streams.values() if it.ordered and not it.has_ended)
+        at_rest = (it for it in live if it.sequence.committed == it.sequence.position)
+        for stream in list(at_rest)[:1]:
+            self._forget(stream)
+    return transfer_of(self, conversation, header, delivery)
 
 
-@BUGS.by_seeds("that a stream has ended is told before it is on the disk")
-def _told_early(patch: Patch) -> None:
-    end = Retirement._end
-
-    def hasty(self: Retirement, chosen: list[OutgoingStream], turn: Turn) -> None:
-        end(self, chosen, turn)
-        ending, turn.departures.ending = turn.departures.ending, []
-        self.handle_stored(ending)
-
-    patch.setattr(Retirement, "_end", hasty)
+@BUGS.by_seeds("that a stream has ended is told before it is on the disk", Retirement, "_end")
+def _told_early(end: Any, self: Retirement, chosen: list[OutgoingStream], turn: Turn) -> None:
+    end(self, chosen, turn)
+    ending, turn.departures.ending = turn.departures.ending, []
+    self.handle_stored(ending)
 
 
 # ---- before the commit has returned
 
 
-@BUGS.by_both("the store ack leaves before the commit returns", PLAIN, "store ack")
-def _early_store_ack(patch: Patch) -> None:
-    def hasty(self: Arrivals, conversation: Conversation, packet: int) -> None:
-        conversation.session.handle_stored([packet], 0)
-
-    patch.setattr(Arrivals, "store_ack", hasty)
+@BUGS.by_both("the store ack leaves before the commit returns", PLAIN, "store ack", Arrivals, "store_ack")
+def _early_store_ack(_right: Any, self: Arrivals, conversation: Conversation, packet: int) -> None:
+    conversation.session.handle_stored([packet], 0)
 
 
-@BUGS.by_seeds("packets are sent before the commit that holds them")
-def _early_packets(patch: Patch) -> None:
-    pack_durable = Outbox.pack_durable
-
-    def hasty(self: Outbox, turn: Turn) -> None:
-        pack_durable(self, turn)
-        for outgoing, entries in turn.departures.started:
-            if outgoing.peer:
-                outgoing.start(entries)
-                self._look_at(outgoing)
-
-    patch.setattr(Outbox, "pack_durable", hasty)
+@BUGS.by_seeds("packets are sent before the commit that holds them", Outbox, "pack_durable")
+def _early_packets(pack_durable: Any, self: Outbox, turn: Turn) -> None:
+    pack_durable(self, turn)
+    for outgoing, entries in turn.departures.started:
+        if outgoing.peer:
+            outgoing.start(entries)
+            self._look_at(outgoing)
 
 
-@BUGS.by_search("a message is handed out before its commit", READING, "before it was on disk")
-def _early_message(patch: Patch) -> None:
-    add_rows = LocalQueues.add_rows
-
-    def hasty(
-        self: LocalQueues, mailbox: Mailbox, packets: list[QueuedPacket], head: bytes | None, turn: LocalTurn
-    ) -> None:
-        add_rows(self, mailbox, packets, head, turn)
-        mailbox.put_all(*turn.local.queued.pop()[1:])
-
-    patch.setattr(LocalQueues, "add_rows", hasty)
+@BUGS.by_search("a message is handed out before its commit", READING, "before it was on disk", LocalQueues, "add_rows")
+def _early_message(
+    add_rows: Any, self: LocalQueues, mailbox: Mailbox, packets: list[QueuedPacket], head: bytes | None, turn: LocalTurn
+) -> None:
+    add_rows(self, mailbox, packets, head, turn)
+    mailbox.put_all(*turn.local.queued.pop()[1:])
 
 
-@BUGS.by_both("a packet that is only held is called stored", PLAIN, "store ack")
-def _held_is_stored(patch: Patch) -> None:
-    handle_ordered = Inbox._handle_ordered
-
-    def eager(
-        self: Inbox,
-        stream: IncomingStream,
-        arrival: Arrival,
-        header: SequenceHeader,
-        turn: Turn,
-    ) -> None:
-        handle_ordered(self, stream, arrival, header, turn)
-        if header.number in stream.sequence._held:
-            turn.arrivals.store_ack(*arrival)
-
-    patch.setattr(Inbox, "_handle_ordered", eager)
+@BUGS.by_both("a packet that is only held is called stored", PLAIN, "store ack", Inbox, "_handle_ordered")
+def _held_is_stored(
+    handle_ordered: Any,
+    self: Inbox,
+    stream: IncomingStream,
+    arrival: Arrival,
+    header: SequenceHeader,
+    turn: Turn,
+) -> None:
+    handle_ordered(self, stream, arrival, header, turn)
+    if header.number in stream.sequence._held:
+        turn.arrivals.store_ack(*arrival)
 
 
 # ---- what the commit holds
 
 
-@BUGS.by_both("the position is not in the commit of the messages", RECEIVER_DIES, "accepted twice")
-def _position_missing(patch: Patch) -> None:
-    complete = Inbox.complete
-
-    def torn(self: Inbox, group: GroupCommit) -> None:
-        complete(self, group)
-        for stream in list(group.arrivals.accepted)[:1]:
-            del group.commit.positions[stream.id]
-
-    patch.setattr(Inbox, "complete", torn)
+@BUGS.by_both("the position is not in the commit of the messages", RECEIVER_DIES, "accepted twice", Inbox, "complete")
+def _position_missing(complete: Any, self: Inbox, group: GroupCommit) -> None:
+    complete(self, group)
+    for stream in list(group.arrivals.accepted)[:1]:
+        del group.commit.positions[stream.id]
 
 
-@BUGS.by_seeds("an ack deletes one row too many")
-def _row_too_many(patch: Patch) -> None:
-    free = Outbox._free
-
-    def greedy(self: Outbox, outgoing: OutgoingStream, entries: list[StreamPacket], turn: Turn) -> None:
-        free(self, outgoing, entries, turn)
-        if entries and outgoing.durable:
-            first, last = turn.commit.outgoing_deletes[-1]
-            turn.commit.outgoing_deletes[-1] = (first, last + 1)
-
-    patch.setattr(Outbox, "_free", greedy)
+@BUGS.by_seeds("an ack deletes one row too many", Outbox, "_free")
+def _row_too_many(free: Any, self: Outbox, outgoing: OutgoingStream, entries: list[StreamPacket], turn: Turn) -> None:
+    free(self, outgoing, entries, turn)
+    if entries and outgoing.durable:
+        first, last = turn.commit.outgoing_deletes[-1]
+        turn.commit.outgoing_deletes[-1] = (first, last + 1)
 
 
-@BUGS.by_seeds("acknowledging one message removes its whole packet")
-def _whole_packet(patch: Patch) -> None:
-    take_changes = Mailbox.take_changes
-
-    def greedy(self: Mailbox) -> tuple[list[QueuedPacket], list[int]]:
-        changed, orphans = take_changes(self)
-        begun = [packet for packet in changed if self.reader.acked(packet) and not self.reader.is_done(packet)]
-        return [packet for packet in changed if packet not in begun], orphans + [
-            key for one in begun for key in one.keys
-        ]
-
-    patch.setattr(Mailbox, "take_changes", greedy)
+@BUGS.by_seeds("acknowledging one message removes its whole packet", Mailbox, "take_changes")
+def _whole_packet(take_changes: Any, self: Mailbox) -> tuple[list[QueuedPacket], list[int]]:
+    changed, orphans = take_changes(self)
+    begun = [packet for packet in changed if self.reader.acked(packet) and not self.reader.is_done(packet)]
+    return [packet for packet in changed if packet not in begun], orphans + [key for one in begun for key in one.keys]
 
 
-@BUGS.by_seeds("expired messages just disappear")
-def _no_dead_letter(patch: Patch) -> None:
-    dead_letter = DeadLettering._dead_letter
-
-    def forget(self: DeadLettering, item: DeadMessage, content: Unpacked, turn: Turn) -> None:
-        dead_letter(self, item, replace(content, bodies=[]), turn)
-
-    patch.setattr(DeadLettering, "_dead_letter", forget)
+@BUGS.by_seeds("expired messages just disappear", DeadLettering, "_dead_letter")
+def _no_dead_letter(dead_letter: Any, self: DeadLettering, item: DeadMessage, content: Unpacked, turn: Turn) -> None:
+    dead_letter(self, item, replace(content, bodies=[]), turn)
 
 
-@BUGS.by_seeds("what the application keeps misses its commit")
-def _state_missing(patch: Patch) -> None:
-    set_state = Engine.set_state
-
-    def forgetful(self: Engine, key: str, value: bytes | None) -> None:
-        if value is None or len(self.jobs.group.commit.state) % 2:
-            set_state(self, key, value)
-
-    patch.setattr(Engine, "set_state", forgetful)
+@BUGS.by_seeds("what the application keeps misses its commit", Engine, "set_state")
+def _state_missing(set_state: Any, self: Engine, key: str, value: bytes | None) -> None:
+    if value is None or len(self.jobs.group.commit.state) % 2:
+        set_state(self, key, value)
 
 
-@BUGS.by_seeds("commits are not numbered")
-def _not_numbered(patch: Patch) -> None:
-    def number(self: History, commit: Commit) -> None:
-        commit.serial = self._last
-
-    patch.setattr(History, "number", number)
+@BUGS.by_seeds("commits are not numbered", History, "number")
+def _not_numbered(_right: Any, self: History, commit: Commit) -> None:
+    commit.serial = self._last
 
 
 # ---- after a restart
@@ -241,14 +182,9 @@ def _position_forgotten(patch: Patch) -> None:
     patch.setattr(Inbox, "_restore_stream", lambda self, row, now_ns: None)
 
 
-@BUGS.by_both("numbers are used again after a restart", SENDER_DIES, "has let go of")
-def _numbers_again(patch: Patch) -> None:
-    make = Outbox._make
-
-    def first_again(self: Outbox, row: OutgoingStreamRow) -> OutgoingStream:
-        return make(self, row._replace(next_number=1))
-
-    patch.setattr(Outbox, "_make", first_again)
+@BUGS.by_both("numbers are used again after a restart", SENDER_DIES, "has let go of", Outbox, "_make")
+def _numbers_again(make: Any, self: Outbox, row: OutgoingStreamRow) -> OutgoingStream:
+    return make(self, row._replace(next_number=1))
 
 
 @BUGS.by_seeds("a clock that was set between two starts ends what is on its way")
@@ -264,39 +200,24 @@ def _progress_forgotten(patch: Patch) -> None:
     patch.setattr(Progress, "decode", classmethod(forgetful))
 
 
-@BUGS.by_both("messages come again after a restart without a word", READING, "not marked redelivered")
-def _not_marked(patch: Patch) -> None:
-    put = Mailbox.put
-
-    def plain(self: Mailbox, packet: QueuedPacket, head: bytes, progress: Progress | None = None) -> None:
-        packet.restored = False
-        put(self, packet, head, progress)
-
-    patch.setattr(Mailbox, "put", plain)
+@BUGS.by_both("messages come again after a restart without a word", READING, "not marked redelivered", Mailbox, "put")
+def _not_marked(put: Any, self: Mailbox, packet: QueuedPacket, head: bytes, progress: Progress | None = None) -> None:
+    packet.restored = False
+    put(self, packet, head, progress)
 
 
-@BUGS.by_search("a store denies its newest commit", HISTORY, "older copy")
-def _history(patch: Patch) -> None:
-    has = History.has
-
-    def off_by_one(self: History, point: HistoryPoint) -> bool:
-        return has(self, HistoryPoint(point.start, point.serial + bool(point.start)))
-
-    patch.setattr(History, "has", off_by_one)
+@BUGS.by_search("a store denies its newest commit", HISTORY, "older copy", History, "has")
+def _history(has: Any, self: History, point: HistoryPoint) -> bool:
+    return has(self, HistoryPoint(point.start, point.serial + bool(point.start)))
 
 
 # ---- what is said, and what is handed out
 
 
-@BUGS.by_search("an order ack is said only once", RECEIVER_DIES, "still waits")
-def _said_once(patch: Patch) -> None:
-    send = OwedAcks._send
-
-    def once(self: OwedAcks, stream: IncomingStream, conversation: Conversation, now_ns: int) -> None:
-        if stream.acked != stream.sequence.committed:
-            send(self, stream, conversation, now_ns)
-
-    patch.setattr(OwedAcks, "_send", once)
+@BUGS.by_search("an order ack is said only once", RECEIVER_DIES, "still waits", OwedAcks, "_send")
+def _said_once(send: Any, self: OwedAcks, stream: IncomingStream, conversation: Conversation, now_ns: int) -> None:
+    if stream.acked != stream.sequence.committed:
+        send(self, stream, conversation, now_ns)
 
 
 @BUGS.by_seeds("what has expired is handed out before the timer comes")
@@ -304,46 +225,31 @@ def _expired_handed_out(patch: Patch) -> None:
     patch.setattr(QueuedPacket, "has_expired", lambda self, now_ms: False)
 
 
-@BUGS.by_seeds("messages expire only in queues that are read")
-def _expires_when_read(patch: Patch) -> None:
-    handle_timer = LocalQueues.handle_timer
-
-    def forgetful(self: LocalQueues, now_ns: int) -> None:
-        due, self.notices.expiring = self.notices.expiring, Deadlines()
-        handle_timer(self, now_ns)
-        self.notices.expiring = due
-
-    patch.setattr(LocalQueues, "handle_timer", forgetful)
+@BUGS.by_seeds("messages expire only in queues that are read", LocalQueues, "handle_timer")
+def _expires_when_read(handle_timer: Any, self: LocalQueues, now_ns: int) -> None:
+    due, self.notices.expiring = self.notices.expiring, Deadlines()
+    handle_timer(self, now_ns)
+    self.notices.expiring = due
 
 
-@BUGS.by_seeds("what was given back comes last")
-def _comes_last(patch: Patch) -> None:
-    next_run = Mailbox._next_run
-
-    def late(self: Mailbox, now_ms: int) -> Run | None:
-        lines = [line for line in self._lines.by_rank if line.first() is not None]
-        backs = [self.reader.lines[line.priority].returned for line in lines]
-        kept = [back.coming for back in backs]
-        for back in backs:
-            back.coming = []
-        run = next_run(self, now_ms)
-        for back, coming in zip(backs, kept, strict=True):
-            back.coming = coming + back.coming
-        return run
-
-    patch.setattr(Mailbox, "_next_run", late)
+@BUGS.by_seeds("what was given back comes last", Mailbox, "_next_run")
+def _comes_last(next_run: Any, self: Mailbox, now_ms: int) -> Run | None:
+    lines = [line for line in self._lines.by_rank if line.first() is not None]
+    backs = [self.reader.lines[line.priority].returned for line in lines]
+    kept = [back.coming for back in backs]
+    for back in backs:
+        back.coming = []
+    run = next_run(self, now_ms)
+    for back, coming in zip(backs, kept, strict=True):
+        back.coming = coming + back.coming
+    return run
 
 
-@BUGS.by_seeds("lower priorities are read first")
-def _lower_first(patch: Patch) -> None:
-    made = Lines._open
-
-    def upside_down(self: Lines, priority: int) -> Line:
-        line = made(self, priority)
-        self.by_rank.reverse()
-        return line
-
-    patch.setattr(Lines, "_open", upside_down)
+@BUGS.by_seeds("lower priorities are read first", Lines, "_open")
+def _lower_first(made: Any, self: Lines, priority: int) -> Line:
+    line = made(self, priority)
+    self.by_rank.reverse()
+    return line
 
 
 @BUGS.by_seeds("the death of a reader is not counted")
@@ -356,13 +262,10 @@ def _no_record(patch: Patch) -> None:
     patch.setattr(DepartureRecords, "removed", lambda self, outgoing, entries, reason, now_ns: None)
 
 
-@BUGS.by_seeds("a node whose disk failed spins")
-def _spins(patch: Patch) -> None:
-    def too_soon(self: Engine) -> int | None:
-        deadlines = (self._transmitter.deadlines.earliest(), self.inbox.next_deadline(), self.outbox.next_deadline())
-        return min((at_ns for at_ns in deadlines if at_ns is not None), default=None)
-
-    patch.setattr(Engine, "next_deadline", too_soon)
+@BUGS.by_seeds("a node whose disk failed spins", Engine, "next_deadline")
+def _spins(_right: Any, self: Engine) -> int | None:
+    deadlines = (self._transmitter.deadlines.earliest(), self.inbox.next_deadline(), self.outbox.next_deadline())
+    return min((at_ns for at_ns in deadlines if at_ns is not None), default=None)
 
 
 # ---- who may, and how much
@@ -378,26 +281,24 @@ def _no_quota(patch: Patch) -> None:
     patch.setattr(Admission, "_is_full", lambda self, stream, mailbox: False)
 
 
-@BUGS.by_search("what is refused is delivered as well", REFUSED, "delivered, and dead letters as well")
-def _refused_and_delivered(patch: Patch) -> None:
-    reject = Inbox._reject
-
-    def generous(
-        self: Inbox,
-        stream: IncomingStream,
-        header: SequenceHeader,
-        arrival: Arrival,
-        reason: RejectReason,
-        turn: Turn,
-    ) -> None:
-        reject(self, stream, header, arrival, reason, turn)
-        body, delivery = header.body, stream.delivery
-        packet = QueuedPacket(
-            [], header.origin, header.stream, header.sequence, header.number, delivery, 1, len(body), [body]
-        )
-        self._queues.put(stream.queue, packet, body[:HEAD_BYTES], turn)
-
-    patch.setattr(Inbox, "_reject", generous)
+@BUGS.by_search(
+    "what is refused is delivered as well", REFUSED, "delivered, and dead letters as well", Inbox, "_reject"
+)
+def _refused_and_delivered(
+    reject: Any,
+    self: Inbox,
+    stream: IncomingStream,
+    header: SequenceHeader,
+    arrival: Arrival,
+    reason: RejectReason,
+    turn: Turn,
+) -> None:
+    reject(self, stream, header, arrival, reason, turn)
+    body, delivery = header.body, stream.delivery
+    packet = QueuedPacket(
+        [], header.origin, header.stream, header.sequence, header.number, delivery, 1, len(body), [body]
+    )
+    self._queues.put(stream.queue, packet, body[:HEAD_BYTES], turn)
 
 
 @BUGS.by_search("who acknowledged is forgotten by a restart", REPLACED, "went to a node without those before them")
@@ -408,9 +309,6 @@ def _holder_forgotten(patch: Patch) -> None:
 # ---- the events for the application
 
 
-@BUGS.by_search("a failure is folded into a range", EVENTS, "told")
-def _folded(patch: Patch) -> None:
-    def silent(self: AckEvents, ticket: int, messages: int, reason: str) -> None:
-        """The following code takes it for acknowledged, and drops it as well."""
-
-    patch.setattr(AckEvents, "handle_failed", silent)
+@BUGS.by_search("a failure is folded into a range", EVENTS, "told", AckEvents, "handle_failed")
+def _folded(_right: Any, self: AckEvents, ticket: int, messages: int, reason: str) -> None:
+    """The following code takes it for acknowledged, and drops it as well."""

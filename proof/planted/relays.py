@@ -47,15 +47,10 @@ def _previous_passed_through(patch: Patch) -> None:
     )
 
 
-@BUGS.by_seeds("a relay acknowledges duplicates by their number alone")
-def _by_number(patch: Patch) -> None:
-    judge = TransitSequence.judge
-
-    def lax(self: TransitSequence, sequence: int, number: int, hops: int) -> Taken:
-        here = sequence == self.sequence and self.find(number) is not None
-        return Taken.DUPLICATE if here else judge(self, sequence, number, hops)
-
-    patch.setattr(TransitSequence, "judge", lax)
+@BUGS.by_seeds("a relay acknowledges duplicates by their number alone", TransitSequence, "judge")
+def _by_number(judge: Any, self: TransitSequence, sequence: int, number: int, hops: int) -> Taken:
+    here = sequence == self.sequence and self.find(number) is not None
+    return Taken.DUPLICATE if here else judge(self, sequence, number, hops)
 
 
 @BUGS.by_seeds("a relay forgets durable packets by the session ack")
@@ -81,14 +76,13 @@ def _end_overtakes(patch: Patch) -> None:
     patch.setattr(Transits, "_has_packets", lambda self, stream_id: False)
 
 
-@BUGS.by_seeds("order acks and rejections go on to the next hop")
-def _wrong_neighbour(patch: Patch) -> None:
-    def downstream(self: TransitWords, stream: StreamId, but: Conversation | None) -> Conversation | None:
-        del but
-        back = self.ways.of(stream)
-        return next(filter(None, map(self.open_with, () if back is None else back.downstreams)), None)
-
-    patch.setattr(TransitWords, "_upstream", downstream)
+@BUGS.by_seeds("order acks and rejections go on to the next hop", TransitWords, "_upstream")
+def _wrong_neighbour(
+    _right: Any, self: TransitWords, stream: StreamId, but: Conversation | None
+) -> Conversation | None:
+    del but
+    back = self.ways.of(stream)
+    return next(filter(None, map(self.open_with, () if back is None else back.downstreams)), None)
 
 
 @BUGS.by_seeds("what a next hop has taken lets nothing more leave in a slow start")
@@ -96,15 +90,11 @@ def _never_faster(patch: Patch) -> None:
     patch.setattr(SlowStart, "handle_taken", lambda self, packets=1: None)
 
 
-@BUGS.by_search("proofs of order acks are not checked", LIES, "let go of a message")
-def _unproved(patch: Patch) -> None:
+@BUGS.by_search("proofs of order acks are not checked", LIES, "let go of a message", sealing.Sealing, "_is_proved")
+def _unproved(_right: Any, self: sealing.Sealing, outgoing: Any, conversation: Any, packet: Any, said: bytes) -> bool:
     """A relay may say that the destination of sealed messages has them."""
-
-    def proved(self: sealing.Sealing, outgoing: Any, conversation: Any, packet: Any, said: bytes) -> bool:
-        del self, outgoing, conversation, packet, said
-        return True
-
-    patch.setattr(sealing.Sealing, "_is_proved", proved)
+    del self, outgoing, conversation, packet, said
+    return True
 
 
 @BUGS.by_search("sealed packets are not bound to their sequence", LIES, "never began")

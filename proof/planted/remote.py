@@ -1,8 +1,9 @@
 """Mistakes of subscriptions of one node to topics of another: ``queues/remote/``."""
 
 from functools import partial
+from typing import Any
 
-from proof.planted.bug import Bugs, Patch
+from proof.planted.bug import Bugs
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 from triack.queues.remote.pump import Pump
 from triack.queues.streams.group_commit import Turn
@@ -15,14 +16,10 @@ BUGS = Bugs(first=TOPICS_FROM)
 _Done = list[tuple[QueuedPacket, int]]
 
 
-@BUGS.by_seeds("the cursor of a durable subscription is not in the commit of the outgoing packet")
-def _later(patch: Patch) -> None:
+@BUGS.by_seeds("the cursor of a durable subscription is not in the commit of the outgoing packet", Pump, "settle")
+def _later(_right: Any, self: Pump, done: _Done, turn: Turn) -> None:
     """It is in a commit that begins when that one has returned."""
-
-    def settle_later(self: Pump, done: _Done, turn: Turn) -> None:
-        turn.waiters.append(partial(_settle, self, done))
-
-    patch.setattr(Pump, "settle", settle_later)
+    turn.waiters.append(partial(_settle, self, done))
 
 
 def _settle(pump: Pump, done: _Done, error: Exception | None) -> None:

@@ -1,6 +1,7 @@
 """Mistakes of ``session/`` and of how sessions are opened."""
 
 from math import ceil
+from typing import Any
 
 from proof.planted.bug import Bugs, Patch
 from proof.planted.stories import DIED, NARROW, OVERTAKEN, POLICIES
@@ -28,14 +29,9 @@ __all__ = ["BUGS"]
 BUGS = Bugs()
 
 
-@BUGS.by_seeds("nobody is told that a window has grown")
-def _window_grows(patch: Patch) -> None:
-    changes = SendWindow.changes
-
-    def once(self: SendWindow) -> list[int]:
-        return [] if self._told else changes(self)
-
-    patch.setattr(SendWindow, "changes", once)
+@BUGS.by_seeds("nobody is told that a window has grown", SendWindow, "changes")
+def _window_grows(changes: Any, self: SendWindow) -> list[int]:
+    return [] if self._told else changes(self)
 
 
 @BUGS.by_both("the window is off by one", WINDOW, "unacknowledged")
@@ -47,19 +43,21 @@ def _window(patch: Patch) -> None:
     patch.setattr(SendWindow, "room", property(room))
 
 
-@BUGS.by_both("a session ack names a packet that has not come", PLAIN, "never arrived")
-def _session_ack(patch: Patch) -> None:
-    handle_packet = SessionAck.handle_packet
-
-    def generous(
-        self: SessionAck, number: int, size_bytes: int, *, counter: int, ack_requested: bool, now_ns: int
-    ) -> bool:
-        expected = self.received.highest + 1
-        if number > expected:
-            self.received.add(expected)
-        return handle_packet(self, number, size_bytes, counter=counter, ack_requested=ack_requested, now_ns=now_ns)
-
-    patch.setattr(SessionAck, "handle_packet", generous)
+@BUGS.by_both("a session ack names a packet that has not come", PLAIN, "never arrived", SessionAck, "handle_packet")
+def _session_ack(
+    handle_packet: Any,
+    self: SessionAck,
+    number: int,
+    size_bytes: int,
+    *,
+    counter: int,
+    ack_requested: bool,
+    now_ns: int,
+) -> bool:
+    expected = self.received.highest + 1
+    if number > expected:
+        self.received.add(expected)
+    return handle_packet(self, number, size_bytes, counter=counter, ack_requested=ack_requested, now_ns=now_ns)
 
 
 @BUGS.by_search("a session ack overtakes a refusal", OVERTAKEN, "told as received, and each was refused")
@@ -67,48 +65,36 @@ def _overtakes(patch: Patch) -> None:
     patch.setattr(SessionAck, "handle_refused", lambda self, number: None)
 
 
-@BUGS.by_search("a third of the window is rounded up", POLICIES, "a third of 50 packets: acknowledged")
-def _round_up(patch: Patch) -> None:
-    def threshold(self: AckTrigger, window: int) -> int | None:
-        return None if self.window_share is None else ceil(self.window_share * window)
-
-    patch.setattr(AckTrigger, "threshold", threshold)
-
-
-@BUGS.by_search("an ack does not end the interval", POLICIES, "an interval of a second: acknowledged")
-def _interval(patch: Patch) -> None:
-    begin = AckDebt._begin
-
-    def once(self: AckDebt, now_ns: int, *, fresh: bool) -> None:
-        first_ns = self._first_at_ns
-        begin(self, now_ns, fresh=fresh)
-        self._first_at_ns = first_ns or now_ns
-
-    patch.setattr(AckDebt, "_begin", once)
+@BUGS.by_search(
+    "a third of the window is rounded up", POLICIES, "a third of 50 packets: acknowledged", AckTrigger, "threshold"
+)
+def _round_up(_right: Any, self: AckTrigger, window: int) -> int | None:
+    return None if self.window_share is None else ceil(self.window_share * window)
 
 
-@BUGS.by_search("a policy is taken as it is stated", POLICIES, "patience for two: acknowledged")
-def _unbounded(patch: Patch) -> None:
-    def trustful(self: Policy, other: Policy) -> Policy:
-        return self
+@BUGS.by_search(
+    "an ack does not end the interval", POLICIES, "an interval of a second: acknowledged", AckDebt, "_begin"
+)
+def _interval(begin: Any, self: AckDebt, now_ns: int, *, fresh: bool) -> None:
+    first_ns = self._first_at_ns
+    begin(self, now_ns, fresh=fresh)
+    self._first_at_ns = first_ns or now_ns
 
-    patch.setattr(Policy, "bounded", trustful)
+
+@BUGS.by_search("a policy is taken as it is stated", POLICIES, "patience for two: acknowledged", Policy, "bounded")
+def _unbounded(_right: Any, self: Policy, other: Policy) -> Policy:
+    return self
 
 
-@BUGS.by_search("a packet is sent again under a new number", LOSSY, "sent again as packet")
-def _new_number(patch: Patch) -> None:
-    handle_sent = SendWindow.handle_sent
-
-    def renumber(self: SendWindow, sent: SessionPacket, counter: int, now_ns: int) -> None:
-        again = sent.state is not PacketState.QUEUED
-        handle_sent(self, sent, counter, now_ns)
-        if again:
-            del self._packets[sent.number], self._in_flight[sent.number]
-            sent.number = self.highest_sent = self.next_number
-            self.next_number += 1
-            self._packets[sent.number] = self._in_flight[sent.number] = sent
-
-    patch.setattr(SendWindow, "handle_sent", renumber)
+@BUGS.by_search("a packet is sent again under a new number", LOSSY, "sent again as packet", SendWindow, "handle_sent")
+def _new_number(handle_sent: Any, self: SendWindow, sent: SessionPacket, counter: int, now_ns: int) -> None:
+    again = sent.state is not PacketState.QUEUED
+    handle_sent(self, sent, counter, now_ns)
+    if again:
+        del self._packets[sent.number], self._in_flight[sent.number]
+        sent.number = self.highest_sent = self.next_number
+        self.next_number += 1
+        self._packets[sent.number] = self._in_flight[sent.number] = sent
 
 
 @BUGS.by_search("silence never closes a session", RECEIVER_DIES, "is open")
@@ -116,15 +102,10 @@ def _silence(patch: Patch) -> None:
     patch.setitem(session._EXPIRIES, Timer.ACK_LIMIT, lambda self, _now_ns: None)
 
 
-@BUGS.by_seeds("bytes on the disk make no store ack due")
-def _store_ack_bytes(patch: Patch) -> None:
-    handle_stored = StoreAck.handle_stored
-
-    def weightless(self: StoreAck, numbers: list[int], now_ns: int) -> None:
-        self._sizes.clear()
-        handle_stored(self, numbers, now_ns)
-
-    patch.setattr(StoreAck, "handle_stored", weightless)
+@BUGS.by_seeds("bytes on the disk make no store ack due", StoreAck, "handle_stored")
+def _store_ack_bytes(handle_stored: Any, self: StoreAck, numbers: list[int], now_ns: int) -> None:
+    self._sizes.clear()
+    handle_stored(self, numbers, now_ns)
 
 
 @BUGS.by_search("a quiet peer is not asked", DIED, "still waits")
@@ -137,17 +118,16 @@ def _unanswered(patch: Patch) -> None:
     patch.setattr(LossTimers, "handle_pinged", lambda self, now_ns: None)
 
 
-@BUGS.by_search("a session is open as soon as the connect comes", PLAIN, "without hearing")
-def _open_with_connect(patch: Patch) -> None:
-    handle_connect = Handshakes.handle_connect
-
-    def eager(self: Handshakes, datagram: bytes, header: Header, sender: str, now_ns: int) -> None:
-        handle_connect(self, datagram, header, sender, now_ns)
-        for conversation in self.conversations.values():
-            if conversation.session.state is SessionState.ACCEPTING:
-                session_of(conversation).state = SessionState.OPEN
-
-    patch.setattr(Handshakes, "handle_connect", eager)
+@BUGS.by_search(
+    "a session is open as soon as the connect comes", PLAIN, "without hearing", Handshakes, "handle_connect"
+)
+def _open_with_connect(
+    handle_connect: Any, self: Handshakes, datagram: bytes, header: Header, sender: str, now_ns: int
+) -> None:
+    handle_connect(self, datagram, header, sender, now_ns)
+    for conversation in self.conversations.values():
+        if conversation.session.state is SessionState.ACCEPTING:
+            session_of(conversation).state = SessionState.OPEN
 
 
 @BUGS.by_search("every session has the same connection id", OLD_DATAGRAMS, "went from open to accepting")
@@ -155,39 +135,33 @@ def _connection_id(patch: Patch) -> None:
     patch.setattr(Handshakes, "_connection_id", lambda self: 7)
 
 
-@BUGS.by_seeds("datagrams grow before the answer to their probe")
-def _unproved(patch: Patch) -> None:
-    poll_probe = PathMtu.poll_probe
-
-    def hasty(self: PathMtu) -> SizeProbe | None:
-        probe = poll_probe(self)
-        if probe is not None:
-            self.size_bytes = max(self.size_bytes, probe.size_bytes)
-        return probe
-
-    patch.setattr(PathMtu, "poll_probe", hasty)
+@BUGS.by_seeds("datagrams grow before the answer to their probe", PathMtu, "poll_probe")
+def _unproved(poll_probe: Any, self: PathMtu) -> SizeProbe | None:
+    probe = poll_probe(self)
+    if probe is not None:
+        self.size_bytes = max(self.size_bytes, probe.size_bytes)
+    return probe
 
 
-@BUGS.by_search("a lost probe of the path is taken for congestion", NARROW, "though no packet was lost")
-def _probe_is_congestion(patch: Patch) -> None:
-    handle_timer = PathSize.handle_timer
-
-    def alarmed(self: PathSize, now_ns: int) -> None:
-        handle_timer(self, now_ns)
-        if self._share is not None:
-            self._share.window.handle_persistent_congestion()
-
-    patch.setattr(PathSize, "handle_timer", alarmed)
+@BUGS.by_search(
+    "a lost probe of the path is taken for congestion", NARROW, "though no packet was lost", PathSize, "handle_timer"
+)
+def _probe_is_congestion(handle_timer: Any, self: PathSize, now_ns: int) -> None:
+    handle_timer(self, now_ns)
+    if self._share is not None:
+        self._share.window.handle_persistent_congestion()
 
 
-@BUGS.by_seeds("nobody connects again")
-def _reconnect(patch: Patch) -> None:
-    handle_closed = Link.handle_closed
-
-    def never(
-        self: Link, now_ns: int, *, unanswered: bool, idle: bool = False, not_stored: bool = False, silent: bool = False
-    ) -> None:
-        handle_closed(self, now_ns, unanswered=unanswered, idle=idle, not_stored=not_stored, silent=silent)
-        self.retry_at_ns += (now_ns << self.patience._attempts) - now_ns
-
-    patch.setattr(Link, "handle_closed", never)
+@BUGS.by_seeds("nobody connects again", Link, "handle_closed")
+def _reconnect(
+    handle_closed: Any,
+    self: Link,
+    now_ns: int,
+    *,
+    unanswered: bool,
+    idle: bool = False,
+    not_stored: bool = False,
+    silent: bool = False,
+) -> None:
+    handle_closed(self, now_ns, unanswered=unanswered, idle=idle, not_stored=not_stored, silent=silent)
+    self.retry_at_ns += (now_ns << self.patience._attempts) - now_ns

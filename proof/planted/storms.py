@@ -4,8 +4,9 @@ Only a count of what nodes do sees them (``tools/sim/storms.py``).
 """
 
 from collections.abc import Iterable
+from typing import Any
 
-from proof.planted.bug import Bugs, Patch
+from proof.planted.bug import Bugs
 from triack.base.delivery import Ack
 from triack.base.units import MS
 from triack.ordering.departing import StreamPacketState
@@ -22,46 +23,30 @@ __all__ = ["BUGS"]
 BUGS = Bugs(first=RELAYED_FROM)
 
 
-@BUGS.by_seeds("a relay sends all that has left again with each acknowledgement")
-def _again(patch: Patch) -> None:
-    handle_ack = TransitSequence.handle_ack
-
-    def eager(self: TransitSequence, entries: Iterable[TransitPacket], ack: Ack) -> list[TransitPacket]:
-        freed = handle_ack(self, entries, ack)
-        self._send_again([entry for entry in self.entries.values() if entry.state is StreamPacketState.SENT])
-        return freed
-
-    patch.setattr(TransitSequence, "handle_ack", eager)
+@BUGS.by_seeds("a relay sends all that has left again with each acknowledgement", TransitSequence, "handle_ack")
+def _again(handle_ack: Any, self: TransitSequence, entries: Iterable[TransitPacket], ack: Ack) -> list[TransitPacket]:
+    freed = handle_ack(self, entries, ack)
+    self._send_again([entry for entry in self.entries.values() if entry.state is StreamPacketState.SENT])
+    return freed
 
 
-@BUGS.by_seeds("a commit without anything in it follows each one while packets are on their way")
-def _empty(patch: Patch) -> None:
-    choose = Jobs._next
-
-    def always(self: Jobs, turn: Turn, *, at_once: bool) -> Job | None:
-        job = choose(self, turn, at_once=at_once)
-        waits = job is None and any(outgoing.busy for outgoing in self._outbox.streams)
-        return GroupCommit(turn.now_ns, turn.now_ms) if waits else job
-
-    patch.setattr(Jobs, "_next", always)
+@BUGS.by_seeds("a commit without anything in it follows each one while packets are on their way", Jobs, "_next")
+def _empty(choose: Any, self: Jobs, turn: Turn, *, at_once: bool) -> Job | None:
+    job = choose(self, turn, at_once=at_once)
+    waits = job is None and any(outgoing.busy for outgoing in self._outbox.streams)
+    return GroupCommit(turn.now_ns, turn.now_ms) if waits else job
 
 
-@BUGS.by_seeds("a node looks each millisecond whether packets on their way have arrived")
-def _impatient(patch: Patch) -> None:
-    earliest = Engine._earliest_deadline
-
-    def soon(self: Engine) -> int | None:
-        at_ns, look_ns = earliest(self), self.jobs.group.now_ns + MS
-        waits = any(outgoing.busy for outgoing in self.outbox.streams)
-        return at_ns if not waits else look_ns if at_ns is None else min(at_ns, look_ns)
-
-    patch.setattr(Engine, "_earliest_deadline", soon)
+@BUGS.by_seeds("a node looks each millisecond whether packets on their way have arrived", Engine, "_earliest_deadline")
+def _impatient(earliest: Any, self: Engine) -> int | None:
+    at_ns, look_ns = earliest(self), self.jobs.group.now_ns + MS
+    waits = any(outgoing.busy for outgoing in self.outbox.streams)
+    return at_ns if not waits else look_ns if at_ns is None else min(at_ns, look_ns)
 
 
-@BUGS.by_seeds("requests for an acknowledgement follow each other by the millisecond, without back-off")
-def _probes(patch: Patch) -> None:
-    def constant(self: Probing, first_ns: int, most_ns: int, patient_ns: int = 0) -> int:
-        del self, most_ns, patient_ns
-        return min(first_ns, MS)
-
-    patch.setattr(Probing, "wait_ns", constant)
+@BUGS.by_seeds(
+    "requests for an acknowledgement follow each other by the millisecond, without back-off", Probing, "wait_ns"
+)
+def _probes(_right: Any, self: Probing, first_ns: int, most_ns: int, patient_ns: int = 0) -> int:
+    del self, most_ns, patient_ns
+    return min(first_ns, MS)

@@ -1,6 +1,7 @@
 """Mistakes of topics: ``queues/topics/``."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from proof.planted.bug import Bugs, Patch
 from triack.base.commit import StoreContent
@@ -18,60 +19,44 @@ __all__ = ["BUGS"]
 BUGS = Bugs(first=TOPICS_FROM)
 
 
-@BUGS.by_seeds("a subscription gets messages that arrived before it and had not been dispatched")
-def _joiner(patch: Patch) -> None:
-    enter = TopicRoot.enter
-
-    def enter_early(self: TopicRoot, subscription: Subscription) -> None:
-        if not subscription.durable:
-            subscription.after = self.dispatched
-            subscription.mailbox.reader.done = NumberSet(self.dispatched)
-        enter(self, subscription)
-
-    patch.setattr(TopicRoot, "enter", enter_early)
+@BUGS.by_seeds("a subscription gets messages that arrived before it and had not been dispatched", TopicRoot, "enter")
+def _joiner(enter: Any, self: TopicRoot, subscription: Subscription) -> None:
+    if not subscription.durable:
+        subscription.after = self.dispatched
+        subscription.mailbox.reader.done = NumberSet(self.dispatched)
+    enter(self, subscription)
 
 
-@BUGS.by_seeds("a subscription gets messages that were accepted before it, if their commit had not returned")
-def _early(patch: Patch) -> None:
-    enter = TopicRoot.enter
-
-    def enter_early(self: TopicRoot, subscription: Subscription) -> None:
-        if subscription.after > self.last_place:
-            subscription.after = self.last_place
-            subscription.mailbox.reader.done = NumberSet(self.last_place)
-        enter(self, subscription)
-
-    patch.setattr(TopicRoot, "enter", enter_early)
+@BUGS.by_seeds(
+    "a subscription gets messages that were accepted before it, if their commit had not returned", TopicRoot, "enter"
+)
+def _early(enter: Any, self: TopicRoot, subscription: Subscription) -> None:
+    if subscription.after > self.last_place:
+        subscription.after = self.last_place
+        subscription.mailbox.reader.done = NumberSet(self.last_place)
+    enter(self, subscription)
 
 
-@BUGS.by_seeds("messages that are too old are discarded only when another one arrives")
-def _no_timer(patch: Patch) -> None:
-    discard = TopicRoot.discard
-
-    def discard_late(self: TopicRoot, now_ns: int) -> list[Discarded]:
-        if self.last_place == self.dispatched:
-            self.discard_at_ns = None
-            return []
-        self.discard_at_ns = 0
-        return discard(self, now_ns)
-
-    patch.setattr(TopicRoot, "discard", discard_late)
+@BUGS.by_seeds("messages that are too old are discarded only when another one arrives", TopicRoot, "discard")
+def _no_timer(discard: Any, self: TopicRoot, now_ns: int) -> list[Discarded]:
+    if self.last_place == self.dispatched:
+        self.discard_at_ns = None
+        return []
+    self.discard_at_ns = 0
+    return discard(self, now_ns)
 
 
-@BUGS.by_seeds("the newest message is discarded, not the eldest")
-def _newest(patch: Patch) -> None:
-    def newest(self: Subscription) -> tuple[QueuedPacket, int] | None:
-        root = self.root
-        assert isinstance(root, TopicRoot)
-        waiting = [
-            packet
-            for packet in root.contents.walk(self.mailbox.reader.done.cumulative + 1)
-            if packet.last_place <= self.limit and packet.first_place not in self.mailbox.reader.done
-        ]
-        mine = [packet for packet in waiting if root.takes(self, packet.topic)]
-        return (mine[-1], mine[-1].count - 1) if mine and not self.mailbox.reader.acked(mine[-1]) else None
-
-    patch.setattr(Subscription, "eldest", newest)
+@BUGS.by_seeds("the newest message is discarded, not the eldest", Subscription, "eldest")
+def _newest(_right: Any, self: Subscription) -> tuple[QueuedPacket, int] | None:
+    root = self.root
+    assert isinstance(root, TopicRoot)
+    waiting = [
+        packet
+        for packet in root.contents.walk(self.mailbox.reader.done.cumulative + 1)
+        if packet.last_place <= self.limit and packet.first_place not in self.mailbox.reader.done
+    ]
+    mine = [packet for packet in waiting if root.takes(self, packet.topic)]
+    return (mine[-1], mine[-1].count - 1) if mine and not self.mailbox.reader.acked(mine[-1]) else None
 
 
 @BUGS.by_seeds("a message of a topic is deleted once one subscription is done with it")
@@ -79,32 +64,20 @@ def _freed(patch: Patch) -> None:
     patch.setattr(TopicRoot, "release", lambda self, packet, subscriptions=1: self.free(packet, "all"))
 
 
-@BUGS.by_seeds("the slowest subscription stops nobody")
-def _slowest(patch: Patch) -> None:
-    def room(strategy: str, pending: Iterable[tuple[int, int]], most: int) -> int:
-        del strategy
-        return room_of("discard_none", pending, most)
-
-    patch.setattr(topic_root, "room_of", room)
+@BUGS.by_seeds("the slowest subscription stops nobody", topic_root, "room_of")
+def _slowest(_right: Any, strategy: str, pending: Iterable[tuple[int, int]], most: int) -> int:
+    del strategy
+    return room_of("discard_none", pending, most)
 
 
-@BUGS.by_seeds("durable subscriptions end with their node")
-def _forgotten(patch: Patch) -> None:
-    restore = Topics.restore
-
-    def restore_none(self: Topics, content: StoreContent) -> None:
-        content.subscriptions = []
-        restore(self, content)
-
-    patch.setattr(Topics, "restore", restore_none)
+@BUGS.by_seeds("durable subscriptions end with their node", Topics, "restore")
+def _forgotten(restore: Any, self: Topics, content: StoreContent) -> None:
+    content.subscriptions = []
+    restore(self, content)
 
 
-@BUGS.by_seeds("a subscription that stalls stops those that have room")
-def _stalls(patch: Patch) -> None:
+@BUGS.by_seeds("a subscription that stalls stops those that have room", topic_root, "room_of")
+def _stalls(_right: Any, strategy: str, pending: Iterable[tuple[int, int]], most: int) -> int:
     """As if each topic had the strategy of the slowest one."""
-
-    def room(strategy: str, pending: Iterable[tuple[int, int]], most: int) -> int:
-        del strategy
-        return room_of("slowest_sub_rate", pending, most)
-
-    patch.setattr(topic_root, "room_of", room)
+    del strategy
+    return room_of("slowest_sub_rate", pending, most)
