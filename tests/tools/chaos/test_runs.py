@@ -210,6 +210,8 @@ def test_a_body_that_nobody_frees_is_a_broken_promise(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     "seed",
     [
+        5339,  # an answer that was logged before its commit, as another message was refused
+        20068,  # a rejection that is on the disk, and in a log that a loss of power has cut
         20180,  # the rest of a message whose first part was refused
         1352318,  # a route that changes while a resend tier runs
         1360503,  # and one that is held at each relay of a circle
@@ -217,6 +219,7 @@ def test_a_body_that_nobody_frees_is_a_broken_promise(monkeypatch: pytest.Monkey
         1362118,  # a relay that holds back what its origin has given up
         1370402,  # a session that fails while its packets wait for their order ack
         1372263,  # a relay that gets a copy of what it has given up
+        1500084,  # fragments whose time was over, and that were passed on after all
         1372670,  # a session that still repeats after its stream goes another way
     ],
 )

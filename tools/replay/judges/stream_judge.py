@@ -713,10 +713,14 @@ class StreamJudge(LaneReporter):
                 self._out.count(f"way\t{self._origin}\t{self._stream}\t{node}\t{peer}", 1)
 
     def _tellers(self, record: Record) -> tuple[Due, ...]:
-        """The dues that no log of a node behind that of a record lacks what it had told by then."""
+        """The dues that no log of a node behind that of a record lacks what it had told by then.
+
+        A destination repeats from its disk what a start of it answered, whose log may lack that.
+        """
         senders = {node for node, _ in self._hops}
         next_hops = sorted(peer for node, peer in self._hops if node == record["node"] and peer in senders)
-        return *self._takers(record), *(whole(peer, record) for peer in next_hops)
+        takers = sorted({peer for _, peer in self._hops} - senders)
+        return *self._takers(record), *(whole(peer, record) for peer in next_hops), *map(settled, takers)
 
     def _takers(self, record: Record, *, found: int | None = None) -> tuple[Due, ...]:
         """The dues that no log of a destination lacks what precedes a record.
