@@ -204,7 +204,8 @@ def _grown(result: Result, form: str, values: Mapping[str, float | None]) -> dic
 def _finish(axes: Axes) -> None:
     axes.xaxis.set_major_formatter("{x:,g}")
     axes.yaxis.set_major_formatter("{x:,g}")
-    axes.legend(frameon=False)
+    if axes.get_legend_handles_labels()[0]:  # or nothing of it was measured
+        axes.legend(frameon=False)
 
 
 _PAINTERS: dict[str, dict[str, Painter]] = {
