@@ -284,6 +284,9 @@ class OutgoingSequence(DepartingSequence[StreamPacket]):
             # Its store ack may have been lost with a session.
             entry.received = entry.stored = True
             move(entry, StreamPacketEvent.WAITS)
+        # They wait to be sent no longer, and get new places if they go out again.
+        while self._to_send and self._to_send[0].number <= until:
+            self._to_send.popleft()
         if ends:
             self.tier.handle_progress(now_ns, outstanding=self._is_outstanding)
         return True

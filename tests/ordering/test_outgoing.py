@@ -584,6 +584,17 @@ def test_what_waits_at_a_relay_is_not_sent_again_on_a_new_session() -> None:
     assert [number for number, _ in send(out)] == [1, 2, 3]
 
 
+def test_what_waits_at_a_relay_has_one_place_when_it_goes_out_again() -> None:
+    """The word came before it was sent again; the next session sends it once, and in one run."""
+    out = make(3)
+    send(out, 0, 2)
+    out.handle_session_closed()
+    out.handle_waits(1, 2, 0)
+    out.handle_session_opened(0)
+    assert [entry.number for entry in out.upcoming(9)] == [1, 2, 3]
+    assert [entry.number for entry in out.peek_run(9)] == [1, 2, 3]
+
+
 @pytest.mark.parametrize("delivery", sorted(DURABLE))
 def test_an_ack_of_what_was_given_up_and_held_back_no_longer_counts(delivery: Delivery) -> None:
     """A full destination passes the packet over. That must not free it, as its dead letter is still to be made."""
