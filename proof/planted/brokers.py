@@ -7,6 +7,7 @@ again. Packets are on their way for some milliseconds, in their order, and are l
 
 import asyncio
 import struct
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -33,7 +34,7 @@ HAS_MORE, LOW_BITS = 0x80, 0x7F
 """Of a byte of a length of MQTT."""
 
 
-class Broker:
+class Broker(ABC):
     """What both protocols have in common.
 
     Args:
@@ -89,13 +90,13 @@ class Broker:
         """Whether the bridge has acknowledged all messages."""
         return not self.waiting
 
+    @abstractmethod
     def _send_more(self) -> None:
         """Send what waits, as far as the bridge takes it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def patched(self) -> AbstractContextManager[object]:
         """Have bridges connect to it."""
-        raise NotImplementedError
 
 
 class MqttBroker(Broker):

@@ -158,31 +158,12 @@ class DepartureRecords:
 
     def refused(self, header: RelayedHeader, label: str, reason: str, now_ns: int) -> None:
         """A packet came that may not be passed on."""
-        self._record(
-            "route_refused",
-            now_ns,
-            origin=header.origin.hex(),
-            stream=header.stream,
-            sequence=header.sequence,
-            first=header.number,
-            last=header.number,
-            final=header.final,
-            reason=reason,
-            **{"class": label},
-        )
+        number, final = header.number, header.final
+        self._write_came("route_refused", header, label, now_ns, first=number, last=number, final=final, reason=reason)
 
     def held_back(self, header: RelayedHeader, label: str, now_ns: int) -> None:
         """A packet came for which there is no room now."""
-        self._record(
-            "rejected",
-            now_ns,
-            origin=header.origin.hex(),
-            stream=header.stream,
-            sequence=header.sequence,
-            number=header.number,
-            reason=RejectReason.HELD_BACK,
-            **{"class": label},
-        )
+        self._write_came("rejected", header, label, now_ns, number=header.number, reason=RejectReason.HELD_BACK)
 
     def waits(self, stream: TransitStream, here: int, upstream: Conversation, now_ns: int, *, waits: bool) -> None:
         """A neighbour was told how far a stream is here, and whether it waits."""
@@ -198,17 +179,12 @@ class DepartureRecords:
 
     def told_ends_here(self, header: RelayedHeader, label: str, peer_id: bytes, now_ns: int) -> None:
         """A neighbour was told that a stream goes no further, so that store acks are enough."""
-        self._record(
-            "onward_ack_sent",
-            now_ns,
-            origin=header.origin.hex(),
-            stream=header.stream,
-            sequence=header.sequence,
-            ranges=[],
-            is_async=True,
-            peer=peer_id.hex(),
-            **{"class": label},
-        )
+        self._write_came("onward_ack_sent", header, label, now_ns, ranges=[], is_async=True, peer=peer_id.hex())
+
+    def _write_came(self, event: str, header: RelayedHeader, label: str, now_ns: int, **more: object) -> None:
+        """Write of a packet that came, whose stream need not be here."""
+        where = {"origin": header.origin.hex(), "stream": header.stream, "sequence": header.sequence}
+        self._record(event, now_ns, **where, **more, **{"class": label})
 
     def _write(self, event: str, stream: OutgoingStream | TransitStream, now_ns: int, **more: object) -> None:
         self._record(
