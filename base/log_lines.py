@@ -211,6 +211,10 @@ def _next_place(last: Record, expected: Record, _pending: int) -> None:
     expected["at_place"] = last["at_place"] + sum([packets * messages for packets, messages in last["counts"]])
 
 
+def _next_ordinal(last: Record, expected: Record, _pending: int) -> None:
+    expected["ordinal"] = last["ordinal"] + last["count"]
+
+
 def _next_packet(last: Record, expected: Record, _pending: int) -> None:
     expected["packet"] = last["packet"] + last["packets"]
 
@@ -231,8 +235,8 @@ def _next_ranges(last: Record, expected: Record, _pending: int) -> None:
 
 
 _RULES: Final[tuple[tuple[str, Rule], ...]] = (
-    ("number", _next_number), ("at_place", _next_place), ("packet", _next_packet), ("first", _next_range),
-    ("cumulative", _next_cumulative), ("ranges", _next_ranges),
+    ("number", _next_number), ("at_place", _next_place), ("ordinal", _next_ordinal), ("packet", _next_packet),
+    ("first", _next_range), ("cumulative", _next_cumulative), ("ranges", _next_ranges),
 )  # fmt: skip
 """By a field that a kind has. Of ``ranges`` beside ``cumulative`` nothing is expected."""
 

@@ -85,6 +85,9 @@ FIELDS: Final[dict[str, Field]] = {
     "place": Field(int, "the place of the first message within its packet, from 0; packets behind it begin with 0"),
     "first": Field(int, "with `last` an inclusive range of sequence numbers; in records with `topic`, of places"),
     "last": Field(int, "the end of the range"),
+    "ordinal": Field(
+        int, "the first message's ordinal at its origin, the number in its id; each other message has the one behind it"
+    ),
     "count": Field(
         int,
         "how many messages these packets complete; in `dropped` how many datagrams",
@@ -275,6 +278,7 @@ TERMS: Final = ("ack_at_once", "cleanup_interval_ns")
 
 _STREAM: Final = ("class", "origin", "stream", "sequence")
 _PACKETS: Final = (*_STREAM, "first", "last", "count")
+_PRIORITY: Final = ((), ("priority",))
 _PACKET: Final = ("session", "packet", "packets", "class", "size")
 _CONTENT: Final = ("origin", "stream", "sequence", "number", "previous", "counts")
 _SUBSCRIPTION: Final = ("topic", "subscription")
@@ -315,9 +319,10 @@ EVENTS: Final[dict[str, Event]] = {
     ),
     "queued": Event(
         "outgoing packets were committed here (express: entered memory). `origin` is the recording node; `topic` where "
-        "they pass messages of that topic on to a subscription of another node",
+        "they pass messages of that topic on to a subscription of another node. `ordinal` is absent from "
+        "these, from those found on the disk, and where no message is complete",
         (*_PACKETS, "queue", "peer_name"),
-        ((), ("recovered",), ("priority",), ("recovered", "priority"), ("topic",), ("topic", "priority")),
+        tuple((*more, *priority) for more in ((), ("ordinal",), ("recovered",), ("topic",)) for priority in _PRIORITY),
     ),
     "session_opened": Event(
         "the session became open; without `ack_idle_ns` nothing is due for it",

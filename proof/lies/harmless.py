@@ -270,9 +270,10 @@ HARMLESS: dict[str, Kind] = {
         lambda lie, _: lie.event == "dropped" or lie.field == "size",
     ),
     "label": Kind(
-        "Names, addresses, triggers and reasons tell people why; where a promise depends on one, it is checked.",
+        "Names, ids, addresses, triggers and reasons tell people why; where a promise depends on one, it is checked.",
         lambda lie, _: (
-            lie.field in ("name", "address", "reason", "trigger", "queue", "peer_name", "subscriber", "class", "where")
+            lie.field
+            in ("name", "address", "reason", "trigger", "queue", "peer_name", "subscriber", "class", "where", "ordinal")
         ),
     ),
     "end": Kind(

@@ -41,17 +41,19 @@ class DepartureRecords:
     ) -> None:
         """Packets are committed, or in memory if express; ``recovered``: they were found on the disk."""
         more: dict[str, object] = {"queue": outgoing.queue, "peer_name": outgoing.peer, **_priority_of(outgoing)}
+        is_own = not recovered and outgoing.stream_number not in self.topics
         if recovered:
             more["recovered"] = True
-        elif outgoing.stream_number in self.topics:
+        elif not is_own:
             more["topic"] = self.topics[outgoing.stream_number]
-        for first, last, count in _runs(outgoing, entries):
-            self._write("queued", outgoing, now_ns, first=first, last=last, count=count, **more)
+        for first, last, count, ordinal in _runs(outgoing, entries):
+            named = {"ordinal": ordinal} if is_own and count else {}
+            self._write("queued", outgoing, now_ns, first=first, last=last, count=count, **named, **more)
 
     def local(self, outgoing: OutgoingStream, entries: list[StreamPacket], now_ns: int) -> None:
         """Packets for a queue of this node are committed at their destination in the same moment."""
         more = {"queue": outgoing.queue, **_priority_of(outgoing)}
-        for first, last, count in _runs(outgoing, entries):
+        for first, last, count, _ in _runs(outgoing, entries):
             self._write("committed", outgoing, now_ns, first=first, last=last, count=count, **more)
 
     def took(
@@ -225,14 +227,23 @@ def _placed(entries: list[StreamPacket], tickets: list[range]) -> Iterator[tuple
         yield first, counts
 
 
-def _runs(outgoing: OutgoingStream, entries: list[StreamPacket]) -> list[tuple[int, int, int]]:
-    """First number, last number and messages of each run of successive packets; parts of messages are none."""
-    runs: list[tuple[int, int, int]] = []
+def _runs(outgoing: OutgoingStream, entries: list[StreamPacket]) -> list[tuple[int, int, int, int]]:
+    """First number, last number, messages and first ordinal of each run of successive packets and ordinals.
+
+    Parts of messages are none. Ordinals of an earlier start are not known.
+    """
+    runs: list[tuple[int, int, int, int]] = []
     counts_any = counted_in(outgoing.queue, 1)
+    blocks = outgoing.blocks_of(range(entries[0].first_ticket, entries[-1].first_ticket + 1))[::-1] if entries else []
+    offset = 0
     for entry in entries:
         messages = entry.messages if counts_any else 0
-        if runs and runs[-1][1] + 1 == entry.number:
-            runs[-1] = (runs[-1][0], entry.number, runs[-1][2] + messages)
+        is_next = bool(runs) and runs[-1][1] + 1 == entry.number
+        while blocks and blocks[-1][0] <= entry.first_ticket:
+            offset, is_next = blocks.pop()[1], False
+        if is_next:
+            first, _, count, ordinal = runs[-1]
+            runs[-1] = (first, entry.number, count + messages, ordinal)
         else:
-            runs.append((entry.number, entry.number, messages))
+            runs.append((entry.number, entry.number, messages, entry.first_ticket + offset))
     return runs

@@ -1,12 +1,13 @@
-"""``triack trace``: where a message is, or ended, at each node on its way that can be asked.
+"""``triack trace``: where a message is, or ended, at each node on its way that can be asked or whose log is given.
 
-It looks at what the nodes have: queues, dead letters, journals, and what is on its way from them. A session log cannot
-help, as it has the numbers of packets and no ids of messages.
+It looks at what the nodes have: queues, dead letters, journals, and what is on its way from them. Session logs say how
+it came there.
 """
 
 import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -27,6 +28,7 @@ from triack.tools.commands.common import (
 from triack.tools.commands.visiting import Host, stats_of, visit
 from triack.tools.operate.amounts import age_of
 from triack.tools.operate.contexts import chosen_data
+from triack.tools.operate.history import steps_of
 
 __all__ = ["Place", "trace"]
 
@@ -70,38 +72,65 @@ class Place:
     type=Directory(file_okay=False, exists=True, path_type=Path),
     help="Data directory of a node on its way; may be repeated, its sender first.",
 )
-def trace(*, id_: str | None, key: str | None, folders: tuple[Path, ...], as_json: bool) -> int:
+@click.option(
+    "--log",
+    "logs",
+    multiple=True,
+    metavar="PATH",
+    type=click.Path(exists=True, path_type=Path),
+    help="Session log of a node on its way, or a folder of them; may be repeated. That of its sender must be there.",
+)
+def trace(*, id_: str | None, key: str | None, folders: tuple[Path, ...], logs: tuple[Path, ...], as_json: bool) -> int:
     """Say where the message ID is, or where it ended; or those that were sent with a key.
 
-    Each node of --data is asked, or its directory is looked at while no process runs it. The exit code is 0 if one of
-    them has the message, and 1 if none has.
+    Each node of --data is asked, or its directory is looked at while no process runs it. Logs of --log say what has
+    happened to it, and when by the clock of each machine. The exit code is 0 if a node has the message or a log tells
+    of it, and 1 otherwise.
     """
     if (id_ is None) is (key is None):
         raise click.UsageError("say which message: its ID, or --key", click.get_current_context())
-    chosen = folders or tuple(Path(it) for it in [chosen_data()] if it is not None)
-    if not chosen:
+    chosen = folders or tuple(Path(it) for it in [chosen_data()] if it is not None and not (logs and id_))
+    if not chosen and not (logs and id_):
         raise click.UsageError("the nodes are missing: --data DIR, once for each", click.get_current_context())
-    return run(_trace(id_, key or "", chosen, as_json=as_json))
+    return run(_trace(id_, key or "", chosen, logs, as_json=as_json))
 
 
-async def _trace(id_: str | None, key: str, folders: tuple[Path, ...], *, as_json: bool) -> int:
+async def _trace(id_: str | None, key: str, folders: tuple[Path, ...], logs: tuple[Path, ...], *, as_json: bool) -> int:
     ids = [id_] if id_ is not None else [it for folder in folders for it in await _with_key(folder, key)]
     if not ids:
         raise UsageError(f"trace --key {key}: no node of --data has accepted a message with it, or it counts no longer")
     found = [place for it in ids for folder in folders for place in await _look_at(folder, Wanted.by_id(it), it)]
+    steps = steps_of(ids, logs) if logs else []
     if as_json:
-        for it in found:
-            click.echo(json_line(asdict(it)))
+        for it in (*map(asdict, found), *(step._asdict() for step in steps)):
+            click.echo(json_line(it))
     else:
-        rows = [
-            [it.id, it.node, it.queue or "-", it.state, age_of(it.age_s), str(it.tries), printable(it.why) or "-"]
-            for it in found
-        ]
         # The id is no news where it was given.
         left_out = int(id_ is not None)
-        titles = ("ID", "NODE", "QUEUE", "STATE", "AGE", "TRIES", "WHY")
-        write_table(titles[left_out:], [row[left_out:] for row in rows])
-    return 0 if any(it.queue for it in found) else EXIT_NOWHERE
+        if found:
+            rows = [
+                [it.id, it.node, it.queue or "-", it.state, age_of(it.age_s), str(it.tries), printable(it.why) or "-"]
+                for it in found
+            ]
+            titles = ("ID", "NODE", "QUEUE", "STATE", "AGE", "TRIES", "WHY")
+            write_table(titles[left_out:], [row[left_out:] for row in rows])
+        if found and steps:
+            click.echo()
+        if steps:
+            rows = [[it.id, _time_of(it.wall_ns), *map(printable, it[2:])] for it in steps]
+            write_table(("ID", "WHEN", "NODE", "EVENT", "WHY")[left_out:], [row[left_out:] for row in rows])
+    if logs:
+        for absent in sorted({*ids} - {it.id for it in steps}):
+            click.echo(
+                f"triack trace: no log of --log tells of {absent}: that of its sender is missing or pruned, or lost "
+                "its end when the process died",
+                err=True,
+            )
+    return 0 if steps or any(it.queue for it in found) else EXIT_NOWHERE
+
+
+def _time_of(wall_ns: int) -> str:
+    return datetime.fromtimestamp(wall_ns / 1e9, UTC).isoformat(" ", "milliseconds").removesuffix("+00:00")
 
 
 async def _with_key(folder: Path, key: str) -> list[str]:

@@ -1,0 +1,89 @@
+"""What session logs say of one message, for ``triack trace --log``."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+import triack
+from tests.tools.testing.services import B
+from triack.testing import World
+from triack.tools.operate.history import steps_of
+
+Work = Callable[[triack.Node], Awaitable[None]]
+LEAVES = ["queued", "packet_sent", "ack_received", "store_ack_received", "order_ack_received"]
+ARRIVES = ["packet_received", "committed", "order_ack_sent"]
+
+
+async def at(name: str, work: Work, listen: str | None = None) -> None:
+    async with triack.open(name, data=name, listen=listen, insecure=True) as node:
+        await work(node)
+
+
+async def events_of(world: World, folder: Path, send: Work, read: Work, ids: list[str]) -> list[dict[str, list[str]]]:
+    """Let ``a`` send while ``b`` reads. Returns, for each id, what the log of each has of it."""
+    reader, sender = world.machine("b").start(at, "b", read, B), world.machine("a").start(at, "a", send)
+    await reader
+    await sender
+    world.write_logs(folder)
+    steps = steps_of(ids, [folder])
+    return [{node: [it.event for it in steps if (it.id, it.node) == (one, node)] for node in "ab"} for one in ids]
+
+
+async def test_each_message_of_a_packet_has_its_own_steps(triack_world: World, tmp_path: Path) -> None:
+    ids: list[str] = []
+
+    async def send(node: triack.Node) -> None:
+        receipts = await node.send_many(f"{B}/q", [b"0", b"1", b"2"])
+        ids.extend(receipt.id for receipt in receipts)
+        await receipts.reached("ordered")
+
+    async def read(node: triack.Node) -> None:
+        async with node.receive("q", ack="manual") as messages:
+            (await messages.get()).ack()
+            (await messages.get()).reject()
+            (await messages.get()).ack()
+            (await messages.get()).ack()
+
+    first, second, _ = await events_of(triack_world, tmp_path, send, read, ids)
+    assert first["a"] == second["a"] == LEAVES
+    assert first["b"] == [*ARRIVES, "handed", "settled"]
+    assert second["b"] == [*ARRIVES, "handed", "returned", "handed", "settled"]
+
+
+async def test_a_message_that_could_not_arrive_ends_with_the_reason(triack_world: World, tmp_path: Path) -> None:
+    ids: list[str] = []
+
+    async def send(node: triack.Node) -> None:
+        receipt = await node.send(f"{B}/q", b"x", time_to_reach_queue=1.5)
+        ids.append(receipt.id)
+        with pytest.raises(triack.DeliveryFailed):
+            await receipt.ordered()
+
+    await triack_world.machine("a").start(at, "a", send)
+    triack_world.write_logs(tmp_path)
+    queued, removed = steps_of(ids, [tmp_path])
+    assert (queued.event, removed.event, removed.why) == ("queued", "removed", "reason expired")
+
+
+async def test_large_messages_and_topics(triack_world: World, tmp_path: Path) -> None:
+    """A message in many packets is the neighbour of no other; a subscription has it by its place in the topic."""
+    ids: list[str] = []
+
+    async def send(node: triack.Node) -> None:
+        await asyncio.sleep(1)
+        receipts = [await node.send(f"{B}/topic:news.{at}", bytes(60_000 * at)) for at in range(3)]
+        ids.extend(receipt.id for receipt in receipts)
+        await receipts[-1].ordered()
+
+    async def read(node: triack.Node) -> None:
+        async with node.subscribe("news.*") as messages:
+            for _ in range(3):
+                (await messages.get()).ack()
+
+    steps = await events_of(triack_world, tmp_path, send, read, ids)
+    for it in steps:
+        assert [it["b"].count(event) for event in ("placed", "handed", "settled", "content_freed")] == [1, 1, 1, 1]
+    assert steps[0]["a"] == LEAVES
+    assert steps[2]["a"].count("packet_sent") > 1
