@@ -121,12 +121,7 @@ def _early_message(
 
 @BUGS.by_both("a packet that is only held is called stored", PLAIN, "store ack", Inbox, "_handle_ordered")
 def _held_is_stored(
-    handle_ordered: Any,
-    self: Inbox,
-    stream: IncomingStream,
-    arrival: Arrival,
-    header: SequenceHeader,
-    turn: Turn,
+    handle_ordered: Any, self: Inbox, stream: IncomingStream, arrival: Arrival, header: SequenceHeader, turn: Turn
 ) -> None:
     handle_ordered(self, stream, arrival, header, turn)
     if header.number in stream.sequence._held:

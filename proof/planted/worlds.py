@@ -29,9 +29,7 @@ RECOVERABLE = replace(
     parts=(Part(ready=1, delivery=Delivery.RECOVERABLE, sessions=2), Part(sessions=2, crashes=1)),
 )
 READING = replace(
-    RECEIVER_DIES,
-    name="the reader dies",
-    parts=(Part(ready=1, sessions=2), Part(sessions=2, crashes=1, reads=True)),
+    RECEIVER_DIES, name="the reader dies", parts=(Part(ready=1, sessions=2), Part(sessions=2, crashes=1, reads=True))
 )
 EXPRESS = replace(
     PLAIN,

@@ -197,12 +197,7 @@ class _Work:
         while left > 0:
             scheme = SCHEMES[turn % len(SCHEMES)]
             with _folder() as folder:
-                found = kill_loop(
-                    folder,
-                    kills=min(left, KILLS_A_LOOP),
-                    seed=1_000 * self.seed + turn,
-                    scheme=scheme,
-                )
+                found = kill_loop(folder, kills=min(left, KILLS_A_LOOP), seed=1_000 * self.seed + turn, scheme=scheme)
             done = found.kills.total()
             self.result.kills += done
             self.result.killed = dict(Counter(self.result.killed) + found.kills)

@@ -7,16 +7,7 @@ datagram.
 
 from dataclasses import dataclass
 
-from triack.base.datagram import (
-    HEADER_BYTES,
-    Answer,
-    Channel,
-    Header,
-    Kind,
-    Opened,
-    open_each,
-    read_header,
-)
+from triack.base.datagram import HEADER_BYTES, Answer, Channel, Header, Kind, Opened, open_each, read_header
 from triack.base.errors import ProtocolError
 from triack.ordering import wire
 from triack.queues.packing import unpack

@@ -74,11 +74,7 @@ class Server:
     """A ``triack serve`` process that can be killed and comes back at the same place."""
 
     def __init__(
-        self,
-        data: Path,
-        *options: str | Path,
-        listen: str = "udp://127.0.0.1:0",
-        insecure: bool = True,
+        self, data: Path, *options: str | Path, listen: str = "udp://127.0.0.1:0", insecure: bool = True
     ) -> None:
         self.data = data
         self.address = listen.replace(":0", f":{free_port()}")

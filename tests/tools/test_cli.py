@@ -266,8 +266,7 @@ def test_a_directory_has_one_server(server: Server) -> None:
     second = triack("serve", "--name", "c", "--listen", "udp://127.0.0.1:0", "--data", server.data, "--insecure")
     assert second.returncode == 1
     assert re.search(
-        r"in use by another node: process \d+ on \S+; another process uses that node by ",
-        message_of(second),
+        r"in use by another node: process \d+ on \S+; another process uses that node by ", message_of(second)
     )
     assert triack("send", "orders", "--data", server.data, stdin=b"still there\n").returncode == 0
 

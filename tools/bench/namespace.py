@@ -177,9 +177,7 @@ async def _work(options: Report, stopping: asyncio.Event) -> None:
         nonlocal progress
         progress = its
 
-    reporting = asyncio.create_task(
-        tell_regularly(lambda: {"sent": progress.sent, "delivered": progress.delivered}),
-    )
+    reporting = asyncio.create_task(tell_regularly(lambda: {"sent": progress.sent, "delivered": progress.delivered}))
     outcome = await run_once(
         system,
         work,

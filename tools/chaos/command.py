@@ -146,14 +146,7 @@ def _shrink(plan: Plan, outcome: Outcome, console: Console) -> None:
 
 
 def _many(
-    first: int,
-    seeds: int | None,
-    minutes: float | None,
-    jobs: int,
-    console: Console,
-    *,
-    fail_fast: bool,
-    as_json: bool,
+    first: int, seeds: int | None, minutes: float | None, jobs: int, console: Console, *, fail_fast: bool, as_json: bool
 ) -> int:
     from triack.tools.chaos.campaign import run_campaign
 

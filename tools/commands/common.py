@@ -144,12 +144,7 @@ class _Lines(logging.Formatter):
             when = processors.TimeStamper("iso" if as_json else "%Y-%m-%d %H:%M:%S", utc=as_json)
             to_json = processors.JSONRenderer(serializer=_to_json)
             self._renderer = stdlib.ProcessorFormatter(
-                foreign_pre_chain=[
-                    stdlib.add_log_level,
-                    stdlib.ExtraAdder(),
-                    _leave_out_what_says_nothing,
-                    when,
-                ],
+                foreign_pre_chain=[stdlib.add_log_level, stdlib.ExtraAdder(), _leave_out_what_says_nothing, when],
                 processors=[
                     stdlib.ProcessorFormatter.remove_processors_meta,
                     to_json if as_json else dev.ConsoleRenderer(colors=sys.stderr.isatty()),

@@ -90,10 +90,7 @@ async def save_messages(
     if not is_folder and count not in (None, 1):
         raise UsageError(f"--save {target}: {count} messages need a folder that exists")
     saved = 0
-    async with (
-        _client(data, open_node, passing=passing) as (client, _),
-        client.receive(queue, ack="manual") as reader,
-    ):
+    async with _client(data, open_node, passing=passing) as (client, _), client.receive(queue, ack="manual") as reader:
         while most is None or saved < most:
             try:
                 message = await reader.get(timeout)

@@ -8,13 +8,7 @@ import click
 
 import triack
 from triack.base.printable import counted
-from triack.tools.commands.common import (
-    CommandGroup,
-    json_line,
-    json_option,
-    verbose_option,
-    write_table,
-)
+from triack.tools.commands.common import CommandGroup, json_line, json_option, verbose_option, write_table
 from triack.tools.commands.visiting import Host, on_node, stats_of
 from triack.tools.operate.amounts import age_of
 

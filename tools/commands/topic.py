@@ -15,14 +15,7 @@ from triack.base.delivery import Delivery
 from triack.base.errors import QueueNotFound, UsageError, WaitTimeout
 from triack.base.names import what_else
 from triack.base.printable import counted, printable
-from triack.tools.commands.common import (
-    CommandGroup,
-    FloatRange,
-    json_line,
-    json_option,
-    verbose_option,
-    write_table,
-)
+from triack.tools.commands.common import CommandGroup, FloatRange, json_line, json_option, verbose_option, write_table
 from triack.tools.commands.visiting import Host, on_node, stats_of
 from triack.tools.operate.amounts import age_of
 

@@ -117,12 +117,7 @@ class _Outcome:
     help="Keep data and session logs there; it must be empty or new.",
 )
 @click.option(
-    "--timeout",
-    type=FloatRange(min=1),
-    default=600.0,
-    show_default=True,
-    metavar="S",
-    help="Give up after S seconds.",
+    "--timeout", type=FloatRange(min=1), default=600.0, show_default=True, metavar="S", help="Give up after S seconds."
 )
 @click.option("--insecure", is_flag=True, help="Without keys: nothing is encrypted. For comparison.")
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON and nothing else.")

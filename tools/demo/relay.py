@@ -279,8 +279,7 @@ class _TcpWire:
             return
         try:
             await _run_until_one_ends(
-                _pass_frames(reader, up_writer, self._to_target),
-                _pass_frames(up_reader, writer, self._to_client),
+                _pass_frames(reader, up_writer, self._to_target), _pass_frames(up_reader, writer, self._to_client)
             )
         finally:
             up_writer.close()

@@ -224,13 +224,7 @@ class _PlugIn(click.Command):
 @_limits("--oldest", None, "Age of the oldest message in this node, those on their way included, in seconds.")
 @_limits("--dead", "1,100", "Messages in the queue dead-letter.")
 @_limits("--stalled", "60,300", "Seconds in which messages to a queue wait and none arrives.")
-@click.option(
-    "--link",
-    "links",
-    multiple=True,
-    metavar="PEER",
-    help="Its link must be up or idle; may be repeated.",
-)
+@click.option("--link", "links", multiple=True, metavar="PEER", help="Its link must be up or idle; may be repeated.")
 @click.option("--troubles/--no-troubles", default=True, help="Each trouble of `triack status` is a warning.")
 @click.option("--expect-running", is_flag=True, help="CRITICAL, and not UNKNOWN, when no process runs the node.")
 @click.option(

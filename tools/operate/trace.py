@@ -17,14 +17,7 @@ from triack.base.errors import QueueNotFound, TriackError, UsageError
 from triack.base.printable import printable
 from triack.queues.mailboxes.lookup import Wanted
 from triack.queues.mailboxes.system_queues import SENT_JOURNAL, is_journal
-from triack.tools.commands.common import (
-    Directory,
-    json_line,
-    json_option,
-    run,
-    verbose_option,
-    write_table,
-)
+from triack.tools.commands.common import Directory, json_line, json_option, run, verbose_option, write_table
 from triack.tools.commands.visiting import Host, stats_of, visit
 from triack.tools.operate.amounts import age_of
 from triack.tools.operate.contexts import chosen_data

@@ -307,12 +307,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     # ---- futures, tasks and work for other threads
 
     def create_task(
-        self,
-        coro: Any,
-        *,
-        name: object = None,
-        context: contextvars.Context | None = None,
-        **options: Any,
+        self, coro: Any, *, name: object = None, context: contextvars.Context | None = None, **options: Any
     ) -> "asyncio.Task[Any]":
         """Run a coroutine as a task of the current process."""
         self._check_closed()

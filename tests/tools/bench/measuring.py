@@ -9,13 +9,7 @@ from triack.tools.bench.rows import rows_of
 
 
 async def measured(
-    name: str,
-    folder: Path,
-    messages: int | None,
-    *,
-    versus: str = "",
-    seconds: float = 0.5,
-    simulated: bool = False,
+    name: str, folder: Path, messages: int | None, *, versus: str = "", seconds: float = 0.5, simulated: bool = False
 ) -> Result:
     """One run of a row, of those that ``--quick`` makes."""
     (row,) = rows_of((name,))

@@ -287,9 +287,7 @@ def test_a_relay_explains_itself_and_shows_what_waits(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_gateway_whose_cloud_is_away_says_how_much_waits_and_for_how_long_after_a_restart_too(
-    tmp_path: Path,
-) -> None:
+def test_a_gateway_whose_cloud_is_away_says_how_much_waits_and_for_how_long_after_a_restart_too(tmp_path: Path) -> None:
     """In status, top, check, the list of queues and the metrics: what it has itself, and what it passes on."""
     at = ("--data", tmp_path / "hub")
 

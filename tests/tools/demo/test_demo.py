@@ -27,11 +27,7 @@ from triack.tools.demo.run import Plan, Transfer, transfer
 @pytest.mark.parametrize(
     ("missing", "engine", "said"),
     [
-        (
-            "pyspark",
-            "spark",
-            "replay on Spark needs PySpark: pip install 'triack[spark]', or use --engine local",
-        ),
+        ("pyspark", "spark", "replay on Spark needs PySpark: pip install 'triack[spark]', or use --engine local"),
         (
             "java",
             "spark",

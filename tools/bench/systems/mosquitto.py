@@ -21,12 +21,7 @@ IN_FLIGHT = 1_000
 def _client(options: dict[str, Any]) -> aiomqtt.Client:
     quiet = logging.getLogger("triack.bench.mqtt")
     quiet.setLevel(logging.ERROR)  # it warns of every call beyond ten that waits
-    return aiomqtt.Client(
-        "127.0.0.1",
-        port=options["server"]["port"],
-        max_inflight_messages=IN_FLIGHT,
-        logger=quiet,
-    )
+    return aiomqtt.Client("127.0.0.1", port=options["server"]["port"], max_inflight_messages=IN_FLIGHT, logger=quiet)
 
 
 class MosquittoOutlet(Outlet):
