@@ -1,22 +1,22 @@
 """Shared by the tests of chaos."""
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from typing import Any
 
 import pytest
 
-from tests.tools.chaos.scenes import Trusting
-from triack.tools.chaos.plan import Plan
+from tests.tools.chaos.scenes import Scene, plan_of
+
+Make = Callable[..., Scene]
 
 
 @pytest.fixture
-def make() -> Iterator[Callable[[Plan], Trusting]]:
-    """Makes a scene; its disks are closed after the test."""
-    made: list[Trusting] = []
+def make() -> Iterator[Make]:
+    """Makes a scene of a plan; its disks are closed after the test."""
+    with ExitStack() as stack:
 
-    def build(plan: Plan) -> Trusting:
-        made.append(Trusting(plan))
-        return made[-1]
+        def build(*streams: Any, **changes: Any) -> Scene:
+            return stack.enter_context(closing(Scene(plan_of(*streams, **changes))))
 
-    yield build
-    for scene in made:
-        scene.close()
+        yield build

@@ -2,7 +2,6 @@
 
 import json
 import struct
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +9,8 @@ from types import SimpleNamespace
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.tools.chaos.scenes import Scene, plan_of
+from tests.tools.chaos.conftest import Make
+from tests.tools.chaos.scenes import plan_of
 from triack.base.commit import Commit, OutgoingStreamRow
 from triack.base.delivery import Delivery
 from triack.base.errors import UsageError
@@ -531,30 +531,24 @@ HERE = Fault(0, "pause-queue", host=1, for_ns=3 * SECOND)
 THERE = Fault(0, "pause-queue", host=0, other=OUTGOING, for_ns=3 * SECOND)
 
 
-@pytest.fixture
-def scene() -> Iterator[Scene]:
-    scene = Scene(plan_of())
-    scene.work.begin()
-    yield scene
-    scene.close()
-
-
 @pytest.mark.parametrize("fault", [HERE, THERE])
-def test_nothing_is_read_of_a_paused_queue_until_it_is_resumed(scene: Scene, fault: Fault) -> None:
+def test_nothing_is_read_of_a_paused_queue_until_it_is_resumed(make: Make, fault: Fault) -> None:
     """At its sender or at its receiver."""
+    scene = make()
     pausing = Pausing(plan_of(), scene.hosts, scene.world)
     scene.world.run(200 * MS)
     pausing.pause(fault)
     scene.world.run(SECOND)
-    before = scene.handed
+    before = len(scene.handed())
     scene.world.run(SECOND)
-    assert scene.handed == before < 200
+    assert len(scene.handed()) == before < 200
     scene.world.run(20 * SECOND)
-    assert scene.handed == 200
+    assert len(scene.handed()) == 200
 
 
-def test_a_node_that_dies_before_the_resume_is_durable_is_resumed_again(scene: Scene) -> None:
+def test_a_node_that_dies_before_the_resume_is_durable_is_resumed_again(make: Make) -> None:
     """Its next start finds the pause on its disk."""
+    scene = make()
     pausing = Pausing(plan_of(), scene.hosts, scene.world)
     pausing.pause(HERE)
     scene.world.run(2_999 * MS)
@@ -565,4 +559,4 @@ def test_a_node_that_dies_before_the_resume_is_durable_is_resumed_again(scene: S
     scene.world.run(20 * SECOND)
     assert host.engine is not None
     assert not host.engine.queues.pauses.by_name
-    assert scene.handed == 200
+    assert len(scene.handed()) == 200

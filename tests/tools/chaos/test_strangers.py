@@ -1,11 +1,9 @@
 """Strangers: each of their ways does no harm, and a node that is too friendly is found out."""
 
-from collections.abc import Callable, Iterator
-
 import pytest
 
 from proof.planted.catalogue import bug_named
-from tests.tools.chaos.scenes import Scene, plan_of
+from tests.tools.chaos.conftest import Make
 from triack.base.datagram import Header, Kind, read_header
 from triack.base.reasons import DropReason
 from triack.base.units import SECOND
@@ -15,23 +13,8 @@ from triack.tools.chaos.strangers import Strangers
 STRANGER = "udp://stranger-0:1"
 
 
-@pytest.fixture
-def make() -> Iterator[Callable[[], Scene]]:
-    """Makes a scene that is at work; its disks are closed after the test."""
-    made: list[Scene] = []
-
-    def build() -> Scene:
-        made.append(Scene(plan_of()))
-        made[-1].work.begin()
-        return made[-1]
-
-    yield build
-    for scene in made:
-        scene.close()
-
-
 @pytest.mark.parametrize("kind", STRANGE)
-def test_strangers_change_a_counter_and_nothing_else(make: Callable[[], Scene], kind: str) -> None:
+def test_strangers_change_a_counter_and_nothing_else(make: Make, kind: str) -> None:
     """All arrives, and none of them has got what is for others."""
     scene = make()
     strangers = Strangers(scene.world, scene.network, scene.hosts)
@@ -39,7 +22,7 @@ def test_strangers_change_a_counter_and_nothing_else(make: Callable[[], Scene], 
     for host in (0, 1):
         strangers.attack(Fault(0, kind, host, after=60, for_ns=2 * SECOND))
     scene.world.run(60 * SECOND)
-    assert scene.handed == 200
+    assert len(scene.handed()) == 200
     assert strangers.violations == []
     drops = scene.hosts[1].live.drops
     expected = {
@@ -52,7 +35,7 @@ def test_strangers_change_a_counter_and_nothing_else(make: Callable[[], Scene], 
 
 
 @pytest.mark.plain
-def test_a_path_that_is_used_at_once_is_found_out(make: Callable[[], Scene], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_that_is_used_at_once_is_found_out(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """Then a stranger that is faster than the peer has its session."""
     bug_named("a path is used before it is validated").plant(monkeypatch)
     scene = make()
@@ -65,7 +48,7 @@ def test_a_path_that_is_used_at_once_is_found_out(make: Callable[[], Scene], mon
 
 @pytest.mark.gate
 @pytest.mark.parametrize("passed_on", [True, False])
-def test_who_passes_on_a_connect_and_its_accept_is_the_way(make: Callable[[], Scene], passed_on: bool) -> None:
+def test_who_passes_on_a_connect_and_its_accept_is_the_way(make: Make, passed_on: bool) -> None:
     """The session goes by where its accept went. A stranger that passes on the connect alone has none."""
     scene = make()
     a, b = (host.address for host in scene.hosts)
@@ -83,11 +66,11 @@ def test_who_passes_on_a_connect_and_its_accept_is_the_way(make: Callable[[], Sc
 
     scene.network.tap = pass_on
     scene.world.run(60 * SECOND)
-    assert scene.handed == (200 if passed_on else 0)
+    assert len(scene.handed()) == (200 if passed_on else 0)
     assert strangers.violations == []
 
 
-def test_who_answers_with_more_than_came_is_found_out(make: Callable[[], Scene]) -> None:
+def test_who_answers_with_more_than_came_is_found_out(make: Make) -> None:
     """A challenge may have three times the size of what came; a stranger that has sent nothing gets nothing."""
     scene = make()
     strangers = Strangers(scene.world, scene.network, scene.hosts)

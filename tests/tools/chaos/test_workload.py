@@ -1,69 +1,21 @@
 """The applications of a simulated world: all that they send is read and forwarded, and the history knows."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from typing import Any
-
 import pytest
 
+from tests.tools.chaos.conftest import Make
 from triack.base.units import MS, SECOND
 from triack.queues.node_settings import LargeBodies, NodeSettings
 from triack.tools.chaos import workload
-from triack.tools.chaos.history import Batch, Fate, History, Part, body_of
-from triack.tools.chaos.host import Host
-from triack.tools.chaos.plan import HostPlan, StreamPlan
-from triack.tools.chaos.workload import STREAMED_AT, STREAMED_EVERY, Workload
-from triack.tools.sim.faults import Faults
-from triack.tools.sim.network import Network
-from triack.tools.sim.world import World
+from triack.tools.chaos.history import Batch, Fate, Part, body_of
+from triack.tools.chaos.plan import StreamPlan
+from triack.tools.chaos.workload import STREAMED_AT, STREAMED_EVERY
 
-HOST = HostPlan("", "", NodeSettings(), MS, 1_024, 100, False, 0, 0.0, 10 * MS)
 CLASSES = ("express", "recoverable", "transactional")
-
-
-class Scene:
-    """Three machines, and what their applications do."""
-
-    def __init__(self, *streams: StreamPlan, **changes: Any) -> None:
-        self.world = World(1)
-        self.network = Network(self.world, Faults())
-        plans = [replace(HOST, name=name, address=f"udp://{name}:1", **changes) for name in "abc"]
-        self.hosts = [Host(self.world, self.network, plan) for plan in plans]
-        self.work = Workload(streams, self.hosts, self.world)
-        for host in self.hosts:
-            host.start()
-        self.work.begin()
-
-    @property
-    def history(self) -> History:
-        return self.work.history
-
-    def handed(self, stream: int) -> list[int]:
-        """The numbers that were read, in order."""
-        return sorted(self.history.streams[stream].handed)
-
-    def close(self) -> None:
-        for host in self.hosts:
-            host.disk.close()
-
-
-@pytest.fixture
-def make() -> Iterator[Callable[..., Scene]]:
-    """Makes a scene; its disks are closed after the test."""
-    made: list[Scene] = []
-
-    def build(*streams: StreamPlan, **changes: Any) -> Scene:
-        made.append(Scene(*streams, **changes))
-        return made[-1]
-
-    yield build
-    for scene in made:
-        scene.close()
 
 
 @pytest.mark.parametrize("delivery", CLASSES)
 @pytest.mark.parametrize("transactional", [False, True])
-def test_everything_is_sent_accepted_and_read(make: Callable[..., Scene], delivery: str, transactional: bool) -> None:
+def test_everything_is_sent_accepted_and_read(make: Make, delivery: str, transactional: bool) -> None:
     """Once, and acknowledged on the reader's disk."""
     scene = make(StreamPlan(0, 1, "q", delivery, 50, 100, large_bytes=5_000), transactional=transactional)
     scene.world.run(20 * SECOND)
@@ -83,7 +35,7 @@ IN_PARTS = NodeSettings(large=LargeBodies(1, 500, 1_000))
 @pytest.mark.parametrize("delivery", CLASSES[1:])
 @pytest.mark.parametrize("transactional", [False, True])
 def test_some_messages_are_sent_and_read_in_parts(
-    make: Callable[..., Scene], delivery: str, transactional: bool, monkeypatch: pytest.MonkeyPatch
+    make: Make, delivery: str, transactional: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each once and in its place, though sources end early, readers give back, and both machines die."""
     monkeypatch.setattr(workload, "TORN_CHANCE", 0.5)
@@ -104,7 +56,7 @@ def test_some_messages_are_sent_and_read_in_parts(
     assert ("queue", "stream 0 (0>1/q " + delivery + "): 7 was altered on its way") in scene.history.violations
 
 
-def test_a_large_message_that_dies_on_its_way_says_which_it_is(make: Callable[..., Scene]) -> None:
+def test_a_large_message_that_dies_on_its_way_says_which_it_is(make: Make) -> None:
     scene = make(StreamPlan(0, 1, "q", "transactional", 3, 100, streamed_bytes=2_700, read_ms=300, is_read=False))
     scene.world.run(9 * SECOND)
     for host in scene.hosts:
@@ -113,7 +65,7 @@ def test_a_large_message_that_dies_on_its_way_says_which_it_is(make: Callable[..
     assert scene.history.violations == []
 
 
-def test_a_sender_goes_on_where_it_was_when_its_machine_died(make: Callable[..., Scene]) -> None:
+def test_a_sender_goes_on_where_it_was_when_its_machine_died(make: Make) -> None:
     """No number is submitted twice: what was on its way to the disk is there, or is not."""
     scene = make(StreamPlan(0, 1, "q", "transactional", 60, 100, gap_ns=100 * MS), transactional=True)
     for _ in range(4):
@@ -131,7 +83,7 @@ def test_a_sender_goes_on_where_it_was_when_its_machine_died(make: Callable[...,
 
 
 @pytest.mark.gate
-def test_what_is_read_is_forwarded_in_the_commit_that_acknowledges_it(make: Callable[..., Scene]) -> None:
+def test_what_is_read_is_forwarded_in_the_commit_that_acknowledges_it(make: Make) -> None:
     """With its number, and once, though the machine in the middle dies again and again."""
     plans = (
         StreamPlan(0, 1, "q", "transactional", 80, 100, batch=2, gap_ns=400 * MS),
@@ -149,7 +101,7 @@ def test_what_is_read_is_forwarded_in_the_commit_that_acknowledges_it(make: Call
     assert scene.history.violations == []
 
 
-def test_what_a_reader_gives_back_comes_again(make: Callable[..., Scene]) -> None:
+def test_what_a_reader_gives_back_comes_again(make: Make) -> None:
     """Before anything younger, as the history checks; in the end all is acknowledged."""
     scene = make(StreamPlan(0, 1, "q", "transactional", 40, 100), failure_rate=0.3)
     scene.world.run(30 * SECOND)
@@ -160,7 +112,7 @@ def test_what_a_reader_gives_back_comes_again(make: Callable[..., Scene]) -> Non
     assert scene.history.violations == []
 
 
-def test_batches_of_two_streams_go_into_one_commit(make: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_of_two_streams_go_into_one_commit(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only those of one machine; both are there, or none of them."""
     monkeypatch.setattr(workload, "PAIR_CHANCE", 1.0)
     plans = [StreamPlan(sender, 2, f"q{sender}{queue}", "recoverable", 20, 100) for sender in (0, 1) for queue in "ab"]
@@ -180,7 +132,7 @@ def test_batches_of_two_streams_go_into_one_commit(make: Callable[..., Scene], m
     assert [scene.handed(stream) for stream in range(4)] == [list(range(20))] * 4
 
 
-def test_a_last_message_makes_all_talk(make: Callable[..., Scene]) -> None:
+def test_a_last_message_makes_all_talk(make: Make) -> None:
     """However much was planned; what is read of it is still forwarded."""
     plans = (
         StreamPlan(0, 1, "q", "transactional", 1_000, 100, batch=1, gap_ns=SECOND),
@@ -196,7 +148,7 @@ def test_a_last_message_makes_all_talk(make: Callable[..., Scene]) -> None:
     assert scene.handed(0) == scene.handed(1) == list(range(sent + 1))
 
 
-def test_nothing_expires_any_more_when_the_last_messages_leave(make: Callable[..., Scene]) -> None:
+def test_nothing_expires_any_more_when_the_last_messages_leave(make: Make) -> None:
     """They make every pair meet again: a peer whose store is an older copy is missed only by a node that comes by."""
     plans = (
         StreamPlan(0, 1, "q", "transactional", 1, 100, live_ms=1),
@@ -208,7 +160,7 @@ def test_nothing_expires_any_more_when_the_last_messages_leave(make: Callable[..
     assert scene.handed(0) == scene.handed(1) == [0]
 
 
-def test_dead_letters_are_found(make: Callable[..., Scene]) -> None:
+def test_dead_letters_are_found(make: Make) -> None:
     """Messages that were not in their queue in time, at their sender; each is looked at once."""
     scene = make(StreamPlan(0, 1, "q", "transactional", 10, 100, live_ms=500))
     scene.network.cut(scene.hosts[0].address, scene.hosts[1].address)
@@ -224,9 +176,7 @@ def test_dead_letters_are_found(make: Callable[..., Scene]) -> None:
     scene.work.read_dead_letters(scene.hosts[0])
 
 
-def test_receipts_that_somebody_waits_for_are_claims(
-    make: Callable[..., Scene], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_receipts_that_somebody_waits_for_are_claims(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only when the stage is reached, each class's last."""
     monkeypatch.setattr(workload, "CLAIM_CHANCE", 1.0)
     scene = make(*(StreamPlan(0, 1, delivery, delivery, 10, 100, batch=1) for delivery in CLASSES))
@@ -242,7 +192,7 @@ def test_receipts_that_somebody_waits_for_are_claims(
     assert sorted(number for stream, number, _ in claims if stream == 2) == list(range(10))
 
 
-def test_what_has_to_be_received_in_time_and_is_read_by_nobody(make: Callable[..., Scene]) -> None:
+def test_what_has_to_be_received_in_time_and_is_read_by_nobody(make: Make) -> None:
     """Nothing of it is handed out, and all of it is a dead letter where it lies."""
     scene = make(StreamPlan(0, 1, "q", "transactional", 5, 100, read_ms=1_000, is_read=False))
     scene.world.run(5 * SECOND)
@@ -251,7 +201,7 @@ def test_what_has_to_be_received_in_time_and_is_read_by_nobody(make: Callable[..
     assert (seen.buried, seen.handed, scene.history.violations) == (set(range(5)), {}, [])
 
 
-def test_what_is_forwarded_expires_with_what_it_comes_from(make: Callable[..., Scene]) -> None:
+def test_what_is_forwarded_expires_with_what_it_comes_from(make: Make) -> None:
     """It may become a dead letter on either way."""
     plans = (
         StreamPlan(0, 1, "q", "transactional", 1, 1, live_ms=5),
