@@ -99,13 +99,6 @@ def test_a_page_is_as_the_code_has_it(path: Path) -> None:
     assert path.read_text() == PAGES[path], f"docs/{path.name} is out of date: run `make docs`"
 
 
-def test_pages_are_linked() -> None:
-    """A reader finds the reasons from the first page, and from where they are written."""
-    root = Path(__file__).parents[2]
-    assert "](docs/reasons.md)" in (root / "README.md").read_text()
-    assert "](reasons.md)" in (root / "docs" / "session-log.md").read_text()
-
-
 def test_every_reason_is_on_the_page_once_in_its_table() -> None:
     """With its sentence."""
     (page,) = (text for path, text in PAGES.items() if path.name == "reasons.md")

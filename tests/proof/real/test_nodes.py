@@ -25,12 +25,6 @@ def test_a_body_is_that_of_its_number_alone(size_bytes: int) -> None:
     assert [number_of(one, size_bytes) for one in bodies] == list(range(120))
 
 
-@pytest.mark.parametrize("damaged", [b"", b"7", b"x " + b"7" * 98, b"7 " + b"8" * 98, b"7 " + b"7" * 97, b"-7 "])
-def test_what_is_no_body_has_no_number(damaged: bytes) -> None:
-    """Cut, mixed or made up."""
-    assert number_of(damaged, 100) == -1
-
-
 async def test_a_queue_tells_its_numbers_in_order() -> None:
     """With -1 for what is not ours."""
     async with triack.open("a", data=None, insecure=True, settings=quick()) as node:

@@ -9,9 +9,9 @@ import pytest
 
 from proof.planted.catalogue import bug_named
 from proof.planted.worlds import PLAIN, READING, RECEIVER_DIES
-from proof.search.datagrams import BareChannels, Datagram, Datagrams, describe_packet
+from proof.search.datagrams import Datagrams, describe_packet
 from proof.search.disk import Disk
-from proof.search.host import NOW_NS, Host, Ids
+from proof.search.host import Host
 from proof.search.identity import thaw
 from proof.search.nodes import Nodes
 from proof.search.relay import RELAY_SCOPES, RelayScope, World, search_relay
@@ -29,7 +29,6 @@ from triack.base.commit import (
     StoreContent,
     key_of,
 )
-from triack.base.datagram import HEADER_BYTES, Kind, read_header
 from triack.base.delivery import FREED_BY, Ack, Delivery, Role
 from triack.base.names import StreamId
 from triack.ordering.transit import TransitSequence
@@ -37,7 +36,7 @@ from triack.ordering.wire import encode_order_ack
 from triack.queues.manager.engine import Engine
 from triack.queues.packing import pack
 from triack.queues.streams.group_commit import GroupCommit
-from triack.session.protocol.frames import CloseFrame, Frame, PacketFrame, PingFrame, StoreAckFrame
+from triack.session.protocol.frames import CloseFrame, Frame, PingFrame, StoreAckFrame
 from triack.session.protocol.states import CloseReason, SessionState
 from triack.store.store import Store
 
@@ -46,20 +45,6 @@ from triack.store.store import Store
 
 def names(host: Host) -> set[str]:
     return {name for name, _ in host.choices()}
-
-
-def running(host: Host) -> set[str]:
-    """The timers that may run out."""
-    return {key[2] for name, key in host.choices() if name == "timer" and isinstance(key, tuple)}
-
-
-def test_a_search_begins_with_what_is_on_the_disk() -> None:
-    """Each message in a packet of its own, no job in hand, and one connect on its way."""
-    first, second, sent = started(PLAIN)
-    assert (first.job, second.job) == (None, None)
-    assert first.witness.queued == [b"a1", b"a2"]
-    assert len(first.disk.outgoing) == 2
-    assert [datagram.kind.name for datagram in sent] == ["CONNECT"]
 
 
 def test_what_can_happen_is_bounded_by_the_scope() -> None:
@@ -127,39 +112,6 @@ def test_only_who_reads_reads() -> None:
             assert not second.can_read
 
 
-def test_a_node_is_beyond_when_it_numbers_too_much() -> None:
-    """Sessions or packets."""
-    host = opened(PLAIN)[0]
-    assert not host.is_beyond
-    host.scope = replace(host.scope, packets=1)
-    assert host.is_beyond
-    host.scope = replace(host.scope, packets=8, parts=(Part(sessions=0), Part()))
-    assert host.is_beyond
-
-
-def test_the_clock_stands_still() -> None:
-    """Whatever runs out."""
-    first, second, packets = opened(PLAIN)
-    second.act(DELIVER, packets[0])
-    for host in (first, second):
-        for name, key in host.choices():
-            if name == "timer":
-                host.act((name, key))
-        assert host.now_ns == NOW_NS
-
-
-def test_ids_are_in_order_and_never_the_same() -> None:
-    """Not on the other side, nor after a crash."""
-    one, other = Ids(0), Ids(1)
-    drawn = [ids.getrandbits(bits) for ids in (one, other) for bits in (64, 63, 64, 63)]
-    assert len(set(drawn)) == 8
-    host = started(RECEIVER_DIES)[1]
-    before = host.ids.connections
-    host.act(("crash", False))
-    assert host.ids.connections >= before
-    assert one.randrange(5) == 0
-
-
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_a_message_arrives_in_either_order(order: tuple[int, int]) -> None:
     """The second packet waits for the first."""
@@ -182,18 +134,6 @@ def test_a_state_has_one_number() -> None:
     assert nodes.number(opened(PLAIN)[0]) == 1
     assert nodes.number(started(PLAIN)[0]) == 0
     assert len(nodes.known) == 2
-
-
-@pytest.mark.plain
-def test_a_state_remembers_what_the_search_asks() -> None:
-    """Where it can be reached, what is queued and kept, and what can happen."""
-    nodes = Nodes(PLAIN, 0, Datagrams())
-    start = nodes.known[nodes.number(started(PLAIN)[0])]
-    open_ = nodes.known[nodes.number(opened(PLAIN)[0])]
-    assert (start.queued, start.kept, start.forgotten) == ((b"a1", b"a2"), (), ())
-    assert start.connections == open_.connections != ()
-    assert (start.opened, open_.opened) == ((), open_.connections)
-    assert open_.choices == thaw(open_.frozen).choices()
 
 
 @pytest.mark.plain
@@ -233,18 +173,6 @@ def test_what_changes_nothing_is_no_step() -> None:
     keeping = Nodes(replace(PLAIN, keeps=True), 0, datagrams)
     number = keeping.number(thaw(nodes.known[step.node].frozen))
     assert keeping.live(number, 1 << heard) == 1 << heard
-
-
-def test_what_nobody_can_take_is_not_live() -> None:
-    """A packet for a connection that has died; a connect always is."""
-    _, second, packets = opened(RECEIVER_DIES)
-    datagrams = Datagrams()
-    nodes = Nodes(RECEIVER_DIES, 1, datagrams)
-    connect = started(RECEIVER_DIES)[2][0]
-    packet, call = 1 << datagrams.number(packets[0]), 1 << datagrams.number(connect)
-    assert nodes.live(nodes.number(second), packet | call) == packet | call
-    second.act(("crash", False))
-    assert nodes.live(nodes.number(second), packet | call) == call
 
 
 @pytest.mark.plain
@@ -443,34 +371,6 @@ def test_it_keeps_what_the_store_keeps(tmp_path: Path, seed: int) -> None:
 # What was said: every different datagram once, and who could take it.
 
 
-def test_a_datagram_is_read_as_it_was_sent() -> None:
-    """Its destination, its session, and what is in it."""
-    first, second, (connect,) = started(PLAIN)
-    (accept,) = second.act(DELIVER, connect)
-    data = first.act(DELIVER, accept)[0]
-    assert [(it.to, it.kind, it.has_packet) for it in (connect, accept, data)] == [
-        (1, Kind.CONNECT, False),
-        (0, Kind.ACCEPT, False),
-        (1, Kind.DATA, True),
-    ]
-    assert connect.connection in first.witness.talks
-    assert connect.session == accept.session != 0
-    assert [type(frame) for frame in data.frames][-1] is PacketFrame
-    assert Datagram.read(1, data.data).frames == data.frames
-    (ack,) = second.act(DELIVER, data)
-    assert (ack.is_ack, data.is_ack, connect.is_ack) == (True, False, False)
-
-
-def test_each_has_one_number_however_often_it_is_sent() -> None:
-    """Another receiver, another session or another byte is another datagram."""
-    _, _, (one, two) = opened(PLAIN)
-    known = Datagrams()
-    assert [known.number(it) for it in (one, two, one, replace(one), two)] == [0, 1, 0, 0, 1]
-    others = [replace(one, to=0), replace(one, session=99), replace(one, data=one.data + b"x")]
-    assert [known.number(it) for it in others] == [2, 3, 4]
-    assert known.known[0] is one
-
-
 def test_bits_say_who_could_take_what() -> None:
     """A connect can always be taken; all else only where its connection is."""
     first, second, (connect,) = started(PLAIN)
@@ -487,33 +387,6 @@ def test_bits_say_who_could_take_what() -> None:
     assert known.live(1, (data.connection,)) == 0b0101
     assert known.live(0, (accept.connection,)) == 0b1010
     assert known.live(0, (777,)) == 0
-
-
-def test_a_forgotten_counter_makes_equals_of_copies() -> None:
-    """And nothing else."""
-    _, _, (one, two) = opened(PLAIN)
-    again = replace(
-        one,
-        counter=one.counter + 5,
-        data=one.data[: HEADER_BYTES - 8] + b"\x00" * 7 + b"\x09" + one.data[HEADER_BYTES:],
-    )
-    known = Datagrams()
-    assert known.number(one) != known.number(again)
-    for datagram in (one, two, again):
-        datagram.forget_counter()
-    known = Datagrams()
-    assert known.number(one) == known.number(again) != known.number(two)
-
-
-def test_a_bare_channel_hides_nothing() -> None:
-    """Header and payload, and a connect's channel is like any other."""
-    channel = BareChannels().dial("b", "memory")
-    sealed = channel.seal(Kind.DATA, 5, 6, b"payload", 0)
-    header = read_header(sealed)
-    assert (len(sealed), channel.open(sealed, header, 0)) == (channel.overhead_bytes + 7, b"payload")
-    answer, payload, _ = BareChannels().answer(sealed, header, "memory://a", 0)
-    assert answer is not None
-    assert (payload, answer.open(sealed, header, 0)) == (b"payload", b"payload")
 
 
 def test_everything_can_be_told_in_words() -> None:

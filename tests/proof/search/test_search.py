@@ -1,8 +1,5 @@
 """The search of all states of small worlds: its runs, its scopes, fair courses."""
 
-import os
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
@@ -20,20 +17,17 @@ from proof.search.identity import digest, freeze, thaw
 from proof.search.inside import WAITS_NS
 from proof.search.relay import RELAY_SCOPES
 from proof.search.run import run_all
-from proof.search.scope import Part, Scope, settings_of
+from proof.search.scope import Part, Scope
 from proof.search.scopes import SCOPES
 from proof.search.search import Search
 from proof.search.trace import retrace
 from proof.search.witness import Violation
-from tests.machine import PATIENCE_S
 from tests.proof.search.hosts import DELIVER, opened, started
 from tests.session.pair import Pair, cut, reasons
-from triack.base.ack_trigger import AckTrigger
 from triack.base.delivery import FREED_BY, Ack, Delivery, Role
 from triack.base.units import MS, SECOND
 from triack.ordering.incoming import IncomingSequence
 from triack.ordering.outgoing import OutgoingSequence
-from triack.queues.manager.engine import Engine
 from triack.queues.transit.transit_onward import TransitOnward
 from triack.session.protocol.frames import PacketFrame, StoreAckFrame
 from triack.session.protocol.states import CloseReason, SessionState
@@ -95,16 +89,6 @@ def test_an_engine_that_fails_is_found_in_the_search_and_when_the_faults_stop(
     assert result.trace[-1].endswith(last)
 
 
-@pytest.mark.plain
-def test_a_promise_that_breaks_when_the_faults_stop_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sentence is that of the promise, and no error's name."""
-    bug_named("the order ack speaks of what is not yet committed").plant(monkeypatch)
-    result = Search(PLAIN).run(1, fair_runs=1)
-    assert result.violation is not None
-    assert result.violation.startswith("order ack to ")
-    assert result.trace[-1] == "from here on nothing is lost"
-
-
 # The exhaustive search: nothing is found where nothing is wrong, and every planted bug with the steps to it.
 
 STATES, FAIR_RUNS = 100, 20
@@ -161,27 +145,6 @@ def test_a_planted_bug_is_found(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> No
     assert result.trace
 
 
-@pytest.mark.slow
-def test_the_same_search_finds_the_same_states() -> None:
-    """Whatever the hash seed is."""
-    code = (
-        "from proof.search.scopes import SCOPES\nfrom proof.search.search import Search\n"
-        "result = Search(SCOPES[0]).run(200)\nprint(result.states, result.transitions, result.depth)"
-    )
-    found = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env=os.environ | {"PYTHONHASHSEED": hash_seed},
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=PATIENCE_S,
-        ).stdout
-        for hash_seed in ("0", "777")
-    }
-    assert len(found) == 1
-
-
 # The worlds that are searched: each is another one, and small enough.
 
 
@@ -200,31 +163,6 @@ def test_together_they_have_all_that_can_befall_a_node() -> None:
     for what in ("crashes", "stops", "breaks", "reads", "sends", "ready", "patience"):
         assert any(getattr(part, what) for part in parts), what
     assert any(all(part.ready + part.sends for part in scope.parts) for scope in SCOPES)
-
-
-def test_a_node_that_dies_may_connect_again() -> None:
-    """Else its world would end there and prove nothing of the time after."""
-    for scope in SCOPES:
-        for part in scope.parts:
-            assert part.sessions > part.crashes or part.crashes + part.stops == 0, scope.name
-
-
-# The statements of a scope become settings of both its nodes.
-
-SCOPE = Scope("one", "a message", (Part(ready=1), Part()), window=2, ack_count=3)
-
-
-def test_window_and_ack_count_are_those_of_the_scope() -> None:
-    """And valid settings: they are made as users make them."""
-    settings = settings_of(SCOPE)
-    assert settings.session.max_unacked_packet == 2
-    assert settings.session.ack_trigger == AckTrigger(count=3)
-    assert settings_of(replace(SCOPE, window=1)).session.max_unacked_packet == 1
-
-
-def test_scopes_that_are_equal_share_their_settings() -> None:
-    """They are asked for at every step of a search."""
-    assert settings_of(SCOPE) is settings_of(replace(SCOPE))
 
 
 # Whole nodes in a line, with faults at every moment of the course of three messages.
@@ -300,13 +238,6 @@ def fair(*hosts: Host) -> str | None:
     return run_fair([freeze(host) for host in hosts])
 
 
-@pytest.mark.plain
-def test_a_beginning_ends_well() -> None:
-    """Whatever was sent before is lost; it comes again."""
-    first, second, _ = started(PLAIN)
-    assert fair(first, second) is None
-
-
 @pytest.mark.parametrize("applied", [False, True])
 @pytest.mark.plain
 def test_a_crash_in_the_middle_ends_well(applied: bool) -> None:
@@ -329,17 +260,6 @@ def test_a_node_that_closes_comes_back(side: int) -> None:
 
 
 @pytest.mark.plain
-def test_the_states_themselves_are_not_touched() -> None:
-    """They are looked at again by the search."""
-    first, second, _ = started(PLAIN)
-    first.settle()
-    second.settle()
-    frozen = [freeze(first), freeze(second)]
-    assert run_fair(frozen) is None
-    assert [freeze(first), freeze(second)] == frozen
-
-
-@pytest.mark.plain
 def test_what_is_never_said_again_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sender that forgets to resend waits without end."""
     first, second, _ = opened(RECEIVER_DIES)
@@ -357,27 +277,6 @@ def test_an_application_that_reads_has_read_all_of_it(monkeypatch: pytest.Monkey
     assert fair(first, second) is None
     monkeypatch.setattr(Host, "_do_read", lambda self, _: None)
     assert fair(*started(scope)[:2]) == "the application of b has read [] of [b'a1']"
-
-
-@pytest.mark.plain
-def test_an_engine_that_raises_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the name of what it raised."""
-    first, second, _ = started(PLAIN)
-
-    def fail(*_: object) -> None:
-        raise ValueError("planted")
-
-    monkeypatch.setattr(Engine, "handle_datagram", fail)
-    assert fair(first, second) == "ValueError: planted"
-
-
-@pytest.mark.plain
-def test_both_sides_end_with_what_was_queued() -> None:
-    """A commit that is in hand when the faults stop is finished first."""
-    first, second, packets = opened(PLAIN)
-    second.act(DELIVER, packets[0])
-    assert second.job is not None
-    assert fair(first, second) is None
 
 
 # A path of a search as a story: who does what, in words.
@@ -463,23 +362,6 @@ def test_everything_that_goes_wrong_has_words() -> None:
     assert lines[4:] == ["a: the path is lost", "a begins to close", "a ends, and starts again"]
 
 
-@pytest.mark.plain
-def test_a_story_ends_with_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the line of the step that leads there; the story ends with it."""
-    story = Story()
-    story.act(0, "submit")
-    story.act(0, "disk")
-    for side in (1, 0, 1):
-        story.hear(side)
-    bug_named("the order ack speaks of what is not yet committed").plant(monkeypatch)
-    (key,) = (key for name, key in story.hosts[1].choices() if name == "timer" and "idle" in str(key))
-    story.ways.append(1 | story.hosts[1].choices().index(("timer", key)) << 2)
-    story.ways.append(1)
-    assert story.told()[5:] == [
-        "b: timer idle of order ack 1 runs out: order ack to 1 left, and number 1 is not on disk"
-    ]
-
-
 # The witness by itself: what it refuses although no planted bug of the search leads there first.
 
 
@@ -535,15 +417,6 @@ def busy() -> Pair:
     cut(pair)
     pair.send("a", 2)
     return pair
-
-
-def test_the_timers_that_run_are_known() -> None:
-    """Each that waits for a moment, lowest first."""
-    pair = busy()
-    assert stillness.timers_of(pair.a) == [Timer.PROBE, Timer.ACK_LIMIT, Timer.STORE_ACK_LIMIT, Timer.CLEANUP]
-    assert Timer.CLEANUP in stillness.timers_of(pair.b)
-    pair.a.close(CloseReason.LOCAL_STOP)
-    assert stillness.timers_of(pair.a) == []
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """When two states are one: what is inside of them, and their identity."""
 
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -9,13 +9,11 @@ import pytest
 
 from proof.planted.worlds import PLAIN
 from proof.search.host import NOW_NS, Host
-from proof.search.identity import DIGEST_BYTES, digest, freeze, short, thaw
-from proof.search.inside import TimerKey, conversations, expire, settle, timers
+from proof.search.identity import DIGEST_BYTES, digest, freeze, thaw
+from proof.search.inside import TimerKey, conversations, timers
 from proof.search.scope import Part, Scope
 from tests.proof.search.hosts import DELIVER, opened, started
-from triack.base.units import SECOND
 from triack.queues.node_settings import NodeSettings
-from triack.session.protocol.states import SessionState
 
 # Time for one timer, in any order; and what decides nothing is taken out.
 
@@ -43,24 +41,6 @@ def test_whatever_waits_is_known() -> None:
     assert names(first) == {"retry"}
 
 
-def test_a_session_that_never_hears_ends_when_its_limit_runs_out() -> None:
-    """Although the clock stands still."""
-    first = opened(EVERYTHING)[0]
-    expire(first.engine, named(first, "ACK_LIMIT"), NOW_NS)
-    first.drain()
-    assert conversations(first.engine) == {}
-    assert first.engine.closes == {"ack-timeout": 1}
-
-
-def test_an_order_ack_leaves_when_its_wait_runs_out() -> None:
-    """And not before its commit."""
-    _, second, (packet,) = opened(EVERYTHING)
-    second.act(DELIVER, packet)
-    assert second.act(("timer", named(second, "idle"))) == []
-    told = " ".join(map(str, second.act(("disk", None))))
-    assert "order ack to 1" in told
-
-
 def test_a_link_tries_again_when_its_wait_runs_out() -> None:
     """As often as it is asked to."""
     first, _, _ = started(EVERYTHING)
@@ -79,15 +59,6 @@ def test_a_packet_goes_out_again_when_its_tier_runs_out() -> None:
         first.act(DELIVER, ack)
     (again,) = first.act(("timer", named(first, "tier")))
     assert "number 1 after 0 of sequence 1, a1" in str(again)
-
-
-def test_one_timer_runs_out_and_no_other() -> None:
-    """All others are armed as before."""
-    first = opened(EVERYTHING)[0]
-    before = names(first)
-    first.act(("timer", named(first, "PROBE")))
-    assert names(first) >= before - {"PROBE"}
-    assert [conversation.session.state for conversation in conversations(first.engine).values()] == [SessionState.OPEN]
 
 
 def settled(host: Host) -> bytes:
@@ -115,17 +86,6 @@ def test_what_was_sent_decides() -> None:
     assert settled(one) == settled(other)
     one.act(("timer", named(one, "PROBE")))
     assert settled(one) != settled(other)
-
-
-@pytest.mark.parametrize("later_ns", [0, SECOND])
-def test_settled_nodes_have_their_deadlines_still(later_ns: int) -> None:
-    """A fair run needs them; they count from where the clock stands."""
-    host = opened(replace(PLAIN, echoes=True))[0]
-    counters = {connection: talk.counter for connection, talk in host.witness.talks.items()}
-    settle(host.engine, counters, NOW_NS + later_ns)
-    deadline_ns = host.engine.next_deadline()
-    assert deadline_ns is not None
-    assert 0 < deadline_ns - NOW_NS - later_ns <= SECOND
 
 
 # When two nodes are the same: everything that they hold counts, and nothing else.
@@ -248,9 +208,3 @@ def test_a_field_of_any_machine_counts() -> None:
     assert digest(host) != before
     queue.sequence.next_number -= 1
     assert digest(host) == before
-
-
-def test_short_is_short() -> None:
-    """And tells bytes apart."""
-    assert len({short(b""), short(b"x"), short(b"x" * 1_000)}) == 3
-    assert {len(short(data)) for data in (b"", b"x" * 1_000)} == {DIGEST_BYTES}

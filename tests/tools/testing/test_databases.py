@@ -3,7 +3,6 @@
 import asyncio
 import sqlite3
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -104,19 +103,6 @@ async def test_a_crash_rolls_back_and_frees_the_locks(triack_world: World, file:
     assert rows(file) == [1]
 
 
-async def test_a_crash_leaves_the_connections_of_others_alone(triack_world: World, file: Path) -> None:
-    async def serve() -> None:
-        db = sqlite3.connect(file)
-        db.execute("INSERT INTO t VALUES (1)")
-        await asyncio.sleep(1)
-        db.commit()
-
-    service = triack_world.machine("a").start(serve)
-    triack_world.machine("b").crash()
-    await service
-    assert rows(file) == [1]
-
-
 @pytest.mark.gate
 async def test_a_commit_is_an_effect_and_so_is_a_statement(triack_world: World, file: Path) -> None:
     """A machine may crash before each of them, and after a commit; what is committed by then is there."""
@@ -175,21 +161,6 @@ async def test_a_thread_of_a_dead_machine_goes_no_further(triack_world: World, f
     await triack_world.advance(60)
     assert steps == ["inserted"]
     assert rows(file) == []
-
-
-async def test_a_thread_of_a_paused_machine_waits(triack_world: World, file: Path) -> None:
-    def write() -> None:
-        asyncio.run_coroutine_threadsafe(asyncio.sleep(1), loop).result()
-        machine.pause()
-        insert(file)
-
-    loop, machine = asyncio.get_running_loop(), triack_world.machine("a")
-    service = machine.start(asyncio.to_thread, write)
-    await triack_world.advance(10)
-    assert rows(file) == []
-    machine.resume()
-    await service
-    assert rows(file) == [2]
 
 
 def test_a_pool_that_a_world_leaves_behind_ends(file: Path) -> None:
@@ -354,34 +325,6 @@ def test_a_coroutine_that_waits_for_a_thread_without_await_is_named(
         world.run(test(world))
 
 
-@pytest.mark.gate
-def test_threads_write_in_the_order_in_which_they_were_started(file: Path) -> None:
-    """However fast they are, so that equal seeds give equal runs."""
-
-    async def serve() -> None:
-        db = sqlite3.connect(file, check_same_thread=False, isolation_level=None)
-
-        def write(number: int) -> None:
-            time.sleep((7 * number % 5) / 1_000)
-            for _ in range(3):
-                db.execute("INSERT INTO t VALUES (?)", (number,))
-
-        loop = asyncio.get_running_loop()
-        with ThreadPoolExecutor(4) as pool:
-            await asyncio.gather(*(loop.run_in_executor(pool, write, number) for number in range(4)))
-        found.append(db.execute("SELECT x FROM t ORDER BY rowid").fetchall())
-        db.execute("DELETE FROM t")
-
-    async def test(world: World) -> None:
-        await world.machine("a").run(serve())
-
-    found: list[list[tuple[int]]] = []
-    for _ in range(3):
-        with World(seed=5) as world:
-            world.run(test(world))
-    assert found[0] == found[1] == found[2]
-
-
 # Connections are what they are elsewhere.
 
 
@@ -410,10 +353,3 @@ async def test_a_connection_keeps_its_class_and_its_rules(triack_world: World, f
     said: list[str] = []
     await triack_world.machine("a").run(serve())
     assert rows(file) == []
-
-
-def test_nothing_stays_after_a_run() -> None:
-    connect = sqlite3.connect
-    with World() as world:
-        world.run(asyncio.sleep(0))
-    assert sqlite3.connect is sqlite3.dbapi2.connect is connect

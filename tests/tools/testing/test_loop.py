@@ -3,25 +3,16 @@
 import asyncio
 import contextlib
 import signal
-import time
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator
 from pathlib import Path
 
 import anyio
 import pytest
 
-from tests.machine import PATIENCE_S
 from triack.base.errors import WaitTimeout
 from triack.testing import NothingHappens, NotSimulated, TooMuchHappens, World
 
 # The event loop in virtual time.
-
-
-async def test_a_year_passes_at_once(triack_world: World) -> None:
-    began = time.monotonic()
-    await asyncio.sleep(365 * 86_400)
-    assert triack_world.now == 365 * 86_400
-    assert time.monotonic() - began < PATIENCE_S
 
 
 async def test_timers_fire_in_the_order_of_their_times_then_of_their_planning(triack_world: World) -> None:
@@ -156,24 +147,6 @@ async def test_sets_of_tasks_have_an_order(triack_world: World) -> None:
     assert len(ended) == 50
 
 
-async def test_generators_that_are_left_end(triack_world: World) -> None:
-    ended: list[bool] = []
-
-    async def count() -> AsyncIterator[int]:
-        try:
-            for number in range(10):
-                yield number
-        finally:
-            await asyncio.sleep(1)
-            ended.append(True)
-
-    async for number in count():
-        if number:
-            break
-    await asyncio.sleep(2)
-    assert ended == [True]
-
-
 async def test_a_signal_handler_belongs_to_its_machine(triack_world: World) -> None:
     """``stop`` sends SIGTERM where the service handles it."""
     heard: list[str] = []
@@ -190,20 +163,6 @@ async def test_a_signal_handler_belongs_to_its_machine(triack_world: World) -> N
     await triack_world.machine("b").stop()
     assert heard == ["b"]
     assert (one.is_running, other.is_running) == (True, False)
-
-
-async def test_one_loop_at_a_time() -> None:
-    with World() as world, pytest.raises(RuntimeError, match="while another loop is running"):
-        world.loop.run_forever()
-
-
-def test_a_loop_that_was_stopped_says_so() -> None:
-    """``run_until_complete`` gives no result that there is not."""
-    with World() as world:
-        world.loop.call_later(1, world.loop.stop)
-        future = world.loop.create_future()
-        with pytest.raises(RuntimeError, match="stopped before Future completed"):
-            world.loop.run_until_complete(future)
 
 
 def test_a_loop_is_closed_once_and_not_from_within() -> None:
@@ -237,45 +196,41 @@ def line_of(error: BaseException, what: str) -> str:
     return line
 
 
-def stuck(test: object) -> str:
-    with World() as world, pytest.raises(NothingHappens) as caught:
-        world.run(test)  # type: ignore[arg-type]
-    return line_of(caught.value, "the test waits")
+async def in_a_library() -> None:
+    await anyio.Event().wait()
 
 
-def test_in_a_library_both_lines_are_named() -> None:
-    """The user's own, and the one inside."""
-
-    async def wait_in_anyio() -> None:
-        await anyio.Event().wait()
-
-    line = stuck(wait_in_anyio())
-    assert Path(__file__).name in line
-    assert " in wait_in_anyio, in anyio/" in line
-
-
-def test_through_an_asynchronous_generator() -> None:
+async def in_a_generator() -> None:
     async def numbers() -> AsyncIterator[int]:
         yield 1
         await asyncio.Event().wait()
-        yield 2
 
-    async def read() -> None:
-        async for _ in numbers():
-            pass
-
-    assert stuck(read()).endswith(" in numbers")
+    async for _ in numbers():
+        pass
 
 
-def test_through_an_awaitable_of_ones_own() -> None:
+async def in_an_awaitable() -> None:
     class Later:
         def __await__(self) -> Generator[object, None, None]:
             yield from asyncio.Event().wait().__await__()
 
-    async def wait() -> None:
-        await Later()
+    await Later()
 
-    assert stuck(wait()).endswith(" in __await__")
+
+@pytest.mark.parametrize(
+    ("wait", "there"),
+    [
+        (in_a_library, " in in_a_library, in anyio/"),  # the user's own line, and the one inside
+        (in_a_generator, " in numbers"),
+        (in_an_awaitable, " in __await__"),
+    ],
+)
+def test_the_line_that_waits_is_named(wait: Callable[[], Coroutine[None, None, None]], there: str) -> None:
+    with World() as world, pytest.raises(NothingHappens) as caught:
+        world.run(wait())
+    line = line_of(caught.value, "the test waits")
+    assert there in line
+    assert Path(__file__).name in line
 
 
 def test_a_wait_of_the_world_names_what_the_services_wait_for() -> None:

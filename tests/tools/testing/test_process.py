@@ -18,9 +18,7 @@ from triack.node.files.private_files import MemoryFiles
 from triack.node.files.trust import TrustFile
 from triack.node.shell.platform import PLATFORM
 from triack.testing import MachineCrashed, NotSimulated, World
-from triack.testing.hardware import Hardware
 from triack.testing.keyring import Keyring
-from triack.testing.process import SimProcess
 
 # A simulated process: its effects on the outside, that it ends as planned, and that nothing follows then.
 
@@ -176,41 +174,6 @@ async def test_a_job_takes_the_time_of_the_disk(triack_world: World) -> None:
     assert 0.5 <= done[1][1] - done[0][1] <= 1.5
 
 
-def test_a_process_ends_before_its_planned_effect_and_has_none_after_it() -> None:
-    """Records and datagrams: it says of each whether it happens."""
-    with World() as world:
-        hardware = Hardware(world, "a")
-        ended: list[int] = []
-
-        def end() -> None:
-            ended.append(process.effects.count)
-            process.die(hardware.disk.kill)
-
-        process = SimProcess(hardware, end)
-        log = process.open_log(None, "node", 1, None)
-        process.effects.left = 2
-        for record in (b"one\n", b"", b"two\n", b"three\n", b"four\n"):
-            log.append(record)
-        assert (bytes(log.records), ended, process.is_dead) == (b"one\ntwo\n", [3], True)
-        process.effects.left = 0
-        assert not process.take_effect()
-        assert ended == [3], "a dead process ends nobody"
-        hardware.disk.close()
-
-
-def test_the_logs_of_a_machine_have_different_names() -> None:
-    """By the node, by its start and by their order on the machine: two processes may run nodes of one name."""
-    with World() as world:
-        hardware = Hardware(world, "a")
-        names = []
-        for incarnation in (1, 2):
-            process = SimProcess(hardware, lambda: None)
-            names += [process.open_log(None, node, incarnation, None).name for node in ("x", "y")]
-            process.die(hardware.disk.kill)
-        assert names == ["a-x-000001-000001", "a-y-000001-000002", "a-x-000002-000003", "a-y-000002-000004"]
-        hardware.disk.close()
-
-
 @pytest.mark.parametrize("delivery", [triack.RECOVERABLE, triack.TRANSACTIONAL])
 async def test_a_crash_before_a_message_of_its_own_is_recorded_breaks_no_promise(
     triack_world: World, delivery: triack.Delivery
@@ -257,24 +220,6 @@ async def test_a_message_of_its_own_keeps_its_class_over_a_restart(triack_world:
 
 
 # Simulated machines: crashes, power, pauses, disks, clocks and addresses, under services that do not know.
-
-
-async def test_tasks_made_inside_with_belong_to_the_machine(triack_world: World) -> None:
-    ticks: list[float] = []
-
-    async def tick() -> None:
-        while True:
-            await asyncio.sleep(1)
-            ticks.append(triack_world.now)
-
-    a = triack_world.machine("a")
-    with a:
-        ticking = asyncio.create_task(tick())
-    await triack_world.advance(1.5)
-    a.crash()
-    await triack_world.advance(10)
-    assert ticks == [1.0]
-    assert not ticking.done()
 
 
 async def test_what_runs_nowhere_is_named(triack_world: World) -> None:

@@ -6,6 +6,7 @@ import sqlite3
 import sys
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import anyio.from_thread
@@ -77,21 +78,6 @@ async def test_jobs_that_are_done_before_their_callers_ask_keep_their_order(tria
     assert done == [0, 1, 2]
 
 
-async def test_a_job_may_wait_for_the_loop(triack_world: World) -> None:
-    """Before, this hung: the job and the loop were one thread."""
-    loop = asyncio.get_running_loop()
-
-    def ask() -> str:
-        return asyncio.run_coroutine_threadsafe(answer(), loop).result()
-
-    async def answer() -> str:
-        await asyncio.sleep(60)
-        return "an hour later"
-
-    assert await asyncio.to_thread(ask) == "an hour later"
-    assert 60 <= triack_world.now < 60.01
-
-
 async def test_a_pool_of_one_thread_does_its_jobs_in_that_thread(triack_world: World) -> None:
     """Connections of SQLite belong to one."""
     loop = asyncio.get_running_loop()
@@ -128,83 +114,55 @@ async def test_a_wait_with_a_time_limit_ends(triack_world: World) -> None:
     assert triack_world.now < 0.01
 
 
-async def test_threads_may_wait_for_each_other(triack_world: World) -> None:
-    """The loop goes on when all of them wait."""
-    first, second = threading.Event(), threading.Event()
-
-    def one() -> None:
-        first.wait()
-        second.set()
-
-    def other() -> None:
-        first.set()
-        second.wait()
-
-    await asyncio.gather(asyncio.to_thread(one), asyncio.to_thread(other))
-    assert triack_world.now < 0.01
+def spin_on(over: threading.Event) -> None:
+    while not over.is_set():
+        time.sleep(0.001)
 
 
-def test_a_thread_that_does_not_end_is_named_with_its_stack(monkeypatch: pytest.MonkeyPatch) -> None:
+def compute(over: threading.Event) -> None:
+    """Python takes the processor from it, though seldom."""
+    while not over.is_set():
+        pass
+
+
+def wait_for_the_moon(over: threading.Event) -> None:
+    over.wait()
+
+
+@pytest.mark.parametrize(
+    ("work", "why"),
+    [
+        (spin_on, "neither ends nor waits for the event loop"),
+        pytest.param(compute, "neither ends nor waits for the event loop", marks=pytest.mark.gate),
+        (wait_for_the_moon, r"thread 'AnyIO worker thread' waits at .* in wait_for_the_moon"),
+    ],
+)
+def test_a_thread_that_does_not_end_is_named_with_its_stack(
+    monkeypatch: pytest.MonkeyPatch, work: Callable[[threading.Event], None], why: str
+) -> None:
+    """Together with the task that waits for it."""
     monkeypatch.setattr(threads, "PATIENCE_S", 0.3)
     over = threading.Event()
 
-    def spin_on() -> None:
-        while not over.is_set():
-            time.sleep(0.001)
-
     async def test() -> None:
-        await anyio.to_thread.run_sync(spin_on)
+        await anyio.to_thread.run_sync(work, over)
 
     with World() as world:
-        with pytest.raises(NothingHappens, match="neither ends nor waits for the event loop") as caught:
+        with pytest.raises(NothingHappens, match=why) as caught:
             world.run(test())
         over.set()
     lines = str(caught.value).splitlines()
-    assert "  thread 'AnyIO worker thread' is" in lines
-    assert any("test_threads.py" in line and line.endswith("in spin_on") for line in lines)
+    assert work is wait_for_the_moon or "  thread 'AnyIO worker thread' is" in lines
+    assert any(line.endswith(f"in {work.__name__}") for line in lines)
     assert any("the test waits at " in line for line in lines)
-
-
-@pytest.mark.gate
-def test_a_thread_that_computes_without_end_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Python takes the processor from it, though seldom."""
-    monkeypatch.setattr(threads, "PATIENCE_S", 0.3)
-    over: list[bool] = []
-
-    def compute() -> None:
-        while not over:
-            pass
-
-    async def test() -> None:
-        await asyncio.to_thread(compute)
-
-    with World() as world:
-        with pytest.raises(NothingHappens, match="in compute"):
-            world.run(test())
-        over.append(True)
-
-
-def test_a_thread_that_waits_for_nothing_is_named() -> None:
-    """Together with the task that waits for it."""
-    over = threading.Event()
-
-    def wait_for_the_moon() -> None:
-        over.wait()
-
-    async def test() -> None:
-        await asyncio.to_thread(wait_for_the_moon)
-
-    with World() as world:
-        with pytest.raises(NothingHappens, match=r"thread 'executor' waits at .* in wait_for_the_moon"):
-            world.run(test())
-        over.set()
 
 
 def test_nothing_stays_after_a_run() -> None:
     """Threads start as ever, and Python changes from one to another as before."""
-    before = sys.getswitchinterval()
+    before, connect = sys.getswitchinterval(), sqlite3.connect
     with World() as world:
         world.run(in_threads([]))
     assert threading.Thread.start.__module__ == "threading"
     assert ThreadPoolExecutor.submit.__module__ == "concurrent.futures.thread"
     assert sys.getswitchinterval() == before
+    assert sqlite3.connect is sqlite3.dbapi2.connect is connect
