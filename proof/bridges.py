@@ -62,13 +62,7 @@ WRITES = ["persistence true", "autosave_on_changes true", "autosave_interval 1"]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of the messages.
-
-    Attributes:
-        acknowledged: those that the plant's broker acknowledged.
-        lost: those of them that the office never got.
-        repeated: messages that the office got again.
-    """
+    """What became of the messages."""
 
     acknowledged: int
     lost: int
@@ -156,11 +150,7 @@ def _client(port: int, name: str) -> paho.Client:
 
 
 class _Publisher:
-    """Publishes numbers at a rate, in a thread, until it is stopped.
-
-    Attributes:
-        acked: the numbers that the broker has acknowledged.
-    """
+    """Publishes numbers at a rate, in a thread, until it is stopped."""
 
     def __init__(self, port: int, rate: float, most: int | None = None) -> None:
         self.acked = set[int]()
@@ -199,14 +189,7 @@ class _Publisher:
 
 
 class _Scene:
-    """Two brokers, and the folder of all.
-
-    Attributes:
-        folder: for what all keep.
-        stack: ends what was started.
-        plant, office: the brokers' ports.
-        came: how often each number came to the office.
-    """
+    """Two brokers, and the folder of all."""
 
     def __init__(self, folder: Path, stack: AsyncExitStack) -> None:
         self.folder, self.stack = folder, stack

@@ -41,14 +41,7 @@ CODE = Invitation(bytes(range(MAC_BYTES)), 1 << 62)
 
 
 class Flooded(NamedTuple):
-    """The result.
-
-    Attributes:
-        amplification: the longest answer for its cause.
-        memory_bytes: by how much the node had grown.
-        peers_tried: connects of a peer under the flood.
-        peers_failed: those that did not get in.
-    """
+    """The result."""
 
     datagrams: int
     answered: int

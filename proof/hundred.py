@@ -49,12 +49,7 @@ _SPAWN = get_context("spawn")
 
 
 class Beside(NamedTuple):
-    """The throughput of the honest peers beside a bad one.
-
-    Attributes:
-        alone: messages a second without it, each just before.
-        growth_bytes: by how much the node's memory grew at most.
-    """
+    """The throughput of the honest peers beside a bad one."""
 
     alone: list[float]
     beside: list[float]

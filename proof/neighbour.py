@@ -43,14 +43,7 @@ KEY, FAR_KEY = bytes(range(32)), bytes(range(1, 33))
 
 
 class Neighbour(NamedTuple):
-    """The result.
-
-    Attributes:
-        alone: messages a second of the honest peer without the bad one.
-        beside: the same with it, at each measurement.
-        growth_bytes: by how much the node's memory grew at most.
-        packets: what the bad one has sent, by kind.
-    """
+    """The result."""
 
     alone: float
     beside: list[float]

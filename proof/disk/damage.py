@@ -96,15 +96,7 @@ def prove_damage(
     every: int = 1,
     progress: Callable[[DamageProof], None] | None = None,
 ) -> DamageProof:
-    """Try all of it.
-
-    Args:
-        seed: for the choice of sectors.
-        clean: damage a store that was closed orderly, so that there is no log and no exception.
-        first: where to begin in the list of damages.
-        every: try only one in ``every``, so that several processes can share the work.
-        progress: called after every thousandth.
-    """
+    """Try all of it."""
     begun_s, proof = perf_counter(), DamageProof()
     disk = Disk(Random(seed))
     life, past = victim(disk, clean=clean)

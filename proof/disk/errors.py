@@ -45,16 +45,7 @@ def prove_errors(
     every: int = 1,
     progress: Callable[[ErrorProof], None] | None = None,
 ) -> ErrorProof:
-    """Let each call fail.
-
-    Args:
-        seed: for the choice of what survives a loss of power.
-        kinds: how, see ``FailAt``.
-        effect: only calls whose effect begins with this, such as ``sync``.
-        first: where to begin in the list of calls, kinds, once or from then on, and restarts.
-        every: try only one case in ``every``, so that several processes can share the work.
-        progress: called after each run.
-    """
+    """Let each call fail."""
     begun_s, proof = perf_counter(), ErrorProof()
     calls = [number for number, what in enumerate(_calls(seed), 1) if what.startswith(effect)]
     proof.calls = len(calls)

@@ -107,17 +107,7 @@ def prove_power(
     every: int = 1,
     progress: Callable[[PowerProof], None] | None = None,
 ) -> PowerProof:
-    """Try all of it.
-
-    Args:
-        seed: for the choice of parts.
-        page_bytes: the store's pages, from 512 to 65,536.
-        powersafe: what the disk says of itself, see ``Disk.powersafe``.
-        thorough: more combinations, and the last write torn at every byte.
-        first: where to begin in the list of moments.
-        every: take only one moment in ``every``, so that several processes can share the work.
-        progress: called after each moment.
-    """
+    """Try all of it."""
     started_s, proof, random = perf_counter(), PowerProof(), Random(seed)
     disk, known = Disk(random), set[bytes]()
     nested_every = NESTED_EVERY_THOROUGH if thorough else NESTED_EVERY

@@ -39,12 +39,7 @@ class Seen(NamedTuple):
 
 @dataclass(slots=True)
 class Life:
-    """The commits and starts of a store so far.
-
-    Attributes:
-        states: what it must hold, by the number of commits.
-        busy: whether a commit was given to it that has not returned.
-    """
+    """The commits and starts of a store so far."""
 
     states: list[Seen] = field(default_factory=lambda: [Seen(0, {}, {}, {}, {}, {}, {}, {})])
     done: int = 0

@@ -36,11 +36,6 @@ def prove_all(
 ) -> tuple[dict[str, Proof], float]:
     """Run all proofs.
 
-    Args:
-        say: called with a line for each finished part.
-        jobs: processes; 0 for one per core.
-        every: take only one case in ``every``.
-
     Returns:
         The proofs by name, and the seconds that passed.
     """

@@ -29,12 +29,7 @@ KINDS = ("change", "change", "change", "change", "remove", "insert")
 
 @dataclass(frozen=True, slots=True)
 class Slip:
-    """One changed character.
-
-    Attributes:
-        kind: ``change``, ``remove`` or ``insert``.
-        files: all of the run, with the slip in one of them.
-    """
+    """One changed character."""
 
     kind: str
     name: str

@@ -26,12 +26,7 @@ _TAG_DIGITS = 4
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The verdicts of two engines.
-
-    Attributes:
-        lies: how many logs there were, ``records`` in all of them.
-        violations: how many of them were found.
-    """
+    """The verdicts of two engines."""
 
     lies: int
     records: int

@@ -31,12 +31,7 @@ ENDS = ("drop", "lost", "shift")
 
 
 class Kind(NamedTuple):
-    """A kind of harmless lie.
-
-    Attributes:
-        why: why no promise depends on it.
-        holds: whether a lie about a log is of this kind.
-    """
+    """A kind of harmless lie."""
 
     why: str
     holds: Callable[[Lie, Log], bool]

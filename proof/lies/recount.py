@@ -60,16 +60,7 @@ def _next(before: Record) -> Record:
 
 
 class Stream:
-    """One sequence of one stream: its packets, each by its number.
-
-    Attributes:
-        messages: number -> messages, as the records of packets on their way say.
-        queued: numbers of the range -> the messages of that range, for packets that never left.
-        removed: numbers that the origin gave up, and no later start has found again, with the messages of each range.
-        arrived: number -> the lowest previous with which it arrived.
-        commits: first, last and messages of each commit.
-        found: numbers that a start found on its disk.
-    """
+    """One sequence of one stream: its packets, each by its number."""
 
     def __init__(self, ordered: bool) -> None:
         self.ordered = ordered

@@ -145,13 +145,7 @@ ANY = {"clock", "clocks", "log_gap", "damaged", "incomplete"}
 
 @dataclass(slots=True)
 class Told:
-    """The results of lies.
-
-    Attributes:
-        harmless: how many were of each harmless kind.
-        missed: those that no check found, and those that only an unrelated check found.
-        finders: by kind of lie, event and field: the checks that found some of these, and why others are harmless.
-    """
+    """The results of lies."""
 
     lies: int = 0
     caught: Counter[str] = field(default_factory=Counter)

@@ -32,9 +32,6 @@ async def _gate(table: BridgeTable) -> None:
 def run_bridge(seed: int) -> dict[str, bytes]:
     """Let messages pass a bridge, from a broker to a queue and back to it.
 
-    Args:
-        seed: decides the protocol, when the broker ends a connection or is away, and when the node dies.
-
     Returns:
         The session logs of the node, by name.
 

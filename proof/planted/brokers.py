@@ -35,16 +35,7 @@ HAS_MORE, LOW_BITS = 0x80, 0x7F
 
 
 class Broker(ABC):
-    """What both protocols have in common.
-
-    Args:
-        chance: decides how long packets are on their way.
-
-    Attributes:
-        waiting: messages for the bridge that were not sent to it.
-        out: messages that the bridge gave, in their order.
-        is_up: whether it takes connections.
-    """
+    """What both protocols have in common."""
 
     def __init__(self, chance: Random) -> None:
         self.waiting: deque[bytes] = deque()
@@ -100,12 +91,7 @@ class Broker(ABC):
 
 
 class MqttBroker(Broker):
-    """A broker of MQTT 5 with one session, which outlives its connections.
-
-    Args:
-        chance: as for ``Broker``.
-        qos: of the messages for the bridge.
-    """
+    """A broker of MQTT 5 with one session, which outlives its connections."""
 
     def __init__(self, chance: Random, qos: int) -> None:
         super().__init__(chance)

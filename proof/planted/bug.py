@@ -84,9 +84,6 @@ class Bugs(list[Bug]):
     """The bugs of one room. Each function that plants one states above it where it must be found.
 
     Such a function gets a ``Patch``; or, with a class or module and a name, it is what takes that one's place.
-
-    Args:
-        first: the seed with which campaigns begin that look for them.
     """
 
     def __init__(self, first: int = 0) -> None:

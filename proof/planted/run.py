@@ -94,15 +94,7 @@ def hunt_all(
     jobs: int = 0,
     say: Callable[[Found], None] = lambda _found: None,
 ) -> list[Found]:
-    """Plant each bug in a fresh process, and look for it there.
-
-    Args:
-        bugs: which ones.
-        seeds_max: seeds that may be tried for each.
-        known: by name of a bug: the seed that found it last time. It is tried first.
-        jobs: processes at a time; 0 for one per core.
-        say: called with each result, in the order of the bugs.
-    """
+    """Plant each bug in a fresh process, and look for it there."""
     results = []
     with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as hunters:
         for found in hunters.map(partial(_hunt_apart, seeds_max=seeds_max, known=known), bugs):

@@ -46,11 +46,7 @@ COUNTERS = 20_000
 
 
 class Story(NamedTuple):
-    """One course of events.
-
-    Attributes:
-        run: lets it happen; returns what is wrong at its end, or nothing.
-    """
+    """One course of events."""
 
     name: str
     run: Callable[[], str]

@@ -42,12 +42,7 @@ _SYNC = re.compile(r" (?P<at>[\d.]+) (fsync|fdatasync)\(\d+<(?P<path>.*?)>\) ")
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One kind of fault: the call that it hits, and its effect.
-
-    Attributes:
-        effect: as strace calls it: ``error=EIO`` or ``signal=SIGKILL``.
-        forever: every call from the N-th on fails, not only that one.
-    """
+    """One kind of fault: the call that it hits, and its effect."""
 
     call: str
     effect: str
@@ -86,14 +81,7 @@ EVERY_FAULT = [
 
 @dataclass(slots=True)
 class Outcome:
-    """The result of one fault.
-
-    Attributes:
-        struck: the call that it hit, and the file; empty when there were fewer calls than that.
-        failed: the error that ended the process, its name and message; empty when there was none.
-        code: how the process ended, None if it did not.
-        said: the lines that it reported, with their times.
-    """
+    """The result of one fault."""
 
     struck: str = ""
     failed: str = ""
@@ -104,12 +92,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class Faults:
-    """The results of a sweep.
-
-    Attributes:
-        struck: faults that hit a call, by kind.
-        ends: how the processes ended: the error's name, ``killed``, or ``unharmed`` by a call that nothing depends on.
-    """
+    """The results of a sweep."""
 
     struck: Counter[str] = field(default_factory=Counter)
     ends: Counter[str] = field(default_factory=Counter)

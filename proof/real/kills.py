@@ -31,14 +31,7 @@ WORKING_MAX_S = 0.03
 
 @dataclass(slots=True)
 class Killing:
-    """The results of a loop.
-
-    Attributes:
-        kills: processes killed, by ``sender`` or ``receiver`` and ``starting`` or ``working``.
-        messages: those sent, and passed on once each.
-        restart_seconds: the longest time from a start to an open node, of starts that were not killed.
-        records: those of the session logs, replayed at the end.
-    """
+    """The results of a loop."""
 
     kills: Counter[str] = field(default_factory=Counter)
     messages: int = 0

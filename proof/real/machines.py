@@ -35,11 +35,7 @@ _IPV4, _UDP = b"\x08\x00", 17  # IEEE 802.3; RFC 790
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """One of the two.
-
-    Attributes:
-        enter: the beginning of a command that runs there.
-    """
+    """One of the two."""
 
     host: str
     enter: tuple[str, ...]
@@ -53,11 +49,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One frame as it was on the cable.
-
-    Attributes:
-        sender: the IPv4 address and port, if it is UDP.
-    """
+    """One frame as it was on the cable."""
 
     data: bytes
     sender: tuple[str, int] | None

@@ -41,12 +41,7 @@ _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1  # netdevice(7)
 
 @dataclass(slots=True)
 class Lossy:
-    """The result of a command in the namespace.
-
-    Attributes:
-        code: its exit code; None when it was not done in time.
-        passed: packets that the filter let through.
-    """
+    """The result of a command in the namespace."""
 
     code: int | None
     output: str

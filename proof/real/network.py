@@ -34,16 +34,7 @@ def weather(*, loss: float = 0.0, duplicate: float = 0.0, reorder: float = 0.0, 
 
 @dataclass(slots=True)
 class Crossing:
-    """The result of a transfer.
-
-    Attributes:
-        messages: those that arrived, once each and in order.
-        sent_bytes: what the sender's node sent for them, datagrams whole.
-        back_bytes: what the receiver's node sent back.
-        damaged: datagrams that arrived damaged, or would have.
-        drops: what both nodes dropped, by reason.
-        seconds: from the first send to the last delivery.
-    """
+    """The result of a transfer."""
 
     messages: int = 0
     payload_bytes: int = 0
@@ -71,18 +62,7 @@ async def cross(
     limit_s: float = HANG_S,
     settings: triack.NodeSettings | None = None,
 ) -> Crossing:
-    """Send messages from one node to another through bad weather, until the last is accepted in order.
-
-    Args:
-        folder: where the nodes keep data and logs; empty.
-        faults: what the network does, as ``weather`` says it; None for no relay between them.
-        scheme: ``udp`` or ``tcp``.
-        messages: how many.
-        size_bytes: of each.
-        seed: repeats the network's decisions.
-        limit_s: after this many seconds the transfer has failed.
-        settings: of both nodes; None for the defaults.
-    """
+    """Send messages from one node to another through bad weather, until the last is accepted in order."""
     found = Crossing()
     log, start = folder / "logs", time.monotonic()
     async with (
@@ -152,11 +132,7 @@ async def _take(node: triack.Node, messages: int, size_bytes: int, found: Crossi
 
 @dataclass(slots=True)
 class Outage:
-    """The effect of an outage on a user.
-
-    Attributes:
-        first_delivery_s: from the healing to the first message that arrives.
-    """
+    """The effect of an outage on a user."""
 
     first_delivery_s: float = 0.0
     messages: int = 0
@@ -164,14 +140,7 @@ class Outage:
 
 
 async def outage(folder: Path, *, scheme: str, seconds: float, both: bool = True) -> Outage:
-    """Cut the network under a steady stream of messages, heal it, and see how soon they arrive again.
-
-    Args:
-        folder: where the nodes keep data; empty.
-        scheme: ``udp`` or ``tcp``.
-        seconds: how long nothing gets through.
-        both: cut both ways, or only the way back.
-    """
+    """Cut the network under a steady stream of messages, heal it, and see how soon they arrive again."""
     found = Outage()
     async with (
         triack.open("to", data=folder / "to", listen=f"{scheme}://127.0.0.1:0", insecure=True) as receiver,

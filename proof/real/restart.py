@@ -16,13 +16,7 @@ __all__ = ["Restart", "restart"]
 
 @dataclass(slots=True)
 class Restart:
-    """How a store came back.
-
-    Attributes:
-        store_bytes: its files, when the process that filled it was killed.
-        nested: recoveries that were killed before the node was open.
-        ready_seconds: from the start of the last, whole recovery to an open node.
-    """
+    """How a store came back."""
 
     messages: int = 0
     store_bytes: int = 0

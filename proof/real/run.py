@@ -47,19 +47,7 @@ RESTART_BYTES = (100, 1_000)
 
 @dataclass(slots=True)
 class RealResult:
-    """The results of a run.
-
-    Attributes:
-        killed: the same by process and phase.
-        killed_messages: messages that went through the nodes that were killed, each once and in order.
-        crossings: transfers through a bad network, with their figures.
-        namespace_runs: transfers through the kernel's packet filter.
-        namespace_packets, namespace_dropped: packets that the filter let through, and that it dropped.
-        faults: system calls that failed, or killed their process.
-        fault_ends: how those processes ended: the named error, ``killed`` or ``unharmed``.
-        restarts: large stores after an unclean end.
-        skipped: parts that cannot run here, each with the reason.
-    """
+    """The results of a run."""
 
     kills: int = 0
     killed: dict[str, int] = field(default_factory=dict)
@@ -91,17 +79,7 @@ def run(
     parts: Collection[str] = PARTS,
     say: Callable[[str], None] = lambda _line: None,
 ) -> RealResult:
-    """Run every part once; those that depend on chance again, with other seeds, until the time is up.
-
-    Args:
-        kills: processes to kill in a round.
-        namespace_runs: transfers through the packet filter in a round.
-        messages: how many a large store has.
-        minutes: begin no other round after that; 0 is one round.
-        seed: of the first round; each round has the next one.
-        parts: which of ``PARTS``.
-        say: called with the progress, a line at a time.
-    """
+    """Run every part once; those that depend on chance again, with other seeds, until the time is up."""
     if unknown := sorted(set(parts) - set(PARTS)):
         raise UsageError(f"there is no part {unknown[0]}; there are {', '.join(PARTS)}")
     result, start = RealResult(), time.monotonic()

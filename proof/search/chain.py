@@ -48,11 +48,7 @@ LIMIT_NS: Final = 400 * SECOND
 
 @dataclass(frozen=True, slots=True)
 class ChainScope:
-    """What is sent, and how.
-
-    Attributes:
-        sync: whether the origin's link is synchronous.
-    """
+    """What is sent, and how."""
 
     name: str
     delivery: Delivery
@@ -112,13 +108,7 @@ def _whole_commits(log: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """The faults of a run.
-
-    Attributes:
-        dies_at: the effect of the relay before which it dies; 0 for none.
-        datagram: the one that something happens to; 0 for none.
-        again: whether it comes again, and not: is lost.
-    """
+    """The faults of a run."""
 
     dies_at: int = 0
     datagram: int = 0

@@ -78,13 +78,7 @@ class BareChannels:
 
 @dataclass(slots=True)
 class Datagram:
-    """One datagram.
-
-    Attributes:
-        to: the side that it is for, 0 or 1.
-        session: the id in the hello of the session that sent it; 0 if unknown.
-        connection: the receiver's connection id; of a connect, the sender's.
-    """
+    """One datagram."""
 
     to: int
     data: bytes
@@ -126,13 +120,7 @@ class Datagram:
 
 
 class Datagrams:
-    """All datagrams of a search, numbered as they appear.
-
-    Attributes:
-        to: per side, a bit for each datagram for it.
-        connects: per side, a bit for each datagram for it that needs no existing connection.
-        acks: a bit for each datagram that brings acks and nothing else.
-    """
+    """All datagrams of a search, numbered as they appear."""
 
     def __init__(self) -> None:
         self.known: list[Datagram] = []

@@ -72,13 +72,7 @@ class Ids:
 
 @dataclass(slots=True)
 class Host(EngineHost):
-    """One node.
-
-    Attributes:
-        now_ns: its clock; it stands still except in a fair run.
-        job: the job that the disk is doing.
-        submitted, crashes, stops, breaks, patience: how much of the scope is used up.
-    """
+    """One node."""
 
     asserts = True
 

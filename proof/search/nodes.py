@@ -14,13 +14,7 @@ __all__ = ["Node", "Nodes", "Step"]
 
 @dataclass(slots=True)
 class Step:
-    """The effect of one event on one node.
-
-    Attributes:
-        node: the number of its next state.
-        sent: bits of the datagrams that it sends.
-        broken: the promise that it breaks in doing so.
-    """
+    """The effect of one event on one node."""
 
     node: int
     sent: int
@@ -29,16 +23,7 @@ class Step:
 
 @dataclass(slots=True)
 class Node:
-    """One state of a node.
-
-    Attributes:
-        connections: the connection ids that reach it.
-        opened: those of them that have been open.
-        queued, kept, forgotten: messages, as the witness has them.
-        own: the result of each choice, once it was computed.
-        heard: the result of each datagram; None for no change.
-        tried, idle: bits of the datagrams in ``heard``, and of those that change nothing.
-    """
+    """One state of a node."""
 
     frozen: bytes
     connections: tuple[int, ...]
@@ -54,11 +39,7 @@ class Node:
 
 
 class Nodes:
-    """The states of one side.
-
-    Attributes:
-        steps: how many steps the engine has taken.
-    """
+    """The states of one side."""
 
     def __init__(self, scope: Scope, side: int, datagrams: Datagrams) -> None:
         self.known: list[Node] = []

@@ -43,13 +43,7 @@ Event = tuple[str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class RelayScope:
-    """What may happen, and how often.
-
-    Attributes:
-        story: what it is about, in a sentence.
-        breaks: how often a session of the relay ends otherwise.
-        removals: how many packets the origin gives up.
-    """
+    """What may happen, and how often."""
 
     name: str
     story: str
@@ -74,16 +68,7 @@ class BrokenError(Exception):
 
 @dataclass(slots=True)
 class World:
-    """All three nodes, and what is on its way between them.
-
-    Attributes:
-        disk: what the relay's disk has, with the smallest ``previous`` of each.
-        added, deleted: what its next commit adds and deletes.
-        up, down: packets to the relay, and from it; ``stored``, ``freeing``: store acks from the relay, and to it;
-            ``passing_over``: session acks to it of packets that the destination did not take, and never will.
-        held: what came to the destination before those that it follows.
-        accepted: what the destination has, in the order in which it came.
-    """
+    """All three nodes, and what is on its way between them."""
 
     scope: RelayScope
     origin: OutgoingSequence

@@ -38,15 +38,7 @@ _PAIR_MASK = (1 << _PAIR_BITS) - 1
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The result of a search.
-
-    Attributes:
-        depth: the search looked at everything that can happen in this many steps.
-        complete: whether nothing else can happen, however many steps are taken.
-        fair_runs: states from which it was tested that all ends well when the faults stop.
-        violation: the promise that was broken, or None.
-        trace: how it was broken, in the fewest steps.
-    """
+    """The result of a search."""
 
     scope: str
     states: int

@@ -124,15 +124,7 @@ def refresh_window(window: SendWindow, now_ns: int) -> None:
 
 
 def normalize_session(session: Session, waits_ns: Mapping[Timer, int], counter: int, now_ns: int) -> None:
-    """Bring a session at rest into the canonical form for comparisons with others.
-
-    Args:
-        session: which.
-        waits_ns: how long each running timer shall have to run.
-        counter: of the newest datagram that carried a packet. One without is never echoed, so its counter may be used
-            again.
-        now_ns: the time at which the clock stands.
-    """
+    """Bring a session at rest into the canonical form for comparisons with others."""
     normalize_timers(session._timers, waits_ns, now_ns)
     session.rtt.reset()
     session._counter = counter

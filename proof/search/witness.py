@@ -47,14 +47,7 @@ def sentence(error: Exception) -> str:
 
 @dataclass(slots=True)
 class Talk:
-    """What was exchanged in one session of the node.
-
-    Attributes:
-        peer: the peer's connection id, 0 while unknown.
-        acked: numbers that arrived session acks cover.
-        arrived: packets that the session accepted, by number.
-        counter: the newest counter of a datagram that carried a packet.
-    """
+    """What was exchanged in one session of the node."""
 
     session: int
     initiator: bool
@@ -68,17 +61,7 @@ class Talk:
 
 @dataclass(slots=True)
 class Witness:
-    """The account of one node.
-
-    Attributes:
-        window: packets that a session may have unacknowledged.
-        queued: messages that the disk took for sending, in order.
-        kept: messages that the disk took into queues, in order.
-        durable: the packets whose messages are in ``kept``.
-        bodies: the content of every outgoing packet, never forgotten.
-        heard: express messages that the application got in this life.
-        talks: the sessions of this life, by connection id.
-    """
+    """The account of one node."""
 
     window: int
     queued: list[bytes] = field(default_factory=list)

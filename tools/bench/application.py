@@ -27,11 +27,7 @@ NS = 1_000_000_000
 
 
 class Outlet(ABC):
-    """Where a system takes messages. Made inside the event loop; ``async with`` opens and closes it.
-
-    Attributes:
-        batch: messages that an expert would hand over at once.
-    """
+    """Where a system takes messages. Made inside the event loop; ``async with`` opens and closes it."""
 
     batch = 256
 
@@ -81,11 +77,7 @@ class Inlet(ABC):
 
 
 class Source:
-    """The sending application.
-
-    Attributes:
-        first_ns: when the first was, by the monotonic clock.
-    """
+    """The sending application."""
 
     def __init__(self, work: Work, outlet: Outlet) -> None:
         self._work = work
@@ -152,18 +144,7 @@ class Source:
 
 
 class Sink:
-    """The receiving application: every message is compared with the one that must come next.
-
-    Args:
-        work: the messages that are sent.
-        ring: their bodies; None: made here.
-
-    Attributes:
-        delivered: messages that equal a sent one.
-        missing: messages that had not come when a later one did.
-        late: messages that came again, or behind a later one.
-        began_ns, last_ns: when something was delivered first and last, by the monotonic clock.
-    """
+    """The receiving application: every message is compared with the one that must come next."""
 
     def __init__(self, work: Work, ring: list[bytes] | None = None) -> None:
         self._stamped = work.mode == "paced"

@@ -38,11 +38,7 @@ MESSAGES = 20_000
 
 @dataclass(frozen=True, slots=True)
 class _Load:
-    """The work of a run.
-
-    Attributes:
-        in_flight: messages that may be unacknowledged; a bridge has that many by default.
-    """
+    """The work of a run."""
 
     messages: int
     size: int = 100

@@ -39,12 +39,7 @@ QUICK_SHARE = 10
 
 
 class Counted:
-    """What was counted.
-
-    Attributes:
-        calls: of functions of Python and of C.
-        named: of polls of an engine, turns of the loop, jobs of the disks, and datagrams.
-    """
+    """What was counted."""
 
     __slots__ = ("calls", "named")
 

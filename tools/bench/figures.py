@@ -12,11 +12,7 @@ __all__ = ["Figure", "Result"]
 
 @dataclass(slots=True)
 class Figure:
-    """One figure of a row.
-
-    Attributes:
-        versus_values: of each run of the peer, taken in turns.
-    """
+    """One figure of a row."""
 
     goal: Goal
     values: list[float] = field(default_factory=list)
@@ -75,16 +71,7 @@ class Figure:
 
 @dataclass(slots=True)
 class Result:
-    """The measurements of a row.
-
-    Attributes:
-        figures: by the names of the row's goals.
-        verified: whether every run of Triack did the row's work; ``versus_verified`` the same of the peer.
-        guarantee: the observed guarantee of Triack's runs; ``versus_guarantee`` that of the peer's.
-        notes: for readers: flaws, another size than the row's, why it could not run.
-        details: further facts of the last run.
-        histograms: latencies of all runs together, by system: lower edge in ms to how many.
-    """
+    """The measurements of a row."""
 
     row: Row
     figures: dict[str, Figure]

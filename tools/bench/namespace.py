@@ -76,13 +76,7 @@ def wrapped() -> list[str]:
 
 
 class Emulator(threading.Thread):
-    """The link.
-
-    Args:
-        ends: the file descriptors of both devices.
-        faults: of the link, the same each way, in the order in which packets come.
-        seed: repeats the same chances.
-    """
+    """The link."""
 
     def __init__(self, ends: tuple[int, int], faults: Faults, seed: int) -> None:
         super().__init__(name="triack-link", daemon=True)

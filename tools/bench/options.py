@@ -13,19 +13,7 @@ __all__ = ["Meter", "Options"]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How rows are measured.
-
-    Attributes:
-        folder: where data goes: on the disk that is to be measured.
-        seconds: of each run; None for those of the row.
-        messages: of each run in place of a time.
-        versus: the peer to measure in turns, or "".
-        congestion: how Triack shares the network; None for the row's own.
-        datagram_bytes: the largest datagram; None for the row's own.
-        window: packets that may be unacknowledged, or ``"auto"``; None for the row's own.
-        quick: whether rows of many runs make only some of them.
-        simulated: whether policies are compared on simulated links, and not on real nodes.
-    """
+    """How rows are measured."""
 
     folder: Path
     runs: int = 5
@@ -58,13 +46,7 @@ def _nothing(*_told: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Meter:
-    """Receives the progress.
-
-    Attributes:
-        begin: (name of the run, its work); called before each run.
-        watch: gets the progress of that run.
-        say: a line when a run is done.
-    """
+    """Receives the progress."""
 
     begin: Callable[[str, Work], None] = field(default=_nothing)
     watch: Callable[[Progress], None] = field(default=_nothing)

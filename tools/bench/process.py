@@ -35,11 +35,7 @@ def peak_bytes(pid: int) -> int:
 
 
 def processor_s(pid: int) -> float:
-    """The processor time of a process and all its descendants; 0 if it is over, or where the system does not tell.
-
-    Args:
-        pid: which process. A descendant's time is lost when it ends and no process waits for it.
-    """
+    """The processor time of a process and all its descendants; 0 if it is over, or where the system does not tell."""
     folder = Path(f"/proc/{pid}")
     try:
         times = (folder / "stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[_FIRST:_LAST]
@@ -54,12 +50,7 @@ def processor_s(pid: int) -> float:
 
 
 def is_memory(folder: Path, mounts: Path = _MOUNTS) -> bool:
-    """Whether a folder is in memory only. False where the system does not tell.
-
-    Args:
-        folder: which; it need not exist yet.
-        mounts: the mounts, as Linux lists them.
-    """
+    """Whether a folder is in memory only. False where the system does not tell."""
     try:
         lines = [line.split() for line in mounts.read_text(encoding="utf-8").splitlines()]
     except OSError:

@@ -50,11 +50,7 @@ _IDS = re.compile(rb'"([0-9a-f]{32}|[0-9a-f]{16})"')
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """The logs of a run, of which those of many are made.
-
-    Attributes:
-        records: how many they are with one for each packet.
-    """
+    """The logs of a run, of which those of many are made."""
 
     logs: Path
     records: int

@@ -21,12 +21,7 @@ _TEMPLATE = Path(__file__).with_name("report.html.j2")
 
 
 def write_report(path: Path, results: list[Result]) -> None:
-    """Write the page.
-
-    Args:
-        path: where; its folder is made.
-        results: the measurements.
-    """
+    """Write the page."""
     plots: list[tuple[str, str]] = []
     has_plots = importlib.util.find_spec("matplotlib") is not None
     if has_plots:

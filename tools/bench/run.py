@@ -70,16 +70,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of one run, and its proof.
-
-    Attributes:
-        seconds: from the first call that sent to the last delivery.
-        rate: messages a second over that time.
-        verified: whether everything that was sent came once and in order.
-        cpu: shares of one core by process.
-        facts: commits, datagrams, bytes and sizes, by end and name.
-        latencies: see ``Sink.latencies``.
-    """
+    """The result of one run, and its proof."""
 
     sent: int
     delivered: int
@@ -106,20 +97,7 @@ async def run_once(
     relayed: bool = False,
     congestion: str = "",
 ) -> Outcome:
-    """Do the work once.
-
-    Args:
-        system: carries the messages.
-        work: the messages to send.
-        folder: for data and logs of both ends; new.
-        server: of the peer that needs one, as ``running`` gave it.
-        watch: gets the progress before anything happens.
-        host: where the receiver listens.
-        between: stands between the two: gets the receiver's facts once it has started, and returns those for the
-            sender.
-        relayed: whether a third process relays, of Triack alone.
-        congestion: TCP's congestion control, "" for the system's own.
-    """
+    """Do the work once."""
     progress = Progress()
     watch(progress)
     common: Report = {"system": system.name, "work": work.to_json(), "server": server}

@@ -79,10 +79,6 @@ def cpu_seconds(pid: int) -> float:
 async def running(name: str, folder: Path) -> AsyncIterator[dict[str, Any]]:
     """The server that a peer needs, while the block runs.
 
-    Args:
-        name: the peer.
-        folder: for its data; made here.
-
     Returns:
         ``port`` and ``pid``; nothing for a peer that needs none.
     """

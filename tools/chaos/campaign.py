@@ -43,12 +43,7 @@ class Failure(NamedTuple):
 
 @dataclass(slots=True)
 class Campaign:
-    """The results of a campaign.
-
-    Attributes:
-        seen: how often each kind of thing happened, over all runs.
-        runs_with: in how many runs it happened.
-    """
+    """The results of a campaign."""
 
     seeds: int = 0
     failures: list[Failure] = field(default_factory=list)
@@ -102,16 +97,7 @@ def run_campaign(
     fail_fast: bool = False,
     progress: Callable[[Campaign], None] = lambda _campaign: None,
 ) -> Campaign:
-    """Run seeds ``first``, ``first + 1``, ...
-
-    Args:
-        first: the first seed.
-        seeds: how many, or None for as many as there is time.
-        minutes: stop after this time.
-        jobs: processes; 0 for one per core.
-        fail_fast: stop at the first seed that fails.
-        progress: called after every run.
-    """
+    """Run seeds ``first``, ``first + 1``, ..."""
     campaign = Campaign()
     start = time.monotonic()
     numbers: Iterator[int] = count(first) if seeds is None else iter(range(first, first + seeds))

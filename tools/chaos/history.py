@@ -174,16 +174,7 @@ class History:
     def handed(
         self, stream: int, number: int, body: bytes, *, redelivered: bool, reader: int | None, at_ms: int = 0
     ) -> None:
-        """A message was handed out.
-
-        Args:
-            stream: its stream.
-            number: its number in it.
-            body: the handed-out body.
-            redelivered: whether the node marked it as possibly handed out before.
-            reader: the number that a transactional reader's store holds, or None for a reader that keeps none.
-            at_ms: the reader's wall clock.
-        """
+        """A message was handed out."""
         if stream >= len(self.streams) or number not in self.streams[stream].fates:
             self.violations.append(("queue", f"stream {stream}: {number} was handed out but never sent"))
             return
@@ -255,15 +246,7 @@ class History:
         seen.done = max(seen.done, *numbers)
 
     def buried(self, stream: int, number: int, body: bytes, reason: str = "", *, maybe_delivered: bool = True) -> None:
-        """A message was found in the dead-letter queue of its sender, or of its reader.
-
-        Args:
-            stream: its stream.
-            number: its number in it.
-            body: the body of the letter.
-            reason: why it is there.
-            maybe_delivered: whether it may have been delivered as well, as far as its sender knows.
-        """
+        """A message was found in the dead-letter queue of its sender, or of its reader."""
         if stream >= len(self.streams) or number not in self.streams[stream].fates:
             self.violations.append(("queue", f"stream {stream}: {number} is a dead letter but was never sent"))
             return
@@ -296,15 +279,7 @@ class History:
         return body in (body_of(stream, number, size_bytes), body_of(stream, number, 0))
 
     def copied(self, stream: int, number: int, body: bytes, kind: str, *, redelivered: bool) -> None:
-        """A message was found in a journal.
-
-        Args:
-            stream: its stream.
-            number: its number in it.
-            body: the body of the copy.
-            kind: ``READ`` for the journal of its queue, ``SENT`` for that of its sender.
-            redelivered: whether the node marked it as possibly handed out before.
-        """
+        """A message was found in a journal."""
         if stream >= len(self.streams) or number not in self.streams[stream].fates:
             self.violations.append(("journal", f"stream {stream}: {number} is in a journal but was never sent"))
             return
@@ -352,12 +327,7 @@ class History:
         return max((number for number, fate in fates.items() if fate is Fate.ACCEPTED), default=-1) + 1
 
     def take_back_reader(self, stream: int, handed: dict[int, int] | None) -> None:
-        """The reader's machine was taken back to an older state: everything since then is open again.
-
-        Args:
-            stream: the stream that it read.
-            handed: the numbers handed out in that older state, or None if unknown: any of them may come again.
-        """
+        """The reader's machine was taken back to an older state: everything since then is open again."""
         seen = self.streams[stream]
         seen.acknowledged.clear()
         seen.done = -1
@@ -367,12 +337,7 @@ class History:
             seen.newest = max(handed, default=-1)
 
     def take_back_sender(self, stream: int, first: int) -> None:
-        """The sender's machine was taken back: nobody knows the messages that it accepted since and had not sent yet.
-
-        Args:
-            stream: the stream that it sent.
-            first: the number after the last that it had accepted in the older state.
-        """
+        """The sender's machine was taken back: the messages that it accepted since and had not sent are unknown."""
         seen = self.streams[stream]
         seen.undone.update(number for number in seen.fates if number >= first)
 

@@ -25,22 +25,7 @@ RETRY_NS = 500 * MS
 
 
 class Host(SimHost):
-    """One machine.
-
-    Args:
-        world: the clock.
-        network: where it sends.
-        plan: its identity and behaviour.
-        disk: its disk; a clone brings a copy.
-        keys: its private keys; as ``SimHost`` has it.
-
-    Attributes:
-        lost: why it will never start again, when its store was found damaged.
-        state: the application's values in the store (``Node.recall``).
-        on_power_loss: called when the power is gone, before anything starts again.
-        storms: counts what it does while little comes of it; all hosts of a world share one.
-        standstill: looks for streams that stand still; shared as well.
-    """
+    """One machine."""
 
     asserts = True
 

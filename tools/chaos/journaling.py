@@ -73,14 +73,7 @@ def journals_of(host: Host, plans: tuple[StreamPlan, ...], hosts: list[Host]) ->
 
 
 def what_is_kept(plan: StreamPlan, host: Host, to: Host, low: frozenset[int]) -> frozenset[str]:
-    """In which journals, if they have no limit, all messages of a stream have to be that belong there.
-
-    Args:
-        plan: the stream.
-        host: its sender.
-        to: its receiver.
-        low: the hosts whose disk is low for a while, by their index; it gets no copies then.
-    """
+    """In which journals, if they have no limit, all messages of a stream have to be that belong there."""
     kept = to.settings.limits.queue_journal.get(plan.queue)
     kinds = {READ} if kept is not None and kept.messages == NO_LIMIT and plan.receiver not in low else set()
     if plan.journal and host.settings.limits.journal.messages == NO_LIMIT and plan.sender not in low:

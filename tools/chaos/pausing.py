@@ -54,12 +54,7 @@ class Pausing:
             self._paused[key] = 0
 
     def _resume(self, key: tuple[int, str], calm: int = 0) -> None:
-        """Resume a queue when its time is over and its node runs; again if the node died before that was durable.
-
-        Args:
-            key: its node and its name.
-            calm: how often it was found resumed, one time after the other.
-        """
+        """Resume a queue when its time is over and its node runs; again if the node died before that was durable."""
         host, name = self._hosts[key[0]], key[1]
         engine = host.engine
         if host.lost is not None or calm == CALM_LOOKS:

@@ -225,13 +225,7 @@ class SubscriberPlan:
 
 @dataclass(frozen=True, slots=True)
 class AwayPlan:
-    """A subscriber to topics of another machine.
-
-    Attributes:
-        host, hub: index of its machine, and of that with the topics.
-        durable: the name of its subscription; empty if that is not durable.
-        kind: see ``away_subscribers.KINDS``.
-    """
+    """A subscriber to topics of another machine."""
 
     host: int
     hub: int
@@ -248,12 +242,7 @@ class AwayPlan:
 
 @dataclass(frozen=True)
 class SyncPlan:
-    """All links of these hosts are synchronous.
-
-    Attributes:
-        age_s: how long the oldest message may wait.
-        interval_s: how long relays gather what they have passed on.
-    """
+    """All links of these hosts are synchronous."""
 
     hosts: tuple[int, ...] = ()
     age_s: float = 1.0

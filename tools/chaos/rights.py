@@ -32,14 +32,7 @@ class Spell:
 
 
 class Rights:
-    """The permissions that all hosts give each other.
-
-    Args:
-        plan: the streams, and those that are forbidden for good.
-        hosts: the machines.
-        world: the clock.
-        tell: called with the indices of a host and of another, when the first is to learn the second's permissions.
-    """
+    """The permissions that all hosts give each other."""
 
     def __init__(self, plan: Plan, hosts: list[Host], world: World, tell: Callable[[int, int], None]) -> None:
         self.violations: list[tuple[str, str]] = []
@@ -91,12 +84,7 @@ class Rights:
             self._end(spell)
 
     def judge(self, history: History, late: set[int]) -> None:
-        """Nothing came into a queue that was forbidden; and the last message was not refused, as it was allowed again.
-
-        Args:
-            history: the observations of the applications.
-            late: the hosts that stood still for a while: they heard of nothing meanwhile.
-        """
+        """Nothing came into a forbidden queue; and the last message was not refused, as it was allowed again."""
         for spell in self._spells:
             if self._plan.streams[spell.stream].receiver not in late:
                 self._judge(spell)

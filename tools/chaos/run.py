@@ -67,15 +67,7 @@ EVENTS_MAX = 500_000
 
 @dataclass(slots=True)
 class Outcome:
-    """The result of a run.
-
-    Attributes:
-        violations: broken rules, as (rule, sentence); empty when all promises were kept.
-        virtual_ns: how much time passed in the world.
-        trace: 32 hex digits over everything that happened.
-        logs: the session logs, by the name that their file would have.
-        seen: events by kind, for the coverage of a campaign.
-    """
+    """The result of a run."""
 
     plan: Plan
     violations: list[tuple[str, str]]

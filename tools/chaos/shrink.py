@@ -14,13 +14,7 @@ RUNS_MAX = 400
 
 
 def shrink(plan: Plan, fails: Callable[[Plan], bool], *, runs_max: int = RUNS_MAX) -> Plan:
-    """The smallest plan found that still fails.
-
-    Args:
-        plan: one that fails.
-        fails: runs a plan and returns whether it fails in the same way.
-        runs_max: how many plans are tried at most.
-    """
+    """The smallest plan found that still fails."""
     left = [runs_max]
     smaller = True
     while smaller and left[0] > 0:

@@ -46,14 +46,7 @@ _CRASHES = ("kill", "kill", "power-loss")
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """Machines and their neighbours.
-
-    Attributes:
-        ends: pairs of hosts that may exchange messages: sender and receiver.
-        switches: routes that replace others of the same host and destination, while messages are on their way.
-        lost: senders to a host that no way leads to, and that host.
-        gateways: relays of which each leads everywhere.
-    """
+    """Machines and their neighbours."""
 
     hosts: int
     links: tuple[tuple[int, int], ...]

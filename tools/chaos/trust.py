@@ -28,14 +28,7 @@ STEPS = 5
 
 @dataclass(slots=True)
 class Spell:
-    """A time in which one host does not trust another.
-
-    Attributes:
-        host, other: indices of who revoked and who was.
-        begin_ns: since when the host's process knows; None as long as it stands still.
-        end_ns: until when; 0 while it lasts.
-        lasts: whether it goes on when all other faults have ended.
-    """
+    """A time in which one host does not trust another."""
 
     host: int
     other: int

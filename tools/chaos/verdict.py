@@ -12,9 +12,6 @@ __all__ = ["judge_logs"]
 def judge_logs(logs: Mapping[str, bytes]) -> list[Violation]:
     """Judge session logs by the checks of ``triack replay``.
 
-    Args:
-        logs: the records of each start of each node, by name, those of one node in the order of its starts.
-
     Returns:
         Their violations. A late record of a process that stood still and recorded that is none.
     """

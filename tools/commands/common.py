@@ -123,11 +123,7 @@ class PublicKey(click.ParamType[bytes]):
 
 
 class _Lines(logging.Formatter):
-    """Renders log entries as structlog does; structlog is imported with the first line, as most runs have none.
-
-    Args:
-        as_json: whether a line is a JSON object, for programs, and not text for people.
-    """
+    """Renders log entries as structlog does; structlog is imported with the first line, as most runs have none."""
 
     _renderer: logging.Formatter | None = None
 

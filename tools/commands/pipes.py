@@ -164,10 +164,6 @@ class LineSink:
 
     Into a pipe it writes one line at a time, and a line counts as written when the reader of the pipe has taken it: so
     ``head -1`` takes one. Only Linux shows that of a pipe; elsewhere, and into files, a line counts when it is written.
-
-    Attributes:
-        error: why it cannot write any more.
-        room: how many lines to keep ready for it: as many as it has proved to write in a moment.
     """
 
     def __init__(self, fd: int) -> None:

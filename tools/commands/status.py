@@ -36,11 +36,7 @@ _SORTS = ("peer", "waiting", "state")
 
 @dataclass(slots=True)
 class OnTheWay:
-    """Messages that go to one peer from here, and have not arrived yet.
-
-    Attributes:
-        oldest_s: the age of the oldest; None when there are none.
-    """
+    """Messages that go to one peer from here, and have not arrived yet."""
 
     messages: int = 0
     oldest_s: float | None = None

@@ -30,17 +30,7 @@ SETTINGS = {"--log", "--name", "--suite", "--tls-ca"}
 
 
 class Succession:
-    """Finds the first such process, and each next one. A node that it opens is closed at the end of ``async with``.
-
-    Args:
-        data: the directory.
-        open_node: makes a node for it.
-        passing: whether its node is there for the command's own work alone, or for others to call.
-        gives_way: whether the command can go on through another process in the middle of its work.
-
-    Attributes:
-        own: the node that it has opened; None while another process has the directory.
-    """
+    """Finds the first such process, and each next one. A node that it opens is closed at the end of ``async with``."""
 
     def __init__(
         self, data: Path, open_node: Callable[[], triack.Node], *, passing: bool = True, gives_way: bool = True

@@ -32,19 +32,7 @@ def stored_but(waits_for: str) -> str:
 
 
 class Tally:
-    """Counts lines.
-
-    Args:
-        until: the stage that counts.
-        unit: what is counted: ``line`` or ``file``.
-
-    Attributes:
-        read: the last line that was read.
-        stored: the last line up to which all are on the disk of the node.
-        finished: the last line up to which all are decided.
-        done: set when the input has ended and every line is decided.
-        waits_for: what is missing for lines that are late, by the names of the stats; empty when nothing is known.
-    """
+    """Counts lines."""
 
     def __init__(self, until: triack.Stage, unit: str = "line") -> None:
         self._stage = until.name.lower()
@@ -96,12 +84,7 @@ class Tally:
         return counts | {"failures": failures}
 
     def problems(self, why_not_yet: str, limit_bytes: int) -> list[str]:
-        """The message for the user; empty when every line has reached its stage.
-
-        Args:
-            why_not_yet: the reason for lines that are not decided.
-            limit_bytes: the largest line.
-        """
+        """The message for the user; empty when every line has reached its stage."""
         by_reason: dict[str, list[tuple[int, int]]] = {}
         for first, last, reason in self._failures:
             by_reason.setdefault(reason, []).append((first, last))

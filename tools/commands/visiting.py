@@ -29,13 +29,7 @@ Host = triack.Node | triack.Client
 
 
 async def visit(data: Path, work: Callable[[Host], Awaitable[int]], *, only_looks: bool = False) -> int:
-    """Let a command do its work with the node of a directory.
-
-    Args:
-        data: the directory.
-        work: what the command does with the node.
-        only_looks: whether it changes nothing. Then a directory that cannot be written, such as one of a read-only file
-            system, is looked at in a copy.
+    """Let a command do its work with the node of a directory, in a copy where it only looks and none can be written.
 
     Returns:
         Its exit code.
@@ -84,10 +78,6 @@ async def stats_of(node: Host) -> triack.NodeStats:
 async def connected(data: Path, within_s: float | None = None) -> AsyncIterator[triack.Client]:
     """A client of the process that runs the node of a directory.
 
-    Args:
-        data: the directory.
-        within_s: how long the process may take to answer; None for ``ANSWER_S``.
-
     Raises:
         NodeClosed: no process runs it.
         WaitTimeout: a process runs it, and does not answer.
@@ -109,11 +99,6 @@ async def connected(data: Path, within_s: float | None = None) -> AsyncIterator[
 @asynccontextmanager
 async def calling(data: Path, peers: dict[str, str], suite: str) -> AsyncIterator[Host]:
     """The node of a directory, for a command that calls peers: in the process that runs it, or else opened here.
-
-    Args:
-        data: the directory.
-        peers: addresses by name, for a node that is opened here.
-        suite: its cipher and hash.
 
     Raises:
         TriackError: as ``triack.connect`` and ``triack.open``; UsageError for a directory without a node.

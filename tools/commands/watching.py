@@ -29,12 +29,7 @@ watch_option = click.option(
 
 
 async def repeat(draw: Draw, every_s: float | None) -> None:
-    """Draw a view once, or again and again: on a terminal in the same place, elsewhere one below the other.
-
-    Args:
-        draw: writes the view.
-        every_s: seconds between two views; None: once.
-    """
+    """Draw a view once, or again and again: on a terminal in the same place, elsewhere one below the other."""
     if every_s is None:
         await draw()
         return

@@ -9,12 +9,7 @@ _INDEX = b"%020d"
 
 
 class Bodies:
-    """All bodies of a run; sender and receiver make the same.
-
-    Args:
-        size_bytes: of each body; the index takes 20, the rest is filled with noise.
-        seed: chooses the noise.
-    """
+    """All bodies of a run; sender and receiver make the same."""
 
     def __init__(self, size_bytes: int, seed: int) -> None:
         noise = Random(seed).randbytes(size_bytes - SIZE_MIN)

@@ -42,13 +42,7 @@ Deliver = Callable[[bytes], bool]
 
 @dataclass(slots=True)
 class Counters:
-    """The fates of the datagrams of one direction.
-
-    Attributes:
-        forwarded: those that went on, copies included.
-        dropped: those that did not, by chance or because there was no way on.
-        reordered: those that were held back, beyond the delay that all have.
-    """
+    """The fates of the datagrams of one direction."""
 
     forwarded: int = 0
     dropped: int = 0
@@ -62,18 +56,7 @@ def rough(**faults: Any) -> Faults:
 
 
 class Direction:
-    """One direction of a bad network.
-
-    Args:
-        faults: how bad it is; may be changed at any time.
-        seed: the same seed decides the same for the same datagrams.
-        finest_ns: shorter delays are none.
-
-    Attributes:
-        fates: decides the fate of each datagram.
-        sent, sent_bytes: the datagrams that came to be passed on.
-        is_cut: whether none goes on.
-    """
+    """One direction of a bad network."""
 
     def __init__(self, faults: Faults, seed: str, finest_ns: int = 1) -> None:
         self.counters = Counters()
@@ -107,15 +90,7 @@ class Direction:
 
 
 class Relay:
-    """Passes datagrams to :attr:`address` on, in the manner of a bad network.
-
-    Args:
-        target: the address to relay to.
-        listen: the address to listen at, of the same scheme; port 0 for any.
-        faults: how bad each direction is; None for as good as the network itself.
-        seed: makes both directions repeatable.
-        finest_ns: shorter delays are none, as timers are not finer.
-    """
+    """Passes datagrams to :attr:`address` on, in the manner of a bad network."""
 
     def __init__(
         self,

@@ -49,13 +49,7 @@ class Plan:
 
 @dataclass(slots=True)
 class Transfer:
-    """How far it has come; complete when ``transfer`` has returned.
-
-    Attributes:
-        sent: messages that the sender's node has taken.
-        delivered: different messages that the receiving application has seen.
-        first_ns, last_ns: monotonic clock at the first send and at the last delivery.
-    """
+    """How far it has come; complete when ``transfer`` has returned."""
 
     sent: int = 0
     ordered: int = 0

@@ -89,11 +89,7 @@ class _LimitsType(click.ParamType[Any]):
 
 @dataclass(slots=True)
 class Report:
-    """What was found.
-
-    Attributes:
-        problems: a sentence for each, the worst first.
-    """
+    """What was found."""
 
     level: Level = Level.OK
     problems: list[tuple[Level, str]] = field(default_factory=list)

@@ -18,11 +18,7 @@ _FILE = "contexts.json"
 
 
 class Contexts(msgspec.Struct, frozen=True):
-    """What the user has named.
-
-    Attributes:
-        chosen: the name that commands use, or "".
-    """
+    """What the user has named."""
 
     nodes: dict[str, str]
     chosen: str

@@ -54,12 +54,7 @@ TIMEX_BYTES = 512
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line.
-
-    Attributes:
-        verdict: ``ok``, ``warn`` or ``fail``.
-        remedy: what to do; empty for ``ok``.
-    """
+    """One line."""
 
     verdict: str
     what: str
@@ -102,14 +97,7 @@ def doctor(*, listen: str | None, wanted: tuple[str, ...], timeout: float, data:
 async def examine(
     data: Path, listen: str | None = None, wanted: tuple[str, ...] = (), timeout: float = 3.0
 ) -> AsyncIterator[Finding]:
-    """Examine everything, one finding after the other.
-
-    Args:
-        data: the data directory.
-        listen: where a node is to listen, if no process runs it.
-        wanted: the peers to ask; none for all.
-        timeout: seconds to wait for each.
-    """
+    """Examine everything, one finding after the other."""
     for finding in (*machine(), *await asyncio.to_thread(lambda: list(network())), *directory(data)):
         yield finding
     for peer in _peers_of(data):

@@ -89,15 +89,7 @@ def unit(
     program: tuple[str, ...],
     paths: dict[str, str] | None = None,
 ) -> str:
-    """The text of a unit.
-
-    Args:
-        name: of the node.
-        arguments: of ``triack serve``; without a data directory, the unit's own state directory is added.
-        user: the user that it runs as; None for a unit of the service manager of a user.
-        program: the command line before ``serve``.
-        paths: what ``serve`` finds in the arguments, and in the file that these name, by the keys of ``_PATHS``.
-    """
+    """The text of a unit."""
     paths = paths or {}
     wanted = ["serve", *arguments]
     if "--name" not in arguments:

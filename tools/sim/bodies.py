@@ -28,17 +28,7 @@ ROOM_GAP_NS, ROOM_GAP_MAX_NS = 20 * MS, 10_000 * MS
 
 @dataclass(slots=True)
 class BodySender:
-    """Sends one large body, and says when the message that stands for it is to be sent.
-
-    Args:
-        host: the machine; all calls are made within an input of its process.
-        where: a peer's name or address; empty for a queue of this node.
-        queue: the queue of the message.
-        body: all of it.
-        on_whole: called with the ordinal when the destination has all of it; it submits the message, and calls
-            ``finished``.
-        on_refused: called with the reason when the destination refuses it.
-    """
+    """Sends one large body, and says when the message that stands for it is to be sent."""
 
     host: SimHost
     where: str
@@ -157,14 +147,7 @@ class BodySender:
 
 
 def read_body(host: SimHost, lease: Lease, gap_ns: int, done: Callable[[bytes | None], object]) -> None:
-    """Read the body of a large message part by part.
-
-    Args:
-        host: the machine whose process has the message in hand.
-        lease: that message.
-        gap_ns: between two parts; a slow reader is slow here.
-        done: called with all of it, or None if it is not there; never, when the process ends before.
-    """
+    """Read the body of a large message part by part."""
     got: list[bytes] = []
 
     def step() -> None:

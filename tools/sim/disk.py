@@ -70,14 +70,7 @@ class MemoryHands:
 
 
 class Disk(Medium):
-    """A disk, and the one process that uses it.
-
-    Attributes:
-        vfs: the name for ``apsw.Connection(path, vfs=...)``; the same after ``kill`` and ``lose_power``.
-        tears: whether a loss of power may leave a part of a write.
-        boots: how often its machine was started; see ``uptime``.
-        free_bytes: the free room that it reports; it takes all writes nevertheless.
-    """
+    """A disk, and the one process that uses it."""
 
     def __init__(self, random: Random) -> None:
         super().__init__(random)
@@ -175,15 +168,7 @@ class Disk(Medium):
     def fail_later(
         self, call: str, after: int, *, kind: str = "eio", forever: bool = False, drops: bool = False
     ) -> None:
-        """Let a call fail.
-
-        Args:
-            call: ``open``, ``read``, ``write``, ``sync``, ``truncate`` or ``delete``.
-            after: how many of these still work.
-            kind: as in ``FailAt``.
-            forever: whether all later ones fail, too.
-            drops: whether a failed sync drops its changes.
-        """
+        """Let a call fail."""
         self.fail_at = FailAt(self.counts[call] + after + 1, "drop" if drops else kind, forever, call)
 
     def files(self) -> dict[str, bytes]:

@@ -20,11 +20,7 @@ EPOCH_MS = 210_866_760_000_000
 
 
 class Process(apsw.VFS):
-    """The file system for one process.
-
-    Attributes:
-        dead: it has crashed or was killed.
-    """
+    """The file system for one process."""
 
     def __init__(self, name: str, disk: Medium) -> None:
         super().__init__(name, None)

@@ -4,11 +4,7 @@ __all__ = ["Effects"]
 
 
 class Effects:
-    """The effects of the processes of one machine: a change of the disk, a record, a datagram.
-
-    Attributes:
-        left: a process ends after this many more, before the next one; negative for never.
-    """
+    """The effects of the processes of one machine: a change of the disk, a record, a datagram."""
 
     def __init__(self) -> None:
         self.count = 0

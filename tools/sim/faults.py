@@ -72,10 +72,6 @@ class Fates:
     """Decides the fates of datagrams.
 
     Loss, copies, delays and damage draw from a random stream each, so that more of one leaves the others unchanged.
-
-    Args:
-        chance: makes a random stream for a concern.
-        header_bytes: what a datagram has on a link besides its own bytes.
     """
 
     def __init__(self, chance: Callable[[str], Random], header_bytes: int = HEADER_BYTES) -> None:
@@ -87,14 +83,7 @@ class Fates:
         self._free_ns: dict[object, int] = {}
 
     def decide(self, faults: Faults, datagram: bytes, path: object = None, now_ns: int = 0) -> list[tuple[int, bytes]]:
-        """The copies of a datagram that arrive: each one's delay in nanoseconds, and its bytes.
-
-        Args:
-            faults: how bad the network is now.
-            datagram: the sent bytes.
-            path: where; each path has bursts of its own, and a rate and a queue.
-            now_ns: when it is sent.
-        """
+        """The copies of a datagram that arrive: each one's delay in nanoseconds, and its bytes."""
         if faults.mtu_bytes and len(datagram) > faults.mtu_bytes:
             self.counts["too-large"] += 1
             return []

@@ -52,11 +52,7 @@ CLOSE_POLL_NS = 20 * MS
 
 
 class EngineHost(ABC):
-    """Does the effects of an engine, in the engine's order. Subclasses define sending and storing.
-
-    Attributes:
-        asserts: whether the engine is looked at after each step (``queues.manager.invariants``).
-    """
+    """Does the effects of an engine, in the engine's order. Subclasses define sending and storing."""
 
     __slots__ = ()
     asserts: ClassVar[bool] = False
@@ -106,13 +102,7 @@ class EngineHost(ABC):
 
 @dataclass(slots=True)
 class Crash:
-    """How the next crash goes.
-
-    Attributes:
-        power: whether the machine loses power: unsynced changes may be gone.
-        down_ns: how long until it starts again.
-        again: effects after which that start dies, too; -1 for not.
-    """
+    """How the next crash goes."""
 
     power: bool = False
     down_ns: int = 0

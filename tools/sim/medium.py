@@ -25,11 +25,7 @@ class ProcessCrashed(BaseException):
 
 
 class Life(Protocol):
-    """The process that calls.
-
-    Attributes:
-        dead: it has crashed or was killed.
-    """
+    """The process that calls."""
 
     dead: bool
 
@@ -107,23 +103,7 @@ class Change(NamedTuple):
 
 
 class Medium:
-    """The files of a disk.
-
-    Args:
-        random: decides faults and what survives.
-
-    Attributes:
-        faults: chances of failing, changed at will.
-        fail_at: one planned failure.
-        on_effect: called before every call that changes the disk, with for example ``write store.db-wal``; it may raise
-            ProcessCrashed: the call then does nothing, and neither do all later ones of this process.
-        calls: calls so far that could fail: ``open``, ``read``, ``write``, ``sync``, ``truncate`` and ``delete``.
-        counts: the same, by name.
-        failed: how many of them failed, planned or by chance.
-        powersafe: whether SQLite may believe that a write harms no byte beside it, as it does on Linux.
-        visible, durable: the files, as processes see them and as a loss of power leaves them, by name.
-        unsynced: the changes that are not durable, in the order they were made.
-    """
+    """The files of a disk."""
 
     def __init__(self, random: Random) -> None:
         self.faults = DiskFaults()

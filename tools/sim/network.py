@@ -36,29 +36,14 @@ Path = tuple[str, str]
 
 @dataclass(slots=True)
 class Port:
-    """A listener at an address.
-
-    Attributes:
-        receive: called with a datagram and its sender's address.
-        path_lost: called with the address of a TCP peer that is gone.
-    """
+    """A listener at an address."""
 
     receive: Callable[[bytes, str], None]
     path_lost: Callable[[str], None]
 
 
 class Network:
-    """All paths between all addresses of a world.
-
-    Args:
-        world: whose clock it follows.
-        faults: how bad it is now; may be replaced or changed at any time.
-
-    Attributes:
-        residents: the nodes that know each other here.
-        tap: called with every datagram that is sent: its bytes, sender and receiver.
-        alter: makes another datagram of each, or None to lose it.
-    """
+    """All paths between all addresses of a world."""
 
     def __init__(self, world: World, faults: Faults | None = None) -> None:
         self.world = world

@@ -9,12 +9,7 @@ _NEXT_KEY = AESGCM_SHA256.nonce(NONCE_MAX)
 
 
 class Nonces:
-    """Whatever is sealed in its suite.
-
-    Attributes:
-        suite: a cipher and a hash, for all nodes of a world.
-        repeated: how often something was sealed under a key and a nonce that had been used.
-    """
+    """Whatever is sealed in its suite."""
 
     def __init__(self) -> None:
         self.suite: Suite = AESGCM_SHA256._replace(aead=lambda key: _Watched(self, key))

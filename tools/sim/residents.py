@@ -34,18 +34,7 @@ class Resident(Protocol):
 
 
 class Identity:
-    """The identity of a node and its trust, which outlive its processes.
-
-    Args:
-        keys: its private keys; none for a node that speaks insecurely, and knows the others by address alone.
-        resides: whether it joins the nodes of its network; one with another's keys does not.
-
-    Attributes:
-        keys: the same; see ``use_keys``.
-        directory: the peers that it knows by name.
-        suite: cipher and hash of its next processes.
-        unread: changes of its trust that no process has read yet.
-    """
+    """The identity of a node and its trust, which outlive its processes."""
 
     def __init__(self, keys: tuple[bytes, ...], *, resides: bool) -> None:
         self.keys = keys

@@ -35,11 +35,7 @@ class Still(NamedTuple):
 
 
 class Standstill:
-    """What stands still on the nodes of a world.
-
-    Attributes:
-        violations: as (rule, sentence), one of each stream and reason.
-    """
+    """What stands still on the nodes of a world."""
 
     def __init__(self) -> None:
         self.violations: list[tuple[str, str]] = []

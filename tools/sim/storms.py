@@ -46,11 +46,7 @@ def accepted_in(records: Iterable[Mapping[str, Any]]) -> int:
 
 
 class Storms:
-    """What the nodes of a world do while little comes of it.
-
-    Attributes:
-        violations: as (rule, sentence), one of each node, kind and measure.
-    """
+    """What the nodes of a world do while little comes of it."""
 
     def __init__(self) -> None:
         self.violations: list[tuple[str, str]] = []

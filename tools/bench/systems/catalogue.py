@@ -17,15 +17,7 @@ EXTRA = "pip install 'triack[bench]'"
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """One system.
-
-    Attributes:
-        module: below this package; it has the two classes.
-        promise: of the system, as it is set up here.
-        library: the Python module that it needs, or "".
-        server: the program that it needs, or "".
-        fans_out: whether it can send each message to several readers.
-    """
+    """One system."""
 
     name: str
     module: str

@@ -58,15 +58,7 @@ class _Store(Store):
 
 
 class Counting(Platform):
-    """This machine, counting what a node has written to its disk and its sockets.
-
-    Args:
-        noise: the end of all bodies, to check whether they can be read on the wire.
-
-    Attributes:
-        datagrams, bytes: sent, without the headers of IP and UDP.
-        looked, plain: bursts that were searched, and those in which a body could be read.
-    """
+    """This machine, counting what a node has written to its disk and its sockets."""
 
     def __init__(self, noise: bytes) -> None:
         self._noise = noise
