@@ -20,7 +20,6 @@ from triack.transport.secure import SecureChannels
 
 @pytest.mark.slow
 def test_a_node_bears_a_flood() -> None:
-    """``make flood`` sends a million."""
     found = flood(10_000)
     assert (found.violations, found.peers_tried, found.peers_failed) == (0, 2, 0)
     assert found.answered > 1_000
@@ -30,7 +29,6 @@ def test_a_node_bears_a_flood() -> None:
 
 @pytest.mark.slow
 def test_a_node_that_remembers_strangers_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A kilobyte for each is too much."""
     kept: list[bytes] = []
     real = Victim.answer
 
@@ -44,7 +42,6 @@ def test_a_node_that_remembers_strangers_is_found(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.gate
 def test_answers_that_are_too_long_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By one byte."""
     monkeypatch.setattr(SecureChannels, "_retry", lambda *_: bytes(1_201))
     monkeypatch.setattr(flooding, "PEER_EVERY", 1 << 30)
     assert flood(2_000).violations == 1
@@ -52,7 +49,6 @@ def test_answers_that_are_too_long_are_found(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.gate
 def test_peers_that_are_kept_out_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A node that gives up when it is loaded."""
     monkeypatch.setattr(Admission, "admits", lambda *_: False)
     monkeypatch.setattr(flooding, "PEER_EVERY", 1_000)
     found = flood(2_000)
@@ -71,7 +67,6 @@ def test_a_bad_peer_leaves_the_others_going_and_the_memory_small() -> None:
 
 
 def test_what_breaks_a_promise_is_found() -> None:
-    """A throughput that falls, a memory that grows."""
     good, slow = Beside([100.0, 120.0], [110.0, 90.0], 0), Beside([100.0, 100.0], [100.0, 79.0], 0)
     large = Beside([100.0], [100.0], GROWTH_MAX_BYTES + 1)
     found = [
@@ -101,7 +96,6 @@ def test_what_breaks_a_promise_is_found() -> None:
 
 @pytest.mark.slow
 def test_window_and_oracle_agree_on_many_counters() -> None:
-    """``make window`` shows them ten million."""
     found = compare_windows(200_000)
     assert found.violations == 0
     assert 80_000 < found.taken < 180_000
@@ -110,7 +104,6 @@ def test_window_and_oracle_agree_on_many_counters() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("length", [WINDOW - 1, WINDOW + 1])
 def test_a_window_of_another_length_is_found(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Too short by one, and too long by one."""
     monkeypatch.setattr(replay_window, "WINDOW", length)
     monkeypatch.setattr(replay_window, "_ALL", (1 << length) - 1)
     assert compare_windows(100_000).violations > 0
@@ -118,8 +111,6 @@ def test_a_window_of_another_length_is_found(length: int, monkeypatch: pytest.Mo
 
 @pytest.mark.gate
 def test_counters_that_are_not_missed_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that were skipped would be refused."""
-
     def careless(window: ReplayWindow, counter: int) -> None:
         window.newest = max(window.newest, counter)
 
@@ -132,7 +123,6 @@ def test_counters_that_are_not_missed_are_found(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.asyncio
 async def test_each_session_is_closed_for_its_first_datagram_of_pings() -> None:
-    """The reason is counted, and the next session opens."""
     async with triack.open("hub", data=None, listen="udp://127.0.0.1:0", insecure=True) as node:
         assert node.address is not None
         sessions = ping_for_ever(node.address)

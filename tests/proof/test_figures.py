@@ -27,7 +27,6 @@ def test_any_single_packet_may_vanish() -> None:
 
 @pytest.mark.slow
 def test_any_two_packets_may_vanish() -> None:
-    """Every pair of them."""
     found = drop_pairs()
     assert found["complete"] == found["runs"] > 30
 
@@ -49,7 +48,6 @@ def test_handshakes_survive_extreme_loss() -> None:
 @pytest.mark.parametrize("corrupt", [False, True], ids=["loss", "corruption"])
 @pytest.mark.parametrize("loss", [0.02, 0.5])
 def test_transfers_survive_extreme_loss(loss: float, corrupt: bool) -> None:
-    """All messages once, in order."""
     assert transfers(loss, 3_000, 100, corrupt=corrupt)["in_order_once"]
 
 
@@ -78,7 +76,6 @@ def test_a_path_that_dies_again_and_again() -> None:
 
 
 def test_recorded_packets_change_nothing_years_later() -> None:
-    """Across restarts of the receiver."""
     found = replays([SECOND, DAY_NS, 3_650 * DAY_NS])
     assert found["duplicates"] == 0
     assert found["copies"] > 15

@@ -18,7 +18,6 @@ def test_the_worst_neighbour_leaves_another_one_going_and_the_memory_small() -> 
 
 
 def test_what_breaks_a_promise_is_found() -> None:
-    """A throughput that falls, a memory that grows."""
     limit_bytes = PEER_MEMORY_BYTES + BESIDE_BYTES
     good = Neighbour(400.0, [300.0, 340.0], limit_bytes, {"streams": 9}, 1.0)
     slow, large = good._replace(beside=[300.0, 98.0]), good._replace(growth_bytes=limit_bytes + 1)

@@ -100,7 +100,6 @@ def test_a_page_is_as_the_code_has_it(path: Path) -> None:
 
 
 def test_every_reason_is_on_the_page_once_in_its_table() -> None:
-    """With its sentence."""
     (page,) = (text for path, text in PAGES.items() if path.name == "reasons.md")
     for reason in [*DropReason, *RejectReason, *FreedReason, *DeadReason]:
         assert page.count(f"| `{reason.value}` | {reason.sentence} |") == 1, reason
@@ -109,7 +108,6 @@ def test_every_reason_is_on_the_page_once_in_its_table() -> None:
 
 
 def test_every_event_and_field_is_in_the_schema_once() -> None:
-    """With its sentence."""
     (page,) = (text for path, text in PAGES.items() if path.name == "session-log.md")
     for name, field in {**COMMON, **FIELDS}.items():
         rows = [
@@ -208,7 +206,6 @@ def test_a_page_can_be_read_to_its_end() -> None:
 
 @pytest.mark.parametrize(("makers", "most"), [(False, USERS_WORDS), (True, MAKERS_WORDS)], ids=["users", "makers"])
 def test_all_pages_together_stay_short(makers: bool, most: int) -> None:
-    """Those for users, and those for makers."""
     counts = {
         page: words(page)
         for page in PLAIN

@@ -255,7 +255,6 @@ def test_what_is_asked_wrongly_is_one_clear_line(
 
 @pytest.mark.parametrize("arguments", [["send", "plant-b/q"], ["send", "udp://127.0.0.1:1", "--insecure"]])
 def test_what_is_asked_wrongly_is_said_before_anything_is_read(tmp_path: Path, arguments: list[str]) -> None:
-    """Standard input stays open here."""
     asked = start(*arguments, "--data", tmp_path / "d", stdin=subprocess.PIPE)
     assert asked.stderr.read().startswith(b"triack: ")
     assert asked.wait(timeout=SECONDS) == 2

@@ -45,7 +45,6 @@ def run(*missing: str) -> tuple[int, str, str]:
 
 @pytest.mark.slow
 def test_a_plain_installation_says_in_one_line_what_the_command_needs() -> None:
-    """Whichever of them is missing."""
     for name in LIBRARIES:
         assert run(name) == (1, "", HINT)
     code, said, complaints = run()
@@ -101,7 +100,6 @@ def test_the_import_is_light() -> None:
 
 @pytest.mark.slow
 def test_a_node_needs_no_library_of_the_command_line() -> None:
-    """Nor anything that only one path needs."""
     for first_use in ("triack.open, triack.connect", "triack.sync.open, triack.sync.connect"):
         _, loaded = loaded_by(first_use)
         assert not HEAVY & loaded

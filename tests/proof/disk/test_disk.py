@@ -44,7 +44,6 @@ def test_a_store_that_leaves_rows_out_is_found_out(monkeypatch: pytest.MonkeyPat
 
 
 def test_the_victim_is_a_store_of_64_kib() -> None:
-    """Database and log together."""
     disk = Disk(Random(1))
     victim(disk)
     assert abs(sum(map(len, disk.files().values())) - 65_536) < 4_096
@@ -155,7 +154,6 @@ def test_the_reference_life_has_what_makes_it_hard() -> None:
 
 
 def test_names_in_a_file_system_of_sqlite_need_no_folder() -> None:
-    """Nothing is made beside the simulated files."""
     disk = Disk(Random(1))
     started(disk, b"a").close()
     assert list(disk.files()) == [DATABASE]

@@ -242,7 +242,6 @@ def test_a_packet_too_many_that_is_in_no_stream_and_reached_nobody_was_lost() ->
 
 
 def test_a_lie_that_matters_has_none() -> None:
-    """Were one of these not found, it would be a miss."""
     for told in (lie("raise", 1, "packet", packet=2), lie("other", 1, "session"), lie("shift", 1, at_ns=35_000_000)):
         assert reason_for(told, LONG) in (None, "copy")
     assert reason_for(lie("other", 1, "session"), LONG) is None

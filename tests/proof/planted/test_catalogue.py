@@ -56,18 +56,15 @@ def test_each_must_be_found_somewhere() -> None:
 
 
 def test_every_world_is_there_for_a_bug() -> None:
-    """None is searched for nothing."""
     assert {bug.scope for bug in BUGS if bug.scope is not None} == {*WORLDS, *STORIES, BRIDGES, *relays.ALL}
 
 
 def test_each_can_go_to_a_process_of_its_own() -> None:
-    """Or ``make teeth`` would end at it."""
     for bug in BUGS:
         assert pickle.loads(pickle.dumps(bug)).name == bug.name
 
 
 def test_a_bug_is_had_by_its_name() -> None:
-    """And by no other."""
     assert bug_named("nothing is synced").name == "nothing is synced"
     with pytest.raises(KeyError):
         bug_named("all is well")
@@ -85,7 +82,6 @@ def plant(patch: Patch) -> None:
 
 
 def test_what_is_planted_for_good_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In classes and in tables."""
     monkeypatch.setattr(Thing, "value", 1)
     table = {"a": 1}
     plant(ForGood())
@@ -127,7 +123,6 @@ def test_nothing_is_found_in_a_world_where_nothing_is_planted(scope: Scope) -> N
 
 @pytest.mark.parametrize("story", TOLD, ids=lambda story: story.name)
 def test_nothing_is_wrong_in_a_story_where_nothing_is_planted(story: Story) -> None:
-    """Whatever a story says of a bug comes from the bug."""
     assert story.run() == ""
 
 
@@ -135,7 +130,6 @@ def test_nothing_is_wrong_in_a_story_where_nothing_is_planted(story: Story) -> N
 @pytest.mark.parametrize("bug", [bug for bug in BUGS if isinstance(bug.scope, Story)], ids=lambda bug: bug.name)
 @pytest.mark.plain
 def test_each_bug_is_found_by_its_story(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the words that it was to be found with."""
     assert isinstance(bug.scope, Story)
     bug.plant(monkeypatch)
     found = Found(bug, said=bug.scope.run())

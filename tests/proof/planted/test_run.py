@@ -40,7 +40,6 @@ def test_a_bug_is_found_by_seeds_and_by_the_search() -> None:
 
 @pytest.mark.slow
 def test_nothing_is_found_where_nothing_is_wrong() -> None:
-    """A change that changes nothing, and two at a time."""
     bug = Bug("none", harmless, seeds=True)
     for found in hunt_all([bug, bug], seeds_max=2, jobs=2):
         assert (found.seed, found.whole, found.finders, found.told) == (-1, False, [], "found by no seed")

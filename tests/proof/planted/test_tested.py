@@ -34,7 +34,6 @@ def test_fails_with_it_often(number):
 
 
 def test_a_bug_changes_modules() -> None:
-    """For a table, or a library, those that use it."""
     assert modules_of(WINDOW) == {"triack.session.congestion.send_window"}
     assert "triack.store.store" in modules_of(bug_named("nothing is synced"))
     freed = modules_of(bug_named("recoverable messages are freed by the session ack"))

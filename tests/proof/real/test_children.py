@@ -59,7 +59,6 @@ def run(work: Work, **options: Any) -> Child:
 
 
 def test_what_a_killed_child_has_said_outlives_it() -> None:
-    """Whole lines, in order, then that it has ended."""
     child = run(count, count=50)
     assert said(child, "49") == ["began", *map(str, range(50))]
     child.kill()
@@ -69,7 +68,6 @@ def test_what_a_killed_child_has_said_outlives_it() -> None:
 
 
 def test_a_child_ends_well_when_asked_and_says_why_it_failed() -> None:
-    """With code 0, or 1 and the error's name."""
     child = run(count, count=1)
     said(child, "0")
     child.ask_to_stop()

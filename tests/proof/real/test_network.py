@@ -71,7 +71,6 @@ async def test_an_outage_longer_than_a_session(tmp_path: Path, scheme: str, both
 
 @pytest.mark.gate
 async def test_who_loses_everything_delivers_nothing(tmp_path: Path) -> None:
-    """The checks of a crossing bite."""
     found = await cross(tmp_path, weather(loss=1), scheme="udp", messages=2, size_bytes=100, limit_s=0.3)
     assert found.violations == ["0 of 2 messages after 0.3 s"]
 

@@ -26,7 +26,6 @@ def test_a_body_is_that_of_its_number_alone(size_bytes: int) -> None:
 
 
 async def test_a_queue_tells_its_numbers_in_order() -> None:
-    """With -1 for what is not ours."""
     async with triack.open("a", data=None, insecure=True, settings=quick()) as node:
         for sent in (body(3), body(1), b"stray"):
             await (await node.send("orders", sent)).queued(timeout=PATIENCE_S)

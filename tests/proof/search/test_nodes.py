@@ -48,7 +48,6 @@ def names(host: Host) -> set[str]:
 
 
 def test_what_can_happen_is_bounded_by_the_scope() -> None:
-    """A message less each time, a crash less each time."""
     scope = replace(PLAIN, parts=(Part(sends=2, crashes=1, stops=1, breaks=1, sessions=3), Part()))
     host = started(scope)[0]
     assert names(host) == {"submit", "drain", "crash"}
@@ -114,7 +113,6 @@ def test_only_who_reads_reads() -> None:
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_a_message_arrives_in_either_order(order: tuple[int, int]) -> None:
-    """The second packet waits for the first."""
     first, second, packets = opened(PLAIN)
     for index in order:
         second.act(DELIVER, packets[index])
@@ -128,7 +126,6 @@ def test_a_message_arrives_in_either_order(order: tuple[int, int]) -> None:
 
 
 def test_a_state_has_one_number() -> None:
-    """However often, and on whatever way, it is met."""
     nodes = Nodes(PLAIN, 0, Datagrams())
     assert [nodes.number(started(PLAIN)[0]) for _ in range(3)] == [0, 0, 0]
     assert nodes.number(opened(PLAIN)[0]) == 1
@@ -188,7 +185,6 @@ def test_what_leaves_the_scope_is_no_step() -> None:
 
 @pytest.mark.plain
 def test_a_broken_promise_and_a_broken_engine_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The step says which; the node stays where it was."""
     _, second, packets = opened(PLAIN)
     datagrams = Datagrams()
     nodes = Nodes(PLAIN, 1, datagrams)
@@ -217,7 +213,6 @@ KEPT = RELAY_SCOPES[1]
 @pytest.mark.slow
 @pytest.mark.parametrize("scope", RELAY_SCOPES, ids=lambda scope: scope.name)
 def test_no_promise_breaks_in_the_first_states(scope: RelayScope) -> None:
-    """``make exhaustive`` goes on."""
     result = search_relay(scope, 1_000, fair_runs=60)
     assert (result.scope, result.violation) == (scope.name, None)
     assert result.states >= 1_000
@@ -235,7 +230,6 @@ def test_a_small_world_is_searched_to_its_end() -> None:
 
 @pytest.mark.gate
 def test_a_relay_that_frees_too_early_loses_a_packet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It deletes what is on its way."""
     send = TransitSequence.handle_sent
 
     def forget(self: TransitSequence, run: list[object], now_ns: int, *, packet: int = 0) -> list[int]:
@@ -390,7 +384,6 @@ def test_bits_say_who_could_take_what() -> None:
 
 
 def test_everything_can_be_told_in_words() -> None:
-    """For traces."""
     first, second, (connect,) = started(PLAIN)
     assert str(connect) == "CONNECT of session a01"
     (accept,) = second.act(DELIVER, connect)

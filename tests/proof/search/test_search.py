@@ -136,7 +136,6 @@ def test_a_whole_world_is_searched_to_its_end() -> None:
     "bug", [bug for bug in BUGS if isinstance(bug.scope, Scope) and bug.name not in DEEP], ids=lambda bug: bug.name
 )
 def test_a_planted_bug_is_found(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With its sentence and the shortest way to it."""
     assert isinstance(bug.scope, Scope)
     bug.plant(monkeypatch)
     result = search_for(bug.scope)
@@ -241,7 +240,6 @@ def fair(*hosts: Host) -> str | None:
 @pytest.mark.parametrize("applied", [False, True])
 @pytest.mark.plain
 def test_a_crash_in_the_middle_ends_well(applied: bool) -> None:
-    """With a commit in hand, on the disk or not."""
     first, second, (packet,) = opened(RECEIVER_DIES)
     second.act(DELIVER, packet)
     assert second.job is not None
@@ -261,7 +259,6 @@ def test_a_node_that_closes_comes_back(side: int) -> None:
 
 @pytest.mark.plain
 def test_what_is_never_said_again_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sender that forgets to resend waits without end."""
     first, second, _ = opened(RECEIVER_DIES)
     second.act(("crash", False))
     assert fair(first, second) is None
@@ -372,14 +369,12 @@ def packet(datagram: Datagram) -> PacketFrame:
 
 
 def test_a_packet_of_another_session_is_not_to_be_taken() -> None:
-    """Although it comes to the right connection."""
     _, second, (datagram, _) = opened(PLAIN)
     with pytest.raises(Violation, match="session a01 took a packet of session bad"):
         second.act(("deliver", None), replace(datagram, session=0xBAD))
 
 
 def test_nothing_leaves_for_a_connection_without_a_session() -> None:
-    """Nobody could have given it that number."""
     first, _, (datagram, _) = opened(PLAIN)
     with pytest.raises(Violation, match="a datagram leaves for connection bad, which no session has"):
         first.witness.note_sending(replace(datagram, connection=0xBAD))
@@ -398,7 +393,6 @@ def test_a_packet_never_changes() -> None:
 
 
 def test_what_never_arrived_is_not_stored() -> None:
-    """A store ack of it would let the sender forget it."""
     _, second, datagrams = opened(PLAIN)
     (ack,) = second.act(("deliver", None), datagrams[0])
     with pytest.raises(Violation, match="store ack of packet 2, which never arrived in session a01"):
@@ -424,7 +418,6 @@ def busy() -> Pair:
     [(Timer.ACK_LIMIT, CloseReason.ACK_TIMEOUT), (Timer.STORE_ACK_LIMIT, CloseReason.STORE_ACK_TIMEOUT)],
 )
 def test_a_timer_runs_out_when_the_search_says_so(timer: Timer, reason: CloseReason) -> None:
-    """Long before its time, and no other does."""
     pair = busy()
     stillness.expire_session(pair.a, timer, pair.now_ns)
     pair.a.handle_timer(pair.now_ns)

@@ -30,7 +30,6 @@ def names(host: Host) -> set[str]:
 
 
 def test_whatever_waits_is_known() -> None:
-    """Of sessions, of order acks, of resends, of links."""
     first, second, (packet,) = opened(EVERYTHING)
     assert {"PROBE", "CLEANUP", "ACK_LIMIT"} <= names(first)
     assert "retry" not in names(first)
@@ -42,7 +41,6 @@ def test_whatever_waits_is_known() -> None:
 
 
 def test_a_link_tries_again_when_its_wait_runs_out() -> None:
-    """As often as it is asked to."""
     first, _, _ = started(EVERYTHING)
     for _ in range(3):
         first.act(("break", None))
@@ -52,7 +50,6 @@ def test_a_link_tries_again_when_its_wait_runs_out() -> None:
 
 
 def test_a_packet_goes_out_again_when_its_tier_runs_out() -> None:
-    """In the session that is open."""
     first, second, (packet,) = opened(EVERYTHING)
     assert "tier" not in names(first)
     for ack in second.act(DELIVER, packet) + second.act(("disk", None)):
@@ -200,7 +197,6 @@ def test_a_copy_is_the_same_and_goes_its_own_way() -> None:
 
 @pytest.mark.plain
 def test_a_field_of_any_machine_counts() -> None:
-    """Deep inside, and new ones too."""
     host = started(PLAIN)[0]
     before = digest(host)
     (queue,) = host.engine.outbox.streams

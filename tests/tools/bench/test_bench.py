@@ -169,7 +169,6 @@ def test_an_ack_comes_as_late_as_its_policy_lets_it() -> None:
 
 @pytest.mark.parametrize("settings", [DEFAULT, MSMQ, SOLACE, HORNETQ, AMPS])
 def test_after_a_lost_session_nothing_comes_again(settings: NodeSettings) -> None:
-    """The accept of the next one says what is there."""
     assert lose_session(settings, NEAR, 100).again == 0
 
 
@@ -392,7 +391,6 @@ def test_a_run_that_is_cut_off_counts_its_whole_time() -> None:
 
 @pytest.mark.slow
 async def test_without_keys_and_log_it_says_less(tmp_path: Path) -> None:
-    """Bodies are seen on the wire then."""
     found = await once(tmp_path, "triack", replace(WORK, insecure=True, log=False))
     assert found.guarantee == ["every message once, in order", "synced at both ends"]
     assert found.facts["sender"]["plain"]

@@ -114,7 +114,6 @@ async def test_paced_messages_say_when_they_were_sent() -> None:
 )
 @pytest.mark.parametrize("at_once", [True, False])
 def test_every_mistake_is_seen(order: list[int], seen: tuple[int, int, int, int], at_once: bool) -> None:
-    """Whether messages come one by one or in a list."""
     sink = Sink(Work())
     if order[0]:  # so far everything was as it should be
         sink.take(BODIES[: RING - 2])
@@ -371,7 +370,6 @@ async def test_a_row_without_a_peer_says_why(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 async def test_a_curve_has_every_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two of them: each is a run of its own."""
     row = CURVES["WINDOWS"]
     assert [goal.name for goal in row.goals] == list(row.points)
     monkeypatch.setitem(CURVES, "WINDOWS", replace(row, goals=row.goals[:2], points=dict([*row.points.items()][:2])))
@@ -438,7 +436,6 @@ child.communicate(bytes([10]))
 
 @pytest.mark.slow
 def test_what_runs_and_what_is_over_counts() -> None:
-    """One child is over, another one runs still."""
     command = [sys.executable, "-c", PARENT]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None

@@ -96,7 +96,6 @@ def test_a_campaign_adds_up_what_its_runs_came_to() -> None:
 
 
 def test_the_trace_tells_every_run_and_their_order() -> None:
-    """Two campaigns with one trace did the same."""
     traces = set()
     for seeds in ((1, 2, 3), (1, 2), (2, 1, 3), (1, 2, 4)):
         campaign = Campaign()
@@ -107,7 +106,6 @@ def test_the_trace_tells_every_run_and_their_order() -> None:
 
 
 def test_seeds_are_run_in_order_from_the_first(asked: list[int]) -> None:
-    """The caller of a campaign hears of each."""
     heard: list[int] = []
     campaign = run_campaign(20, 7, jobs=1, progress=lambda campaign: heard.append(campaign.seeds))
     assert asked == list(range(20, 27))
@@ -123,7 +121,6 @@ def test_the_first_failure_can_end_a_campaign(asked: list[int]) -> None:
 
 
 def test_time_ends_a_campaign_that_would_not_end(asked: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each look at this clock takes a second."""
     clock: Iterator[int] = count()
     monkeypatch.setattr("triack.tools.chaos.campaign.time.monotonic", lambda: next(clock))
     campaign = run_campaign(5, None, minutes=0.1, jobs=1)

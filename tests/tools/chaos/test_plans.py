@@ -331,7 +331,6 @@ def test_each_strategy_and_subscriber_comes_to_a_share_of_the_seeds() -> None:
 @pytest.mark.gate
 @pytest.mark.parametrize("seed", OF_TOPICS[:8])
 def test_every_promise_of_topics_is_kept(seed: int) -> None:
-    """``triack chaos --first 2000000`` goes on."""
     outcome = run_seed(seed)
     assert outcome.violations == []
     events = {record["event"] for log in outcome.logs.values() for record in parse_records(log)}
@@ -385,7 +384,6 @@ def test_what_a_revoked_peer_has_waits_until_it_is_trusted_again(make: Make) -> 
 
 
 def test_some_are_forgiven_only_when_all_else_is_at_rest(make: Make) -> None:
-    """The others with the end of the faults."""
     scene = make(hosts=3)
     scene.trust.revoke(Fault(0, "revoke", 1, 0, for_ns=500 * SECOND))
     assert not scene.trust.heal(scene.history)

@@ -27,7 +27,7 @@ from triack.store.store import Store
 from triack.tools.chaos import run, workload
 from triack.tools.chaos.command import chaos
 from triack.tools.chaos.drawing import draw
-from triack.tools.chaos.history import READ, SENT, History, Part, StreamHistory, body_of
+from triack.tools.chaos.history import READ, SENT
 from triack.tools.chaos.host import Host
 from triack.tools.chaos.pausing import OUTGOING, Pausing
 from triack.tools.chaos.plan import DISHONEST, LASTING_MS, Fault, Plan, StreamPlan
@@ -105,7 +105,6 @@ def test_a_crash_before_each_of_the_first_effects(kind: str, host: int) -> None:
 
 @pytest.mark.gate
 def test_a_pair_that_never_hears_of_each_other_does_not_hold_up_others() -> None:
-    """A path that is dead one way, for good."""
     plan = next(plan for plan in map(draw, range(400)) if plan.dead_path is not None)
     assert not run_plan(plan).violations
 
@@ -384,7 +383,6 @@ def test_what_does_not_fail_smaller_stays_as_it_is() -> None:
 
 
 def test_a_stream_that_others_forward_from_stays() -> None:
-    """A plan without it would be none."""
     plan = next(plan for plan in map(draw, range(100)) if any(stream.source >= 0 for stream in plan.streams))
     found = shrink(plan, lambda smaller: any(stream.source >= 0 for stream in smaller.streams))
     forwarding = [stream for stream in found.streams if stream.source >= 0]
@@ -422,7 +420,6 @@ def test_one_seed_says_what_it_drew_and_what_came_of_it() -> None:
 
 @pytest.mark.gate
 def test_the_logs_are_written_for_the_replay(tmp_path: Path) -> None:
-    """One file for each process of each host."""
     run_command("--seed", "7", "--log", str(tmp_path / "logs"))
     assert all(path.name.endswith("-000001.jsonl") for path in (tmp_path / "logs").iterdir())
     assert len(list((tmp_path / "logs").iterdir())) >= 2
@@ -438,7 +435,6 @@ def test_the_logs_are_written_for_the_replay(tmp_path: Path) -> None:
     ],
 )
 def test_options_that_do_not_go_together(arguments: str, named: str) -> None:
-    """Nothing that was asked for is silently ignored."""
     with pytest.raises(UsageError, match=named):
         run_command(*arguments.split())
 
@@ -447,7 +443,6 @@ def test_options_that_do_not_go_together(arguments: str, named: str) -> None:
 
 
 def test_both_kinds_are_drawn_with_all_that_may_happen_when_they_are_full() -> None:
-    """Limited and not; never where a disk lies."""
     kinds: set[tuple[str, str, bool]] = set()
     for plan in map(draw, range(120)):
         limits = [host.settings.limits for host in plan.hosts]
@@ -463,68 +458,6 @@ def test_both_kinds_are_drawn_with_all_that_may_happen_when_they_are_full() -> N
 FULL = ("drop oldest", "stop", "hold")
 
 
-def history() -> History:
-    """One stream with three messages that arrived and were acknowledged."""
-    seen = History([StreamHistory("s", ordered=True, durable=True, expires=False, journals=frozenset({READ, SENT}))])
-    seen.accepted(seen.submitted([Part(0, 0, 3)]))
-    for number in range(3):
-        seen.handed(0, number, body_of(0, number, 20), redelivered=False, reader=None)
-    seen.acknowledged(0, [0, 1, 2])
-    return seen
-
-
-def copied(seen: History, *numbers: int, kind: str, redelivered: bool = False) -> None:
-    for number in numbers:
-        seen.copied(0, number, body_of(0, number, 20), kind, redelivered=redelivered)
-
-
-def said(seen: History) -> list[str]:
-    seen.finish()
-    return [sentence.partition(": ")[2] for rule, sentence in seen.violations if rule == "journal"]
-
-
-def test_complete_journals_are_no_violation() -> None:
-    """A copy that comes again is marked."""
-    seen = history()
-    for kind in (READ, SENT):
-        copied(seen, 0, 1, 2, kind=kind)
-        copied(seen, 0, kind=kind, redelivered=True)
-    assert said(seen) == []
-
-
-def test_a_missing_copy_is_found() -> None:
-    seen = history()
-    copied(seen, 0, 2, kind=READ)
-    copied(seen, 0, 1, kind=SENT)
-    assert said(seen) == [
-        "1 messages that were read are in no journal, the first is 1",
-        "1 messages that were sent are in no journal, the first is 2",
-    ]
-
-
-def test_a_dead_letter_was_not_sent() -> None:
-    seen = history()
-    seen.buried(0, 1, body_of(0, 1, 20))
-    copied(seen, 0, 1, 2, kind=READ)
-    copied(seen, 0, 2, kind=SENT)
-    assert said(seen) == []
-
-
-def test_two_copies_and_altered_and_unread_ones_are_found() -> None:
-    seen = history()
-    seen.submitted([Part(0, 3, 4)])
-    copied(seen, 0, 1, 2, 2, kind=SENT)
-    copied(seen, 0, 1, 2, 3, kind=READ)
-    seen.copied(0, 0, b"000:00000000: nonsense", SENT, redelivered=True)
-    seen.copied(0, 9, b"", SENT, redelivered=False)
-    assert said(seen) == [
-        "2 is in a journal of messages that were sent twice",
-        "3 is in the journal of its queue and was never handed out",
-        "0 was altered on its way to a journal",
-        "9 is in a journal but was never sent",
-    ]
-
-
 # Operators who pause queues and resume them, whatever happens to the nodes meanwhile.
 
 HERE = Fault(0, "pause-queue", host=1, for_ns=3 * SECOND)
@@ -533,7 +466,6 @@ THERE = Fault(0, "pause-queue", host=0, other=OUTGOING, for_ns=3 * SECOND)
 
 @pytest.mark.parametrize("fault", [HERE, THERE])
 def test_nothing_is_read_of_a_paused_queue_until_it_is_resumed(make: Make, fault: Fault) -> None:
-    """At its sender or at its receiver."""
     scene = make()
     pausing = Pausing(plan_of(), scene.hosts, scene.world)
     scene.world.run(200 * MS)
@@ -547,7 +479,6 @@ def test_nothing_is_read_of_a_paused_queue_until_it_is_resumed(make: Make, fault
 
 
 def test_a_node_that_dies_before_the_resume_is_durable_is_resumed_again(make: Make) -> None:
-    """Its next start finds the pause on its disk."""
     scene = make()
     pausing = Pausing(plan_of(), scene.hosts, scene.world)
     pausing.pause(HERE)

@@ -16,7 +16,6 @@ CLASSES = ("express", "recoverable", "transactional")
 @pytest.mark.parametrize("delivery", CLASSES)
 @pytest.mark.parametrize("transactional", [False, True])
 def test_everything_is_sent_accepted_and_read(make: Make, delivery: str, transactional: bool) -> None:
-    """Once, and acknowledged on the reader's disk."""
     scene = make(StreamPlan(0, 1, "q", delivery, 50, 100, large_bytes=5_000), transactional=transactional)
     scene.world.run(20 * SECOND)
     seen = scene.history.streams[0]
@@ -177,7 +176,6 @@ def test_dead_letters_are_found(make: Make) -> None:
 
 
 def test_receipts_that_somebody_waits_for_are_claims(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only when the stage is reached, each class's last."""
     monkeypatch.setattr(workload, "CLAIM_CHANCE", 1.0)
     scene = make(*(StreamPlan(0, 1, delivery, delivery, 10, 100, batch=1) for delivery in CLASSES))
     claims: list[tuple[int, int, str]] = []
@@ -202,7 +200,6 @@ def test_what_has_to_be_received_in_time_and_is_read_by_nobody(make: Make) -> No
 
 
 def test_what_is_forwarded_expires_with_what_it_comes_from(make: Make) -> None:
-    """It may become a dead letter on either way."""
     plans = (
         StreamPlan(0, 1, "q", "transactional", 1, 1, live_ms=5),
         StreamPlan(1, 2, "r", "transactional", 1, 1, source=0),

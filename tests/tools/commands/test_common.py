@@ -45,7 +45,6 @@ from triack.tools.replay.run import replay
 
 @pytest.mark.gate
 def test_a_node_is_named_after_its_directory_if_that_can_be_a_name(tmp_path: Path) -> None:
-    """A bad name that nobody asked for is no error."""
     assert name_for(None, tmp_path / "plant-a") == "plant-a"
     assert name_for(None, tmp_path / "plant a") == "node"
     assert name_for("b", tmp_path / "plant a") == "b"
@@ -443,7 +442,6 @@ def test_a_node_that_is_not_said_is_asked_for(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_a_pipe_in_the_place_of_the_file_holds_up_no_running_node(folder: Path) -> None:
-    """It says so, goes on, and ends when it is told to."""
     file = folder / "triack.toml"
     file.write_text('[node]\nname = "plant"\ndata = "data"\n')
     process = start("serve", "--config", file)

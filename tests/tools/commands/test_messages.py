@@ -280,7 +280,6 @@ def test_messages_are_not_asked_for_bit_by_bit() -> None:
 
 
 async def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
-    """A directory as standard input."""
     fd = os.open(tmp_path, os.O_RDONLY)
     try:
         with pytest.raises(TriackError, match=r"^read standard input: .*Is a directory"):
@@ -419,7 +418,6 @@ def test_failures_are_listed_by_their_reason(tally: Tally) -> None:
 
 
 def test_what_is_not_decided_has_the_reason_of_the_end(tally: Tally) -> None:
-    """Read and not finished, or not read at all."""
     tally.handle_input(chunk(1, 5))
     tally.handle_finished(3, [(1, 1, "expired")])
     assert tally.problems("the node is gone", 100) == [
@@ -436,7 +434,6 @@ def test_when_nothing_was_read_it_is_said_so(tally: Tally) -> None:
 
 
 def test_a_line_that_is_too_long_ends_the_input(tally: Tally) -> None:
-    """The lines before it are waited for."""
     tally.handle_input(chunk(1, 2))
     tally.handle_input(LineTooLong(3))
     assert not tally.done.is_set()
@@ -455,7 +452,6 @@ def test_no_more_ranges_are_listed_than_can_be_read(tally: Tally) -> None:
 
 
 def test_how_it_ended_is_also_said_as_json() -> None:
-    """A file is counted as a line is."""
     tally = Tally(triack.Stage.ORDERED, "file")
     tally.handle_input(chunk(1, 5))
     tally.handle_finished(4, [(1, 2, "expired")])
@@ -493,7 +489,6 @@ def test_what_is_stored_must_not_be_sent_again(tally: Tally) -> None:
     ],
 )
 def test_what_is_stored_says_what_it_waits_for(tally: Tally, waits_for: str, what: str) -> None:
-    """That the node runs is not all that it takes."""
     tally.handle_input(chunk(1, 1))
     tally.handle_stored(1)
     tally.waits_for = waits_for
@@ -528,7 +523,6 @@ def test_a_large_file_goes_from_command_to_command(tmp_path: Path) -> None:
 
 @pytest.mark.gate
 def test_several_messages_are_saved_in_a_folder(tmp_path: Path) -> None:
-    """Small ones, too, each under its id."""
     big, small, data, folder = tmp_path / "big", tmp_path / "small", tmp_path / "a", tmp_path / "folder"
     big.write_bytes(LARGE_BODY)
     small.write_bytes(b"small")

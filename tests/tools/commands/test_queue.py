@@ -104,7 +104,6 @@ def test_what_a_reader_has_is_shown_and_taken_back(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("running", [True, False], ids=["running", "at rest"])
 def test_a_queue_is_paused_and_resumed(tmp_path: Path, *, running: bool) -> None:
-    """The list says what it waits for."""
     node, at = fill(tmp_path), ("--data", tmp_path)
     if not running:
         node.close()
@@ -289,7 +288,6 @@ def test_messages_are_sent_with_priorities_and_counted_by_them(tmp_path: Path, *
 
 @pytest.mark.slow
 async def test_the_letters_of_a_relay_say_what_they_are(tmp_path: Path) -> None:
-    """Their bytes mean nothing to an operator."""
     async with triack.open("r", data=tmp_path, insecure=True, settings=quick()) as node:
         engine = port_of(node).engine  # as a relay writes them
         for ordinal, part in enumerate(({}, {"dead_part": 4_000}), 1):

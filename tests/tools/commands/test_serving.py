@@ -176,7 +176,6 @@ async def next_name(succession: Succession) -> str:
 
 
 async def test_after_another_command_it_opens_the_directory(tmp_path: Path, succession: Succession) -> None:
-    """Once, however often the connection is lost."""
     succession.handle_welcome({"passing": True})
     assert [await next_name(succession) for _ in range(2)] == ["own", "own"]
 
@@ -184,7 +183,6 @@ async def test_after_another_command_it_opens_the_directory(tmp_path: Path, succ
 async def test_a_directory_that_is_still_in_use_is_waited_for(
     tmp_path: Path, succession: Succession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The one that went away closes its store last."""
     monkeypatch.setattr(server, "publish", lambda _data, _served: None)
     async with make("other", tmp_path):
         finding = asyncio.create_task(next_name(succession))
@@ -195,7 +193,6 @@ async def test_a_directory_that_is_still_in_use_is_waited_for(
 
 
 async def test_a_server_that_is_started_again_gets_its_directory(tmp_path: Path, succession: Succession) -> None:
-    """However long that takes."""
     succession.handle_welcome({"passing": False})
     finding = asyncio.create_task(next_name(succession))
     await asyncio.sleep(0.3)
@@ -236,7 +233,6 @@ async def test_a_server_that_begins_gets_the_directory_of_a_command(tmp_path: Pa
 
 
 async def test_servers_do_not_give_way_to_each_other(tmp_path: Path) -> None:
-    """At once; nor does a command that serves others."""
     async with Succession(tmp_path, partial(own_node, tmp_path), passing=False) as serving:
         assert await name_at(await serving.first()) == "own"
         with pytest.raises(StoreInUse):
@@ -244,7 +240,6 @@ async def test_servers_do_not_give_way_to_each_other(tmp_path: Path) -> None:
 
 
 async def test_who_cannot_go_on_elsewhere_keeps_its_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server waits for it to end, but only for a time."""
     monkeypatch.setattr(handover, "CLAIM_S", 0.2)
     async with Succession(tmp_path, partial(own_node, tmp_path), gives_way=False) as express:
         link = await express.first()
@@ -466,7 +461,6 @@ def test_peers_are_added_listed_and_removed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", [["list"], ["remove", "plant-b"]])
 def test_a_directory_that_does_not_exist_has_no_peers_to_show(tmp_path: Path, command: list[str]) -> None:
-    """It is a mistyped one, and nothing is made of it."""
     result = run_trust(tmp_path / "typo", *command)
     assert result.exit_code == 2
     assert "does not exist" in result.output
@@ -518,7 +512,6 @@ def run_enrol(data: Path, *arguments: str) -> Result:
     ],
 )
 def test_bad_arguments_of_enrol_are_rejected(tmp_path: Path, arguments: tuple[str, ...], why: str) -> None:
-    """Before anything is sent; and never with the code."""
     failed = run_enrol(tmp_path, "join", *arguments)
     assert failed.exit_code
     assert why in str(failed.exception)
@@ -590,7 +583,6 @@ def test_the_list_has_all_of_them_with_their_numbers() -> None:
 
 
 def test_each_value_says_where_it_is_from() -> None:
-    """In whatever case its name is given."""
     rows = [json.loads(line) for line in told("show", "solace", "--json")]
     assert rows[0] == {
         "setting": "session.max_unacked_packet",

@@ -188,7 +188,6 @@ def test_a_process_that_fails_reports_it_and_ends_with_1(tmp_path: Path) -> None
 async def test_progress_is_reported_from_time_to_time(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each time as it is then, a line each."""
     monkeypatch.setattr(child, "REPORT_S", 0.001)
     done = asyncio.Event()
     reports = 0
@@ -274,7 +273,6 @@ async def test_the_last_one_is_reported_at_once(capsys: pytest.CaptureFixture[st
 
 @pytest.mark.parametrize("size", [SIZE_MIN, SIZE_MIN + 1, 100, 5000])
 def test_a_body_has_its_size_and_its_index(size: int) -> None:
-    """Whatever the noise is, percent signs among it."""
     bodies = Bodies(size, seed=7)
     for index in (0, 1, 99_999, 10**SIZE_MIN - 1):
         body = bodies.make(index)

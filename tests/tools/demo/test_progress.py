@@ -29,7 +29,6 @@ async def until(out: StringIO, text: str) -> None:
 
 
 async def test_elsewhere_it_is_a_line_from_time_to_time() -> None:
-    """The rate is that since the line before."""
     out, transfer = StringIO(), Transfer(sent=5000, ordered=2000, delivered=1000)
     async with shown(transfer, 9999, Console(file=out, width=100)):
         await until(out, "\n")

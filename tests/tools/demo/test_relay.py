@@ -48,7 +48,6 @@ def fates(seed: str, **shares: float) -> list[list[tuple[int, bytes]]]:
 
 
 def test_share_out_of_range() -> None:
-    """A share is a number from 0 to 1."""
     with pytest.raises(ValueError, match="loss must be between 0 and 1"):
         rough(loss=1.5)
 
@@ -122,7 +121,6 @@ async def test_a_cut_relay_loses_all_until_it_is_healed() -> None:
 
 @pytest.mark.asyncio
 async def test_tcp_ends_end_together() -> None:
-    """When the target goes, the client's path goes too."""
     target, client = await open_endpoint("tcp", "tcp://127.0.0.1:0"), await open_endpoint("tcp", None)
     relay = Relay(target=target.address, listen="tcp://127.0.0.1:0")
     await relay.start()
@@ -139,7 +137,6 @@ async def test_tcp_ends_end_together() -> None:
 
 @pytest.mark.asyncio
 async def test_each_client_has_its_own_way() -> None:
-    """Answers find the client that asked."""
     target = await open_endpoint("udp", "udp://127.0.0.1:0")
     clients = [await open_endpoint("udp", "udp://127.0.0.1:0") for _ in range(3)]
     relay = Relay(target=target.address)
@@ -156,7 +153,6 @@ async def test_each_client_has_its_own_way() -> None:
 
 @pytest.mark.asyncio
 async def test_what_cannot_be_relayed() -> None:
-    """Mixed schemes and taken ports are refused."""
     with pytest.raises(AddressError, match="both must be"):
         Relay(target="tcp://127.0.0.1:1", listen="udp://127.0.0.1:0")
     taken = await open_endpoint("udp", "udp://127.0.0.1:0")

@@ -88,7 +88,6 @@ async def test_a_link_that_nothing_needs_is_up() -> None:
 
 
 async def test_a_scrape_may_come_from_any_thread() -> None:
-    """And its text is what Prometheus reads."""
     async with make("a", scheme="udp") as a:
         await (await a.send("q", b"x")).queued(WAIT)
         text = await asyncio.to_thread(generate_latest, registered(a))

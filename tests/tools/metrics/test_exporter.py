@@ -53,7 +53,6 @@ async def test_a_place_that_is_taken_or_none_is_named() -> None:
 
 
 def test_a_served_node_says_where(tmp_path: Path) -> None:
-    """A line, or a field of the object."""
     for json_, url_of in ((), url_in_line), (("--json",), url_in_object):
         place = ("--listen", "udp://127.0.0.1:0", "--metrics", "127.0.0.1:0", "--data", tmp_path / "a")
         served = start("serve", "--name", "a", *place, *json_)

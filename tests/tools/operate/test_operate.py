@@ -131,7 +131,6 @@ def test_copies_in_journals_and_dead_letters_are_not_unread() -> None:
 
 
 def test_the_oldest_message_for_others_counts_whatever_its_class() -> None:
-    """Each class and priority is a stream of its own."""
     young = triack.TransitStats(
         "cloud", "q", triack.RECOVERABLE, "sensor", "cloud", 1, 1, 9, 5.0, None, None, "waiting", "answer"
     )
@@ -341,7 +340,6 @@ def test_what_is_too_old_or_too_little_has_a_remedy(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.slow
 def test_a_running_node_and_its_peers_are_asked(tmp_path: Path) -> None:
-    """One that answers, and one that does not."""
     with open_sync("b", listen=True) as b:
         peers = {"b": b.address, "c": f"tcp://127.0.0.1:{free_port()}"}
         with triack.sync.open("a", data=tmp_path, insecure=True, peers=peers, settings=quick()):
@@ -499,7 +497,6 @@ def test_paths_that_the_node_would_not_find_are_refused(options: tuple[str, ...]
 
 
 def test_paths_of_the_file_of_settings_count_and_a_unit_of_your_own_hides_none(tmp_path: Path) -> None:
-    """A relative path there is relative to that file."""
     (file := tmp_path / "triack.toml").write_text('[node]\ndata = "d"\n')
     done = command("systemd", "--name", "a", "--user", "--", "--config", file)
     assert f"serve --config {file} --name a\n" in done.stdout.decode()
@@ -647,7 +644,6 @@ def explained(name: str, *options: str) -> tuple[int, str]:
 
 
 def test_a_name_is_said_in_our_terms() -> None:
-    """With what to do so that it works."""
     code, said = explained(r"DIRECT=OS:plant-b\private$\orders")
     assert code == 0
     assert said.splitlines() == [
@@ -694,7 +690,6 @@ def test_ages_are_as_people_say_them() -> None:
 
 
 def test_each_page_for_users_is_a_topic() -> None:
-    """And prints as it is in a pipe."""
     said = CliRunner().invoke(cli, ["help"]).output
     for page in [it for place in (".", "cookbook", "tutorials") for it in ROOT.glob(f"docs/{place}/*.md")]:
         if page.name == "README.md":

@@ -86,7 +86,6 @@ async def test_psycopg_and_sqlalchemy_on_postgresql(postgres: Postgres) -> None:
 
 
 def test_what_can_never_be_sent_is_refused_here(sqlite: Connect) -> None:
-    """And not when it is in the table."""
     db = sqlite()
     with pytest.raises(triack.UsageError, match="transactional messages arrive in the order"):
         enqueue(db, "orders", b"", priority=1)
@@ -121,7 +120,6 @@ async def receive(folder: Path) -> triack.Message:
 
 
 async def test_a_message_is_new_once(connect: Connect, tmp_path: Path) -> None:
-    """What is rolled back was not noted."""
     message, db = await receive(tmp_path / "plant"), connect()
     assert is_new(db, message)
     db.rollback()
@@ -165,7 +163,6 @@ async def test_a_message_is_new_once_for_asynchronous_psycopg(postgres: Postgres
 
 @pytest.mark.slow
 async def test_of_two_readers_one_does_the_work(postgres: Any, connect: Connect, tmp_path: Path) -> None:
-    """The second waits until the first has committed."""
     message, one, other = await receive(tmp_path / "plant"), connect(), connect()
     told: list[bool] = []
     assert is_new(one, message)
@@ -305,7 +302,6 @@ async def test_a_job_that_is_late_is_told_and_given_up_and_ends_all_the_same() -
 
 
 def test_a_batch_is_limited_in_rows_and_bytes(connect: Connect) -> None:
-    """A body of any size is read, alone if it must be."""
     put(connect, *(b"%d" % number for number in range(BATCH_ROWS + 1)))
     db = connect()
     rows = Rows(db, "triack_outbox", "node")

@@ -94,7 +94,6 @@ async def test_it_looks_at_once_when_it_is_woken(sqlite: Connect, tmp_path: Path
 
 @pytest.mark.gate
 async def test_several_pumps_send_each_row_once(connect: Connect, tmp_path: Path) -> None:
-    """Two beside the node, two in clients of it."""
     wanted = [b"%d" % number for number in range(2_000)]
     async with (
         triack.open("shop", data=tmp_path / "shop") as node,
@@ -130,7 +129,6 @@ async def test_a_pump_that_is_behind_deletes_nothing_that_is_not_on_the_disk(
 
 
 async def test_a_second_node_is_refused(sqlite: Connect, tmp_path: Path) -> None:
-    """It could send what the first has sent already."""
     put(sqlite, b"x")
     async with triack.open("shop", data=tmp_path / "shop") as shop, running(Pump(shop, sqlite)):
         await until(lambda: not rows(sqlite))
@@ -401,7 +399,6 @@ class Told(dict[str, str]):
 async def test_connections_that_are_given_up_are_not_many(
     sqlite: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Then the pump waits for one of them, and goes on."""
     for name, value in (("LATE_S", 0.001), ("LOST_S", 0.001), ("STUCK_MAX", 3), ("BACK_OFF_S", (0.001, 0.001))):
         monkeypatch.setattr(f"triack.outbox.pump.{name}", value)
     put(sqlite, b"x")
@@ -447,7 +444,6 @@ async def test_a_cancellation_that_is_not_its_own_is_a_failure(sqlite: Connect, 
 
 @pytest.mark.slow
 def test_a_program_ends_beside_a_database_that_does_not_answer(sqlite: Connect, tmp_path: Path) -> None:
-    """Python does not wait for it either."""
     command = [sys.executable, "-m", "tests.tools.outbox.standing", str(tmp_path / "app.db"), str(tmp_path / "shop")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

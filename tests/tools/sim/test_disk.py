@@ -40,7 +40,6 @@ def test_a_write_is_seen_at_once_and_gone_with_the_power(disk: Disk) -> None:
 
 
 def test_exactly_what_is_chosen_survives_in_the_chosen_order(disk: Disk) -> None:
-    """Parts of writes, too; what lies between is zero."""
     file = written(disk, b"")
     file.xSync(2)
     file.xWrite(b"aaaa", 0)
@@ -212,7 +211,6 @@ def test_a_dead_process_cannot_write(disk: Disk) -> None:
 
 
 def test_a_second_process_finds_the_database_locked(disk: Disk) -> None:
-    """Until the first is gone."""
     first = open_database(disk)
     with pytest.raises(apsw.BusyError):
         open_database(disk)
@@ -311,7 +309,6 @@ def test_bursts_are_as_long_as_asked_on_average() -> None:
 
 
 def test_duplicates_arrive_twice_and_late_ones_late() -> None:
-    """The first copy is on time."""
     twice = [arriving for arriving in decided(Faults(duplicate=SHARE)) if len(arriving) == 2]
     assert about(len(twice))
     assert {delay_ns for arriving in twice for delay_ns, _ in arriving} == {5 * MS}
@@ -332,7 +329,6 @@ def test_duplicates_arrive_twice_and_late_ones_late() -> None:
     ],
 )
 def test_what_is_held_back_is_so_up_to_its_time(faults: Faults, longest_ns: int) -> None:
-    """Its share of all, and the others not at all."""
     extra = [arriving[0][0] - faults.delay_ns for arriving in decided(faults)]
     assert about(sum(extra_ns > 0 for extra_ns in extra))
     assert min(extra) == 0
@@ -411,7 +407,6 @@ def test_more_of_one_fault_leaves_the_others_as_they_were() -> None:
 @pytest.mark.parametrize("name", SHARES)
 @pytest.mark.parametrize("share", [-0.1, 1.1])
 def test_a_share_is_between_nothing_and_all(name: str, share: float) -> None:
-    """When it is made and when it is changed."""
     for fails in (lambda: Faults(**{name: share}), lambda: setattr(Faults(), name, share)):  # type: ignore[arg-type]
         with pytest.raises(UsageError, match=f"^{name} must be between 0 and 1, not {share}$"):
             fails()

@@ -303,7 +303,6 @@ def test_a_job_takes_the_time_of_the_disk(pair: Pair) -> None:
 
 
 def test_the_engine_hears_of_a_store_that_fails(pair: Pair) -> None:
-    """Waiters hear of it, and so does the host."""
     known = pair.a.send(1, Stage.QUEUED)
     pair.a.disk.fail_later("write", 0, forever=True)
     pair.world.run(SECOND)
@@ -348,7 +347,6 @@ def test_timers_run_out_when_they_are_due_or_a_little_later(pairs: Callable[[], 
 
 
 def test_a_store_that_is_no_store_is_damaged(pair: Pair) -> None:
-    """The process does not start, and nobody listens."""
     pair.a.end()
     for path, content in pair.a.disk.files().items():
         pair.a.disk.damage(path, 0, b"no store" * (len(content) // 8))
@@ -361,7 +359,6 @@ def test_a_store_that_is_no_store_is_damaged(pair: Pair) -> None:
 
 
 def test_the_same_seed_does_the_same(pairs: Callable[[], Pair]) -> None:
-    """Byte for byte, on the disk too."""
     ends = []
     for count in (5, 5, 6):
         pair = pairs()
@@ -427,7 +424,6 @@ def test_a_cancelled_event_does_not_happen_and_takes_no_time() -> None:
 
 
 def test_running_ends_when_what_it_waits_for_comes_true() -> None:
-    """The clock stays at the event that made it true."""
     world, said = World(1), []
     world.at(10, lambda: said.append(1))
     world.at(20, lambda: said.append(2))
@@ -455,7 +451,6 @@ def test_each_concern_has_its_own_chance() -> None:
 
 @pytest.mark.parametrize("notes", [[("a", b"x"), ("b", b"y")], [("b", b"y"), ("a", b"x")], [("a", b"xb"), ("", b"y")]])
 def test_the_trace_tells_what_who_and_in_which_order(notes: list[tuple[str, bytes]]) -> None:
-    """Two runs with the same trace did the same."""
     traces = set()
     for _ in range(2):
         world = World(1)

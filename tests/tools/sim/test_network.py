@@ -47,7 +47,6 @@ class Net:
 
 
 def test_a_good_network_carries_everything_once_in_order() -> None:
-    """After its delay, with the sender's address."""
     net = Net(Faults(delay_ns=5 * MS))
     net.send(1)
     assert not net.got[B]
@@ -89,7 +88,6 @@ def test_a_narrow_path_loses_what_is_longer_one_way_and_for_good() -> None:
 
 
 def test_a_cut_has_a_direction() -> None:
-    """The other way works, until both do again."""
     net = Net()
     net.network.cut(A, B)
     net.send(3)
@@ -103,7 +101,6 @@ def test_a_cut_has_a_direction() -> None:
 
 
 def test_a_clog_holds_and_lets_go() -> None:
-    """Everything arrives, after it."""
     net = Net()
     net.network.clog(A, B)
     net.send(5)
@@ -115,7 +112,6 @@ def test_a_clog_holds_and_lets_go() -> None:
 
 
 def test_a_rebound_host_is_seen_elsewhere_and_answers_must_follow() -> None:
-    """Datagrams to the address seen before are lost."""
     net = Net()
     net.network.rebind(A)
     net.send(1)
@@ -149,7 +145,6 @@ def test_a_hidden_host_is_reached_by_its_own_flows_only() -> None:
 
 
 def test_a_stream_keeps_order_and_loses_nothing() -> None:
-    """Loss only makes it late."""
     net = Net(Faults(loss=0.3, reorder=0.5, duplicate=0.5, jitter_ns=20 * MS), a=TCP_A, b=TCP_B)
     net.send(200, TCP_A, TCP_B)
     net.world.run(60 * SECOND)
@@ -294,7 +289,6 @@ def test_a_call_fails_when_it_should(disk: Disk) -> None:
 
 @pytest.mark.parametrize("call", ["open", "read", "write", "truncate", "sync", "delete"])
 def test_every_call_can_fail_by_chance(disk: Disk, call: str) -> None:
-    """And leaves the file as it was."""
     file, files = written(disk, b"content"), apsw.VFS(f"shim-{call}", disk.vfs)
     calls: dict[str, Callable[[], object]] = {
         "open": lambda: open_file(disk),
@@ -334,7 +328,6 @@ def test_a_full_disk_takes_nothing_or_a_part(disk: Disk, kind: str) -> None:
 
 
 def test_a_failed_sync_makes_nothing_durable_and_can_be_repeated(disk: Disk) -> None:
-    """As long as nothing was dropped."""
     file = written(disk, b"")
     file.xSync(2)
     file.xWrite(b"content", 0)
@@ -367,7 +360,6 @@ def test_after_a_failed_sync_the_bytes_are_seen_and_never_durable(disk: Disk) ->
 
 
 def test_a_lying_sync_makes_nothing_durable(disk: Disk) -> None:
-    """Until it stops lying."""
     disk.faults.lies = 1.0
     file = written(disk, b"promised")
     file.xSync(2)
@@ -411,7 +403,6 @@ PROGRESS = Commit(outgoing=[OutgoingRow(1, 1, 0, b"")])
 
 
 def test_many_datagrams_in_some_minutes_are_a_storm() -> None:
-    """It is told of once for each node."""
     storms = Storms()
     for minute in range(MINUTES + 2):
         assert len(storms.violations) == (2 if minute > MINUTES else 0)
@@ -438,7 +429,6 @@ def test_a_backlog_that_goes_out_again_is_none() -> None:
 
 
 def test_with_each_message_that_comes_or_goes_it_begins_anew() -> None:
-    """A commit of anything else is no progress."""
     for commit, storm in ((PROGRESS, False), (Commit(outgoing_deletes=[(1, 1)]), False), (Commit(serial=7), True)):
         storms = Storms()
         for minute in range(MINUTES + 1):

@@ -164,7 +164,6 @@ async def test_a_thread_of_a_dead_machine_goes_no_further(triack_world: World, f
 
 
 def test_a_pool_that_a_world_leaves_behind_ends(file: Path) -> None:
-    """Python waits for its threads at its end."""
     pool = ThreadPoolExecutor(1)
 
     def write() -> None:

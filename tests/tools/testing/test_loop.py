@@ -166,8 +166,6 @@ async def test_a_signal_handler_belongs_to_its_machine(triack_world: World) -> N
 
 
 def test_a_loop_is_closed_once_and_not_from_within() -> None:
-    """And a closed one runs nothing."""
-
     async def close() -> None:
         world.loop.close()
 

@@ -77,7 +77,6 @@ async def test_in_real_time():
 
 @pytest.mark.parametrize("mode", MODES)
 def test_coroutine_tests_run_in_virtual_time_in_every_mode(tmp_path: Path, mode: str) -> None:
-    """And those of others in real time, as before."""
     marker = {"auto": "", "strict": "@pytest.mark.asyncio"}.get(mode)
     rest = "" if marker is None else IN_REAL_TIME.replace("\n", f"\n{marker}\n", 1)
     code, output = run(tmp_path, ALL_KINDS + rest, *MODES[mode])

@@ -292,8 +292,6 @@ async def test_stop_ends_services_in_good_order(triack_world: World) -> None:
 
 
 async def test_who_does_not_stop_is_named(triack_world: World) -> None:
-    """And runs on: it is the wait that has ended."""
-
     async def hang() -> None:
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.sleep(1_000)
@@ -309,7 +307,6 @@ async def test_who_does_not_stop_is_named(triack_world: World) -> None:
 
 
 async def test_a_coroutine_is_no_service(triack_world: World) -> None:
-    """It could not start again; the error says what can."""
     a = triack_world.machine("a")
     with pytest.raises(
         triack.UsageError, match=r"^start feed on machine a: a coroutine cannot .* start\(feed, \.\.\.\)"
@@ -453,7 +450,6 @@ async def test_or_they_are_strangers(triack_world: World) -> None:
 
 
 async def test_a_revoked_machine_stays_revoked(triack_world: World) -> None:
-    """It may start as often as it likes."""
     a, b = triack_world.machine("a"), triack_world.machine("b")
     with b:
         node = await triack.open("b", data=DATA, listen=AT).start()

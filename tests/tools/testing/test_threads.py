@@ -54,7 +54,6 @@ async def in_threads(done: list[int]) -> None:
 
 
 def test_the_order_does_not_depend_on_how_fast_threads_are() -> None:
-    """Equal seeds give equal runs."""
     runs: list[list[int]] = []
     for _ in range(3):
         runs.append([])
@@ -79,7 +78,6 @@ async def test_jobs_that_are_done_before_their_callers_ask_keep_their_order(tria
 
 
 async def test_a_pool_of_one_thread_does_its_jobs_in_that_thread(triack_world: World) -> None:
-    """Connections of SQLite belong to one."""
     loop = asyncio.get_running_loop()
     with ThreadPoolExecutor(1) as pool:
         db = await loop.run_in_executor(pool, sqlite3.connect, ":memory:")
@@ -140,7 +138,6 @@ def wait_for_the_moon(over: threading.Event) -> None:
 def test_a_thread_that_does_not_end_is_named_with_its_stack(
     monkeypatch: pytest.MonkeyPatch, work: Callable[[threading.Event], None], why: str
 ) -> None:
-    """Together with the task that waits for it."""
     monkeypatch.setattr(threads, "PATIENCE_S", 0.3)
     over = threading.Event()
 

@@ -218,8 +218,6 @@ async def loses_a_task() -> None:
     [(dies, "dies on a died: ValueError: invalid"), (loses_a_task, "exception was never retrieved: ValueError")],
 )
 def test_a_service_that_dies_unnoticed_fails_the_test(serve: Callable[[], Awaitable[None]], said: str) -> None:
-    """And so does a task of its own."""
-
     async def test() -> None:
         world.machine("a").start(serve)
         await world.advance(3)
@@ -229,8 +227,6 @@ def test_a_service_that_dies_unnoticed_fails_the_test(serve: Callable[[], Awaita
 
 
 def test_a_death_is_named_when_the_test_fails_first() -> None:
-    """The service that died may be why."""
-
     async def test() -> None:
         world.machine("a").start(asyncio.to_thread, int, "no number")
         await world.advance(1)
@@ -262,7 +258,6 @@ async def test_work_that_is_cancelled_ends_on_its_machine(triack_world: World) -
 
 
 async def test_a_service_gives_its_result_or_is_cancelled(triack_world: World) -> None:
-    """To every waiter, as often as it waits."""
     machine = triack_world.machine("a")
     service = machine.start(asyncio.sleep, 1, "result")
     assert service.is_running
@@ -277,7 +272,6 @@ async def test_a_service_gives_its_result_or_is_cancelled(triack_world: World) -
 
 
 async def test_a_death_that_was_looked_at_is_no_failure_of_the_test(triack_world: World) -> None:
-    """To ask for the error is to notice."""
     service = triack_world.machine("a").start(asyncio.to_thread, int, "no number")
     await triack_world.advance(1)
     assert service.work.died_unnoticed
@@ -334,7 +328,6 @@ def open_end(triack_world: World) -> Callable[..., SimEndpoint]:
 async def test_what_a_real_endpoint_drops_is_dropped(
     open_end: Callable[..., SimEndpoint], scheme: str, limit_bytes: int
 ) -> None:
-    """And counted by the same reasons."""
     one, other = open_end("a", scheme), open_end("b", scheme)
     await one.send([bytes(limit_bytes), bytes(limit_bytes + 1)], other.address)
     assert [len(data) for data, _ in await other.receive()] == [limit_bytes]
@@ -401,7 +394,6 @@ def whole_lines(log: bytes) -> list[bytes]:
 
 @pytest.mark.gate
 def test_no_more_is_listed_than_can_be_read() -> None:
-    """The report has the number of all."""
     logs = {log.name: bytes(log.records) for log in exchange(4).logs}
     without = {
         name: b"".join(line for line in whole_lines(records) if b'"event": "committed"' not in line)
@@ -458,7 +450,6 @@ async def test_messages_that_all_went_to_the_dead_letter_queue_are_counted_by_re
 
 
 async def test_what_is_on_its_way_is_counted_and_who_is_down_is_left_out(triack_world: World) -> None:
-    """Also in the story of a test that failed."""
     triack_world.machine("b").start(collect, [])
     triack_world.machine("a").start(feed, 3)
     triack_world.cut("a", "b")

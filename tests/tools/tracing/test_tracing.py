@@ -135,7 +135,6 @@ async def test_what_is_not_sampled_costs_nothing_on_the_way(shop: triack.Node, s
 
 
 async def test_a_message_of_an_outbox_stays_in_the_trace_of_its_request(shop: triack.Node, spans: Spans) -> None:
-    """It is sent later, where no span is active."""
     tracing = Tracing(spans.provider)
     assert tracing.headers({"by": "till 3"}) == {"by": "till 3"}
     with spans.provider.get_tracer("web").start_as_current_span("POST /orders") as request:
@@ -168,7 +167,6 @@ async def test_a_request_and_its_answer_are_one_trace(shop: triack.Node, spans: 
 
 
 async def test_headers_of_others_are_no_trace(shop: triack.Node, spans: Spans) -> None:
-    """Whatever a sender has put into ``traceparent``."""
     tracing = Tracing(spans.provider, sample=0)
     node = tracing.watch(shop)
     await node.send("orders", b"1", headers={"traceparent": "00-zz-1-01"})
@@ -255,7 +253,6 @@ async def test_a_context_is_read_once(shop: triack.Node, spans: Spans) -> None:
 async def test_one_of_a_hundred_costs_the_others_nothing(
     shop: triack.Node, spans: Spans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They share packets with it."""
     draws = cycle([0.0, *[0.5] * 99])
     monkeypatch.setattr("triack.tracing.tracing.random", lambda: next(draws))
     tracing = Tracing(spans.provider, sample=0.01, sample_received=0.0)

@@ -44,7 +44,6 @@ async def whole_run(name: str, folder: Path, messages: int = 3_000) -> Outcome:
 @pytest.mark.slow
 @pytest.mark.parametrize("system", PEERS)
 async def test_a_stream_arrives(system: str, tmp_path: Path) -> None:
-    """And no more is said of it than what was seen."""
     found = await whole_run(system, tmp_path)
     assert found.guarantee == ["every message once, in order", *SYNCED.get(system, [])]
 
