@@ -84,18 +84,6 @@ async def test_it_waits_when_too_much_is_in_flight() -> None:
         assert at_work.first_ns > 0
 
 
-async def test_what_is_ordered_is_reported_in_turn() -> None:
-    """A later message that is in order says nothing of what was sent before it."""
-    async with sending(4) as (at_work, node, ordered):
-        await settle()
-        node.receipts[3].done.set()
-        await settle()
-        assert at_work.ordered == 0
-        node.receipts[1].done.set()
-        await ordered
-        assert at_work.ordered == 4
-
-
 async def test_large_messages_go_two_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also when one alone is more than the limit: else nothing would be under way while it is acknowledged."""
     monkeypatch.setattr(sender, "IN_FLIGHT_BYTES", SIZE // 2)
