@@ -4,36 +4,7 @@ async with triack.open("plant-a", settings=triack.policies.SOLACE) as node: ...
 async with triack.open("plant-b", settings=triack.policies.solace(window=255)) as node: ...
 """
 
-from triack.node.handles.policies import (
-    AMPS,
-    DEFAULT,
-    HORNETQ,
-    MSMQ,
-    PRESETS,
-    SOLACE,
-    WSO2,
-    Value,
-    amps,
-    hornetq,
-    msmq,
-    solace,
-    values,
-    wso2,
-)
+from triack.node.handles import policies
+from triack.node.handles.policies import *  # noqa: F403 - all of it is public
 
-__all__ = [
-    "AMPS",
-    "DEFAULT",
-    "HORNETQ",
-    "MSMQ",
-    "PRESETS",
-    "SOLACE",
-    "WSO2",
-    "Value",
-    "amps",
-    "hornetq",
-    "msmq",
-    "solace",
-    "values",
-    "wso2",
-]
+__all__ = policies.__all__

@@ -24,9 +24,6 @@ def open_at_rest(data: str | Path) -> Node:
     It neither listens nor sends: messages in an outgoing queue go out when the node runs again. It goes on with the
     session log of the last start, if that is still in its place, so that a replay misses none of its starts.
 
-    Args:
-        data: its data directory.
-
     Raises:
         UsageError: there is no store of a node.
     """

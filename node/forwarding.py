@@ -41,12 +41,7 @@ class _Named(Protocol):
 
 
 class Forwarding:
-    """The queues of a node that it passes on.
-
-    Args:
-        node: the node.
-        about: has its name.
-    """
+    """The queues of a node that it passes on."""
 
     def __init__(self, node: Face, about: _Named) -> None:
         self._node = node
@@ -82,14 +77,7 @@ class Forwarding:
 
 
 class _Forwarder:
-    """Passes on one queue.
-
-    Args:
-        node: the node.
-        queue: its name.
-        forward: where to.
-        reader: of the queue; operators see what it waits for.
-    """
+    """Passes on one queue."""
 
     def __init__(self, node: Face, queue: str, forward: Forward, reader: Any) -> None:
         self._node = node

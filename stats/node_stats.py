@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from triack.base.ack_trigger import AckTerms
 from triack.base.delivery import Delivery
@@ -36,16 +35,14 @@ from triack.stats.queue_states import (
     state_of_outgoing,
     state_of_transit,
 )
-from triack.stats.stream_stats import StreamsStats, describe_streams, gather_streams, read_streams
+from triack.stats.stream_stats import StreamsStats, gather_streams
 from triack.stats.topic_stats import (
     Passing,
     RemoteSubscriptionStats,
     TopicStats,
     age_s,
-    describe_topics,
     gather_remote,
     gather_topics,
-    read_topics,
 )
 from triack.stats.troubles import TroubleStats, find_troubles
 
@@ -61,14 +58,8 @@ __all__ = [
     "QueueStats",
     "SessionStats",
     "TransitStats",
-    "describe_stats",
     "gather",
-    "read_stats",
 ]
-
-
-_HISTOGRAMS = ("commit_time", "ack_latency", "time_in_queue")
-"""The fields of ``NodeStats`` that are histograms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -443,16 +434,7 @@ def gather(
     now_ns: int,
     bridges: list[BridgeStats],
 ) -> NodeStats:
-    """Gather the statistics of an engine.
-
-    Args:
-        engine: the node's.
-        drops: drops of its endpoints.
-        disk: how long the jobs of its store take.
-        holding: the readers that have messages in hand.
-        now_ns: the monotonic clock.
-        bridges: what the bridges of this process say of themselves.
-    """
+    """Gather the statistics of an engine."""
     dropped = Counter({str(reason): count for reason, count in engine.drops.items()})
     dropped.update(drops)
     now_ms = engine.wall.ms(now_ns)
@@ -512,81 +494,6 @@ def _passing(engine: Engine, subscription: Subscription) -> Passing:
         return Passing(pump.ahead, "may_subscribe")
     states = (state_of_outgoing(engine, it) for it in pump.streams if it.busy)
     return Passing(pump.ahead, next((it.waits_for for it in states if it.waits_for is not None), None))
-
-
-def describe_stats(stats: NodeStats) -> dict[str, Any]:
-    """A node's stats for JSON: as ``dataclasses.asdict``, but fast enough for thousands of queues."""
-    found = _fields(stats)
-    found["queues"] = {
-        name: _fields(queue) | {"holders": [_fields(holder) for holder in queue.holders]}
-        for name, queue in stats.queues.items()
-    }
-    found["outgoing"] = [_fields(outgoing) for outgoing in stats.outgoing]
-    found["links"] = {
-        name: _fields(link) | {"session": None if link.session is None else _describe_session(link.session)}
-        for name, link in stats.links.items()
-    }
-    found["holds"] = [_fields(hold) for hold in stats.holds]
-    found["transit"] = [_fields(it) for it in stats.transit]
-    found["topics"] = describe_topics(stats.topics)
-    found["subscriptions"] = [_fields(it) for it in stats.subscriptions]
-    found["sessions"] = [_describe_session(session) for session in stats.sessions]
-    found["ways"] = [_fields(it) for it in stats.ways]
-    found["troubles"] = [_fields(trouble) for trouble in stats.troubles]
-    found["bridges"] = [_fields(bridge) for bridge in stats.bridges]
-    found["streams"] = describe_streams(stats.streams)
-    found |= {name: _fields(getattr(stats, name)) for name in _HISTOGRAMS}
-    return found
-
-
-def _describe_session(session: SessionStats) -> dict[str, Any]:
-    acks = {"session_acks": _fields(session.session_acks), "store_acks": _fields(session.store_acks)}
-    return _fields(session) | acks
-
-
-def _fields(it: Any) -> dict[str, Any]:
-    return {name: getattr(it, name) for name in it.__slots__}
-
-
-def read_stats(found: dict[str, Any]) -> NodeStats:
-    """A node's stats from the output of ``describe_stats``, after JSON."""
-
-    def session(it: dict[str, Any] | None) -> SessionStats | None:
-        if it is None:
-            return None
-        acks = {name: AckStats(**it[name]) for name in ("session_acks", "store_acks")}
-        return SessionStats(**(it | acks))
-
-    return NodeStats(
-        queues={
-            name: QueueStats(**(queue | {"holders": [HolderStats(**holder) for holder in queue["holders"]]}))
-            for name, queue in found["queues"].items()
-        },
-        outgoing=[OutgoingStats(**(it | {"delivery": Delivery(it["delivery"])})) for it in found["outgoing"]],
-        links={name: LinkStats(**(it | {"session": session(it["session"])})) for name, it in found["links"].items()},
-        holds=[HoldStats(**(it | {"delivery": Delivery(it["delivery"])})) for it in found["holds"]],
-        transit=[TransitStats(**(it | {"delivery": Delivery(it["delivery"])})) for it in found["transit"]],
-        sessions=[read for it in found["sessions"] if (read := session(it)) is not None],
-        topics=read_topics(found["topics"]),
-        subscriptions=[RemoteSubscriptionStats(**it) for it in found["subscriptions"]],
-        drops=found["drops"],
-        closes=found["closes"],
-        rollbacks=found["rollbacks"],
-        dead_letters=found["dead_letters"],
-        declined_letters=found["declined_letters"],
-        admin_acks=found["admin_acks"],
-        store_low=found["store_low"],
-        room_bytes=found["room_bytes"],
-        survives=found["survives"],
-        troubles=[TroubleStats(**it) for it in found["troubles"]],
-        bridges=[BridgeStats(**it) for it in found["bridges"]],
-        store_busy_s=found["store_busy_s"],
-        acks=found["acks"],
-        tier_resends=found["tier_resends"],
-        streams=read_streams(found["streams"]),
-        ways=[WayStats(**it | {"ways": tuple(it["ways"])}) for it in found.get("ways", [])],
-        **{name: HistogramStats(**found[name]) for name in _HISTOGRAMS},
-    )
 
 
 def _outgoing(engine: Engine, outgoing: OutgoingStream, now_ms: int, now_ns: int) -> OutgoingStats:

@@ -118,13 +118,7 @@ def _unless_closed(link: Link, waits_for: str | None) -> StateNow:
 
 
 def again_ns(engine: Engine, stream: OutgoingStream | TransitStream, now: StateNow) -> int | None:
-    """When a stream is sent again, or its peer called again, if nothing happens before; None for no such time.
-
-    Args:
-        engine: the node's; one that is at rest or closes sends nothing again.
-        stream: the stream.
-        now: its state.
-    """
+    """When a stream is sent again, or its peer called again, if nothing happens before; None for no such time."""
     if engine.draining or now.state in (QueueState.PAUSED, QueueState.SUSPENDED, QueueState.INACTIVE):
         return None
     if now.state is QueueState.HELD:

@@ -5,11 +5,9 @@ count from 1 in each sequence. The names do not change, as those of ``stats`` do
 """
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 from operator import attrgetter
-from typing import Any
 
 from triack.base.delivery import Delivery
 from triack.base.units import SECOND
@@ -27,9 +25,7 @@ __all__ = [
     "OutgoingStreamStats",
     "StreamsStats",
     "TransitStreamStats",
-    "describe_streams",
     "gather_streams",
-    "read_streams",
 ]
 
 STREAMS_MAX = 1_000
@@ -344,31 +340,3 @@ def _transit(engine: Engine, stream: TransitStream, now_ns: int) -> TransitStrea
 
 def _seconds_to(at_ns: int | None, now_ns: int) -> float | None:
     return None if at_ns is None else max(0, at_ns - now_ns) / SECOND
-
-
-def describe_streams(streams: StreamsStats) -> dict[str, Any]:
-    """The same for JSON: as ``dataclasses.asdict``, but faster."""
-
-    def rows(them: Iterable[Any]) -> list[dict[str, Any]]:
-        return [{name: getattr(it, name) for name in it.__slots__} for it in them]
-
-    return {
-        "outgoing": rows(streams.outgoing),
-        "incoming": rows(streams.incoming),
-        "transit": rows(streams.transit),
-        "left_out": streams.left_out,
-    }
-
-
-def read_streams(found: dict[str, Any]) -> StreamsStats:
-    """The same from the output of ``describe_streams``, after JSON."""
-
-    def rows(kind: Any, name: str) -> list[Any]:
-        return [kind(**(it | {"delivery": Delivery(it["delivery"])})) for it in found[name]]
-
-    return StreamsStats(
-        rows(OutgoingStreamStats, "outgoing"),
-        rows(IncomingStreamStats, "incoming"),
-        rows(TransitStreamStats, "transit"),
-        found["left_out"],
-    )

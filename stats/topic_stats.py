@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from triack.base.reasons import Trouble
 from triack.base.units import MS, SECOND
@@ -19,10 +19,8 @@ __all__ = [
     "SubscriptionStats",
     "TopicStats",
     "age_s",
-    "describe_topics",
     "gather_remote",
     "gather_topics",
-    "read_topics",
 ]
 
 
@@ -214,22 +212,3 @@ def _subscription(one: Subscription, holding: Holding, now_ms: int, passing: Pas
 def age_s(since_ms: int | None, now_ms: int) -> float | None:
     """Seconds since a time of day; a clock that differs makes none negative."""
     return None if since_ms is None else max(0, now_ms - since_ms) * MS / SECOND
-
-
-def describe_topics(topics: dict[str, TopicStats]) -> dict[str, Any]:
-    """For JSON."""
-    return {
-        root: _fields(it) | {"subscriptions": [_fields(one) for one in it.subscriptions]} for root, it in topics.items()
-    }
-
-
-def _fields(it: Any) -> dict[str, Any]:
-    return {name: getattr(it, name) for name in it.__slots__}
-
-
-def read_topics(found: dict[str, Any]) -> dict[str, TopicStats]:
-    """Read the output of ``describe_topics``, after JSON."""
-    return {
-        root: TopicStats(**(it | {"subscriptions": [SubscriptionStats(**one) for one in it["subscriptions"]]}))
-        for root, it in found.items()
-    }

@@ -56,12 +56,7 @@ class TroubleStats:
 
 
 def find_troubles(engine: Engine, now_ns: int) -> list[TroubleStats]:
-    """All that stops messages now; of a node that closes or is at rest, what its disk and its queues have.
-
-    Args:
-        engine: the node's.
-        now_ns: the monotonic clock.
-    """
+    """All that stops messages now; of a node that closes or is at rest, what its disk and its queues have."""
     if engine.draining:
         return list(_room(engine, now_ns))
     return [

@@ -27,9 +27,6 @@ class Asking(ABC):
 async def ask(asking: Asking, declared: Callable[..., Any], said: Said) -> tuple[Header, bytes]:
     """Call a method with these arguments.
 
-    Returns:
-        Header and body of the answer.
-
     Raises:
         UsageError: an argument is of a wrong type.
         TriackError: the error of the call at the node, in its own class.

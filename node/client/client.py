@@ -29,7 +29,7 @@ from triack.node.client.line import LONGEST_PAUSE_S, Line, LineState
 from triack.node.control import handover
 from triack.node.control.client_messages import ClientHolder, frames_of, message_of, name_of
 from triack.node.control.control_frames import Header, Link, cut
-from triack.node.control.verb_table import may_repeat, row_of
+from triack.node.control.verb_table import VERBS, may_repeat, row_of
 from triack.node.handles.acknowledgements import check_events
 from triack.node.handles.consumer import check_hand_over, check_reading
 from triack.node.handles.derived import Said, as_on
@@ -230,21 +230,18 @@ class Client(CommonVerbs, Asking):
 
         Without a connection it waits for one. A call that may be repeated is made again on the next connection.
 
-        Args:
-            do: the verb.
-            body: of the call.
-            epoch: the connection that the call is about; None: whichever is open.
-            **fields: its arguments.
-
         Raises:
             ConnectionLost: the process went away before it had answered; or the connection of ``epoch`` is over.
             NodeClosed: the process has been away for too long, or this client is closed.
             HandOverEnded: an earlier acknowledgement came too late; this call does nothing.
+            UsageError: an argument is of a wrong type.
             TriackError: the error of the call at the node, in its own class.
         """
         if epoch is None:
             self._line.check()
         check_home(f"the client of {self._data}", self._home)
+        if why := VERBS[do].misfit(fields):
+            raise UsageError(f"{VERBS[do].method or do}: {why}")
         while True:
             connection = await self._connection(do, epoch)
             try:
@@ -295,10 +292,6 @@ class Client(CommonVerbs, Asking):
 
     async def connected(self, end: float | None = None, *, patient: bool = False) -> int:
         """Wait for a connection, for the parts of a client. Returns its epoch.
-
-        Args:
-            end: when the wait ends, by the clock of the event loop; None for no limit.
-            patient: wait even where calls fail, as long as this client looks for the next process.
 
         Raises:
             WaitTimeout: there was none in time.
@@ -493,7 +486,7 @@ class Client(CommonVerbs, Asking):
         last: Position = ()
         epoch: int | None = None  # places in a queue are those of one life of the node
         while True:
-            header, content = await self.call("browse", epoch=epoch, queue=said["queue"], after=last)
+            header, content = await self.call("browse", epoch=epoch, queue=said["queue"], after=list(last))
             epoch = header["epoch"]
             page = zip(header["page"], cut(content, header["sizes"]), strict=True)
             messages = [BrowsedMessage.read(described, body) for described, body in page]

@@ -28,13 +28,7 @@ Again = Callable[[], Awaitable[tuple[Header, bytes]]]
 
 
 class Feed(Reader[E]):
-    """An async iterator over the events that the node has under a number, until it is closed or the node ends.
-
-    Args:
-        client: the way to the node.
-        header: of the answer that has the number.
-        again: asks the node for the same events once more, after the loss of a connection.
-    """
+    """An async iterator over the events that the node has under a number, until it is closed or the node ends."""
 
     def __init__(self, client: Caller, header: Header, again: Again) -> None:
         super().__init__()

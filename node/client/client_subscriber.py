@@ -18,14 +18,6 @@ class ClientSubscriber(ClientConsumer):
 
     It begins with ``async with``, or with the first request for a message. When the process of the node ends, it goes
     on with the next one: a subscription that is not durable then begins anew, and gets nothing of what came meanwhile.
-
-    Args:
-        client: the way to the node.
-        pattern: the topics.
-        redelivery: as for ``Verbs.subscribe``.
-        auto: whether a message is acknowledged when the next one is asked for.
-        name: of the reader.
-        **about: the other arguments of the subscription, for the call.
     """
 
     def __init__(

@@ -17,24 +17,12 @@ TAKEN_BACK_MAX = 4_096
 
 
 class Connection:
-    """A conversation with the process that serves the node, from its welcome to its end.
-
-    Args:
-        whose: the node, for messages to people.
-        link: connected.
-        epoch: its number; see ``Line``.
-        welcome: of the process.
-
-    Attributes:
-        epoch: as given.
-        welcome: as given.
-        ended: set when no more answers come.
-    """
+    """A conversation with the process that serves the node, from its welcome to its end."""
 
     def __init__(self, whose: str, link: Link, epoch: int, welcome: Header) -> None:
         self.epoch = epoch
         self.welcome = welcome
-        self.ended = asyncio.Event()
+        self.ended = asyncio.Event()  # no more answers come
         self._whose = whose
         self._link = link
         self._numbers = itertools.count(1)

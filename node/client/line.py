@@ -272,11 +272,9 @@ class Line:
             raise self._error.with_traceback(None)
 
     async def opened(self, end: float | None = None, *, patient: bool = False) -> Connection:
-        """The open connection; waits for it.
+        """The open connection; waits for it, at most until ``end`` of the event loop's clock.
 
-        Args:
-            end: when the wait ends, by the clock of the event loop; None for no limit.
-            patient: wait even where calls fail, as long as the line looks for the next process.
+        With ``patient`` it waits even where calls fail, as long as the line looks for the next process.
 
         Raises:
             WaitTimeout: there was none in time.

@@ -117,11 +117,6 @@ class GiveRule:
 def check_key_names(rule: str, names: tuple[str, ...], headers: str) -> None:
     """Check the names in the rule of a key.
 
-    Args:
-        rule: the rule.
-        names: what may be there beside ``{payload}`` and ``{json.FIELD}``.
-        headers: begins the names of headers, such as "user.".
-
     Raises:
         UsageError: there is no such name.
     """

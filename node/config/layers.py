@@ -16,6 +16,7 @@ from triack.node.config.keys import IN_CODE, KEYS, NUMBERED, SECTIONS, KeyPath, 
 from triack.node.config.lines import line_too_deep, lines_of
 from triack.node.config.values import read_value, shown, write_value
 from triack.node.files.ownership import read_named
+from triack.node.files.trust import PEER_FIELDS
 
 __all__ = ["CONFIG_VARIABLE", "PREFIX", "Layers", "Said", "variable_of"]
 
@@ -34,19 +35,7 @@ PROBLEMS_MAX = 100
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,5}")
 """Of a route or bridge; a file has room for fewer than a million."""
 _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
-_TRUST = (
-    "keys",
-    "key",
-    "may_send",
-    "may_relay",
-    "relays_for",
-    "may_subscribe",
-    "send",
-    "psk",
-    "keep_alive_s",
-    "seal",
-    "sealed_only",
-)
+_TRUST = {"key", "send", *PEER_FIELDS} - {"addresses"}
 """What people may look for at a peer, and what is in trust.json alone."""
 
 

@@ -6,7 +6,8 @@ node is in force at once, and the rest is named.
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import TypeVar
 
 from triack.base.errors import ConfigError, IdentityError, NotLoopback
 from triack.node.config.config import Config, Sources
@@ -36,6 +37,10 @@ _KEYS = (
     ("node", "close_timeout_s"),
 )
 """What else is looked at anew for each message, or once at the end."""
+_OF_QUEUES = ("queue_quota", "queue_journal", "queue_redelivery", "forwards")
+"""The fields of the settings with what is said of single queues."""
+
+T = TypeVar("T")
 
 
 class Change:
@@ -113,28 +118,15 @@ def _named(paths: Iterable[KeyPath]) -> tuple[str, ...]:
 
 def _mixed(running: Config, fresh: Config) -> Config:
     """The running configuration with all of the other one that may change."""
-    old, new = running.settings, fresh.settings
-    limits = replace(
-        old.limits,
-        quota=new.limits.quota,
-        queue_quota=new.limits.queue_quota,
-        journal=new.limits.journal,
-        queue_journal=new.limits.queue_journal,
-        dead_letters=new.limits.dead_letters,
-        node_quota_bytes=new.limits.node_quota_bytes,
-        peer_quota_bytes=new.limits.peer_quota_bytes,
-        disk_reserve_bytes=new.limits.disk_reserve_bytes,
-    )
-    settings = replace(
-        old,
-        limits=limits,
-        redelivery=new.redelivery,
-        queue_redelivery=new.queue_redelivery,
-        forwards=new.forwards,
-        topics=new.topics,
-        max_redeliveries=new.max_redeliveries,
-        close_timeout_s=new.close_timeout_s,
-    )
+    limits = _renewed(running.settings.limits, fresh.settings.limits, ("limits",))
+    settings = replace(_renewed(running.settings, fresh.settings, ("node",), ()), limits=limits)
     said = {path: it for path, it in running.said.items() if not may_change(path)}
     said |= {path: it for path, it in fresh.said.items() if may_change(path)}
     return Config(running.node, fresh.peers, fresh.routes, settings, running.policy, said, fresh.bridges)
+
+
+def _renewed(old: T, new: T, *tables: KeyPath) -> T:
+    """Settings of these tables, with all of the other ones that may change."""
+    names = [it.name for it in fields(old)]  # type: ignore[arg-type]
+    fresh = [it for it in names if it in _OF_QUEUES or any(may_change((*table, it)) for table in tables)]
+    return replace(old, **{name: getattr(new, name) for name in fresh})  # type: ignore[type-var]

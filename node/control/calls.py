@@ -101,13 +101,7 @@ _Given = tuple[str, int, int]
 
 
 class Calls:
-    """One connection's calls.
-
-    Args:
-        node: the node that is called.
-        link: the connection.
-        give_way: see ``handover.PASSING``; None for a permanent node.
-    """
+    """One connection's calls."""
 
     def __init__(self, node: Verbs, link: Link, give_way: Callable[[], None] | None) -> None:
         self._node = node

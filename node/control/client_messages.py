@@ -25,14 +25,7 @@ __all__ = ["ClientHolder", "content_of", "contents_of", "frames_of", "message_of
 
 
 class ClientHolder:
-    """Answers for one message that the node has handed to this process.
-
-    Args:
-        client: the way to the node.
-        epoch: the connection by which it came.
-        number: the message's number there; None when it is already done.
-        keeper: keeps the message's reader until the message is settled.
-    """
+    """Answers for one message that the node has handed to this process."""
 
     __slots__ = ("_client", "_epoch", "_keeper", "_number")
 

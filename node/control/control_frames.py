@@ -12,6 +12,7 @@ import json
 import os
 import socket
 from collections.abc import Collection, Mapping
+from dataclasses import is_dataclass
 from pathlib import Path
 from struct import Struct
 from typing import Any, Protocol
@@ -34,6 +35,7 @@ __all__ = [
     "check_sayable",
     "cut",
     "dial",
+    "encode",
     "greet",
     "number_of",
     "pair",
@@ -133,7 +135,7 @@ class Link:
         Raises:
             UsageError: the frame is longer than the other end takes; nothing was sent.
         """
-        header = json.dumps({"op": op, **fields}, separators=(",", ":")).encode()
+        header = encode({"op": op, **fields})
         length = len(header) + 1 + len(body)
         _check_length(str(fields.get("do", op)), length)
         if not self._writer.is_closing():  # asyncio would write a line of the log for each frame
@@ -183,10 +185,6 @@ class Link:
 async def dial(path: Path, users: Collection[int] | None = None) -> Link:
     """Connect to a control socket.
 
-    Args:
-        path: of the socket.
-        users: the users that the process that serves it may run as; None for ``trusted_users``.
-
     Raises:
         PermissionError: the socket, or the process that serves it, is another user's; nothing was sent to it.
         OSError: no process listens there.
@@ -205,9 +203,6 @@ async def dial(path: Path, users: Collection[int] | None = None) -> Link:
 
 async def greet(link: Link) -> Header:
     """Begin the conversation from the side that has connected.
-
-    Returns:
-        The welcome of the process at the other end.
 
     Raises:
         ConnectionError: the connection has ended.
@@ -249,9 +244,21 @@ async def _connect(end: socket.socket, path: Path, users: Collection[int]) -> No
     )
 
 
+def encode(it: object) -> bytes:
+    """What goes into a frame as JSON; records are objects with the names of their fields."""
+    return json.dumps(it, separators=(",", ":"), default=_fields_of).encode()
+
+
+def _fields_of(record: Any) -> dict[str, Any]:
+    kind: Any = type(record)
+    if not is_dataclass(kind):
+        raise TypeError(f"JSON cannot express {record!r}")
+    return {name: getattr(record, name) for name in kind.__slots__}
+
+
 def check_frame(do: str, body: bytes, **fields: Any) -> None:
     """Raises UsageError for a call that is longer than a frame, before it is made."""
-    _check_length(do, len(json.dumps(fields)) + CALL_BYTES + len(body))
+    _check_length(do, len(encode(fields)) + CALL_BYTES + len(body))
 
 
 def _check_length(what: str, length: int) -> None:
@@ -263,7 +270,7 @@ def check_sayable(what: str, fields: Mapping[str, object]) -> None:
     """Raises UsageError, with its name, for a field that JSON cannot express."""
     for name, value in fields.items():
         try:
-            json.dumps(value)
+            encode(value)
         except (TypeError, ValueError, RecursionError):
             if isinstance(value, dict):
                 check_sayable(what, value)

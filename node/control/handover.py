@@ -57,13 +57,7 @@ def _tell_nobody(_why: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served(Note):
-    """The process that serves a directory.
-
-    Attributes:
-        control: path of the control socket.
-        pid: the process.
-        listen: where its node listens.
-    """
+    """The process that serves a directory."""
 
     FILE = "node.json"
 
@@ -96,11 +90,7 @@ def retract(data: Path, served: Served) -> None:
 
 
 async def find(data: Path, told: Told = operator_log.warning) -> Link | None:
-    """A connection to the process that serves the directory, or None.
-
-    Args:
-        data: the directory.
-        told: called with a sentence when a socket is not used because it is another user's.
+    """A connection to the process that serves the directory, or None; ``told`` hears why a socket is not used.
 
     A process that was killed leaves its file behind. This waits a moment for a restart of it, as opening the directory
     here would keep it out. The file stays for the next process to remove: a live process may be out of our sight, with

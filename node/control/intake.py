@@ -64,17 +64,7 @@ Progress = tuple[int, list[Failure]]
 
 
 class Producer:
-    """A process that sends lines through the node, seen from the node: its calls.
-
-    Args:
-        node: the node that they enter.
-        destination: where they go.
-        delivery: their class.
-        until: the stage at which they are finished.
-        properties: the properties of each message; the number of the line is added to a key.
-        name: the permanent name of the producer.
-        finished: the last line that the process knows to be finished.
-    """
+    """A process that sends lines through the node, seen from the node: its calls."""
 
     def __init__(
         self,

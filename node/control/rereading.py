@@ -21,9 +21,6 @@ async def reread(data: Path) -> bool:
 
     When this returns, sessions of peers that are trusted no more have ended.
 
-    Args:
-        data: the node's data directory.
-
     Returns:
         Whether a node runs there; if not, the next one starts with the files.
 

@@ -40,14 +40,7 @@ LOOK_S = 5.0
 
 
 class ControlServer:
-    """Serves the control socket of a node.
-
-    Args:
-        node: the node; it is running.
-        data: its data directory, in which the socket is published.
-        address: where it listens, empty when it does not.
-        doors: where it is found in a simulated world; None: by a socket of the system.
-    """
+    """Serves the control socket of a node."""
 
     def __init__(self, node: Verbs, data: Path, address: str, doors: Doors | None) -> None:
         self._node = node
@@ -186,14 +179,7 @@ async def _refuse(link: Link) -> None:
 
 
 async def converse(node: Verbs, link: Link, give_way: Callable[[], None] | None, hello_s: float | None = None) -> None:
-    """Let another process, or a command in this one, use a node until the conversation ends.
-
-    Args:
-        node: the node; it is running.
-        link: the connection; it is closed in the end.
-        give_way: see ``handover.PASSING``.
-        hello_s: how long the other end may take to send its ``hello``; None for no limit.
-    """
+    """Let another process, or a command in this one, use a node until the conversation ends."""
     try:
         hello = await _hello(link, hello_s)
         if hello["op"] != "hello" or hello.get("v") != VERSION:

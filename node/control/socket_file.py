@@ -129,10 +129,6 @@ def remove(path: Path) -> None:
 def opened(path: Path, users: Collection[int]) -> Iterator[str]:
     """A control socket under a name that certainly means the file that was checked, as long as the block lasts.
 
-    Args:
-        path: of the socket.
-        users: the users that may own it.
-
     Raises:
         PermissionError: it, or its folder, is not theirs alone; with a sentence that says why.
         OSError: it is not there.
@@ -172,10 +168,6 @@ def check_peer(end: socket.socket, users: Collection[int]) -> None:
     """Check the user of the process at the other end of a connection.
 
     Where the system does not tell it, the folder of mode 0700 has to do.
-
-    Args:
-        end: connected.
-        users: the users that it may run as.
 
     Raises:
         PermissionError: it runs as another user; with a sentence that says so.

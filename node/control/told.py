@@ -2,14 +2,17 @@
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, is_dataclass
+from enum import EnumType
 from fractions import Fraction
-from typing import Any, Final, TypeVar, get_args
+from functools import cache
+from types import UnionType
+from typing import Any, Final, get_args, get_origin, get_type_hints
 
 from triack.base.ack_trigger import AckTrigger
 from triack.base.news import NodeEvent
 from triack.node.control.client_messages import content_of, contents_of
-from triack.node.control.control_frames import Answer, Header
+from triack.node.control.control_frames import Answer, Header, encode
 from triack.node.handles.acknowledgements import Every
 from triack.node.handles.receipt import Receipt
 from triack.node.handles.reloading import Reloaded
@@ -18,8 +21,8 @@ from triack.node.shell.ping_answer import PingAnswer
 from triack.queues.manager.browse import BrowsedMessage
 from triack.queues.routes import Route
 from triack.queues.streams.ack_events import AckEvent, AckKind
-from triack.stats.node_stats import describe_stats, read_stats
-from triack.stats.stream_stats import describe_streams, read_streams
+from triack.stats.node_stats import NodeStats
+from triack.stats.stream_stats import StreamsStats
 
 __all__ = [
     "BROWSED",
@@ -49,13 +52,12 @@ __all__ = [
     "describe_every",
     "describe_news",
     "describe_receipts",
+    "read_as",
     "read_events",
     "read_every",
     "read_news",
     "read_receipts",
 ]
-
-R = TypeVar("R")
 
 _NEWS: Final[dict[str, Callable[..., NodeEvent]]] = {kind.__name__: kind for kind in get_args(NodeEvent)}
 _SINGLE = "single"
@@ -101,18 +103,38 @@ def read_events(header: dict[str, Any]) -> list[AckEvent]:
 
 def describe_news(event: NodeEvent) -> list[Any]:
     """An event of the node."""
-    return [type(event).__name__, asdict(event)]
+    return [type(event).__name__, event]
 
 
 def read_news(said: list[Any]) -> NodeEvent:
     """The same, read."""
     kind, fields = said
-    return _read_record(_NEWS[kind], fields)
+    event: NodeEvent = read_as(_NEWS[kind], fields)
+    return event
 
 
-def _read_record(kind: Callable[..., R], fields: dict[str, Any]) -> R:
-    """JSON has no tuples."""
-    return kind(**{name: tuple(it) if isinstance(it, list) else it for name, it in fields.items()})
+def read_as(kind: Any, said: Any) -> Any:
+    """A value of a type from what JSON has of it: tuples are lists there, members of enums values, records objects."""
+    read = _reader_of(kind)
+    return said if read is None else read(said)
+
+
+@cache
+def _reader_of(kind: Any) -> Any:
+    """What ``read_as`` calls; None for a type that is the same in JSON."""
+    origin, make = get_origin(kind), kind
+    if isinstance(kind, EnumType):
+        return make
+    if is_dataclass(kind):
+        parts = {name: of for name, hint in get_type_hints(kind).items() if (of := _reader_of(hint)) is not None}
+        return lambda it: make(**it | {name: of(it[name]) for name, of in parts.items() if name in it})
+    read: Any = tuple if origin is tuple else next(filter(None, map(_reader_of, get_args(kind))), None)
+    shapes: dict[Any, Any] = {
+        list: lambda them: list(map(read, them)),
+        dict: lambda them: {name: read(it) for name, it in them.items()},
+        UnionType: lambda it: None if it is None else read(it),
+    }
+    return None if read is None else shapes.get(origin, read)
 
 
 def describe_receipts(receipts: Iterable[Receipt]) -> list[list[Any]]:
@@ -140,16 +162,6 @@ def read_receipts(origin: str, runs: list[list[Any]]) -> dict[str, list[Any]]:
     return {"ids": ids, "numbers": numbers}
 
 
-def describe_routes(routes: Iterable[Route]) -> list[dict[str, str]]:
-    """Routes."""
-    return [asdict(route) for route in routes]
-
-
-def read_routes(said: Any) -> list[Route]:
-    """The same, read. Raises UsageError, AddressError or TypeError: one of them is no route."""
-    return [Route(**route) for route in said]
-
-
 # ---- results
 
 
@@ -170,18 +182,14 @@ class Result:
     read: Callable[[Header, bytes], Any] = _unread
 
 
-def _record(name: str, kind: Callable[..., Any]) -> Result:
-    """A dataclass."""
-    return Result(
-        lambda it, _keep: ({name: asdict(it)}, b""), lambda header, _content: _read_record(kind, header[name])
-    )
+def _one(name: str, kind: Any) -> Result:
+    """A value, or a record, that has a place in the header."""
+    return Result(lambda it, _keep: ({name: it}, b""), lambda header, _content: read_as(kind, header[name]))
 
 
-def _json(describe: Callable[[Any], Any], read: Callable[[Any], Any]) -> Result:
+def _long(kind: Any) -> Result:
     """What may be longer than a header."""
-    return Result(
-        lambda it, _keep: ({}, json.dumps(describe(it)).encode()), lambda _header, content: read(json.loads(content))
-    )
+    return Result(lambda it, _keep: ({}, encode(it)), lambda _header, content: read_as(kind, json.loads(content)))
 
 
 NOTHING = Result(lambda _it, _keep: ({}, b""), lambda _header, _content: None)
@@ -189,20 +197,23 @@ BROWSED = Result(
     lambda it, _keep: ({"browsed": it.describe()}, it.body),
     lambda header, content: BrowsedMessage.read(header["browsed"], content),
 )
-COUNT = Result(lambda count, _keep: ({"count": count}, b""), lambda header, _content: int(header["count"]))
-WAS_PAUSED = Result(lambda it, _keep: ({"was_paused": it}, b""), lambda header, _content: bool(header["was_paused"]))
-MADE = Result(lambda made, _keep: ({"made": made}, b""), lambda header, _content: bool(header["made"]))
-PONG = _record("pong", PingAnswer)
-KEY = Result(lambda key, _keep: ({"key": key}, b""), lambda header, _content: str(header["key"]))
-PEER = _record("peer", EnrolledPeer)
-RELOADED = _record("reloaded", Reloaded)
+COUNT = _one("count", int)
+WAS_PAUSED = _one("was_paused", bool)
+MADE = _one("made", bool)
+PONG = _one("pong", PingAnswer)
+KEY = _one("key", str)
+PEER = _one("peer", EnrolledPeer)
+RELOADED = _one("reloaded", Reloaded)
+ROUTES = _one("routes", list[Route])
+TEXTS = _one("texts", list[str])
+WAITS_FOR = _one("waits_for", str)
 REMEMBERED = Result(
     lambda value, _keep: ({"known": value is not None}, value or b""),
     lambda header, content: content if header["known"] else None,
 )
-LENGTHS = _json(dict, dict)
-STATS = _json(describe_stats, read_stats)
-STREAMS = _json(describe_streams, read_streams)
+LENGTHS = _long(dict[str, int])
+STATS = _long(NodeStats)
+STREAMS = _long(StreamsStats)
 MESSAGE = Result(lambda message, _keep: content_of(message))
 MESSAGES = Result(lambda messages, _keep: contents_of(messages))
 RECEIPT = Result(lambda it, keep: ({"receipt": keep(it), "id": it.id, "number": it.number}, b""))
@@ -222,12 +233,6 @@ COMMITTED = Result(
         b"",
     )
 )
-ROUTES = Result(
-    lambda routes, _keep: ({"routes": describe_routes(routes)}, b""),
-    lambda header, _content: read_routes(header["routes"]),
-)
-TEXTS = Result(lambda texts, _keep: ({"texts": texts}, b""), lambda header, _content: list(header["texts"]))
 WATCH = Result(lambda events, keep: ({"watch": keep(events)}, b""))
 INVITATION = Result(lambda invitation, keep: ({"invitation": keep(invitation), "code": invitation.code}, b""))
 PROGRESS = Result(lambda it, _keep: ({"last": it[0], "failures": it[1]}, b""))
-WAITS_FOR = Result(lambda it, _keep: ({"waits_for": it}, b""), lambda header, _content: str(header["waits_for"]))

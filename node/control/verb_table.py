@@ -6,7 +6,7 @@ are steps of a conversation that have no method of their own; ``calls.py`` has a
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import Enum
 from functools import partial
 from inspect import Parameter
@@ -103,10 +103,6 @@ def _write_ids(ids: Any, _name: str, _said: Said) -> list[str] | None:
     return None if wanted is None else list(wanted)
 
 
-def _write_routes(routes: Any, name: str, _said: Said) -> list[dict[str, str]]:
-    return told.describe_routes(check_routes(name, routes))
-
-
 def _write_most(most: Any, _name: str, said: Said) -> int:
     check_most(said["queue"], most)
     return int(most)
@@ -146,7 +142,11 @@ _ARGUMENTS: Mapping[Any, Argument] = {
     bool | None: Argument(Kind.TRUTH, nullable=True),
     float: SECONDS,
     float | None: SECONDS,
-    Iterable[Route]: Argument(Kind.OBJECTS, write=_write_routes, read=told.read_routes),
+    Iterable[Route]: Argument(
+        Kind.OBJECTS,
+        write=lambda routes, name, _: list(map(asdict, check_routes(name, routes))),
+        read=partial(told.read_as, list[Route]),
+    ),
     Iterable[str] | None: Argument(Kind.TEXTS, nullable=True, write=_write_texts),
     Collection[str] | None: Argument(Kind.TEXTS, nullable=True, write=_write_ids),
     Delivery: Argument(Kind.TEXT, False, lambda it, _, said: name_of(said["destination"], it), Delivery.__getitem__),
@@ -207,6 +207,17 @@ class Verb:
     def method(self) -> str:
         """The name of the method that does it."""
         return "" if self.declared is None else self.declared.__name__
+
+    def misfit(self, fields: Mapping[str, Any]) -> str:
+        """The argument that is missing or of a wrong kind, in words; empty for none. Other fields are ignored."""
+        for name, argument in self.arguments.items():
+            if name not in fields:
+                return f"{name} is missing"
+            value = fields[name]
+            if not argument.kind.fits(value) and not (value is None and argument.nullable):
+                # Without the value: it may be a secret.
+                return f"{name} must be {argument.kind.words}, not {type(value).__name__}"
+        return ""
 
     def write(self, said: Said) -> tuple[bytes, dict[str, Any]]:
         """Body and header of a call. Raises UsageError for arguments that are not valid."""
@@ -464,24 +475,10 @@ def row_of(declared: Any) -> Verb:
 
 
 def check_call(header: Mapping[str, Any]) -> Verb:
-    """Check a call: each argument of its row is there, and of its kind; other fields are ignored.
-
-    Returns:
-        The row.
-
-    Raises:
-        ProtocolError: there is no such verb, or an argument is missing or of a wrong kind.
-    """
+    """The row of a call. Raises ProtocolError: there is no such verb, or its arguments do not fit."""
     verb = VERBS.get(str(header.get("do")))
     if verb is None:
         raise ProtocolError(DropReason.BAD_FRAME, f"do is {header.get('do')!r}")
-    for name, argument in verb.arguments.items():
-        if name not in header:
-            raise ProtocolError(DropReason.BAD_FRAME, f"{verb.name}: {name} is missing")
-        value = header[name]
-        if not argument.kind.fits(value) and not (value is None and argument.nullable):
-            # Without the value: it may be a secret.
-            raise ProtocolError(
-                DropReason.BAD_FRAME, f"{verb.name}: {name} must be {argument.kind.words}, not {type(value).__name__}"
-            )
+    if why := verb.misfit(header):
+        raise ProtocolError(DropReason.BAD_FRAME, f"{verb.name}: {why}")
     return verb

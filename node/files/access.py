@@ -37,12 +37,7 @@ Start = Callable[[Coroutine[Any, Any, None], str], object]
 
 
 class Access(Protocol):
-    """Answers a node's questions about its peers.
-
-    Attributes:
-        directory: its peers.
-        loopback_only: whether it keeps to this machine.
-    """
+    """Answers a node's questions about its peers."""
 
     directory: Directory
     loopback_only: bool
@@ -95,10 +90,6 @@ class Access(Protocol):
 
 class Keyless:
     """A node without keys: it cannot authenticate peers, and so keeps to its machine.
-
-    Args:
-        name: of the node.
-        peers: addresses by name.
 
     Raises:
         NotLoopback: an address is on another machine.
@@ -175,10 +166,6 @@ def _on_loopback(addresses: dict[str, str]) -> list[Peer]:
 
 class Secured:
     """A node with keys: it speaks to the peers that it trusts.
-
-    Args:
-        peers: addresses by name, besides those in the file.
-        suite: the name of cipher and hash.
 
     Raises:
         UsageError: there is no such suite.

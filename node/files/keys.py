@@ -110,9 +110,6 @@ def _is_of_low_order(key: bytes) -> bool:
 class Identity:
     """A node's own keys. Nothing that prints or logs it shows them.
 
-    Args:
-        keys: the private ones; the node connects with the first.
-
     Attributes:
         keys: the private ones.
         public: the public ones, in the same order.
@@ -126,20 +123,12 @@ class Identity:
 
     @classmethod
     def make(cls, entropy: Callable[[int], bytes]) -> Self:
-        """An identity with a new key.
-
-        Args:
-            entropy: gives the wanted number of random bytes, which must be unpredictable.
-        """
+        """An identity with a new key; ``entropy`` must be unpredictable."""
         return cls((X25519PrivateKey.from_private_bytes(entropy(KEY_BYTES)),))
 
     @classmethod
     def decode(cls, content: bytes, where: str) -> Self:
         """Read the content of a file.
-
-        Args:
-            content: all of it.
-            where: the name of the file, for errors.
 
         Raises:
             IdentityError: with the file, the line, and the mistake; never with the content of the line.
@@ -196,10 +185,6 @@ class Identity:
 
 def open_identity(files: Files, entropy: Callable[[int], bytes]) -> Identity:
     """The identity of a node; made, and durable, when it has none yet.
-
-    Args:
-        files: of its data directory.
-        entropy: gives the wanted number of random bytes, which must be unpredictable.
 
     Raises:
         IdentityError: the file is damaged, not private to its owner, or cannot be read or written.

@@ -28,11 +28,6 @@ class LogFile:
     Records are with the operating system when ``append`` returns, so a killed process loses none of them. A full disk
     ends the recording, with a warning; messages go on.
 
-    Args:
-        folder: made, readable to its owner alone, when it does not exist.
-        name: name of the node.
-        incarnation: the number of its start.
-
     Raises:
         StoreError: the folder or the first segment cannot be made.
     """
@@ -103,12 +98,7 @@ class LogFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded(Note):
-    """The place of the session log of a node's last start by a program.
-
-    Attributes:
-        name: of the node.
-        log: the folder of its session log.
-    """
+    """The place of the session log of a node's last start by a program."""
 
     FILE = "log.json"
 

@@ -55,15 +55,9 @@ def read_note(data: Path, kind: type[N], told: Callable[[str], object] | None = 
 def read_signed_note(
     data: Path, kind: type[N], told: Callable[[str], object] | None = None
 ) -> tuple[N, frozenset[int] | None] | None:
-    """The note in a directory, stale or not, and the users whose files it may name.
+    """The note in a directory, stale or not, and the users whose files it may name (``users_by``); None for no note.
 
-    Args:
-        data: the directory.
-        kind: of the note.
-        told: called with a sentence when a file is ignored because another user may have written it.
-
-    Returns:
-        The note, and the users of ``users_by``; None if there is none.
+    A file that another user may have written is ignored, and ``told`` gets a sentence about it.
     """
     try:
         with os.fdopen(open_plain(data / kind.FILE, users_of(data)), "rb") as file:

@@ -39,9 +39,6 @@ UNKNOWN = 65_534
 def trusted_users(data: Path | None = None) -> frozenset[int]:
     """The users whose files and processes count as our own. For systems that have users (POSIX).
 
-    Args:
-        data: a data directory; its owner is one of them for a process of root.
-
     Raises:
         OSError: the directory cannot be examined.
     """
@@ -64,10 +61,6 @@ def users_by(writer: int | None, data: Path) -> frozenset[int] | None:
     """The users whose files and processes a note in a directory may name.
 
     No user can make root use root's own files by a note in that user's directory.
-
-    Args:
-        writer: the user that has written the note, and counts as ours; None where the system has no users.
-        data: the directory.
     """
     if writer is None:
         return None
@@ -83,11 +76,6 @@ def _unknown_user() -> int:
 
 def check_private(what: str, found: os.stat_result, users: Collection[int]) -> None:
     """Make sure that only these users can use a file, or a folder.
-
-    Args:
-        what: its name in the error.
-        found: its status.
-        users: the users that may own it.
 
     Raises:
         PermissionError: with a sentence that says why.
@@ -117,13 +105,6 @@ def close_to_group(data: Path, names: Collection[str]) -> list[str]:
 
     The kubelet gives it to the group ``fsGroup`` of a pod, with each start. Access of everybody is no such thing: such
     a file, and one of another user, stays as it is, and is refused by those who open it.
-
-    Args:
-        data: the directory; it need not exist.
-        names: of the files.
-
-    Returns:
-        The names of those that were changed.
     """
     return [name for name in names if os.name == "posix" and _is_closed_now(data / name)]
 
@@ -150,12 +131,7 @@ def _is_open_to_group(found: os.stat_result) -> bool:
 
 
 def is_folder_of(folder: Path, users: Collection[int] | None) -> bool:
-    """Whether there is a folder that one of these users has made.
-
-    Args:
-        folder: its path.
-        users: the users that may own it; None where the system has no such users.
-    """
+    """Whether there is a folder that one of these users has made."""
     try:
         found = folder.stat()
     except OSError:
@@ -164,14 +140,7 @@ def is_folder_of(folder: Path, users: Collection[int] | None) -> bool:
 
 
 def open_plain(path: Path, users: Collection[int] | None) -> int:
-    """Open a regular file for reading, if only these users can have written it.
-
-    Args:
-        path: of the file.
-        users: the users that may own it; None where the system has no such users.
-
-    Returns:
-        A descriptor. The caller closes it.
+    """Open a regular file for reading, if only these users can have written it; None: the system has no users.
 
     Raises:
         PermissionError: it is no regular file, another user's, or others may write to it; with a sentence on that.
@@ -204,13 +173,6 @@ def _check_written_by(what: str, found: os.stat_result, users: Collection[int] |
 
 def read_named(path: Path, bytes_max: int) -> bytes:
     """Read a file whose path a person has given, by way of links as well; never wait for a pipe.
-
-    Args:
-        path: of the file.
-        bytes_max: the size above which it cannot be the file that was meant.
-
-    Returns:
-        Its content.
 
     Raises:
         PermissionError: it is no regular file or too large, another user's, or others may write to it; with a sentence

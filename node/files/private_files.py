@@ -58,11 +58,7 @@ class Files(Protocol):
 
 
 class PrivateFiles:
-    """Files in a data directory.
-
-    Args:
-        folder: made, readable to its owner alone, with the first change.
-    """
+    """Files in a data directory."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

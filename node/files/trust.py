@@ -27,7 +27,8 @@ that no peer is trusted or distrusted by accident.
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from triack.base.errors import IdentityError, TriackError, UsageError
 from triack.base.names import check_name, check_permitted, composed
@@ -37,7 +38,7 @@ from triack.node.files.keys import KeyKind, decode_key, encode_key
 from triack.node.files.private_files import Files
 from triack.transport.address import Address
 
-__all__ = ["TRUST_FILE", "TrustFile", "decode_trust", "encode_trust"]
+__all__ = ["PEER_FIELDS", "TRUST_FILE", "TrustFile", "decode_trust", "encode_trust"]
 
 TRUST_FILE = "trust.json"
 """The ending is for editors."""
@@ -46,28 +47,12 @@ VERSION = 1
 KEEP_ALIVE_MIN_S, KEEP_ALIVE_MAX_S = 1, 86_400
 """No middle box forgets a flow within a second (RFC 4787, section 4.3, says two minutes at least), and a flow that a
 ping a day keeps open needs none."""
-_FIELDS = {
-    "keys",
-    "addresses",
-    "may_send",
-    "psk",
-    "keep_alive_s",
-    "may_relay",
-    "relays_for",
-    "may_subscribe",
-    "seal",
-    "sealed_only",
-}
 PATTERN_LETTERS_MAX = 256
 """Twice as many as in a queue's name."""
 
 
 class TrustFile:
-    """The peers of a node, in its data directory.
-
-    Args:
-        files: of the data directory.
-    """
+    """The peers of a node, in its data directory."""
 
     def __init__(self, files: Files) -> None:
         self.files = files
@@ -90,34 +75,13 @@ class TrustFile:
         *,
         keys: Iterable[bytes] = (),
         addresses: Iterable[str] = (),
-        may_send: Iterable[str] | None = None,
-        psk: bytes | None = None,
-        keep_alive_s: float | None = None,
-        may_relay: Iterable[str] | None = None,
-        relays_for: Iterable[str] | None = None,
-        may_subscribe: Iterable[str] | None = None,
-        seal: bool | None = None,
-        sealed_only: bool | None = None,
         own: Iterable[bytes] = (),
+        **fields: Any,
     ) -> Peer:
-        """Trust a peer, or add to its entry; durable when this returns.
+        """Trust a peer, or add to its entry; durable when this returns. Returns the new entry.
 
-        Args:
-            name: this node's name for it.
-            keys: more public keys, added behind those that it has.
-            addresses: more addresses, added behind those that it has.
-            may_send: the patterns of all queues that it may send to; None leaves that as it is.
-            psk: the secret that both sides have agreed on; None leaves that as it is.
-            keep_alive_s: see ``Peer``; None leaves that as it is.
-            may_relay: see ``Peer``; None leaves that as it is.
-            relays_for: see ``Peer``; None leaves that as it is.
-            may_subscribe: see ``Peer``; None leaves that as it is.
-            seal: see ``Peer``; None leaves that as it is.
-            sealed_only: see ``Peer``; None leaves that as it is.
-            own: the node's own public keys, which no peer may have.
-
-        Returns:
-            The peer's new entry.
+        Keys and addresses come behind those that it has. Of its other ``fields``, see ``Peer``, None leaves one as it
+        is. No peer may have a key of the node's ``own``.
 
         Raises:
             AddressError, UsageError: an argument is not valid, or belongs to another peer; or the peer would have
@@ -127,26 +91,10 @@ class TrustFile:
         name = check_name(name)
         _check_foreign(name, keys, own)
         more = [str(Address.parse(address)) for address in addresses]
-        wanted = _check_patterns(may_send)
-        touch_s = None if keep_alive_s is None else _check_keep_alive(keep_alive_s)
-        onward, origins = ([_check_nodes(it) for it in some or ()] for some in (may_relay, relays_for))
-        topics = [check_permitted(it) for it in may_subscribe or ()]
+        said = {field: _FIELDS[field].check(value) for field, value in fields.items() if value is not None}
 
         def change(peers: dict[str, Peer]) -> None:
-            peer = peers.get(name, Peer(name))
-            if may_relay is not None:
-                peer = replace(peer, may_relay=tuple(onward))
-            if relays_for is not None:
-                peer = replace(peer, relays_for=tuple(origins))
-            if may_subscribe is not None:
-                peer = replace(peer, may_subscribe=tuple(topics))
-            if touch_s is not None:
-                peer = replace(peer, keep_alive_s=touch_s)
-            if seal is not None:
-                peer = replace(peer, seal=seal)
-            if sealed_only is not None:
-                peer = replace(peer, sealed_only=sealed_only)
-            peers[name] = _extended(peer, keys, more, wanted, psk)
+            peers[name] = _extended(peers.get(name, Peer(name)), keys, more, said)
             if not peers[name].keys and not peers[name].addresses:
                 raise UsageError(f"trust {name}: neither a key nor an address is known of it")
 
@@ -162,20 +110,10 @@ class TrustFile:
         may_send: Iterable[str] | None = None,
         own: Iterable[bytes] = (),
     ) -> Peer:
-        """Trust a node that has proved to know a one-time code; durable when this returns.
+        """Trust a node that has proved to know a one-time code; durable when this returns. Returns its new entry.
 
-        A peer in the file gets no other key in this way; the peer with this key gets the new addresses.
-
-        Args:
-            claimed: its own name for itself, used if there is no better one.
-            key: its public key.
-            addresses: the addresses that it claims.
-            name: the name that this node's operator gave it.
-            may_send: the patterns of all queues that it may send to; None for all, or as it was.
-            own: the node's own public keys.
-
-        Returns:
-            The peer's new entry.
+        A peer in the file gets no other key in this way; the peer with this key gets the new addresses. Without a
+        ``name`` by this node's operator, a new peer has the one that it claims.
 
         Raises:
             AddressError, UsageError: its name, its key or an address is another peer's, or the node's own.
@@ -183,7 +121,7 @@ class TrustFile:
         """
         _check_foreign(name or claimed, (key,), own)
         more = [str(Address.parse(address)) for address in addresses]
-        wanted = _check_patterns(may_send)
+        said = {} if may_send is None else {"may_send": _FIELDS["may_send"].check(may_send)}
         enrolled: list[str] = []
 
         def change(peers: dict[str, Peer]) -> None:
@@ -191,7 +129,7 @@ class TrustFile:
             chosen = check_name(name or owner or claimed)
             if chosen in peers and chosen != owner:
                 raise UsageError(f"trust {chosen}: there is a peer of that name, and it has another key")
-            peers[chosen] = _extended(peers.get(chosen, Peer(chosen)), (key,), more, wanted, None)
+            peers[chosen] = _extended(peers.get(chosen, Peer(chosen)), (key,), more, said)
             enrolled.append(chosen)
 
         return self._change(change)[enrolled[0]]
@@ -250,31 +188,14 @@ def encode_trust(peers: Iterable[Peer]) -> bytes:
 
 
 def _describe(peer: Peer) -> dict[str, Any]:
-    fields: dict[str, Any] = {
-        "keys": [encode_key(KeyKind.PUBLIC, key) for key in peer.keys],
-        "addresses": list(peer.addresses),
-        "may_send": list(peer.may_send),
-    }
-    if peer.psk != NO_PSK:
-        fields["psk"] = encode_key(KeyKind.SHARED, peer.psk)
-    if peer.keep_alive_s is not None:
-        fields["keep_alive_s"] = peer.keep_alive_s
-    if peer.may_relay:
-        fields["may_relay"] = list(peer.may_relay)
-    if peer.relays_for:
-        fields["relays_for"] = list(peer.relays_for)
-    if peer.may_subscribe:
-        fields["may_subscribe"] = list(peer.may_subscribe)
-    fields |= {name: True for name in ("seal", "sealed_only") if getattr(peer, name)}
-    return fields
+    """An entry: its keys, its addresses and what it may send, and all else that is not as of a new peer."""
+    fields = {name: getattr(peer, name) for name in _FIELDS}
+    shown = {name: it for name, it in fields.items() if name in _ALWAYS or it != getattr(_NEW, name)}
+    return {name: _FIELDS[name].write(it) for name, it in shown.items()}
 
 
 def decode_trust(content: bytes, where: str) -> list[Peer]:
     """Read the content of a file.
-
-    Args:
-        content: all of it.
-        where: the name of the file, for errors.
 
     Raises:
         IdentityError: with the file, the line or the field, and the mistake; never with a key.
@@ -328,20 +249,9 @@ def _fields(place: str, value: object, known: set[str] | None = None) -> dict[st
 
 
 def _read_peer(place: str, name: str, entry: object) -> Peer:
-    fields = _fields(place, entry, _FIELDS)
-    psk, keep_alive_s = fields.get("psk"), fields.get("keep_alive_s")
-    return Peer(
-        _read(place, check_name, name),
-        _read_list(f"{place}.keys", lambda text: decode_key(KeyKind.PUBLIC, text), fields.get("keys", [])),
-        _read_list(f"{place}.addresses", lambda text: str(Address.parse(text)), fields.get("addresses", [])),
-        NO_PSK if psk is None else _read(f"{place}.psk", lambda text: decode_key(KeyKind.SHARED, text), psk),
-        _read_list(f"{place}.may_send", _check_pattern, fields.get("may_send", ["*"])),
-        None if keep_alive_s is None else _read_keep_alive(f"{place}.keep_alive_s", keep_alive_s),
-        _read_list(f"{place}.may_relay", _check_nodes, fields.get("may_relay", [])),
-        _read_list(f"{place}.relays_for", _check_nodes, fields.get("relays_for", [])),
-        _read_list(f"{place}.may_subscribe", check_permitted, fields.get("may_subscribe", [])),
-        *(_read_truth(f"{place}.{name}", fields.get(name, False)) for name in ("seal", "sealed_only")),
-    )
+    fields = _fields(place, entry, set(_FIELDS))
+    read = {field: _FIELDS[field].read(f"{place}.{field}", value) for field, value in fields.items()}
+    return Peer(_read(place, check_name, name), **read)
 
 
 def _read_truth(place: str, value: object) -> bool:
@@ -366,21 +276,9 @@ def _read(place: str, read: Callable[[str], Any], value: object) -> Any:
         raise _Wrong(place, str(error)) from None
 
 
-def _extended(
-    peer: Peer,
-    keys: Iterable[bytes],
-    addresses: Iterable[str],
-    may_send: tuple[str, ...] | None,
-    psk: bytes | None,
-) -> Peer:
-    """A peer with more in its entry; None leaves a field as it is."""
-    return replace(
-        peer,
-        keys=_united(peer.keys, keys),
-        addresses=_united(peer.addresses, addresses),
-        may_send=peer.may_send if may_send is None else may_send,
-        psk=peer.psk if psk is None else psk,
-    )
+def _extended(peer: Peer, keys: Iterable[bytes], addresses: Iterable[str], said: dict[str, Any]) -> Peer:
+    """A peer with more in its entry."""
+    return replace(peer, keys=_united(peer.keys, keys), addresses=_united(peer.addresses, addresses), **said)
 
 
 def _check_foreign(name: str, keys: Iterable[bytes], own: Iterable[bytes]) -> None:
@@ -389,19 +287,9 @@ def _check_foreign(name: str, keys: Iterable[bytes], own: Iterable[bytes]) -> No
         raise UsageError(f"trust {name}: this is the node's own key")
 
 
-def _check_patterns(patterns: Iterable[str] | None) -> tuple[str, ...] | None:
-    return None if patterns is None else tuple(_check_pattern(pattern) for pattern in patterns)
-
-
-def _check_pattern(pattern: str) -> str:
+def _check_pattern(of: str, pattern: str) -> str:
     if not 0 < len(pattern) <= PATTERN_LETTERS_MAX or not pattern.isprintable():
-        raise UsageError(f"{pattern!r} is no pattern of queues, such as orders or in-*")
-    return composed(pattern)
-
-
-def _check_nodes(pattern: str) -> str:
-    if not 0 < len(pattern) <= PATTERN_LETTERS_MAX or not pattern.isprintable():
-        raise UsageError(f"{pattern!r} is no pattern of nodes, such as plant-b or plant-*")
+        raise UsageError(f"{pattern!r} is no pattern of {of}")
     return composed(pattern)
 
 
@@ -413,9 +301,9 @@ def _check_keep_alive(seconds: Any) -> float:
     raise UsageError(f"keep_alive_s must be 0, for no keep-alives, or {most} seconds, not {seconds!r}")
 
 
-def _read_keep_alive(place: str, seconds: Any) -> float:
+def _read_keep_alive(place: str, seconds: Any) -> float | None:
     try:
-        return _check_keep_alive(seconds)
+        return None if seconds is None else _check_keep_alive(seconds)
     except UsageError as error:
         raise _Wrong(place, str(error)) from None
 
@@ -435,3 +323,49 @@ def _check_owners(peers: Iterable[Peer]) -> None:
 
 def _united(before: tuple[Any, ...], more: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(dict.fromkeys([*before, *more]))
+
+
+class _Field(NamedTuple):
+    """How the file has a field of ``Peer``.
+
+    Attributes:
+        read: reads it, given its place for errors.
+        write: writes it.
+        check: makes it from what a caller says.
+    """
+
+    read: Callable[[str, Any], Any]
+    write: Callable[[Any], Any] = lambda it: it
+    check: Callable[[Any], Any] = lambda it: it
+
+
+def _texts(check: Callable[[str], Any], write: Callable[[Any], Any] = str) -> _Field:
+    """A list of texts."""
+    return _Field(
+        lambda place, values: _read_list(place, check, values),
+        lambda values: list(map(write, values)),
+        lambda values: tuple(map(check, values)),
+    )
+
+
+_NODES = _texts(partial(_check_pattern, "nodes, such as plant-b or plant-*"))
+_FIELDS = {
+    "keys": _texts(partial(decode_key, KeyKind.PUBLIC), partial(encode_key, KeyKind.PUBLIC)),
+    "addresses": _texts(lambda text: str(Address.parse(text))),
+    "may_send": _texts(partial(_check_pattern, "queues, such as orders or in-*")),
+    "psk": _Field(
+        lambda place, text: NO_PSK if text is None else _read(place, partial(decode_key, KeyKind.SHARED), text),
+        partial(encode_key, KeyKind.SHARED),
+    ),
+    "keep_alive_s": _Field(_read_keep_alive, check=_check_keep_alive),
+    "may_relay": _NODES,
+    "relays_for": _NODES,
+    "may_subscribe": _texts(check_permitted),
+    "seal": _Field(_read_truth),
+    "sealed_only": _Field(_read_truth),
+}
+"""The fields of a peer, in the order of the file."""
+_ALWAYS = ("keys", "addresses", "may_send")
+_NEW = Peer("")
+PEER_FIELDS = tuple(_FIELDS)
+"""Their names."""

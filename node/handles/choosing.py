@@ -34,15 +34,9 @@ async def choose(
     check: Callable[[], None],
     arrived: asyncio.Event | None = None,
 ) -> Run:
-    """Hand out a message of a queue, whatever waits before it.
+    """Hand out a message of a queue, whatever waits before it. The search itself takes as long as it takes.
 
-    Args:
-        port: the node.
-        mailbox: the queue.
-        wanted: which message.
-        timeout: seconds to wait for it; None for no limit. The search itself takes as long as it takes.
-        check: raises when the caller has ended.
-        arrived: set when there is a reason to look again, besides arrivals.
+    ``arrived`` says that there is a reason to look again, besides arrivals; ``check`` raises when the caller has ended.
 
     Returns:
         A run of that message, already drawn: the caller must hold it before anything else happens.

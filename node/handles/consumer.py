@@ -267,11 +267,7 @@ async def in_time(
 ) -> T:
     """Take from a queue within a time. A message counts as there while its body comes from the disk.
 
-    Args:
-        timeout: seconds; None for no limit.
-        mailbox: the queue.
-        arrived: set when there may be something to take.
-        take: waits until there is something; may be called again when it was cancelled.
+    ``take`` waits until there is something. It may be called again when it was cancelled.
 
     Raises:
         WaitTimeout: there was nothing.

@@ -142,13 +142,6 @@ class _Unit:
 class Consuming:
     """One handler of one queue.
 
-    Args:
-        face: the node, or a client of it.
-        queue: the queue.
-        handler: the handler.
-        options: see ``HandlerOptions``.
-        is_back: waits until the node can be used again after a ``NodeClosed``; false when it never can.
-
     Raises:
         UsageError: an option is not valid.
     """
@@ -157,6 +150,7 @@ class Consuming:
         self, face: Face, queue: str, handler: Handler, options: HandlerOptions, is_back: Callable[[], Awaitable[bool]]
     ) -> None:
         self._queue = queue
+        # Waits until the node can be used again after a NodeClosed; false when it never can.
         self._is_back = is_back
         self._what = f"handle {queue}"
         _check(self._what, handler, options)

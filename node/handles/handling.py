@@ -14,12 +14,7 @@ H = TypeVar("H", bound=Handler)
 
 
 class Handlers:
-    """The handlers of one node or client.
-
-    Args:
-        face: the node, or the client.
-        is_back: see ``Consuming``.
-    """
+    """The handlers of one node or client."""
 
     def __init__(self, face: Face, is_back: Callable[[], Awaitable[bool]]) -> None:
         self._face = face

@@ -244,25 +244,6 @@ class InFlight:
 
     It refers neither to its consumer nor to a keeper, so the consumer ends with its last reference: a loop that ends
     without closing the consumer must not keep its messages.
-
-    Args:
-        port: the node.
-        mailbox: the queue that is read.
-        listener: called when there may be something to read.
-        redelivery: when messages that fail come again; it overrides the settings.
-        reader: the reader; one without a name gets that of the task that draws.
-        timeout_ns: how long a message may be in hand; 0 for no limit.
-
-    Attributes:
-        acknowledge: acknowledges messages of packets that were just let go, message i if bit i is set.
-        queue: the queue's name.
-        name_of: gives the name of a node in destinations.
-        read_part: reads the parts of large messages.
-        home: the event loop in which the reader was made.
-        clock: the monotonic clock.
-        reader: as given.
-        timeout_ns: as given.
-        on_take_back: called with messages that were taken back.
     """
 
     def __init__(
@@ -281,6 +262,7 @@ class InFlight:
         self.read_part = partial(read_part, port)
         self._port = port
         self._mailbox = mailbox
+        # For messages of packets that were just let go, message i if bit i is set.
         self.acknowledge: Callable[[list[tuple[QueuedPacket, int]]], None] = partial(port.acknowledge, mailbox)
         self._listener = listener
         self._redelivery = redelivery

@@ -63,14 +63,7 @@ class Holder(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Drawn:
-    """What messages have in common that a reader draws together from one run, so that each of them is small.
-
-    Attributes:
-        queue: the queue they were taken from.
-        run: the run.
-        holder: answers for them.
-        name_of: gives the name of a node in destinations.
-    """
+    """What messages have in common that a reader draws together from one run, so that each of them is small."""
 
     queue: str
     run: Run

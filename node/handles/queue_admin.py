@@ -302,6 +302,7 @@ class QueueAdmin(OnPort):
         """
         port = self._port
         name = _pausable(port, queue)
+        check_kind(f"pause {queue}: arrivals", arrivals, bool)
         if arrivals and "/" in name:
             raise UsageError(f"pause {queue}: only a queue of this node has arrivals; no messages come into {name}")
         if "/" not in name:
@@ -325,6 +326,7 @@ class QueueAdmin(OnPort):
         """
         port = self._port
         paused = port.queues.pauses.by_name
+        check_kind("resume: the name", queue, str)
         name = queue if queue in paused else _pausable(port, queue)
         if "/" not in name:
             _require(port, name, paused)

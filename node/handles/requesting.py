@@ -37,15 +37,7 @@ _OWN = ("correlation_id", "reply_to", "key", "time_to_reach_queue", "dead_letter
 
 
 class Requests:
-    """The requests of a running node that wait for their answers.
-
-    Args:
-        port: the running node.
-        driver: runs its engine.
-        entropy: gives the wanted number of random bytes.
-        drops: counts drops, by reason.
-        address: the node's own address in its requests; empty if the peers that answer know it.
-    """
+    """The requests of a running node that wait for their answers."""
 
     def __init__(
         self,

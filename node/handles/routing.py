@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from triack.base.checks import check_kind
 from triack.node.shell.engine_handle import EngineHandle, OnPort
 from triack.queues.routes import Route
 from triack.queues.transit.transit_purge import TransitPurge
@@ -42,6 +43,7 @@ class Routing(OnPort):
         """
         port = self._port
         port.check_alive()
+        check_kind("explain a route: the name", name, str)
         parsed = Destination.parse(f"{name}/queue")
         now_ns, ways = port.clock(), port.engine.ways
         return port.routes.explain(parsed.peer or str(parsed.address), lambda it: ways.explain(it, now_ns))
@@ -62,15 +64,12 @@ class Routing(OnPort):
         Raises:
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
+        check_kind("purge transit: the name", name, str)
         return await purge_passing(self._port, name)
 
 
 async def purge_passing(port: EngineHandle, final: str, queue: str | None = None) -> int:
-    """Remove what waits here for a node, or for one queue of it; durable when this returns.
-
-    Returns:
-        The number of messages.
-    """
+    """Remove what waits here for a node, or for one queue of it; durable when this returns."""
     await port.commit()  # what is only about to be stored is there, too
     purge, purged = TransitPurge(port.transits, final, queue), 0
     while purge.has_more:

@@ -57,8 +57,8 @@ class Sending(OnPort):
             TooManyKeys: the node has no room for all of the new keys; none of the list was accepted.
         """
         port = self._port
-        stage = stage_to_wait_for(port, until, delivery, timeout)
         prepared = port.prepare_many(destination, bodies, delivery, properties, keys)
+        stage = stage_to_wait_for(port, until, delivery, timeout)
         accept_all = _accept_rows if prepared.keys is None else _accept_keyed
         accepted: list[int] = []
         prepared.outgoing.senders += 1

@@ -65,11 +65,7 @@ BodySource = bytes | bytearray | memoryview | str | os.PathLike[str] | BinaryIO 
 
 
 class Source(ABC):
-    """The bytes of one body, and how many there are.
-
-    Attributes:
-        size: the number of bytes.
-    """
+    """The bytes of one body, and how many there are."""
 
     size: int
 
@@ -259,12 +255,6 @@ async def _spool(pieces: AsyncIterator[bytes], work: Work) -> Source:
 
 class Upload:
     """One large body on its way. ``begin``, then ``add`` all of it, then ``finish``; or ``give_up`` at any time.
-
-    Args:
-        port: the node.
-        outgoing: the outgoing queue of the message.
-        size: of the body, in bytes.
-        message: the message without its body.
 
     Raises:
         AddressError, MessageTooLarge, UsageError: the message cannot be large.

@@ -105,12 +105,6 @@ class RemoteSubscriber(Subscriber):
     """The same for topics of another node.
 
     Entering it waits until that node has answered. A durable subscription that it has given before is read at once.
-
-    Args:
-        port: the running node.
-        found: the subscription.
-        mailbox: its queue.
-        ack: as for ``Consumer``, and so are ``redelivery``, ``hand_over_timeout`` and ``reader``.
     """
 
     def __init__(

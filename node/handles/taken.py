@@ -33,19 +33,11 @@ class Taken:
     """The messages of one transaction, by the step that received them.
 
     It does not refer to its transaction, so that the transaction ends with its last reference.
-
-    Args:
-        port: the node.
-        reader: the owner of the transaction; one without a name gets that of the task that receives.
-
-    Attributes:
-        reader: as given.
-        lost: set when a message was taken back: the transaction can only be rolled back.
-        bridged: what the session log says of them, if a bridge uses the transaction.
     """
 
     def __init__(self, port: EngineHandle, reader: Reader | None) -> None:
         self.reader = reader or Reader()
+        # A message was taken back: the transaction can only be rolled back.
         self.lost: HandOverEnded | None = None
         self.bridged: Bridged | None = None
         self._port = port
@@ -141,12 +133,7 @@ class Taken:
 
 
 class Bridged:
-    """Says it.
-
-    Args:
-        port: the node.
-        bridge: the name of the bridge.
-    """
+    """Says it."""
 
     def __init__(self, port: EngineHandle, bridge: str) -> None:
         self._port = port

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from triack.base.checks import check_texts
+from triack.base.checks import check_kind, check_texts
 from triack.node.files.keys import KeyKind, decode_key
 from triack.node.shell.engine_handle import OnPort
 from triack.node.shell.enrolling import EnrolledPeer
@@ -61,25 +61,13 @@ class Trusting(OnPort):
         port = self._port
         keys = [] if key is None else [decode_key(KeyKind.PUBLIC, key)]
         secret = None if psk is None else decode_key(KeyKind.SHARED, psk)
-        patterns = None if send is None else check_texts(f"trust {name}: send", send)
-        onward = None if may_relay is None else check_texts(f"trust {name}: may_relay", may_relay)
-        origins = None if relays_for is None else check_texts(f"trust {name}: relays_for", relays_for)
-        topics = None if may_subscribe is None else check_texts(f"trust {name}: may_subscribe", may_subscribe)
+        lists = {"send": send, "may_relay": may_relay, "relays_for": relays_for, "may_subscribe": may_subscribe}
+        patterns = {it: check_texts(f"trust {name}: {it}", some) for it, some in lists.items() if some is not None}
+        fields = {"may_send": patterns.pop("send", None), "psk": secret, "keep_alive_s": keep_alive_s, **patterns}
         own = [decode_key(KeyKind.PUBLIC, text) for text in port.access.keys]
         await port.change_trust(
             lambda file: file.add(
-                name,
-                keys=keys,
-                addresses=addresses,
-                may_send=patterns,
-                psk=secret,
-                keep_alive_s=keep_alive_s,
-                may_relay=onward,
-                relays_for=origins,
-                may_subscribe=topics,
-                seal=seal,
-                sealed_only=sealed_only,
-                own=own,
+                name, keys=keys, addresses=addresses, own=own, seal=seal, sealed_only=sealed_only, **fields
             )
         )
 
@@ -91,6 +79,7 @@ class Trusting(OnPort):
             IdentityError: the trust file cannot be read or written.
             NodeClosed, StoreFailed: the node has ended, or was not started.
         """
+        check_kind("revoke: the name", name, str)
         await self._port.change_trust(lambda file: file.remove(name))
 
     async def _reread(self) -> None:

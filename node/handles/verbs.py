@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Any, Unpack
 
-from triack.base.checks import check_texts, check_timeout
+from triack.base.checks import check_kind, check_texts, check_timeout
 from triack.base.delivery import Delivery
 from triack.base.errors import TriackError, UsageError, WaitTimeout, WouldBlock
 from triack.base.names import TOPIC_PREFIX, check_topic
@@ -185,6 +185,7 @@ class CommonVerbs(Handling, Trusting, Routing, QueueAdmin):
         """
         port = self._port
         port.check_alive()
+        check_kind("ids of a key: the key", key, str)
         return [f"{port.node_id}-{it.ordinal}" for it in port.outbox.keys.with_key(key, port.wall_ms())]
 
     async def create_queue(self, queue: str) -> bool:

@@ -63,29 +63,7 @@ AT_HAND_BYTES_MAX = 65_536
 
 
 class Accepting:
-    """The part of ``EngineHandle`` that accepts messages.
-
-    Args:
-        name: the node's name, for messages to people.
-        life: says whether the node still works.
-        engine: its engine.
-        driver: runs the engine.
-        platform: the machine.
-        access: the peers that it may speak to.
-        fixed_queues: whether it has only the queues that it was opened with.
-
-    Attributes:
-        name: as given.
-        engine: as given.
-        access: as given.
-        outbox: the outgoing queues; ``queues``, ``topics``, ``routes``, ``admission`` and ``publish_windows`` are other
-            rooms of the engine.
-        mailboxes: the queues of this node, by name.
-        current: see ``Engine.current``.
-        clock: the monotonic clock.
-        turn: the number of messages sent since other tasks ran.
-        sender: the task that ended the last turn, if it still exists.
-    """
+    """The part of ``EngineHandle`` that accepts messages."""
 
     def __init__(
         self,
@@ -112,7 +90,8 @@ class Accepting:
         self.publish_windows = engine.publish_windows
         self.access = access
         self.current = engine.current
-        self.turn = 0
+        self.turn = 0  # messages sent since other tasks ran
+        # The task that ended the last turn, if it still exists.
         self.sender: Callable[[], asyncio.Task[Any] | None] = lambda: None
         self._life = life
         self._driver = driver
@@ -285,12 +264,7 @@ class Accepting:
     ) -> Prepared | None:
         """Check a message of another thread, as ``prepare``. It changes nothing, and looks only at plain numbers.
 
-        Args:
-            destination: as for ``Node.send``.
-            body: as for ``Node.send``.
-            delivery: as for ``Node.send``.
-            properties: as for ``Node.send``.
-            before: messages, and their bytes, that are to be accepted before it.
+        Before it, ``before`` messages of that many bytes are to be accepted.
 
         Returns:
             The message; None if only the event loop can check it: it has a key, it asks for administration messages,

@@ -87,21 +87,7 @@ _ENROL = int(Kind.ENROL)  # compared with the first byte of each datagram
 
 
 class Driver:
-    """Runs an engine in the current event loop.
-
-    Args:
-        name: of the node, for the operator.
-        engine: the engine to run.
-        platform: the machine.
-        worker: does the store's jobs.
-        store: its store; used by the worker only from now on.
-        log: where its records go, or None.
-        endpoint: where the node listens, or None.
-        open_endpoint: opens an endpoint of a scheme that only connects to others.
-
-    Attributes:
-        wake: call it when the engine has got something to do.
-    """
+    """Runs an engine in the current event loop."""
 
     def __init__(
         self,
@@ -126,7 +112,7 @@ class Driver:
         self._endpoints: dict[str, Endpoint] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._wakeup = Wakeup()
-        self.wake: Callable[[], None] = self._wakeup.set
+        self.wake: Callable[[], None] = self._wakeup.set  # to be called when the engine has got something to do
         self._progress: list[asyncio.Future[None]] = []
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None

@@ -50,24 +50,7 @@ EXIT_LOOKS = 5
 
 
 class EngineHandle(Accepting):
-    """A running node, as consumers, receipts, transactions and the control socket see it: the port in this process.
-
-    Args:
-        announced: the address at which others find the node; empty for none.
-        state: the values that the store keeps under names; the node's own are left to the engine.
-        name: this and the others are as for ``Accepting``.
-
-    Attributes:
-        enrolling: its enrolments.
-        transits: the streams of other nodes that pass through this one.
-        remote: subscriptions of one node to topics of another.
-        tell: queues the administration messages for what became of a message.
-        name_of: see ``Engine.name_of``.
-        in_hand: notes of the messages that applications of this process have in hand.
-        events: makes a reader of the events of the node.
-        holding: the readers that have messages in hand.
-        dropped: the messages in the hands of the reader that was last dropped without being closed.
-    """
+    """A running node, as consumers, receipts, transactions and the control socket see it: the port in this process."""
 
     def __init__(
         self,
@@ -100,7 +83,9 @@ class EngineHandle(Accepting):
         self.holding = Holding()
         # Those that this process runs, by name: what each says of itself.
         self.bridges: dict[str, Callable[[], BridgeStats]] = {}
+        # The messages in the hands of the reader that was last dropped without being closed.
         self.dropped: list[tuple[Mailbox, Lease, Redelivery | None]] = []
+        # The values of the application; the node's own are left to the engine.
         self._state = {key: value for key, value in state.items() if not key.startswith(OWN_STATE)}
         self._handlers: set[asyncio.Task[None]] = set()
         self._body_locks = weakref.WeakValueDictionary[str, asyncio.Lock]()

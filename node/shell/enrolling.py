@@ -98,13 +98,7 @@ class OpenInvitation:
 
 @dataclass(slots=True)
 class _Invited:
-    """An invitation that has not come to an end.
-
-    Attributes:
-        name: the operator's name for the node that comes.
-        may_send: the patterns of the queues that this node may send to.
-        expiry: ends it when its hour is over.
-    """
+    """An invitation that has not come to an end."""
 
     opened: OpenInvitation
     name: str | None
@@ -114,13 +108,7 @@ class _Invited:
 
 @dataclass(slots=True)
 class _Call:
-    """An enrolment with another node's code.
-
-    Attributes:
-        address: where that node is.
-        changed: set when a datagram has come, or the node has ended.
-        trouble: the system's last error for the address.
-    """
+    """An enrolment with another node's code."""
 
     client: EnrolmentClient
     address: str
@@ -129,16 +117,7 @@ class _Call:
 
 
 class Enrolling:
-    """All enrolments of one node.
-
-    Args:
-        name: its own name.
-        addresses: where it can be reached.
-        access: its keys and its peers.
-        platform: its machine.
-        send: sends datagrams to an address, best effort.
-        change_trust: changes the trust file, and lets the node use it.
-    """
+    """All enrolments of one node."""
 
     def __init__(
         self,
@@ -349,18 +328,6 @@ async def enrol_at_rest(
     tls: Tls | None = None,
 ) -> EnrolledPeer:
     """Enrol the node of a data directory that no process runs; its key is made if it has none.
-
-    Args:
-        data: its data directory; made when it does not exist.
-        code: as ``Node.enrol``, and so are ``url``, ``name``, ``may_send`` and ``timeout``.
-        url: see there.
-        own_name: this node's own name.
-        addresses: where it will listen.
-        name: see there.
-        may_send: see there.
-        timeout: see there.
-        suite: cipher and hash, as for ``triack.open``.
-        tls: the TLS settings for ``tcp``.
 
     Raises:
         UsageError, AddressError: an argument is not valid.

@@ -72,9 +72,6 @@ _ALIVE = frozenset({LifeState.OPEN, LifeState.CLOSING})
 class Life:
     """The life of one node.
 
-    Args:
-        name: the node's name, for messages to people.
-
     Attributes:
         state: its state; only ``handle`` changes it.
         is_alive: whether it works in that state.

@@ -24,14 +24,7 @@ PruneLog = Callable[[Path, str, float], Awaitable[str]]
 
 
 async def keep_log(folder: Path, node: str, keep_s: float, prune: PruneLog) -> None:
-    """Prune the logs of a node now and then, until cancelled. A failure is logged, and removes nothing.
-
-    Args:
-        folder: the session logs.
-        node: the id of the node, 32 hex digits: logs of other nodes stay.
-        keep_s: what is younger stays.
-        prune: does it once.
-    """
+    """Prune the logs of a node now and then, until cancelled. A failure is logged, and removes nothing."""
     while True:
         said = await prune(folder, node, keep_s)
         if said:

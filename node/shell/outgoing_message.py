@@ -102,14 +102,6 @@ def with_properties(
 ) -> Outgoing:
     """A message with its properties.
 
-    Args:
-        destination: for messages to people.
-        body: the message's body.
-        properties: as given to ``Node.send``; times in seconds from now.
-        now_ms: the wall clock, from which deadlines count.
-        node: the name of the node that sends; None if it is not known.
-        life_s: the time to reach its queue in seconds, if the properties have none; None for any time.
-
     Raises:
         UsageError: there is no such property, or it is of a wrong type or out of range.
         MessageTooLarge: all of them together are over 12 KiB.

@@ -93,13 +93,7 @@ class Platform:
         """A node with keys opens, and listens at that address, if any: a simulation tells others of it."""
 
     def open_store(self, data: Path | None, log_bytes: int | None = None, *, torn: bool = False) -> Store:
-        """Open the store in a data directory, or one in memory. Blocks; raises what ``Store`` raises.
-
-        Args:
-            data: the directory.
-            log_bytes: of a new store: ``Limits.store_log_bytes``; None for the default.
-            torn: see ``Store``.
-        """
+        """Open the store in a data directory, or one in memory. Blocks; raises what ``Store`` raises."""
         names = (*STORE_FILES, IDENTITY_FILE, TRUST_FILE)
         closed = [] if data is None else close_to_group(data, names)
         if closed:

@@ -95,9 +95,6 @@ class ThreadWorker:
     ``run`` calls ``then`` in the turn of the loop that hears of the result: a future takes one turn more, for which a
     commit of one message would wait. A job that runs in the loop runs when its giver calls ``work_here``, at the latest
     in the next turn of the loop: its giver may have to wait before.
-
-    Attributes:
-        pace: of the brief jobs.
     """
 
     def __init__(self) -> None:

@@ -50,12 +50,7 @@ class _Run:
 
 
 class SendBuffer:
-    """The buffer of one node.
-
-    Args:
-        loop: in which the node runs.
-        port: the running node.
-    """
+    """The buffer of one node."""
 
     def __init__(self, loop: LoopThread, port: EngineHandle) -> None:
         self._loop = loop

@@ -20,13 +20,7 @@ __all__ = ["in_threads"]
 def in_threads(
     loop: LoopThread, handler: Handler, options: HandlerOptions
 ) -> Iterator[Callable[..., Awaitable[object]]]:
-    """The same handler for the event loop, as long as the block lasts: each call is in one of its threads.
-
-    Args:
-        loop: of the node.
-        handler: any function; what it gets may be used in its thread.
-        options: of the handler; ``concurrency`` is also the number of threads.
-    """
+    """The same handler for the event loop, as long as the block lasts: each call is in one of its threads."""
     wanted: Any = options.get("concurrency", 1)  # which is checked where the handler begins
     threads = ThreadPoolExecutor(max(1, wanted) if type(wanted) is int else 1, "triack-handler")
 

@@ -88,11 +88,7 @@ class _Call(Generic[T]):
 
 
 class LoopThread:
-    """An event loop in a thread.
-
-    Args:
-        name: of the thread.
-    """
+    """An event loop in a thread."""
 
     def __init__(self, name: str) -> None:
         self._loop = new_event_loop()

@@ -26,6 +26,7 @@ from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerSilent
 from triack.base.reasons import Trouble
 from triack.base.survival import Survives
 from triack.base.units import MS, SECOND
+from triack.node.control import told
 from triack.node.files.keys import KeyKind, encode_key
 from triack.node.shell.link_events import EventFeed
 from triack.node.shell.ping_answer import PingAnswer
@@ -34,10 +35,8 @@ from triack.queues.manager.pings import Pong
 from triack.queues.node_settings import Limits, NodeSettings, Quota
 from triack.session.protocol.settings import SessionSettings
 from triack.stats import stream_stats
-from triack.stats.node_stats import describe_stats, read_stats
 from triack.stats.queue_states import QueueState
-from triack.stats.stream_stats import StreamsStats, describe_streams, gather_streams, read_streams
-from triack.stats.topic_stats import describe_topics, read_topics
+from triack.stats.stream_stats import StreamsStats, gather_streams
 from triack.stats.troubles import TroubleStats, find_troubles
 from triack.tools.ports import free_port
 from triack.tools.replay.log.files import parse_records
@@ -45,6 +44,12 @@ from triack.tools.sim.faults import Faults
 from triack.transport.noise import KeyPair
 
 # A node counts what it has and what happened to it, under names that stay.
+
+
+def assert_the_same_over_the_socket(result: told.Result, found: Any) -> None:
+    header, content = result.describe(found, int)
+    assert json.loads(content) == json.loads(json.dumps(asdict(found)))
+    assert result.read(header, content) == found
 
 
 async def test_a_queue_has_depth_bytes_and_age() -> None:
@@ -166,8 +171,7 @@ async def test_everyone_hears_what_a_store_survives(survives: Survives, tmp_path
         (session,) = b.stats().sessions
         assert (a.stats().survives, session.survives) == ("power loss", "power loss")
         stats = b.stats()
-        assert describe_stats(stats) == dataclasses.asdict(stats)
-        assert read_stats(json.loads(json.dumps(describe_stats(stats)))) == stats
+        assert_the_same_over_the_socket(told.STATS, stats)
     assert (tmp_path / "b" / "store.db").exists() == (survives != "nothing")
     (segment,) = log.rglob("*.jsonl")
     started = next(iter(parse_records(segment.read_bytes())))
@@ -349,8 +353,7 @@ def test_it_is_the_same_after_json() -> None:
     a.send(b, "q", b"1")
     assert world.run(5 * SECOND, lambda: not a.busy)
     for found in (streams(a), streams(b)):
-        assert describe_streams(found) == asdict(found)
-        assert read_streams(json.loads(json.dumps(describe_streams(found)))) == found
+        assert_the_same_over_the_socket(told.STREAMS, found)
     assert not replace(out(a), first=None).is_busy
 
 
@@ -383,7 +386,7 @@ async def test_each_subscription_shows_what_is_pending_for_it() -> None:
         shown = {one.name: (one.durable, one.pending, one.in_hand, one.readers) for one in games.subscriptions}
         assert shown == {"audit": (True, 1, 0, 1), "$1": (False, 1, 1, 1)}
         assert "topic:Games" not in found.queues | node.queue_lengths()
-        assert read_topics(json.loads(json.dumps(describe_topics(found.topics)))) == found.topics
+        assert_the_same_over_the_socket(told.STATS, found)
         assert message.topic == "Games.Cricket"
 
 

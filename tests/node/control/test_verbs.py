@@ -16,6 +16,7 @@ from triack.base.news import GapFound, LinkDown, NodeEvent, QueueOverQuota, Stor
 from triack.node.client.asking import with_rows
 from triack.node.client.client import Client
 from triack.node.control.calls import Calls
+from triack.node.control.control_frames import encode
 from triack.node.control.told import (
     TEXTS,
     describe_events,
@@ -171,7 +172,7 @@ def test_properties_do_not_stand_in_for_arguments() -> None:
 
 
 def sent(value: Any) -> Any:
-    return json.loads(json.dumps(value))
+    return json.loads(encode(value))
 
 
 @given(
