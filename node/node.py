@@ -216,7 +216,11 @@ def _tell_unclosed() -> None:
 
 
 class Node(Verbs):
-    """One queue manager. Make it with ``triack.open``."""
+    """One queue manager. Make it with ``triack.open``.
+
+    Each call raises NodeClosed before the start and after the end of the node, and StoreFailed after its store has
+    failed.
+    """
 
     def __init__(
         self,

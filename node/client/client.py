@@ -93,7 +93,11 @@ async def client_on(link: Link, data: Path) -> tuple["Client", Header]:
 
 @with_rows
 class Client(CommonVerbs, Asking):
-    """A node in another process. Make it with ``triack.connect``."""
+    """A node in another process. Make it with ``triack.connect``.
+
+    Each call raises NodeClosed before the start and after the end, and StoreFailed when the store of the node has
+    failed.
+    """
 
     def __init__(
         self, data: Path, *, patience_s: float | None = 0, start_timeout_s: float = 0, reconnects: bool = True

@@ -12,7 +12,7 @@ import json
 import os
 import socket
 from collections.abc import Collection, Mapping
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from struct import Struct
 from typing import Any, Protocol
@@ -250,10 +250,9 @@ def encode(it: object) -> bytes:
 
 
 def _fields_of(record: Any) -> dict[str, Any]:
-    kind: Any = type(record)
-    if not is_dataclass(kind):
+    if not is_dataclass(record):
         raise TypeError(f"JSON cannot express {record!r}")
-    return {name: getattr(record, name) for name in kind.__slots__}
+    return {it.name: getattr(record, it.name) for it in fields(record)}
 
 
 def check_frame(do: str, body: bytes, **fields: Any) -> None:

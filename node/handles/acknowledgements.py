@@ -99,7 +99,6 @@ class Acknowledging(OnPort):
 
         Raises:
             AddressError, NotLoopback, QueueNotFound, UsageError: as for ``send``.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         port = self._port
         check_events(destination, delivery, every, handler, priority)

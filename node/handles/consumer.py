@@ -150,22 +150,9 @@ class Consumer:
         return await self._get_chosen(Wanted.by_id(id), timeout)
 
     async def get_by_correlation_id(self, correlation_id: str, timeout: float | None = 0) -> Message:
-        """Take the first message with a correlation id, whatever waits before it.
+        """Take the first message with a correlation id, whatever waits before it; see ``get_by_id``.
 
         The first such call reads the queue; later ones use an index in memory.
-
-        Args:
-            correlation_id: as its sender set it.
-            timeout: seconds to wait for it, None for no limit.
-
-        Returns:
-            The message, as from ``get``.
-
-        Raises:
-            WaitTimeout: it did not wait there in that time: it never came, has left, has expired, or a reader has it.
-            UsageError: the correlation id is no text, or the timeout is no number of seconds.
-            HandOverEnded: with ``ack="auto"``, the message before it had been taken back; the consumer goes on.
-            NodeClosed, StoreFailed: the node or this consumer has ended.
         """
         return await self._get_chosen(Wanted.by_correlation_id(correlation_id), timeout)
 

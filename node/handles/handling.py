@@ -104,12 +104,7 @@ class Handling:
     def handler(self, queue: str, **options: Unpack[HandlerOptions]) -> Callable[[H], H]:
         """Decorates a handler that is called from the start of the node to its end: ``@node.handler("orders")``.
 
-        Args:
-            queue: its name, as for ``receive``.
-            **options: as for ``consume``.
-
-        Raises:
-            UsageError: an option is not valid.
+        Queue and options are as for ``consume``.
         """
 
         def declare(handler: H) -> H:

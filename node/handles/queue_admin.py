@@ -87,18 +87,12 @@ class QueueAdmin(OnPort):
     async def peek(self, queue: str, timeout: float | None = None) -> BrowsedMessage:
         """Look at the first message that waits in a queue of this node, and wait for one if there is none.
 
-        It changes nothing: the message stays, and any reader may take it meanwhile.
-
-        Args:
-            queue: its name, as for ``receive``.
-            timeout: seconds to wait for a message, None for no limit.
+        It changes nothing: the message stays, and any reader may take it meanwhile. ``timeout`` is in seconds, None for
+        no limit.
 
         Raises:
             WaitTimeout: none came in time.
-            AddressError: no queue can have that name.
-            QueueNotFound: the node has a fixed set of queues without this one.
-            UsageError: the timeout is no number of seconds.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
+            AddressError, QueueNotFound, UsageError: as for ``receive``.
         """
         port = self._port
         check_timeout(f"peek at {queue}", timeout)
@@ -134,7 +128,6 @@ class QueueAdmin(OnPort):
         Raises:
             QueueNotFound: there is no such queue.
             UsageError: ``after`` is no place, or the queue is none of this node.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         return _browse(self._port, queue, after)
 
@@ -170,7 +163,6 @@ class QueueAdmin(OnPort):
             QueueNotFound: there is no such queue.
             UsageError: a message in ``ids`` has no destination, or may have arrived, or ``older_than`` is no number of
                 seconds.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         port, wanted = self._port, as_ids(ids)
         check_kind(f"requeue {queue}: maybe_delivered", maybe_delivered, bool)
@@ -192,20 +184,12 @@ class QueueAdmin(OnPort):
     async def move(self, queue: str, destination: str, ids: Collection[str] | None = None) -> int:
         """Move messages that wait in a queue of this node elsewhere, with their priorities and all their properties.
 
-        They go transactional if their priority is 0, recoverable otherwise.
-
-        Args:
-            queue: a queue of this node.
-            destination: as for ``send``.
-            ids: which of the messages that wait; None for all of them.
-
-        Returns:
-            The number of messages moved.
+        They go transactional if their priority is 0, recoverable otherwise. Without ``ids`` all of them go. Returns the
+        number of messages.
 
         Raises:
             QueueNotFound: there is no such queue.
             AddressError, NotLoopback: the node cannot send to the destination.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         port, wanted = self._port, as_ids(ids)
         port.check_way(destination, Delivery.TRANSACTIONAL)
@@ -238,7 +222,6 @@ class QueueAdmin(OnPort):
         Raises:
             QueueNotFound: there is no such queue.
             UsageError: ids were given for messages that are on their way.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         port, wanted = self._port, as_ids(ids)
         where = _find(port, queue)
@@ -260,20 +243,13 @@ class QueueAdmin(OnPort):
         return purged
 
     async def release(self, queue: str) -> int:
-        """Take back the messages of a queue that its readers have in hand, such as a reader that hangs.
+        """Take back the messages of a queue of this node that its readers have in hand, such as a reader that hangs.
 
         They come again, marked ``redelivered``; this is no failure. A reader that acknowledges one of them later gets
-        HandOverEnded, and a transaction that received one can only be rolled back.
-
-        Args:
-            queue: a queue of this node.
-
-        Returns:
-            The number of messages taken back.
+        HandOverEnded, and a transaction that received one can only be rolled back. Returns the number of messages.
 
         Raises:
             QueueNotFound: there is no such queue.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         port = self._port
         await port.commit()
@@ -298,7 +274,6 @@ class QueueAdmin(OnPort):
             QueueNotFound: the node has a fixed set of queues without this one.
             AddressError: the destination cannot be read, or names an unknown peer.
             UsageError: a queue that the node itself needs, or arrivals of an outgoing queue.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         port = self._port
         name = _pausable(port, queue)
@@ -311,18 +286,11 @@ class QueueAdmin(OnPort):
         await port.commit()
 
     async def resume(self, queue: str) -> bool:
-        """End a pause.
-
-        Args:
-            queue: as for ``pause``.
-
-        Returns:
-            Whether that queue, or that peer, was paused.
+        """End a pause of a queue or a peer, as for ``pause``. Returns whether it was paused.
 
         Raises:
             QueueNotFound: there is neither a queue nor a peer of that name, and none is paused.
             AddressError, UsageError: as for ``pause``.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         port = self._port
         paused = port.queues.pauses.by_name
@@ -358,7 +326,6 @@ class QueueAdmin(OnPort):
                 quota of the settings again.
             AddressError: no queue can have that name.
             UsageError: the node itself works with the queue, or a limit is not valid.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         port = self._port
         port.check_alive()

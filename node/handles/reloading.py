@@ -40,6 +40,5 @@ class Reloading(ABC):
             ConfigError: the file cannot be used, with every mistake in it; nothing has changed.
             IdentityError, NotLoopback: the addresses of peers cannot be used; nothing has changed.
             UsageError: the node was opened without a file of settings.
-            NodeClosed: it was not started, or has ended.
         """
         return await self._read_settings_again()

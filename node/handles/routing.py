@@ -15,31 +15,23 @@ class Routing(OnPort):
     """The verbs of a ``Node`` about its routes."""
 
     async def set_routes(self, routes: Iterable[Route]) -> None:
-        """Have these routes from now on, and no others. They last until the node is closed.
+        """Have these routes, in the order in which they are tried, and no others. They last until the node is closed.
 
         What has not arrived yet goes by them, too: messages of this node, and of others that wait here.
 
-        Args:
-            routes: in the order in which they are tried.
-
         Raises:
             UsageError: one of them is no Route.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         await self._port.set_routes(routes)
 
     async def explain_route(self, name: str) -> list[str]:
-        """Say where messages for a node go.
-
-        Args:
-            name: of the node, as in a destination.
+        """Say where messages for a node go, by its name as in a destination.
 
         Returns:
             Every rule that has something to say about it, in words. The first one counts; none: it has no way.
 
         Raises:
             AddressError: no node has such a name.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         port = self._port
         port.check_alive()
@@ -49,20 +41,12 @@ class Routing(OnPort):
         return port.routes.explain(parsed.peer or str(parsed.address), lambda it: ways.explain(it, now_ns))
 
     async def purge_transit(self, name: str) -> int:
-        """Remove the messages of other nodes that wait here for a node.
+        """Remove the messages of other nodes that wait here for a node, by its name in ``transit`` of ``stats``.
 
         Recoverable messages become dead letters here. Transactional ones become dead letters where they were sent.
         Express ones are lost. They leave in portions, each with a commit of its own. If a node that has sent some of
         them is away, and cannot be told of so many, the others stay here. ``purge`` removes those for one queue.
-
-        Args:
-            name: of the node for which they wait, as its senders call it (``transit`` of ``stats``).
-
-        Returns:
-            The number of messages removed.
-
-        Raises:
-            NodeClosed, StoreFailed: the node has ended, or was not started.
+        Returns the number of messages.
         """
         check_kind("purge transit: the name", name, str)
         return await purge_passing(self._port, name)

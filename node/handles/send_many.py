@@ -38,22 +38,22 @@ class Sending(OnPort):
         accepted. A note on the error, but not on a cancellation, has the number. ``Transaction.send_many`` sends all of
         the list or nothing.
 
+        All bodies are checked before the first is accepted. All that is not said here is as for ``send``, errors too.
+
         Args:
             destination: as for ``send``.
-            bodies: at most 4 MiB each. All are checked before the first is accepted.
+            bodies: at most 4 MiB each.
             delivery: as for ``send``.
             keys: a key for each body, as ``key`` for ``send``: a message that was accepted with its key before is not
                 accepted again, and its receipt is that of the first. After an error, send the whole list again.
-            until: as for ``send``: the stage that all of them are to reach.
+            until: the stage that all of them are to reach.
             timeout: seconds to wait for that, once all are accepted.
-            **properties: as for ``send``, the same for all of them; no ``key``, which names one message.
+            **properties: the same for all of them; no ``key``, which names one message.
 
         Returns:
             Their receipts: each wait is for all of them, and ``receipts[i]`` is the receipt of one.
 
         Raises:
-            AddressError, NotLoopback, MessageTooLarge, QueueNotFound, UsageError, QueueFull, NoRoom, WaitTimeout,
-                DeliveryFailed, RollbackDetected, NodeClosed, StoreFailed: as for ``send``.
             TooManyKeys: the node has no room for all of the new keys; none of the list was accepted.
         """
         port = self._port

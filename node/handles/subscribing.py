@@ -70,9 +70,6 @@ class Subscriber(Consumer):
         A subscription that is not durable misses what is dispatched meanwhile, and its topic's strategy does not wait
         for it; what was pending before stays pending. A durable one keeps everything, and its other readers go on.
         Messages in hand stay there, and may be settled. A second call does nothing.
-
-        Raises:
-            NodeClosed, StoreFailed: the node or this reader has ended.
         """
         self._check_open()
         turn = self._port.next_turn()
@@ -81,11 +78,7 @@ class Subscriber(Consumer):
             self._port.topics.suspend(self._subscription, turn.now_ns)
 
     async def resume(self) -> None:
-        """Go on with what waits, and with what comes from now on. Without a pause it does nothing.
-
-        Raises:
-            NodeClosed, StoreFailed: the node or this reader has ended.
-        """
+        """Go on with what waits, and with what comes from now on. Without a pause it does nothing."""
         self._check_open()
         turn = self._port.next_turn()
         self._is_paused = False
@@ -225,7 +218,6 @@ class Subscribing(OnPort):
             SubscriptionMismatch: the durable subscription of that name is another one.
             QueueNotFound: the node has a fixed set of queues without this topic.
             UsageError: an argument is not valid.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         return begin_subscription(
             self._port,
@@ -251,7 +243,6 @@ class Subscribing(OnPort):
             QueueNotFound: there is no durable subscription of that name.
             RequestTimeout: it is at another node, which has not answered within a minute. It ends as soon as that node
                 hears of it.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         port = self._port
         topics, desk, turn = port.topics, port.remote, port.next_turn()

@@ -102,21 +102,14 @@ class Transaction:
         timeout: float | None = None,
         **properties: Unpack[MessageProperties],
     ) -> None:
-        """Send with the commit; waits only while the outgoing queue is full.
+        """Send with the commit; waits only while the outgoing queue is full, at most ``timeout`` seconds.
 
-        Args:
-            destination: as for ``Node.send``.
-            body: at most 4 MiB.
-            delivery: ``RECOVERABLE`` or ``TRANSACTIONAL``.
-            timeout: seconds to wait for room in the outgoing queue, None for no limit.
-            **properties: as for ``Node.send``; times to live, in seconds, count from this call.
+        All else is as for ``Node.send``, errors too; times to live, in seconds, count from this call.
 
         Raises:
             UsageError: the class is express: such messages are on no disk, so no transaction can hold them.
             WaitTimeout: there was no room in time; nothing of this call is sent, and the transaction goes on.
             NodeClosed: this transaction or the node has ended.
-            AddressError, MessageTooLarge, QueueNotFound, QueueFull, NoRoom, TooManyKeys, StoreFailed: as for
-                ``Node.send``.
         """
         self._check_open()
         check_durable(destination, delivery)
@@ -146,18 +139,11 @@ class Transaction:
     ) -> None:
         """Send a list with the commit, in order; waits only while the outgoing queue is full.
 
-        Args:
-            destination: as for ``Node.send``.
-            bodies: at most 4 MiB each, and 4 MiB in all lists of the transaction together, with 64 bytes counted for
-                each message beside its body; the last message may exceed that. All are checked here.
-            delivery: ``RECOVERABLE`` or ``TRANSACTIONAL``.
-            keys: a key for each body, as for ``Node.send_many``.
-            timeout: as for ``send``.
-            **properties: as for ``Node.send_many``; times to live, in seconds, count from this call.
+        The lists of a transaction may hold 4 MiB together, with 64 bytes counted for each message beside its body; the
+        last message may exceed that. All else is as for ``send``, and for ``keys`` as for ``Node.send_many``.
 
         Raises:
             UsageError: as for ``send``, or the lists hold more than a transaction takes; nothing of this one is sent.
-            TriackError: all others of ``send``.
         """
         self._check_open()
         check_durable(destination, delivery)
@@ -183,17 +169,7 @@ class Transaction:
         """Send a message whose body may have any size, see ``Node.send_stream``; its reader gets it with the commit.
 
         The body leaves at once, and this waits until all of it is at its destination. A rollback frees it there.
-
-        Args:
-            destination: as for ``Node.send_stream``.
-            source: as for ``Node.send_stream``.
-            content_length: the number of bytes, if it is known.
-            delivery: ``RECOVERABLE`` or ``TRANSACTIONAL``.
-            **properties: as for ``Node.send_stream``.
-
-        Raises:
-            UsageError, MessageTooLarge, DeliveryFailed, OSError: as for ``Node.send_stream``.
-            NodeClosed, AddressError, QueueNotFound, QueueFull, NoRoom, StoreFailed: as for ``send``.
+        Arguments and errors are those of ``Node.send_stream`` and of ``send``.
         """
         self._check_open()
         check_durable(destination, delivery)
@@ -249,17 +225,8 @@ class Transaction:
     async def receive_many(self, queue: str, most: int = BATCH_MESSAGES, timeout: float | None = None) -> Messages:
         """Take messages with the commit, in order: wait for the first, and take with it those at hand already.
 
-        Args:
-            queue: its name, as for ``Node.receive``.
-            most: the most messages to take. A list also ends with about a mebibyte of bodies and properties.
-            timeout: seconds to wait for the first, None for no limit.
-
-        Returns:
-            At least one message; a rollback is a failure of each of them.
-
-        Raises:
-            UsageError: ``most`` is no number of messages.
-            WaitTimeout, QueueNotFound, NodeClosed, StoreFailed: as for ``receive``.
+        As ``receive``, for at most ``most`` messages. A list also ends with about a mebibyte of bodies and properties.
+        A rollback is a failure of each message.
         """
         check_most(queue, most)
         return await self._take(queue, most, timeout)
@@ -270,12 +237,7 @@ class Transaction:
         id: str,  # noqa: A002 - as users name it
         timeout: float | None = 0,
     ) -> Message:
-        """Take the message with an id with the commit; a rollback puts it back and counts a failure.
-
-        Args:
-            queue: its name, as for ``Node.receive``.
-            id: its ``Message.id``.
-            timeout: seconds to wait for it, None for no limit.
+        """Take the message with an id (``Message.id``) with the commit; a rollback puts it back and counts a failure.
 
         Raises:
             WaitTimeout: it did not wait there in that time; the transaction goes on.
@@ -285,17 +247,7 @@ class Transaction:
         return await self._take_chosen(queue, Wanted.by_id(id), timeout)
 
     async def receive_by_correlation_id(self, queue: str, correlation_id: str, timeout: float | None = 0) -> Message:
-        """Take the first message with a correlation id with the commit; see ``receive_by_id``.
-
-        Args:
-            queue: its name, as for ``Node.receive``.
-            correlation_id: as its sender set it.
-            timeout: seconds to wait for it, None for no limit.
-
-        Raises:
-            WaitTimeout, QueueNotFound, NodeClosed, StoreFailed: as for ``receive_by_id``.
-            UsageError: the correlation id is no text, or the timeout is no number of seconds.
-        """
+        """Take the first message with a correlation id with the commit; see ``receive_by_id``."""
         return await self._take_chosen(queue, Wanted.by_correlation_id(correlation_id), timeout)
 
     async def _take_chosen(self, queue: str, wanted: Wanted, timeout: float | None) -> Message:
@@ -374,12 +326,7 @@ class Transaction:
         return self._steps
 
     async def note_bridge(self, bridge: str, where: str) -> None:
-        """Have the session log say that what it sends and receives from now on is a bridge's.
-
-        Args:
-            bridge: the name of the bridge.
-            where: the rule by which these messages pass.
-        """
+        """Have the session log say that what it sends and receives from now on is a bridge's, by its rule ``where``."""
         self._check_open()
         self._bridged = self._taken.bridged = self._bridged or Bridged(self._port, bridge)
         self._bridged.go_by(where)
@@ -387,9 +334,7 @@ class Transaction:
     async def note_given(self, reason: str, ids: Collection[str] | None) -> None:
         """Have the session log say that the broker of the bridge has acknowledged messages that were received.
 
-        Args:
-            reason: why it never will, by name; empty if it has.
-            ids: of these messages; None for all others.
+        With a ``reason``, by name, it never will. Without ``ids`` these are all others.
         """
         self._check_open()
         if self._bridged is not None:
@@ -434,13 +379,8 @@ class Transaction:
     def expect(self, key: str, value: bytes | None) -> "Done":
         """Commit only if this value is still remembered under a key; None: only if none is. ``remember`` may change it.
 
-        Programs that read a value, work, and write it again so notice that another one was faster.
-
-        Returns:
-            An object that may be awaited, as from ``remember``.
-
-        Raises:
-            UsageError, NodeClosed: as for ``remember``.
+        Programs that read a value, work, and write it again so notice that another one was faster. Result and errors
+        are as of ``remember``.
         """
         self._check_open()
         check_state(key, value)
@@ -536,13 +476,8 @@ class Transaction:
     def rollback(self, *, failed: bool = True, delay: float | None = None, dead: bool = False) -> "Done":
         """Send nothing, and put back the received messages. A second call does nothing.
 
-        Args:
-            failed: count this as a failure of each message received, which then waits, see ``Message.reject``.
-            delay: seconds for which they wait instead; as for ``Message.reject``.
-            dead: send them to the dead-letter queue; as for ``Message.reject``.
-
-        Returns:
-            An object that may be awaited, as from ``remember``.
+        Arguments are as for ``Message.reject``, of each message received. The result may be awaited, as that of
+        ``remember``.
         """
         delay_ms = None if delay is None else delay_ms_of(delay)
         if not self._ended:

@@ -56,7 +56,6 @@ class Trusting(OnPort):
             UsageError: a key or address is another peer's; ``send``, ``may_relay``, ``relays_for`` or
                 ``may_subscribe`` is no list; or the node runs without keys.
             IdentityError: the trust file cannot be read or written.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         port = self._port
         keys = [] if key is None else [decode_key(KeyKind.PUBLIC, key)]
@@ -77,7 +76,6 @@ class Trusting(OnPort):
         Raises:
             UsageError: there is no such peer, or the node runs without keys.
             IdentityError: the trust file cannot be read or written.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         check_kind("revoke: the name", name, str)
         await self._port.change_trust(lambda file: file.remove(name))
@@ -87,7 +85,6 @@ class Trusting(OnPort):
 
         Raises:
             IdentityError: a file cannot be used; its former content stays in force.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         port = self._port
         port.check_alive()
@@ -115,7 +112,6 @@ class Trusting(OnPort):
             UsageError, AddressError: the code was mistyped, a name or an address is not valid; or the node runs
                 without keys.
             EnrolmentFailed: no answer in that time, for any reason; or this node cannot trust the other.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         port = self._port
         port.check_alive()

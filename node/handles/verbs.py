@@ -80,23 +80,15 @@ class CommonVerbs(Handling, Trusting, Routing, QueueAdmin):
     ) -> list[Receipt]:
         """Send a message to several destinations: in one transaction, to all of them or to none.
 
-        It is MSMQ's distribution list and multiple-element format name. Each destination gets a message of its own.
-
-        Args:
-            destinations: each as for ``send``; one that is there twice gets two messages.
-            body: as for ``send``.
-            delivery: ``RECOVERABLE`` or ``TRANSACTIONAL``.
-            until: as for ``send``: the stage that all of them are to reach.
-            timeout: seconds to wait for that, None for no limit.
-            **properties: as for ``send``.
+        It is MSMQ's distribution list and multiple-element format name. Each destination gets a message of its own; one
+        that is there twice gets two. All else is as for ``send``, but that no message is express.
 
         Returns:
             Their receipts, in the order of the destinations; all are queued.
 
         Raises:
-            AddressError, NotLoopback, MessageTooLarge, QueueNotFound, UsageError, QueueFull, NoRoom, TooManyKeys,
-                NodeClosed, StoreFailed: as for ``send``; nothing was sent, except that ``StoreFailed`` leaves that
-                open until the next start.
+            TriackError: as ``send``; nothing was sent, except that ``StoreFailed`` leaves that open until the next
+                start.
             WaitTimeout, DeliveryFailed, RollbackDetected: from ``until``, see ``Receipt``; all were accepted.
         """
         named = check_texts("send to several destinations", destinations)
@@ -118,26 +110,10 @@ class CommonVerbs(Handling, Trusting, Routing, QueueAdmin):
         timeout: float | None = None,
         **properties: Unpack[MessageProperties],
     ) -> Receipt:
-        """Publish to a topic of this node: as ``send`` to ``topic:`` and its name.
+        """Publish to a topic of this node, such as ``Games.Cricket``: as ``send`` to ``topic:`` and its name.
 
         Each subscription that takes the topic gets the message; if there is none, it is dropped (``no-subscriber``).
-        ``send("hub/topic:Games.Cricket", ...)`` publishes at another node.
-
-        Args:
-            topic: its name, such as ``Games.Cricket``. Any other argument is as for ``send``.
-            body: at most 4 MiB.
-            delivery: ``EXPRESS``, ``RECOVERABLE`` or ``TRANSACTIONAL``.
-            until: a stage that the message is to reach before the call returns.
-            timeout: seconds to wait for that, None for no limit.
-            **properties: as for ``send``.
-
-        Returns:
-            A receipt, whose stages can be awaited.
-
-        Raises:
-            AddressError: no topic can have that name.
-            MessageTooLarge, QueueNotFound, UsageError, QueueFull, NoRoom, TooManyKeys, WaitTimeout, DeliveryFailed,
-                NodeClosed, StoreFailed: as for ``send``.
+        ``send("hub/topic:Games.Cricket", ...)`` publishes at another node. Arguments and errors are those of ``send``.
         """
         destination = f"{TOPIC_PREFIX}{check_topic(topic)}"
         return await self.send(destination, body, delivery=delivery, until=until, timeout=timeout, **properties)
@@ -150,38 +126,22 @@ class CommonVerbs(Handling, Trusting, Routing, QueueAdmin):
         delivery: Delivery = Delivery.TRANSACTIONAL,
         **properties: Unpack[MessageProperties],
     ) -> Receipt:
-        """Answer a message: send to its ``reply_to``, so that its sender can match the answer.
+        """Answer a message: send to its ``reply_to``, so that its sender can match the answer. Else it is as ``send``.
 
-        To answer exactly once, receive and answer in one transaction (``Transaction.reply``).
-
-        Args:
-            message: the message to answer.
-            body: at most 4 MiB.
-            delivery: as for ``send``.
-            **properties: as for ``send``; ``correlation_id`` is the request's, or its id when it has none.
-
-        Returns:
-            A receipt, as from ``send``.
+        To answer exactly once, receive and answer in one transaction (``Transaction.reply``). The answer has the
+        ``correlation_id`` of the request, or its id when it has none.
 
         Raises:
             UsageError: the message wants no answer (``reply_to``).
             AddressError: its sender is no peer any more.
-            MessageTooLarge, QueueFull, NoRoom, TooManyKeys, NodeClosed, StoreFailed: as for ``send``.
         """
         destination, answering = way_back(message, properties)
         return await self.send(destination, body, delivery=delivery, **answering)
 
     async def ids_of_key(self, key: str) -> list[str]:
-        """The ids of the messages that this node has accepted with a key, one for each destination.
+        """The ids of the messages that this node has accepted with ``send(..., key=...)``, one for each destination.
 
-        Args:
-            key: as in ``send(..., key=...)``.
-
-        Returns:
-            Those whose keys still count (``KeySettings``).
-
-        Raises:
-            NodeClosed: the node has ended, or was not started.
+        They are those whose keys still count (``KeySettings``).
         """
         port = self._port
         port.check_alive()
@@ -189,18 +149,11 @@ class CommonVerbs(Handling, Trusting, Routing, QueueAdmin):
         return [f"{port.node_id}-{it.ordinal}" for it in port.outbox.keys.with_key(key, port.wall_ms())]
 
     async def create_queue(self, queue: str) -> bool:
-        """Make a queue of this node before the first message for it arrives.
-
-        Args:
-            queue: its name.
-
-        Returns:
-            Whether it was made: False if it existed.
+        """Make a queue of this node before the first message for it arrives. Returns False if it existed.
 
         Raises:
             AddressError: no queue can have that name.
             QueueNotFound: the node has a fixed set of queues without this one.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         port = self._port
         known = port.queue_lengths()
@@ -224,7 +177,6 @@ class CommonVerbs(Handling, Trusting, Routing, QueueAdmin):
             UsageError: the peer is this node, or the timeout is not valid.
             WaitTimeout: no answer in that time; the message has the last known cause.
             RollbackDetected: nothing is exchanged with that peer.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         return await ask(self._port, peer, timeout)
 
@@ -249,16 +201,9 @@ class Verbs(Sending, StreamSending, Acknowledging, Requesting, Reloading, Subscr
         return await self._life.failed()
 
     def events(self) -> Events:
-        """The events of this node from now on, until it ends: ``async for event in node.events()``.
+        """The events of this node from now on, until it ends, as ``LinkUp`` and all others of ``triack.NodeEvent``.
 
-        Returns:
-            An iterator over ``LinkUp``, ``LinkDown``, ``LinkDowngraded``, ``LinkUpgraded``, ``WayChanged``,
-            ``PeerSilent``, ``PeerUnknown``, ``PeerHalted``, ``GapFound``, ``CallRefused``, ``CanSend``, ``NoRoute``,
-            ``QueueOverQuota``, ``DeadLettersWaiting``, ``StoreLow``, ``StreamHeld``, ``StreamsNearLimit``,
-            ``TransitOverQuota``, ``MessagesDiscarded``, ``AckWaitOver`` and ``SubscriptionLost``.
-
-        Raises:
-            NodeClosed: the node was not started.
+        Use it as ``async for event in node.events()``.
         """
         return self._port.events()
 
@@ -280,7 +225,6 @@ class Verbs(Sending, StreamSending, Acknowledging, Requesting, Reloading, Subscr
 
         Raises:
             UsageError: the node runs without keys.
-            NodeClosed: it was not started.
         """
         return self._port.access.keys[0]
 
@@ -300,7 +244,6 @@ class Verbs(Sending, StreamSending, Acknowledging, Requesting, Reloading, Subscr
         Raises:
             AddressError: no peer can have that name.
             UsageError: 16 codes are open; ``send`` is no list; the node does not listen, or it runs without keys.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         port = self._port
         port.check_alive()
@@ -352,7 +295,6 @@ class Verbs(Sending, StreamSending, Acknowledging, Requesting, Reloading, Subscr
             QueueFull, NoRoom: a queue of this node refuses more; its disk has less room than the reserve.
             TooManyKeys: the node keeps as many keys as it may.
             WaitTimeout, DeliveryFailed, RollbackDetected: from ``until``, see ``Receipt``; the message was accepted.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         port = self._port
         prepared = port.prepare(destination, body, delivery, properties)
@@ -376,8 +318,7 @@ class Verbs(Sending, StreamSending, Acknowledging, Requesting, Reloading, Subscr
 
         Raises:
             WouldBlock: the outgoing queue is full; a ``CanSend`` of ``events`` says when it is no longer.
-            AddressError, MessageTooLarge, QueueNotFound, UsageError, QueueFull, NoRoom, TooManyKeys, NodeClosed,
-                StoreFailed: as for ``send``.
+            TriackError: all others of ``send``.
         """
         port = self._port
         prepared = port.prepare(destination, body, delivery, properties)
@@ -393,11 +334,7 @@ class Verbs(Sending, StreamSending, Acknowledging, Requesting, Reloading, Subscr
         return Transaction(port)
 
     async def flush(self) -> None:
-        """Wait until everything accepted and acknowledged so far is on this node's disk.
-
-        Raises:
-            NodeClosed, StoreFailed: the node has ended, or was not started.
-        """
+        """Wait until everything accepted and acknowledged so far is on this node's disk."""
         await self._port.commit()
 
     async def drain(self, timeout: float | None = None) -> None:
@@ -412,7 +349,6 @@ class Verbs(Sending, StreamSending, Acknowledging, Requesting, Reloading, Subscr
             UsageError: the timeout is no number of seconds.
             WaitTimeout: not yet; the error says how many are left, and for which destinations. All of them go on.
             RollbackDetected: a peer gets nothing more as long as this process runs; the rest has arrived.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         port = self._port
         port.check_alive()
@@ -460,17 +396,12 @@ class Verbs(Sending, StreamSending, Acknowledging, Requesting, Reloading, Subscr
             AddressError: no queue can have that name.
             QueueNotFound: the node has a fixed set of queues without this one.
             UsageError: there is no such ``ack``, or the timeout or the name is not valid.
-            NodeClosed, StoreFailed: the node has ended, or was not started.
         """
         port = self._port
         return Consumer(port, port.mailbox(queue), ack, redelivery, hand_over_timeout, reader=reader_of(queue, name))
 
     def queue_lengths(self) -> dict[str, int]:
-        """How many messages wait in each queue of this node, those in the hands of readers included.
-
-        Raises:
-            NodeClosed: the node was not started.
-        """
+        """How many messages wait in each queue of this node, those in the hands of readers included."""
         return self._port.queue_lengths()
 
     # ---- looking and steering
@@ -487,16 +418,11 @@ class Verbs(Sending, StreamSending, Acknowledging, Requesting, Reloading, Subscr
         Raises:
             QueueNotFound: there is no such peer, queue or stream.
             UsageError: the name is no text.
-            NodeClosed: the node was not started.
         """
         return streams_of(self._port, name)
 
     def routes(self) -> list[Route]:
-        """The routes of this node, in the order in which they are tried.
-
-        Raises:
-            NodeClosed: the node was not started.
-        """
+        """The routes of this node, in the order in which they are tried."""
         return list(self._port.routes.all)
 
     def stats(self) -> NodeStats:
@@ -505,8 +431,5 @@ class Verbs(Sending, StreamSending, Acknowledging, Requesting, Reloading, Subscr
         Returns:
             Queues with depth, bytes and age, outgoing queues, links and sessions with window, round trip and resends,
             and drops and closed sessions by reason (the names of docs/reasons.md).
-
-        Raises:
-            NodeClosed: the node was not started.
         """
         return self._port.stats()
