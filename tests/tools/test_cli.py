@@ -1,6 +1,5 @@
 """The command line with real processes: what works, and one clear line for what does not."""
 
-import asyncio
 import json
 import os
 import re
@@ -111,36 +110,6 @@ def test_a_directory_without_a_node_is_made_one_only_when_that_is_said(tmp_path:
     assert (tmp_path / "x").exists()
 
 
-def test_a_sender_whose_node_went_away_says_so_in_one_line(tmp_path: Path) -> None:
-    """It goes on with the next process that serves the directory, and would seem to hang without a word."""
-    with Server(tmp_path / "a") as server:
-        sender = start("send", "orders", "--data", server.data, "-v", stdin=subprocess.PIPE)
-        assert sender.stdin is not None
-        sender.stdin.write(b"1\n")
-        sender.stdin.flush()
-        assert b"sending through the process" in sender.stderr.readline()
-        server.kill()
-        told = sender.stderr.readline().decode()
-        assert "warning" in told
-        assert f"the node of {server.data} went away; waiting for it" in told
-        with Server(server.data):
-            sender.communicate(timeout=SECONDS)
-    assert sender.returncode == 0
-
-
-def test_what_a_lost_reader_did_not_get_comes_again(server: Server) -> None:
-    lines = [line.ljust(100, b".") for line in numbered(10_000)]
-    assert triack("send", "orders", "--data", server.data, stdin=text(lines)).returncode == 0
-    reader = start("receive", "orders", "--data", server.data)
-    assert reader.stdout.readline() == lines[0] + b"\n"
-    reader.stdout.close()
-    _, complaints = reader.communicate(timeout=SECONDS)
-    assert (reader.returncode, complaints) == (1, b"")
-    rest = triack("receive", "orders", "--data", server.data, "--timeout", SOON).stdout.splitlines()
-    assert len(rest) > 5_000
-    assert rest == lines[-len(rest) :]
-
-
 def test_what_is_not_there_in_time_is_reported_and_sent_later(tmp_path: Path) -> None:
     with Server(tmp_path / "b") as server:
         address = server.address
@@ -189,17 +158,6 @@ def test_a_line_over_the_limit_ends_the_input(tmp_path: Path, server: Server) ->
     assert sent.returncode == 1
     assert message_of(sent) == "line 2 is over the limit of 4194304 bytes; it and what follows was not sent"
     assert triack("receive", "orders", "--data", server.data, "--timeout", SOON).stdout == b"before\n"
-
-
-@pytest.mark.parametrize("through", ["own", "served"])
-def test_a_queue_that_does_not_exist_is_reported(tmp_path: Path, through: str) -> None:
-    with Server(tmp_path / "b", "--queue", "orders") as server, Server(tmp_path / "a") as other:
-        data = other.data if through == "served" else tmp_path / "s"
-        sent = triack("send", f"{server.address}/bills", "--data", data, "--insecure", stdin=b"1\n2\n3\n")
-        got = triack("receive", "bills", "--data", server.data)
-    assert (sent.returncode, message_of(sent)) == (1, "lines 1-3 not ordered: queue-not-found")
-    assert got.returncode == 2
-    assert message_of(got).startswith("receive from bills: node b has no such queue; there is dead-letter, orders")
 
 
 @pytest.mark.parametrize(
@@ -302,16 +260,6 @@ def test_a_store_that_fails_ends_the_server_and_the_sender_goes_on_at_the_next(t
         assert triack("receive", "orders", "--data", server.data, "--timeout", "0.2").stdout == b""
 
 
-async def test_the_node_inside_a_program_is_used(tmp_path: Path) -> None:
-    """As that of ``triack serve``: every node with a data directory answers."""
-    async with library.open("x", data=tmp_path / "x", insecure=True) as node:
-        sent = await asyncio.to_thread(triack, "send", "q", "--data", tmp_path / "x", "--insecure", stdin=b"1\n")
-        assert (sent.returncode, sent.stderr) == (0, b"")
-        assert node.queue_lengths()["q"] == 1
-        got = await asyncio.to_thread(triack, "receive", "q", "--data", tmp_path / "x", "--insecure", "--count", "1")
-        assert (got.returncode, got.stdout) == (0, b"1\n")
-
-
 def test_serve_ends_well_and_cleans_up(server: Server) -> None:
     control = Path(json.loads((server.data / "node.json").read_text())["control"])
     assert control.parent.stat().st_mode & 0o777 == 0o700
@@ -319,16 +267,6 @@ def test_serve_ends_well_and_cleans_up(server: Server) -> None:
     assert server.stop() == 0
     assert not (server.data / "node.json").exists()
     assert not control.parent.exists()
-
-
-def test_what_a_killed_server_left_is_no_server(server: Server) -> None:
-    stale = json.loads((server.data / "node.json").read_text())
-    server.kill()
-    sent = triack("send", "orders", "--data", server.data, "--insecure", stdin=b"by myself\n")
-    assert (sent.returncode, sent.stderr) == (0, b"")
-    server.start()
-    assert not Path(stale["control"]).parent.exists()
-    assert triack("receive", "orders", "--data", server.data, "--count", "1").stdout == b"by myself\n"
 
 
 @pytest.mark.parametrize("by_a_server", [True, False])
@@ -341,19 +279,6 @@ def test_a_copy_of_a_served_directory_is_a_directory_of_its_own(server: Server, 
         assert triack("queue", "purge", "orders", "--all", "--data", backup).returncode == 0
     received = triack("receive", "orders", "--data", server.data, "--timeout", SOON)
     assert (received.returncode, received.stdout, received.stderr) == (0, b"kept\n", b"")
-
-
-def test_send_does_not_wait_for_the_end_of_its_input(server: Server) -> None:
-    sender = start("send", "orders", "--data", server.data, stdin=subprocess.PIPE)
-    assert sender.stdin is not None
-    sender.stdin.write(b"first\n")
-    sender.stdin.flush()
-    assert (
-        triack("receive", "orders", "--data", server.data, "--count", "1", "--timeout", "300", "--create").stdout
-        == b"first\n"
-    )
-    sender.communicate(b"second\n", timeout=SECONDS)
-    assert sender.returncode == 0
 
 
 def stored(data: Path) -> int:

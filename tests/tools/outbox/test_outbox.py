@@ -1,13 +1,9 @@
 """Messages that are sent with transactions of a database: shops, threads, errors."""
 
 import asyncio
-import random
-import signal
 import sqlite3
-import subprocess
 import sys
 import threading
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -31,7 +27,6 @@ from triack.outbox import create_tables, enqueue, enqueue_async, forget, is_new,
 from triack.outbox.database import as_table, execute, placed
 from triack.outbox.database_thread import DatabaseThread
 from triack.outbox.rows import BATCH_BYTES, BATCH_ROWS, Rows
-from triack.tools.ports import free_port
 
 # Enqueuing by every kind of connection, in the application's own transaction.
 
@@ -340,56 +335,3 @@ def test_of_destinations_that_are_held_only_the_first_row_is_read_and_only_when_
     assert [row.body for row in rows.step([], [], held, [])] == [b"4", b"5"]
     assert [row.body for row in rows.step([], [], held, ["full", "none"])] == [b"1", b"4", b"5"]
     db.close()
-
-
-# A shop whose every process is killed at random, its database included: each order arrives once, and in order.
-
-ORDERS = 200
-KILLS = 12
-
-
-@pytest.mark.slow
-def test_every_order_arrives_once(postgres: Postgres, tmp_path: Path) -> None:
-    conninfo, chance, port = postgres.conninfo(), random.Random(7), str(free_port())
-    prepare(lambda: connected(conninfo))
-    with connected(conninfo) as db:
-        db.execute("CREATE TABLE orders (number INTEGER PRIMARY KEY)")
-        db.execute("CREATE TABLE stock (place INTEGER GENERATED ALWAYS AS IDENTITY, number INTEGER)")
-
-    def start(*arguments: str) -> "subprocess.Popen[bytes]":
-        return subprocess.Popen([sys.executable, "-m", "tests.tools.outbox.shop", *arguments])
-
-    commands = [
-        ("worker", conninfo, "0", str(ORDERS // 2)),
-        ("worker", conninfo, str(ORDERS), str(ORDERS // 2)),
-        ("pump", conninfo, str(tmp_path / "shop"), port),
-        ("warehouse", conninfo, str(tmp_path / "warehouse"), port),
-    ]
-    running = [start(*command) for command in commands]
-    try:
-        for _ in range(KILLS):
-            time.sleep(chance.random())
-            victim = chance.randrange(len(commands) + 1)
-            if victim == len(commands):
-                postgres.kill()
-                postgres.start()
-            else:
-                running[victim].send_signal(signal.SIGKILL)
-                running[victim].wait()
-                running[victim] = start(*commands[victim])
-        assert [one.wait(PATIENCE_S) for one in running[:2]] == [0, 0]
-        end_s = time.monotonic() + PATIENCE_S
-        found: list[int] = []
-        while len(found) < ORDERS:
-            assert time.monotonic() < end_s, sorted(found)
-            time.sleep(0.2)
-            with connected(conninfo) as db:
-                found = [number for (number,) in db.execute("SELECT number FROM stock ORDER BY place").fetchall()]
-    finally:
-        for one in running:
-            one.kill()
-            one.wait()
-    wanted = [*range(ORDERS // 2), *range(ORDERS, ORDERS + ORDERS // 2)]
-    assert sorted(found) == wanted
-    for mine in (wanted[: ORDERS // 2], wanted[ORDERS // 2 :]):
-        assert [number for number in found if number in mine] == mine

@@ -91,24 +91,6 @@ def received(server: Server, count: int) -> list[bytes]:
 
 
 @pytest.mark.slow
-def test_the_receiving_node_may_be_killed(tmp_path: Path) -> None:
-    lines = numbered(LINES)
-    with Server(tmp_path / "a") as a, Server(tmp_path / "b") as b:
-        sender = attach("send", f"{b.address}/orders", "--data", a.data, "--until", "ordered")
-        feed_and_kill(sender, lines, b)
-        assert received(b, LINES) == lines
-
-
-@pytest.mark.slow
-def test_the_sending_node_may_be_killed_and_the_client_resumes(tmp_path: Path) -> None:
-    lines = numbered(LINES)
-    with Server(tmp_path / "a") as a, Server(tmp_path / "b") as b:
-        sender = attach("send", f"{b.address}/orders", "--data", a.data)
-        feed_and_kill(sender, lines, a)
-        assert received(b, LINES) == lines
-
-
-@pytest.mark.slow
 def test_a_sender_with_its_own_node_does_as_well(tmp_path: Path) -> None:
     lines = numbered(LINES)
     with Server(tmp_path / "b", listen="tcp://127.0.0.1:0") as b:
