@@ -12,7 +12,7 @@ from triack.base.errors import TriackError, UsageError
 from triack.node.shell.platform import PLATFORM
 from triack.tools.bench.run import Outcome, run_once
 from triack.tools.bench.servers import running
-from triack.tools.bench.systems.catalogue import PEERS, SYSTEMS, inlet_of, outlet_of, system_of
+from triack.tools.bench.systems.catalogue import PEERS, SYSTEMS, system_of
 from triack.tools.bench.systems.framing import pack_batch, read_batch
 from triack.tools.bench.systems.outbox import OutboxInlet, OutboxOutlet
 from triack.tools.bench.systems.own import Counting, settings_of
@@ -34,26 +34,14 @@ async def ran(name: str, folder: Path, work: Work) -> Outcome:
         return await run_once(SYSTEMS[name], work, folder, server, lambda _progress: None)
 
 
-async def whole_run(name: str, folder: Path, messages: int = 3_000) -> Outcome:
-    """A run in which everything came, once and in order."""
-    found = await ran(name, folder, Work(messages=messages))
+@pytest.mark.slow
+@pytest.mark.parametrize(("mode", "messages"), [("stream", 3_000), ("paced", 50), ("single", 50)])
+@pytest.mark.parametrize("system", PEERS)
+async def test_messages_arrive_in_each_mode(system: str, mode: str, messages: int, tmp_path: Path) -> None:
+    """And no more is said of it than what was seen."""
+    found = await ran(system, tmp_path, Work(messages=messages, mode=mode, rate=200))  # type: ignore[arg-type]
     assert (found.sent, found.delivered, found.flaw) == (messages, messages, "")
-    return found
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("system", PEERS)
-async def test_a_stream_arrives(system: str, tmp_path: Path) -> None:
-    found = await whole_run(system, tmp_path)
     assert found.guarantee == ["every message once, in order", *SYNCED.get(system, [])]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", ["paced", "single"])
-@pytest.mark.parametrize("system", PEERS)
-async def test_other_rows_can_be_compared(system: str, mode: str, tmp_path: Path) -> None:
-    found = await ran(system, tmp_path, Work(messages=50, mode=mode, rate=200))  # type: ignore[arg-type]
-    assert (found.delivered, found.flaw) == (50, "")
     assert bool(found.latencies) == (mode == "paced")
 
 
@@ -82,12 +70,6 @@ def test_what_is_missing_is_said_in_one_line_with_how_to_get_it(monkeypatch: pyt
 
 
 # Triack as it is measured: through its public interface, with the settings of the row, and counted.
-
-
-def test_a_process_gets_what_its_options_name() -> None:
-    options = {"system": "tcp", "work": {}, "found": {"host": "127.0.0.1", "port": 1}}
-    assert type(outlet_of(options)).__name__ == "TcpOutlet"
-    assert type(inlet_of(options)).__name__ == "TcpInlet"
 
 
 def test_settings_are_defaults_but_for_what_the_row_says() -> None:
@@ -134,11 +116,6 @@ async def test_a_batch_comes_out_as_it_went_in() -> None:
     batches = [(1, [b"a", b"", b"ccc"]), (4, [b"x" * 70_000])]
     reader = stream(*(pack_batch(first, bodies) for first, bodies in batches))
     assert [await read_batch(reader) for _ in batches] == batches
-
-
-async def test_a_torn_batch_is_none() -> None:
-    with pytest.raises(asyncio.IncompleteReadError):
-        await read_batch(stream(pack_batch(1, [b"abc"])[:-1]))
 
 
 # An outbox as it is measured: what did not leave, leaves.
