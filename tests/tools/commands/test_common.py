@@ -32,7 +32,7 @@ from triack.node.config.keys import KEYS
 from triack.queues.node_settings import NodeSettings, Topic
 from triack.tools.cli import cli
 from triack.tools.commands import common, watching
-from triack.tools.commands.common import console_on, data_option, log_for, name_for, read_pairs, read_peers, read_tls
+from triack.tools.commands.common import data_option, log_for, name_for, read_pairs, read_peers, read_tls
 from triack.tools.commands.completion import completion
 from triack.tools.commands.config import config, template
 from triack.tools.commands.log import Age, log
@@ -95,11 +95,6 @@ def test_a_pair_has_a_name_and_a_value(wrong: str) -> None:
     assert read_pairs("--header", ("a=1=2", "b=")) == {"a": "1=2", "b": ""}
     with pytest.raises(click.UsageError, match="it must be NAME=VALUE"):
         read_pairs("--header", (wrong,))
-
-
-def test_what_goes_into_a_pipe_is_not_broken_into_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    console_on().print("word " * 100)
-    assert capsys.readouterr().out.count("\n") == 1
 
 
 def test_files_for_tls(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +25,20 @@ def run(*arguments: str | Path) -> list[str]:
     return finished.stdout.decode().splitlines()
 
 
+At = tuple[bool, tuple[str | Path, ...]]
+
+
+@pytest.fixture(params=[True, False], ids=["running", "at rest"])
+def filled(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[At]:
+    """Whether the node of a filled directory runs, and the option that names it."""
+    node = fill(tmp_path)
+    if not request.param:
+        node.close()
+    yield request.param, ("--data", tmp_path)
+    if request.param:
+        node.close()
+
+
 def fill(data: Path) -> triack.sync.SyncNode:
     """An open node with two dead letters, one message that waits, and one on its way."""
     settings = quick(max_redeliveries=0, close_timeout_s=0.0)
@@ -39,11 +54,8 @@ def fill(data: Path) -> triack.sync.SyncNode:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("running", [True, False], ids=["running", "at rest"])
-def test_dead_letters_are_looked_at_sent_again_and_removed(tmp_path: Path, *, running: bool) -> None:
-    node, at = fill(tmp_path), ("--data", tmp_path)
-    if not running:
-        node.close()
+def test_dead_letters_are_looked_at_sent_again_and_removed(filled: At, tmp_path: Path) -> None:
+    running, at = filled
     listed = {words[0]: [*words[1:3], words[-1]] for words in map(str.split, run("list", *at)[1:])}
     assert listed == {
         "dead-letter": ["in", "2", "-"],
@@ -69,8 +81,6 @@ def test_dead_letters_are_looked_at_sent_again_and_removed(tmp_path: Path, *, ru
     assert run("purge", NOBODY, "--all", *at) == ["1 message removed"]
     assert [json.loads(line)["properties"]["dead_reason"] for line in run("export", "dead-letter", *at)] == ["purged"]
     assert [line.rsplit("  ", 1)[1] for line in run("browse", "orders", *at)] == ['"7 pumps"', '"12 valves"']
-    if running:
-        node.close()
 
 
 @pytest.mark.slow
@@ -102,11 +112,8 @@ def test_what_a_reader_has_is_shown_and_taken_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("running", [True, False], ids=["running", "at rest"])
-def test_a_queue_is_paused_and_resumed(tmp_path: Path, *, running: bool) -> None:
-    node, at = fill(tmp_path), ("--data", tmp_path)
-    if not running:
-        node.close()
+def test_a_queue_is_paused_and_resumed(filled: At) -> None:
+    _, at = filled
     assert run("pause", "orders", "--arrivals", *at) == ["orders is paused"]
     assert run("pause", NOBODY, *at) == [f"{NOBODY} is paused"]
     waits = [line.split("  ")[-1].strip() for line in run("list", *at) if line.startswith(("orders", NOBODY))]
@@ -117,17 +124,12 @@ def test_a_queue_is_paused_and_resumed(tmp_path: Path, *, running: bool) -> None
     assert run("quota", "topic:Games", "--messages", "5", *at) == [
         "topic:Games: its quota is set by an operator; it is a new queue"
     ]
-    if running:
-        node.close()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("running", [True, False], ids=["running", "at rest"])
-def test_the_quota_of_a_queue_is_set_shown_and_left_to_the_settings_again(tmp_path: Path, *, running: bool) -> None:
+def test_the_quota_of_a_queue_is_set_shown_and_left_to_the_settings_again(filled: At) -> None:
     """Only what is named changes. A system queue has its limits elsewhere."""
-    node, at = fill(tmp_path), ("--data", tmp_path)
-    if not running:
-        node.close()
+    running, at = filled
     by_settings = "orders: at most 10,000,000 messages and 1.0 GiB, then hold; as the settings say"
     if not running:
         by_settings = "orders: as the settings say; no process runs the node, so they are not known here"
@@ -141,8 +143,6 @@ def test_the_quota_of_a_queue_is_set_shown_and_left_to_the_settings_again(tmp_pa
     refused = command("queue", "quota", "dead-letter", "--messages", "5", *at)
     assert refused.returncode == 2
     assert b"its limits are those of limits.dead_letters" in refused.stderr
-    if running:
-        node.close()
 
 
 @pytest.mark.slow

@@ -27,13 +27,16 @@ from triack.tools.commands.watching import repeat
 from triack.tools.ports import free_port
 from triack.tools.replay.run import replay
 
-# ``triack topic``, on a node that runs inside a program and on a directory at rest.
 
-
-def run(*arguments: str | Path, text: bytes = b"", code: int = 0) -> list[str]:
-    finished = command("topic", *arguments, stdin=text)
+def lines_of(*arguments: str | Path, text: bytes = b"", code: int = 0) -> list[str]:
+    """What a command prints; of one that fails, what it complains about if it prints nothing."""
+    finished = command(*arguments, stdin=text)
     assert finished.returncode == code, finished.stderr.decode()
-    return (finished.stdout if not code else finished.stderr).decode().splitlines()
+    assert code or not finished.stderr, finished.stderr.decode()
+    return (finished.stdout or finished.stderr).decode().splitlines()
+
+
+# ``triack topic``, on a node that runs inside a program and on a directory at rest.
 
 
 @pytest.mark.slow
@@ -43,29 +46,29 @@ def test_a_durable_subscription_from_its_beginning_to_its_end(tmp_path: Path, *,
     if not running:
         node.close()
     every = ("subscribe", "Games.#", "--durable", "audit", "--timeout", "0", *at)
-    assert run(*every) == []
-    assert run("publish", "Games.Cricket", *at, text=b"1\n2\n3\n") == ["3 messages published"]
-    head, row = map(str.split, run("list", *at))
+    assert lines_of("topic", *every) == []
+    assert lines_of("topic", "publish", "Games.Cricket", *at, text=b"1\n2\n3\n") == ["3 messages published"]
+    head, row = map(str.split, lines_of("topic", "list", *at))
     assert dict(zip(head[:4], row[:4], strict=True)) == {
         "TOPIC": "Games",
         "STRATEGY": "discard_none",
         "SUBSCRIPTIONS": "1",
         "MESSAGES": "3",
     }
-    about, _, shown = run("show", "Games", *at)
+    about, _, shown = lines_of("topic", "show", "Games", *at)
     assert about.startswith("Games: discard_none, 3 messages, ")
     assert shown.split()[:5] == ["audit", "Games.#", "durable", "0", "3"]
-    assert json.loads(run("show", "Games", "--json", *at)[0])["subscriptions"][0]["pending"] == 3
-    first, *rest = run(*every, "--json")
+    assert json.loads(lines_of("topic", "show", "Games", "--json", *at)[0])["subscriptions"][0]["pending"] == 3
+    first, *rest = lines_of("topic", *every, "--json")
     told = json.loads(first)
     assert (told["topic"], told["body"], len(rest)) == ("Games.Cricket", "1", 2)
-    assert run("unsubscribe", "audit", *at) == ["subscription audit has ended"]
-    assert "there is no such subscription" in run("unsubscribe", "audit", *at, code=2)[-1]
+    assert lines_of("topic", "unsubscribe", "audit", *at) == ["subscription audit has ended"]
+    assert "there is no such subscription" in lines_of("topic", "unsubscribe", "audit", *at, code=2)[-1]
     if running:
         node.close()
     else:
-        assert "no process runs the node" in run("subscribe", "Games.#", *at, code=2)[-1]
-    assert "there is no topic Plays" in run("show", "Plays", *at, code=2)[-1]
+        assert "no process runs the node" in lines_of("topic", "subscribe", "Games.#", *at, code=2)[-1]
+    assert "there is no topic Plays" in lines_of("topic", "show", "Plays", *at, code=2)[-1]
 
 
 @pytest.mark.slow
@@ -116,7 +119,7 @@ class Machines:
 
     def shown(self) -> dict[str, dict[str, object]]:
         """The subscriptions at the hub, by the nodes to which they belong."""
-        (line,) = run("show", "Games", "--json", "--data", self.hub.data)
+        (line,) = lines_of("topic", "show", "Games", "--json", "--data", self.hub.data)
         return {one["peer"]: one for one in json.loads(line)["subscriptions"]}
 
     def subscribed(self, name: str, *arguments: str) -> tuple[str | Path, ...]:
@@ -125,7 +128,7 @@ class Machines:
 
     def publish(self, first: int, end: int) -> None:
         lines = b"".join(b"%d\n" % number for number in range(first, end))
-        run("publish", "Games.Cricket", "--data", self.hub.data, text=lines)
+        lines_of("topic", "publish", "Games.Cricket", "--data", self.hub.data, text=lines)
 
     def stop(self) -> None:
         for server in (self.hub, *self.subscribers.values()):
@@ -136,9 +139,11 @@ class Machines:
 def test_four_nodes_subscribe_and_one_is_away_and_one_stalls_and_all_of_it_is_proved(tmp_path: Path) -> None:
     """Both ends of the durable subscription are killed. A record that is taken out says who missed what."""
     it = Machines(tmp_path, "[topics.Games]", "max_unacked = 10")
-    assert run(*it.subscribed("one", "--durable", "audit", "--timeout", "0")) == []
+    assert lines_of("topic", *it.subscribed("one", "--durable", "audit", "--timeout", "0")) == []
     it.subscribers["one"].kill()
-    assert run(*it.subscribed("four", "--durable", "stalled", "--max-unacked", "10", "--timeout", "0")) == []
+    assert (
+        lines_of("topic", *it.subscribed("four", "--durable", "stalled", "--max-unacked", "10", "--timeout", "0")) == []
+    )
     readers = {name: start("topic", *it.subscribed(name, "--count", "300")) for name in ("two", "three")}
     wait_until(lambda: {"two", "three"} <= it.shown().keys(), "two live subscriptions")
     it.publish(0, 100)
@@ -147,10 +152,10 @@ def test_four_nodes_subscribe_and_one_is_away_and_one_stalls_and_all_of_it_is_pr
     wait_until(lambda: {"two", "three"} <= it.shown().keys(), "two live subscriptions again")
     it.publish(100, 400)
     it.subscribers["one"].start()
-    got = run(*it.subscribed("one", "--durable", "audit", "--count", "200"))
+    got = lines_of("topic", *it.subscribed("one", "--durable", "audit", "--count", "200"))
     it.subscribers["one"].restart()
     it.hub.restart()
-    got += run(*it.subscribed("one", "--durable", "audit", "--count", "200"))
+    got += lines_of("topic", *it.subscribed("one", "--durable", "audit", "--count", "200"))
     assert list(dict.fromkeys(got)) == [str(number) for number in range(400)]
     for reader in readers.values():
         lines = reader.communicate(timeout=PATIENCE_S)[0].decode().split()
@@ -182,31 +187,25 @@ def lie_about(logs: Path, event: str) -> None:
 NOBODY = "udp://127.0.0.1:9/orders"
 
 
-def run_stream(*arguments: str | Path, code: int = 0) -> list[str]:
-    finished = command("stream", *arguments)
-    assert finished.returncode == code, finished.stderr.decode()
-    return (finished.stdout or finished.stderr).decode().splitlines()
-
-
 @pytest.mark.slow
 def test_one_command_says_why_a_stream_does_not_move_and_when_it_is_sent(tmp_path: Path) -> None:
     with open_sync("b", tmp_path / "b", listen=True) as b, open_sync("a", tmp_path / "a") as a:
         at = ("--data", tmp_path / "a")
         a.send(f"{b.address}/q", b"x").ordered(WAIT)
         a.send(NOBODY, b"away").queued(WAIT)
-        waits, moves = (line.split() for line in run_stream("list", *at)[1:])
+        waits, moves = (line.split() for line in lines_of("stream", "list", *at)[1:])
         assert (waits[:4], waits[-3:-1]) == ([NOBODY, "out", "transactional", "0"], ["waiting", "answer"])
         assert moves == [f"{b.address}/q", "out", "transactional", "0", "0", "1", "connected", "-", "-"]
-        assert [line.split()[0] for line in run_stream("list", "--waiting", *at)[1:]] == [NOBODY]
-        head, why, when, what, *_ = run_stream("show", NOBODY, *at)
+        assert [line.split()[0] for line in lines_of("stream", "list", "--waiting", *at)[1:]] == [NOBODY]
+        head, why, when, what, *_ = lines_of("stream", "show", NOBODY, *at)
         assert head == f"{NOBODY}: outgoing transactional stream 2, priority 0, sequence 2"
         assert why == "  waiting: the peer does not answer"
         assert when.startswith("  calls the peer again in ")
         assert what == "  packet 1 is not acknowledged: 1 to send, 0 sent"
-        assert "  last order ack: packet 1, " in "\n".join(run_stream("show", f"{b.address}/q", *at))
-        (row,) = (json.loads(line) for line in run_stream("show", "q", "--json", "--data", tmp_path / "b"))
+        assert "  last order ack: packet 1, " in "\n".join(lines_of("stream", "show", f"{b.address}/q", *at))
+        (row,) = (json.loads(line) for line in lines_of("stream", "show", "q", "--json", "--data", tmp_path / "b"))
         assert (row["kind"], row["stream"], row["accepted"], row["acked"]) == ("in", "q", 1, 1)
-        (text,) = run_stream("show", "nowhere", *at, code=2)
+        (text,) = lines_of("stream", "show", "nowhere", *at, code=2)
         assert text.startswith("triack: no stream leads to or from nowhere")
 
 
@@ -215,24 +214,18 @@ def test_at_rest_it_tells_what_the_store_knows(tmp_path: Path) -> None:
     with open_sync("b", tmp_path / "b", listen=True) as b, open_sync("a", tmp_path / "a") as a:
         a.send(f"{b.address}/q", b"x").ordered(WAIT)
         a.send(NOBODY, b"away").queued(WAIT)
-    head, why, what, *_ = run_stream("show", NOBODY, "--data", tmp_path / "a")
+    head, why, what, *_ = lines_of("stream", "show", NOBODY, "--data", tmp_path / "a")
     assert (head.split(":")[-1], why) == (
         " outgoing transactional stream 2, priority 0, sequence 2",
         "  waiting: no process runs the node",
     )
     assert what == "  packet 1 is not acknowledged: 1 to send, 0 sent"
-    lines = run_stream("show", "q", "--data", tmp_path / "b")
+    lines = lines_of("stream", "show", "q", "--data", tmp_path / "b")
     assert "  accepted up to packet 1; 0 wait for others before them" in lines
     assert "  no session brings packets of it now" in lines
 
 
 # ``triack route``, and what ``triack queue list`` shows of a relay.
-
-
-def run_route(*arguments: str | Path, code: int = 0) -> list[str]:
-    finished = command(*arguments)
-    assert (finished.returncode, finished.stderr) == (code, b""), finished.stderr.decode()
-    return finished.stdout.decode().splitlines()
 
 
 @pytest.mark.slow
@@ -249,40 +242,36 @@ def test_a_relay_explains_itself_and_shows_what_waits(tmp_path: Path) -> None:
     ):
         hub.trust("sensor", sensor.key, may_relay=["plant-*"])
         sensor.trust("hub", hub.key, hub.address)
-        assert [line.split() for line in run_route("route", "list", *at)] == [
+        assert [line.split() for line in lines_of("route", "list", *at)] == [
             ["TO", "VIA", "LINK", "WHICH", "CALLS", "IT"],
             ["plant-*", "plant", "async", "-"],
             ["old", "plant", "async", "plant"],
         ]  # fmt: skip
-        old = json.loads(run_route("route", "list", "--json", *at)[1])
+        old = json.loads(lines_of("route", "list", "--json", *at)[1])
         assert (old["to"], old["via"], old["rename"], old["link"]) == ("old", "plant", "plant", "async")
-        assert run_route("route", "test", "plant-b", "--from", "sensor", *at) == [
-            "the route for plant-* leads by plant"
-        ]
-        assert run_route("route", "test", "cloud", "--from", "sensor", *at, code=1)[0].startswith(
+        assert lines_of("route", "test", "plant-b", "--from", "sensor", *at) == ["the route for plant-* leads by plant"]
+        assert lines_of("route", "test", "cloud", "--from", "sensor", *at, code=1)[0].startswith(
             "access-denied: sensor may"
         )
-        assert run_route("route", "test", "cloud", *at, code=1) == [
-            "no peer has the name cloud, and no route is for it"
-        ]
-        assert "which calls it plant" in run_route("route", "test", "old", *at)[0]
+        assert lines_of("route", "test", "cloud", *at, code=1) == ["no peer has the name cloud, and no route is for it"]
+        assert "which calls it plant" in lines_of("route", "test", "old", *at)[0]
         sensor.send("plant-b/orders", b"12 valves").stored(WAIT)
         for priority in (1, 1, 7):
             sensor.send("plant-b/orders", b"12 valves", delivery=triack.RECOVERABLE, priority=priority).stored(WAIT)
-        [row] = [json.loads(line) for line in run_route("queue", "list", "--json", *at) if "plant-b" in line]
+        [row] = [json.loads(line) for line in lines_of("queue", "list", "--json", *at) if "plant-b" in line]
         assert (row["queue"], row["kind"], row["messages"]) == ("plant-b/orders", "from sensor", 4)
         assert row["by_priority"] == {"0": 1, "1": 2, "7": 1}
-        assert json.loads(run_route("status", "--json", *at)[0])["transit"][0]["came_by"] == "sensor"
-        [told] = [line.split() for line in run_route("status", *at) if line.startswith("plant ")]
+        assert json.loads(lines_of("status", "--json", *at)[0])["transit"][0]["came_by"] == "sensor"
+        [told] = [line.split() for line in lines_of("status", *at) if line.startswith("plant ")]
         assert told[3] == "4"  # on the way
         [looked] = [
-            it for it in json.loads(run_route("top", "--once", "--json", *at)[0])["peers"] if it["peer"] == "plant"
+            it for it in json.loads(lines_of("top", "--once", "--json", *at)[0])["peers"] if it["peer"] == "plant"
         ]
         assert looked["waiting"] == 4
-        [checked] = run_route("check", "--oldest", "0,1000", *at, code=1)
+        [checked] = lines_of("check", "--oldest", "0,1000", *at, code=1)
         assert "the oldest message of plant-b/orders from sensor is" in checked
         assert "'outgoing'=4;" in checked
-        assert run_route("route", "purge", "plant-b", *at) == ["4 messages removed"]
+        assert lines_of("route", "purge", "plant-b", *at) == ["4 messages removed"]
         assert hub.stats().transit == []
 
 
@@ -302,7 +291,7 @@ def test_a_gateway_whose_cloud_is_away_says_how_much_waits_and_for_how_long_afte
     ) as sensor:
         with serve() as hub:
             hub.trust("sensor", sensor.key, may_relay=["cloud"])
-            uplink = run_route("keygen", "--data", tmp_path / "uplink")[0]
+            uplink = lines_of("keygen", "--data", tmp_path / "uplink")[0]
             hub.trust("uplink", uplink, f"udp://127.0.0.1:{free_port()}")
             sensor.trust("hub", hub.key, hub.address)
             sensor.send("cloud/orders", b"12 valves", delivery=triack.RECOVERABLE).stored(WAIT)
@@ -310,14 +299,14 @@ def test_a_gateway_whose_cloud_is_away_says_how_much_waits_and_for_how_long_afte
             sent = time.monotonic()
         with serve() as hub:
             age_s = time.monotonic() - sent
-            rows = {row["queue"]: row for row in map(json.loads, run_route("queue", "list", "--json", *at))}
+            rows = {row["queue"]: row for row in map(json.loads, lines_of("queue", "list", "--json", *at))}
             for name in ("cloud/orders", "cloud/own"):
                 assert (rows[name]["messages"], rows[name]["oldest_s"] > age_s) == (1, True)
-            (told,) = [line.split() for line in run_route("status", *at) if line.startswith("uplink ")]
+            (told,) = [line.split() for line in lines_of("status", *at) if line.startswith("uplink ")]
             assert (told[3], told[4]) != ("2", "-")
-            (looked,) = json.loads(run_route("top", "--once", "--json", *at)[0])["peers"]
+            (looked,) = json.loads(lines_of("top", "--once", "--json", *at)[0])["peers"]
             assert (looked["waiting"], looked["oldest_s"] > age_s) == (2, True)
-            (checked,) = run_route("check", "--oldest", f"{age_s},1000", "--no-troubles", *at, code=1)
+            (checked,) = lines_of("check", "--oldest", f"{age_s},1000", "--no-troubles", *at, code=1)
             assert re.search(r"the oldest message of cloud/(own|orders from sensor) is .* old", checked)
             assert "'outgoing'=2;" in checked
             registry = CollectorRegistry()
@@ -331,16 +320,16 @@ def test_a_gateway_whose_cloud_is_away_says_how_much_waits_and_for_how_long_afte
 @pytest.mark.slow
 def test_a_route_that_leads_back_is_named(tmp_path: Path) -> None:
     at = ("--data", tmp_path / "hub")
-    key = run_route("keygen", "--data", tmp_path / "sensor")[0]
-    run_route("trust", "add", "sensor", key, "--may-relay", "*", *at)
+    key = lines_of("keygen", "--data", tmp_path / "sensor")[0]
+    lines_of("trust", "add", "sensor", key, "--may-relay", "*", *at)
     with triack.sync.open("hub", data=tmp_path / "hub", routes=[triack.Route("*", via="sensor")]) as hub:
-        looped = run_route("route", "test", "cloud", "--from", "sensor", *at, code=1)
+        looped = lines_of("route", "test", "cloud", "--from", "sensor", *at, code=1)
         assert looped == ["route-loop: the route for * leads by sensor, which sent it"]
         hub.set_routes([triack.Route("*", via=["sensor", "other"])])
-        assert run_route("route", "test", "cloud", "--from", "sensor", *at, code=1) == looped
+        assert lines_of("route", "test", "cloud", "--from", "sensor", *at, code=1) == looped
         hub.set_routes([triack.Route("*", via=["other", "sensor"])])
-        assert run_route("route", "test", "cloud", "--from", "sensor", *at)
-        assert "*   other, sensor  async  -" in run_route("route", "list", *at)
+        assert lines_of("route", "test", "cloud", "--from", "sensor", *at)
+        assert "*   other, sensor  async  -" in lines_of("route", "list", *at)
         failed = command("route", "test", "cloud", "--from", "nobody", *at)
         assert "the node has no such peer" in message_of(failed)
 
@@ -360,12 +349,6 @@ def test_routes_are_read_as_they_are_written() -> None:
 # ``triack status``, on a node that runs inside a program and on a directory at rest.
 
 
-def run_status(*arguments: str | Path, code: int = 0) -> list[str]:
-    finished = command("status", *arguments)
-    assert (finished.returncode, finished.stderr) == (code, b""), finished.stderr.decode()
-    return finished.stdout.decode().splitlines()
-
-
 @pytest.mark.slow
 def test_what_runs_says_where_and_with_whom(tmp_path: Path) -> None:
     """A peer that is there, one that is not, and what waits; a directory that nobody runs is looked at, too."""
@@ -378,9 +361,9 @@ def test_what_runs_says_where_and_with_whom(tmp_path: Path) -> None:
             a.send_many("c/orders", [b"x", b"y"]).queued(WAIT)
             a.send("here", b"x").ordered(WAIT)
             wait_for_status(lambda: a.stats().troubles)
-            runs, node_id, room, unread, trouble, remedy, head, *peers_told = run_status("--data", tmp_path)
-            most_first = run_status("--data", tmp_path, "--sort", "waiting")[-2:]
-            found = json.loads(run_status("--data", tmp_path, "--json")[0])
+            runs, node_id, room, unread, trouble, remedy, head, *peers_told = lines_of("status", "--data", tmp_path)
+            most_first = lines_of("status", "--data", tmp_path, "--sort", "waiting")[-2:]
+            found = json.loads(lines_of("status", "--data", tmp_path, "--json")[0])
             assert (runs, node_id) == ("a runs, listens nowhere", f"node id {a.node_id}")
     assert room.startswith("room on the disk: ")
     assert unread == "unread: 1, dead letters: 0"
@@ -393,8 +376,8 @@ def test_what_runs_says_where_and_with_whom(tmp_path: Path) -> None:
     assert (to_c[:4], to_c[-1]) == (["c", "down", "-", "2"], "answer")
     assert (found["running"], found["name"], found["listening"]) == (True, "a", None)
     assert {field.name for field in fields(triack.NodeStats)} <= found.keys()
-    assert run_status("--data", tmp_path, code=3)[:2] == ["no process runs it", node_id]
-    assert json.loads(run_status("--data", tmp_path, "--json", code=3)[0])["running"] is False
+    assert lines_of("status", "--data", tmp_path, code=3)[:2] == ["no process runs it", node_id]
+    assert json.loads(lines_of("status", "--data", tmp_path, "--json", code=3)[0])["running"] is False
 
 
 @pytest.mark.slow
@@ -409,8 +392,8 @@ def test_who_has_what_and_what_has_no_room_is_shown(tmp_path: Path) -> None:
             held = b.receive("orders", ack="manual", name="packer").get(WAIT)
             wait_for_status(lambda: a.stats().outgoing[0].held == "queue-full" and b.stats().holds)
             assert [(it.peer, it.queue, it.reason) for it in b.stats().holds] == [("a", "orders", "queue-full")]
-            waits = run_status("--data", tmp_path / "a")[-1].split()
-            told = run_status("--data", tmp_path / "b")
+            waits = lines_of("status", "--data", tmp_path / "a")[-1].split()
+            told = lines_of("status", "--data", tmp_path / "b")
             here = [line.split() for line in told[-4:]]
             listed = command("queue", "list", "--data", tmp_path / "a").stdout.decode().splitlines()[-1]
     assert waits[-2:] == ["room:", "queue-full"]
@@ -443,10 +426,10 @@ def test_what_a_failing_handler_waits_for_is_shown(tmp_path: Path) -> None:
         a.handler("orders", redelivery=triack.Redelivery(first_wait_s=0.2, max_wait_s=0.2), name="packer")(store)
         a.send("orders", b"x")
         failing = re.compile("packer .* ConnectionError: the database is away$")
-        wait_for_status(lambda: any(map(failing.search, run_status("--data", tmp_path))))
+        wait_for_status(lambda: any(map(failing.search, lines_of("status", "--data", tmp_path))))
         away.clear()
         wait_for_status(lambda: not a.queue_lengths()["orders"])
-        assert not [line for line in run_status("--data", tmp_path) if "packer" in line]
+        assert not [line for line in lines_of("status", "--data", tmp_path) if "packer" in line]
 
 
 # Views that are drawn again and again.
