@@ -15,7 +15,6 @@ from triack.base.commit import Commit, OutgoingStreamRow
 from triack.base.delivery import Delivery
 from triack.base.errors import UsageError
 from triack.base.names import StreamId
-from triack.base.peers import Peer
 from triack.base.units import MS, SECOND
 from triack.ordering.order_settings import OrderSettings
 from triack.queues.mailboxes.large_bodies import Bodies
@@ -334,23 +333,6 @@ def test_a_process_that_stood_still_does_what_has_waited_in_order() -> None:
     host.disk.close()
 
 
-def test_who_stands_still_learns_of_others_when_it_goes_on() -> None:
-    """With all that follows from it, before anything later; a host that has died reads it at its start."""
-    world = World(1)
-    host = Host(world, Network(world), draw(1).hosts[0])
-    host.start()
-    for name, dies in (("x", False), ("y", True)):
-        host.know(Peer(name))
-        host.pause(SECOND)
-        host.forget(name)
-        assert host.directory.named(name) is not None
-        if dies:
-            host.crash_after(down_ns=SECOND // 2)
-        world.run(2 * SECOND)
-        assert host.directory.named(name) is None
-    host.disk.close()
-
-
 # A failing plan becomes small, as long as it still fails.
 
 
@@ -367,19 +349,6 @@ def test_shrinking_leaves_what_the_failure_needs() -> None:
     assert found.network == Faults(delay_ns=plan.network.delay_ns)
     assert 5 <= found.streams[0].count < 10
     assert len(found.streams) == 1
-
-
-def test_what_does_not_fail_smaller_stays_as_it_is() -> None:
-    plan, tried = draw(3), []
-
-    def fails(smaller: Plan) -> bool:
-        tried.append(smaller)
-        return False
-
-    assert shrink(plan, fails) == plan
-    assert plan not in tried
-    assert len(tried) > len(plan.faults)
-    assert len({repr(smaller) for smaller in tried}) > 0.9 * len(tried)
 
 
 def test_a_stream_that_others_forward_from_stays() -> None:

@@ -25,7 +25,6 @@ from triack.node.control import handover
 from triack.node.control.control_frames import VERSION, Link
 from triack.node.control.intake import Chunk
 from triack.node.files.access import DEFAULT_SUITE
-from triack.node.handles.consumer import BATCH_MESSAGES
 from triack.queues.packing import MAX_BODY_BYTES
 from triack.queues.stages import STAGES
 from triack.store.store import Store
@@ -264,18 +263,6 @@ async def test_a_node_that_goes_away_without_its_confirmation_is_reported(tmp_pa
     assert await reading == b"one\ntwo\n"
 
 
-def test_messages_are_not_asked_for_bit_by_bit() -> None:
-    """The room grows with what is written at once: also when it is looked at in the middle of a write."""
-    room = 1
-    for _ in range(9):
-        asked = receive.room_for(room, 0)
-        room = max(room, 2 * asked)  # the sink has written it, and it is not acknowledged yet
-        assert receive.room_for(room, asked) == 0
-    assert room == 512
-    assert receive.room_for(2_000, BATCH_MESSAGES) == 1_000  # the next answer comes while the one before is written
-    assert receive.room_for(5, 5) == receive.room_for(0, 0) == receive.room_for(0, 2) == 0
-
-
 # Input that cannot be read ends a command with its reason; output counts when it was taken.
 
 
@@ -337,17 +324,6 @@ async def test_into_a_pipe_a_line_counts_when_it_was_taken() -> None:
     os.close(into)
 
 
-async def test_the_progress_of_a_slow_reader_is_reported_as_it_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lines that were taken can be acknowledged before the rest is."""
-    monkeypatch.setattr("triack.tools.commands.pipes.PACE_S", 0.0)
-    out, into = os.pipe()
-    writing = asyncio.create_task(LineSink(into).write([b"one", b"two"]))
-    assert await asyncio.to_thread(os.read, out, 100) == b"one\n"
-    assert await writing == 1
-    os.close(out)
-    os.close(into)
-
-
 async def test_into_a_file_more_lines_are_wanted_with_each_write(tmp_path: Path) -> None:
     """One at first, and twice as many as it has written, up to some batches."""
     with (tmp_path / "out").open("wb") as file:
@@ -402,11 +378,6 @@ def test_all_is_done_when_the_input_has_ended_and_every_line_is_decided(tally: T
     assert tally.problems("never said", 100) == []
 
 
-def test_no_lines_are_done_at_once(tally: Tally) -> None:
-    tally.handle_input(None)
-    assert tally.done.is_set()
-
-
 def test_failures_are_listed_by_their_reason(tally: Tally) -> None:
     """Those that touch as one range, even when they came apart."""
     tally.handle_input(chunk(1, 20))
@@ -424,12 +395,6 @@ def test_what_is_not_decided_has_the_reason_of_the_end(tally: Tally) -> None:
         "line 1 not ordered: expired",
         "lines 4-5 not ordered: the node is gone",
         "what follows line 5 was not sent: the node is gone",
-    ]
-
-
-def test_when_nothing_was_read_it_is_said_so(tally: Tally) -> None:
-    assert tally.problems("the node is gone", 100) == [
-        "nothing was read, and what comes was not sent: the node is gone"
     ]
 
 

@@ -28,10 +28,8 @@ from triack import sync
 from triack.base.errors import (
     AddressError,
     ConfigError,
-    NodeClosed,
     StoreError,
     StoreInUse,
-    TriackError,
     UsageError,
     WaitTimeout,
 )
@@ -198,26 +196,6 @@ async def test_a_server_that_is_started_again_gets_its_directory(tmp_path: Path,
     await asyncio.sleep(0.3)
     async with make("server", tmp_path):
         assert await finding == "server"
-
-
-async def test_a_node_of_its_own_needs_no_control_socket(
-    succession: Succession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As where there is no room for one, or the system has none."""
-
-    def refuse() -> Path:
-        raise TriackError("no room for a socket")
-
-    monkeypatch.setattr(server, "make_socket_path", refuse)
-    assert await name_at(await succession.first()) == "own"
-
-
-async def test_a_node_of_its_own_that_has_ended_says_why(tmp_path: Path, succession: Succession) -> None:
-    await next_name(succession)
-    assert succession.own is not None
-    await succession.own.close()
-    with pytest.raises(NodeClosed):
-        await succession.next()
 
 
 async def test_a_server_that_begins_gets_the_directory_of_a_command(tmp_path: Path, succession: Succession) -> None:
@@ -580,21 +558,6 @@ def test_the_list_has_all_of_them_with_their_numbers() -> None:
         None,
         "32 packets",
     ]
-
-
-def test_each_value_says_where_it_is_from() -> None:
-    rows = [json.loads(line) for line in told("show", "solace", "--json")]
-    assert rows[0] == {
-        "setting": "session.max_unacked_packet",
-        "value": 50,
-        "source": "Solace API, ADPublishWindowSize",
-    }
-    assert all(row["source"] for row in rows)
-    (line,) = [line for line in told("show", "MSMQ") if line.startswith("session.store_ack_trigger.delay_rtts")]
-    assert line.split()[1:] == ["8", "[MS-MQQB]", "3.1.5.3.2"]
-    assert any(
-        line.split() == ["session.ack_trigger.window_share", "1/2", "Triack"] for line in told("show", "DEFAULT")
-    )
 
 
 def test_an_unknown_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -114,10 +114,35 @@ def test_each_limit_has_its_level(found: dict[str, Any], wanted: dict[str, Any],
     assert (report.problems == []) == (level is Level.OK)
 
 
-def test_a_stalled_stream_is_named() -> None:
-    stalled = triack.OutgoingStats("hub", "q", triack.TRANSACTIONAL, 3, 1, 9, 3, stalled_s=301.0)
-    report = judge(stats(outgoing=[stalled]), replace(NOTHING, stalled=Limits(60, 300)))
-    assert (report.level, report.problems[0][1]) == (Level.CRITICAL, "nothing has arrived at hub/q for 5.0m")
+SENT = triack.OutgoingStats("hub", "q", triack.TRANSACTIONAL, 3, 1, 9, 3, stalled_s=301.0)
+YOUNG = triack.TransitStats(
+    "cloud", "q", triack.RECOVERABLE, "sensor", "cloud", 1, 1, 9, 5.0, None, None, "waiting", "answer"
+)
+OLD = replace(YOUNG, delivery=triack.TRANSACTIONAL, oldest_s=301.0)
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted", "said"),
+    [
+        ({"outgoing": [SENT]}, {"stalled": Limits(60, 300)}, "nothing has arrived at hub/q for 5.0m"),
+        # Each class and priority is a stream of its own.
+        (
+            {"transit": [OLD, YOUNG]},
+            {"oldest": Limits(60, 300)},
+            "the oldest message of cloud/q from sensor is 5.0m old",
+        ),
+        # What is wrong comes before what is unknown.
+        (
+            {"store_low": True},
+            {"queues": (("q", Limits(5, 9)),)},
+            "the disk has less room than the reserve; there is no queue q",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named(found: dict[str, Any], wanted: dict[str, Any], said: str) -> None:
+    report = judge(stats(**found), replace(NOTHING, **wanted))
+    assert report.level is Level.CRITICAL
+    assert report.line("").endswith(f"{said} | {' '.join(report.data)}")
 
 
 def test_copies_in_journals_and_dead_letters_are_not_unread() -> None:
@@ -128,26 +153,6 @@ def test_copies_in_journals_and_dead_letters_are_not_unread() -> None:
         "'unread'=2",
         "'oldest'=1s",
     ]
-
-
-def test_the_oldest_message_for_others_counts_whatever_its_class() -> None:
-    young = triack.TransitStats(
-        "cloud", "q", triack.RECOVERABLE, "sensor", "cloud", 1, 1, 9, 5.0, None, None, "waiting", "answer"
-    )
-    old = replace(young, delivery=triack.TRANSACTIONAL, oldest_s=301.0)
-    report = judge(stats(transit=[old, young]), replace(NOTHING, oldest=Limits(60, 300)))
-    assert (report.level, report.problems[0][1]) == (
-        Level.CRITICAL,
-        "the oldest message of cloud/q from sensor is 5.0m old",
-    )
-
-
-def test_what_is_wrong_comes_before_what_is_unknown() -> None:
-    report = judge(stats(store_low=True), replace(NOTHING, queues=(("q", Limits(5, 9)),)))
-    assert report.level is Level.CRITICAL
-    assert report.line("").endswith(
-        "the disk has less room than the reserve; there is no queue q | " + " ".join(report.data)
-    )
 
 
 def test_a_line_stays_one_line() -> None:
@@ -275,14 +280,6 @@ async def test_the_watchdog_hears_of_a_node_only_while_its_disk_works(
         assert said[0].startswith("STATUS=the disk of node a has not answered for")
 
 
-async def test_a_watchdog_of_another_process_is_none(manager: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WATCHDOG_USEC", "1000")
-    monkeypatch.setenv("WATCHDOG_PID", "1")
-    async with make("a", scheme="udp") as node, notifying(node):
-        assert heard(manager)[0] == "READY=1"
-    assert heard(manager) == ["STOPPING=1"]
-
-
 @pytest.mark.slow
 def test_a_real_process_says_it_in_order(manager: socket.socket, tmp_path: Path) -> None:
     served = start("serve", "--listen", "udp://127.0.0.1:0", "--insecure", "--data", tmp_path / "a")
@@ -296,10 +293,19 @@ def test_a_real_process_says_it_in_order(manager: socket.socket, tmp_path: Path)
     assert served.wait() == 0
 
 
-async def test_without_a_manager_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
+async def test_a_watchdog_of_another_process_is_none(manager: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And without a manager nothing is said."""
+    monkeypatch.setenv("WATCHDOG_USEC", "1000")
+    monkeypatch.setenv("WATCHDOG_PID", "1")
+    async with make("a", scheme="udp") as node, notifying(node):
+        assert heard(manager)[0] == "READY=1"
+    assert heard(manager) == ["STOPPING=1"]
+    monkeypatch.delenv("NOTIFY_SOCKET")
     async with make("a") as node, notifying(node):
         assert node.name == "a"
+    manager.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        heard(manager)
 
 
 # ``triack doctor``: each line says what, why and what to do, and nothing is changed.
@@ -444,20 +450,15 @@ def verify(path: Path, *options: str) -> None:
 
 
 @needs_systemd
-@pytest.mark.parametrize("options", [(), ("--user",)])
-def test_systemd_finds_no_fault(options: tuple[str, ...], tmp_path: Path) -> None:
-    done = command("systemd", "--name", "plant-b", *options, "--to", tmp_path, "--", *LISTEN)
+@pytest.mark.parametrize(
+    ("options", "given"), [((), LISTEN), (("--user",), LISTEN), ((), ("--data", "/srv/a", "--log", "/srv/a %l $b"))]
+)
+def test_systemd_finds_no_fault(options: tuple[str, ...], given: tuple[str, ...], tmp_path: Path) -> None:
+    done = command("systemd", "--name", "plant-b", *options, "--to", tmp_path, "--", *given)
     assert done.returncode == 0, done.stderr
     path = tmp_path / "triack-plant-b.service"
     assert done.stdout.decode().startswith(f"{path}\nthen: systemctl {' '.join(options)}".rstrip())
     verify(path, *options)
-
-
-@needs_systemd
-def test_systemd_finds_no_fault_with_places_to_write(tmp_path: Path) -> None:
-    done = command("systemd", "--name", "a", "--to", tmp_path, "--", "--data", "/srv/a", "--log", "/srv/a %l $b")
-    assert done.returncode == 0, done.stderr
-    verify(tmp_path / "triack-a.service")
 
 
 @needs_systemd
@@ -468,16 +469,6 @@ def test_little_is_exposed(tmp_path: Path) -> None:
         ["systemd-analyze", "security", "--offline=true", "--threshold=25", path], capture_output=True, check=False
     )
     assert done.returncode == 0, done.stdout.decode()[-200:]
-
-
-def test_words_that_systemd_would_expand_stay_as_they_are() -> None:
-    text = unit("a", ("--log", 'a %h "$HOME" b'), user="u", program=("/opt/tri ack",))
-    assert 'ExecStart="/opt/tri ack" serve --log "a %%h \\"$$HOME\\" b" --name a --data %S/triack/a\n' in text
-
-
-def test_a_directory_of_the_callers_choice_is_taken() -> None:
-    assert "%S" not in unit("a", ("--data", "/srv/a"), user=None, program=("/usr/bin/triack",))
-    assert "WantedBy=default.target" in unit("a", (), user=None, program=("/usr/bin/triack",))
 
 
 @pytest.mark.parametrize(
@@ -508,6 +499,11 @@ def test_paths_of_the_file_of_settings_count_and_a_unit_of_your_own_hides_none(t
     assert 'ReadWritePaths=/srv/a "/srv/a %%l"\n' in text
     assert "# Make them before the start: install -d -m 0700 -o u /srv/a '/srv/a %l'\n" in text
     assert "ReadWritePaths" not in unit("a", (), user="u", program=("x",), paths={"data": "/var/lib/triack/a/d"})
+    text = unit("a", ("--log", 'a %h "$HOME" b'), user="u", program=("/opt/tri ack",))
+    assert 'ExecStart="/opt/tri ack" serve --log "a %%h \\"$$HOME\\" b" --name a --data %S/triack/a\n' in text
+    text = unit("a", ("--data", "/srv/a"), user=None, program=("/usr/bin/triack",))
+    assert ("%S" in text, "WantedBy=default.target" in text) == (False, True)
+    assert command("systemd", "--name", "../a", "--to", tmp_path).returncode == 2
 
 
 def test_a_program_in_a_home_is_not_hidden_from_its_node(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -517,11 +513,6 @@ def test_a_program_in_a_home_is_not_hidden_from_its_node(monkeypatch: pytest.Mon
         assert f"ProtectHome={home}\n" in there[where]
         assert f"PrivateTmp={tmp}\n" in there[where]
     assert "# The program is in /home, so the node sees that" in there["/home/me"]
-
-
-def test_a_name_that_is_none_is_refused(tmp_path: Path) -> None:
-    done = command("systemd", "--name", "../a", "--to", tmp_path)
-    assert (done.returncode, list(tmp_path.iterdir())) == (2, [])
 
 
 # ``triack top``: rates between two looks, sorted.
@@ -567,16 +558,12 @@ def test_answers_have_figures_and_the_end_has_statistics(tmp_path: Path) -> None
             told = command("ping", "b", "-n", "1", "--data", tmp_path).stdout.decode().splitlines()
     first, second, summary = map(json.loads, done.stdout.splitlines())
     assert done.returncode == 0
-    assert (first["address"], first["handshake_s"] > 0, second["handshake_s"]) == (b_address(peers), True, None)
+    assert (first["address"], first["handshake_s"] > 0, second["handshake_s"]) == (peers["b"], True, None)
     assert (summary["asked"], summary["answered"]) == (2, 2)
     assert 0 < summary["min_s"] <= summary["mean_s"] <= summary["max_s"]
     assert abs(first["clock_ahead_s"]) <= first["round_trip_s"] + 0.002
     assert "its clock is" in told[0]
     assert "1 asked, 1 answered, 0 % lost" in told[-1]
-
-
-def b_address(peers: dict[str, str]) -> str:
-    return peers["b"]
 
 
 @pytest.mark.slow
@@ -669,25 +656,11 @@ def test_what_is_not_there_says_why_and_ends_with_1() -> None:
 # Times and sizes as people say them.
 
 
-def test_sizes_are_as_people_say_them() -> None:
-    assert [size_of(it) for it in (0, 1_023, 1_536, 5 << 20, 3 << 29)] == [
-        "0 bytes",
-        "1,023 bytes",
-        "1.5 KiB",
-        "5.0 MiB",
-        "1.5 GiB",
-    ]
-
-
-def test_ages_are_as_people_say_them() -> None:
-    assert [age_of(it) for it in (None, 0.0, 59.0, 90.0, 5_400.0, 129_600.0)] == [
-        "-",
-        "0s",
-        "59s",
-        "1.5m",
-        "1.5h",
-        "1.5d",
-    ]
+def test_sizes_and_ages_are_as_people_say_them() -> None:
+    sizes = ["0 bytes", "1,023 bytes", "1.5 KiB", "5.0 MiB", "1.5 GiB"]
+    assert [size_of(it) for it in (0, 1_023, 1_536, 5 << 20, 3 << 29)] == sizes
+    ages = ["-", "0s", "59s", "1.5m", "1.5h", "1.5d"]
+    assert [age_of(it) for it in (None, 0.0, 59.0, 90.0, 5_400.0, 129_600.0)] == ages
 
 
 # Pages of the documentation.

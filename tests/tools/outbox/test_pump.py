@@ -325,27 +325,6 @@ async def test_it_knows_no_more_destinations_without_room_than_it_may(
             assert len(pump.waits_for) == 3
 
 
-async def test_what_only_one_destination_lacks_holds_back_only_that_one(
-    sqlite: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also when it is an error that no other message can have."""
-    send = Transaction.send
-
-    async def refuses_one(self: Transaction, to: str, body: bytes, **options: Any) -> None:
-        if to == "plant":
-            raise triack.RollbackDetected("the store of plant is an older copy", peer="plant", rolled_back="peer")
-        await send(self, to, body, **options)
-
-    monkeypatch.setattr(Transaction, "send", refuses_one)
-    put(sqlite, b"1", to="plant")
-    put(sqlite, b"2")
-    async with triack.open("shop", data=tmp_path / "shop") as node:
-        pump = Pump(node, sqlite)
-        async with running(pump):
-            assert await bodies(node, "orders", 1) == [b"2"]
-            assert pump.waits_for == {"plant": "the store of plant is an older copy"}
-
-
 async def test_a_database_that_stands_still_is_told_and_given_up(
     sqlite: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

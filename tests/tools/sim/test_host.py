@@ -220,27 +220,6 @@ def pair(pairs: Callable[[], Pair]) -> Pair:
     return pairs()
 
 
-@pytest.mark.slow
-def test_a_process_that_dies_before_an_effect_has_done_just_those_before_it(pairs: Callable[[], Pair]) -> None:
-    """Each effect of an exchange in turn: records, datagrams and every call that changes the disk."""
-
-    def lived(left: int) -> Pair:
-        pair = pairs()
-        pair.a.reached.clear()
-        pair.a.effects.left = left
-        pair.a.send(3)
-        pair.world.run(2 * SECOND)
-        return pair
-
-    whole = [what for what in lived(-1).a.reached if what != "begins a commit"]
-    assert {type(what) for what in whole} == {str, bytes}
-    assert len(whole) > 20
-    for left in range(len(whole)):
-        crashed = lived(left)
-        assert crashed.a.engine is None
-        assert [what for what in crashed.a.reached if what != "begins a commit"] == whole[:left], left
-
-
 # ---- keys
 
 

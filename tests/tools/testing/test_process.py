@@ -233,6 +233,10 @@ async def test_what_runs_nowhere_is_named(triack_world: World) -> None:
     for nothing in (5, time.time):
         with pytest.raises(triack.UsageError, match=r"on (machine )?a: .* is no async function"):
             a.start(nothing)
+    with pytest.raises(
+        triack.UsageError, match=r"^start feed on machine a: a coroutine cannot .* start\(feed, \.\.\.\)"
+    ):
+        a.start(feed(1))
     for uncalled in (5, serve):
         with pytest.raises(triack.UsageError, match="is no coroutine, as what a call of an async function gives"):
             await a.run(uncalled)
@@ -241,25 +245,6 @@ async def test_what_runs_nowhere_is_named(triack_world: World) -> None:
     for name in ("", "a b", 5):
         with pytest.raises(triack.AddressError, match="name"):
             triack_world.machine(name)  # type: ignore[arg-type]
-
-
-async def test_a_paused_machine_is_late(triack_world: World) -> None:
-    ticks: list[float] = []
-
-    async def tick() -> None:
-        while True:
-            await asyncio.sleep(1)
-            ticks.append(triack_world.now)
-
-    a = triack_world.machine("a")
-    a.start(tick)
-    await triack_world.advance(1.5)
-    a.pause()
-    assert a.state == "paused"
-    await triack_world.advance(100)
-    a.resume()
-    await triack_world.advance(1.1)
-    assert ticks == [1.0, 101.5, 102.5]
 
 
 @pytest.mark.gate
@@ -304,14 +289,6 @@ async def test_who_does_not_stop_is_named(triack_world: World) -> None:
     with pytest.raises(triack.WaitTimeout, match=r"^test_.*hang on b: still running 5 s of virtual time after stop"):
         await b.stop(timeout=5)
     assert service.is_running
-
-
-async def test_a_coroutine_is_no_service(triack_world: World) -> None:
-    a = triack_world.machine("a")
-    with pytest.raises(
-        triack.UsageError, match=r"^start feed on machine a: a coroutine cannot .* start\(feed, \.\.\.\)"
-    ):
-        a.start(feed(1))  # type: ignore[arg-type]
 
 
 # The hardware of a machine: a disk that fails as planned, a clock that may be wrong, changing addresses.

@@ -117,15 +117,6 @@ async def test_a_start_that_is_cancelled_leaves_nothing_open(triack_world: World
             pass
 
 
-async def test_a_start_that_fails_leaves_nothing_open(triack_world: World, a: Machine) -> None:
-    with a:
-        async with triack.open("a", data="a", listen=B, insecure=True):
-            with pytest.raises(triack.TransportError):
-                await triack.open("b", data="b", listen=B, insecure=True).start()
-        async with triack.open("b", data="b", listen=B, insecure=True):
-            pass
-
-
 @pytest.mark.parametrize("share", [0.02, 1.0])
 async def test_every_wait_ends_with_the_disk(triack_world: World, a: Machine, share: float) -> None:
     """Each gets the error that ended the node; the next start goes on with what was committed."""
