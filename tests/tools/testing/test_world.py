@@ -3,7 +3,7 @@
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -217,7 +217,9 @@ async def loses_a_task() -> None:
     ("serve", "said"),
     [(dies, "dies on a died: ValueError: invalid"), (loses_a_task, "exception was never retrieved: ValueError")],
 )
-def test_a_service_that_dies_unnoticed_fails_the_test(serve: Callable[[], Awaitable[None]], said: str) -> None:
+def test_a_service_that_dies_unnoticed_fails_the_test(
+    serve: Callable[[], Coroutine[Any, Any, None]], said: str
+) -> None:
     async def test() -> None:
         world.machine("a").start(serve)
         await world.advance(3)
