@@ -118,8 +118,7 @@ def check_datagram(name: str, size_bytes: int) -> None:
 def check_texts(what: str, values: object) -> list[str]:
     """Several texts, such as names of queues; a single one would be taken letter by letter.
 
-    Raises:
-        UsageError: that is no list of texts.
+    Raises UsageError: that is no list of texts.
     """
     if isinstance(values, Iterable) and not isinstance(values, str):
         found = list(values)

@@ -114,8 +114,7 @@ def encode_header(kind: Kind, connection_id: int, counter: int, epoch: int = 0) 
 def read_header(datagram: bytes) -> Header:
     """Read the header of a datagram. Nothing in it is true before a channel has opened the datagram.
 
-    Raises:
-        ProtocolError: with reason ``too-short``, ``bad-version`` or ``unknown-kind``.
+    Raises ProtocolError: with reason ``too-short``, ``bad-version`` or ``unknown-kind``.
     """
     if len(datagram) < HEADER_BYTES:
         raise ProtocolError(DropReason.TOO_SHORT, f"{len(datagram)} bytes")
@@ -262,8 +261,7 @@ class Channels(Protocol):
     def dial(self, peer: str, scheme: str) -> Channel:
         """The channel of a conversation that begins here: it seals the connect, and opens the accept.
 
-        Raises:
-            ProtocolError: ``no-key``: the directory has no usable key of that peer, or no longer has the peer.
+        Raises ProtocolError: ``no-key``: the directory has no usable key of that peer, or no longer has the peer.
         """
 
     def answer(self, datagram: bytes, header: Header, sender: str, now_ns: int) -> Answer:

@@ -124,11 +124,7 @@ def check_priority(destination: str, delivery: Delivery, priority: object) -> in
 
 
 def check_sent(what: str, destination: object, delivery: object) -> None:
-    """Check the types of a destination and of a class.
-
-    Raises:
-        UsageError: one of the two is of a wrong type.
-    """
+    """Check the types of a destination and of a class. Raises UsageError: one of the two is of a wrong type."""
     if not isinstance(destination, str):
         hint = "; send_to sends to several" if isinstance(destination, list | tuple) else ""
         raise UsageError(f"{what} {destination!r}: a destination is text{hint}")

@@ -323,8 +323,7 @@ class LineReader:
     def follow(self, line: int | list[Any]) -> Record:
         """Return the record of a brief line: it is like the one of its kind before it.
 
-        Raises:
-            ValueError: there is none, or the line is not made like that.
+        Raises ValueError: there is none, or the line is not made like that.
         """
         number, since_ns, other = line, 0, _NOTHING
         if type(line) is list and 1 < len(line) <= _BRIEF_PARTS:

@@ -186,8 +186,7 @@ def covers(permitted: str, pattern: str) -> bool:
 def check_queue(name: object) -> str:
     """Return ``name``, composed, when messages can be sent there: to a queue, or with ``topic:`` before it to a topic.
 
-    Raises:
-        AddressError: with the name and what is wrong with it.
+    Raises AddressError: with the name and what is wrong with it.
     """
     if isinstance(name, str) and name.startswith(TOPIC_PREFIX):
         return TOPIC_PREFIX + check_topic(name.removeprefix(TOPIC_PREFIX))

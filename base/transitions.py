@@ -21,11 +21,7 @@ class IllegalTransition(TriackError):
 
 
 def next_state(table: Mapping[S, Mapping[E, S]], state: S, event: E) -> S:
-    """Return the state that follows an event.
-
-    Raises:
-        IllegalTransition: the table has no such pair.
-    """
+    """Return the state that follows an event. Raises IllegalTransition: the table has no such pair."""
     try:
         return table[state][event]
     except KeyError:

@@ -351,8 +351,7 @@ class Client(CommonVerbs, Asking):
     async def _when_safe(self, declared: Callable[..., Any], said: Said) -> None:
         """Have the process that has accepted something from this client make it safe, and wait until it has.
 
-        Raises:
-            ConnectionLost: some of it was accepted by a process that went away, and may be lost.
+        Raises ConnectionLost: some of it was accepted by a process that went away, and may be lost.
         """
         what, (_, fields) = declared.__name__, row_of(declared).write(said)
         while True:

@@ -165,8 +165,7 @@ class Connection:
     def post(self, op: str, **fields: Any) -> None:
         """Send the node a notice. Does nothing after the end, which gives all back.
 
-        Raises:
-            HandOverEnded: a message in an acknowledgement was taken back; the others are done.
+        Raises HandOverEnded: a message in an acknowledgement was taken back; the others are done.
         """
         late: list[str] = []
         if op in ("ack", "reject") and self._taken_back:

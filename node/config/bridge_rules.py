@@ -67,8 +67,7 @@ def _filled(template: str, value_of: Callable[[str], str | None]) -> str | None:
 def filled_destination(rule: str, template: str, value_of: Callable[[str], str | None], origin: str) -> str:
     """The destination of a message.
 
-    Raises:
-        UsageError: a value is missing or cannot be a part of a destination, or the destination would have no name.
+    Raises UsageError: a value is missing or cannot be a part of a destination, or the destination would have no name.
     """
     for name in NAME.findall(template):
         value = value_of(name)
@@ -103,8 +102,7 @@ class GiveRule:
     def filled(self, template: str, headers: Mapping[str, str], published_to: str | None) -> str:
         """A template with headers of a message, and with the topic that it was published to here.
 
-        Raises:
-            UsageError: a header is missing.
+        Raises UsageError: a header is missing.
         """
         values = {**headers, **({} if published_to is None else {"topic": published_to})}
         found = _filled(template, values.get)
@@ -115,11 +113,7 @@ class GiveRule:
 
 
 def check_key_names(rule: str, names: tuple[str, ...], headers: str) -> None:
-    """Check the names in the rule of a key.
-
-    Raises:
-        UsageError: there is no such name.
-    """
+    """Check the names in the rule of a key. Raises UsageError: there is no such name."""
     found = NAME.findall(rule)
     wrong = [one for one in found if one not in (*names, "payload") and not one.startswith(("json.", headers))]
     if rule and (wrong or not found):

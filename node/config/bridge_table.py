@@ -73,8 +73,7 @@ class Take:
     def destination(self, topic: str) -> str | None:
         """Where a message of a topic goes; None if this rule is not for the topic.
 
-        Raises:
-            UsageError: a level cannot be a part of a destination, or the destination would have no name.
+        Raises UsageError: a level cannot be a part of a destination, or the destination would have no name.
         """
         levels = topic.split("/")
         fixed = self._levels[:-1] if self._levels[-1] == REST else self._levels
@@ -108,11 +107,7 @@ class Give(GiveRule):
     """To the broker: ``SOURCE -> TOPIC``."""
 
     def topic(self, headers: Mapping[str, str], published_to: str | None) -> str:
-        """The topic of a message.
-
-        Raises:
-            UsageError: a header is missing, or the topic would be none.
-        """
+        """The topic of a message. Raises UsageError: a header is missing, or the topic would be none."""
         levels = None if published_to is None else published_to.replace(".", "/")
         found = self.filled(self.place, headers, levels)
         if not found or set(found) & set("+#\0"):

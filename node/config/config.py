@@ -138,11 +138,7 @@ class Sources:
     assignments: Sequence[tuple[str, str]] = ()
 
     def read(self) -> Config:
-        """Read all of them. Blocks.
-
-        Raises:
-            ConfigError: something cannot be used; with every mistake, one a line.
-        """
+        """Read all of them. Blocks. Raises ConfigError: something cannot be used; with every mistake, one a line."""
         layers = Layers()
         if self.file is not None:
             layers.add_file(self.file)

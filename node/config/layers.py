@@ -75,11 +75,7 @@ class Layers:
         return self.said[self._first[table]].where
 
     def problem(self, where: str, path: KeyPath, why: str) -> None:
-        """Note a mistake.
-
-        Raises:
-            ConfigError: with it there are ``PROBLEMS_MAX``; the rest is not read.
-        """
+        """Note a mistake. Raises ConfigError: with it there are ``PROBLEMS_MAX``; the rest is not read."""
         text = f"{where}: {written_path(path)}: {why}" if path else f"{where}: {why}"
         self._problems.append((where, printable(text)))
         if len(self._problems) >= PROBLEMS_MAX:

@@ -132,8 +132,7 @@ class Link:
     def post(self, op: str, body: bytes = b"", **fields: Any) -> None:
         """Send one frame, without waiting. Does nothing on a connection that has ended: ``receive`` reports that.
 
-        Raises:
-            UsageError: the frame is longer than the other end takes; nothing was sent.
+        Raises UsageError: the frame is longer than the other end takes; nothing was sent.
         """
         header = encode({"op": op, **fields})
         length = len(header) + 1 + len(body)

@@ -104,8 +104,7 @@ async def find(data: Path, told: Told = operator_log.warning) -> Link | None:
 async def attempt(data: Path, told: Told = _tell_nobody) -> Link | None:
     """A connection to the process that serves the directory at this moment, or None; see ``find``.
 
-    Raises:
-        TriackError: a process serves it, and does not accept.
+    Raises TriackError: a process serves it, and does not accept.
     """
     doors = DOORS.get()
     if doors is not None:
@@ -144,8 +143,7 @@ async def find_soon(data: Path) -> Link | None:
 async def open_claiming(data: Path, open_node: Callable[[], Awaitable[_Opened]]) -> _Opened:
     """Open a permanent node: a command that has its directory meanwhile gives way.
 
-    Raises:
-        StoreInUse: the process that has it is permanent as well, or does not let go.
+    Raises StoreInUse: the process that has it is permanent as well, or does not let go.
     """
     loop = asyncio.get_running_loop()
     end, claimed = loop.time() + SOON_S, False

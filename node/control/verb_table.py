@@ -240,8 +240,7 @@ class Verb:
     def read(self, header: Header, body: bytes) -> tuple[list[Any], dict[str, Any]]:
         """The method's arguments from a call that was checked: by place, and by name.
 
-        Raises:
-            ProtocolError, LookupError, TypeError, UsageError: an argument is not valid.
+        Raises ProtocolError, LookupError, TypeError, UsageError: an argument is not valid.
         """
         placed: list[Any] = []
         named: dict[str, Any] = {}

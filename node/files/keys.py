@@ -64,11 +64,7 @@ def encode_key(kind: KeyKind, key: bytes) -> str:
 
 
 def decode_key(kind: KeyKind, text: object) -> bytes:
-    """Read a key of that kind.
-
-    Raises:
-        KeyUnreadable: the error names the mistake without repeating any of the text.
-    """
+    """Read a key of that kind. Raises KeyUnreadable: the error names the mistake without repeating any of the text."""
     if not isinstance(text, str):
         raise KeyUnreadable(f"a {kind} key is text")
     text = text.strip().lower()
@@ -130,8 +126,7 @@ class Identity:
     def decode(cls, content: bytes, where: str) -> Self:
         """Read the content of a file.
 
-        Raises:
-            IdentityError: with the file, the line, and the mistake; never with the content of the line.
+        Raises IdentityError: with the file, the line, and the mistake; never with the content of the line.
         """
         keys: list[X25519PrivateKey] = []
         for number, line in enumerate(content.split(b"\n"), 1):
@@ -186,8 +181,7 @@ class Identity:
 def open_identity(files: Files, entropy: Callable[[int], bytes]) -> Identity:
     """The identity of a node; made, and durable, when it has none yet.
 
-    Raises:
-        IdentityError: the file is damaged, not private to its owner, or cannot be read or written.
+    Raises IdentityError: the file is damaged, not private to its owner, or cannot be read or written.
     """
     where = files.where(IDENTITY_FILE)
     found = files.read(IDENTITY_FILE)

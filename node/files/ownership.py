@@ -39,8 +39,7 @@ UNKNOWN = 65_534
 def trusted_users(data: Path | None = None) -> frozenset[int]:
     """The users whose files and processes count as our own. For systems that have users (POSIX).
 
-    Raises:
-        OSError: the directory cannot be examined.
+    Raises OSError: the directory cannot be examined.
     """
     own = os.geteuid()
     users = {ROOT, own}
@@ -77,8 +76,7 @@ def _unknown_user() -> int:
 def check_private(what: str, found: os.stat_result, users: Collection[int]) -> None:
     """Make sure that only these users can use a file, or a folder.
 
-    Raises:
-        PermissionError: with a sentence that says why.
+    Raises PermissionError: with a sentence that says why.
     """
     mode = stat.S_IMODE(found.st_mode)
     if found.st_uid not in users:
@@ -90,8 +88,7 @@ def check_private(what: str, found: os.stat_result, users: Collection[int]) -> N
 def check_private_folder(folder: Path, found: os.stat_result, users: Collection[int]) -> None:
     """Make sure that only these users can replace their files in a folder.
 
-    Raises:
-        PermissionError: with a sentence that says why.
+    Raises PermissionError: with a sentence that says why.
     """
     mode = stat.S_IMODE(found.st_mode)
     if found.st_uid not in users:

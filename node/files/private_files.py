@@ -70,8 +70,7 @@ class PrivateFiles:
     def read(self, name: str) -> bytes | None:
         """The content of a file; None if there is none.
 
-        Raises:
-            IdentityError: it cannot be read, is no regular file, or others than its owner may read or write it.
+        Raises IdentityError: it cannot be read, is no regular file, or others than its owner may read or write it.
         """
         path = self._folder / name
         try:

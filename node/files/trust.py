@@ -60,8 +60,7 @@ class TrustFile:
     def load(self) -> list[Peer]:
         """All peers.
 
-        Raises:
-            IdentityError: the file is damaged, not private to its owner, or cannot be read; with its place.
+        Raises IdentityError: the file is damaged, not private to its owner, or cannot be read; with its place.
         """
         return self.decode(self.files.read(TRUST_FILE))
 
@@ -197,8 +196,7 @@ def _describe(peer: Peer) -> dict[str, Any]:
 def decode_trust(content: bytes, where: str) -> list[Peer]:
     """Read the content of a file.
 
-    Raises:
-        IdentityError: with the file, the line or the field, and the mistake; never with a key.
+    Raises IdentityError: with the file, the line or the field, and the mistake; never with a key.
     """
     try:
         document = json.loads(content.decode(), object_pairs_hook=_without_twins)

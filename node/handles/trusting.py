@@ -83,8 +83,7 @@ class Trusting(OnPort):
     async def _reread(self) -> None:
         """Read the files of keys and peers again, and use them: another process has changed them.
 
-        Raises:
-            IdentityError: a file cannot be used; its former content stays in force.
+        Raises IdentityError: a file cannot be used; its former content stays in force.
         """
         port = self._port
         port.check_alive()

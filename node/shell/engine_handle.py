@@ -167,8 +167,7 @@ class EngineHandle(Accepting):
     async def wait_windows(self, messages: Mapping[OutgoingStream, int]) -> None:
         """Wait until the publish windows take a transaction that sends that number of messages to each outgoing queue.
 
-        Raises:
-            NodeClosed, StoreFailed: they never will.
+        Raises NodeClosed, StoreFailed: they never will.
         """
         while not self.publish_windows.take(messages):
             self.check_alive()

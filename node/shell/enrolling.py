@@ -273,11 +273,7 @@ class Enrolling:
     # ---- the network
 
     async def handle_datagram(self, datagram: bytes, sender: str) -> None:
-        """Take a datagram of kind ENROL.
-
-        Raises:
-            ProtocolError: it is to be dropped, and counted by the reason.
-        """
+        """Take a datagram of kind ENROL. Raises ProtocolError: it is to be dropped, and counted by the reason."""
         header, now_ns = read_header(datagram), self._now_ns()
         call = self._calls.get(header.connection_id)
         if call is not None:

@@ -106,8 +106,7 @@ class Platform:
     def open_log(self, folder: Path | None, name: str, incarnation: int, note_in: Path | None) -> Log | None:
         """Open the session log of a node, or None if it has none, and note its place in a data directory.
 
-        Raises:
-            StoreError: the log cannot be written.
+        Raises StoreError: the log cannot be written.
         """
         log = None if folder is None else LogFile(folder, name, incarnation)
         if note_in is not None:

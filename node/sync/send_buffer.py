@@ -65,8 +65,7 @@ class SendBuffer:
     ) -> "BufferedReceipt | None":
         """Accept a message for sending; see ``Node.send``.
 
-        Returns:
-            Its receipt; None if the caller must ask the loop: to wait for room, for an error, for a key.
+        Returns its receipt; None if the caller must ask the loop: to wait for room, for an error, for a key.
         """
         port = self._port
         if port.settings.blocking.stage_of(delivery) is not None or self._loop.is_this_thread:

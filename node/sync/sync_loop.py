@@ -180,11 +180,7 @@ class LoopThread:
         return await self._loop.run_in_executor(threads, lambda: context.run(work, *arguments))
 
     def end(self) -> None:
-        """Stop the loop. A second call does nothing.
-
-        Raises:
-            UsageError: this is the thread of the loop.
-        """
+        """Stop the loop. A second call does nothing. Raises UsageError: this is the thread of the loop."""
         self._check_thread()
         with self._ended:
             if self.runs:
