@@ -18,6 +18,7 @@ __all__ = [
     "check_between",
     "check_datagram",
     "check_kind",
+    "check_life",
     "check_most",
     "check_settings",
     "check_texts",
@@ -125,6 +126,12 @@ def check_texts(what: str, values: object) -> list[str]:
         if all(isinstance(one, str) for one in found):
             return found
     raise UsageError(f"{what} must be a list of texts, not {values!r}")
+
+
+def check_life(what: str, seconds: Any) -> None:
+    """Raises UsageError for a time after which something ends, and that is no number of seconds above 0."""
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= LONGEST_LIFE_S:
+        raise UsageError(f"{what} must be a number of seconds, above 0 and at most {LONGEST_LIFE_S}, not {seconds!r}")
 
 
 def check_timeout(what: str, timeout: object) -> None:

@@ -247,11 +247,7 @@ def gather_streams(engine: Engine, now_ns: int, name: str | None = None) -> Stre
 
 
 _STATE_OF = attrgetter("state")
-_UNACKED = (
-    StreamPacketState.SENT,
-    StreamPacketState.WAITING_STORE_ACK,
-    StreamPacketState.WAITING_ORDER_ACK,
-)
+_UNACKED = (StreamPacketState.SENT, StreamPacketState.WAITING_STORE_ACK, StreamPacketState.WAITING_ORDER_ACK)
 
 
 def _outgoing(engine: Engine, outgoing: OutgoingStream, now_ns: int) -> OutgoingStreamStats:

@@ -49,9 +49,7 @@ def asked(
 
 
 @overload
-def asked(
-    declared: Callable[Concatenate[Any, P], T],
-) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]: ...
+def asked(declared: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]: ...
 
 
 def asked(declared: Any, read: Any = None) -> Any:

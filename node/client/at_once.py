@@ -9,11 +9,9 @@ from collections.abc import Coroutine, Generator
 from typing import Any
 
 from triack.base.errors import TriackError
+from triack.node.shell.event_loop import begin
 
 __all__ = ["Begun", "begin_now"]
-
-_begun: set["asyncio.Task[None]"] = set()
-"""The event loop has only weak references to tasks."""
 
 
 class Begun:
@@ -31,14 +29,12 @@ class Begun:
 
 def begin_now(work: Coroutine[Any, Any, None]) -> Begun:
     """Begin a call."""
-    task = asyncio.create_task(work, name="triack-client")
-    _begun.add(task)
-    task.add_done_callback(_end)
+    task = begin(work, "triack-client")
+    task.add_done_callback(_tell_bug)
     return Begun(task)
 
 
-def _end(task: "asyncio.Task[None]") -> None:
-    _begun.discard(task)
+def _tell_bug(task: "asyncio.Task[None]") -> None:
     if not task.cancelled() and not isinstance(task.exception(), TriackError | None):
         task.get_loop().call_exception_handler(
             {"message": "a call of a client failed", "exception": task.exception(), "task": task}

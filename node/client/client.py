@@ -104,7 +104,8 @@ class Client(CommonVerbs, Asking):
     ) -> None:
         self._data = data
         self._start_timeout_s = start_timeout_s
-        self._line = Line(f"the node of {data}", self._dial if reconnects else None, patience_s)
+        self._whose = f"the node of {data}"
+        self._line = Line(self._whose, partial(handover.attempt, data) if reconnects else None, patience_s)
         self._home: asyncio.AbstractEventLoop | None = None
         self._handling = Handlers(self, self._is_back)
         # What a handler has begun.
@@ -113,7 +114,7 @@ class Client(CommonVerbs, Asking):
         self._accepted_on: int | None = None
 
     def __repr__(self) -> str:
-        return f"<Client of node {self.name}>" if self.name else f"<Client of the node of {self._data}, not connected>"
+        return f"<Client of node {self.name}>" if self.name else f"<Client of {self._whose}, not connected>"
 
     # ---- life
 
@@ -130,9 +131,7 @@ class Client(CommonVerbs, Asking):
         if self._line.state not in (LineState.NEW, LineState.CLOSED):
             raise UsageError(f"start the client of {self._data}: it is connected already")
         if not PLATFORM.get().control_sockets:
-            raise UsageError(
-                f"connect to the node of {self._data}: nodes have no sockets for other processes on Windows"
-            )
+            raise UsageError(f"connect to {self._whose}: nodes have no sockets for other processes on Windows")
         self._home = asyncio.get_running_loop()
         end = self._home.time() + self._start_timeout_s
         self._line.start()
@@ -155,20 +154,13 @@ class Client(CommonVerbs, Asking):
             self._line.refuse()
             raise
 
-    @property
-    def _whose(self) -> str:
-        return f"the node of {self._data}"
-
     async def _find(self) -> Link:
         refused: list[str] = []
         link = await handover.find(self._data, refused.append)
         if link is None:
             why = "no process runs one there"
-            raise NodeClosed(f"connect to the node of {self._data}: {'; '.join([why, *refused])}")
+            raise NodeClosed(f"connect to {self._whose}: {'; '.join([why, *refused])}")
         return link
-
-    async def _dial(self) -> Link | None:
-        return await handover.attempt(self._data)
 
     async def _begin(self, link: Link) -> None:
         """Use the node at the other end of a connection. Raises as ``greet``, and closes it then."""
@@ -252,7 +244,7 @@ class Client(CommonVerbs, Asking):
                 answer = await connection.ask(do, body, fields)
             except ConnectionLost as lost:
                 if not self._line.reconnects:
-                    raise NodeClosed(f"the node of {self._data} has ended") from None
+                    raise NodeClosed(f"{self._whose} has ended") from None
                 if epoch is not None or (lost.maybe_done and not may_repeat(do, fields)):
                     raise
                 await self._line.left(connection)

@@ -21,14 +21,7 @@ class ClientSubscriber(ClientConsumer):
     """
 
     def __init__(
-        self,
-        client: Caller,
-        pattern: str,
-        redelivery: Redelivery | None,
-        *,
-        auto: bool,
-        name: str | None,
-        **about: Any,
+        self, client: Caller, pattern: str, redelivery: Redelivery | None, *, auto: bool, name: str | None, **about: Any
     ) -> None:
         queue = pattern if f"/{TOPIC_PREFIX}" in pattern else f"{TOPIC_PREFIX}{pattern}"
         super().__init__(client, queue, redelivery, auto=auto, hand_over_timeout=None, name=name)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeVar, get_type_hints
 
 from triack.base.errors import TriackError, UsageError
@@ -72,11 +72,8 @@ def _build_forward(layers: Layers, path: KeyPath) -> Forward | None:
 def _roots_in(layers: Layers) -> list[str]:
     """The roots of topics of which something is said."""
     names = {path[1]: said.where for path, said in sorted(layers.said.items()) if path[0] == "topics"}
-    return [name for name, where in names.items() if _is_root(layers, name, where)]
-
-
-def _is_root(layers: Layers, name: str, where: str) -> bool:
-    return _checked(layers, ("topics", name), where, lambda: check_root(name)) is not None
+    checks = {name: partial(check_root, name) for name in names}
+    return [name for name, where in names.items() if _checked(layers, ("topics", name), where, checks[name])]
 
 
 def _build_topic(layers: Layers, settings: NodeSettings, name: str) -> Topic:

@@ -223,7 +223,7 @@ def _why_unknown(path: KeyPath, raw: object) -> str:
     siblings = [key[-1] for key in KEYS if key[:-1] == general]
     elsewhere = [written_path(key) for key in KEYS if key[-1] == name]
     if not siblings:
-        return f"there is no such table; {_meant(written_path(table or path), _tables())}"
+        return f"there is no such table; {_meant(written_path(table or path), list(map(written_path, SECTIONS)))}"
     if elsewhere:
         return f"there is no such key in this table; did you mean {elsewhere[0]}?"
     return f"there is no such key; {_meant(name, siblings)}"
@@ -232,7 +232,3 @@ def _why_unknown(path: KeyPath, raw: object) -> str:
 def _meant(name: str, known: list[str]) -> str:
     meant = nearest(name, known) or next((one for one in known if one.startswith(name)), None)
     return f"there is {', '.join(sorted(known))}" if meant is None else f"did you mean {meant}?"
-
-
-def _tables() -> list[str]:
-    return [written_path(section) for section in SECTIONS]

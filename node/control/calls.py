@@ -574,28 +574,26 @@ class Calls:
             self._link.post("taken_back", messages=some, why=[self._taken_back[number][1] for number in some])
 
     async def _step_get(self, header: Header) -> Answer:
-        return self._hand_out(header, await self._reader(header).get(header["timeout"]))
+        message = await self._reader(header).get(header["timeout"])
+        return self._hand_out(header, [message], *content_of(message))
 
     async def _step_get_chosen(self, header: Header) -> Answer:
         reader, timeout = self._reader(header), header["timeout"]
         if header["id"] is not None:
-            return self._hand_out(header, await reader.get_by_id(header["id"], timeout))
-        return self._hand_out(header, await reader.get_by_correlation_id(header["correlation_id"], timeout))
+            message = await reader.get_by_id(header["id"], timeout)
+        else:
+            message = await reader.get_by_correlation_id(header["correlation_id"], timeout)
+        return self._hand_out(header, [message], *content_of(message))
 
-    def _hand_out(self, header: Header, message: Message) -> Answer:
-        fields, content = content_of(message)  # before its body is let go
-        return {"message": self._hold(header, [message]), "reader": header["reader"], **fields}, content
+    def _hand_out(self, header: Header, messages: Sequence[Message], fields: Header, content: bytes) -> Answer:
+        """Messages for the caller, whose bodies are in the content, and are let go here."""
+        return {"message": self._hold(header, messages), "reader": header["reader"], **fields}, content
 
     async def _step_get_many(self, header: Header) -> Answer:
         most = min(header["most"], BATCH_MESSAGES)
         batch = await self._reader(header).get_many(most, header["timeout"])
-        fields, content = contents_of(batch)  # before their bodies are let go
-        return {
-            "message": self._hold(header, batch),
-            "reader": header["reader"],
-            "count": len(batch),
-            **fields,
-        }, content
+        fields, content = contents_of(batch)
+        return self._hand_out(header, batch, {"count": len(batch), **fields}, content)
 
     async def _step_draw(self, header: Header) -> Answer:
         """The next messages as lines, with their descriptions if the call wants them."""
@@ -607,16 +605,12 @@ class Calls:
                 raise LargeBody(f"{what}, which is no line: triack receive {message.queue} --save PATH")
         content = b"".join([message.body for message in batch])
         fields = {
+            "count": len(batch),
             "ids": [message.id for message in batch],
             "sizes": [len(message.body) for message in batch],
             "about": [describe(message) for message in batch] if header["about"] else [],
         }
-        return {
-            "message": self._hold(header, batch),
-            "reader": header["reader"],
-            "count": len(batch),
-            **fields,
-        }, content
+        return self._hand_out(header, batch, fields, content)
 
     def _reader(self, header: Header) -> Consumer:
         _check_room("receive", self._messages, HELD_MAX - len(self._taken_back), "messages in its hands")

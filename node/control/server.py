@@ -28,9 +28,6 @@ from triack.node.handles.verbs import Verbs
 
 __all__ = ["ControlServer", "converse"]
 
-OUT_BYTES = 4 * 1024 * 1024
-"""Messages in the hands of one consumer: a few batches, so that it works while the next is under way."""
-
 HELLO_S = 10.0
 """How long a process may take to send its ``hello``: ours do so at once, and others would take up a connection."""
 CONNECTIONS_MAX = 512
@@ -148,7 +145,8 @@ class ControlServer:
             link.abort()
             return
         has_room = len(self._tasks) < _connections_max()
-        task = asyncio.create_task(self._converse(link) if has_room else _refuse(link))
+        talk = converse(self._node, link, self._give_way, HELLO_S) if has_room else _refuse(link)
+        task = asyncio.create_task(talk)
         self._tasks.add(task)
         task.add_done_callback(partial(self._forget, link))
 
@@ -159,9 +157,6 @@ class ControlServer:
         error = None if task.cancelled() else task.exception()
         if error is not None:
             operator_log.error(f"control socket: a conversation ended by a bug: {error!r}")
-
-    async def _converse(self, link: Link) -> None:
-        await converse(self._node, link, self._give_way, HELLO_S)
 
 
 def _connections_max() -> int:

@@ -165,10 +165,6 @@ def read_receipts(origin: str, runs: list[list[Any]]) -> dict[str, list[Any]]:
 # ---- results
 
 
-def _unread(header: Header, _content: bytes) -> Header:
-    return header
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Result:
     """The form of a verb's result.
@@ -179,7 +175,7 @@ class Result:
     """
 
     describe: Callable[[Any, Callable[[Any], int]], Answer]
-    read: Callable[[Header, bytes], Any] = _unread
+    read: Callable[[Header, bytes], Any] = lambda header, _content: header
 
 
 def _one(name: str, kind: Any) -> Result:

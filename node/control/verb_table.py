@@ -405,12 +405,7 @@ VERBS: Mapping[str, Verb] = {
         _step("get", may_wait=True, reader=NUMBER, timeout=SECONDS),
         _step("get_many", may_wait=True, reader=NUMBER, most=MOST, timeout=SECONDS),
         _step(
-            "get_chosen",
-            may_wait=True,
-            reader=NUMBER,
-            timeout=SECONDS,
-            id=TEXT_OR_NULL,
-            correlation_id=TEXT_OR_NULL,
+            "get_chosen", may_wait=True, reader=NUMBER, timeout=SECONDS, id=TEXT_OR_NULL, correlation_id=TEXT_OR_NULL
         ),
         _step("draw", may_wait=True, reader=NUMBER, most=MOST, timeout=SECONDS, about=TRUTH),
         _row(Consumer.close, on=On.READER, ends=True),

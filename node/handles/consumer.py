@@ -5,9 +5,9 @@ import weakref
 from collections.abc import Awaitable, Callable
 from functools import partial
 from types import TracebackType
-from typing import Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
-from triack.base.checks import LONGEST_LIFE_S, check_kind, check_most, check_timeout
+from triack.base.checks import check_kind, check_life, check_most, check_timeout
 from triack.base.errors import NodeClosed, UsageError, WaitTimeout
 from triack.base.units import in_ns
 from triack.node.handles.choosing import choose
@@ -20,7 +20,16 @@ from triack.queues.mailboxes.mailbox import Lease, Mailbox
 from triack.queues.node_settings import Redelivery
 from triack.stats.holding import Reader
 
-__all__ = ["BATCH_BYTES", "BATCH_MESSAGES", "AckMode", "Consumer", "check_hand_over", "check_reading", "in_time"]
+__all__ = [
+    "BATCH_BYTES",
+    "BATCH_MESSAGES",
+    "AckMode",
+    "Consumer",
+    "check_hand_over",
+    "check_reading",
+    "draw_nothing",
+    "in_time",
+]
 
 T = TypeVar("T")
 
@@ -63,7 +72,7 @@ class Consumer:
         self._auto = ack == "auto"
         self._commits = port.settings.blocking.acknowledge
         self._keeper = None if self._auto else Keeper()
-        self._draw: Draw = _draw_nothing
+        self._draw: Draw = draw_nothing
         self._turn = 0
         self._arrived = asyncio.Event()
         timeout_ns = check_hand_over(mailbox.name, hand_over_timeout)
@@ -161,7 +170,7 @@ class Consumer:
         self._turn += 1
         await self._end_turn()
         run = await choose(self._port, self._mailbox, wanted, timeout, self._check_open)
-        self._draw = _draw_nothing  # messages drawn one by one later are behind it
+        self._draw = draw_nothing  # messages drawn one by one later are behind it
         return self._hands.take_chosen(run, self._keeper)
 
     def _check_open(self) -> None:
@@ -185,7 +194,7 @@ class Consumer:
         return message
 
     async def _next_many(self, most: int) -> Messages:
-        self._draw = _draw_nothing  # messages drawn one by one later are behind the list
+        self._draw = draw_nothing  # messages drawn one by one later are behind the list
         # A caller that is cancelled while it waits has nothing in hand.
         batch = await self._wait_for(lambda: self._hands.draw(most, BATCH_BYTES, self._keeper))
         self._turn += len(batch) - 1
@@ -231,7 +240,7 @@ class Consumer:
     def close(self) -> None:
         """Give back unacknowledged messages, and take no more. A second call does nothing."""
         if self._finalizer.detach() is not None:
-            self._draw = _draw_nothing
+            self._draw = draw_nothing
             self._hands.empty()
 
     async def __aenter__(self) -> Self:
@@ -282,17 +291,13 @@ def check_reading(what: str, ack: object, redelivery: object) -> None:
     check_kind(f"{what}: redelivery", redelivery, Redelivery | None)
 
 
-def check_hand_over(queue: str, timeout: object) -> int:
+def check_hand_over(queue: str, timeout: Any) -> int:
     """Nanoseconds that a message may be in hand, 0 for no limit. Raises UsageError for a timeout that is not valid."""
     if timeout is None:
         return 0
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= LONGEST_LIFE_S:
-        raise UsageError(
-            f"receive from {queue}: hand_over_timeout must be a number of seconds, above 0 and at most "
-            f"{LONGEST_LIFE_S}, not {timeout!r}"
-        )
+    check_life(f"receive from {queue}: hand_over_timeout", timeout)
     return in_ns(timeout)
 
 
-def _draw_nothing() -> None:
+def draw_nothing() -> None:
     """Draw from no run."""

@@ -31,6 +31,7 @@ from triack.node.files import operator_log
 from triack.node.handles.message import Message, Messages, as_messages
 from triack.node.handles.transaction import DONE
 from triack.node.shell.cancellation import is_cancelled
+from triack.node.shell.event_loop import begin
 from triack.node.shell.holding import WORKING, Working
 from triack.queues.mailboxes.redelivery import wait_ms
 from triack.queues.node_settings import Redelivery
@@ -182,7 +183,6 @@ class Consuming:
         # Why messages are held, by key.
         self._held: dict[Hashable, str] = {}
         self._told = ""
-        self._telling: set[asyncio.Task[None]] = set()
 
     def stop(self) -> None:
         """Take no more messages; ``run`` returns when the calls that run have ended."""
@@ -343,9 +343,7 @@ class Consuming:
     def _note_wait(self, reader: Any, why: str) -> None:
         """A handler waits for room: operators see it until it is done."""
         self._told = f"{self._name} waits for {why}"
-        telling = asyncio.create_task(self._report(reader, self._told), name=f"triack-handler-{self._name}")
-        self._telling.add(telling)
-        telling.add_done_callback(self._telling.discard)
+        begin(self._report(reader, self._told), f"triack-handler-{self._name}")
 
     async def _report(self, reader: Any, why: str) -> None:
         with suppress(TriackError):

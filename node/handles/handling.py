@@ -7,6 +7,7 @@ from typing import Any, TypeVar, Unpack
 from triack.base.errors import TriackError
 from triack.node.files import operator_log
 from triack.node.handles.consuming import Consuming, Face, Handler, HandlerOptions
+from triack.node.shell.event_loop import begin
 
 __all__ = ["Handlers", "Handling"]
 
@@ -54,7 +55,7 @@ class Handlers:
             except TriackError as error:
                 operator_log.error(f"the handler of queue {queue} has ended: {error}")
 
-        _keep(asyncio.create_task(work(), name=f"triack-handler-{queue}"))
+        begin(work(), f"triack-handler-{queue}")
 
     async def stop(self) -> None:
         """Take no more messages, and let running calls end."""
@@ -64,15 +65,6 @@ class Handlers:
             consuming.stop()
         if running:
             await asyncio.wait(running.values())
-
-
-_kept: set["asyncio.Task[None]"] = set()
-"""The event loop has only weak references to tasks."""
-
-
-def _keep(task: "asyncio.Task[None]") -> None:
-    _kept.add(task)
-    task.add_done_callback(_kept.discard)
 
 
 class Handling:

@@ -56,7 +56,7 @@ class InFlightMessages(ABC):
         """As ``take_all``, but only messages held since that time or longer; None: all."""
 
     @abstractmethod
-    def _let_go(self, lease: Lease) -> bool:
+    def let_go(self, lease: Lease) -> bool:
         """Let go of a message. Returns whether it was held."""
 
     def take_back(self, until_ns: int | None, why: str) -> list[tuple[QueuedPacket, int]]:
@@ -67,10 +67,6 @@ class InFlightMessages(ABC):
             self._lost[packet] = bits | self._lost.get(packet, (0, ""))[0], why
         return taken
 
-    def let_go(self, lease: Lease) -> bool:
-        """Let go of a message. Returns whether it was held."""
-        return self._let_go(lease)
-
     def acknowledge(self, lease: Lease) -> None:
         """A message is done. Raises UsageError in another event loop than the reader's, HandOverEnded if it was taken.
 
@@ -78,7 +74,7 @@ class InFlightMessages(ABC):
         """
         if running_loop() is not self._hands.home:
             self._hands.check_home()
-        if self._let_go(lease):
+        if self.let_go(lease):
             self._hands.acknowledge([(lease.packet, 1 << lease.index)])
         elif self._lost is not None:
             bits, why = self._lost.get(lease.packet, (0, ""))
@@ -89,7 +85,7 @@ class InFlightMessages(ABC):
         """A message comes again, or is dead. Raises UsageError in another event loop than the reader's."""
         if running_loop() is not self._hands.home:
             self._hands.check_home()
-        if self._let_go(lease):
+        if self.let_go(lease):
             self._hands.give_back(lease, failed=failed, delay_ms=delay_ms, dead=dead)
 
 
@@ -158,7 +154,8 @@ class InFlightRun(InFlightMessages):
         self.bits &= ~bits
         return [(self.run.packet, bits)] if bits else []
 
-    def _let_go(self, lease: Lease) -> bool:
+    def let_go(self, lease: Lease) -> bool:
+        """See ``Held``."""
         bit = 1 << lease.index
         if not self.bits & bit:
             return False
@@ -208,7 +205,8 @@ class InFlightList(InFlightMessages):
     def _take(self, until_ns: int | None) -> list[tuple[QueuedPacket, int]]:
         return self.take_all() if until_ns is None or self._since_ns <= until_ns else []
 
-    def _let_go(self, lease: Lease) -> bool:
+    def let_go(self, lease: Lease) -> bool:
+        """See ``Held``."""
         bits, bit = self._bits.get(lease.packet, 0), 1 << lease.index
         if not bits & bit:
             return False

@@ -570,13 +570,7 @@ def _purge(port: EngineHandle, mailbox: Mailbox, page: dict[int, BrowsedMessage]
             content.sealed = message.sealed
             port.tell(
                 Told(
-                    *where,
-                    packet.delivery,
-                    mailbox.name,
-                    content,
-                    (0,),
-                    MessageClass.QUEUE_PURGED,
-                    place=lease.index,
+                    *where, packet.delivery, mailbox.name, content, (0,), MessageClass.QUEUE_PURGED, place=lease.index
                 ),
                 now_ns,
             )

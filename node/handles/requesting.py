@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Unpack
 
-from triack.base.checks import LONGEST_LIFE_S
+from triack.base.checks import check_life
 from triack.base.delivery import Delivery
 from triack.base.errors import DeliveryFailed, NodeClosed, RequestTimeout, TriackError, UsageError
 from triack.base.reasons import DeadReason, DropReason
@@ -85,17 +85,13 @@ class Requests:
                 _fail(waiting, ended)
 
     async def ask(
-        self, destination: str, body: bytes, delivery: Delivery, timeout: object, properties: MessageProperties
+        self, destination: str, body: bytes, delivery: Delivery, timeout: float, properties: MessageProperties
     ) -> Message:
         """See ``Requesting.request``."""
         own = next((name for name in _OWN if properties.get(name) is not None), None)
         if own is not None:
             raise UsageError(f"request to {destination}: a request sets {own} itself")
-        if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= LONGEST_LIFE_S:
-            raise UsageError(
-                f"request to {destination}: timeout must be a number of seconds, above 0 and at most {LONGEST_LIFE_S}, "
-                f"not {timeout!r}"
-            )
+        check_life(f"request to {destination}: timeout", timeout)
         number = self._entropy(NUMBER_BYTES).hex()
         asked = properties | {"reply_to": self._reply_to, "correlation_id": number, "time_to_reach_queue": timeout}
         prepared = self._port.prepare(destination, body, delivery, asked)

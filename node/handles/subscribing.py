@@ -17,7 +17,7 @@ from triack.base.errors import (
 )
 from triack.base.names import LEVEL_END, TOPIC_PREFIX, check_name, check_pattern, composed, what_else
 from triack.base.units import SECOND, in_ns
-from triack.node.handles.consumer import AckMode, Consumer, check_hand_over, check_reading
+from triack.node.handles.consumer import AckMode, Consumer, check_hand_over, check_reading, draw_nothing
 from triack.node.shell.engine_handle import EngineHandle, OnPort
 from triack.node.shell.holding import reader_of
 from triack.queues.mailboxes.mailbox import Mailbox
@@ -29,14 +29,7 @@ from triack.queues.topics.subscription import Subscription
 from triack.stats.causes import cause_at
 from triack.stats.holding import Reader
 
-__all__ = [
-    "RemoteSubscriber",
-    "Subscriber",
-    "Subscribing",
-    "begin_subscription",
-    "check_subscription",
-    "split_pattern",
-]
+__all__ = ["RemoteSubscriber", "Subscriber", "Subscribing", "begin_subscription", "check_subscription", "split_pattern"]
 
 ANSWER_S = 60.0
 """How long to wait for the answer of another node, as a request does by default."""
@@ -73,7 +66,7 @@ class Subscriber(Consumer):
         """
         self._check_open()
         turn = self._port.next_turn()
-        self._is_paused, self._draw = True, _draw_nothing
+        self._is_paused, self._draw = True, draw_nothing
         if not self._subscription.durable:
             self._port.topics.suspend(self._subscription, turn.now_ns)
 
@@ -127,7 +120,7 @@ class RemoteSubscriber(Subscriber):
     async def pause(self) -> None:
         """Take nothing until ``resume``; see ``Subscriber``. Messages wait in the queue of this node meanwhile."""
         self._check_open()
-        self._is_paused, self._draw = True, _draw_nothing
+        self._is_paused, self._draw = True, draw_nothing
 
     async def resume(self) -> None:
         """Go on with what waits; see ``Subscriber``."""
@@ -161,10 +154,6 @@ async def _reached(port: EngineHandle, found: RemoteSubscription, what: str, sta
         raise RequestTimeout(late, cause=why) from None
     finally:
         found.waiters.remove(changed.set)
-
-
-def _draw_nothing() -> None:
-    """Draw from no run: the reader is paused."""
 
 
 class Subscribing(OnPort):

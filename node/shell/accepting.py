@@ -8,15 +8,7 @@ from typing import Any, assert_never
 
 from triack.base.checks import check_kind, check_texts
 from triack.base.delivery import Delivery, check_priority, check_sent
-from triack.base.errors import (
-    AddressError,
-    NoRoom,
-    QueueFull,
-    QueueNotFound,
-    TooManyKeys,
-    UsageError,
-    WaitTimeout,
-)
+from triack.base.errors import AddressError, NoRoom, QueueFull, QueueNotFound, TooManyKeys, UsageError, WaitTimeout
 from triack.base.names import TOPIC_PREFIX, check_queue, find_name, nearest, what_else
 from triack.base.printable import counted
 from triack.node.files import operator_log
@@ -33,13 +25,7 @@ from triack.node.shell.outgoing_message import (
     with_properties,
 )
 from triack.node.shell.platform import Platform
-from triack.node.shell.prepared import (
-    MESSAGE_OVERHEAD_BYTES,
-    Prepared,
-    PreparedList,
-    check_keepable,
-    published,
-)
+from triack.node.shell.prepared import MESSAGE_OVERHEAD_BYTES, Prepared, PreparedList, check_keepable, published
 from triack.queues.admin_acks import request_of
 from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.mailboxes.resolver import LocalQueue, RemoteQueue, Target

@@ -66,13 +66,7 @@ class EngineHandle(Accepting):
         state: dict[str, bytes],
     ) -> None:
         super().__init__(
-            name,
-            life=life,
-            engine=engine,
-            driver=driver,
-            platform=platform,
-            access=access,
-            fixed_queues=fixed_queues,
+            name, life=life, engine=engine, driver=driver, platform=platform, access=access, fixed_queues=fixed_queues
         )
         self.transits = engine.transits
         self.remote = engine.remote

@@ -12,9 +12,20 @@ from typing import Any, TypeVar
 
 from triack.base.errors import UsageError
 
-__all__ = ["check_home", "new_event_loop", "run", "run_at_home", "running_loop", "when_dropped"]
+__all__ = ["begin", "check_home", "new_event_loop", "run", "run_at_home", "running_loop", "when_dropped"]
 
 T = TypeVar("T")
+
+_RUNNING: set["asyncio.Task[Any]"] = set()
+"""The event loop has only weak references to tasks."""
+
+
+def begin(work: Coroutine[Any, Any, T], name: str) -> "asyncio.Task[T]":
+    """Begin a task that goes on without a reference to it."""
+    task = asyncio.create_task(work, name=name)
+    _RUNNING.add(task)
+    task.add_done_callback(_RUNNING.discard)
+    return task
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:

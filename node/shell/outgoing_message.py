@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
-from triack.base.checks import LONGEST_LIFE_S
+from triack.base.checks import check_life
 from triack.base.errors import AddressError, MessageTooLarge, UsageError
 from triack.base.names import LEVEL_END, check_name, composed
 from triack.queues.admin_acks import write_request
@@ -107,26 +107,27 @@ def with_properties(
         MessageTooLarge: all of them together are over 12 KiB.
     """
     reach_by_ms = 0 if life_s is None else _deadline_ms("time_to_reach_queue_s", life_s, now_ms)
-    receive_by_ms = 0
+    deadlines = {"time_to_reach_queue": reach_by_ms, "time_to_be_received": 0}
     key = ""
     ack_now = False
     kept: dict[str, Any] = _admin(destination, properties, node)
     for name, value in properties.items():
         if name not in MessageProperties.__annotations__:
-            raise UsageError(f"send to {destination}: {_no_property(name)}")
+            valid = ", ".join(MessageProperties.__annotations__)
+            raise UsageError(f"send to {destination}: {name} is no message property; valid are {valid}")
         # Priority and seal choose the outgoing stream, and were checked there.
         if value is None or name in ("admin_queue", "acks", "priority", "seal"):
             continue
-        if name == "time_to_reach_queue":
-            reach_by_ms = _deadline_ms(name, value, now_ms)
-        elif name == "time_to_be_received":
-            receive_by_ms = _deadline_ms(name, value, now_ms)
+        if name in deadlines:
+            deadlines[name] = _deadline_ms(name, value, now_ms)
         elif name == "headers":
             kept[name] = _headers(destination, value)
         elif name == "key":
             key = check_key(destination, value)
-        elif name in ("dead_letter", "journal"):
-            kept |= _dead_letter(destination, value) if name == "dead_letter" else _journal(destination, value)
+        elif name == "dead_letter":
+            kept |= _dead_letter(destination, value)
+        elif name == "journal":
+            kept |= {JOURNAL: True} if _truth(destination, name, value) else {}
         elif name == "ack_now":
             ack_now = _truth(destination, name, value)
         elif isinstance(value, str):
@@ -135,11 +136,8 @@ def with_properties(
             raise UsageError(f"send to {destination}: {name} must be text, not {value!r}")
     if len(write_properties(kept)) > USER_PROPERTIES_BYTES:
         raise MessageTooLarge(f"send to {destination}: properties over the limit of {USER_PROPERTIES_BYTES} bytes")
+    reach_by_ms, receive_by_ms = deadlines.values()
     return Outgoing(body, kept or None, reach_by_ms, key, ack_now, receive_by_ms)
-
-
-def _no_property(name: str) -> str:
-    return f"{name} is no message property; valid are {', '.join(MessageProperties.__annotations__)}"
 
 
 def _headers(destination: str, headers: object) -> dict[str, str]:
@@ -162,11 +160,6 @@ def _dead_letter(destination: str, value: object) -> dict[str, Any]:
             )
         value = _check_queue(destination, "dead_letter", value)
     return {DEAD_LETTER: value}
-
-
-def _journal(destination: str, value: object) -> dict[str, Any]:
-    """The property for a copy in the journal of this node."""
-    return {JOURNAL: True} if _truth(destination, "journal", value) else {}
 
 
 def _admin(destination: str, properties: MessageProperties, node: str | None) -> dict[str, Any]:
@@ -217,7 +210,6 @@ def check_key(destination: str, key: object) -> str:
     raise UsageError(f"send to {destination}: a key is text of 1 to {KEY_BYTES_MAX} bytes, not {key!r}")
 
 
-def _deadline_ms(name: str, seconds: object, now_ms: int) -> int:
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= LONGEST_LIFE_S:
-        raise UsageError(f"{name} must be a number of seconds, above 0 and at most {LONGEST_LIFE_S}, not {seconds!r}")
+def _deadline_ms(name: str, seconds: Any, now_ms: int) -> int:
+    check_life(name, seconds)
     return -(-int(now_ms + seconds * 1_000) // DEADLINE_GRAIN_MS) * DEADLINE_GRAIN_MS
