@@ -186,15 +186,7 @@ class Channel(Protocol):
         """By how much a datagram is longer than its payload: the header, and the bytes of the channel."""
 
     def seal(self, kind: Kind, connection_id: int, counter: int, payload: bytes, now_ns: int) -> bytes:
-        """Return the whole datagram: header and protected payload.
-
-        Args:
-            kind: its purpose.
-            connection_id: the receiver's; in a connect the sender's.
-            counter: never the same twice in a direction of a connection; an accept has that of its connect.
-            payload: the hello, or frames, or nothing.
-            now_ns: the monotonic clock, for keys that are replaced in time.
-        """
+        """Return the whole datagram: header and protected payload."""
 
     def seal_run(self, connection_id: int, counter: int, payloads: list[bytes], now_ns: int) -> list[bytes]:
         """The same for data that leaves together; the counters follow the first one."""

@@ -103,11 +103,6 @@ def default_priority(delivery: Delivery) -> int:
 def check_priority(destination: str, delivery: Delivery, priority: object) -> int:
     """The priority of a message.
 
-    Args:
-        destination: for the error.
-        delivery: the message's class.
-        priority: what its sender has asked for; None for the default of the class.
-
     Raises:
         UsageError: it is no integer from 0 to 7, or the message is transactional and it is not 0.
     """

@@ -41,13 +41,7 @@ NS_MAX: Final = 1 << 62
 
 
 class _Shape:
-    """All records of one event that have the same fields.
-
-    Attributes:
-        shared_of: gives the values of those fields that all records of a kind share.
-        rules: how the other fields go on from one record of a kind to the next.
-        kinds: by the shared values, the number of the kind and the fields of its last record.
-    """
+    """All records of one event that have the same fields."""
 
     __slots__ = ("kinds", "rules", "shared_of")
 
@@ -55,6 +49,7 @@ class _Shape:
         shared = [name for name in fields if name in _SHARED]
         self.shared_of: Callable[[Record], object] = itemgetter(*shared) if shared else _nothing_of
         self.rules = rules_of(fields)
+        # By the shared values, the number of the kind and the fields of its last record.
         self.kinds: dict[object, tuple[int, Record]] = {}
 
 
@@ -269,10 +264,7 @@ class LineReader:
         self._kinds = {number: (record, rules_of(record)) for number, record in state["_kinds"].items()}
 
     def read(self, line: Record | int | list[Any]) -> Record:
-        """Return the record of a line, with all its fields.
-
-        Args:
-            line: what its JSON says; it is the reader's from now on.
+        """Return the record of a line, with all its fields; the line is the reader's from now on.
 
         Raises:
             ValueError: it needs what no line before it says, or does not follow the one before it.

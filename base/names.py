@@ -225,9 +225,7 @@ def what_else(name: str, known: Collection[str]) -> str:
 class StreamId(NamedTuple):
     """Which stream: nothing else tells two apart, at either end or on the way.
 
-    Attributes:
-        origin: id of the node that writes it, 16 bytes.
-        number: of the stream, unique among those of its origin that have not ended.
+    Its number is unique among those streams of its origin that have not ended.
     """
 
     origin: bytes

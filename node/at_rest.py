@@ -19,13 +19,10 @@ UNKNOWN = "node"
 
 
 def open_at_rest(data: str | Path) -> Node:
-    """The node of a data directory that no process runs, started as any other.
+    """The node of a data directory that no process runs, started as any other. Raises UsageError: there is no store.
 
     It neither listens nor sends: messages in an outgoing queue go out when the node runs again. It goes on with the
     session log of the last start, if that is still in its place, so that a replay misses none of its starts.
-
-    Raises:
-        UsageError: there is no store of a node.
     """
     folder = as_folder("open: data", data)
     if not (folder / STORE_FILE).exists():

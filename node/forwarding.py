@@ -11,7 +11,7 @@ they count for its quota and for the peer that sent them.
 import asyncio
 from collections import deque
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from triack.base.errors import DeliveryFailed, NodeClosed, TriackError, WaitTimeout
 from triack.base.printable import printable
@@ -32,20 +32,12 @@ LOOK_S = 1.0
 """How long to wait for a batch before operators are told what it waits for."""
 
 
-class _Named(Protocol):
-    """Has a name for operators."""
-
-    @property
-    def name(self) -> str:
-        """Of the node."""
-
-
 class Forwarding:
     """The queues of a node that it passes on."""
 
-    def __init__(self, node: Face, about: _Named) -> None:
+    def __init__(self, node: Face, name: str) -> None:
         self._node = node
-        self._about = about
+        self._name = name
         self._running: dict[str, tuple[Forward, asyncio.Task[None]]] = {}
 
     async def follow(self, forwards: Mapping[str, Forward]) -> None:
@@ -73,7 +65,7 @@ class Forwarding:
             pass  # all that was not committed is in the queue
         except Exception as error:  # noqa: BLE001 - a mistake of ours must not end it in silence
             why = error if isinstance(error, TriackError) else f"{type(error).__name__}: {error}"
-            operator_log.error(f"queue {queue} is no longer passed on: {why}", node=self._about.name, queue=queue)
+            operator_log.error(f"queue {queue} is no longer passed on: {why}", node=self._name, queue=queue)
 
 
 class _Forwarder:

@@ -258,7 +258,7 @@ class Node(Verbs):
         self._reload: Reload | None = None
         self._process = os.getpid()
         self._handling = Handlers(self, _never)
-        self._forwarding = Forwarding(self, self)
+        self._forwarding = Forwarding(self, name)
 
     def __repr__(self) -> str:
         at = f" at {self.address}" if self._life.state is LifeState.OPEN and self.address else ""

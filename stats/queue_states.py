@@ -38,12 +38,7 @@ class QueueState(StrEnum):
 
 
 class StateNow(NamedTuple):
-    """The state of a queue.
-
-    Attributes:
-        state: in a word.
-        waits_for: what its messages wait for; None when they wait for nothing, or there are none.
-    """
+    """The state of a queue."""
 
     state: QueueState
     waits_for: str | None = None

@@ -287,12 +287,7 @@ class Client(CommonVerbs, Asking):
         connection.post(op, **fields)
 
     async def connected(self, end: float | None = None, *, patient: bool = False) -> int:
-        """Wait for a connection, for the parts of a client. Returns its epoch.
-
-        Raises:
-            WaitTimeout: there was none in time.
-            NodeClosed: the process has been away for too long, or this client is closed.
-        """
+        """Wait for a connection, for the parts of a client. Returns its epoch."""
         return (await self._line.opened(end, patient=patient)).epoch
 
     async def _is_back(self) -> bool:

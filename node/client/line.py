@@ -97,24 +97,14 @@ Dial = Callable[[], Awaitable[Link | None]]
 
 
 class Line:
-    """The line of one client.
-
-    Args:
-        whose: what it leads to, for messages to people.
-        dial: looks for the next process; None for a line that ends with its first connection.
-        patience_s: how long calls wait for the next process; None: without end.
-
-    Attributes:
-        state: its state; only ``_handle`` changes it.
-        connection: the open connection, or the last one; None before the first.
-    """
+    """The line of one client."""
 
     def __init__(self, whose: str, dial: Dial | None, patience_s: float | None) -> None:
         self.state = LineState.NEW
         self.connection: Connection | None = None
         self._whose = whose
-        self._dial = dial
-        self._patience_s = patience_s
+        self._dial = dial  # None: it ends with its first connection
+        self._patience_s = patience_s  # how long calls wait for the next process; None: without end
         self._epoch = 0
         self._changed = asyncio.Event()
         self._running: asyncio.Task[None] | None = None

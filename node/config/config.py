@@ -46,13 +46,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What is in force.
-
-    Attributes:
-        node: the arguments of ``triack.open``.
-        policy: the name of the policy below them, in capital letters; empty for none.
-        said: each value that was given.
-    """
+    """What is in force."""
 
     node: NodeTable
     peers: Mapping[str, str]
@@ -125,12 +119,7 @@ TOPIC_KEY = 3
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where the settings of a node come from, in the order in which the later ones beat the earlier ones.
-
-    Attributes:
-        arguments: values with the words for their place, by key.
-        assignments: options ``KEY=VALUE``, and the words for their place.
-    """
+    """Where the settings of a node come from, in the order in which the later ones beat the earlier ones."""
 
     file: Path | None = None
     environment: Mapping[str, str] = field(default_factory=dict)

@@ -53,16 +53,12 @@ class Said:
 
 
 class Layers:
-    """Collects what was said, and every mistake in it.
-
-    Attributes:
-        said: the value of each key that was given, by the one that counts.
-        tables: where each table of the file begins, for mistakes that no single key has made.
-    """
+    """Collects what was said, and every mistake in it."""
 
     def __init__(self) -> None:
         self.said: dict[KeyPath, Said] = {}
         self._problems: list[tuple[str, str]] = []
+        # Where each table of the file begins, for mistakes that no single key has made.
         self.tables: dict[KeyPath, str] = {}
         self._first: dict[KeyPath, KeyPath] = {}
 

@@ -60,15 +60,12 @@ class Change:
 
 
 class Reload:
-    """Reads the settings of a running node again.
-
-    Attributes:
-        on_change: called with what is in force after each reading, for those who run the bridges.
-    """
+    """Reads the settings of a running node again."""
 
     def __init__(self, sources: Sources, running: Config) -> None:
         self.sources = sources
         self.running = running
+        # Hears what is in force after each reading, for those who run the bridges.
         self.on_change: Callable[[Config], None] = lambda _config: None
         self._turn = asyncio.Lock()
 

@@ -30,11 +30,6 @@ _EXAMPLES = {id(SIZES): 'bytes, such as 65536 or "64 KiB"', id(SECONDS): 'second
 def read_value(key: Key, raw: object, *, from_text: bool = False) -> Any:
     """The value that a key has with what was written.
 
-    Args:
-        key: the key.
-        raw: what was written: a value of TOML, or a text.
-        from_text: whether every value is written as a text, as in the environment.
-
     Raises:
         ValueError: it is no value of the key; the text says what is wanted.
     """

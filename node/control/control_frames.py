@@ -89,11 +89,7 @@ class Caller(Protocol):
 
 
 class Link:
-    """One connection. When it is lost, reading and writing raise ``ConnectionError``.
-
-    Attributes:
-        received_bytes: length of the frame that ``receive`` has returned last.
-    """
+    """One connection. When it is lost, reading and writing raise ``ConnectionError``."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader

@@ -119,10 +119,6 @@ class Producer:
         """Take lines, the first of which has that number; when this returns they are safe.
 
         Lines that were taken before are skipped. Waits while too many chunks are not finished.
-
-        Raises:
-            ProtocolError: lines before them are missing.
-            TriackError: the node refuses them, as ``Node.send_many`` does, or it has refused lines before them.
         """
         async with self._one_at_a_time:
             if self._refused is not None:

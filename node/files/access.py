@@ -6,7 +6,7 @@ With keys: the peers of its trust file, wherever they are, and no others. Withou
 import re
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from triack.base.datagram import Channels
 from triack.base.errors import AddressError, IdentityError, UsageError
@@ -34,58 +34,6 @@ T = TypeVar("T")
 
 Start = Callable[[Coroutine[Any, Any, None], str], object]
 """Starts a task of the node that ends with it."""
-
-
-class Access(Protocol):
-    """Answers a node's questions about its peers."""
-
-    directory: Directory
-    loopback_only: bool
-
-    def knows(self, peer: str) -> bool:
-        """Whether messages may be sent to a peer of that name."""
-
-    def check_listening(self, address: Address) -> None:
-        """Raises NotLoopback for an address at which the node may not listen."""
-
-    def check_destination(self, text: str, destination: Destination) -> None:
-        """Check that messages to a destination can arrive.
-
-        Raises:
-            AddressError: the node does not know that peer; the error says how to change that.
-            NotLoopback: the node may not reach that address.
-        """
-
-    def open(self, files: Files, entropy: Callable[[int], bytes]) -> Channels:
-        """Read the files, and make the channels that protect datagrams. Blocks; raises IdentityError."""
-
-    def watch(self, start: Start, work: Work, handle_changed: Callable[[], None]) -> None:
-        """Follow the changes of the files; ``handle_changed`` is called when the peers have changed."""
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The node's own public keys, as text; it connects with the first. Raises UsageError."""
-
-    @property
-    def identity(self) -> Identity:
-        """The node's own keys. Raises UsageError."""
-
-    @property
-    def suite(self) -> Suite:
-        """Cipher and hash. Raises UsageError."""
-
-    @property
-    def trust(self) -> TrustFile:
-        """The file of the peers. Raises UsageError."""
-
-    async def change_trust(self, change: Callable[[TrustFile], T], work: Work) -> T:
-        """Change the file of the peers, and use it as it is then. Raises what ``change`` raises, and UsageError."""
-
-    async def reread(self, work: Work) -> None:
-        """Read the files of keys and peers again, and use them. Raises IdentityError."""
-
-    async def change_addresses(self, addresses: dict[str, str], work: Work) -> None:
-        """Know peers by other addresses than those given before. Raises IdentityError, NotLoopback."""
 
 
 class Keyless:
@@ -243,6 +191,10 @@ class Secured:
         opened.handle_changed = handle_changed
         start(opened.peers_file.watch(work), "triack-trust")
         start(opened.keys_file.watch(work), "triack-identity")
+
+
+Access = Keyless | Secured
+"""Answers a node's questions about its peers."""
 
 
 class _Opened:

@@ -104,12 +104,7 @@ def _is_of_low_order(key: bytes) -> bool:
 
 
 class Identity:
-    """A node's own keys. Nothing that prints or logs it shows them.
-
-    Attributes:
-        keys: the private ones.
-        public: the public ones, in the same order.
-    """
+    """A node's own keys. Nothing that prints or logs it shows them."""
 
     __slots__ = ("keys", "public")
 

@@ -21,11 +21,7 @@ NOTE_BYTES_MAX = 65_536
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """A note of one kind.
-
-    Attributes:
-        folder: the directory, as ``folder_of`` has it.
-    """
+    """A note of one kind."""
 
     FILE: ClassVar[str]
     """Its name in the directory."""

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import Context, copy_context
 from pathlib import Path
-from typing import Protocol
 
 from triack.base.errors import IdentityError
 from triack.store.folder import SAFELY, explain, make_folder, sync_folder, what_is_wrong
@@ -36,25 +35,6 @@ LOCK_POLL_SECONDS = 0.02
 
 Edit = Callable[[bytes | None], bytes]
 """Makes a new content from the present one; from None if there is none."""
-
-
-class Files(Protocol):
-    """The place of a node's own files."""
-
-    def read(self, name: str) -> bytes | None:
-        """The content of a file; None if there is none."""
-
-    def change(self, name: str, edit: Edit) -> bytes:
-        """Replace a content by the result of ``edit``; if ``edit`` raises, nothing is changed."""
-
-    def stamp(self, name: str) -> object:
-        """Equal as long as the file is unchanged; None if there is none."""
-
-    async def changed(self, name: str, stamp: object) -> object:
-        """Wait until the stamp is another one, and return that."""
-
-    def where(self, name: str) -> str:
-        """The name of a file in messages for people."""
 
 
 class PrivateFiles:
@@ -209,6 +189,10 @@ class MemoryFiles:
             future = asyncio.get_running_loop().create_future()
             self._waiting.append((future, copy_context()))
             return future
+
+
+Files = PrivateFiles | MemoryFiles
+"""The place of a node's own files."""
 
 
 def _finish(future: "asyncio.Future[None]") -> None:

@@ -90,12 +90,7 @@ class InFlightMessages(ABC):
 
 
 class InFlightRun(InFlightMessages):
-    """Messages drawn one by one from one run.
-
-    Attributes:
-        run: the run, from which more may be drawn.
-        bits: bit i is set while message i of its packet is held.
-    """
+    """Messages drawn one by one from one run."""
 
     __slots__ = ("_bodies", "_cell", "_since", "_words", "bits", "run")
 

@@ -70,12 +70,7 @@ _ALIVE = frozenset({LifeState.OPEN, LifeState.CLOSING})
 
 
 class Life:
-    """The life of one node.
-
-    Attributes:
-        state: its state; only ``handle`` changes it.
-        is_alive: whether it works in that state.
-    """
+    """The life of one node."""
 
     __slots__ = ("_error", "_failed", "_home", "_whose", "is_alive", "state")
 
