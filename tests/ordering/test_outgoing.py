@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proof.search import stillness
 from tests.ordering.pair import make_entry
+from tests.sure import sure
 from triack.base.delivery import DURABLE, FREED_BY, SYNC_FREED_BY, Ack, Delivery, Role
 from triack.base.units import SECOND
 from triack.ordering.departing import StreamPacketState
@@ -133,8 +133,7 @@ def test_asks_after_every_three_packets_and_on_every_resend() -> None:
     out = make(7, settings=OrderSettings(order_ack_every=3))
     asked = []
     for _ in range(7):
-        entry = out.peek()
-        assert entry is not None
+        entry = sure(out.peek())
         asked.append(out.poll_ask(entry))
         out.handle_sent([entry], 0)
     assert asked == [False, False, True, False, False, True, False]
@@ -205,13 +204,6 @@ def test_express_packets_go_out_again_when_their_stream_had_no_place(*, crowded:
     assert [out.peek() is not None, len(out.entries)] == [crowded, 3]
 
 
-def test_a_new_session_with_nothing_sent_starts_no_timer() -> None:
-    """There is no resend before the first send."""
-    out = make(2)
-    out.handle_session_opened(0)
-    assert out.tier.deadline_ns is None
-
-
 # ---- giving up
 
 
@@ -221,29 +213,6 @@ def test_previous_bridges_what_was_given_up() -> None:
     for number in (1, 4, 5):
         out.remove(out.entries[number])
     assert send(out) == [(2, 0), (3, 2), (6, 3)]
-
-
-@pytest.mark.parametrize("order", [(2, 3), (3, 2)])
-def test_removal_in_any_order_sends_the_following_packet_again(order: tuple[int, int]) -> None:
-    """The last word that leaves has the right previous, also when the gap grows downwards."""
-    out = make(4)
-    send(out)
-    last: list[tuple[int, int]] = []
-    for number in order:
-        out.remove(out.entries[number])
-        last = send(out)
-    assert last == [(4, 1)]
-
-
-def test_giving_up_what_was_not_sent_sends_nothing_again() -> None:
-    """The following packet has not left either: it will say the right thing when it does."""
-    out = make(3)
-    send(out, limit=1)
-    out.remove(out.entries[2])
-    assert send(out) == [(3, 1)]
-    out.remove(out.entries[3])
-    out.remove(out.entries[1])
-    assert out.peek() is None
 
 
 def test_what_is_given_up_before_it_was_sent_is_forgotten() -> None:
@@ -324,16 +293,6 @@ def test_giving_up_all_that_waits_ends_its_tier() -> None:
     assert out.tier.deadline_ns is None
 
 
-def test_upcoming_leaves_out_what_was_given_up() -> None:
-    """And does not change what goes next."""
-    out = make(5)
-    out.remove(out.entries[1])
-    out.remove(out.entries[3])
-    assert [entry.number for entry in out.upcoming(2)] == [2, 4]
-    assert [entry.number for entry in out.upcoming(9)] == [2, 4, 5]
-    assert out.peek() is out.entries[2]
-
-
 STEP = st.tuples(
     st.sampled_from(["append", "send", "session-ack", "order-ack", "remove", "closed", "timer"]), st.integers(0, 99)
 )
@@ -374,8 +333,7 @@ def test_a_packets_number_in_a_session_ends_with_the_session() -> None:
     """A packet that is freed before it was sent again must not be taken for another packet of the new session."""
     out = make(2)
     for number in (7, 8):
-        entry = out.peek()
-        assert entry is not None
+        entry = sure(out.peek())
         out.handle_sent([entry], 0, packet=number)
     out.handle_session_closed()
     assert [entry.packet for entry in out.handle_order_ack(out.sequence, 2, 0)] == [0, 0]
@@ -499,27 +457,6 @@ def test_an_ack_that_covers_a_packet_twice_frees_it_once(delivery: Delivery) -> 
     handle = out.handle_session_ack if delivery is Delivery.EXPRESS else out.handle_store_ack
     assert handle([first, second, first]) == [first, second]
     assert not out.entries
-
-
-def test_for_a_search_the_tier_is_the_first_and_counts_are_forgotten() -> None:
-    """Whether anything would go out again is not."""
-    out = make(1)
-    send(out)
-    entry = out.entries[1]
-    assert not out.awaits_order_ack
-    out.handle_session_ack([entry])
-    assert out.awaits_order_ack
-    for _ in range(4):
-        out.tier.handle_expired(0, resends=True)
-    entry.sends = 5
-    stillness.normalize_sequence(out, 1_000)
-    assert (out.tier.attempt, out.tier.deadline_ns) == (0, 1_000 + 30 * SECOND)
-    assert entry.sends == 1
-    stillness.expire_tier(out.tier, 7)
-    assert out.handle_timer(7) == [entry]
-    idle = make(1)
-    stillness.normalize_sequence(idle, 1_000)
-    assert idle.tier.deadline_ns is None
 
 
 @pytest.mark.gate

@@ -2,16 +2,16 @@
 
 import pytest
 
-from proof.search import stillness
 from tests.base.refusals import refuse_wrong_values
 from tests.ordering.pair import DEFAULTS, StreamPair
+from tests.sure import sure
 from triack.base.errors import UsageError
 from triack.base.units import MS, SECOND
 from triack.ordering.hold import PROBE_NS, Hold
 from triack.ordering.order_ack import STEPS_NS, AckWait, OrderAck, wait_of
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.slow_start import FULL_SPEED, SlowStart
-from triack.ordering.tiers import ResendTimer, tier_interval_ns, tier_label
+from triack.ordering.tiers import ResendTimer, tier_interval_ns
 
 # Resend tiers, to the nanosecond: 30 s, 5 min, 30 min, 6 h by default.
 
@@ -22,8 +22,7 @@ WAITS = [30 * SECOND] * 3 + [5 * MINUTE] * 3 + [30 * MINUTE] * 3 + [6 * HOUR] * 
 
 def expire(timer: ResendTimer) -> int:
     """Let the wait run out, with something to resend; returns when that was."""
-    at_ns = timer.deadline_ns
-    assert at_ns is not None
+    at_ns = sure(timer.deadline_ns)
     assert not timer.is_due(at_ns - 1)
     assert timer.is_due(at_ns)
     timer.handle_expired(at_ns, resends=True)
@@ -45,11 +44,6 @@ def test_progress_in_a_stream_starts_its_first_tier_again() -> None:
     assert pair.out.tier.attempt == 5
     pair.out.handle_order_ack(1, 1, pair.now_ns)
     assert (pair.out.tier.attempt, pair.out.tier.deadline_ns) == (0, pair.now_ns + 30 * SECOND)
-
-
-def test_each_attempt_counts_for_its_tier() -> None:
-    labels = [tier_label(attempt) for attempt in range(1, 13)]
-    assert labels == ["1-3"] * 3 + ["4-6"] * 3 + ["7-9"] * 3 + ["10-"] * 3
 
 
 # A held stream: the newest hold counts, and a probe leaves now and then.
@@ -76,8 +70,7 @@ def waits_s(hold: Hold, probes: int) -> list[int]:
     """The waits before each of several probes, all of which are answered with another stop."""
     waits, turn = list[int](), 10
     for _ in range(probes):
-        now_ns = hold.deadline_ns
-        assert now_ns is not None
+        now_ns = sure(hold.deadline_ns)
         hold.handle_timer(now_ns)
         hold.handle_sent(now_ns)
         hold.handle_flow_control(turn, now_ns, stop=True)
@@ -96,14 +89,6 @@ def test_a_sender_that_has_to_wait_again_and_again_asks_ever_more_rarely() -> No
     hold.handle_flow_control(11, SECOND, stop=False)
     hold.handle_flow_control(12, SECOND, stop=True)
     assert hold.deadline_ns == SECOND + PROBE_NS
-
-
-def test_how_often_it_has_asked_decides_nothing_but_the_wait() -> None:
-    """For searches that keep the clock still."""
-    hold = held()
-    waits_s(hold, 3)
-    stillness.normalize_hold(hold)
-    assert waits_s(hold, 1) == [10]
 
 
 def test_a_packet_that_was_taken_lets_the_next_one_go_at_once() -> None:
@@ -175,13 +160,6 @@ def test_who_takes_nothing_is_sent_half_as_much_each_time_and_one_packet_at_leas
         told.append(sent(start))
     assert told == [8, 4, 2, 1, 1]
     start.handle_room()
-    assert sent(start) == 1
-
-
-def test_a_session_that_ends_as_nothing_was_stored_is_a_refusal() -> None:
-    """The next one begins with a packet."""
-    start = SlowStart()
-    start.handle_session_closed(not_stored=True)
     assert sent(start) == 1
 
 

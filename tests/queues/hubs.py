@@ -9,8 +9,6 @@ from triack.queues.node_settings import NodeSettings
 from triack.queues.packing import Outgoing
 from triack.queues.remote.remote_subscriptions import RemoteState, RemoteSubscription
 from triack.queues.topics.subscription import Subscription
-from triack.tools.replay.engines.local_engine import judge_records
-from triack.tools.replay.log.files import parse_records
 from triack.tools.sim.faults import Faults
 
 __all__ = ["MADE", "Away", "HubWorld"]
@@ -130,11 +128,6 @@ class HubWorld:
     def at_hub(self, title: str) -> Subscription | None:
         """A subscription at the hub."""
         return self.hub.live.topics.subscriptions.get(title)
-
-    def judge(self) -> list[str]:
-        """What the logs of all nodes say of broken promises."""
-        records = [record for node in self.world.made for log in node.records for record in parse_records(bytes(log))]
-        return [str(violation) for violation in judge_records(records)]
 
     def run(self, seconds: float = 1.0) -> None:
         """Let time pass."""

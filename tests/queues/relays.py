@@ -125,13 +125,19 @@ def post(
     queue: str = "q",
     delivery: Delivery = Delivery.TRANSACTIONAL,
     life_ms: int = 0,
+    read_ms: int = 0,
     priority: int | None = None,
     seal: bool = False,
+    **properties: object,
 ) -> None:
-    """Send to a node by name; with a life, each message need not arrive after that."""
+    """Send to a node by name, "" for itself; each message need not arrive after its life, nor be received after that.
+
+    Both are by the clock of the sender.
+    """
     outgoing = node.live.outgoing_stream(name, queue, delivery, priority, seal=seal)
+    reach_by_ms, receive_by_ms = (node.live.wall.ms(node.world.now_ns) + ms if ms else 0 for ms in (life_ms, read_ms))
     for body in bodies:
-        message = Outgoing(body, reach_by_ms=node.world.now_ms + life_ms) if life_ms else body
+        message = Outgoing(body, dict(properties) or None, reach_by_ms, receive_by_ms=receive_by_ms)
         node.live.submit(outgoing, message, len(body))
     node.drain()
 

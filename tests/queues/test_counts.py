@@ -7,7 +7,7 @@ import pytest
 from triack.base.units import MS, SECOND
 from triack.queues.ack_latency import AckLatency
 from triack.queues.admin_acks import Told, ack_of, answers_to, class_in, class_of, request_of, wanted_by, write_request
-from triack.queues.histogram import COMMIT_BOUNDS_S, LATENCY_BOUNDS_S, WAIT_BOUNDS_S, Histogram
+from triack.queues.histogram import Histogram
 from triack.queues.message_classes import Acks, MessageClass
 from triack.queues.packing import Outgoing, Properties, Unpacked, pack, unpack_pieces
 
@@ -68,11 +68,6 @@ def test_each_duration_is_in_the_first_bucket_that_takes_it() -> None:
         seen.observe(duration_ns, times)
     assert seen.counts == [3, 3, 3]
     assert seen.sum_ns == MS + 2 * (MS + 1) + 10 * MS + 3 * SECOND
-
-
-def test_bounds_ascend() -> None:
-    for bounds in (COMMIT_BOUNDS_S, LATENCY_BOUNDS_S, WAIT_BOUNDS_S):
-        assert list(bounds) == sorted(set(bounds))
 
 
 # Which messages ask for administration messages, and what these say.

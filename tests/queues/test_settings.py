@@ -6,6 +6,7 @@ import pytest
 
 from tests.base.refusals import refuse_wrong_values
 from tests.queues.world import World, numbered
+from tests.sure import sure
 from triack.base.commit import Commit
 from triack.base.delivery import Delivery
 from triack.base.errors import AddressError, StoreDamaged, UsageError
@@ -68,10 +69,6 @@ def test_zero_where_it_has_a_meaning() -> None:
     assert (settings.max_redeliveries, settings.body_cache_bytes, settings.close_timeout_s) == (0, 0, 0)
 
 
-def test_settings_that_say_the_same_are_the_same() -> None:
-    assert NodeSettings(close_timeout_s=2) == NodeSettings(close_timeout_s=2.0)
-
-
 # Which neighbour messages for a node go to, and why.
 
 PEERS = Directory([Peer("hub"), Peer("plant-a")])
@@ -93,8 +90,7 @@ ROUTES = [Route("plant-c", "hub", rename="c.acme"), Route("plant-*", "hub"), Rou
 )
 def test_the_first_rule_that_applies_counts(final: str, way: tuple[str, str]) -> None:
     """By hand; a route for exactly that name; a peer of that name; patterns, in order."""
-    found = Routes(PEERS, ROUTES).way(final)
-    assert found is not None
+    found = sure(Routes(PEERS, ROUTES).way(final))
     assert (found.via, found.final) == way
     assert found.is_direct is not bool(way[1])
 
@@ -170,18 +166,6 @@ def test_routes_by_one_neighbour_say_the_same_of_its_link() -> None:
 # Quotas that an operator has set, and what the store keeps of them.
 
 
-def test_a_quota_outlives_the_process_until_it_is_unset() -> None:
-    quotas, commit = SetQuotas(), Commit()
-    quotas.set("orders", Quota(5, 1_000, "reject"), commit)
-    after = SetQuotas()
-    after.restore({key: value for key, value in commit.state.items() if value is not None} | {"my own": b"1"})
-    assert after.by_name == {"orders": Quota(5, 1_000, "reject")}
-    commit = Commit()
-    assert after.unset("orders", commit)
-    assert list(commit.state.values()) == [None]
-    assert not after.unset("orders", commit)
-
-
 @pytest.mark.parametrize("value", [b"?", bytes(17)])
 def test_a_damaged_quota_is_named(value: bytes) -> None:
     with pytest.raises(StoreDamaged, match="quota of queue orders"):
@@ -210,17 +194,6 @@ def test_a_set_quota_goes_before_the_settings_now_and_after_a_restart() -> None:
     assert set_to == [(4, False), (1_000, True)]
 
 
-def test_a_queue_that_was_full_takes_messages_with_a_greater_quota_and_tells_when_it_is_full_again() -> None:
-    world = World(2)
-    a, b = world.node("a"), world.node("b", NodeSettings(limits=Limits(quota=Quota(messages=1))))
-    for number in range(4):
-        a.send(b, "q", b"%d" % number)
-        world.run(SECOND)
-    assert b.length("q") == 1
-    b.act(lambda: b.live.set_quota("q", Quota(messages=3), world.now_ns))
-    assert world.run(60 * SECOND, lambda: b.length("q") == 3)
-
-
 # Which queues are paused, and what the store keeps of it.
 
 
@@ -232,15 +205,6 @@ def test_a_pause_outlives_the_process_and_keeps_its_beginning() -> None:
     after = Pauses()
     after.restore({key: value for key, value in commit.state.items() if value is not None} | {"my own": b"1"})
     assert after.by_name == {"orders": Pause(5_000, arrivals=True)}
-
-
-def test_a_resumed_queue_leaves_nothing_in_the_store() -> None:
-    """Resuming a queue that is not paused does nothing."""
-    pauses, commit = Pauses(), Commit()
-    pauses.pause("orders", arrivals=False, now_ms=1, commit=commit)
-    assert pauses.resume("orders", commit)
-    assert list(commit.state.values()) == [None]
-    assert not pauses.resume("orders", commit)
 
 
 def test_an_outgoing_queue_is_paused_by_itself_or_with_its_peer() -> None:

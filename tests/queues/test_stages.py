@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.queues.world import SimNode, World
+from tests.queues.relays import post
+from tests.queues.world import SimNode, World, two
 from triack.base.clock import ClockJump
 from triack.base.commit import HEAD_BYTES, Commit, OutgoingStreamRow
-from triack.base.delivery import FREED_BY, Ack, Delivery, Role
+from triack.base.delivery import Delivery
 from triack.base.errors import StoreDamaged
 from triack.base.units import SECOND
 from triack.ordering.departing import StreamPacketState
@@ -19,12 +20,10 @@ from triack.queues.body_head import receive_by_of, sent_at_of
 from triack.queues.clock_jumps import JUMPS_MAX, ClockJumps, head_here
 from triack.queues.deadlines import STALE_MIN, Deadlines
 from triack.queues.packing import Outgoing, pack_one
-from triack.queues.stages import DONE_MAX, PRUNE_AT, STAGES, Stage, StageTracker
+from triack.queues.stages import DONE_MAX, PRUNE_AT, Stage, StageTracker
 from triack.session.protocol.frames import Ask
 
 # Which stage a message has reached, for those who ask.
-
-STAGE_OF = {Ack.SESSION: Stage.RECEIVED, Ack.STORE: Stage.STORED, Ack.ORDER: Stage.ORDERED}
 
 
 class Book:
@@ -49,12 +48,6 @@ class Book:
     def remove(self, at: int, reason: str) -> None:
         self.entries[at].state = StreamPacketState.DONE
         self.book.handle_removed(self.entries[at], reason)
-
-
-def test_every_class_ends_with_the_ack_that_frees_it() -> None:
-    """The two tables agree."""
-    assert {delivery: STAGE_OF[ack] for (delivery, role), ack in FREED_BY.items() if role is Role.ORIGIN} == STAGES
-    assert set(STAGES) == set(Delivery)
 
 
 def test_stages_come_one_after_the_other() -> None:
@@ -206,13 +199,6 @@ def test_everyone_hears_of_the_end(stage: Stage) -> None:
     assert waiting == [["node closed"]] * 3
 
 
-def test_packets_someone_waits_for_are_known() -> None:
-    """So that they can ask for their acks."""
-    book = Book(3, tickets=4)
-    book.wait(5)
-    assert [book.book.awaits(entry, entry) for entry in book.entries] == [False, True, False]
-
-
 @pytest.mark.parametrize("backwards", [False, True])
 def test_a_large_message_is_looked_at_once_for_each_of_its_packets(
     monkeypatch: pytest.MonkeyPatch, *, backwards: bool
@@ -281,23 +267,6 @@ def test_a_waiter_for_an_arrival_alone_wants_its_ack_before_the_disk_has_it() ->
 # Deadlines: the earliest is seen at once, what was moved or removed does not come back, and nothing piles up.
 
 
-def made(*items: tuple[str, int]) -> Deadlines[str]:
-    found = Deadlines[str]()
-    for key, at_ns in items:
-        found.set(key, at_ns)
-    return found
-
-
-def test_the_earliest_is_seen_and_polled_first() -> None:
-    """Later deadlines stay."""
-    found = made(("c", 30), ("a", 10), ("b", 20))
-    assert (len(found), found.earliest()) == (3, 10)
-    assert found.poll_due(9) == []
-    assert found.poll_due(20) == ["a", "b"]
-    assert (len(found), found.earliest()) == (1, 30)
-    assert found.poll_due(29) == []
-
-
 def test_ties_go_by_the_order_of_setting() -> None:
     """Also when keys cannot be compared; one that is set to what it says already keeps its place."""
     keys = [object() for _ in range(5)]
@@ -310,26 +279,6 @@ def test_ties_go_by_the_order_of_setting() -> None:
     assert found.poll_due(7) == [keys[0], *keys[2:], keys[1]]
 
 
-@pytest.mark.parametrize("at_ns", [5, 50])
-def test_a_deadline_moves_either_way(at_ns: int) -> None:
-    """Each comes once, when it is due now."""
-    found = made(("a", 10), ("b", 20))
-    found.set("a", at_ns)
-    assert found.earliest() == min(at_ns, 20)
-    assert found.poll_due(100) == (["a", "b"] if at_ns < 20 else ["b", "a"])
-    assert found.poll_due(100) == []
-
-
-def test_what_was_removed_never_comes() -> None:
-    """Removing what has none is nothing; it can be set again, to the same."""
-    found = made(("a", 10))
-    found.set("a", None)
-    found.set("b", None)
-    assert (len(found), found.earliest(), found.poll_due(100)) == (0, None, [])
-    found.set("a", 10)
-    assert found.poll_due(10) == ["a"]
-
-
 def test_moving_without_end_takes_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """A session moves its deadline with every packet: stale entries are bounded, and seldom cleared away."""
     cleared: list[int] = []
@@ -339,7 +288,8 @@ def test_moving_without_end_takes_no_room(monkeypatch: pytest.MonkeyPatch) -> No
         heapify(heap)
 
     monkeypatch.setattr(deadlines, "heapify", clear)
-    found = made(("still", 10**9))
+    found = Deadlines[str]()
+    found.set("still", 10**9)
     for at_ns in range(10_000, 0, -1):
         found.set("moved", at_ns)
         assert len(found.heap) <= 2 * STALE_MIN + 2 * 2
@@ -375,24 +325,6 @@ UNSET_S = -53 * YEAR_S
 """To 1970, from the wall clock of the simulated world."""
 
 
-def submit(
-    node: SimNode,
-    to: SimNode,
-    body: bytes,
-    *,
-    reach_s: int = 0,
-    receive_s: int = 0,
-    delivery: Delivery = Delivery.TRANSACTIONAL,
-) -> None:
-    """Send a message that lives for so long."""
-    engine = node.live
-    now_ms = engine.wall.ms(node.world.now_ns)
-    limits = [now_ms + limit_s * 1_000 if limit_s else 0 for limit_s in (reach_s, receive_s)]
-    outgoing = engine.outgoing_stream("" if to is node else to.address, "q", delivery)
-    engine.submit(outgoing, Outgoing(body, None, limits[0], receive_by_ms=limits[1]), 1)
-    node.drain()
-
-
 def set_clock(node: SimNode, by_s: int) -> None:
     """Start it again, with its clock set meanwhile."""
     node.wall_offset_ns += by_s * SECOND
@@ -403,12 +335,11 @@ def set_clock(node: SimNode, by_s: int) -> None:
 @pytest.mark.parametrize(("first_s", "then_s"), [(UNSET_S, 0), (0, UNSET_S), (0, YEAR_S), (-HOUR_S, 0), (HOUR_S, 0)])
 def test_what_is_on_its_way_lives_as_long_as_was_said(first_s: int, then_s: int) -> None:
     """By the time that passes, however often the node starts meanwhile."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two()
     set_clock(a, first_s)
     world.cut(a, b)
-    submit(a, b, b"reach", reach_s=HOUR_S)
-    submit(a, b, b"receive", receive_s=HOUR_S)
+    post(a, "b", b"reach", life_ms=HOUR_S * 1_000)
+    post(a, "b", b"receive", read_ms=HOUR_S * 1_000)
     world.run(20 * 60 * SECOND)
     set_clock(a, then_s - first_s)
     world.run(20 * 60 * SECOND)
@@ -423,11 +354,10 @@ def test_what_is_on_its_way_lives_as_long_as_was_said(first_s: int, then_s: int)
 @pytest.mark.parametrize("off", [False, True])
 def test_a_message_of_a_clock_that_was_not_set_arrives_alive(off: bool) -> None:
     """Its time to be received moves with the clock, also when the machine was off and nobody knows for how long."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two()
     set_clock(a, UNSET_S)
     world.cut(a, b)
-    submit(a, b, b"1", receive_s=HOUR_S)
+    post(a, "b", b"1", read_ms=HOUR_S * 1_000)
     world.run(10 * SECOND)
     if off:
         a.end(a.disk.lose_power)
@@ -442,12 +372,11 @@ def test_a_message_of_a_clock_that_was_not_set_arrives_alive(off: bool) -> None:
 
 def test_a_message_in_a_queue_lives_as_long_as_was_said() -> None:
     """One of its own node, and one of another whose clock agreed with its own before it was set."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two()
     for node in (a, b):
         set_clock(node, UNSET_S)
-    submit(b, b, b"own", receive_s=HOUR_S)
-    submit(a, b, b"other", receive_s=HOUR_S)
+    post(b, "", b"own", read_ms=HOUR_S * 1_000)
+    post(a, "b", b"other", read_ms=HOUR_S * 1_000)
     world.run(10 * SECOND)
     set_clock(b, -UNSET_S)
     world.run(50 * 60 * SECOND)
@@ -462,11 +391,10 @@ def test_a_message_in_a_queue_lives_as_long_as_was_said() -> None:
 @pytest.mark.parametrize("delivery", list(Delivery))
 def test_a_message_whose_sender_has_no_clock_lives_from_its_arrival_on(delivery: Delivery, size: int) -> None:
     """As long as was said, and not longer; in runs, alone, and in fragments."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two()
     set_clock(a, UNSET_S)
     for body in (b"1", b"2"):
-        submit(a, b, body * size, receive_s=HOUR_S, delivery=delivery)
+        post(a, "b", body * size, read_ms=HOUR_S * 1_000, delivery=delivery)
     world.run((HOUR_S - 60) * SECOND)
     assert b.live.queues.mailboxes["q"].length == 2
     world.run(120 * SECOND)
@@ -486,10 +414,9 @@ def test_times_that_no_node_of_ours_writes_move_nothing_out_of_range(sent_at_ms:
 
 
 def test_a_message_whose_sender_has_no_clock_outlives_a_start_of_its_receiver() -> None:
-    world = World(1)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two()
     set_clock(a, UNSET_S)
-    submit(a, b, b"1", receive_s=HOUR_S)
+    post(a, "b", b"1", read_ms=HOUR_S * 1_000)
     world.run(10 * SECOND)
     b.restart()
     world.run(10 * SECOND)
@@ -498,10 +425,9 @@ def test_a_message_whose_sender_has_no_clock_outlives_a_start_of_its_receiver() 
 
 def test_a_message_of_a_clock_that_was_right_all_the_time_ends_in_time() -> None:
     """Only the receiver's was not set."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two()
     set_clock(b, UNSET_S)
-    submit(a, b, b"1", receive_s=HOUR_S)
+    post(a, "b", b"1", read_ms=HOUR_S * 1_000)
     world.run(10 * SECOND)
     set_clock(b, -UNSET_S)
     world.run(HOUR_S * SECOND)
@@ -511,10 +437,9 @@ def test_a_message_of_a_clock_that_was_right_all_the_time_ends_in_time() -> None
 
 def test_a_clock_that_goes_right_moves_nothing() -> None:
     """Also while the machine is off: then what passed is seen by the clock."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two()
     world.cut(a, b)
-    submit(a, b, b"1", reach_s=HOUR_S)
+    post(a, "b", b"1", life_ms=HOUR_S * 1_000)
     world.run(10 * SECOND)
     a.end(a.disk.lose_power)
     world.run(HOUR_S * SECOND)

@@ -24,6 +24,8 @@ from triack.queues.streams.group_commit import GroupCommit
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.streams.positions import Positions
+from triack.tools.replay.engines.local_engine import judge_records
+from triack.tools.replay.log.files import parse_records
 from triack.tools.sim import world as sim
 from triack.tools.sim.disk import DiskFaults, Snapshot
 from triack.tools.sim.faults import Faults
@@ -178,6 +180,11 @@ class SimNode(SimHost):
         """Until its next start its accepts say nothing of streams, as if there were no room for them."""
         self.live.inbox.positions = Positions(lambda *_told, **_fields: None)
 
+    def withhold(self) -> None:
+        """Until its next start no order ack leaves, whatever asks for it, and no accept says the same."""
+        self.tell_no_positions()
+        self.live.inbox.send_order_acks = lambda route, now_ns: None  # type: ignore[method-assign]
+
     # ---- the application
 
     def send(
@@ -264,6 +271,29 @@ class SimNode(SimHost):
         """The session log so far, or the named events of it."""
         records = single_records(b"".join(self.records))
         return [record for record in records if not events or record["event"] in events]
+
+
+def two(
+    seed: int = 1,
+    faults: Faults | None = None,
+    *,
+    a: NodeSettings | None = None,
+    b: NodeSettings | None = None,
+    scheme: str = "udp",
+) -> tuple[World, SimNode, SimNode]:
+    """A world with two nodes, of these settings."""
+    world = World(seed, faults)
+    return world, world.node("a", a, scheme=scheme), world.node("b", b, scheme=scheme)
+
+
+def judged(*nodes: SimNode) -> set[str]:
+    """The checks that replay finds broken in the logs of all of these."""
+    return {it.check for it in judge_records(parse_records(b"".join(log for node in nodes for log in node.records)))}
+
+
+def reasons(node: SimNode) -> list[str]:
+    """Why its sessions were closed."""
+    return [record["reason"] for record in node.log("session_closed")]
 
 
 def numbered(first: int, end: int, size_bytes: int = 40) -> list[bytes]:

@@ -102,6 +102,7 @@ class Pair:
         store_ns: int | None = 0,
         lose: Lose | None = None,
         by_run: bool = False,
+        codec: Codec = BINARY,
     ) -> None:
         self.world = World(seed, 0)
         self.network = Network(self.world, weather)
@@ -110,7 +111,8 @@ class Pair:
         self.store_ns = store_ns
         self.lose = lose
         self.by_run = by_run
-        self.a = make_session(1, settings, traits=_traits(udp))
+        self.codec = codec
+        self.a = make_session(1, settings, traits=_traits(udp), codec=codec)
         self.ends: dict[str, Session] = {"a": self.a}
         self.events: dict[str, list[Event]] = {"a": [], "b": []}
         self.sent: dict[str, list[tuple[int, Transmit]]] = {"a": [], "b": []}
@@ -267,11 +269,14 @@ class Pair:
             except ProtocolError as error:
                 self.drops[error.reason] += 1
             return
-        hello = BINARY.decode_hello(transmit.payload)
+        hello = self.codec.decode_hello(transmit.payload)
         if target in self.ends:
             self.ends[target].handle_hello(hello, self.now_ns)
             return
-        self.ends["b"] = make_session(2, self._peer_settings, peer=hello, traits=_traits(self._udp), now_ns=self.now_ns)
+        traits = _traits(self._udp)
+        self.ends["b"] = make_session(
+            2, self._peer_settings, peer=hello, traits=traits, codec=self.codec, now_ns=self.now_ns
+        )
 
 
 def _address(name: str) -> str:

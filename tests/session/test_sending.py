@@ -3,6 +3,7 @@
 import pytest
 
 from tests.session.pair import Pair, closes, cut, make_hello, make_session
+from tests.sure import sure
 from triack.base.ack_trigger import AckTrigger
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.units import MS, SECOND
@@ -33,13 +34,11 @@ def test_what_may_wait_for_the_store_is_not_probed_before_it_has() -> None:
         pair = Pair.opened(SessionSettings(max_unacked_packet=8), udp=False)
         pair.confirm()
         pair.a.send_packets(Delivery.TRANSACTIONAL, [b"x"], [None], [ask])
-        run = pair.a.poll_run(pair.now_ns)
-        assert run is not None
+        run = sure(pair.a.poll_run(pair.now_ns))
         (frame,) = BINARY.decode(run.payloads[0])
         assert isinstance(frame, PacketFrame)
         assert frame.ask == ask
-        deadline_ns = pair.a.next_deadline()
-        assert deadline_ns is not None
+        deadline_ns = sure(pair.a.next_deadline())
         waits[ask] = deadline_ns - pair.now_ns
     assert waits[Ask.WITH_STORE] == waits[Ask.AT_ONCE] + PATIENCE_NS
     assert waits[Ask.NO] > waits[Ask.WITH_STORE]
@@ -105,15 +104,13 @@ def test_pieces_of_what_is_here_are_answered_with_its_acks() -> None:
     """They came again because an ack was lost."""
     pair = Pair.opened()
     pair.a.send_packet(Delivery.EXPRESS, bytes(5_000), None)
-    run = pair.a.poll_run(pair.now_ns)
-    assert run is not None
+    run = sure(pair.a.poll_run(pair.now_ns))
     for payload in run.payloads:
         pair.inject("b", payload)
     while pair.b.poll_transmit(pair.now_ns) is not None:
         pass
     pair.inject("b", run.payloads[0])
-    ack = pair.b.poll_transmit(pair.now_ns)
-    assert ack is not None
+    ack = sure(pair.b.poll_transmit(pair.now_ns))
     assert ack.ack is not None
     assert ack.ack.cumulative == 1
 
@@ -122,12 +119,10 @@ def test_a_goodbye_says_what_came() -> None:
     pair = Pair.opened(udp=False)
     pair.run(SECOND)
     pair.a.send_packet(Delivery.EXPRESS, b"x", None)
-    packet = pair.a.poll_transmit(pair.now_ns)
-    assert packet is not None
+    packet = sure(pair.a.poll_transmit(pair.now_ns))
     pair.inject("b", packet.payload)
     pair.b.close(CloseReason.LOCAL_STOP)
-    goodbye = pair.b.poll_transmit(pair.now_ns)
-    assert goodbye is not None
+    goodbye = sure(pair.b.poll_transmit(pair.now_ns))
     assert [type(frame) for frame in BINARY.decode(goodbye.payload)] == [AckFrame, CloseFrame]
 
 
@@ -143,8 +138,7 @@ def test_what_an_initiator_has_measured_stands_in_every_datagram_until_it_is_ans
     assert [any(isinstance(frame, PacketFrame) for frame in frames) for frames in sent] == [True] * 3
     assert [frames[0] for frames in sent] == [RoundTripFrame(600 * MS)] * 3
     a.handle_datagram(BINARY.encode(PingFrame()), 1, now_ns)
-    run = a.poll_run(now_ns)
-    assert run is not None
+    run = sure(a.poll_run(now_ns))
     assert {type(frame) for payload in run.payloads for frame in BINARY.decode(payload)} == {PieceFrame}
 
 
@@ -163,8 +157,7 @@ def test_a_packet_that_waits_until_the_session_is_confirmed_asks_for_that(before
     assert (asks, any(isinstance(frame, PingFrame) for frame in frames)) == ([Ask.AT_ONCE] * before, not before)
     if before:
         a.handle_timer(now_ns + CONNECT_RESEND_NS)
-        again = a.poll_transmit(now_ns + CONNECT_RESEND_NS)
-        assert again is not None
+        again = sure(a.poll_transmit(now_ns + CONNECT_RESEND_NS))
         assert PingFrame in map(type, BINARY.decode(again.payload))
 
 
@@ -217,11 +210,9 @@ def test_an_ack_that_is_due_goes_before_a_run() -> None:
     pair.b.send_packets(Delivery.EXPRESS, [b"x"] * 3, [None] * 3, [False] * 3)
     pair.b.ack_sender.session_ack.debt.handle_request()
     assert pair.b.poll_run(pair.now_ns) is None
-    first = pair.b.poll_transmit(pair.now_ns)
-    assert first is not None
+    first = sure(pair.b.poll_transmit(pair.now_ns))
     assert first.ack is not None
     assert first.packet is not None
-    run = pair.b.poll_run(pair.now_ns)
-    assert run is not None
+    run = sure(pair.b.poll_run(pair.now_ns))
     assert [sent.number for sent in run.packets] == [2, 3]
     assert run.counter == first.counter + 1

@@ -1,11 +1,10 @@
 """A second wire protocol, made of text: all that a dialect must provide, with nothing of it in the product.
 
-A datagram is a line: its kind, its counter, and its encoded frames. It has only the frames that a session over TCP
+It has only the frames that a session over TCP
 sends, where nothing is probed and nothing is cut into pieces.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from collections.abc import Sequence
 
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
@@ -18,31 +17,6 @@ from triack.session.protocol.states import CloseReason
 
 REASONS = {reason.value.encode(): reason for reason in CloseReason}
 LONGEST_HEADER = "PACKET 18446744073709551615 TRANSACTIONAL 2 9223372036854775807 "
-
-
-class LineFramer:
-    """Each datagram is a line of its stream. No content of this dialect has a line break."""
-
-    max_datagram_bytes: ClassVar[int] = 65_536
-
-    def __init__(self) -> None:
-        self._rest = b""
-
-    def frame(self, datagrams: Iterable[bytes]) -> bytes:
-        """Lines."""
-        return b"".join(datagram + b"\n" for datagram in datagrams)
-
-    @property
-    def is_partial(self) -> bool:
-        """Whether a line has no end yet."""
-        return bool(self._rest)
-
-    def feed(self, data: bytes) -> list[bytes]:
-        """The lines that are whole."""
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        if len(self._rest) > self.max_datagram_bytes:
-            raise ProtocolError(DropReason.FRAME_TOO_LARGE, "a line without an end")
-        return lines
 
 
 class TextCodec:

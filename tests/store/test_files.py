@@ -12,7 +12,7 @@ import pytest
 from triack.base.errors import StoreError, UsageError
 from triack.base.in_hand import LIVE_AT
 from triack.store import ballast, hands_file
-from triack.store.ballast import BALLAST_FILE, Ballast, free_bytes
+from triack.store.ballast import BALLAST_FILE, Ballast
 from triack.store.folder import STORE_FILE, check_private, check_unused, make_folder, open_private
 from triack.store.hands_file import HANDS_FILE, HandsFile
 from triack.store.place import Place
@@ -198,23 +198,6 @@ def test_a_small_disk_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     one = Ballast(tmp_path, SIZE_BYTES)
     one.lay()
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_disk_of_another_world_has_none() -> None:
-    """Nothing is made, nothing is missing."""
-    one = Ballast(None, SIZE_BYTES)
-    one.lay()
-    one.release()
-    assert one.missing_bytes == 0
-
-
-def test_a_directory_that_is_gone_is_no_trouble(tmp_path: Path) -> None:
-    """The store that is opened there says what is wrong."""
-    one = Ballast(tmp_path / "none", SIZE_BYTES)
-    one.lay()
-    one.release()
-    assert one.missing_bytes == SIZE_BYTES
-    assert free_bytes(tmp_path) > 0
 
 
 @pytest.mark.skipif(os.name != "posix", reason="other systems have no such files")

@@ -162,13 +162,6 @@ def test_another_mount_of_the_directory_leads_to_the_same_lock(store: Store, fol
     assert done.stdout.startswith("StoreInUse")
 
 
-def test_a_renamed_directory_is_in_use_as_well(store: Store, folder: Path, tmp_path: Path) -> None:
-    del store
-    folder.rename(tmp_path / "renamed")
-    assert open_second(tmp_path / "renamed").startswith("StoreInUse")
-    (tmp_path / "renamed").rename(folder)
-
-
 @pytest.mark.gate
 def test_a_process_that_lost_the_store_tells_nobody_that_anything_is_durable(store: Store, folder: Path) -> None:
     """Where locks do not reach: the second has all that was reported, and the first ends before it writes anything."""

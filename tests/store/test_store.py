@@ -621,16 +621,6 @@ def test_a_store_that_was_emptied_or_removed_is_no_new_one(tmp_path: Path, left:
     store.close()
 
 
-@pytest.mark.parametrize("left", [b"", b"S"])
-def test_an_empty_file_is_never_filled(tmp_path: Path, left: bytes) -> None:
-    """Also where nothing else says that there was a store: a new one is whole from its first moment."""
-    (tmp_path / STORE_FILE).write_bytes(left)
-    (tmp_path / STORE_FILE).chmod(0o600)
-    with pytest.raises(StoreDamaged, match=f"{STORE_FILE}: it .*, but there was a store in it"):
-        Store(tmp_path)
-    assert (tmp_path / STORE_FILE).read_bytes() == left
-
-
 def test_a_process_that_died_while_it_made_a_store_leaves_none(tmp_path: Path) -> None:
     """The files that it had written are removed, and the store is made again."""
     for name, content in (("store.db.new", b"half"), ("store.db.new-wal", b"half"), (OWNER_FILE, b"")):

@@ -178,13 +178,6 @@ def test_the_newest_version_of_a_row_counts() -> None:
     assert rows.take_excess() == []
 
 
-def test_a_deleted_row_is_not_kept() -> None:
-    rows = LatestRows(LATEST_BYTES)
-    rows.put("peers", peer(1))
-    rows.remove("peers", [(peer(1)[0],), (peer(2)[0],)])
-    assert rows.pack() == b""
-
-
 def test_all_rows_move_to_their_tables_when_they_are_too_many() -> None:
     rows = LatestRows(400)
     kept = [peer(number, "") for number in range(3)]

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.sure import sure
 from tests.transport.ends import A_ADDRESS, A_KEY, B_KEY, FOREIGN_KEY, NOW_NS, flips, public
 from tests.transport.snapshots import snapshot
 from triack.base.datagram import HEADER_BYTES, Header, Kind, read_header
@@ -77,15 +78,13 @@ def talk(to: EnrolmentServer, of: EnrolmentClient) -> list[bytes]:
 def until(step: str) -> tuple[EnrolmentServer, EnrolmentClient, bytes]:
     """Both sides, and the first datagram of that step, not yet delivered."""
     b, a = server(INVITATION), client()
-    said = a.poll_transmit()
-    assert said is not None
+    said = sure(a.poll_transmit())
     names = iter(STEPS)
     while next(names) != step:
         answer = ask(b, said)
         if next(names) == step:
             return b, a, answer
-        said = tell(a, answer)
-        assert said is not None
+        said = sure(tell(a, answer))
     return b, a, said
 
 
@@ -106,8 +105,7 @@ def test_two_nodes_enrol(suite: Suite) -> None:
         now_ns=NOW_NS,
         suite=suite,
     )
-    proof = tell(a, ask(b, tell(a, ask(b, a.poll_transmit()))))
-    assert proof is not None
+    proof = sure(tell(a, ask(b, tell(a, ask(b, a.poll_transmit())))))
     assert b.handle_datagram(proof, read_header(proof), A_ADDRESS, NOW_NS) == b""
     arrival = b.poll_enrolled()
     assert arrival == Arrival(INVITATION, A, A_ADDRESS, a.connection_id)
@@ -255,8 +253,7 @@ def test_nobody_learns_a_key_that_is_gone() -> None:
     b, _, proof = until("PROOF")
     b.handle_datagram(proof, read_header(proof), A_ADDRESS, NOW_NS)
     b.use_keys([FOREIGN_KEY])
-    arrival = b.poll_enrolled()
-    assert arrival is not None
+    arrival = sure(b.poll_enrolled())
     assert b.confirm(arrival) == b""
 
 
@@ -266,8 +263,7 @@ def test_what_was_lost_is_said_again_in_the_same_words() -> None:
     header = read_header(proof)
     assert b.handle_datagram(proof, header, A_ADDRESS, NOW_NS) == b""
     assert b.handle_datagram(proof, header, A_ADDRESS, NOW_NS) == b""
-    arrival = b.poll_enrolled()
-    assert arrival is not None
+    arrival = sure(b.poll_enrolled())
     welcome = b.confirm(arrival)
     assert b.handle_datagram(proof, header, A_ADDRESS, NOW_NS) == welcome
     assert b.poll_enrolled() is None
@@ -305,8 +301,7 @@ def test_nothing_is_kept_until_the_cookie_comes_back() -> None:
     hello = a.poll_transmit()
     ask(b, hello)
     before = snapshot(b)
-    with_cookie = tell(a, ask(b, hello))
-    assert with_cookie is not None
+    with_cookie = sure(tell(a, ask(b, hello)))
     assert len(ask(b, with_cookie, "udp://192.0.2.66:1")) == 52
     assert snapshot(b) == before
     assert len(ask(b, with_cookie)) == 132

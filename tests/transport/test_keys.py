@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.transport.ends import A_KEY, NOW_NS, B, Ends, node, take
 from tests.transport.snapshots import snapshot
-from triack.base.datagram import HEADER_BYTES, Channel, Channels, Header, Kind, read_header
+from triack.base.datagram import Channel, Channels, Header, Kind, read_header
 from triack.base.errors import ProtocolError, UsageError
 from triack.base.units import SECOND
 from triack.transport import data_keys, forking
@@ -21,7 +21,6 @@ from triack.transport.data_keys import (
     FORGERIES_MAX,
     OVERHEAD_BYTES,
     PREVIOUS_NS,
-    REKEY_DATAGRAMS,
     REKEY_NS,
     OpeningKeys,
     SealingKeys,
@@ -125,16 +124,6 @@ def test_a_key_seals_for_two_minutes() -> None:
         way.open(late[2], last_ns + 1 + PREVIOUS_NS)
     assert way.opening._previous == b""  # noqa: SLF001 - it is gone, and not only unused
     assert way.open(way.seal(now_ns=last_ns + 2), last_ns + 1 + PREVIOUS_NS) == b"data"
-
-
-def test_a_key_seals_a_limited_number_of_datagrams(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Here four in place of 2^20."""
-    assert REKEY_DATAGRAMS == 2**20
-    monkeypatch.setattr(data_keys, "REKEY_DATAGRAMS", 4)
-    way = Direction()
-    sealed = [way.seal() for _ in range(10)]
-    assert [epoch(datagram) for datagram in sealed] == [0, 0, 0, 0, 1, 1, 1, 1, 2, 2]
-    assert [way.open(datagram) for datagram in sealed] == [b"data"] * 10
 
 
 def test_a_key_opens_for_three_minutes() -> None:
@@ -294,22 +283,6 @@ def test_a_channel_that_is_gone_takes_no_place() -> None:
     assert [one.is_warm for one in there] == [False] + [True] * (WARM_MAX - 1)
 
 
-def test_none_is_warm_in_another_process() -> None:
-    """What ``test_forking`` shows with real children."""
-
-    class Cooled:
-        is_warm = True
-
-        def cool(self) -> None:
-            self.is_warm = False
-
-    warm, one = WarmChannels(), Cooled()
-    assert warm.admit(one)
-    warm.end()
-    assert not one.is_warm
-    assert not warm.admit(one)
-
-
 # A forked child can do nothing with its parent's sessions.
 
 
@@ -420,46 +393,6 @@ def test_every_bit_counts() -> None:
         damaged[bit // 8] ^= 1 << bit % 8
         with pytest.raises(ProtocolError):
             unseal(bytes(damaged))
-
-
-def test_every_byte_counts() -> None:
-    """Neither a cut nor an extended datagram is opened."""
-    for length in range(len(SAMPLE)):
-        with pytest.raises(ProtocolError):
-            unseal(SAMPLE[:length])
-    with pytest.raises(ProtocolError):
-        unseal(SAMPLE + b"\0")
-
-
-def test_damage_and_shortness_have_reasons() -> None:
-    """A wrong digest and a stub have different reasons."""
-    with pytest.raises(ProtocolError, match="bad-tag"):
-        unseal(SAMPLE[:-1] + bytes([SAMPLE[-1] ^ 1]))
-    with pytest.raises(ProtocolError, match="too-short"):
-        unseal(SAMPLE[: HEADER_BYTES + 15])
-
-
-def answer(connect: bytes) -> tuple[Channel, bytes]:
-    channel, payload, _ = CHANNELS.answer(connect, read_header(connect), "udp://127.0.0.1:1", 0)
-    assert channel is not None
-    return channel, payload
-
-
-def test_the_one_who_calls_and_the_one_who_answers_understand_each_other() -> None:
-    """The connect's payload comes out with the channel that seals the accept; both state what they cost."""
-    caller = CHANNELS.dial("b", "udp")
-    answerer, payload = answer(caller.seal(Kind.CONNECT, 5, 1, b"hello", 0))
-    assert payload == b"hello"
-    assert unseal(answerer.seal(Kind.ACCEPT, 5, 1, b"hello yourself", 0)) == b"hello yourself"
-    assert caller.overhead_bytes == answerer.overhead_bytes == CHANNELS.overhead_bytes
-    assert (caller.peer, caller.peer_key, answerer.peer) == ("", b"", "")
-
-
-def test_a_damaged_connect_is_not_answered() -> None:
-    """There is no channel for it."""
-    connect = CHANNELS.dial("b", "udp").seal(Kind.CONNECT, 5, 1, b"hello", 0)
-    with pytest.raises(ProtocolError, match="bad-tag"):
-        answer(connect[:-1] + b"\0")
 
 
 # No counter is taken twice, and none of the last 8,192 is refused unless it has come.

@@ -39,7 +39,7 @@ from triack.base.peers import Directory, Peer
 from triack.base.units import MS, SECOND
 from triack.transport import secure
 from triack.transport.cookies import mac, mac_key
-from triack.transport.data_keys import EXPIRY_NS, REKEY_NS
+from triack.transport.data_keys import REKEY_NS
 from triack.transport.noise import AESGCM_SHA256, CHACHAPOLY_BLAKE2S, Aead, Suite
 from triack.transport.secure import ATTEMPTS_MAX, CONNECT_BYTES, SecureChannels
 
@@ -179,23 +179,6 @@ def test_data_that_comes_together_is_opened_as_one_by_one() -> None:
     assert again.payloads == []
 
 
-def test_a_run_before_there_are_keys_is_neither_sealed_nor_opened() -> None:
-    """On either side; and who could not seal has not begun to talk."""
-    ends, other = Ends(), Ends()
-    foreign, _ = other.open()
-    data = [other.seal("a", foreign)]
-    connect = ends.connect()
-    answer = ends.answer(connect)
-    assert answer.channel is not None
-    for channel in (ends.caller, answer.channel):
-        with pytest.raises(UsageError, match="the handshake is not over"):
-            channel.seal_run(B_ID, 9, [b"x"], NOW_NS)
-        assert refusal(ends.a, channel, data[0]) == "not-open"
-        opened = channel.open_run(data, counters_of(data), read_header(data[0]), NOW_NS)
-        assert ([error.reason for error in opened.errors], opened.payloads) == (["not-open"], [])
-    assert take(ends.caller, ends.accept(answer, connect)) == b"hello yourself"
-
-
 # ---- damage, repetition, reflection
 
 
@@ -294,16 +277,6 @@ def test_one_conversations_datagrams_mean_nothing_in_another() -> None:
     assert refusal(two.b, answers[1].channel, one.seal("a", one.caller)) == "bad-tag"
 
 
-@pytest.mark.parametrize("kind", [Kind.CONNECT, Kind.RETRY, Kind.ENROL])
-def test_kinds_that_belong_elsewhere_are_dropped(kind: Kind) -> None:
-    """An open channel opens what a conversation consists of."""
-    ends = Ends()
-    caller, answerer = ends.open()
-    for channel in (caller, answerer):
-        with pytest.raises(ProtocolError, match="unexpected-accept"):
-            take(channel, Header(kind, A_ID, 1).encode() + bytes(100))
-
-
 def test_who_knows_our_key_cannot_change_an_accepts_header() -> None:
     """Any holder of our public key can make the mac; the epoch must be 0 still, and the counter that of a connect."""
     ends = Ends()
@@ -325,16 +298,6 @@ def test_who_knows_our_key_cannot_change_a_connects_header(header: Header) -> No
     ends = Ends()
     said = header.encode() + ends.connect()[HEADER_BYTES:-16]
     assert refusal(ends.b, ends.caller, said + mac(mac_key(b"triack mac1", public(B_KEY)), said)) == "other-suite"
-
-
-def test_a_connect_that_is_too_short_is_not_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not even a peer's: the answer might be longer."""
-    ends = Ends()
-    with monkeypatch.context() as patch:
-        patch.setattr(secure, "CONNECT_BYTES", CONNECT_BYTES - 1)
-        connect = ends.connect()
-    assert len(connect) == CONNECT_BYTES - 1
-    assert refusal(ends.b, ends.caller, connect) == "too-short"
 
 
 @given(st.binary(max_size=1_400), st.sampled_from(Kind), st.integers(0, 2), st.booleans())
@@ -446,19 +409,6 @@ def test_a_node_may_get_new_keys_while_it_runs() -> None:
 # ---- time
 
 
-def test_a_conversation_goes_on_for_days() -> None:
-    """Both directions change their keys by themselves, each when it has something to send; nothing is lost."""
-    ends = Ends()
-    caller, answerer = ends.open()
-    now_ns, random = NOW_NS, Random(1)
-    for _ in range(2_000):
-        now_ns += random.randrange(1, 2 * EXPIRY_NS)
-        for end, sender, receiver in (("a", caller, answerer), ("b", answerer, caller)):
-            if random.random() < 0.7:
-                assert take(receiver, ends.seal(end, sender, now_ns=now_ns), now_ns) == b"data"
-    assert read_header(ends.seal("a", caller, now_ns=now_ns)).epoch > 500
-
-
 BOOK: set[tuple[bytes, bytes]] = set()
 
 
@@ -540,14 +490,6 @@ def test_a_hello_that_does_not_fit_its_connect_is_refused() -> None:
         connect = ends.connect()
     with pytest.raises(ProtocolError, match="bad-hello: 65535 bytes in a connect that has 1050"):
         ends.answer(connect)
-
-
-def test_without_a_key_there_is_no_secure_channel() -> None:
-    """Said where it is made, or where its last key is taken away."""
-    ends = Ends()
-    with pytest.raises(UsageError, match="needs a private key"):
-        ends.a.use_keys([])
-    ends.open()
 
 
 def test_a_directory_is_asked_each_time() -> None:

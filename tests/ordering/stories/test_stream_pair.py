@@ -85,19 +85,6 @@ def test_a_receiver_that_dies_before_the_commit_has_acknowledged_nothing() -> No
     assert not pair.out.entries
 
 
-def test_a_receiver_that_dies_after_the_commit_takes_nothing_twice() -> None:
-    """The order ack was lost with it; the resent packets are duplicates and are acknowledged again."""
-    pair = StreamPair(QUICK, lose_order_acks=True)
-    pair.append(8)
-    pair.run(100 * MS)
-    pair.lose_order_acks = False
-    pair.crash_receiver()
-    pair.run(SECOND)
-    assert pair.delivered == EVERYTHING[:8]
-    assert pair.outcomes[Outcome.DUPLICATE] == 8
-    assert not pair.out.entries
-
-
 def test_each_tier_sends_again_what_has_no_order_ack() -> None:
     """All sixteen packets in each attempt, in order."""
     pair = StreamPair(QUICK, lose_order_acks=True)
@@ -131,14 +118,3 @@ def test_expired_packets_are_skipped_and_the_rest_keeps_its_order() -> None:
         delivered = [int(body) for body in pair.delivered]
         assert delivered == sorted(set(delivered))
         assert set(delivered) >= set(range(1, PACKETS)) - given_up
-
-
-def test_a_stream_ends_quietly() -> None:
-    """When everything is freed no timer is left."""
-    pair = StreamPair(QUICK, weather=bad(0.3), seed=3)
-    pair.append(PACKETS)
-    finish(pair)
-    pair.run(100 * SECOND)
-    before = len(pair.sent), len(pair.order_acks)
-    pair.run(10_000 * SECOND)
-    assert (len(pair.sent), len(pair.order_acks)) == before

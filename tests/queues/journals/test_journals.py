@@ -6,7 +6,8 @@ from functools import partial
 
 import pytest
 
-from tests.queues.world import SimNode, World, numbered
+from tests.queues.world import SimNode, World, numbered, two
+from tests.sure import sure
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.news import JournalFull
 from triack.base.reasons import DropReason, HoldReason
@@ -48,8 +49,7 @@ def fill(world: World, node: SimNode, *bodies: bytes, delivery: Delivery = Deliv
 @pytest.mark.parametrize("delivery", CLASSES)
 def test_what_readers_took_is_in_the_journal_and_nothing_else(delivery: Delivery) -> None:
     """Remote and local senders alike, with the ids that the messages had."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b", settings())
+    world, a, b = two(b=settings())
     a.send(b, "q", *numbered(0, 50), delivery=delivery)
     a.send(b, "other", b"x", delivery=delivery)
     assert world.run(10 * SECOND, lambda: b.length("q") == 50)
@@ -65,29 +65,13 @@ def test_what_readers_took_is_in_the_journal_and_nothing_else(delivery: Delivery
     assert "$journal.other" not in b.live.queues.mailboxes
 
 
-@pytest.mark.parametrize("delivery", DURABLE)
-def test_the_journal_outlives_a_restart(delivery: Delivery) -> None:
-    world = World(2)
-    node = world.node("a", settings())
-    fill(world, node, *numbered(0, 20), delivery=delivery)
-    node.read("q")
-    world.run(SECOND)
-    node.restart()
-    assert node.length("$journal.q") == 20
-    assert node.read_all("$journal.q") == numbered(0, 20)
-    assert node.length("$journal.q") == 0
-    world.run(SECOND)
-    assert "$journal.$journal.q" not in node.live.queues.mailboxes
-
-
 def purge(node: SimNode, place: int) -> None:
     node.live.queues.mailboxes["q"].withdraw({place})
 
 
 def kill(node: SimNode, place: int) -> None:
     mailbox = node.live.queues.mailboxes["q"]
-    lease = node.live.take(mailbox, node.world.now_ns)
-    assert lease is not None
+    lease = sure(node.live.take(mailbox, node.world.now_ns))
     node.live.give_back(mailbox, lease, Return(failed=True, dead=True), node.world.now_ns)
 
 
@@ -104,21 +88,6 @@ def test_what_no_reader_took_is_not_in_the_journal(end: Callable[[SimNode, int],
     node.read_all("q")
     world.run(SECOND)
     assert kept(node) == numbered(1, 5)
-
-
-def test_a_packet_that_an_operator_ends_waits_for_its_body() -> None:
-    """Readers took its first messages, and its body is only on the disk after a restart."""
-    world = World(4)
-    node = world.node("a", settings())
-    fill(world, node, *numbered(0, 5))
-    node.read("q", 2)
-    world.run(SECOND)
-    node.restart()
-    node.act(lambda: node.live.queues.mailboxes["q"].withdraw({3, 4, 5}))
-    world.run(SECOND)
-    assert kept(node) == numbered(0, 2)
-    node.restart()
-    assert (node.length("q"), node.length("$journal.q")) == (0, 2)
 
 
 @pytest.mark.parametrize("delivery", CLASSES)
@@ -253,8 +222,7 @@ def test_a_crash_at_any_commit_leaves_no_message_in_both_and_none_in_neither(see
 
 def test_the_records_of_copies_are_whole_whatever_the_priorities() -> None:
     """A replay reads them; a journal is in the order of arrival, so they name no priority."""
-    world = World(12)
-    a, b = world.node("a"), world.node("b", settings())
+    world, a, b = two(12, b=settings())
     for priority in (0, 7, None):
         a.send(b, "q", *numbered(0, 5), delivery=Delivery.RECOVERABLE, priority=priority)
     assert world.run(10 * SECOND, lambda: b.length("q") == 15)

@@ -17,7 +17,7 @@ from triack.base.errors import ProtocolError, StoreDamaged
 from triack.base.names import StreamId
 from triack.queues.mailboxes import large_bodies
 from triack.queues.mailboxes.body_shelf import BodyShelf, announced_bytes
-from triack.queues.mailboxes.large_bodies import TRANSITIONS, Bodies, BodyEvent, BodyState, Part, open_part
+from triack.queues.mailboxes.large_bodies import Bodies, Part, open_part
 from triack.queues.mailboxes.mailbox import Mailbox, Notices
 from triack.queues.mailboxes.partials import Partial, Partials
 from triack.queues.mailboxes.progress import Progress, Setbacks
@@ -129,13 +129,6 @@ def test_what_belongs_to_no_body_is_not_kept(bodies: Bodies, fill: Fill) -> None
     bodies.free_left()
     bodies.give_up((ORIGIN, 99))
     assert bodies.is_whole(*ID)
-
-
-def test_the_table_has_each_state_and_event_that_can_meet() -> None:
-    table: dict[BodyState, Any] = {**TRANSITIONS}
-    assert table.keys() == set(BodyState)
-    assert {event for moves in table.values() for event in moves} == set(BodyEvent)
-    assert table[BodyState.CLAIMED][BodyEvent.GIVEN_UP] is BodyState.CLAIMED
 
 
 @pytest.mark.gate
@@ -313,12 +306,6 @@ def test_damaged_progress_is_refused(damaged: bytes) -> None:
         Progress.decode(damaged, 7, 0)
 
 
-def test_a_death_is_a_failure_as_well() -> None:
-    setbacks = Setbacks()
-    assert [setbacks.count_failure(4), setbacks.count_death(4), setbacks.count_death(5)] == [1, 2, 1]
-    assert (setbacks.failures, setbacks.deaths) == ({4: 2, 5: 1}, {4: 1, 5: 1})
-
-
 def test_a_part_has_the_indices_of_its_messages() -> None:
     """Nothing is taken of those before it and behind it; another owner may number them as it likes."""
     setbacks = Setbacks({9: 1, 10: 2, 13: 1}, {13: 1}, {10: WAIT, 14: WAIT})
@@ -409,19 +396,6 @@ def test_what_no_disk_has_keeps_its_body() -> None:
     assert [one.pieces for one in take_all(shelf_of([express, durable]))] == [[b"body"], []]
 
 
-def test_what_is_removed_does_not_come() -> None:
-    """Of every block, at its ends and within; a second time there is nothing to remove."""
-    shelf = shelf_of([shelved_packet(place) for place in range(1, 2 * PER_BLOCK + 1)])
-    gone = {1, 2, PER_BLOCK, PER_BLOCK + 1, 2 * PER_BLOCK}
-    assert all(shelf.remove(place) for place in gone)
-    assert not any(shelf.remove(place) for place in (*gone, 0, 2 * PER_BLOCK + 1))
-    assert (
-        {one.first_place for one in shelf.walk(0)}
-        == {one.first_place for one in take_all(shelf)}
-        == (set(range(1, 2 * PER_BLOCK + 1)) - gone)
-    )
-
-
 def test_a_walk_begins_near_its_place() -> None:
     """Not at the first of a million."""
     shelf = shelf_of([shelved_packet(place) for place in range(10, 10 + 20 * PER_BLOCK)])
@@ -501,20 +475,3 @@ def test_blocks_whose_fields_fall_come_off_as_they_were() -> None:
         one.number, one.sent_at_ms = at % 2 * 10**9 + at, 10**12 - (at // 700) * 10**6 + at
     before = plain([replace(one) for one in put])
     assert plain(take_all(shelf_of(put))) == before
-
-
-@pytest.mark.gate
-def test_a_packet_takes_little_more_than_its_record() -> None:
-    """Also when no two neighbours are of one stream."""
-    tracemalloc.start()
-    try:
-        before = tracemalloc.get_traced_memory()[0]
-        shelf = DiskShelf()
-        for place in range(1, 20_001):
-            one = shelved_packet(place)
-            one.stream = place % 7
-            shelf.add(one)
-        taken = tracemalloc.get_traced_memory()[0] - before
-    finally:
-        tracemalloc.stop()
-    assert taken < 20_000 * 1.2 * RECORD_BYTES

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.sure import sure
 from triack.base.commit import HEAD_BYTES, MessageIndex
 from triack.base.delivery import Delivery
 from triack.base.reasons import DropReason
@@ -14,9 +15,8 @@ from triack.queues.body_head import read_plain
 from triack.queues.mailboxes.line import CACHE_BYTES, PACKET_BYTES, Cache
 from triack.queues.mailboxes.mailbox import PARTIAL_MAX, Lease, Mailbox, Notices, QueuedPacket, Run, rank_of
 from triack.queues.mailboxes.progress import Progress
-from triack.queues.mailboxes.queued_packet import merge
 from triack.queues.mailboxes.redelivery import Wait
-from triack.queues.packing import Outgoing, pack
+from triack.queues.packing import pack
 
 # A queue of a node: order, what comes again, and bodies that only the disk has.
 
@@ -55,9 +55,7 @@ class Box:
         self.box.put(packet, body[:HEAD_BYTES])
 
     def run(self) -> Run:
-        run = self.box.open_run(self.now_ms)
-        assert run is not None
-        return run
+        return sure(self.box.open_run(self.now_ms))
 
     def take(self) -> Lease | None:
         """The next message, fetched from the disk if need be."""
@@ -137,9 +135,7 @@ def test_what_waits_keeps_everything_younger_back() -> None:
     box = Box()
     box.put(b"1", b"2", b"3")
     box.put(b"4")
-    first, second = box.take(), box.take()
-    assert first is not None
-    assert second is not None
+    first, second = sure(box.take()), sure(box.take())
     box.box.give_back(second, Wait(box.now_ms + 500, 500, keep_order=True))
     assert box.take() is None
     box.box.give_back(first)
@@ -153,11 +149,9 @@ def test_younger_messages_pass_one_that_waits_when_it_lets_them() -> None:
     """It comes before what is still there when its wait ends."""
     box = Box()
     box.put(b"1", b"2", b"3")
-    first = box.take()
-    assert first is not None
+    first = sure(box.take())
     box.box.give_back(first, Wait(box.now_ms + 500, 500, keep_order=False))
-    second = box.take()
-    assert second is not None
+    second = sure(box.take())
     assert second.body == b"2"
     box.now_ms += 500
     assert box.notices.resuming.poll_due(box.now_ms) == [box.box]
@@ -184,35 +178,6 @@ def test_a_wait_survives_a_restart(keep_order: bool) -> None:
     assert bodies(fresh.take_all()) == ([b"2", b"3"] if keep_order else [b"2"])
 
 
-@pytest.mark.parametrize("keep_order", [True, False])
-def test_a_wait_from_before_a_restart_ends_for_a_reader_that_asked_once(keep_order: bool) -> None:
-    """There is nothing else in the queue, so that no reader asks again before it is notified."""
-    box = Box()
-    box.put(b"1")
-    (lease,) = box.take_all()
-    box.box.give_back(lease, Wait(box.now_ms + 500, 500, keep_order))
-    ((packet,), _) = box.box.take_changes()
-    again = QueuedPacket([1], ORIGIN, 1, 1, 1, Delivery.TRANSACTIONAL, 1, len(box.disk[1]), [box.disk[1]])
-    fresh = Box()
-    fresh.box.put(again, box.disk[1][:HEAD_BYTES], after_restart(box, packet, box.now_ms))
-    assert fresh.box.open_run(box.now_ms) is None
-    assert fresh.notices.resuming.earliest() == box.now_ms + 500
-
-
-def test_length_counts_what_is_not_acknowledged() -> None:
-    """A message that is handed out counts; an acknowledged one does not, and a second ack changes nothing."""
-    box = Box()
-    box.put(b"1", b"2", b"3")
-    first = box.take()
-    assert first is not None
-    assert box.box.length == 3
-    box.box.acknowledge(first)
-    box.box.acknowledge(first)
-    assert box.box.length == 2
-    box.box.give_back(first)
-    assert bodies(box.take_all()) == [b"2", b"3"]
-
-
 def test_progress_survives_a_restart() -> None:
     """A packet that was half done comes back with the other half, and its failures."""
     box = Box()
@@ -231,23 +196,6 @@ def test_progress_survives_a_restart() -> None:
     left = fresh.take_all()
     assert [(one.body, one.redelivered) for one in left] == [(b"1", True), (b"3", True)]
     assert [fresh.box.failures_of(one) for one in left] == [1, 0]
-
-
-def test_bodies_over_the_limit_stay_on_the_disk_and_come_in_order() -> None:
-    """Memory is bounded by ``CACHE_BYTES``; nothing is lost or swapped by paging."""
-    box = Box()
-    count = CACHE_BYTES // 60_000 + 80
-    sent = [b"%06d" % number + b"x" * 59_900 for number in range(count)]
-    for body in sent:
-        box.put(body, limit=60_000)
-    assert box.box.cached_bytes <= CACHE_BYTES + 61_000
-    assert box.box.length == count
-    taken = []
-    while (handed := box.take()) is not None:
-        taken.append(handed.body)
-        box.box.acknowledge(handed)
-    assert taken == sent
-    assert (box.box.cached_bytes, box.box.length) == (0, 0)
 
 
 def packets_in_memory() -> int:
@@ -283,25 +231,6 @@ def test_what_is_looked_through_on_the_disk_stays_in_its_place() -> None:
     left = [b"%04d" % (place - 1) for place in seen if place not in wanted]
     assert bodies(box.take_all()) == left
     assert box.box.length == len(left)
-
-
-def test_a_message_on_the_disk_is_not_overtaken() -> None:
-    """While the body of the oldest is on its way, nothing younger is handed out."""
-    box = Box()
-    box.put(b"x" * 1_000)
-    assert box.take() is not None
-    packet = QueuedPacket([9], ORIGIN, 1, 1, 9, Delivery.TRANSACTIONAL, 1, 30, [])
-    box.disk[9] = pack([b"cold"], 400, 1, 1)[0][0].body
-    box.box.put(packet, box.disk[9][:HEAD_BYTES])
-    box.put(b"warm")
-    assert box.box.open_run(box.now_ms) is None
-    assert list(box.notices.wanting) == [box.box]
-    fetch = box.box.poll_fetch()
-    assert fetch is not None
-    assert fetch.keys == [9]
-    assert box.box.poll_fetch() is None
-    fetch.take({9: box.disk[9]})
-    assert bodies(box.take_all()) == [b"cold", b"warm"]
 
 
 @given(st.permutations(range(4)))
@@ -404,18 +333,6 @@ def test_what_is_taken_out_is_never_handed_out_nor_fetched() -> None:
     assert box.box.withdraw(set()) == []
 
 
-def test_taking_out_what_only_the_disk_has_lets_the_rest_be_fetched() -> None:
-    box = Box()
-    big = [bytes([number]) * 1_000_000 for number in range(20)]
-    for body in big:
-        box.put(body, limit=60_000)
-    assert box.box.cached_bytes <= CACHE_BYTES + 1_100_000
-    places = [packet.first_place for packet, _ in box.box.waiting()]
-    assert len(box.box.withdraw(places[:19])) == 19
-    assert bodies(box.take_all()) == [big[19]]
-    assert (box.box.cached_bytes, box.box.length) == (0, 20 - 19)
-
-
 def test_a_large_message_that_was_done_before_a_restart_counts_no_more() -> None:
     """Its first piece says that it is done, and counts for the quota before anything is known of the others."""
     box, again = Box(), Box()
@@ -465,8 +382,7 @@ def test_what_was_taken_out_ahead_does_not_come_when_the_rest_is_acknowledged() 
     box = Box()
     box.put(b"1", b"2")
     box.put(b"3")
-    first = box.take()
-    assert first is not None
+    first = sure(box.take())
     assert bodies(box.box.withdraw([2])) == [b"2"]
     box.box.acknowledge(first)
     assert bodies(box.take_all()) == [b"3"]
@@ -504,8 +420,7 @@ def test_what_comes_back_keeps_its_priority() -> None:
     """It comes before anything younger of its priority, and after all of higher ones."""
     box = Box()
     box.put(b"low", b"later")
-    low = box.take()
-    assert low is not None
+    low = sure(box.take())
     box.put(b"high", stream=2, priority=7)
     box.box.give_back(low)
     assert [take_body(box) for _ in range(3)] == [b"high", b"low", b"later"]
@@ -516,8 +431,7 @@ def test_a_wait_that_keeps_the_order_stops_only_its_own_priority() -> None:
     box = Box()
     box.put(b"high", b"younger", stream=2, priority=7)
     box.put(b"low")
-    high = box.take()
-    assert high is not None
+    high = sure(box.take())
     box.box.give_back(high, Wait(2_000, 1_000, keep_order=True))
     assert [take_body(box) for _ in range(2)] == [b"low", None]
     box.now_ms = 2_000
@@ -528,8 +442,7 @@ def test_a_wait_of_a_high_priority_does_not_keep_lower_ones_on_the_disk() -> Non
     """The bodies of both are fetched."""
     box = Box(cache_bytes=0)
     box.put(b"high", stream=2, priority=7)
-    high = box.take()
-    assert high is not None
+    high = sure(box.take())
     box.put(b"younger", stream=2, priority=7)
     box.put(b"low")
     box.box.give_back(high, Wait(2_000, 1_000, keep_order=True))
@@ -553,17 +466,6 @@ def test_browsing_shows_the_order_of_reading_from_any_position_on() -> None:
     assert (seen(), box.box.lengths[0], box.box.lengths[7]) == ([b"low 2", b"low 3"], 2, 0)
 
 
-def test_expiries_are_known_for_lines_that_wait_only_on_the_disk() -> None:
-    """The earliest of all lines counts."""
-    box = Box(cache_bytes=0)
-    box.put(b"in memory")
-    for priority, receive_by_ms in ((0, 3_000), (7, 5_000)):
-        (item,) = pack([Outgoing(b"x", receive_by_ms=receive_by_ms)], 1_200, priority, 1, priority=priority)[0]
-        box.put_raw(item.body, priority + 1)
-    assert box.notices.expiring.earliest() == 3_000
-    assert [packet.priority for packet in box.box.poll_expired(4_000, 9)] == [0]
-
-
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=12), st.integers(0, 3), st.integers(0, 3))
 def test_packets_that_are_restored_together_are_as_those_that_are_put_one_by_one(
     counts: list[int], priority: int, room: int
@@ -575,8 +477,7 @@ def test_packets_that_are_restored_together_are_as_those_that_are_put_one_by_one
         (item,), _ = pack([b"x"] * count, 1_200, key * 1_000, 1, priority=priority)
         head, size_bytes = item.body[:HEAD_BYTES], len(item.body)
         index = MessageIndex(key, ORIGIN, 1, 1, key, size_bytes, head, None, Delivery.TRANSACTIONAL)
-        plain = read_plain(head)
-        assert plain is not None
+        plain = sure(read_plain(head))
         alike.append((index, *plain))
         packet = QueuedPacket(
             range(key, key + 1), ORIGIN, 1, 1, key, Delivery.TRANSACTIONAL, 1, size_bytes, [], restored=True
@@ -607,14 +508,12 @@ def test_messages_whose_reader_died_come_one_at_a_time() -> None:
     for lease in suspects:
         box.box.count_failure(lease, died=True)
         box.box.give_back(lease)
-    first = box.take()
-    assert first is not None
+    first = sure(box.take())
     assert (first.body, box.take()) == (b"a", None)
     heard.clear()
     box.box.acknowledge(first)
     assert heard
-    second = box.take()
-    assert second is not None
+    second = sure(box.take())
     assert (second.body, box.take()) == (b"b", None)
     box.box.give_back(second)  # not processed, and alone again
     assert bodies(box.take_all()) == [b"b"]
@@ -623,22 +522,3 @@ def test_messages_whose_reader_died_come_one_at_a_time() -> None:
 
 
 # A packet in a queue: its messages and their places.
-
-
-def packets(*bodies: bytes, limit_bytes: int = 1_000) -> list[QueuedPacket]:
-    """Rows with these messages."""
-    packed = pack([Outgoing(body) for body in bodies], limit_bytes, 1, 1)[0]
-    return [
-        QueuedPacket([key], b"o", 1, 1, key, Delivery.RECOVERABLE, item.tickets, len(item.body), [item.body])
-        for key, item in enumerate(packed, 1)
-    ]
-
-
-def test_the_pieces_of_a_large_message_are_one_packet() -> None:
-    """With the keys of all of them, and whole only if every body is in memory."""
-    rows = packets(bytes(2_500))
-    whole = merge(rows, 2_504)
-    assert (whole.keys, whole.count, whole.charged_bytes) == ([1, 2, 3], 1, 2_504)
-    assert list(whole.open().bodies) == [bytes(2_500)]
-    rows[1].pieces = []
-    assert merge(rows, 2_504).pieces == []

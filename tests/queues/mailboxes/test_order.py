@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.queues.bare import Bare
+from tests.sure import sure
 from triack.base.delivery import Delivery
 from triack.base.in_hand import begin_words, read_marks
 from triack.ordering.wire import RelayedPacket, SequenceHeader, decode, encode_order_ack, encode_relayed_run
@@ -20,7 +20,6 @@ from triack.queues.mailboxes.reader_state import ReaderState
 from triack.queues.mailboxes.redelivery import Wait
 from triack.queues.mailboxes.run import Run
 from triack.queues.packing import Outgoing, pack
-from triack.queues.streams.group_commit import GroupCommit
 from triack.session.protocol.events import PacketArrived, RunArrived
 
 # Packets that wait for their first readers: in memory as far as there is room, and in order all the same.
@@ -58,8 +57,7 @@ class Waiting:
         read = []
         while (first := self.line.first()) is not None:
             if not first.pieces:
-                fetch = self.line.poll_fetch(self.line.load)
-                assert fetch is not None
+                fetch = sure(self.line.poll_fetch(self.line.load))
                 fetch.take(dict.fromkeys(fetch.keys, BODY))
             assert first.pieces == [BODY]
             read.append(first.first_place)
@@ -146,13 +144,6 @@ def test_a_walk_begins_with_the_packet_that_has_the_place(room: int) -> None:
 
 
 # What is handed out by the run.
-
-
-@pytest.fixture
-def run() -> Run:
-    """Messages 2 to 8 of a packet of ten."""
-    packet = QueuedPacket([1], b"o" * 16, 1, 1, 1, Delivery.TRANSACTIONAL, 10, 9, [b"a" * 9])
-    return Run(packet, 2, 9, redelivered=False)
 
 
 def test_what_was_drawn_has_a_size() -> None:
@@ -444,38 +435,4 @@ def test_more_packets_than_there_is_room_for_go_without(notes: Notes) -> None:
     assert packets[-1] not in notes.in_hand.cells
 
 
-def test_a_node_that_ends_leaves_nothing_in_hand(notes: Notes) -> None:
-    """Acknowledged messages stay so."""
-    one = leased_packet(7)
-    notes.in_hand.open(one)
-    notes.in_hand.hold([(one, 0b11)])
-    notes.in_hand.settle([(one, 0b10)], is_safe=True)
-    notes.in_hand.handle_end()
-    assert notes.left == {7: (0, 0b10)}
-    notes.in_hand.hold([(one, 0b1)])
-
-
-def test_without_words_nothing_is_noted() -> None:
-    one = leased_packet(7)
-    nowhere = InHand(None)
-    nowhere.open(one)
-    nowhere.hold([(one, 1)])
-    nowhere.settle([(one, 1)], is_safe=True)
-    nowhere.close(one)
-    nowhere.forget_left()
-    assert nowhere.cells == {}
-
-
 # Messages that a commit brings into a queue of this node are seen when it has returned.
-
-
-def test_a_message_is_in_its_queue_when_its_commit_has_returned() -> None:
-    node = Bare()
-    node.submit("", b"x")
-    node.poll()
-    assert isinstance(node.job, GroupCommit)
-    ((mailbox, (packet,), head),) = node.job.local.queued
-    assert head is not None
-    assert (mailbox.length, packet.size_bytes) == (0, len(packet.pieces[0]))
-    node.finish_job()
-    assert mailbox.length == 1

@@ -6,26 +6,18 @@ from tests.queues.world import PlainWorld, World
 from tests.spies import watch
 from triack.base.commit import Commit
 from triack.base.errors import UsageError
-from triack.base.peers import Directory, Peer
 from triack.base.units import SECOND
 from triack.queues.mailboxes import lookup
 from triack.queues.mailboxes.lookup import Lookup, Wanted
 from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 from triack.queues.mailboxes.quotas import Account, Fill, Level
-from triack.queues.mailboxes.resolver import RemoteQueue, local_queue
+from triack.queues.mailboxes.resolver import local_queue
 from triack.queues.mailboxes.system_queues import (
     DEAD_LETTER_QUEUE,
     REPLY_QUEUE,
-    STANDING_QUEUES,
-    SUBSCRIPTIONS_QUEUE,
-    SYSTEM_QUEUES,
-    Writer,
-    is_subscribed,
-    subscribed_queue,
-    system_queue,
 )
-from triack.queues.node_settings import DeadLetters, Limits, NodeSettings, Quota, Redelivery, WhenLettersFull
+from triack.queues.node_settings import Limits, NodeSettings, Quota
 from triack.queues.packing import Unpacked
 
 # The queues of a node: how they are made, and what each commit, timer and reader changes in them.
@@ -85,13 +77,6 @@ def test_another_quota_holds_at_once_for_queues_that_exist() -> None:
     b.live.handle_settings(NodeSettings(limits=Limits(quota=Quota(messages=1))))
     assert b.live.queues.mailboxes["q"].fill.is_full
     assert b.read_all("q") == [b"%d" % number for number in range(5)]
-
-
-def test_another_wait_of_failed_messages_holds_for_the_next_failure() -> None:
-    world = PlainWorld(1)
-    node = world.node("a")
-    node.live.handle_settings(NodeSettings(redelivery=Redelivery(first_wait_s=7)))
-    assert node.live.queues._settings.redelivery_of("q").first_wait_s == 7  # noqa: SLF001 - what a failure asks
 
 
 # The index of a queue by ids and correlation ids.
@@ -161,7 +146,6 @@ def test_a_correlation_id_is_text(correlation_id: object) -> None:
 # What names of queues mean.
 
 HERE, THERE, ELSEWHERE = "udp://127.0.0.1:1", "udp://127.0.0.1:2", "udp://127.0.0.1:3"
-PEERS = Directory([Peer("shop", addresses=(THERE,)), Peer("me", addresses=(ELSEWHERE, HERE))])
 
 
 def test_what_peers_may_send_to_is_in_the_names() -> None:
@@ -170,42 +154,7 @@ def test_what_peers_may_send_to_is_in_the_names() -> None:
     assert takes == {"q": True, "$q": False, "q$": True, REPLY_QUEUE: True, DEAD_LETTER_QUEUE: False}
 
 
-def test_a_remote_queue_is_written_as_a_destination() -> None:
-    assert RemoteQueue("shop", "q").destination == "shop/q"
-
-
 # The table of the queues that a node has for itself.
-
-
-def test_dead_letters_stand_apart_with_a_quota_of_their_own() -> None:
-    letters = SYSTEM_QUEUES[DEAD_LETTER_QUEUE]
-    assert (letters.writer, letters.is_apart, letters.gives_up) == (Writer.NODE, True, False)
-    quota = letters.quota(Limits(dead_letters=DeadLetters(messages=3, size_bytes=4_000)))
-    assert (quota.messages, quota.size_bytes) == (3, 4_000)
-    assert STANDING_QUEUES == (DEAD_LETTER_QUEUE,)
-
-
-def test_peers_may_write_replies_and_what_is_about_subscriptions() -> None:
-    written = [queue.name for queue in SYSTEM_QUEUES.values() if queue.writer is Writer.PEERS]
-    assert written == [REPLY_QUEUE, SUBSCRIPTIONS_QUEUE]
-    of_one = system_queue(subscribed_queue("audit"))
-    assert of_one is not None
-    assert (of_one.name, of_one.writer, of_one.gives_up) == ("$sub.audit", Writer.PEERS, True)
-    assert is_subscribed("$sub.audit")
-    assert not is_subscribed("sub.audit")
-
-
-@pytest.mark.parametrize(
-    ("when_full", "said"),
-    [
-        ("keep", ": new letters are lost until somebody reads them"),
-        ("drop oldest", ": the oldest letters are lost until somebody reads them"),
-    ],
-)
-def test_the_operator_hears_which_letters_are_lost(when_full: WhenLettersFull, said: str) -> None:
-    """Of no other queue messages are lost when it is full: their senders wait."""
-    limits = Limits(dead_letters=DeadLetters(when_full=when_full))
-    assert [queue.overflow(limits) for queue in SYSTEM_QUEUES.values()] == [said, "", ""]
 
 
 # Levels and accounts: who may have more, and until when not.

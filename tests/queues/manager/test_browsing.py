@@ -3,7 +3,7 @@
 import pytest
 
 from tests.queues.admin import answers, ask, classes
-from tests.queues.world import SimNode, World, numbered
+from tests.queues.world import SimNode, World, numbered, two
 from triack.base.ack_trigger import AckTrigger, terms_of
 from triack.base.commit import Read
 from triack.base.delivery import Delivery
@@ -93,8 +93,7 @@ def test_what_a_reader_has_is_not_seen_and_what_it_gave_back_is() -> None:
 
 def test_what_is_on_its_way_is_seen_until_it_has_arrived() -> None:
     """Large and small ones, with how often they were sent, also when their bodies are on the disk only."""
-    world = World(3)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two(3)
     world.cut(a, b)
     large = b"x" * 200_000
     a.send(b, "q", b"small", large, b"smaller")
@@ -118,8 +117,7 @@ def test_what_is_on_its_way_is_seen_until_it_has_arrived() -> None:
 
 def test_a_page_looks_at_what_it_shows_and_not_at_all_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a long queue would take its square in time to be gone through."""
-    world = World(3)
-    a, b = world.node("a", NodeSettings(messages_per_packet=1)), world.node("b")
+    world, a, b = two(3, a=NodeSettings(messages_per_packet=1))
     world.cut(a, b)
     for delivery in (Delivery.RECOVERABLE, Delivery.TRANSACTIONAL):
         a.send(b, "q", *numbered(0, 50), delivery=delivery)
@@ -284,8 +282,7 @@ def tell(
 @pytest.mark.parametrize("queue", ["dead-letter", "$replies", "no such name!", ""])
 def test_no_answer_goes_to_a_queue_of_the_node_itself(queue: str) -> None:
     """Whatever a sender asks for."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two()
     tell(b, a.live.node_id, queue)
     world.run(SECOND)
     assert b.live.drops[DropReason.ADMIN_ACK_LOST] == 1
@@ -333,8 +330,7 @@ def test_an_answer_to_the_node_itself_finds_its_queue_or_is_dropped() -> None:
 
 def test_a_large_message_whose_pieces_are_on_the_disk_alone_is_told_of() -> None:
     """They are fetched for it, with or without a reader."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two()
     b.live.queues.notices.cache.limit_bytes = 1
     ask(a, "b", bytes(30_000), bytes(30_000))
     world.run(5 * SECOND)
@@ -377,8 +373,7 @@ def test_pauses_and_quotas_are_kept_and_recorded() -> None:
 
 def test_a_pause_after_a_standstill_says_first_that_the_process_was_late() -> None:
     """Else what it does then would look late for no reason."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two()
     b.crash()
     a.send(b, "q", b"x")
     world.run(SECOND)

@@ -1,13 +1,13 @@
 """Jobs of the engine and the order of their effects."""
 
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from tests.queues.bare import Bare, events, kinds, rest, settle
-from tests.queues.rollbacks import both_know, deliver, pair, put_back
-from tests.queues.world import World
-from triack.base.datagram import VERSION, Header, Kind, Opened, read_header
+from tests.queues.world import two
+from tests.sure import sure
+from triack.base.datagram import VERSION, Header, Kind, read_header
 from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed, ProtocolError, StoreFailed
 from triack.base.news import PeerSilent
@@ -15,11 +15,9 @@ from triack.base.peers import Directory, Peer
 from triack.base.reasons import DropReason, Trouble
 from triack.base.units import MS, SECOND
 from triack.queues.fetching import Fetch
-from triack.queues.manager.burst import Burst
 from triack.queues.manager.callers import CALLERS_MAX, FORGET_NS, OTHERS, Callers
 from triack.queues.manager.closing import Departure, left_behind, way_made
 from triack.queues.manager.effects import Effect, Send, StartJob, Tell, WriteRecords
-from triack.queues.manager.wakefulness import WOKE_LATE_NS, Wakefulness
 from triack.queues.node_settings import NodeSettings
 from triack.queues.streams.group_commit import GroupCommit
 from triack.tools.replay.log.files import parse_records
@@ -37,8 +35,7 @@ def started(node: Bare) -> list[StartJob]:
 def read_one(node: Bare) -> None:
     """Hand out a message of ``q``, and acknowledge it."""
     mailbox = node.engine.queues.mailboxes["q"]
-    lease = node.engine.take(mailbox, node.now_ns)
-    assert lease is not None
+    lease = sure(node.engine.take(mailbox, node.now_ns))
     mailbox.acknowledge(lease)
 
 
@@ -89,8 +86,7 @@ def test_an_order_ack_has_no_commit_of_its_own() -> None:
 
 def test_a_crash_that_takes_it_costs_work_and_no_promise() -> None:
     """Finished work is found and finished again: sent again and known, handed out again and marked so."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two()
     a.send(b, "q", b"0")
     world.run(5 * SECOND)
     b.read("q")
@@ -195,34 +191,6 @@ def test_what_fills_when_the_node_stops_is_committed_now_or_never(*, is_free: bo
 # What the engine wants done, and in which order: no host knows an order of its own.
 
 
-def test_records_come_before_the_job_they_tell_of() -> None:
-    """If the process dies right after the commit, nothing else would tell that the message was removed."""
-    node = Bare()
-    node.submit("memory://nobody", b"late", reach_by_ms=node.now_ns // MS + 50)
-    node.poll()
-    node.finish_job()
-    node.poll()
-    effects = node.poll(60 * MS)
-    job_at = kinds(effects).index("StartJob")
-    assert "removed" in events(effects[:job_at])
-    job = node.job
-    assert isinstance(job, GroupCommit)
-    assert len(job.commit.messages) == len(job.commit.outgoing_deletes) == 1
-
-
-def test_datagrams_leave_after_the_records_that_tell_of_them() -> None:
-    """And a job starts before anything is sent: the disk works while the network does."""
-    a, b = Bare("a"), Bare("b")
-    a.submit(b.address, b"first")
-    settle(a, b)
-    a.submit(b.address, b"express", delivery=Delivery.EXPRESS)
-    a.submit(b.address, b"second")
-    effects = a.poll()
-    assert kinds(effects)[-3:] == ["StartJob", "WriteRecords", "Send"]
-    assert [event for event in events(effects) if event in ("queued", "packet_sent")] == ["queued", "packet_sent"]
-    assert "packet_sent" in events([effects[-2]])
-
-
 def test_every_poll_keeps_the_order() -> None:
     """Whatever happens: at most one job, nothing before its records, and datagrams last."""
     a, b = Bare("a"), Bare("b")
@@ -272,8 +240,7 @@ def test_an_idle_engine_wants_nothing_at_all() -> None:
         b.submit(a.address, b"y", delivery=delivery)
     rest(a, b)
     for node in (a, b):
-        deadline_ns = node.engine.next_deadline()
-        assert deadline_ns is not None
+        deadline_ns = sure(node.engine.next_deadline())
         while node.now_ns + SECOND < deadline_ns:
             assert node.poll(SECOND) == []
             assert node.engine.next_deadline() == deadline_ns
@@ -304,23 +271,6 @@ def test_the_operator_hears_of_silence_once() -> None:
     a.engine.handle_path_lost(b.address, a.now_ns)
     a.submit(b.address, b"y")
     assert try_on() == [PeerSilent(b.address, f"no answer from {b.address}")]
-
-
-@pytest.mark.parametrize("lives", [1, 3])
-def test_the_operator_hears_of_a_rollback_once(lives: int) -> None:
-    """In each life of a node, by both."""
-    world, a, b = pair()
-    deliver(world, a, b, 1)
-    copy = a.copy_store()
-    deliver(world, a, b, 2)
-    put_back(a, copy, lives)
-    a.send(b, "q", b"3")
-    both_know(world, a, b)
-    world.run(30 * SECOND)
-    assert [(error.rolled_back, error.peer) for error in a.told + b.told] == [
-        ("own", b.live.node_id.hex()),
-        ("peer", a.live.node_id.hex()),
-    ]
 
 
 # Callers that get no answer: the operator hears once of each, and a flood of them fills nothing.
@@ -421,14 +371,6 @@ def test_a_row_goes_with_the_calls_and_the_next_call_is_told_again() -> None:
     assert len(callers.take_news()) == 2
 
 
-def test_a_flood_that_is_over_makes_room() -> None:
-    callers = Callers(Directory())
-    for number in range(CALLERS_MAX):
-        refuse(callers, f"h{number}")
-    refuse(callers, "new", now_ns=FORGET_NS)
-    assert [it.host for it in callers.rows(FORGET_NS)] == ["new"]
-
-
 def test_a_key_that_is_trusted_now_has_no_row() -> None:
     """And until then it is shown as operators write it."""
     directory = Directory()
@@ -493,32 +435,7 @@ def test_acknowledgements_are_asked_for_once() -> None:
 # Datagrams that came together: only what has opened counts.
 
 
-def test_the_newest_header_is_that_of_what_has_opened() -> None:
-    """The counter of a datagram that has not opened is no fact."""
-    burst = Burst(cast(Any, None), Header(Kind.DATA, 7, 99, 0))
-    assert burst.newest.counter == -1
-    burst.add(Opened([4, 3], [b"abc", b"de"], []), 10)
-    burst.add(Opened([], [], []), 10)
-    assert (burst.payloads, burst.counters, burst.size_bytes) == ([b"abc", b"de"], [4, 3], 25)
-    assert (burst.newest.counter, burst.newest.connection_id) == (4, 7)
-
-
 # A node finds out that it comes late, and writes down since when.
-
-
-def test_a_host_in_time_is_not_late() -> None:
-    wakefulness = Wakefulness(0)
-    assert wakefulness.handle_time(WOKE_LATE_NS - 1) is None
-    wakefulness.handle_wait(SECOND)
-    assert wakefulness.handle_time(10 * MS) is None
-    wakefulness.handle_wait(SECOND)
-    assert wakefulness.handle_time(SECOND + WOKE_LATE_NS - 1) is None
-
-
-def test_a_host_that_had_something_to_do_is_late_since_it_came_last() -> None:
-    wakefulness = Wakefulness(0)
-    wakefulness.handle_time(7)
-    assert wakefulness.handle_time(7 + WOKE_LATE_NS) == 7
 
 
 def records_of(host: SimHost, event: str) -> list[dict[str, Any]]:

@@ -4,7 +4,6 @@ import pytest
 
 from tests.queues.bare import Bare, events, rest, settle
 from tests.queues.keyed import peer
-from tests.queues.world import World
 from triack.base.datagram import Kind
 from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed, StoreFailed, TriackError
@@ -169,23 +168,6 @@ def test_a_challenge_without_room_for_a_clock_is_refused() -> None:
 
 
 # Events of sessions reach the parts that they concern.
-
-
-def test_what_a_session_reports_is_counted_recorded_and_passed_on() -> None:
-    """Opened, packets, acknowledgements, closed: the receipt, the log and the counters of one message."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b")
-    said = a.watch(a.send(b, "q", b"x"), Stage.ORDERED)
-    world.run(3 * SECOND)
-    assert said == [None]
-    b.live.drain(world.now_ns)
-    b.drain()
-    world.run(SECOND)
-    assert a.live.closes == {"peer-closed": 1}
-    for node, role in ((a, "initiator"), (b, "acceptor")):
-        assert [record["role"] for record in node.log("session_opened")] == [role]
-        assert len(node.log("session_closed")) == 1
-    assert b.length("q") == 1
 
 
 # The engine tells of links what programs can use, once.

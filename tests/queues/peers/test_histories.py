@@ -1,10 +1,9 @@
 """Histories of stores: rolled back, cloned, suspended, resumed."""
 
-from collections import Counter
 from dataclasses import replace
 from itertools import permutations
 from random import Random
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
@@ -17,16 +16,12 @@ from triack.base.delivery import Delivery
 from triack.base.errors import GapDetected, UsageError
 from triack.base.news import GapFound
 from triack.base.peers import Directory, Peer
-from triack.base.reasons import DropReason
 from triack.base.units import SECOND
 from triack.ordering.wire import EARLIER_MAX, StoreWord
 from triack.queues.node_settings import Gap, NodeSettings, Reconnect
-from triack.queues.peers import history, suspended_peers
-from triack.queues.peers.history import History, KnownPeer, Peers
-from triack.queues.peers.introduction import NO_NODE, NO_POINT, HistoryPoint, Introduction, RolledBack
-from triack.queues.peers.link import Link
-from triack.queues.peers.resuming import Resuming
-from triack.queues.peers.suspended_peers import SuspendedPeers
+from triack.queues.peers import history
+from triack.queues.peers.history import History, Peers
+from triack.queues.peers.introduction import NO_POINT, HistoryPoint
 from triack.queues.peers.told_histories import NODES_MAX, ToldHistories
 from triack.queues.stages import STAGES
 from triack.session.protocol.settings import SessionSettings
@@ -124,11 +119,6 @@ def test_a_node_that_proves_another_name_takes_a_place_of_that_one(monkeypatch: 
     assert list(sealed(peers)) == [B, A]
 
 
-def test_what_is_known_begins_with_nothing() -> None:
-    """A peer that was never met has no point."""
-    assert KnownPeer(A).point == NO_POINT
-
-
 def test_where_a_peer_listens_is_kept_when_it_is_new() -> None:
     """Also that it listens nowhere any more; and that it never did needs no commit."""
     peers, kept = Peers([], {"b": "udp://b:1"}), []
@@ -176,36 +166,28 @@ def accused(*words: StoreWord) -> bool:
     return bool(told.take_detected())
 
 
-def test_a_later_start_that_has_all_is_right() -> None:
-    assert not accused(StoreWord(71, 10, 1), StoreWord(72, 15, 2, ((71, 12),)))
-    assert not accused(StoreWord(71, 10, 1), StoreWord(72, 10, 2, ((71, 10),)))
-
-
-def test_a_start_that_ended_before_what_was_heard_of_it_is_an_older_copy() -> None:
-    assert accused(StoreWord(71, 10, 1), StoreWord(72, 11, 2, ((71, 9),)))
-    assert accused(StoreWord(71, 10, 1), StoreWord(71, 30, 1), StoreWord(73, 40, 3, ((71, 20), (72, 30))))
-
-
-def test_a_start_in_the_place_of_another_is_an_older_copy() -> None:
-    """The copy was made before the start of which words were heard: it does not know that."""
-    known = StoreWord(72, 20, 2, ((71, 10),))
-    assert accused(known, StoreWord(82, 12, 2, ((71, 10),)))
-    assert accused(known, StoreWord(83, 30, 3, ((71, 10), (82, 20))))
-    assert accused(StoreWord(73, 30, 3, ((71, 10), (72, 20))), StoreWord(82, 12, 2, ((71, 10),)))
-
-
-def test_starts_with_two_ends_are_two_stores() -> None:
-    assert accused(StoreWord(73, 30, 3, ((71, 10), (72, 20))), StoreWord(74, 40, 4, ((71, 10), (72, 19), (73, 30))))
-
-
-def test_a_late_word_accuses_nobody() -> None:
-    """The rule of a smaller serial of the same start would."""
-    assert not accused(StoreWord(71, 10, 1), StoreWord(71, 7, 1))
-    assert not accused(StoreWord(71, 10, 1), StoreWord(72, 15, 2, ((71, 12),)), StoreWord(71, 12, 1))
-
-
-def test_words_with_no_start_in_common_say_nothing() -> None:
-    assert not accused(StoreWord(71, 10, 1), StoreWord(99, 9, 20, ((98, 8),)))
+@pytest.mark.parametrize(
+    ("words", "is_copy"),
+    [
+        ((StoreWord(71, 10, 1), StoreWord(72, 10, 2, ((71, 10),))), False),
+        ((StoreWord(71, 10, 1), StoreWord(72, 11, 2, ((71, 9),))), True),
+        ((StoreWord(71, 10, 1), StoreWord(71, 30, 1), StoreWord(73, 40, 3, ((71, 20), (72, 30)))), True),
+        ((StoreWord(72, 20, 2, ((71, 10),)), StoreWord(82, 12, 2, ((71, 10),))), True),
+        ((StoreWord(72, 20, 2, ((71, 10),)), StoreWord(83, 30, 3, ((71, 10), (82, 20)))), True),
+        ((StoreWord(73, 30, 3, ((71, 10), (72, 20))), StoreWord(82, 12, 2, ((71, 10),))), True),
+        ((StoreWord(73, 30, 3, ((71, 10), (72, 20))), StoreWord(74, 40, 4, ((71, 10), (72, 19), (73, 30)))), True),
+        ((StoreWord(71, 10, 1), StoreWord(71, 7, 1)), False),
+        ((StoreWord(71, 10, 1), StoreWord(72, 15, 2, ((71, 12),)), StoreWord(71, 12, 1)), False),
+        ((StoreWord(71, 10, 1), StoreWord(99, 9, 20, ((98, 8),))), False),
+    ],
+    ids=[
+        "a later start", "an end too early", "the same of the newest", "a start in the place of another",
+        "the same, later", "the same, earlier", "two ends of one start", "a late word", "late after a later start",
+        "nothing in common",
+    ],
+)  # fmt: skip
+def test_a_store_that_went_back_is_told_from_a_word_that_comes_late(words: list[StoreWord], is_copy: bool) -> None:
+    assert accused(*words) is is_copy
 
 
 def test_words_of_a_sound_store_accuse_nobody_in_any_order() -> None:
@@ -294,75 +276,6 @@ def test_restarts_of_a_destination_accuse_nobody() -> None:
 # Peers that are spoken to no more: reported once, to everyone whose link leads there; their number is limited.
 
 OWN, OTHER = b"a" * 16, b"b" * 16
-
-
-class Scene:
-    """Suspended peers, and what was written down."""
-
-    def __init__(self) -> None:
-        self.drops: Counter[DropReason] = Counter()
-        self.records: list[dict[str, Any]] = []
-        self.suspended = SuspendedPeers(OWN, Directory(), self.drops, self._record)
-
-    def _record(self, event: str, now_ns: int, **fields: Any) -> None:
-        self.records.append({"event": event, "at_ns": now_ns, **fields})
-
-    def add(self, node_id: bytes = OTHER, rolled_back: RolledBack = RolledBack.RECEIVER) -> bool:
-        return self.suspended.add(Introduction(node_id, "b", "", ""), "b", rolled_back, 5)
-
-
-def link() -> Link:
-    return Link("b", Reconnect(), Random(1))
-
-
-def test_a_rollback_is_reported_once() -> None:
-    scene = Scene()
-    assert [scene.add(), scene.add()] == [True, False]
-    (error,) = scene.suspended.take_detected()
-    assert str(error) == (
-        f"the store of node b ({OTHER.hex()}) does not have what this node depends on: "
-        "it is an older copy, or runs twice"
-    )
-    assert scene.suspended.take_detected() == []
-    assert scene.records == [
-        {"event": "rollback_detected", "at_ns": 5, "peer": OTHER.hex(), "peer_name": "b", "rolled_back": "peer"}
-    ]
-    assert scene.suspended.sides == {OTHER.hex(): "peer"}
-
-
-def test_who_has_our_own_id_runs_on_a_copy() -> None:
-    """Whatever it says of itself."""
-    scene = Scene()
-    assert scene.add(OWN, RolledBack.UNKNOWN)
-    assert scene.suspended.rolled_back(OWN) is RolledBack.SENDER
-    assert str(scene.suspended.take_detected()[0]) == "another process runs on a copy of this node's store"
-
-
-def test_links_stop_that_lead_to_a_suspended_peer() -> None:
-    """Those that led there before, those that turn out to lead there later, and not one that leads elsewhere now."""
-    scene, before, later = Scene(), link(), link()
-    scene.suspended.lead(before, OTHER)
-    scene.add()
-    assert before.suspended is None
-    scene.suspended.stop_links(OTHER, told=False)
-    (error,) = scene.suspended.take_detected()
-    scene.suspended.lead(later, OTHER)
-    assert before.suspended is later.suspended is error
-    scene.suspended.lead(later, b"c" * 16)
-    assert later.suspended is None
-    scene.suspended.stop_links(OTHER, told=True)
-    assert later.suspended is None
-
-
-def test_what_strangers_invent_fills_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A node that a link of ours leads to is remembered besides."""
-    monkeypatch.setattr(suspended_peers, "SUSPENDED_MAX", 2)
-    scene = Scene()
-    assert [scene.add(bytes([number]) * 16) for number in range(4)] == [True, True, False, False]
-    assert scene.drops == {DropReason.SUSPENDED_OVERFLOW: 2}
-    scene.suspended.lead(link(), OTHER)
-    assert scene.add()
-    assert len(scene.suspended.sides) == 3
 
 
 # Another node answers for a peer: told before anything goes there, and passed over or not, as the node is set.
@@ -459,33 +372,6 @@ def test_what_nobody_has_acknowledged_is_no_gap() -> None:
     new = world.node("b", SETTINGS)
     world.run(20 * SECOND)
     assert (gaps_of(a), new.read_all("q")) == ([], [b"2"])
-
-
-def test_who_is_written_down_goes_with_the_commit_that_lets_go() -> None:
-    """Written once for each node; a link that leads nowhere yet is nobody."""
-    resuming, commit = Resuming("warn"), Commit()
-    for node_id, written in (
-        (NO_NODE, {}),
-        (ONE, {"$holder:b": ONE}),
-        (ONE, {}),
-        (STRANGER, {"$holder:b": STRANGER}),
-    ):
-        commit.state.clear()
-        resuming.handle_freed("b", node_id)
-        resuming.write_down(commit)
-        assert commit.state == written
-
-
-def test_what_is_written_down_is_known_after_a_restart() -> None:
-    """Other state of the node and its application is not looked at."""
-    resuming = Resuming("error")
-    resuming.restore({"$holder:b": ONE, "$key:1:x": b"", "c": STRANGER})
-    assert resuming.handle_opened("b", ONE, ["q"]) is None
-    assert resuming.handle_opened("c", ONE, ["q"]) is None
-    gap = resuming.handle_opened("b", STRANGER, ["q", "p", "q"])
-    assert gap == resuming.handle_opened("b", STRANGER, ["p", "q"])
-    assert (resuming.take_news(), resuming.take_news()) == ([gap], [])
-    assert gap == GapFound("b", STRANGER.hex(), ONE.hex(), ("p", "q"), halts=True, cause=gap.cause if gap else "")
 
 
 def test_there_are_two_ways() -> None:

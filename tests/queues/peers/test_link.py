@@ -5,7 +5,8 @@ from random import Random
 import pytest
 
 from tests.queues.outgoing import make_outgoing
-from tests.queues.world import World, numbered
+from tests.queues.world import World, numbered, two
+from tests.sure import sure
 from triack.base.delivery import Delivery
 from triack.base.errors import RollbackDetected
 from triack.base.units import MS, SECOND
@@ -14,7 +15,6 @@ from triack.queues.peers import link as link_module
 from triack.queues.peers.control import Control
 from triack.queues.peers.link import Link, Links
 from triack.queues.peers.turns import QUEUE_TURN_PACKETS
-from triack.queues.stages import Stage
 from triack.queues.streams.outgoing_stream import OutgoingStream
 
 EXPRESS, TRANSACTIONAL = Delivery.EXPRESS, Delivery.TRANSACTIONAL
@@ -45,8 +45,7 @@ def give(link: Link, limit: int) -> list[OutgoingStream]:
         outgoing, left = turn
         assert isinstance(outgoing, OutgoingStream)
         assert 1 <= left <= QUEUE_TURN_PACKETS
-        entry = outgoing.sequence.peek()
-        assert entry is not None
+        entry = sure(outgoing.sequence.peek())
         outgoing.sequence.handle_sent([entry], 0)
         link.handle_given(outgoing)
         given.append(outgoing)
@@ -64,26 +63,6 @@ def test_queues_give_sixteen_packets_in_turns() -> None:
     assert link.next_turn() == (x, 6)
     assert give(link, 100) == [x] * 6 + [y] * 5 + [z] * 16 + [x] * 16 + [z] * 4 + [x] * 8
     assert link.next_turn() is None
-
-
-def test_a_queue_that_has_nothing_now_gives_its_turn_away() -> None:
-    """Its bodies are only on the disk; offered again, it comes after all that wait, with a whole turn."""
-    link, _ = make_link()
-    x, y = filled(link, 40), filled(link, 40)
-    give(link, 3)
-    link.withdraw(x)
-    assert link.next_turn() == (y, QUEUE_TURN_PACKETS)
-    link.offer(x)
-    assert give(link, 20) == [y] * 16 + [x] * 4
-
-
-def test_to_offer_twice_is_to_offer_once() -> None:
-    """And takes no place from others."""
-    link, _ = make_link()
-    x, y = filled(link, 20), filled(link, 20)
-    link.offer(x)
-    link.offer(y)
-    assert give(link, 100) == [x] * 16 + [y] * 16 + [x] * 4 + [y] * 4
 
 
 # A reason to connect.
@@ -115,19 +94,6 @@ def test_a_suspended_link_is_busy_until_the_peer_knows(told: bool) -> None:
     assert link.busy
     link.halt(RollbackDetected("another", peer="dd", rolled_back="own"), told=False)
     assert link.busy
-
-
-def test_a_suspended_link_tells_everyone_who_waits() -> None:
-    """Queues that come later, too."""
-    link, _ = make_link()
-    said: list[str | None] = []
-    early = filled(link, 1)
-    early.stages.wait(0, Stage.ORDERED, said.append)
-    link.halt(ERROR, told=True)
-    late = filled(link, 1)
-    late.stages.wait(0, Stage.ORDERED, said.append)
-    assert len(said) == 2
-    assert None not in said
 
 
 def test_who_has_something_to_do_puts_itself_into_the_ready_set() -> None:
@@ -174,8 +140,7 @@ def test_jitter_keeps_nodes_from_calling_in_step() -> None:
 
 def test_it_tries_again_when_the_wait_is_over_and_not_before() -> None:
     """A link of a whole node: it sleeps until its moment, then connects."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two()
     a.send(b, "q", b"1")
     world.run(3 * SECOND)
     world.cut(a, b)
@@ -198,8 +163,7 @@ def test_it_tries_again_when_the_wait_is_over_and_not_before() -> None:
 def test_a_newer_answer_takes_the_place_of_an_older(monkeypatch: pytest.MonkeyPatch) -> None:
     """Too many of different ones are refused; the newer word of one that waits is not, and refuses for both."""
     monkeypatch.setattr(link_module, "CONTROL_MAX", 2)
-    world = World(1)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two()
     a.send(b, "q", b"1")
     world.run(3 * SECOND)
     (conversation,) = a.live.handshakes.conversations.values()
@@ -217,29 +181,12 @@ def test_a_newer_answer_takes_the_place_of_an_older(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("delivery", [EXPRESS, TRANSACTIONAL])
 def test_a_long_stream_does_not_starve_a_short_one(delivery: Delivery) -> None:
     """One message behind a backlog for another queue arrives long before the backlog has gone."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two()
     a.send(b, "long", *numbered(0, 3_000, 1_000), delivery=delivery)
     world.run(30 * MS)
     a.send(b, "short", b"hello", delivery=delivery)
     assert world.run(10 * SECOND, lambda: b.length("short") == 1)
     assert b.length("long") < 1_000
-
-
-@pytest.mark.gate
-def test_equal_backlogs_advance_side_by_side() -> None:
-    """Neither of three streams is ever a whole window ahead of another."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b")
-    for queue in ("x", "y", "z"):
-        a.send(b, queue, *numbered(0, 300, 1_000))
-    assert world.run(60 * SECOND, lambda: not a.busy)
-    sent = {record["stream"]: 0 for record in a.log("queued")}
-    assert len(sent) == 3
-    for record in a.log("packet_sent"):
-        if "stream" in record:
-            sent[record["stream"]] += 1
-            assert max(sent.values()) - min(sent.values()) <= 40
 
 
 def test_one_dead_peer_does_not_hold_up_another() -> None:

@@ -11,7 +11,6 @@ from tests.base.refusals import refuse_wrong_values
 from tests.house import ROOT
 from tests.queues.hostile import make_connect
 from tests.queues.world import PlainWorld, SimNode, World
-from tests.session.pair import make_session
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError, UsageError
 from triack.base.reasons import DropReason
@@ -23,7 +22,6 @@ from triack.queues.peers.introduction import Introduction
 from triack.queues.peers.link import Link
 from triack.queues.peers.origins import Brought, Origins
 from triack.queues.peers.path import ANSWERS_MAX, CHALLENGE_BYTES, GIVE_UP_NS, REPEAT_NS, Paths, PathState
-from triack.queues.peers.session_port import SessionPort
 from triack.queues.peers.turns import QUEUE_TURN_PACKETS, Turns
 from triack.queues.peers.vouching import DropConnection, KeepConnection, Vouching
 
@@ -481,11 +479,6 @@ def test_what_cannot_be_is_refused() -> None:
         Reconnect(first_s=5)
 
 
-def test_waits_double_when_no_step_is_set() -> None:
-    assert waits_s(Reconnect(jitter=0), 6) == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
-    assert waits_s(Reconnect(jitter=0), 3, unanswered=True) == [0.1, 0.1, 0.1]
-
-
 def test_jitter_is_a_share_of_the_wait() -> None:
     """With a tenth, five seconds are 4.5 to 5."""
     waits = waits_s(Reconnect(first_s=5, most_s=5, jitter=0.1), 100)
@@ -531,22 +524,7 @@ def test_an_origin_has_the_name_of_its_first_relay_and_the_last_neighbour() -> N
     assert Brought("hub-2", "plant-a").name == "plant-a@hub-2"
 
 
-def test_an_origin_without_streams_is_forgotten() -> None:
-    origins = Origins()
-    origins.forget(ORIGIN)
-    origins.bind(ORIGIN, "hub", "plant-a")
-    origins.forget(ORIGIN)
-    assert origins.of(ORIGIN) is None
-
-
 # What the queue manager sees of a session.
-
-
-def test_a_session_offers_the_port() -> None:
-    """Mypy compares every signature here; this fails when a name is missing at run time, as in a compiled wheel."""
-    session: SessionPort = make_session(1)
-    missing = [name for name in vars(SessionPort) if not name.startswith("_") and not hasattr(session, name)]
-    assert missing == []
 
 
 @pytest.mark.gate

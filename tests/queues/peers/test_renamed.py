@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from tests.queues.relays import post
-from tests.queues.world import SimNode, World
+from tests.queues.world import SimNode, two
 from triack.base.peers import Peer
 from triack.base.reasons import Trouble
 from triack.base.units import SECOND
@@ -11,8 +11,7 @@ from triack.stats.troubles import find_troubles
 
 
 def test_messages_for_the_old_name_wait_and_the_trouble_names_the_new_one() -> None:
-    world = World(1)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two()
     a.know(b.peer)
     b.know(a.peer)
     post(a, "b", b"1")

@@ -11,11 +11,12 @@ from proof.search.stillness import session_of
 from tests.queues.hostile import ORIGIN as EVIL
 from tests.queues.hostile import Hostile
 from tests.queues.world import PlainWorld
+from tests.sure import sure
 from triack.base.commit import Commit
 from triack.base.delivery import Delivery
 from triack.base.peers import Directory, Peer
 from triack.base.ranges import NumberSet
-from triack.base.reasons import DropReason, RejectReason
+from triack.base.reasons import RejectReason
 from triack.base.units import SECOND
 from triack.ordering.wire import RelayedEnd, RelayedHeader, RelayedOrderAck, RelayedReject, StoreWord
 from triack.queues.packing import pack, unpack
@@ -175,8 +176,7 @@ def test_a_rejection_is_certain_only_if_its_destination_remembers_it() -> None:
     assert door.open(conversation(), packet(origin), DELIVERY, Commit()) is None
     for reason, certain in (("queue-not-found", True), ("access-denied", False)):
         word = door.prove_reject(RelayedReject(ORIGIN, 7, 3, 9, reason, 0, b"b" * 16), b"")
-        verdict = origin.judge_reject(outgoing(origin), conversation(), word, 0)
-        assert verdict is not None
+        verdict = sure(origin.judge_reject(outgoing(origin), conversation(), word, 0))
         assert (verdict.reason, verdict.certain) == (reason, certain)
         assert origin.judge_reject(outgoing(origin), conversation(), replace(word, reason="too-large"), 0) is None
 
@@ -221,26 +221,6 @@ def test_store_acks_pass_what_is_refused_when_its_origin_knows() -> None:
     evil.frames(BINARY.encode(AckFrame.of(NumberSet(sent), 64, 0, 0)), BINARY.encode(PingFrame()))
     world.run(SECOND)
     assert (stored(evil).cumulative, stored(evil).ranges) == (3, [])
-
-
-def test_what_answers_refuse_is_bounded_until_the_peer_knows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A packet that comes again and again under other numbers is refused each time, and remembered only so often."""
-    monkeypatch.setattr(link, "REFUSING_MAX", 20)
-    world = PlainWorld(1)
-    node = world.node("b", queues=["q"])
-    evil = Hostile(world, node)
-    for _ in range(50):
-        evil.frames(evil.message(1, queue="nope", stream=2))
-    world.run(SECOND)
-    (conversation,) = node.live.handshakes.with_peer(EVIL)
-    assert conversation.refusing == 20
-    assert node.live.drops[DropReason.CONTROL_OVERFLOW] == 30
-    sent = session_of(conversation).window.highest_sent
-    evil.frames(BINARY.encode(AckFrame.of(NumberSet(sent), 64, 0, 0)))
-    evil.frames(BINARY.encode(PingFrame()))
-    world.run(SECOND)
-    assert conversation.refusing == 0
-    assert stored(evil).cumulative == 20
 
 
 def test_an_express_packet_that_gets_no_answer_is_acknowledged_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,10 +3,10 @@
 import pytest
 
 from tests.queues.relays import line, post
-from tests.queues.world import SimNode, World
+from tests.queues.world import SimNode, World, two
+from tests.sure import sure
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
-from triack.queues.packing import Outgoing
 
 PART = 20 * SECOND
 HOUR = 3_600 * SECOND
@@ -21,14 +21,6 @@ def restart(node: SimNode, set_by_ns: int = 0) -> None:
     node.restart()
 
 
-def send(node: SimNode, to: SimNode, times: int = 1) -> None:
-    """Send messages without a limit of time."""
-    outgoing = node.live.outgoing_stream("" if to is node else to.address, "q", Delivery.RECOVERABLE)
-    for _ in range(times):
-        node.live.submit(outgoing, Outgoing(b"x"), 1)
-    node.drain()
-
-
 def age_there(node: SimNode) -> int:
     """Seconds that the first message waits which it has for others."""
     engine, now_ns = node.live, node.world.now_ns
@@ -40,8 +32,7 @@ def age_there(node: SimNode) -> int:
 
 def age_of_queue(node: SimNode) -> int:
     """Seconds since the oldest message in its queue was sent."""
-    oldest_ms = node.live.queues.mailboxes["q"].oldest_ms
-    assert oldest_ms is not None
+    oldest_ms = sure(node.live.queues.mailboxes["q"].oldest_ms)
     return (node.live.wall.ms(node.world.now_ns) - oldest_ms) // 1_000
 
 
@@ -52,15 +43,14 @@ SETS = [0, HOUR, -HOUR, YEAR, UNSET]
 @pytest.mark.parametrize("set_by_ns", SETS)
 def test_what_waits_at_its_origin_is_as_old_after_any_start(set_by_ns: int) -> None:
     """However often it starts, and however its clock is set: a node that dies again and again trips an alarm."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two()
     world.cut(a, b)
-    send(a, b, times=300)
+    post(a, "b", *[b"x"] * 300, delivery=Delivery.RECOVERABLE)
     world.run(PART)
     for set_ns in (set_by_ns, -set_by_ns):
         restart(a, set_ns)
         world.run(PART)
-    send(a, b)
+    post(a, "b", b"x", delivery=Delivery.RECOVERABLE)
     (outgoing,) = a.live.outbox.streams
     stalled_ns = a.live.outbox.latency.stalled_ns(outgoing, world.now_ns)
     assert (age_there(a), stalled_ns // SECOND) == (60, 60)
@@ -109,7 +99,7 @@ def test_what_a_node_without_a_clock_has_sent_is_not_as_old_as_its_clock_says() 
 def test_a_clock_that_is_set_makes_nothing_in_a_queue_older() -> None:
     world = World(1)
     a = world.node("a")
-    send(a, a, times=5)
+    post(a, "", *[b"x"] * 5, delivery=Delivery.RECOVERABLE)
     world.run(PART)
     restart(a, YEAR)
     assert age_of_queue(a) == 20

@@ -5,15 +5,15 @@ from typing import get_args
 
 import pytest
 
-from tests.queues.relays import ALL, Relays, line
-from tests.queues.world import SimNode, World, numbered
+from tests.queues.relays import ALL, Relays, line, post
+from tests.queues.world import SimNode, World, numbered, two
+from tests.sure import sure
 from triack.base.delivery import Delivery
 from triack.base.news import DeadLettersWaiting, QueueOverQuota, StreamHeld
 from triack.base.reasons import DropReason, HoldReason
 from triack.base.units import SECOND
 from triack.queues.mailboxes.redelivery import Return
 from triack.queues.node_settings import DeadLetters, Limits, NodeSettings, Quota, WhenLettersFull
-from triack.queues.packing import Outgoing
 from triack.stats.troubles import find_troubles
 
 
@@ -21,21 +21,16 @@ def limited(**more: object) -> NodeSettings:
     return NodeSettings(limits=Limits(**more), messages_per_packet=1)  # type: ignore[arg-type]
 
 
-def let_expire(sender: SimNode, to: SimNode, count: int, size_bytes: int = 900) -> None:
+def let_expire(sender: SimNode, to: SimNode, count: int) -> None:
     """Messages that nobody reads in a second."""
-    outgoing = sender.live.outgoing_stream(to.address, "unread", Delivery.TRANSACTIONAL)
-    by_ms = sender.world.now_ms + 1_000
-    for body in numbered(0, count, size_bytes):
-        sender.live.submit(outgoing, Outgoing(body, None, receive_by_ms=by_ms), len(body))
-    sender.drain()
+    post(sender, to.name, *numbered(0, count, 900), queue="unread", read_ms=1_000)
     sender.world.run(20 * SECOND)
 
 
 @pytest.mark.gate
 def test_expired_messages_of_a_peer_stop_none_of_its_queues() -> None:
     """Three times as much as it may have in all queues has expired."""
-    world = World(1)
-    a, b = world.node("a", limited()), world.node("b", limited(peer_quota_bytes=20_000))
+    world, a, b = two(a=limited(), b=limited(peer_quota_bytes=20_000))
     for _ in range(3):
         let_expire(a, b, 20)
     assert b.length("dead-letter") == 60
@@ -68,8 +63,7 @@ def test_letters_have_a_quota_of_their_own(when_full: WhenLettersFull) -> None:
 
 
 def test_letters_are_kept_by_their_bytes_as_well() -> None:
-    world = World(1)
-    a, b = world.node("a", limited()), world.node("b", limited(dead_letters=DeadLetters(size_bytes=5_000)))
+    _, a, b = two(a=limited(), b=limited(dead_letters=DeadLetters(size_bytes=5_000)))
     let_expire(a, b, 20)
     assert b.length("dead-letter") == 4
     assert b.read_all("dead-letter") == numbered(16, 20, 900)
@@ -96,8 +90,7 @@ REASONS = [
 @pytest.mark.parametrize(("reason", "limits"), REASONS)
 def test_a_wait_for_room_has_a_name_at_both_ends(reason: HoldReason, limits: dict[str, object]) -> None:
     """As long as it lasts, and in the events that tell of its beginning and its end."""
-    world = World(1)
-    a, b = world.node("a", limited()), world.node("b", limited(**limits))
+    world, a, b = two(a=limited(), b=limited(**limits))
     outgoing, _ = a.send(b, "q", *numbered(0, 20, 900))
     assert world.run(5 * SECOND, lambda: a.outbox.holds.of(outgoing) is not None)
     assert a.outbox.holds.of(outgoing) is reason
@@ -114,8 +107,7 @@ def test_a_wait_for_room_has_a_name_at_both_ends(reason: HoldReason, limits: dic
 
 
 def test_a_disk_without_room_has_a_name_at_the_sender() -> None:
-    world = World(1)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two()
     a.send(b, "q", b"first")
     world.run(SECOND)
     b.live.inbox.admission.handle_room(0)
@@ -125,8 +117,7 @@ def test_a_disk_without_room_has_a_name_at_the_sender() -> None:
 
 def test_a_wait_ends_with_its_session() -> None:
     """The destination says so again, if it is so."""
-    world = World(1)
-    a, b = world.node("a", limited()), world.node("b", limited(queue_quota={"q": Quota(5)}))
+    world, a, b = two(a=limited(), b=limited(queue_quota={"q": Quota(5)}))
     outgoing, _ = a.send(b, "q", *numbered(0, 20, 900))
     assert world.run(5 * SECOND, lambda: a.outbox.holds.of(outgoing) is not None)
     b.end()
@@ -135,8 +126,7 @@ def test_a_wait_ends_with_its_session() -> None:
 
 def test_a_reason_that_is_not_known_is_said_to_be_that() -> None:
     """Of a peer that is newer; and of a neighbour by which the stream does not go nothing is."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two()
     outgoing, _ = a.send(b, "q", b"1")
     assert world.run(5 * SECOND, lambda: not a.busy)
     a.outbox.handle_hold(b"another" + bytes(9), outgoing.stream_number, 2, world.now_ns, stop=True)
@@ -152,23 +142,11 @@ def test_a_policy_that_is_none_is_refused() -> None:
         Limits(dead_letters=5)  # type: ignore[arg-type]
 
 
-def send_with(
-    sender: SimNode, where: str, *bodies: bytes, queue: str = "q", live_ms: int = 0, **properties: object
-) -> None:
-    """Messages with properties, that must be received within a time, if any."""
-    by_ms = sender.world.now_ms + live_ms if live_ms else 0
-    outgoing = sender.live.outgoing_stream(where, queue, Delivery.TRANSACTIONAL)
-    for body in bodies:
-        sender.live.submit(outgoing, Outgoing(body, dict(properties), receive_by_ms=by_ms), len(body))
-    sender.drain()
-
-
 def test_a_sender_may_want_no_dead_letter() -> None:
     """At its own node as at the destination: the message is gone, and counted by its reason."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b")
-    send_with(a, "b", b"1", b"2", live_ms=2_000, dead_letter=False)
-    send_with(a, "b", b"3", queue="$secret", dead_letter=False)
+    world, a, b = two()
+    post(a, "b", b"1", b"2", read_ms=2_000, dead_letter=False)
+    post(a, "b", b"3", queue="$secret", dead_letter=False)
     world.run(10 * SECOND)
     assert (a.length("dead-letter"), b.length("dead-letter"), b.length("q")) == (0, 0, 0)
     assert b.live.queues.declined_letters == {"receive-timeout": 2}
@@ -178,10 +156,9 @@ def test_a_sender_may_want_no_dead_letter() -> None:
 
 def test_a_sender_may_want_its_dead_letter_elsewhere() -> None:
     """In a queue of the node where the message dies, which is made for it. It survives a restart there."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b")
-    send_with(a, "b", b"1", live_ms=2_000, dead_letter="mine")
-    send_with(a, "b", b"2", queue="$secret", dead_letter="mine")
+    world, a, b = two()
+    post(a, "b", b"1", read_ms=2_000, dead_letter="mine")
+    post(a, "b", b"2", queue="$secret", dead_letter="mine")
     world.run(10 * SECOND)
     b.restart()
     assert (a.read_all("mine"), b.read_all("mine")) == ([b"2"], [b"1"])
@@ -190,9 +167,8 @@ def test_a_sender_may_want_its_dead_letter_elsewhere() -> None:
 
 @pytest.mark.parametrize("name", ["$replies", "dead-letter", "no such name!", ".x", 5, True])
 def test_a_letter_that_cannot_be_where_its_sender_wants_is_not_lost(name: object) -> None:
-    world = World(1)
-    a, b = world.node("a"), world.node("b")
-    send_with(a, "b", b"1", live_ms=2_000, dead_letter=name)
+    world, a, b = two()
+    post(a, "b", b"1", read_ms=2_000, dead_letter=name)
     world.run(10 * SECOND)
     assert b.length("dead-letter") == 1
 
@@ -203,8 +179,8 @@ def test_no_peer_writes_by_its_dead_letters_where_it_may_not_send() -> None:
     b = world.node("b", limited(queue_quota={"small": Quota(1)}))
     a = world.node("a", limited())
     b.know(replace(a.peer, may_send=("q", "small")))
-    send_with(a, "b", b"1", live_ms=2_000, dead_letter="forbidden")
-    send_with(a, "b", b"2", b"3", live_ms=2_000, dead_letter="small")
+    post(a, "b", b"1", read_ms=2_000, dead_letter="forbidden")
+    post(a, "b", b"2", b"3", read_ms=2_000, dead_letter="small")
     world.run(10 * SECOND)
     assert (b.length("forbidden"), b.length("small"), b.length("dead-letter")) == (0, 1, 2)
 
@@ -216,10 +192,10 @@ def test_no_relay_writes_by_the_dead_letters_of_a_peer_where_it_may_not_send(bri
     a, b = net["a"], net["b"]
     b.know(replace(net["r"].peer, may_send=("q",), may_relay=ALL, relays_for=("a",)))
     b.know(replace(a.peer, may_send=("q", "secret")))
-    send_with(a, "b", b"1")  # its key is proved
+    post(a, "b", b"1")  # its key is proved
     net.world.run(SECOND)
     net.reroute("a", *([("b", "r")] if brings else []))
-    send_with(a, "b", b"2", live_ms=2_000, dead_letter="secret")
+    post(a, "b", b"2", read_ms=2_000, dead_letter="secret")
     net.world.run(10 * SECOND)
     assert (b.length("secret"), b.length("dead-letter")) == ((0, 1) if brings else (1, 0))
 
@@ -228,11 +204,10 @@ def test_a_letter_that_dies_in_the_queue_of_its_sender_is_one_for_the_operator()
     """It does not come into the same queue again and again."""
     world = World(1)
     a = world.node("a", NodeSettings(max_redeliveries=0))
-    send_with(a, "", b"1", live_ms=500, dead_letter="mine")
+    post(a, "", b"1", read_ms=500, dead_letter="mine")
     world.run(2 * SECOND)
     mailbox = a.live.make_queue("mine")
-    lease = a.live.take(mailbox, world.now_ns)
-    assert lease is not None
+    lease = sure(a.live.take(mailbox, world.now_ns))
     a.live.give_back(mailbox, lease, Return(failed=True), world.now_ns)
     a.drain()
     world.run(SECOND)
@@ -243,10 +218,7 @@ def test_a_relay_keeps_letters_as_their_sender_wants() -> None:
     net = line("arb")
     net.world.cut(net["r"], net["b"])
     for said in (False, "mine"):
-        outgoing = net["a"].live.outgoing_stream("b", "q", Delivery.RECOVERABLE)
-        by_ms = net.world.now_ms + 3_000
-        net["a"].live.submit(outgoing, Outgoing(b"x", {"dead_letter": said}, reach_by_ms=by_ms), 1)
-        net["a"].drain()
+        post(net["a"], "b", b"x", delivery=Delivery.RECOVERABLE, life_ms=3_000, dead_letter=said)
     net.world.run(10 * SECOND)
     assert (net["r"].length("mine"), net["r"].length("dead-letter")) == (1, 0)
     assert net["r"].live.queues.declined_letters == {"reach-queue-timeout": 1}
@@ -257,7 +229,7 @@ def test_the_operator_hears_once_of_many_dead_letters() -> None:
     world = World(1)
     a = world.node("a", limited(dead_letters=DeadLetters(warn_at=5)))
     for count in (4, 1, 3):
-        send_with(a, "", *numbered(0, count), live_ms=500)
+        post(a, "", *numbered(0, count), read_ms=500)
         world.run(2 * SECOND)
     told = [event for event in a.news if isinstance(event, DeadLettersWaiting)]
     assert told == [DeadLettersWaiting("dead-letter", 5)]

@@ -7,7 +7,7 @@ import pytest
 
 from tests.queues.relays import line, post
 from tests.queues.topics.bench import Bench
-from tests.queues.world import SimNode, World
+from tests.queues.world import SimNode, World, two
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
 from triack.queues.node_settings import (
@@ -34,8 +34,7 @@ def settings(**limits: object) -> NodeSettings:
 
 def sent(of: NodeSettings, delivery: Delivery = Delivery.TRANSACTIONAL, *, by: NodeSettings | None = None) -> SimNode:
     """A node to which another one has sent ``SENT`` messages."""
-    world = World(1)
-    a, b = world.node("a", by), world.node("b", of)
+    world, a, b = two(a=by, b=of)
     for number in range(SENT):
         a.send(b, "q", b"%02d" % number, delivery=delivery)
     world.run(2 * SECOND)
@@ -89,8 +88,7 @@ def in_a_journal_by_size(when_full: WhenJournalFull, most: int) -> int:
 
 
 def in_the_journal_of_what_was_sent(when_full: WhenJournalFull, most: int) -> int:
-    world = World(1)
-    a, b = world.node("a", settings(journal=Journal(most, when_full=when_full))), world.node("b")
+    world, a, b = two(a=settings(journal=Journal(most, when_full=when_full)))
     outgoing = a.live.outgoing_stream(b.address, "q", Delivery.TRANSACTIONAL)
     a.outbox.copies.asking[outgoing] = None
     for number in range(SENT):
@@ -102,8 +100,7 @@ def in_the_journal_of_what_was_sent(when_full: WhenJournalFull, most: int) -> in
 
 
 def dead_letters(when_full: WhenLettersFull, most: int) -> int:
-    world = World(1)
-    a, b = world.node("a", settings(dead_letters=DeadLetters(most, when_full=when_full))), world.node("b")
+    world, a, b = two(a=settings(dead_letters=DeadLetters(most, when_full=when_full)))
     world.cut(a, b)
     for number in range(SENT):
         a.send(b, "q", b"%d" % number, live_ms=100 + number)
@@ -125,8 +122,7 @@ def keys(most: int) -> int:
 
 def queues(most: int) -> int:
     """That one peer has created."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b", settings(max_peer_queues=most))
+    world, a, b = two(b=settings(max_peer_queues=most))
     for number in range(SENT):
         a.send(b, f"q{number}", b"x")
     world.run(2 * SECOND)
@@ -135,8 +131,7 @@ def queues(most: int) -> int:
 
 def streams(most: int) -> int:
     """That one peer has at a time."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b", NodeSettings(max_streams=most, retire_after_s=None))
+    world, a, b = two(b=NodeSettings(max_streams=most, retire_after_s=None))
     for number in range(SENT):
         a.send(b, f"q{number}", b"x")
     highest = 0

@@ -6,7 +6,7 @@ from struct import pack as struct_pack
 import pytest
 
 from tests.queues.hostile import CHANNEL, ORIGIN, POLICY, Hostile, batch, mangle, open_datagram, still_works, victim
-from tests.queues.world import PlainWorld, SimNode, numbered
+from tests.queues.world import PlainWorld, SimNode, judged, numbered
 from triack.base.ack_trigger import AckTrigger
 from triack.base.datagram import Kind, read_header
 from triack.base.delivery import Delivery
@@ -19,8 +19,6 @@ from triack.session.protocol.binary import BINARY
 from triack.session.protocol.frames import CloseFrame, Hello, PingFrame, StoreAckFrame
 from triack.session.protocol.policy import Policy
 from triack.session.protocol.states import CloseReason
-from triack.tools.replay.engines.local_engine import judge_records
-from triack.tools.replay.log.files import parse_records
 
 
 def test_a_well_behaved_stranger_is_heard() -> None:
@@ -53,19 +51,6 @@ def test_noise_is_dropped_and_counted() -> None:
         }
     )
     still_works(world, node)
-
-
-def test_every_flipped_bit_is_dropped() -> None:
-    """The tag covers all of it."""
-    world, node, evil = victim()
-    good = evil.seal(Kind.DATA, evil.message(1), evil.connection_id)
-    for at in range(len(good) * 8):
-        flipped = bytearray(good)
-        flipped[at // 8] ^= 1 << at % 8
-        evil.raw(bytes(flipped))
-    assert node.live.drops.total() == len(good) * 8
-    world.run(SECOND)
-    assert node.length("q") == 0
 
 
 def test_a_forged_counter_before_good_datagrams_moves_nothing() -> None:
@@ -173,7 +158,7 @@ def test_what_comes_of_an_older_sequence_is_never_called_stored(delivery: Delive
     assert node.read_all("q") == [b"hello"]
     acked = [frame for _, payload in evil.heard()[1:] for frame in BINARY.decode(payload)]
     assert max(frame.cumulative for frame in acked if isinstance(frame, StoreAckFrame)) == 1
-    assert judge_records(parse_records(b"".join(node.records))) == []
+    assert not judged(node)
 
 
 @pytest.mark.parametrize("late", [False, True])
@@ -186,7 +171,7 @@ def test_what_comes_behind_its_turn_need_not_be_handed_out(*, late: bool) -> Non
     evil.frames(evil.message(3))
     world.run(SECOND)
     assert node.read_all("q") == [b"hello"] * 2
-    assert judge_records(parse_records(b"".join(node.records))) == []
+    assert not judged(node)
 
 
 @pytest.mark.parametrize("ways", [(), (0,)])
@@ -197,16 +182,7 @@ def test_numbers_that_nobody_could_count_hold_no_replay_up(ways: tuple[int, ...]
     world.run(SECOND)
     for _ in ways:
         node.read("q", limit=1)
-    assert judge_records(parse_records(b"".join(node.records))) == []
-
-
-def test_several_bad_packets_are_each_counted() -> None:
-    """And the good one behind them is taken; nothing is left over for the next timer."""
-    world, node, evil = victim()
-    evil.each(evil.packet(b"junk"), evil.packet(b""), evil.message(1), evil.packet(b"\x01"))
-    assert node.live.drops == {"bad-packet": 3}
-    world.run(SECOND)
-    assert node.read_all("q") == [b"hello"]
+    assert not judged(node)
 
 
 @pytest.mark.parametrize("delivery", Delivery)
@@ -217,7 +193,7 @@ def test_what_cannot_be_read_accuses_nobody(delivery: Delivery) -> None:
     evil.each(evil.packet(b"junk", delivery), evil.packet(body, delivery), evil.message(1, delivery=delivery))
     world.run(3_600 * SECOND)
     assert node.live.drops == {"bad-packet": 1, "bad-body": 1}
-    assert judge_records(parse_records(b"".join(node.records))) == []
+    assert not judged(node)
 
 
 @pytest.mark.parametrize("letter", ["x", "é", "\u4e2d", "\U0001f600"])

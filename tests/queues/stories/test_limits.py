@@ -6,9 +6,8 @@ from proof.search import stillness
 from tests.queues.hubs import Away, HubWorld
 from tests.queues.keyed import KeyedChannels, peer
 from tests.queues.relays import line, post
-from tests.queues.stories.test_patience import judged
 from tests.queues.stories.test_peers import B, Named, named
-from tests.queues.world import PlainWorld, SimNode, World, numbered
+from tests.queues.world import PlainWorld, SimNode, World, judged, numbered, two
 from triack.base.commit import Read
 from triack.base.delivery import Delivery
 from triack.base.errors import StoreFailed
@@ -38,8 +37,7 @@ EXPRESS, RECOVERABLE, TRANSACTIONAL = Delivery
 
 def test_a_failed_commit_ends_everything_with_an_explicit_error() -> None:
     """Waiters get the error, sessions close with the reason, and not one ack leaves afterwards."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two()
     a.send(b, "q", *numbered(0, 50))
     assert world.run(5 * SECOND, lambda: not a.busy)
     b.break_disk()
@@ -65,8 +63,7 @@ def test_a_failed_commit_ends_everything_with_an_explicit_error() -> None:
 
 def test_after_a_failed_commit_the_disk_tells_the_truth() -> None:
     """Restarted on a disk that works again: nothing is lost, nothing comes twice."""
-    world = World(2)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two(2)
     a.send(b, "q", *numbered(0, 20))
     world.run(100 * MS)
     b.break_disk()
@@ -80,8 +77,7 @@ def test_after_a_failed_commit_the_disk_tells_the_truth() -> None:
 
 def test_nobody_connects_to_or_from_a_node_whose_disk_failed() -> None:
     """It is deaf and mute, and says why it drops."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two()
     b.break_disk()
     b.send(a, "q", b"x")
     world.run(SECOND)
@@ -97,8 +93,7 @@ def test_nobody_connects_to_or_from_a_node_whose_disk_failed() -> None:
 @pytest.mark.gate
 def test_bodies_come_from_the_disk_in_bounded_portions(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many queues wait for theirs at once, a read fetches no more than it may."""
-    world = World(1)
-    a, b = world.node("a", NodeSettings(body_cache_bytes=0)), world.node("b")
+    world, a, b = two(a=NodeSettings(body_cache_bytes=0))
     world.cut(a, b)
     for queue in range(12):
         a.send(b, f"q{queue}", *numbered(0, 40, 1_000))
@@ -125,8 +120,7 @@ def test_bodies_come_from_the_disk_in_bounded_portions(monkeypatch: pytest.Monke
 @pytest.mark.parametrize("delivery", list(Delivery))
 def test_bodies_in_memory_are_counted_until_they_go(delivery: Delivery) -> None:
     """The cache counts nothing when nothing waits; express bodies are no part of it."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two()
     a.send(b, "q", *numbered(0, 100, 500), delivery=delivery)
     assert a.outbox.cached_bytes >= 0
     assert world.run(10 * SECOND, lambda: not a.busy)
@@ -134,21 +128,6 @@ def test_bodies_in_memory_are_counted_until_they_go(delivery: Delivery) -> None:
 
 
 # Many at once.
-
-
-def test_many_queues_in_every_class_share_one_session() -> None:
-    """Each in its own order, none disturbed by the others."""
-    world = World(1, Faults(loss=0.05))
-    a, b = world.node("a"), world.node("b")
-    for at in range(5):
-        for queue in range(20):
-            a.send(b, f"q{queue}", *numbered(at * 10, at * 10 + 10), delivery=Delivery(queue % 3))
-        world.run(20 * MS)
-    assert world.run(30 * SECOND, lambda: not a.busy)
-    for queue in range(20):
-        got = b.read_all(f"q{queue}")
-        assert (got if queue % 3 == TRANSACTIONAL else sorted(got)) == numbered(0, 50)
-    assert len(a.log("session_opened")) == 1
 
 
 def test_messages_to_itself_need_no_network() -> None:
@@ -542,30 +521,6 @@ def test_streams_that_take_turns_wait_for_no_ack_delay(delivery: Delivery) -> No
     assert not judged(a, b)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("delivery", DURABLE)
-def test_nothing_comes_twice_though_both_ends_die(seed: int, delivery: Delivery) -> None:
-    """At any moment of the exchange, over a network that loses, repeats and reorders."""
-    world = World(seed, Faults(loss=0.2, duplicate=0.2, reorder=0.3, delay_ns=5 * MS, jitter_ns=20 * MS))
-    settings = NodeSettings(max_streams=8, retire_after_s=0.05)
-    a, b = world.node("a", settings), world.node("b", settings)
-    for number in range(40):
-        a.send(b, f"q{number % 13}", *numbered(3 * number, 3 * number + 3), delivery=delivery)
-        world.run(world.random.randrange(400) * MS)
-        if world.random.random() < 0.4:
-            world.random.choice([a, b]).restart()
-    assert world.run(900 * SECOND, lambda: not a.busy)
-    for name in range(13):
-        wanted = [body for number in range(name, 40, 13) for body in numbered(3 * number, 3 * number + 3)]
-        found = b.read_all(f"q{name}")
-        assert (found if delivery is Delivery.TRANSACTIONAL else sorted(found)) == (
-            wanted if delivery is Delivery.TRANSACTIONAL else sorted(wanted)
-        )
-    assert len(b.log("stream_forgotten")) > 5
-    assert not judged(a, b)
-
-
 def test_streams_of_both_directions_end_in_one_commit() -> None:
     """Their streams have the same number: what a node says of its own stream does not take the place of an answer."""
     world, a, b = pair(NodeSettings())
@@ -594,12 +549,6 @@ def test_messages_keep_their_class_when_their_stream_is_gone() -> None:
     del classes["dead-letter"]
     assert classes == {"q1": [1], "q2": [2], "own1": [1], "own2": [2]}
     assert not judged(a, b)
-
-
-def test_a_peer_quota_of_streams_goes_by_its_memory() -> None:
-    """At a quarter of it; the limit that both ends go by."""
-    settings = NodeSettings(limits=Limits(peer_memory_bytes=4 * 20 * 2_048))
-    assert streams_limit(settings) == 20
 
 
 def test_a_large_express_message_goes_on_when_its_stream_has_a_place() -> None:

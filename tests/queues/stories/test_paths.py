@@ -6,7 +6,8 @@ from random import Random
 import pytest
 
 from tests.queues.bare import Bare
-from tests.queues.world import SimNode, World, numbered
+from tests.queues.world import SimNode, World, judged, numbered, two
+from tests.sure import sure
 from triack.base.datagram import Kind, read_header
 from triack.base.delivery import Delivery
 from triack.base.reasons import DropReason
@@ -14,15 +15,10 @@ from triack.base.units import MS, SECOND
 from triack.node.handles.policies import PRESETS, solace
 from triack.queues.mailboxes.mailbox import Lease
 from triack.queues.mailboxes.redelivery import Return
-from triack.queues.manager.effects import Effect
-from triack.queues.manager.engine import Engine
 from triack.queues.node_settings import NodeSettings
 from triack.queues.peers.path import GIVE_UP_NS
-from triack.queues.peers.vouching import DropConnection, KeepConnection
 from triack.session.protocol.binary import BINARY
 from triack.session.protocol.frames import PingFrame
-from triack.tools.replay.engines.local_engine import judge_records
-from triack.tools.replay.log.files import parse_records
 from triack.tools.sim.faults import Faults
 from triack.tools.sim.network import Port
 from triack.transport.insecure import InsecureChannel
@@ -216,40 +212,6 @@ def test_who_is_not_connected_yet_looks_for_its_peer_nowhere_else() -> None:
 # Streams.
 
 
-@pytest.mark.plain
-def test_streams_with_open_conversations_are_vouched_for_until_those_are_gone() -> None:
-    """A stranger's connect is answered, and vouches for nothing."""
-    world = World(1)
-    a, b = (SimNode(world, name) for name in "ab")
-    told: dict[str, list[Effect]] = {"a": [], "b": []}
-    for node in (a, b):
-        node.address = f"tcp://{node.name}:1"
-        world.nodes[node.address] = node
-        node.start()
-    follow = SimNode.follow
-
-    def watch(node: SimNode, engine: Engine, now_ns: int) -> None:
-        poll = engine.poll
-
-        def polled(at_ns: int) -> list[Effect]:
-            effects = poll(at_ns)
-            told[node.name] += [effect for effect in effects if isinstance(effect, KeepConnection | DropConnection)]
-            return effects
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(engine, "poll", polled)
-            follow(node, engine, now_ns)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SimNode, "follow", watch)
-        a.send(b, "q", b"1")
-        world.run(SECOND)
-        assert told == {"a": [KeepConnection(b.address)], "b": [KeepConnection(a.address)]}
-        b.forget("a")
-        world.run(SECOND)
-        assert told["b"] == [KeepConnection(a.address), DropConnection(a.address)]
-
-
 # Messages that are taken before their turn, given back and acknowledged in any order, over crashes.
 
 MESSAGES = 60
@@ -265,8 +227,7 @@ def test_a_message_of_a_low_priority_is_chosen_before_a_high_one() -> None:
         node.drain()
         world.run(100 * MS)
     mailbox = node.live.queues.mailboxes["q"]
-    run = node.live.choose(mailbox, 3, (), world.now_ns)
-    assert run is not None
+    run = sure(node.live.choose(mailbox, 3, (), world.now_ns))
     assert run.lease(run.first).body == b"chosen"
     node.drain()
     world.run(SECOND)
@@ -274,8 +235,7 @@ def test_a_message_of_a_low_priority_is_chosen_before_a_high_one() -> None:
     node.drain()
     assert node.read_all("q") == [b"high", b"last high", b"low", b"chosen"]
     world.run(SECOND)
-    records = parse_records(b"".join(node.records))
-    assert [str(violation) for violation in judge_records(records)] == []
+    assert not judged(node)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -320,8 +280,7 @@ def test_each_message_is_done_once_and_the_others_keep_their_order(seed: int) ->
     assert sorted([*done, *left]) == numbered(0, MESSAGES)
     assert left == sorted(left)
     world.run(SECOND)
-    records = parse_records(b"".join(node.records))
-    assert [str(violation) for violation in judge_records(records)] == []
+    assert not judged(node)
 
 
 # A path that loses most of what is sent carries what it can: nobody waits for longer than it takes to be heard.
@@ -361,8 +320,7 @@ def test_a_path_that_loses_whole_bursts_does_not_wait_for_its_probes(monkeypatch
     took_ns = 0
     for seed in range(SEEDS):
         bursts.begin(seed)
-        world = World(seed, Faults(delay_ns=5 * MS))
-        a, b = world.node("a", settings), world.node("b", settings)
+        world, a, b = two(seed, Faults(delay_ns=5 * MS), a=settings, b=settings)
         a.send(b, "q", b"first")
         world.run(SECOND)
         bursts.loss = 0.6

@@ -5,7 +5,7 @@ import gc
 import pytest
 
 from tests.queues.keyed import KeyedChannels, peer
-from tests.queues.world import PlainWorld, SimNode, World, numbered
+from tests.queues.world import PlainWorld, SimNode, World, numbered, two
 from triack.base.delivery import Delivery
 from triack.base.peers import Peer
 from triack.base.reasons import DropReason
@@ -340,8 +340,7 @@ def test_whichever_accept_comes_first_the_session_works() -> None:
 @pytest.mark.parametrize("delivery", list(Delivery))
 def test_of_a_peer_that_has_gone_no_session_is_kept(delivery: Delivery) -> None:
     """Its streams are kept, permanently, and each would hold one; when it comes back they find their way again."""
-    world = World(1, Faults(delay_ns=5 * MS))
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two(1, Faults(delay_ns=5 * MS))
     for turn in range(2):
         a.send(b, "q", *numbered(turn, turn + 1), delivery=delivery)
         world.run(400 * SECOND)

@@ -5,17 +5,16 @@ from itertools import pairwise
 
 import pytest
 
-from tests.queues.world import SimNode, World, numbered
+from tests.queues.world import SimNode, World, judged, numbered, reasons
 from triack.base.ack_trigger import AckTrigger
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
 from triack.ordering.order_settings import OrderSettings
 from triack.queues.node_settings import Limits, NodeSettings, Quota
 from triack.session.protocol.settings import SessionSettings
-from triack.tools.replay.engines.local_engine import judge_records
-from triack.tools.replay.log.files import parse_records
 from triack.tools.sim.faults import Faults
 
+pytestmark = pytest.mark.plain
 HOUR = 3_600 * SECOND
 KINDS = ("udp", "tcp")
 NOTICED_NS = 6 * SECOND
@@ -35,23 +34,13 @@ def couple(
     return world, first, second
 
 
-def withhold(node: SimNode) -> None:
-    """Until its next start no order ack leaves, whatever asks for it, and no accept says the same."""
-    node.tell_no_positions()
-    node.live.inbox.send_order_acks = lambda route, now_ns: None  # type: ignore[method-assign]
-
-
 def pings(node: SimNode) -> list[int]:
     return [record["at_ns"] for record in node.log("ping_sent")]
 
 
-def reasons(node: SimNode) -> list[str]:
-    return [record["reason"] for record in node.log("session_closed")]
-
-
 def send_and_store(world: World, a: SimNode, b: SimNode, for_ns: int) -> None:
     """Let ``a`` send: sessions and stores have acknowledged it, and no order ack has come."""
-    withhold(b)
+    b.withhold()
     a.send(b, "q", *numbered(0, 3))
     world.run(for_ns)
     assert a.log("ack_received")
@@ -60,7 +49,6 @@ def send_and_store(world: World, a: SimNode, b: SimNode, for_ns: int) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.plain
 def test_a_peer_that_died_with_its_order_ack_is_found_out(kind: str) -> None:
     """It starts again at once, and knows of no session: nothing would ever come of it."""
     world, a, b = couple(kind)
@@ -73,7 +61,6 @@ def test_a_peer_that_died_with_its_order_ack_is_found_out(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.plain
 def test_a_peer_that_cannot_be_reached_is_given_up_by_the_ack_timeout(kind: str) -> None:
     """Though every packet has been acknowledged; streams give no sign of it for minutes."""
     world, a, b = couple(kind)
@@ -84,7 +71,6 @@ def test_a_peer_that_cannot_be_reached_is_given_up_by_the_ack_timeout(kind: str)
     assert a.log("session_closed")[0]["unacked"] == 0
 
 
-@pytest.mark.plain
 def test_one_that_died_before_it_stored_is_found_out_as_soon() -> None:
     """It had acknowledged what was in its memory alone; the store ack timeout is 10 s."""
     world, a, b = couple()
@@ -100,7 +86,6 @@ def test_one_that_died_before_it_stored_is_found_out_as_soon() -> None:
     assert not a.busy
 
 
-@pytest.mark.plain
 def test_a_peer_that_has_moved_gets_its_acks_at_its_new_address() -> None:
     """The order ack goes to the old one: where the new one is nobody knows before it speaks."""
     world, a, b = couple(idle_s=0.9)
@@ -115,7 +100,6 @@ def test_a_peer_that_has_moved_gets_its_acks_at_its_new_address() -> None:
     assert b.read_all("q") == numbered(0, 3)
 
 
-@pytest.mark.plain
 def test_what_a_peer_closed_unheard_is_closed_when_it_opens_another() -> None:
     """Its answer need not wait for the ack timeout of the session that is dead."""
     world, a, b = couple()
@@ -134,7 +118,6 @@ def test_what_a_peer_closed_unheard_is_closed_when_it_opens_another() -> None:
 
 @pytest.mark.gate
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.plain
 def test_a_peer_that_lives_is_asked_ever_more_rarely(kind: str) -> None:
     """Each wait is twice the one before, and the session ends as idle all the same: pings are no packets."""
     world, a, b = couple(kind)
@@ -160,7 +143,6 @@ PATIENT = SessionSettings(
 
 
 @pytest.mark.parametrize(("mine", "its"), [(HASTY, PATIENT), (PATIENT, HASTY)], ids=["hasty", "patient"])
-@pytest.mark.plain
 def test_whatever_a_peer_was_told_it_answers_a_ping_at_once(mine: SessionSettings, its: SessionSettings) -> None:
     """So that it is not given up for a policy of its own, nor is it asked more often than this end is impatient."""
     world, a, b = couple("udp", mine, its)
@@ -174,7 +156,6 @@ def test_whatever_a_peer_was_told_it_answers_a_ping_at_once(mine: SessionSetting
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.plain
 def test_a_queue_that_nobody_reads_is_not_asked_about(kind: str) -> None:
     """It is full, and its node has said so: what waits for room waits for no order ack."""
     world = World(3, Faults(delay_ns=5 * MS))
@@ -191,7 +172,6 @@ def test_a_queue_that_nobody_reads_is_not_asked_about(kind: str) -> None:
     assert b.read_all("q")[:2] == numbered(0, 2)
 
 
-@pytest.mark.plain
 def test_nobody_is_asked_who_says_all_by_himself() -> None:
     """Order acks come before a peer is quiet, and afterwards nothing is awaited."""
     world, a, b = couple()
@@ -204,7 +184,6 @@ def test_nobody_is_asked_who_says_all_by_himself() -> None:
     assert reasons(a) == ["idle"]
 
 
-@pytest.mark.plain
 def test_a_record_of_all_that_proves_it() -> None:
     """A session that a ping has closed has had reason to, and the next one carries what waited."""
     world, a, b = couple()
@@ -215,10 +194,9 @@ def test_a_record_of_all_that_proves_it() -> None:
     b.restart()
     world.run(10 * SECOND)
     assert reasons(a) == ["ack-timeout"]
-    assert judge_records(parse_records(b"".join([*a.records, *b.records]))) == []
+    assert not judged(a, b)
 
 
-@pytest.mark.plain
 def test_answers_to_probes_of_the_path_are_on_record() -> None:
     """An ack is lost. Until it is given again nothing else comes, for longer than the ack timeout."""
     world = World(3, Faults(delay_ns=60 * MS))
@@ -234,11 +212,10 @@ def test_answers_to_probes_of_the_path_are_on_record() -> None:
     assert acked["at_ns"] - a.log("packet_sent")[0]["at_ns"] > 2 * 300 * MS
     assert len(a.log("probe_answered")) == len(b.log("probe_received"))
     assert reasons(a) == []
-    assert judge_records(parse_records(b"".join([*a.records, *b.records]))) == []
+    assert not judged(a, b)
 
 
 @pytest.mark.gate
-@pytest.mark.plain
 def test_pieces_of_packets_that_are_not_whole_are_on_record() -> None:
     """A path carries less than the packets were cut for; of those that came at once there is one record."""
     world, a, b = couple(a=SessionSettings(max_unacked_packet=8))
@@ -252,4 +229,4 @@ def test_pieces_of_packets_that_are_not_whole_are_on_record() -> None:
     assert world.run(60 * SECOND, lambda: b.length("q") > len(bodies))
     times = [record["at_ns"] for record in b.log("piece_received")]
     assert 0 < len(times) <= 2 * len(set(times))
-    assert judge_records(parse_records(b"".join([*a.records, *b.records]))) == []
+    assert not judged(a, b)

@@ -1,11 +1,10 @@
 """Full queues: their senders wait or are refused, nobody else does, and nothing is lost or hangs."""
 
-from random import Random
 from typing import get_args
 
 import pytest
 
-from tests.queues.world import SimNode, World, numbered
+from tests.queues.world import SimNode, World, numbered, two
 from triack.base.commit import HEAD_BYTES
 from triack.base.delivery import Delivery
 from triack.base.news import NodeEvent, QueueOverQuota
@@ -56,8 +55,7 @@ def note_full(node: SimNode) -> list[tuple[str, int]]:
 @pytest.mark.parametrize("delivery", DURABLE)
 def test_a_sender_waits_until_its_queue_has_room(delivery: Delivery) -> None:
     """The quota is kept but for one packet; other queues of the same node go on; all arrives once there is room."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b", small())
+    world, a, b = two(b=small())
     bodies = numbered(0, 60, 900)
     for body in bodies:
         a.send(b, "q", body, delivery=delivery)
@@ -76,8 +74,7 @@ def test_a_sender_waits_until_its_queue_has_room(delivery: Delivery) -> None:
 @pytest.mark.gate
 def test_what_waits_costs_the_network_a_probe_now_and_then() -> None:
     """A queue that stays full for an hour makes its sender send one packet every five seconds."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b", small(1))
+    world, a, b = two(b=small(1))
     a.send(b, "q", *numbered(0, 200, 900))
     world.run(10 * SECOND)
     before = len(a.log("packet_sent"))
@@ -89,8 +86,7 @@ def test_what_waits_costs_the_network_a_probe_now_and_then() -> None:
 @pytest.mark.parametrize("delivery", DURABLE)
 def test_a_queue_that_is_read_slowly_is_not_sent_a_window_each_time(delivery: Delivery) -> None:
     """As many packets as it took last leave, and two for each that it takes."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b", small())
+    world, a, b = two(b=small())
     for body in numbered(0, 150, 900):
         a.send(b, "q", body, delivery=delivery)
     read_slowly(world, b, "q")
@@ -125,8 +121,7 @@ def test_a_queue_may_refuse_instead(delivery: Delivery) -> None:
 
 def test_a_message_that_can_never_fit_is_refused() -> None:
     """Waiting would not help: too large."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b", small(10, 5_000))
+    world, a, b = two(b=small(10, 5_000))
     said = a.watch(a.send(b, "q", bytes(20_000)), STAGES[TRANSACTIONAL])
     assert world.run(5 * SECOND, lambda: not a.busy)
     assert said == ["too-large"]
@@ -161,8 +156,7 @@ def test_what_was_begun_of_refused_messages_makes_room_for_the_next(
     monkeypatch: pytest.MonkeyPatch, delivery: Delivery
 ) -> None:
     """Their sender lost its permission within them: the packet that shows that they are gone finds no room itself."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b", small(size_bytes=8_000))
+    world, a, b = two(b=small(size_bytes=8_000))
 
     def refusal(_self: Admission, _transfer: object, _conversation: object, body: bytes) -> RejectReason | None:
         fragment = fragment_range(body[:HEAD_BYTES], len(body))
@@ -231,8 +225,7 @@ def test_peers_share_the_node_and_the_one_with_little_is_never_stopped() -> None
 @pytest.mark.plain
 def test_the_operator_hears_once_while_a_queue_is_full() -> None:
     """And again when it had room in between; a packet holds one message, so that it is full with ten."""
-    world = World(1)
-    a, b = world.node("a", NodeSettings(messages_per_packet=1)), world.node("b", small())
+    world, a, b = two(a=NodeSettings(messages_per_packet=1), b=small())
     told = note_full(b)
     for number in range(3):
         a.send(b, "q", *numbered(0, 12, 900))
@@ -293,8 +286,7 @@ def test_express_messages_that_nobody_reads_do_not_fill_the_memory() -> None:
 @pytest.mark.gate
 def test_what_arrives_while_the_disk_is_slow_does_not_fill_the_memory() -> None:
     """A commit of ten seconds: the sender waits at a quarter of what a peer may fill."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b", NodeSettings(limits=Limits(peer_memory_bytes=256 * 1024)))
+    world, a, b = two(b=NodeSettings(limits=Limits(peer_memory_bytes=256 * 1024)))
     b.commit_ns = 10 * SECOND
     for at in range(0, 500, 50):
         a.send(b, "q", *numbered(at, at + 50, 900), delivery=RECOVERABLE)
@@ -309,8 +301,7 @@ def test_what_arrives_while_the_disk_is_slow_does_not_fill_the_memory() -> None:
 @pytest.mark.parametrize("delivery", DURABLE)
 def test_a_lost_word_stops_no_sender_permanently(monkeypatch: pytest.MonkeyPatch, delivery: Delivery) -> None:
     """The destination never says go: the probes find that there is room."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b", small())
+    world, a, b = two(b=small())
     monkeypatch.setattr(Admission, "go", lambda _: None)
     for body in numbered(0, 14, 900):
         a.send(b, "q", body, delivery=delivery)
@@ -326,8 +317,7 @@ def test_a_lost_word_stops_no_sender_permanently(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("delivery", [EXPRESS, RECOVERABLE])
 def test_a_full_queue_says_so_in_each_session(kind: str, delivery: Delivery) -> None:
     """A stop ends with its session: a sender that begins another one hears it again, after a window at most."""
-    world = World(1, Faults(delay_ns=5 * MS))
-    a, b = world.node("a", scheme=kind), world.node("b", small(), scheme=kind)
+    world, a, b = two(1, Faults(delay_ns=5 * MS), b=small(), scheme=kind)
     for body in numbered(0, 300, 900):
         a.send(b, "q", body, delivery=delivery)
         world.run(10 * MS)
@@ -348,8 +338,7 @@ def test_a_full_queue_says_so_in_each_session(kind: str, delivery: Delivery) -> 
 @pytest.mark.parametrize("delivery", DURABLE)
 def test_a_reader_that_stops_for_a_day_costs_little(delivery: Delivery) -> None:
     """The sender asks about a full queue once a minute; when it has room again the destination says so at once."""
-    world = World(1, Faults(delay_ns=5 * MS))
-    a, b = world.node("a"), world.node("b", small(5))
+    world, a, b = two(1, Faults(delay_ns=5 * MS), b=small(5))
     for body in numbered(0, 30, 900):
         a.send(b, "q", body, delivery=delivery)
         world.run(50 * MS)
@@ -362,80 +351,3 @@ def test_a_reader_that_stops_for_a_day_costs_little(delivery: Delivery) -> None:
     read_slowly(world, b, "q")
     assert world.run(10 * SECOND, lambda: not a.busy)
     assert sorted(b.read_all("q")) == numbered(0, 30, 900)
-
-
-class Squeeze:
-    """Quotas that are hit all the time, on a bad network, with crashes of both ends at any moment."""
-
-    def __init__(self, seed: int, delivery: Delivery) -> None:
-        self.random = random = Random(seed)
-        self.delivery = delivery
-        self.world = World(seed, Faults(loss=random.choice([0, 0.1, 0.3]), duplicate=0.1, reorder=0.3, delay_ns=MS))
-        limits = Limits(
-            quota=Quota(random.choice([1, 5, 50]), random.choice([4_000, 20_000])),
-            peer_quota_bytes=random.choice([10_000, 1024**2]),
-            peer_memory_bytes=random.choice([20_000, 1024**2]),
-        )
-        self.a, self.b = self.world.node("a"), self.world.node("b", NodeSettings(limits=limits))
-        self.b.commit_ns = random.choice([MS // 4, 20 * MS])
-        self.sent: dict[str, list[bytes]] = {"q1": [], "q2": []}
-        self.accepted: dict[str, list[bytes]] = {"q1": [], "q2": []}
-        self.calm = False
-        self.submit()
-        self.crash()
-        self.read()
-
-    def submit(self) -> None:
-        """Send some to one of the queues."""
-        if self.calm:
-            return
-        if self.a.engine is not None:
-            queue = self.random.choice(list(self.sent))
-            first = len(self.sent[queue])
-            new = numbered(first, first + self.random.choice([1, 3, 20]), self.random.choice([10, 900, 3_000]))
-            self.sent[queue] += new
-            self.a.live.await_commit(lambda error: self.accepted[queue].extend(() if error else new))
-            self.a.send(self.b, queue, *new, delivery=self.delivery)
-        self.world.at(self.random.randrange(1, 300 * MS), self.submit)
-
-    def read(self) -> None:
-        """Read a few, now and then."""
-        if self.b.engine is not None:
-            for queue in self.sent:
-                self.b.read(queue, self.random.choice([0, 1, 5]))
-        self.world.at(self.random.randrange(1, 200 * MS), self.read)
-
-    def crash(self) -> None:
-        """Crash one of them and start it again soon."""
-        if self.calm:
-            return
-        node = self.random.choice([self.a, self.b])
-        if node.engine is not None:
-            node.crash()
-            self.world.at(self.random.randrange(1, SECOND), node.start)
-        self.world.at(self.random.randrange(1, 3 * SECOND), self.crash)
-
-    def run(self) -> None:
-        """Faults for a while, then none; then everything that was accepted has come once, in order."""
-        self.world.run(10 * SECOND)
-        self.calm = True
-        self.world.run(2 * SECOND)
-        self.world.heal()
-        assert self.world.run(900 * SECOND, lambda: not self.a.busy), "something waits for ever"
-        assert self.a.length("dead-letter") == 0
-        for queue in self.sent:
-            got = self.b.read_all(queue)
-            assert len(got) == len(set(got))
-            assert set(self.accepted[queue]) <= set(got), "something was lost"
-            if self.delivery is TRANSACTIONAL:
-                assert got == sorted(got)
-        admission = self.b.live.inbox.admission
-        accounts = (admission.waiting, admission.early, admission.disk)
-        assert [account.total_bytes for account in accounts] == [0, 0, 0]
-
-
-@pytest.mark.parametrize("delivery", DURABLE)
-@pytest.mark.slow
-def test_nothing_is_lost_or_hangs(delivery: Delivery) -> None:
-    """Whatever is withheld, and whichever node crashes."""
-    Squeeze(0, delivery).run()

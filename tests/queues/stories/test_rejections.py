@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from tests.queues.world import SimNode, World, numbered
+from tests.queues.world import SimNode, World, judged, numbered, two
 from triack.base.delivery import Delivery
 from triack.base.reasons import RejectReason
 from triack.base.units import MS, SECOND
@@ -12,8 +12,6 @@ from triack.queues.node_settings import Limits, NodeSettings, Quota
 from triack.queues.stages import STAGES, Stage
 from triack.queues.streams.admission import Admission
 from triack.queues.streams.inbox import Inbox
-from triack.tools.replay.engines.local_engine import judge_records
-from triack.tools.replay.log.files import parse_records
 from triack.tools.sim.faults import Faults
 
 EXPRESS, RECOVERABLE, TRANSACTIONAL = Delivery
@@ -61,8 +59,7 @@ def test_each_message_is_delivered_or_a_dead_letter(
     monkeypatch: pytest.MonkeyPatch, delivery: Delivery, share: float
 ) -> None:
     """Large ones, too, of which one fragment is taken and the next is not; and all of it within seconds."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two()
     Moody(monkeypatch, Random(1), share)
     bodies = [*numbered(0, 60, 900), *numbered(60, 80, 3_000), *numbered(80, 100)]
     said = [a.watch(a.send(b, "q", body, delivery=delivery), STAGES[delivery]) for body in bodies]
@@ -110,17 +107,14 @@ def test_nothing_waits_for_the_store_ack_of_what_was_refused_before_it_left(deli
 @pytest.mark.parametrize("seed", range(4))
 def test_no_session_ack_overtakes_the_refusal_of_an_express_message(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Whatever is lost, and in whatever order the rest comes: what was refused is never told as received."""
-    world = World(seed, Faults(delay_ns=5 * MS, loss=0.2, reorder=0.3, duplicate=0.05))
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two(seed, Faults(delay_ns=5 * MS, loss=0.2, reorder=0.3, duplicate=0.05))
     Moody(monkeypatch, Random(seed), 0.3)
     bodies = numbered(0, 300, 900)
     said = [a.watch(a.send(b, "q", body, delivery=EXPRESS), Stage.RECEIVED) for body in bodies]
     assert world.run(60 * SECOND, lambda: not a.busy)
     got, dead = b.read_all("q"), letters(a)
     assert sorted(got + dead) == bodies
-    assert not judge_records(
-        [record for node in (a, b) for log in node.records for record in parse_records(bytes(log))]
-    )
+    assert not judged(a, b)
     assert {body: reason for body, (reason,) in zip(bodies, said, strict=True)} == {
         body: "queue-not-found" if body in dead else None for body in bodies
     }
@@ -129,8 +123,7 @@ def test_no_session_ack_overtakes_the_refusal_of_an_express_message(monkeypatch:
 @pytest.mark.plain
 def test_what_an_earlier_process_may_have_taken_is_not_called_undelivered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of express messages the destination's disk knows nothing: refused when sent again, it says no more than that."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two()
     moody = Moody(monkeypatch, Random(1), 0.0)
     a.send(b, "q", b"opens", delivery=EXPRESS)
     world.run(SECOND)
@@ -156,8 +149,7 @@ def test_what_an_earlier_process_may_have_taken_is_not_called_undelivered(monkey
 @pytest.mark.plain
 def test_both_ends_refuse_all_that_the_other_sends(monkeypatch: pytest.MonkeyPatch) -> None:
     """Their windows are full of what is refused, and the rejections get through all the same."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two()
     Moody(monkeypatch, Random(1), 1.0)
     bodies = numbered(0, 500, 900)
     for one, other in ((a, b), (b, a)):
@@ -169,8 +161,7 @@ def test_both_ends_refuse_all_that_the_other_sends(monkeypatch: pytest.MonkeyPat
 @pytest.mark.gate
 def test_more_rejections_than_an_ack_has_ranges_stall_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every second packet of hundreds in one session: store acks pass what was refused, when its origin knows."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two()
     refused = iter([True, False] * 1_000)
     monkeypatch.setattr(Admission, "refusal", lambda *_: RejectReason.QUEUE_NOT_FOUND if next(refused) else None)
     bodies = numbered(0, 600, 900)
@@ -188,8 +179,7 @@ def test_a_rejection_stands_when_the_answer_is_lost_and_there_is_room_again(
     monkeypatch: pytest.MonkeyPatch, delivery: Delivery
 ) -> None:
     """The resend gets the same answer; what was sent behind it was delivered long before."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two()
     moody = Moody(monkeypatch, Random(1), 1.0)
     world.cut(b, a, both=False)
     a.send(b, "q", b"refused", delivery=delivery)
@@ -214,8 +204,7 @@ def test_an_order_ack_does_not_speak_of_what_its_origin_does_not_know(
     monkeypatch: pytest.MonkeyPatch, delivery: Delivery
 ) -> None:
     """Rejections are lost again and again, all else comes through: nobody frees what was refused."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two()
     refused = iter([False, True, False, False])
     monkeypatch.setattr(Admission, "refusal", lambda *_: RejectReason.QUEUE_NOT_FOUND if next(refused, False) else None)
     monkeypatch.setattr(Inbox, "_tell_rejected", lambda *_: None)
@@ -246,8 +235,7 @@ def test_order_acks_behind_a_refusal_wait_for_no_resend_tier(sent: str, loss: fl
 
 def test_nothing_from_outside_reaches_the_queues_of_the_node_itself() -> None:
     """Every peer gets access denied; the node itself may send there."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two()
     said = [a.watch(a.send(b, queue, b"x"), STAGES[TRANSACTIONAL]) for queue in ("dead-letter", "$admin", "fine")]
     b.send(b, "$admin", b"its own")
     assert world.run(5 * SECOND, lambda: not a.busy)
@@ -257,8 +245,7 @@ def test_nothing_from_outside_reaches_the_queues_of_the_node_itself() -> None:
 
 def test_a_duplicate_is_known_before_anything_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A message that was accepted is not refused when it comes again, even if nothing more would be taken."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two()
     moody = Moody(monkeypatch, Random(1), 0.0)
     b.commit_ns = MS
     a.send(b, "q", b"taken")
@@ -267,77 +254,3 @@ def test_a_duplicate_is_known_before_anything_is_refused(monkeypatch: pytest.Mon
     a.restart()
     assert world.run(20 * SECOND, lambda: not a.busy)
     assert (b.read_all("q"), letters(a)) == ([b"taken"], [])
-
-
-class Storm:
-    """A moody destination on a bad network, with crashes of both ends at any moment."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, seed: int, delivery: Delivery) -> None:
-        self.random = random = Random(seed)
-        self.delivery = delivery
-        self.world = World(seed, Faults(loss=random.choice([0, 0.1, 0.3]), duplicate=0.1, reorder=0.2, delay_ns=MS))
-        self.a, self.b = self.world.node("a", NodeSettings(body_cache_bytes=2_000)), self.world.node("b")
-        for node in (self.a, self.b):
-            node.commit_ns = random.choice([MS // 4, 20 * MS])
-        self.moody = Moody(monkeypatch, random, random.choice([0.05, 0.3, 0.7]))
-        self.bodies: list[bytes] = []
-        self.accepted: list[bytes] = []
-        self.calm = False
-        self.submit()
-        self.crash()
-
-    def submit(self) -> None:
-        """Send some; what was not committed before a crash was never accepted."""
-        if self.calm:
-            return
-        if self.a.engine is not None:
-            first = len(self.bodies)
-            new = numbered(first, first + self.random.choice([1, 3, 20]), self.random.choice([10, 900, 3_000]))
-            self.bodies += new
-            self.a.live.await_commit(lambda error: self.accepted.extend(() if error else new))
-            self.a.send(self.b, "q", *new, delivery=self.delivery)
-        self.world.at(self.random.randrange(1, 300 * MS), self.submit)
-
-    def crash(self) -> None:
-        """Crash one of them and start it again soon."""
-        if self.calm:
-            return
-        node = self.random.choice([self.a, self.b])
-        if node.engine is not None:
-            node.crash()
-            self.world.at(self.random.randrange(1, SECOND), node.start)
-        self.world.at(self.random.randrange(1, SECOND), self.crash)
-
-    def run(self) -> None:
-        """Faults for a while, then none; then both ends agree on every message."""
-        self.world.run(8 * SECOND)
-        self.calm = True
-        self.world.run(2 * SECOND)
-        self.moody.share = 0.0
-        self.world.heal()
-        assert self.world.run(90 * SECOND, lambda: not self.a.busy), "something is never settled"
-        got, dead = self.b.read_all("q"), letters(self.a)
-        assert len(got) == len(set(got))
-        assert len(dead) == len(set(dead))
-        assert not set(got) & set(dead), "both delivered and dead"
-        assert set(self.accepted) <= set(got) | set(dead), "neither delivered nor dead"
-        if self.delivery is TRANSACTIONAL:
-            assert got == sorted(got)
-
-
-@pytest.mark.gate
-@pytest.mark.parametrize("delivery", DURABLE)
-def test_both_ends_agree_whatever_crashes(monkeypatch: pytest.MonkeyPatch, delivery: Delivery) -> None:
-    """Nothing is both delivered and a dead letter, nothing is neither."""
-    Storm(monkeypatch, 1, delivery).run()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("delivery", DURABLE)
-@pytest.mark.parametrize("block", range(2))
-def test_both_ends_agree_whatever_crashes_at_length(
-    monkeypatch: pytest.MonkeyPatch, block: int, delivery: Delivery
-) -> None:
-    """The same, seed by seed."""
-    for seed in range(100 + block, 104, 2):
-        Storm(monkeypatch, seed, delivery).run()

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from random import Random
 from shutil import copytree, rmtree
 
 import pytest
@@ -11,7 +10,6 @@ import triack
 from tests.node.nodes import WAIT, bodies, make, quick, until
 from tests.queues.hostile import open_datagram
 from tests.queues.rollbacks import arrived, both_know, deliver, pair, put_back
-from tests.queues.stories.test_swarm import Swarm
 from tests.queues.world import PlainWorld, SimNode, numbered
 from triack.base.commit import Commit
 from triack.base.datagram import Kind
@@ -20,7 +18,6 @@ from triack.base.errors import RollbackDetected
 from triack.base.units import MS, SECOND
 from triack.queues.stages import STAGES, Stage
 from triack.session.protocol.binary import BINARY
-from triack.tools.sim.disk import Snapshot
 from triack.tools.sim.faults import Faults
 
 EXPRESS, RECOVERABLE, TRANSACTIONAL = Delivery
@@ -77,19 +74,6 @@ def test_an_older_copy_is_noticed_although_the_peer_was_away(victim: str) -> Non
     a.send(b, "q", b"new")
     both_know(world, rolled, other)
     assert c.rollbacks == []
-
-
-def test_a_copy_from_before_they_met_is_noticed() -> None:
-    """The store that was put back has never heard of the node that remembers it."""
-    for victim in (0, 1):
-        world, a, b = pair()
-        rolled, other = ((a, b), (b, a))[victim]
-        copy = rolled.copy_store()
-        deliver(world, a, b, 1)
-        other.restart()
-        put_back(rolled, copy)
-        a.send(b, "q", b"new")
-        both_know(world, rolled, other)
 
 
 def test_the_node_that_was_put_back_need_not_be_the_one_that_sends() -> None:
@@ -167,18 +151,6 @@ def test_two_processes_with_one_identity_as_receivers() -> None:
     assert twin.length("q") == 0
 
 
-def test_the_open_session_of_a_twin_is_closed_and_says_why() -> None:
-    """It cannot know whose store it is about; the peer's goodbye is all it has."""
-    world, a, b = pair()
-    twin = world.clone(a, "twin")
-    deliver(world, a, b, 1)
-    twin.send(b, "q", b"2")
-    both_know(world, twin, b)
-    world.run(20 * MS)
-    assert a.rollbacks == ["unknown"]
-    assert a.live.closes["rollback"] == b.live.closes["rollback"] - 1 == 1
-
-
 @pytest.mark.parametrize("worked", ["neither", "dialling", "dialled", "both"])
 def test_two_processes_with_one_identity_that_meet(worked: str) -> None:
     """Each is the other's clone, even when one of them has done nothing since."""
@@ -210,45 +182,7 @@ def test_a_clone_made_while_both_connect_for_the_first_time() -> None:
         assert len(b.read_all("q")) <= 1
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("delivery", [RECOVERABLE, TRANSACTIONAL])
-def test_only_one_of_two_twins_is_ever_heard(delivery: Delivery) -> None:
-    """On bad networks, with crashes of all three: what both send never mixes, and an unheard node knows why."""
-    for seed in range(12):
-        random = Random(seed)
-        world, a, b = pair(seed, Faults(loss=random.choice([0, 0.3]), duplicate=0.1, reorder=0.3))
-        b.commit_ns = random.choice([MS // 4, 30 * MS])
-        deliver(world, a, b, 0, delivery=delivery)
-        twins = [a, world.clone(a, "twin")]
-        for number in range(1, 40):
-            at = random.randrange(2)
-            twins[at].send(b, "q", b"%d" % (1_000 * at + number), delivery=delivery)
-            world.run(random.randrange(60 * MS))
-            if random.random() < 0.1:
-                random.choice([b, *twins]).restart()
-        world.heal()
-        for twin in twins:
-            twin.send(b, "q", b"last", delivery=delivery)
-        world.run(60 * SECOND)
-        assert all(twin.rollbacks or not twin.busy for twin in twins), seed
-        assert b.log("rollback_detected"), seed
-        got = [int(body) for body in b.read_all("q") if body != b"last"]
-        assert len(got) == len(set(got)), seed
-        assert len({number // 1_000 for number in got if number}) <= 1, seed
-
-
 # What is lawful.
-
-
-@pytest.mark.slow
-def test_the_swarm_never_takes_a_crash_for_a_rollback() -> None:
-    """Crashes in the middle of commits, at both ends, on bad networks; more seeds run in test_world."""
-    for seed in range(1_000, 1_006):
-        swarm = Swarm(seed, crashes=True)
-        numbers = swarm.run()
-        assert numbers == sorted(set(numbers))
-        for node in (swarm.a, swarm.b):
-            assert node.log("rollback_detected") == [], seed
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -449,63 +383,3 @@ def test_every_commit_remembers_what_it_depends_on(seed: int, delivery: Delivery
     assert world.run(60 * SECOND, lambda: not a.busy)
     # Two for each message, but for a few that have shared a packet.
     assert notary.checks >= 110
-
-
-class Restored(Swarm):
-    """The swarm; one store is copied at some time and put back at a later one, with the application's notes."""
-
-    def __init__(self, seed: int) -> None:
-        super().__init__(seed, crashes=seed % 2 == 1)
-        self.victim: SimNode = self.random.choice([self.a, self.b])
-        self.copy: tuple[Snapshot, set[int], set[int], list[bytes]] | None = None
-        copied_ns = self.random.randrange(600 * MS)
-        self.world.at(copied_ns, self.take_copy)
-        self.world.at(copied_ns + self.random.randrange(1, 2 * SECOND), self.put_back)
-
-    def take_copy(self) -> None:
-        received = list(self.b.received.get("q", []))
-        self.copy = (self.victim.copy_store(), set(self.accepted), set(self.acknowledged), received)
-
-    def put_back(self) -> None:
-        assert self.copy is not None
-        store, accepted, acknowledged, received = self.copy
-        if self.victim.engine is not None:
-            self.victim.crash()
-        self.victim.restore(store)
-        if self.victim is self.a:
-            # Messages of the lost part of the store alone were never accepted: the application sends other numbers.
-            self.accepted, self.acknowledged = accepted, acknowledged
-        else:
-            self.b.received["q"] = received
-        self.world.at(self.random.randrange(1, SECOND), self.victim.start)
-
-    def run(self) -> list[int]:
-        """As ever; and one message at the end, as only who meets the other can notice."""
-        super().run()
-        self.a.send(self.b, "last", b"x")
-        assert self.world.run(30 * SECOND, lambda: all(self.detected) or not self.a.busy)
-        return [int(body[:8]) for body in self.b.read_all("q")]
-
-    @property
-    def detected(self) -> list[bool]:
-        return [any(b'"rollback_detected"' in records for records in node.records) for node in (self.a, self.b)]
-
-    def finished(self) -> bool:
-        up = self.a.engine is not None and self.b.engine is not None
-        return up and (super().finished() or (bool(self.a.rollbacks + self.b.rollbacks) and all(self.detected)))
-
-
-@pytest.mark.slow
-def test_a_store_put_back_at_any_time_is_noticed_or_does_not_matter() -> None:
-    """Never a silent gap, a duplicate or a wrong order: both sides know, or nothing that counts was lost."""
-    noticed = 0
-    for seed in range(10):
-        swarm = Restored(seed)
-        numbers = swarm.run()
-        if swarm.a.rollbacks or swarm.b.rollbacks:
-            assert all(swarm.detected), seed
-            noticed += 1
-            continue
-        assert numbers == sorted(set(numbers)), seed
-        assert not (swarm.accepted | swarm.acknowledged) - set(numbers), seed
-    assert noticed > 2

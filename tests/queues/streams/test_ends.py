@@ -18,10 +18,9 @@ from triack.queues.peers.control import Control
 from triack.queues.peers.link import Conversation
 from triack.queues.streams import ended_streams
 from triack.queues.streams.awaited_ends import ENDS_MAX, REST_NS, AwaitedEnds
-from triack.queues.streams.departing_stream import DepartingContext
 from triack.queues.streams.ended_streams import EndedStreams
 from triack.queues.streams.retirement import ENDED
-from triack.queues.streams.stream_state import END_KEY, TRANSITIONS, StreamState
+from triack.queues.streams.stream_state import END_KEY, StreamState
 from triack.queues.streams.transit_stream import TransitStream
 from triack.session.protocol.settings import SessionSettings
 from triack.store.runs import Reading
@@ -337,22 +336,4 @@ def test_it_survives_a_restart() -> None:
     assert after.expiries.earliest() == 1_000
 
 
-def test_only_ordered_streams_await_order_acks() -> None:
-    """Nobody acknowledges the others to their origin."""
-    recoverable = stream(Delivery.RECOVERABLE)
-    recoverable.sequence.highest = 5
-    assert not recoverable.awaits_order_ack
-
-
-def test_a_context_says_what_was_in_the_header() -> None:
-    passing = stream()
-    entry = passing.restore_packet(TransitIndex(0, 1, 1, 0, 2, 0, 50), 1, 0)
-    context = DepartingContext(passing, entry, 0, 3)
-    assert (context.stream, context.entry, context.previous, context.hops) == (passing, entry, 0, 3)
-
-
 # The life of an outgoing stream.
-
-
-def test_no_stream_goes_back() -> None:
-    assert all(after > state for state, row in TRANSITIONS.items() for after in row.values())

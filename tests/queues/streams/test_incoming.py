@@ -1,13 +1,9 @@
 """Incoming streams: the door, the inbox, holds, order acks that are owed."""
 
-from collections import Counter
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from tests.queues.hostile import ORIGIN, Hostile, batch
-from tests.queues.world import PlainWorld, SimNode, World, numbered
+from tests.queues.world import PlainWorld, SimNode, World, numbered, two
 from tests.spies import watch
 from triack.base.delivery import Delivery
 from triack.base.errors import StoreDamaged
@@ -21,13 +17,10 @@ from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
 from triack.queues.node_settings import Limits, NodeSettings, Quota
 from triack.queues.peers import link
-from triack.queues.peers.control import Control
-from triack.queues.peers.link import CONTROL_MAX
 from triack.queues.peers.session_settings import largest_window
 from triack.queues.stages import Stage
 from triack.queues.streams.holds import HeldStream, Holds
 from triack.queues.streams.incoming_stream import IncomingStream
-from triack.queues.streams.owed_acks import OwedAcks
 from triack.session.protocol.binary import BINARY
 from triack.session.protocol.frames import AckFrame, PacketFrame
 from triack.session.protocol.settings import SessionSettings
@@ -141,8 +134,7 @@ def test_a_go_that_replaces_a_stop_says_that_packets_were_not_taken() -> None:
 
 def test_empty_queues_that_nobody_waits_for_make_room_for_new_ones() -> None:
     """When there are as many as there may be; one for which somebody waits stays."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b", NodeSettings(max_queues=4))
+    world, a, b = two(b=NodeSettings(max_queues=4))
     b.live.make_queue("three").listeners.append(lambda: None)
     for name in ("one", "two", "three"):
         a.send(b, name, b"x")
@@ -157,19 +149,8 @@ def test_empty_queues_that_nobody_waits_for_make_room_for_new_ones() -> None:
     assert [b.length(name) for name in ("one", "three", "five")] == [1, 0, 1]
 
 
-def test_queues_that_never_had_anything_make_room() -> None:
-    world = World(1)
-    a, b = world.node("a"), world.node("b", NodeSettings(max_queues=4))
-    for name in ("one", "two", "three"):
-        b.live.make_queue(name)
-    a.send(b, "new", b"x")
-    world.run(SECOND)
-    assert (b.length("new"), sorted(b.live.queues.mailboxes)) == (1, ["dead-letter", "new"])
-
-
 def test_queues_that_were_empty_before_a_restart_make_room() -> None:
-    world = World(1)
-    a, b = world.node("a"), world.node("b", NodeSettings(max_queues=4))
+    world, a, b = two(b=NodeSettings(max_queues=4))
     for name in ("one", "two", "three"):
         a.send(b, name, b"x")
         world.run(SECOND)
@@ -182,8 +163,7 @@ def test_queues_that_were_empty_before_a_restart_make_room() -> None:
 
 
 def test_queues_make_room_when_their_reader_leaves() -> None:
-    world = World(1)
-    a, b = world.node("a"), world.node("b", NodeSettings(max_queues=2))
+    world, a, b = two(b=NodeSettings(max_queues=2))
     box = b.live.make_queue("one")
     box.listeners.append(lambda: None)
     for left in (False, True):
@@ -216,36 +196,6 @@ def test_queues_in_use_beyond_the_most_are_not_looked_at_for_each_new_one(monkey
         node.live.make_queue(f"job-{number}").listeners.append(lambda: None)
     assert len(node.live.queues.mailboxes) == 101
     assert len(looked) == 100
-
-
-def test_a_peer_that_made_as_many_queues_as_it_may_makes_new_ones_when_they_are_idle() -> None:
-    world = World(1)
-    a, b = world.node("a"), world.node("b", NodeSettings(limits=Limits(max_peer_queues=3)))
-    for number in range(9):
-        a.send(b, f"a{number}", b"x")
-        world.run(SECOND)
-        assert b.read(f"a{number}") == 1
-        world.run(SECOND)
-    assert a.length("dead-letter") == 0
-
-
-def test_one_peer_makes_a_limited_number_of_queues() -> None:
-    """The others still find room for theirs; what it sends to further ones waits until some of its own are gone."""
-    world = World(1)
-    a, b, c = (
-        world.node("a"),
-        world.node("b", NodeSettings(max_queues=10, limits=Limits(max_peer_queues=3))),
-        world.node("c"),
-    )
-    for number in range(6):
-        a.send(b, f"a{number}", b"x")
-    c.send(b, "c", b"x")
-    world.run(2 * SECOND)
-    assert sorted(b.live.queues.mailboxes) == ["a0", "a1", "a2", "c", "dead-letter"]
-    assert a.length("dead-letter") == 0
-    b.read("a1")
-    world.run(2 * SECOND)
-    assert sorted(b.live.queues.mailboxes) == ["a0", "a2", "a3", "c", "dead-letter"]
 
 
 # What is refused, and what is too much.
@@ -427,13 +377,6 @@ def test_a_quota_of_a_peer_is_reported_once_for_all_its_queues() -> None:
     assert holds.take_news() == [StreamHeld("b", "y", "peer-quota", here=True, is_held=False)]
 
 
-def test_each_full_queue_is_reported_by_itself() -> None:
-    holds = Holds(here=False)
-    holds.hold(1, held("x", HoldReason.QUEUE_FULL))
-    holds.hold(2, held("y", HoldReason.QUEUE_FULL))
-    assert [event.queue for event in holds.take_news()] == ["x", "y"]
-
-
 def test_a_wait_that_has_another_reason_is_reported_again() -> None:
     holds = Holds(here=False)
     holds.hold(1, held("x", HoldReason.QUEUE_FULL))
@@ -467,8 +410,7 @@ def acked(node: SimNode) -> list[int]:
 
 def test_a_position_that_is_half_on_disk_is_acknowledged_twice() -> None:
     """The durable part at once, since somebody waits for it; the rest, which nobody asked for, after its commit."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b", SLOW)
+    world, a, b = two(b=SLOW)
     a.send(b, "q", b"warm")
     world.run(5 * SECOND)
     b.commit_ns = 200 * MS
@@ -485,8 +427,7 @@ def test_a_position_that_is_half_on_disk_is_acknowledged_twice() -> None:
 
 def test_an_order_ack_without_a_way_leaves_when_a_session_opens() -> None:
     """At once, and not because its packet comes again."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b", SLOW)
+    world, a, b = two(b=SLOW)
     b.tell_no_positions()
     a.send(b, "q", b"1")
     assert world.run(SECOND, lambda: len(b.log("committed")) == 1)
@@ -508,8 +449,7 @@ def test_an_order_ack_without_a_way_leaves_when_a_session_opens() -> None:
 @pytest.mark.plain
 def test_streams_at_rest_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """One of fifty has something new: no other is asked what it owes, nor when."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two()
     for number in range(50):
         a.send(b, f"q{number}", b"x")
     assert world.run(10 * SECOND, lambda: not a.busy)
@@ -524,76 +464,3 @@ def test_streams_at_rest_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 SENDER = b"o" * 16
-
-
-class Scene:
-    """Owed acks alone, and which streams asked for a way."""
-
-    def __init__(self) -> None:
-        self.drops: Counter[DropReason] = Counter()
-        self.owed = OwedAcks(b"n" * 16, World(1).node("n").live.inbox.sealing, self.drops, self._record)
-        self.asked: list[int] = []
-
-    def _record(self, event: str, _now_ns: int, **fields: Any) -> None:
-        raise AssertionError((event, fields))
-
-    def take(self, stream: IncomingStream, number: int, *, ack_requested: bool = False) -> None:
-        """A packet is accepted, and durable at once."""
-        packet = SequenceHeader(SENDER, stream.number, 1, number, number - 1, "q", ack_requested, b"")
-        stream.sequence.handle_packet(packet, (None, number), 0)  # type: ignore[arg-type]
-        stream.handle_committed(stream.row())
-        self.owed.owe(stream)
-
-    def no_way(self, stream: IncomingStream) -> None:
-        self.asked.append(stream.number)
-
-    def streams(self, do: Callable[[], object]) -> list[int]:
-        """The streams whose acks are due after something."""
-        self.asked.clear()
-        do()
-        self.owed.send(self.no_way, 0)
-        return self.asked
-
-
-def owing_stream(number: int) -> IncomingStream:
-    return IncomingStream(SENDER, number, "q", Delivery.TRANSACTIONAL, OrderSettings())
-
-
-def test_an_ack_leaves_when_it_is_due_and_not_before() -> None:
-    """By its timer, or because the packet asks; without a way it is owed still, and nobody asks for one again."""
-    scene, waits, ack_requested = Scene(), owing_stream(1), owing_stream(2)
-    assert scene.streams(lambda: scene.take(waits, 1)) == []
-    assert scene.streams(lambda: scene.take(ack_requested, 1, ack_requested=True)) == [2]
-    due_ns = scene.owed.next_deadline()
-    assert due_ns is not None
-    assert scene.streams(lambda: scene.owed.handle_timer(due_ns - 1)) == []
-    assert scene.streams(lambda: scene.owed.handle_timer(due_ns)) == [1]
-    assert scene.streams(lambda: None) == []
-    assert [stream.number for stream in scene.owed.streams] == [1, 2]
-
-
-def test_a_peer_that_asks_gets_what_is_owed_to_it_once() -> None:
-    """To ask again costs nothing, and of others nothing leaves; a node that closes asks for all."""
-    scene, mine = Scene(), owing_stream(1)
-    scene.take(mine, 1)
-    assert scene.streams(lambda: scene.owed.handle_request(b"x" * 16)) == []
-    assert scene.streams(lambda: scene.owed.handle_request(SENDER)) == [1]
-    assert scene.streams(lambda: scene.owed.handle_request(SENDER)) == []
-    assert scene.streams(scene.owed.request_all) == [1]
-
-
-def test_an_ack_that_finds_no_room_is_not_recorded_and_its_origin_can_ask_for_it() -> None:
-    """The record would say that it has left."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b")
-    a.send(b, "q", b"opens")
-    assert world.run(SECOND, lambda: len(b.log("committed")) == 1)
-    [conversation] = b.live.handshakes.conversations.values()
-    while conversation.put_control((len(conversation.control or ()), 0), Control(b"")):
-        pass
-    scene, stream = Scene(), owing_stream(CONTROL_MAX)
-    scene.take(stream, 1, ack_requested=True)
-    scene.owed.send(lambda _stream: conversation, 0)
-    assert scene.drops == {DropReason.CONTROL_OVERFLOW: 1}
-    assert scene.owed.sent == {}
-    assert scene.streams(lambda: scene.owed.handle_request(SENDER)) == [CONTROL_MAX]

@@ -1,21 +1,17 @@
 """What leaves: who is looked at, bodies that come from the disk when their turn comes, resends in tiers."""
 
-from itertools import pairwise
-
 import pytest
 
 from tests.logs import taken_apart
 from tests.queues.bare import Bare, kinds, records, rest
-from tests.queues.hostile import without_order_acks
-from tests.queues.world import PlainWorld, World, numbered
+from tests.queues.world import World, numbered, two
 from tests.spies import watch
 from triack.base.commit import Read, key_of
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
-from triack.ordering.order_settings import OrderSettings
 from triack.ordering.outgoing import OutgoingSequence
 from triack.ordering.wire import OnwardAckPacket
-from triack.queues.node_settings import Limits, NodeSettings, Quota
+from triack.queues.node_settings import NodeSettings
 from triack.queues.streams.group_commit import GroupCommit
 from triack.queues.streams.outgoing_stream import EXPRESS_LIMIT_BYTES, OutgoingStream
 from triack.session.protocol.settings import SessionSettings
@@ -140,57 +136,7 @@ def test_what_waits_is_let_in_up_to_the_limit() -> None:
     assert outbox.room_bytes(express) <= 0
 
 
-def test_a_local_queue_is_full_with_what_is_still_to_be_packed() -> None:
-    """No commit has to begin before a sender waits."""
-    a = Bare("a", NodeSettings(limits=Limits(quota=Quota(messages=10))))
-    outbox = a.engine.outbox
-    local = a.engine.outgoing_stream("", "q", TRANSACTIONAL)
-    a.engine.make_queue("q")
-    outbox.submit_many(local, [b"x"] * 9, 9)
-    assert outbox.room_bytes(local) > 0
-    outbox.submit(local, b"x", 1)
-    assert outbox.room_bytes(local) == 0
-
-
 # Resend tiers.
-
-
-def test_the_resend_tiers_are_kept() -> None:
-    """Session and store acks come, order acks never: 3 resends in each of three tiers, the rest in the last."""
-    order = OrderSettings(seq_resend_13_s=1.0, seq_resend_46_s=5.0, seq_resend_79_s=20.0, seq_resend_10_s=60.0)
-    world = PlainWorld(1)
-    world.network.alter = without_order_acks
-    a, b = world.node("a", NodeSettings(order=order)), world.node("b")
-    a.send(b, "q", b"never acknowledged in order")
-    world.run(300 * SECOND)
-    resends = a.log("resend_scheduled")
-    expected = [1, 1, 1, 5, 5, 5, 20, 20, 20, 60, 60, 60]
-    assert [record["interval_ns"] // SECOND for record in resends[:12]] == expected
-    assert [record["attempt"] for record in resends] == list(range(1, len(resends) + 1))
-    times = [a.log("packet_sent")[0]["at_ns"], *(record["at_ns"] for record in resends)]
-    waits = [later - earlier for earlier, later in pairwise(times)]
-    assert [round(wait / SECOND) for wait in waits[:12]] == expected
-    assert len(a.log("session_opened")) == 1
-    assert len([record for record in a.log("packet_sent") if record["class"] == "transactional"]) >= 12
-    assert b.read_all("q") == [b"never acknowledged in order"]
-    world.network.alter = None
-    assert world.run(61 * SECOND, lambda: not a.busy)
-
-
-def test_a_new_session_begins_with_the_first_tier() -> None:
-    """However patient the resends had become."""
-    order = OrderSettings(seq_resend_13_s=1.0, seq_resend_46_s=10.0)
-    world = PlainWorld(1)
-    world.network.alter = without_order_acks
-    a, b = world.node("a", NodeSettings(order=order)), world.node("b")
-    a.send(b, "q", b"x")
-    world.run(8 * SECOND)
-    assert a.log("resend_scheduled")[-1]["attempt"] == 3
-    b.restart()
-    world.run(30 * SECOND)
-    opened_ns = a.log("session_opened")[1]["at_ns"]
-    resends = [record for record in a.log("resend_scheduled") if record["at_ns"] > opened_ns]
-    assert [record["attempt"] for record in resends[:2]] == [1, 2]
 
 
 # Beyond memory.
@@ -200,8 +146,7 @@ def test_a_new_session_begins_with_the_first_tier() -> None:
 def test_a_backlog_beyond_memory_waits_on_the_disk_and_keeps_its_order() -> None:
     """Bodies in memory stay under the limit; what was paged out comes back in its place."""
     settings = NodeSettings(body_cache_bytes=20_000)
-    world = World(1)
-    a, b = world.node("a", settings), world.node("b")
+    world, a, b = two(a=settings)
     world.cut(a, b)
     most = 0
     for at in range(0, 1_000, 50):
@@ -219,8 +164,7 @@ def test_a_backlog_beyond_memory_waits_on_the_disk_and_keeps_its_order() -> None
 def test_a_backlog_survives_crashes_with_its_bodies_on_the_disk_only() -> None:
     """After a restart nothing is in memory; it is fetched as it is sent."""
     settings = NodeSettings(body_cache_bytes=1)
-    world = World(1, Faults(loss=0.1))
-    a, b = world.node("a", settings), world.node("b")
+    world, a, b = two(1, Faults(loss=0.1), a=settings)
     world.cut(a, b)
     a.send(b, "q", *numbered(0, 500, 200))
     world.run(SECOND)

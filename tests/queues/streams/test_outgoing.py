@@ -2,24 +2,19 @@
 
 import gc
 import tracemalloc
-from typing import Any
 
 import pytest
 
 from tests.queues.outgoing import make_outgoing
 from tests.queues.records import Log
-from triack.base.commit import OutgoingIndex, PositionRow
+from triack.base.commit import OutgoingIndex
 from triack.base.delivery import Delivery
 from triack.base.reasons import DeadReason
-from triack.ordering.order_settings import OrderSettings
 from triack.ordering.outgoing import StreamPacket
 from triack.queues.packing import DEAD_LETTER, Outgoing, unpack
-from triack.queues.peers.introduction import StreamPosition
 from triack.queues.stages import Stage
 from triack.queues.streams.departure_records import DepartureRecords
-from triack.queues.streams.incoming_stream import IncomingStream
 from triack.queues.streams.outgoing_stream import ORDINALS_BLOCK, Ordinals, OutgoingStream
-from triack.queues.streams.positions import Positions
 from triack.tools.compiled import is_compiled
 
 # One outgoing stream: tickets, packets, expiries.
@@ -39,19 +34,6 @@ def test_tickets_and_packets_agree_over_batches_and_fragments() -> None:
         held = outgoing.stages.wait(ticket, Stage.ORDERED, lambda reason: None)
         assert (len(held) > 1) == (len(body) > 500)
         assert all(body[:1] in (entry.body or b"") for entry in held)
-
-
-def test_bytes_that_wait_are_counted_and_let_go() -> None:
-    """Back-pressure is measured by them."""
-    outgoing = make_outgoing(delivery=Delivery.EXPRESS)
-    outgoing.submit(b"x" * 300, 300)
-    assert (outgoing.pending_bytes, outgoing.unacked_bytes) == (300, 0)
-    entries = outgoing.poll_packets(1)
-    outgoing.start(entries)
-    assert outgoing.pending_bytes == 0
-    assert outgoing.unacked_bytes >= 300
-    outgoing.handle_freed(entries[:1])
-    assert outgoing.unacked_bytes == 0
 
 
 def test_packets_expire_by_their_deadline_once() -> None:
@@ -108,20 +90,6 @@ def test_packets_that_expire_together_come_a_few_at_a_time() -> None:
     assert outgoing.next_expiry_ms == 103
     assert [entry.number for entry in outgoing.poll_expired(200, 3)] == [4, 5]
     assert outgoing.next_expiry_ms is None
-
-
-def test_a_stream_is_busy_until_everything_is_freed() -> None:
-    """GroupCommit, waiting or unacknowledged."""
-    outgoing = make_outgoing()
-    assert not outgoing.busy
-    outgoing.submit(b"x", 1)
-    assert outgoing.busy
-    entries = outgoing.poll_packets(1)
-    outgoing.start(entries)
-    assert outgoing.busy
-    outgoing.sequence.handle_sent(entries[:1], 0)
-    assert outgoing.sequence.handle_order_ack(1, 1, 0) == entries
-    assert not outgoing.busy
 
 
 def test_a_packet_never_holds_ordinals_of_two_blocks() -> None:
@@ -187,8 +155,6 @@ def test_no_two_starts_and_no_two_queues_share_one() -> None:
 
 # What the log says of outgoing queues: the fields of each event, and neighbours as one record.
 
-NODE = b"n" * 16
-
 
 def filled(packets: int) -> tuple[OutgoingStream, list[StreamPacket]]:
     outgoing = make_outgoing(content_bytes=250)
@@ -213,14 +179,6 @@ def test_neighbours_are_queued_in_one_record() -> None:
     ]
 
 
-def test_a_queue_of_this_node_has_them_at_once() -> None:
-    """Committed, by the name of the queue."""
-    outgoing, entries = filled(3)
-    log = Log()
-    DepartureRecords(log).local(outgoing, entries, 7)
-    assert [(one["event"], one["first"], one["last"], one["queue"]) for one in log] == [("committed", 1, 3, "q")]
-
-
 def test_a_removal_says_why() -> None:
     """A message that ran out of time is expired, whichever time it was."""
     outgoing, entries = filled(2)
@@ -229,20 +187,6 @@ def test_a_removal_says_why() -> None:
     records.removed(outgoing, entries[:1], DeadReason.RECEIVE_TIMEOUT, 7)
     records.removed(outgoing, entries[1:], DeadReason.PURGED, 8)
     assert [(one["first"], one["reason"]) for one in log] == [(1, "expired"), (2, "purged")]
-
-
-def test_a_resend_says_when_the_next_is_due() -> None:
-    """By its attempt, and the wait of that tier."""
-    outgoing, entries = filled(2)
-    log = Log()
-    records = DepartureRecords(log)
-    records.order_ack(outgoing, 1, 5)
-    outgoing.sequence.tier.handle_expired(7, resends=True)
-    records.resend(outgoing, entries, 7)
-    assert [one["event"] for one in log] == ["order_ack_received", "resend_scheduled"]
-    assert {one["origin"] for one in log} == {outgoing.id.origin.hex()}
-    assert log[1]["attempt"] == outgoing.sequence.tier.attempt
-    assert log[1]["interval_ns"] == outgoing.sequence.tier.interval_of(log[1]["attempt"])
 
 
 def test_a_start_says_what_it_found_of_a_stream_to_a_queue_of_its_own() -> None:
@@ -259,65 +203,3 @@ def test_a_start_says_what_it_found_of_a_stream_to_a_queue_of_its_own() -> None:
 
 
 # Positions of streams: the one that moved last comes first, and that one was told is logged once.
-
-ORIGIN = b"o" * 16
-
-
-class Scene:
-    """Positions, and what they wrote down."""
-
-    def __init__(self) -> None:
-        self.records: list[tuple[str, int, int]] = []
-        self.positions = Positions(self._record)
-
-    def _record(self, event: str, _now_ns: int, **fields: Any) -> None:
-        self.records.append((event, fields["stream"], fields["number"]))
-
-    def commit(self, stream: IncomingStream, number: int) -> None:
-        stream.sequence.position = (1, number)
-        stream.handle_committed(stream.row())
-        self.positions.handle_committed(stream)
-
-    def told(self, limit: int = 9) -> list[StreamPosition]:
-        return list(self.positions.tell(ORIGIN, limit, 0))
-
-
-def new_stream(number: int) -> IncomingStream:
-    return IncomingStream(ORIGIN, number, "q", Delivery.TRANSACTIONAL, OrderSettings())
-
-
-def test_the_stream_that_moved_last_comes_first() -> None:
-    scene, streams = Scene(), [new_stream(number) for number in range(3)]
-    for number in (0, 1, 2, 0):
-        scene.commit(streams[number], number + 5)
-    assert scene.told() == [StreamPosition(0, 1, 5), StreamPosition(2, 1, 7), StreamPosition(1, 1, 6)]
-    assert [position.stream for position in scene.told(2)] == [0, 2]
-    assert scene.positions.tell(b"x" * 16, 9, 0) == ()
-
-
-def test_that_a_position_was_told_is_logged_once() -> None:
-    """A repeated request is not logged, nor one after an order ack that has said the same."""
-    scene, stream = Scene(), new_stream(3)
-    scene.commit(stream, 1)
-    for _ in range(3):
-        scene.told()
-    scene.commit(stream, 2)
-    stream.acked = stream.claimable
-    scene.told()
-    scene.commit(stream, 4)
-    scene.told()
-    assert scene.records == [("order_ack_sent", 3, 1), ("order_ack_sent", 3, 4)]
-
-
-def test_no_position_goes_beyond_what_an_order_ack_could_say() -> None:
-    """Neither packets that are accepted and not committed, nor refused ones, nor a stream of which nothing is there."""
-    scene, stream = Scene(), new_stream(3)
-    scene.positions.handle_committed(stream)
-    assert scene.told() == []
-    row = PositionRow(ORIGIN, 3, Delivery.TRANSACTIONAL, "q", 1, 7, b"")
-    restored = IncomingStream.restore(row, OrderSettings())
-    restored.sequence.position = (1, 9)
-    scene.positions.handle_committed(restored)
-    assert scene.told() == [StreamPosition(3, 1, 7)]
-    restored.refused_from = 4
-    assert scene.told() == [StreamPosition(3, 1, 3)]

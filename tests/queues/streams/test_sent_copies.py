@@ -9,8 +9,6 @@ from tests.queues.relays import line
 from tests.queues.transit.stories.test_lines import make_sync
 from tests.queues.world import SimNode, World, numbered
 from triack.base.delivery import DURABLE, Delivery
-from triack.base.news import JournalFull
-from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
 from triack.queues.manager.browse import BrowsedMessage, see, sights_of
@@ -108,17 +106,6 @@ def test_copies_outlive_a_restart_and_are_read_like_any_message(delivery: Delive
     assert b.length("q") == 30
 
 
-@pytest.mark.parametrize("delivery", CLASSES)
-def test_a_large_message_has_one_copy(delivery: Delivery) -> None:
-    a, _ = two()
-    body = bytes(range(256)) * 1_000
-    send(a, "b", body, b"small", delivery=delivery)
-    assert a.world.run(30 * SECOND, lambda: not a.busy)
-    a.world.run(SECOND)
-    assert kept(a) == [body, b"small"]
-    assert {it.destination for it in copies(a)} == {"b/q"}
-
-
 def expire(a: SimNode, _b: SimNode) -> None:
     a.world.run(5 * SECOND)
 
@@ -214,23 +201,6 @@ def one_by_one(a: SimNode, *bodies: bytes) -> None:
         a.world.run(SECOND)
 
 
-def test_the_oldest_copies_give_way_and_the_operator_hears_of_it_once() -> None:
-    a, _ = two(8, settings(Journal(messages=10), messages_per_packet=1))
-    one_by_one(a, *numbered(0, 25))
-    assert kept(a) == numbered(15, 25)
-    assert a.live.drops[DropReason.JOURNAL_REPLACED] == 15
-    told = [event for event in a.news if isinstance(event, JournalFull)]
-    assert [(event.queue, event.when_full) for event in told] == [(SENT, "drop oldest")]
-
-
-def test_a_journal_that_stops_gets_no_more_copies_and_sending_goes_on() -> None:
-    a, b = two(9, settings(Journal(messages=4, when_full="stop"), messages_per_packet=1))
-    one_by_one(a, *numbered(0, 8))
-    assert kept(a) == numbered(0, 4)
-    assert a.live.drops[DropReason.JOURNAL_FULL] == 4
-    assert b.length("q") == 8
-
-
 def test_a_journal_that_holds_lets_the_senders_of_these_queues_wait() -> None:
     """Others go on; a program that asks for copies waits until somebody has read the journal."""
     a, _ = two(10, settings(Journal(messages=4, when_full="hold"), messages_per_packet=1))
@@ -244,17 +214,6 @@ def test_a_journal_that_holds_lets_the_senders_of_these_queues_wait() -> None:
     a.read(SENT)
     a.world.run(SECOND)
     assert a.outbox.room_bytes(asking) > 0
-
-
-def test_copies_end_after_their_time_and_are_no_dead_letters() -> None:
-    a, _ = two(7, settings(Journal(keep_s=3_600.0)))
-    one_by_one(a, b"1")
-    a.restart()
-    a.world.run(3_500 * SECOND)
-    assert a.length(SENT) == 1
-    a.world.run(200 * SECOND)
-    assert (a.length(SENT), a.length("dead-letter")) == (0, 0)
-    assert a.live.drops[DropReason.JOURNAL_EXPIRED] == 1
 
 
 def test_peers_cannot_send_to_the_journal() -> None:

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from tests.queues.topics.bench import Bench
+from tests.sure import sure
 from triack.base.commit import Commit
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
 from triack.queues.mailboxes.redelivery import Return
-from triack.queues.node_settings import NodeSettings, Quota, Topic
+from triack.queues.node_settings import NodeSettings, Topic
 from triack.queues.topics import topic_root, topics
 from triack.queues.topics.subscription import Subscription
 from triack.queues.topics.trie import Trie
@@ -219,8 +220,7 @@ def test_what_came_back_to_a_subscription_does_not_expire_once_that_has_ended() 
     bench = Bench(1)
     one, _ = bench.subscribe(), bench.subscribe()
     bench.publish(1, receive_by_ms=1_000)
-    lease = bench.take(one)
-    assert lease is not None
+    lease = sure(bench.take(one))
     bench.queues.give_back(one.mailbox, lease, Return(failed=True, delay_ms=5_000), bench.turn())
     bench.topics.end(one, "closed", bench.now_ns)
     expire(bench)
@@ -232,8 +232,7 @@ def test_a_packet_that_expires_while_a_part_of_it_is_in_hand_leaves_nothing_pend
     bench = Bench(50, strategy="slowest_sub_rate", max_unacked=2)
     one = bench.subscribe()
     bench.publish(6, receive_by_ms=1_000)
-    lease = bench.take(one)
-    assert lease is not None
+    lease = sure(bench.take(one))
     expire(bench)
     one.mailbox.acknowledge(lease)
     bench.step()
@@ -249,8 +248,7 @@ def test_a_content_in_hand_is_kept_although_it_has_expired_before_its_dispatch()
     bench.publish(1, delivery=Delivery.TRANSACTIONAL)
     bench.publish(1, delivery=Delivery.TRANSACTIONAL, receive_by_ms=1_000)
     assert bench.read(audit, 1) == [0]
-    lease = bench.take(audit)
-    assert lease is not None
+    lease = sure(bench.take(audit))
     expire(bench)
     assert bench.read(slow) == [0]
     assert len(bench.rows) == 1
@@ -274,19 +272,6 @@ def test_a_content_goes_with_the_commit_of_the_last_subscription_that_wants_it(p
     assert bench.read(audit) == [3]
     assert not bench.rows
     assert bench.root.mailbox.length == bench.root.mailbox.fill.bytes.value == 0
-
-
-@PER_PACKET
-def test_the_end_of_a_subscription_frees_what_it_alone_wanted(per_packet: int) -> None:
-    bench = Bench(per_packet)
-    fast, audit = bench.subscribe(), bench.subscribe(durable="audit")
-    bench.publish(4, delivery=Delivery.TRANSACTIONAL)
-    bench.read(fast)
-    bench.topics.end(audit, "unsubscribed", bench.now_ns)
-    bench.step()
-    assert not bench.rows
-    assert not bench.store.subscriptions
-    assert bench.root.mailbox.length == 0
 
 
 def test_thousands_of_subscriptions_that_end_at_once_match_no_name_anew(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -356,15 +341,6 @@ def test_no_place_is_given_twice_after_a_restart() -> None:
     bench = bench.restart()
     bench.publish(1, delivery=Delivery.TRANSACTIONAL)
     assert bench.of("placed")[-1]["at_place"] > last
-
-
-def test_publishers_wait_at_the_quota_whatever_a_subscriber_does() -> None:
-    bench = Bench(1, quota=Quota(messages=5))
-    slow = bench.subscribe()
-    bench.publish(5)
-    assert bench.root.mailbox.fill.is_full
-    bench.read(slow, 3)
-    assert not bench.root.mailbox.fill.is_full
 
 
 def test_an_express_message_keeps_its_place_behind_durable_ones_whose_commit_is_under_way() -> None:

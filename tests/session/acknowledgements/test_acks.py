@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from proof.search import stillness
 from tests.session.pair import Pair, cut
+from tests.sure import sure
 from triack.base.ack_debt import AckDebt, AckState, Cause
 from triack.base.ack_trigger import AckTrigger, terms_of
 from triack.base.delivery import DURABLE, Delivery
@@ -23,7 +24,6 @@ from triack.session.protocol.frames import AckFrame, Ask, PacketFrame, PingFrame
 from triack.session.protocol.packets import PacketState, SessionPacket
 from triack.session.protocol.policy import Policy
 from triack.session.protocol.settings import SessionSettings
-from triack.session.protocol.timers import Timer
 
 # A store ack covers packets on the disk, and no others.
 
@@ -99,27 +99,6 @@ def test_a_request_repeats_what_is_stored() -> None:
 
 
 # ---- between two sessions
-
-
-def stored_at(pair: Pair) -> list[tuple[int, int]]:
-    """When the acceptor told a store ack, and its cumulative number."""
-    return [(at_ns, sent.store_ack.cumulative) for at_ns, sent in pair.sent["b"] if sent.store_ack is not None]
-
-
-def test_no_commit_no_store_ack_whatever_is_asked() -> None:
-    """An arrival, a duplicate and a ping do not make it due."""
-    pair = Pair.opened(store_ns=None)
-    pair.send("a", 2, Delivery.RECOVERABLE)
-    pair.run(SECOND)
-    for payload in (pair.sent["a"][-1][1].payload, BINARY.encode(PingFrame())):
-        pair.inject("b", payload)
-        pair.drain()
-    assert stored_at(pair) == []
-    pair.b.handle_stored([2], pair.now_ns)
-    pair.drain()
-    assert pair.sent["b"][-1][1].store_ack is not None
-    assert pair.sent["b"][-1][1].store_ack.cumulative == 0
-    assert pair.sent["b"][-1][1].store_ack.ranges == [(2, 2)]
 
 
 ARRIVAL = st.tuples(st.just("arrive"), st.integers(1, 30), st.sampled_from(Delivery))
@@ -199,27 +178,6 @@ def test_what_a_datagram_says() -> None:
     assert ack_sender.due_bytes(32, 64) == 0
 
 
-def test_what_was_agreed_is_in_force() -> None:
-    """Both acks take it from then on."""
-    ack_sender = ack_sender_of(AckTrigger())
-    ack_sender.agree(Policy.of(SessionSettings(max_unacked_packet=3, ack_trigger=AckTrigger(delay_rtts=8))), 100 * MS)
-    assert (ack_sender.terms.count, ack_sender.store_terms.count) == (1, 1)
-    assert ack_sender.terms.delay_ns == ack_sender.store_terms.delay_ns == 800 * MS
-
-
-def test_a_search_lets_a_timer_run_out() -> None:
-    """The one that it says."""
-    ack_sender = ack_sender_of(AckTrigger())
-    arrive(ack_sender, 1)
-    stillness.expire_ack_sender(ack_sender, Timer.STORE_ACK_DELAY)
-    ack_sender.handle_timer(0)
-    assert ack_sender.leaving(0, with_packet=False) == (False, True)
-    stillness.expire_ack_sender(ack_sender, Timer.ACK_DELAY)
-    ack_sender.handle_timer(0)
-    stillness.normalize_ack_sender(ack_sender)
-    assert ack_sender.leaving(0, with_packet=False) == (True, True)
-
-
 @pytest.mark.parametrize("delivery", list(Delivery))
 @pytest.mark.parametrize("ack_requested", [[], [4]])
 @pytest.mark.plain
@@ -229,8 +187,7 @@ def test_a_run_is_counted_as_its_packets_would_be(delivery: Delivery, ack_reques
     for ack_sender in (together, alone):
         arrive(ack_sender, 1)
     payloads = [BINARY.encode(PacketFrame(number, delivery, number in ack_requested, b"12")) for number in (2, 3, 4)]
-    run = together.read_run(BINARY, [*payloads, BINARY.encode(PacketFrame(9, delivery, False, b""))])
-    assert run is not None
+    run = sure(together.read_run(BINARY, [*payloads, BINARY.encode(PacketFrame(9, delivery, False, b""))]))
     assert together.handle_run(run, 7, MS).contents == [b"12"] * 3
     for counter, payload in enumerate(payloads, 5):
         (frame,) = BINARY.decode(payload)
@@ -270,8 +227,7 @@ def test_a_run_asks_as_its_most_urgent_packet_does() -> None:
             BINARY.encode(PacketFrame(number, Delivery.TRANSACTIONAL, ask, b""))
             for number, ask in enumerate(ack_requested, 1)
         ]
-        run = ack_sender.read_run(BINARY, payloads)
-        assert run is not None
+        run = sure(ack_sender.read_run(BINARY, payloads))
         ack_sender.handle_run(run, 1, 0)
         assert ack_sender.leaving(0, with_packet=False) == (due, False)
         assert ack_sender.session_ack.debt.deadline_ns == (None if due else PATIENCE_NS)
@@ -298,51 +254,22 @@ def numbers(packets: list[SessionPacket]) -> list[int]:
     return [packet.number for packet in packets]
 
 
-def test_what_is_forgotten_is_waited_for_no_more() -> None:
-    """Numbers that never waited do no harm."""
-    wait = waiting(sent(1), sent(2))
-    wait.forget([2, 7])
-    assert wait
-    wait.forget([1])
-    assert not wait
+@pytest.mark.parametrize(
+    ("took_ns", "timeout_s", "probe_ms", "fixed_s"),
+    [(0, 10, 600, None), (MS, 10, 100, None), (2 * SECOND, 48, 12_000, None), (100 * SECOND, 120, 600_000, None),
+     (50 * SECOND, 3, 300_000, 3.0)],
+)  # fmt: skip
+def test_the_timeout_and_the_probe_adapt_to_the_disk(
+    took_ns: int, timeout_s: int, probe_ms: int, fixed_s: float | None
+) -> None:
+    """A first sample R makes a probe time of 3 R: eight are the timeout, two the wait before asking.
 
-
-def test_the_timeout_and_the_probe_adapt_to_the_disk() -> None:
-    """A first sample R makes a probe time of 3 R: eight of them are the timeout, two the wait before asking."""
-    wait = waiting(sent(1, at_ns=SECOND))
-    assert (wait.timeout_ns, wait.probe_ns) == (10 * SECOND, 600 * MS)
-    wait.handle_ack(1, [], 3 * SECOND)
-    assert (wait.timeout_ns, wait.probe_ns) == (48 * SECOND, 12 * SECOND)
-    slow = waiting(sent(1))
-    slow.handle_ack(1, [], 100 * SECOND)
-    assert slow.timeout_ns == 120 * SECOND
-
-
-def test_a_fast_disk_is_not_asked_all_the_time() -> None:
-    """Not before 100 ms; and never given up before 10 s."""
-    wait = waiting(sent(1))
-    wait.handle_ack(1, [], MS)
-    assert (wait.timeout_ns, wait.probe_ns) == (10 * SECOND, 100 * MS)
-
-
-def test_a_fixed_timeout_does_not_adapt() -> None:
-    """MSMQ's StoreAckTimeout: setting it turns the computation off."""
-    wait = waiting(sent(1), settings=SessionSettings(store_ack_timeout_s=3.0))
-    wait.handle_ack(1, [], 50 * SECOND)
-    assert wait.timeout_ns == 3 * SECOND
-
-
-def test_for_a_search_waits_and_order_are_forgotten_and_packets_are_not() -> None:
-    """That a packet was sent again is kept, how often is not."""
-    first, second = sent(1), sent(2)
-    wait = waiting(first, second, sent(3))
-    first.sends = 5
-    wait.handle_ack(0, [(3, 3)], 50 * SECOND)
-    stillness.normalize_store_ack_waiter(wait)
-    stillness.forget_sends(wait)
-    assert wait.probe_ns == 600 * MS
-    assert (first.sends, second.sends, first.order, second.order) == (2, 1, 0, 0)
-    assert numbers(wait.handle_ack(2, [], 0)) == [1, 2]
+    MSMQ's StoreAckTimeout turns the computation off.
+    """
+    wait = waiting(sent(1, at_ns=SECOND), settings=SessionSettings(store_ack_timeout_s=fixed_s))
+    if took_ns:
+        wait.handle_ack(1, [], SECOND + took_ns)
+    assert (wait.timeout_ns, wait.probe_ns) == (timeout_s * SECOND, probe_ms * MS)
 
 
 # Asking for acks that do not come: which packets are resent, after which waits, and when a ping leaves.
@@ -436,17 +363,6 @@ def test_three_unanswered_in_a_row_are_persistent() -> None:
         assert not probing.poll_persistent()
 
 
-def test_for_a_search_the_rounds_are_forgotten_and_what_is_due_is_not() -> None:
-    """What leaves is decided by it."""
-    probing, packets = Probing(), flying(1)
-    for _ in range(5):
-        probing.handle_timer(packets, awaits=False)
-    stillness.normalize_probing(probing)
-    assert probing.wait_ns(10, 10_000) == 10
-    assert probing.last_asked
-    assert probing.peek() is packets[0]
-
-
 def test_over_a_stream_it_asks_without_sending_again() -> None:
     """An unacknowledged packet is in flight; a copy would only queue behind it."""
     probing = Probing(reliable=True)
@@ -481,15 +397,6 @@ def test_a_peer_is_quiet_after_ever_longer_waits() -> None:
     for _ in range(5_000):
         probing.handle_quiet()
     assert probing.quiet_ns(10) == 5 << 10
-
-
-def test_an_answer_ends_the_rounds_alone() -> None:
-    """The next ping is repeated as soon as the first was."""
-    probing = Probing()
-    for _ in range(3):
-        probing.handle_timer([], awaits=True)
-    probing.handle_answer()
-    assert probing.wait_ns(10, 10_000) == 10
 
 
 def answered(probing: Probing, times: int) -> list[int]:

@@ -42,10 +42,6 @@ def test_a_duplicate_is_acknowledged_at_once_and_not_counted() -> None:
     assert (ack.debt.state, ack.debt.cause, ack.debt.pending) == (AckState.DUE, Cause.DUPLICATE, 0)
 
 
-def test_a_packet_that_asks_need_not_wait() -> None:
-    assert arrive(make_ack(), 1, ack_requested=True) is AckState.DUE
-
-
 def test_what_is_refused_is_named_until_its_sender_knows() -> None:
     """It is covered all the same: it arrived."""
     ack = make_ack()

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from tests.sure import sure
 from triack.base.ack_trigger import AckTerms
 from triack.base.units import MS, SECOND
 from triack.session.congestion.bbr import TRANSITIONS, UNPACED_RATE, Bbr, BbrState
@@ -529,9 +530,7 @@ def send(rate: DeliveryRate, packets: int, gap_ns: int, start_ns: int = 0, in_fl
 def ack_sent(rate: DeliveryRate, sendings: list[Sending], now_ns: int, min_rtt_ns: int = RTT) -> RateSample:
     for sending in sendings:
         rate.handle_acked(sending, PACKET)
-    sample = rate.take_sample(min_rtt_ns, now_ns)
-    assert sample is not None
-    return sample
+    return sure(rate.take_sample(min_rtt_ns, now_ns))
 
 
 def test_packets_at_the_rate_of_the_path_show_it() -> None:

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import pytest
 
-from proof.search import stillness
+from tests.sure import sure
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
 from triack.base.ranges import Range
@@ -164,8 +164,7 @@ def test_lost_packets_go_first_and_keep_their_numbers() -> None:
     ack(window, 0, [(3, 6)], RTT_NS)
     assert losses(window, RTT_NS) == 2
     for expected in (1, 2, 7):
-        again = window.peek()
-        assert again is not None
+        again = sure(window.peek())
         assert again.number == expected
         transmit(window, again, RTT_NS)
     assert [packet.sends for packet in sent[:2]] == [2, 2]
@@ -319,27 +318,3 @@ def snapshot(window: SendWindow) -> list[object]:
 
 
 # ---- the states of a packet
-
-
-def test_for_a_search_time_passes_as_it_likes() -> None:
-    """Everything was long ago: one later ack makes it lost. Or just now: it does not."""
-    for long_ago in (True, False):
-        window = make()
-        send(window, 2, now_ns=1_000 * MS)
-        ack(window, 0, [(2, 2)], 1_000 * MS)
-        stillness.refresh_window(window, 1_000 * MS)
-        if long_ago:
-            stillness.expire_window(window)
-        assert losses(window, 1_000 * MS) == long_ago
-
-
-def test_for_a_search_order_and_counts_are_forgotten() -> None:
-    """But not that a packet was sent again."""
-    window = make()
-    once, often = send(window, 2)
-    for _ in range(4):
-        transmit(window, often, 0)
-    stillness.forget_sendings(window)
-    assert (once.sends, often.sends) == (1, 2)
-    assert (once.order, often.order) == (0, 0)
-    assert window.unacked == window.in_flight == 2

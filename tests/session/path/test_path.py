@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.sure import sure
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
 from triack.base.units import SECOND
@@ -23,8 +24,8 @@ from triack.session.path.path_mtu import (
 )
 from triack.session.path.path_size import FLIGHT_PACKETS, PathSize
 from triack.session.path.pieces import PIECE_COST_BYTES, PIECES_BYTES_MAX, Pieces, count, cut
-from triack.session.protocol.events import Event, ProbeAnswered, ProbeArrived, SizeChanged
-from triack.session.protocol.frames import Ask, PacketFrame, PieceFrame, ProbedFrame, ProbeFrame
+from triack.session.protocol.events import Event, ProbeAnswered, SizeChanged
+from triack.session.protocol.frames import Ask, PacketFrame, PieceFrame, ProbedFrame
 from triack.session.protocol.packets import SessionPacket
 from triack.session.protocol.path_traits import UDP, PathTraits
 from triack.session.protocol.settings import SessionSettings
@@ -127,8 +128,7 @@ def test_another_path_is_searched_from_the_base(again: str, carried: int) -> Non
     path.handle_answer(1, 0)
     path.poll_probe()
     path.handle_answer(2, 0)
-    old = path.poll_probe()
-    assert old is not None
+    old = sure(path.poll_probe())
     (path.handle_moved if again == "moved" else path.handle_silence)()
     assert (path.state, path.size_bytes) == (MtuState.BASE, BASE)
     path.handle_answer(old.number, 0)
@@ -147,8 +147,7 @@ def test_no_probe_is_longer_than_all_that_was_sent_before_it() -> None:
         path.handle_timer(RAISE_NS)
         path.handle_sending(1, 0)
         sent = size_bytes
-        probe = path.poll_probe()
-        assert probe is not None
+        probe = sure(path.poll_probe())
         assert probe.size_bytes == size_bytes
         path.handle_answer(probe.number, 0)
     assert path.size_bytes == 9_000
@@ -179,8 +178,7 @@ class Told:
 
     def answer(self) -> int:
         """Let the probe that is due leave, and come back. Returns how long it was."""
-        probe = self.path_size.poll_probe(0)
-        assert probe is not None
+        probe = sure(self.path_size.poll_probe(0))
         self.path_size.handle_probed(ProbedFrame(probe.number), 0)
         return probe.size_bytes + 36
 
@@ -213,29 +211,6 @@ def test_everyone_hears_of_a_proved_size() -> None:
     assert told.path_size.piece_room_bytes == 1_200 - 36
     assert told.path_size.fits(packet(9_000))
     assert not told.path_size.fits(packet(9_001))
-
-
-def test_a_probe_of_the_peer_is_to_be_answered() -> None:
-    told = Told()
-    told.path_size.handle_probe(ProbeFrame(7, 8_964))
-    assert told.events == [ProbeArrived(9_000)]
-    assert told.path_size.answer == ProbedFrame(7)
-
-
-def test_losses_without_acks_take_the_size_back() -> None:
-    told = Told()
-    told.path_size.handle_departed([packet(9_000)], 0)
-    for _ in range(3):
-        told.answer()
-    large = [packet(9_000)]
-    for _ in range(BLACK_HOLE_LOSSES - 1):
-        told.path_size.handle_acked([], large)
-    told.path_size.handle_acked(large, [])
-    for _ in range(BLACK_HOLE_LOSSES):
-        assert told.path_size.size_bytes == 9_000
-        told.path_size.handle_acked([packet(100)], large)
-    assert told.path_size.size_bytes == 1_200
-    assert told.events[-1] == SizeChanged(1_200)
 
 
 def test_what_is_sent_is_counted_until_any_probe_is_worth_its_bytes() -> None:

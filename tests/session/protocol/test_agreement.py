@@ -1,20 +1,17 @@
 """What both ends agree on: policy, settings, states, timers, events."""
 
-from itertools import product
 from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proof.search import stillness
 from tests.base.refusals import refuse_wrong_values
 from tests.session.pair import Pair, cut, make_session, reasons, unprobed
 from triack.base.ack_trigger import AckTrigger, longest_delay_ns
 from triack.base.delivery import Delivery
-from triack.base.errors import ProtocolError, UsageError
+from triack.base.errors import UsageError
 from triack.base.reasons import DropReason
-from triack.base.transitions import IllegalTransition, next_state
 from triack.base.units import MS, SECOND
 from triack.session.protocol.binary import BINARY
 from triack.session.protocol.events import (
@@ -35,9 +32,7 @@ from triack.session.protocol.path_traits import MEMORY, TCP, UDP, PathTraits
 from triack.session.protocol.policy import POLICY_BYTES, Policy
 from triack.session.protocol.settings import SessionSettings
 from triack.session.protocol.states import (
-    TRANSITIONS,
     CloseReason,
-    SessionEvent,
     SessionState,
 )
 from triack.session.protocol.timers import Timer, Timers
@@ -93,19 +88,6 @@ def test_a_policy_reads_back(one: SessionSettings) -> None:
     policy = Policy.of(one)
     assert len(policy.encode()) == POLICY_BYTES
     assert Policy.decode(policy.encode()) == policy
-
-
-def test_damage_is_read_or_refused() -> None:
-    """Flipped bytes make another policy or a ProtocolError, and nothing else."""
-    refused = set()
-    for at in range(POLICY_BYTES):
-        data = bytearray(DEFAULT.encode())
-        data[at] ^= 0xFF
-        try:
-            Policy.decode(bytes(data))
-        except ProtocolError as error:
-            refused.add(error.reason)
-    assert refused == {"bad-hello"}
 
 
 # ---- between two sessions
@@ -184,42 +166,6 @@ def test_limits(values: dict[str, int], why: str) -> None:
 
 # The states of a session are a table: every pair of state and event is in it, or raises.
 
-LEGAL = {
-    (SessionState.CONNECTING, SessionEvent.ACCEPTED): SessionState.OPEN,
-    (SessionState.ACCEPTING, SessionEvent.CONFIRMED): SessionState.OPEN,
-    (SessionState.OPEN, SessionEvent.DRAIN): SessionState.DRAINING,
-}
-ANY_TIME = {
-    CloseReason.PATH_LOST,
-    CloseReason.SUPERSEDED,
-    CloseReason.PEER_CLOSED,
-    CloseReason.LOCAL_STOP,
-    CloseReason.STORE_FAILED,
-    CloseReason.PROTOCOL_ERROR,
-    CloseReason.ROLLBACK,
-    CloseReason.REVOKED,
-    CloseReason.TOO_MANY_FORGERIES,
-}
-TIMEOUTS = {CloseReason.ACK_TIMEOUT, CloseReason.STORE_ACK_TIMEOUT}
-CLOSES = {
-    SessionState.CONNECTING: ANY_TIME | {CloseReason.CONNECT_TIMEOUT},
-    SessionState.ACCEPTING: ANY_TIME | {CloseReason.CONNECT_TIMEOUT},
-    SessionState.OPEN: ANY_TIME | TIMEOUTS | {CloseReason.IDLE},
-    SessionState.DRAINING: ANY_TIME | TIMEOUTS | {CloseReason.DRAINED, CloseReason.IDLE},
-    SessionState.CLOSED: set(),
-}
-
-
-@pytest.mark.parametrize(("state", "move"), list(product(SessionState, [*SessionEvent, *CloseReason])))
-def test_every_pair_is_legal_or_raises(state: SessionState, move: SessionEvent | CloseReason) -> None:
-    """The table says the same as this file's own, and what neither has is an error that names both."""
-    expected = SessionState.CLOSED if move in CLOSES[state] else LEGAL.get((state, move))  # type: ignore[arg-type]
-    if expected is not None:
-        assert next_state(TRANSITIONS, state, move) is expected
-        return
-    with pytest.raises(IllegalTransition, match=f"{state.name}.*{move.name}"):
-        next_state(TRANSITIONS, state, move)
-
 
 def test_every_reason_has_a_sentence() -> None:
     """For people; no two are the same."""
@@ -249,15 +195,6 @@ def test_their_codes_on_the_wire_stay() -> None:
 # Named timers over one clock.
 
 
-def test_the_earliest_deadline_is_next() -> None:
-    """One number says when to wake up, whichever timer it is."""
-    timers = Timers()
-    assert timers.next_deadline() is None
-    timers.start(Timer.PROBE, 30)
-    timers.start(Timer.CLEANUP, 20)
-    assert timers.next_deadline() == 20
-
-
 def test_a_timer_runs_out_once_at_its_moment() -> None:
     """Not one nanosecond early, and not twice."""
     timers = Timers()
@@ -284,30 +221,6 @@ def test_start_moves_a_timer_and_start_if_stopped_does_not() -> None:
     assert timers.next_deadline() == 10
     timers.start(Timer.ACK_DELAY, 30)
     assert timers.next_deadline() == 30
-
-
-def test_stopping_is_always_fine() -> None:
-    """One or all, running or not."""
-    timers = Timers()
-    timers.stop(Timer.LOSS)
-    timers.start(Timer.LOSS, 1)
-    timers.start(Timer.PROBE, 2)
-    timers.stop(Timer.LOSS)
-    assert timers.next_deadline() == 2
-    timers.stop_all()
-    assert timers.next_deadline() is None
-
-
-def test_for_a_search_what_runs_has_the_waits_that_it_is_given() -> None:
-    """In the order of the timers, whenever they were started; what is stopped stays so."""
-    timers = Timers()
-    timers.start(Timer.PROBE, 5)
-    timers.start(Timer.ACK_DELAY, 70)
-    stillness.normalize_timers(timers, {Timer.PROBE: 20, Timer.ACK_DELAY: 10, Timer.CLEANUP: 1}, 100)
-    assert stillness.running(timers) == [Timer.ACK_DELAY, Timer.PROBE]
-    assert timers.next_deadline() == 110
-    assert timers.poll_expired(120) is Timer.ACK_DELAY
-    assert timers.poll_expired(120) is Timer.PROBE
 
 
 # The events that a session gives its owner, and the records of its datagrams.

@@ -250,16 +250,6 @@ def test_a_hello_out_of_range_is_refused(hello: Hello) -> None:
     assert caught.value.reason == "bad-hello"
 
 
-def test_half_a_hello_is_refused() -> None:
-    """All of it but the introduction has its place."""
-    fixed_bytes = len(BINARY.encode_hello(HELLO)) - len(HELLO.introduction)
-    for length in range(fixed_bytes):
-        with pytest.raises(ProtocolError) as caught:
-            BINARY.decode_hello(BINARY.encode_hello(HELLO)[:length])
-        assert caught.value.reason == "bad-hello"
-    assert BINARY.decode_hello(BINARY.encode_hello(HELLO)[:fixed_bytes]).introduction == b""
-
-
 def test_a_run_ends_where_a_datagram_holds_anything_else() -> None:
     """Another number, another class, a second frame, a cut end, an impossible mark."""
 

