@@ -4,7 +4,7 @@ import json
 from random import Random
 from typing import Any
 
-from tests.queues.keyed import KeyedChannels
+from tests.queues.keyed import key_of
 from triack.base.commit import StoreContent
 from triack.base.delivery import Delivery
 from triack.base.log_lines import LineReader
@@ -18,6 +18,7 @@ from triack.queues.streams.group_commit import GroupCommit
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.tools.replay.log.files import parse_records
 from triack.transport.insecure import InsecureChannels
+from triack.transport.secure import SecureChannels
 
 
 class Bare:
@@ -42,7 +43,9 @@ class Bare:
             address=self.address,
             settings=settings or NodeSettings(),
             queues=None,
-            channels=KeyedChannels(name, self.directory) if keyed else InsecureChannels(),
+            channels=SecureChannels([key_of(name)], self.directory, entropy=Random(name).randbytes)
+            if keyed
+            else InsecureChannels(),
             directory=self.directory,
             random=Random(name),
             now_ns=self.now_ns,

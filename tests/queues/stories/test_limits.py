@@ -4,7 +4,7 @@ import pytest
 
 from proof.search import stillness
 from tests.queues.hubs import Away, HubWorld
-from tests.queues.keyed import KeyedChannels, peer
+from tests.queues.keyed import key_of, peer
 from tests.queues.relays import line, post
 from tests.queues.stories.test_peers import B, Named, named
 from tests.queues.world import PlainWorld, SimNode, World, judged, numbered, two
@@ -350,13 +350,6 @@ def test_a_stream_that_waits_for_a_low_disk_goes_on_when_there_is_room() -> None
 IDS = 10
 
 
-class Claiming(Named):
-    """A node of its own id, with the key of ``evil``."""
-
-    def make_channels(self) -> KeyedChannels:
-        return KeyedChannels("evil", self.directory)
-
-
 def crowd(settings: NodeSettings) -> tuple[PlainWorld, Named, list[Named], Named]:
     """A node that trusts two peers: one that is honest, and one that claims to be many nodes."""
     world = PlainWorld(1)
@@ -365,7 +358,8 @@ def crowd(settings: NodeSettings) -> tuple[PlainWorld, Named, list[Named], Named
     b.start()
     evil: list[Named] = []
     for number in range(IDS):
-        node = Claiming(world, f"evil{number}")
+        node = Named(world, f"evil{number}")
+        node.identity.keys = (key_of("evil"),)
         node.directory.replace([peer("b", B)])
         node.listens = False
         node.start()

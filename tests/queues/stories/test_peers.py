@@ -4,16 +4,19 @@ import gc
 
 import pytest
 
-from tests.queues.keyed import KeyedChannels, peer
+from tests.queues.keyed import key_of, peer
 from tests.queues.world import PlainWorld, SimNode, World, numbered, two
+from triack.base.datagram import Kind, read_header
 from triack.base.delivery import Delivery
 from triack.base.peers import Peer
 from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
+from triack.queues.node_settings import NodeSettings
 from triack.queues.peers.dialer import WaitsFor
 from triack.queues.peers.link import Conversation
 from triack.queues.stages import Stage
 from triack.tools.sim.faults import Faults
+from triack.transport.handshake_load import Admission
 
 A, A2, B, B2, DEAD = "udp://a:1", "udp://a:2", "udp://b:1", "udp://b:2", "udp://dead:1"
 
@@ -21,9 +24,9 @@ A, A2, B, B2, DEAD = "udp://a:1", "udp://a:2", "udp://b:1", "udp://b:2", "udp://
 class Named(SimNode):
     """A node with a key, which knows its peers by name."""
 
-    def make_channels(self) -> KeyedChannels:
-        self.channels = KeyedChannels(self.name, self.directory)
-        return self.channels
+    def __init__(self, world: World, name: str, settings: NodeSettings | None = None) -> None:
+        super().__init__(world, name, settings)
+        self.identity.keys = (key_of(name),)
 
     def tell(self, *peers: Peer) -> None:
         """Know these from now on."""
@@ -306,15 +309,17 @@ def test_new_addresses_are_tried_at_once() -> None:
     assert opened(c) == 1
 
 
-def test_a_connect_is_said_again_when_the_peer_asks_for_that() -> None:
-    """As often as it asks, at once."""
+def test_a_connect_is_said_again_when_the_peer_asks_for_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is under load, and wants to know that the caller is where it says: the next connect leaves at once."""
+    monkeypatch.setattr(Admission, "is_loaded", lambda *_: True)
     world, a, b = couple()
-    b.channels.retries = 3
+    heard: list[Kind] = []
+    world.network.tap = lambda datagram, *_: heard.append(read_header(datagram).kind)
     said = a.live.outgoing_stream("b", "q", Delivery.TRANSACTIONAL)
     a.live.submit(said, b"x", 1)
     a.drain()
     assert world.run(100 * MS, lambda: b.length("q") == 1)
-    assert b.channels.retries == 0
+    assert heard[:4] == [Kind.CONNECT, Kind.RETRY, Kind.CONNECT, Kind.ACCEPT]
 
 
 @pytest.mark.parametrize("delay_s", [0.8, 2, 4])
