@@ -112,6 +112,21 @@ class HubWorld:
         """A program on a node, which has not subscribed yet."""
         return Away(self.nodes[name], "hub", pattern, durable)
 
+    def begun(
+        self,
+        name: str = "sub",
+        pattern: str = "Games.#",
+        durable: str | None = "audit",
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        max_unacked: int = 1_000,
+    ) -> Away:
+        """The same when it has subscribed, and the answer had time to come."""
+        away = self.away(name, pattern, durable)
+        away.begin(delivery=delivery, max_unacked=max_unacked)
+        self.run()
+        return away
+
     def publish(
         self, *bodies: bytes, below: str = "Cricket", delivery: Delivery = Delivery.TRANSACTIONAL, at: str = ""
     ) -> None:

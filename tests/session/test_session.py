@@ -236,21 +236,6 @@ def test_a_store_ack_costs_what_waits_for_it() -> None:
     assert pair.a.state is SessionState.OPEN
 
 
-def test_a_packet_and_both_acks_share_or_split_datagrams_within_the_limit() -> None:
-    """Whatever is owed, no datagram is larger than the peers agreed."""
-    pair = Pair.opened(store_ns=None)
-    for number in range(2, 129, 2):
-        pair.inject("b", BINARY.encode(PacketFrame(number, Delivery.RECOVERABLE, False, b"")))
-    pair.b.handle_stored(list(range(2, 129, 2)), pair.now_ns)
-    pair.b.send_packet(Delivery.EXPRESS, bytes(content_limit_bytes(BINARY, 1_200, OVERHEAD_BYTES)), None)
-    pair.drain()
-    sent = [transmit for _, transmit in pair.sent["b"][1:]]
-    assert all(len(transmit.payload) <= 1_200 - OVERHEAD_BYTES for transmit in sent)
-    assert [transmit.packet is not None for transmit in sent] == [False, True]
-    assert sent[0].ack is not None
-    assert sent[0].store_ack is not None
-
-
 @pytest.mark.parametrize("overhead_bytes", [0, 36, 200])
 def test_datagrams_leave_room_for_what_their_channel_adds(monkeypatch: pytest.MonkeyPatch, overhead_bytes: int) -> None:
     """Full packets, acks with few ranges or many: with the overhead none is larger than the peers agreed."""
@@ -283,29 +268,6 @@ def test_a_session_that_nobody_has_answered_has_measured_nothing() -> None:
     shown = make_session(1, traits=MEMORY).stats()
     assert (shown.is_answered, shown.round_trip_ns, shown.probe_ns) == (False, None, None)
     assert (shown.congestion, shown.congestion_window_bytes) == ("none", None)
-
-
-def test_the_figures_follow_what_is_sent_and_acknowledged() -> None:
-    """One packet of three is lost, and leaves again."""
-    pair = Pair.opened(SessionSettings(max_unacked_packet=8, cleanup_interval_s=7))
-    pair.lose = lambda end, sent: sent.packet is not None and (sent.packet.number, sent.packet.sends) == (2, 1)
-    before = pair.a.stats()
-    pair.send("a", 3)
-    during = pair.a.stats()
-    pair.run_until(lambda: pair.a.stats().unacked == 0)
-    after = pair.a.stats()
-    assert (before.unacked, during.unacked, after.unacked) == (0, 3, 0)
-    assert before.acked == during.acked < after.acked
-    assert (before.resends, after.resends) == (0, 1)
-    assert (after.window, after.congestion, after.datagram_bytes, after.cleanup_interval_ns) == (
-        8,
-        "bbr",
-        1_200,
-        7 * 10**9,
-    )
-    assert after.is_answered
-    assert after.round_trip_ns is not None
-    assert after.policy == pair.b.stats().policy
 
 
 # A session ends when there was no packet for the interval, to the nanosecond.

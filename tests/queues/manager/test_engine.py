@@ -101,20 +101,6 @@ def test_partition_then_healing_delivers_everything() -> None:
     assert b.read_all("q") == numbered(0, 400)
 
 
-@pytest.mark.parametrize("way", ["data", "acks"])
-def test_a_one_way_cut_loses_and_repeats_nothing(way: str) -> None:
-    """Data arrives without acks, or acks would without data; healed, everything is there once."""
-    world, a, b = two(3)
-    a.send(b, "q", b"first")
-    world.run(2 * SECOND)
-    world.cut(*((a, b) if way == "data" else (b, a)), both=False)
-    a.send(b, "q", *numbered(0, 200))
-    world.run(30 * SECOND)
-    world.heal()
-    assert world.run(15 * SECOND, lambda: not a.busy)
-    assert b.read_all("q") == [b"first", *numbered(0, 200)]
-
-
 @pytest.mark.parametrize("delivery", list(Delivery))
 def test_what_is_done_leaves_the_disk(delivery: Delivery) -> None:
     """At the sender with the ack that frees it or the dead letter, at the receiver when it was read.
@@ -232,15 +218,6 @@ def large(seed: int = 1, size_bytes: int = 4 * 1024 * 1024) -> bytes:
 
 
 @pytest.mark.slow
-def test_the_largest_message_survives_loss() -> None:
-    """4 MiB in thousands of fragments."""
-    world, a, b = two(2, Faults(loss=0.02, delay_ns=MS))
-    a.send(b, "q", b"before", large(), b"after")
-    assert world.run(120 * SECOND, lambda: not a.busy)
-    assert b.read_all("q") == [b"before", large(), b"after"]
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("who", ["a", "b"])
 def test_a_large_message_survives_a_crash_in_its_middle(who: str) -> None:
     """Half of it is on the other disk; it becomes one message all the same."""
@@ -268,21 +245,6 @@ def test_a_large_message_for_nowhere_comes_back_whole(body_cache_bytes: int) -> 
 
 
 # Recoverable and express.
-
-
-@pytest.mark.gate
-@pytest.mark.parametrize("seed", range(4))
-def test_recoverable_arrives_once_across_crashes_of_both(seed: int) -> None:
-    """Also when the receiver committed and crashed before it could say so, and the sender sends all again."""
-    world, a, b = two(seed, Faults(loss=0.1, reorder=0.2))
-    a.send(b, "q", *numbered(0, 600, 100), delivery=RECOVERABLE)
-    for _ in range(8):
-        world.run(world.random.randrange(250 * MS))
-        (a if world.random.random() < 0.3 else b).restart()
-    assert world.run(60 * SECOND, lambda: not a.busy)
-    b.read_all("q")
-    assert sorted(b.received["q"]) == [body for body in numbered(0, 600, 100) if body in b.received["q"]]
-    assert len(b.received["q"]) == 600
 
 
 def test_express_is_lost_by_a_crash_only_and_never_repeated() -> None:

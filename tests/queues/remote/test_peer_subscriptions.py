@@ -31,9 +31,7 @@ def test_a_request_that_cannot_be_read_is_counted_and_taken(body: bytes) -> None
 @pytest.mark.parametrize("pattern", ["", "#", "*.x", "Games..x", "Games.#.x", "Games.\x00"])
 def test_a_pattern_that_is_none_is_refused(pattern: str) -> None:
     it = HubWorld("sub")
-    away = it.away("sub", pattern)
-    away.begin()
-    it.run()
+    away = it.begun("sub", pattern)
     assert away.state is RemoteState.OVER
     assert it.hub.live.topics.subscriptions == {}
     assert it.hub.live.drops[DropReason.SUBSCRIPTION_REFUSED] == 1
@@ -43,9 +41,7 @@ def test_a_node_that_may_not_subscribe_cannot_even_ask() -> None:
     """Its own subscriptions end; no queue is made for its requests."""
     it = HubWorld("sub")
     it.allow("sub")
-    away = it.away("sub", durable=None)
-    away.begin()
-    it.run()
+    away = it.begun(durable=None)
     assert away.state is RemoteState.OVER
     assert "$subscriptions" not in it.hub.live.queues.mailboxes
 

@@ -36,9 +36,7 @@ def test_the_store_keeps_a_durable_one() -> None:
 @pytest.mark.gate
 def test_a_hub_that_is_away_for_days_gets_one_message_about_what_lives() -> None:
     it = HubWorld("sub")
-    away = it.away("sub", durable=None)
-    away.begin()
-    it.run()
+    away = it.begun(durable=None)
     it.hub.crash()
     it.run(2_000)
     (stream,) = [it for it in away.node.live.outbox.streams if it.queue == "$subscriptions"]
@@ -182,9 +180,7 @@ def classes_at(it: HubWorld) -> set[str]:
 @pytest.mark.parametrize("wanted", [Delivery.RECOVERABLE, Delivery.TRANSACTIONAL])
 def test_messages_come_in_the_weaker_of_both_classes(published: Delivery, wanted: Delivery) -> None:
     it = HubWorld("sub")
-    away = it.away("sub")
-    away.begin(delivery=wanted)
-    it.run()
+    away = it.begun(delivery=wanted)
     it.publish(b"1", delivery=published)
     it.settle(away)
     assert away.read() == [b"1"]
@@ -194,9 +190,7 @@ def test_messages_come_in_the_weaker_of_both_classes(published: Delivery, wanted
 @pytest.mark.gate
 def test_no_more_is_on_the_way_than_may_be() -> None:
     it = HubWorld("sub", settings=NodeSettings(messages_per_packet=1))
-    away = it.away("sub")
-    away.begin(max_unacked=5)
-    it.run()
+    away = it.begun(max_unacked=5)
     it.world.cut(it.hub, it.nodes["sub"])
     it.publish(*(b"%d" % number for number in range(50)))
     it.run()
@@ -214,9 +208,7 @@ def test_no_more_is_on_the_way_than_may_be() -> None:
 
 def test_what_is_for_the_topic_node_alone_stays_there() -> None:
     it = HubWorld("sub")
-    away = it.away("sub")
-    away.begin()
-    it.run()
+    away = it.begun()
     engine = it.hub.live
     outgoing = engine.outgoing_stream("", "topic:Games", Delivery.TRANSACTIONAL)
     properties = {"label": "l", "dead_letter": False}

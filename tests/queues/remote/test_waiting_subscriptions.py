@@ -23,9 +23,7 @@ def troubles(node: SimNode) -> list[TroubleStats]:
 @pytest.mark.parametrize("left", ["Other.#", ""])
 def test_a_right_that_is_taken_back_is_a_trouble_at_the_subscriber_until_it_is_given_again(left: str) -> None:
     it = HubWorld("sub")
-    away = it.away("sub")
-    away.begin()
-    it.run()
+    away = it.begun()
     it.allow("sub", *filter(None, [left]))
     it.publish(b"1")
     it.run(20)
@@ -45,9 +43,7 @@ def test_a_right_that_is_taken_back_is_a_trouble_at_the_subscriber_until_it_is_g
 @pytest.mark.parametrize("left", ["Other.#", ""])
 def test_it_is_known_also_after_a_restart_of_either_node(left: str) -> None:
     it = HubWorld("sub")
-    away = it.away("sub")
-    away.begin()
-    it.run()
+    away = it.begun()
     it.hub.end()
     it.allow("sub", *filter(None, [left]))
     it.hub.start()

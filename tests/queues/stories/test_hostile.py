@@ -16,9 +16,8 @@ from triack.ordering.wire import SequenceHeader, encode_order_ack, encode_reject
 from triack.queues.node_settings import NodeSettings
 from triack.queues.peers.introduction import Introduction
 from triack.session.protocol.binary import BINARY
-from triack.session.protocol.frames import CloseFrame, Hello, PingFrame, StoreAckFrame
+from triack.session.protocol.frames import Hello, PingFrame, StoreAckFrame
 from triack.session.protocol.policy import Policy
-from triack.session.protocol.states import CloseReason
 
 
 def test_a_well_behaved_stranger_is_heard() -> None:
@@ -279,14 +278,3 @@ def test_a_stream_cannot_change_its_queue_or_class() -> None:
     world.run(SECOND)
     assert node.live.drops == {"bad-packet": 4}
     assert (node.length("one"), node.length("two"), node.length("three")) == (1, 0, 1)
-
-
-def test_nothing_is_taken_after_goodbye() -> None:
-    """Frames behind a close, and datagrams to a closed session."""
-    world, node, evil = victim()
-    evil.frames(BINARY.encode(CloseFrame(CloseReason.DRAINED)), evil.message(1))
-    evil.frames(evil.message(2))
-    world.run(SECOND)
-    assert node.length("q") == 0
-    assert node.live.closes == {"peer-closed": 1}
-    assert node.live.drops == {"unknown-connection": 1}

@@ -8,22 +8,17 @@ from tests.queues.keyed import key_of, peer
 from tests.queues.relays import line, post
 from tests.queues.stories.test_peers import B, Named, named
 from tests.queues.world import PlainWorld, SimNode, World, judged, numbered, two
-from triack.base.commit import Read
 from triack.base.delivery import Delivery
 from triack.base.errors import StoreFailed
 from triack.base.news import StreamsNearLimit
 from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
 from triack.ordering.order_settings import OrderSettings
-from triack.queues import fetching
 from triack.queues.mailboxes.mailbox import Lease
 from triack.queues.mailboxes.redelivery import Return
-from triack.queues.manager.effects import Job
 from triack.queues.node_settings import STREAM_BYTES, Limits, NodeSettings, Quota, streams_limit
 from triack.queues.packing import LargeMessage
-from triack.queues.remote.remote_subscriptions import RemoteState
 from triack.queues.stages import Stage
-from triack.queues.streams import departing_streams
 from triack.session.protocol.settings import SessionSettings
 from triack.tools.sim.faults import Faults
 
@@ -88,33 +83,6 @@ def test_nobody_connects_to_or_from_a_node_whose_disk_failed() -> None:
 
 
 # Beyond memory.
-
-
-@pytest.mark.gate
-def test_bodies_come_from_the_disk_in_bounded_portions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many queues wait for theirs at once, a read fetches no more than it may."""
-    world, a, b = two(a=NodeSettings(body_cache_bytes=0))
-    world.cut(a, b)
-    for queue in range(12):
-        a.send(b, f"q{queue}", *numbered(0, 40, 1_000))
-    world.run(SECOND)
-    reads: list[Read] = []
-    do_job = SimNode.do_job
-
-    def watch(node: SimNode, job: Job) -> None:
-        if isinstance(job, Read) and job.table == "outgoing":
-            reads.append(job)
-        do_job(node, job)
-
-    monkeypatch.setattr(SimNode, "do_job", watch)
-    monkeypatch.setattr(fetching, "FETCH_ROWS", 30)
-    monkeypatch.setattr(departing_streams, "FETCH_AHEAD_BYTES", 20_000)
-    world.heal()
-    assert world.run(60 * SECOND, lambda: not a.busy)
-    assert [b.read_all(f"q{queue}") for queue in range(12)] == [numbered(0, 40, 1_000)] * 12
-    assert max(len(read.keys) for read in reads) <= 30
-    assert max(sum(map(len, read.bodies.values())) for read in reads) <= 22_000
-    assert len(reads) < 100
 
 
 @pytest.mark.parametrize("delivery", list(Delivery))
@@ -264,15 +232,6 @@ def held(node: SimNode) -> set[str]:
     return {it.reason.value for it in node.live.inbox.admission.holds.streams}
 
 
-def begun(it: HubWorld) -> Away:
-    away = it.away("sub")
-    away.begin()
-    it.run()
-    assert away.state is RemoteState.LIVE
-    it.publish(*numbered(0, 100))
-    return away
-
-
 def ends(it: HubWorld, away: Away) -> None:
     """The subscription ends, and what waited for it is gone."""
     away.unsubscribe()
@@ -284,7 +243,8 @@ def ends(it: HubWorld, away: Away) -> None:
 def test_a_subscription_ends_though_the_disk_is_low() -> None:
     """Of the node with the topics, whose disk has the messages that nobody wants any more."""
     it = HubWorld("sub")
-    away = begun(it)
+    away = it.begun()
+    it.publish(*numbered(0, 100))
     fill_disk(it.hub)
     it.nodes["sub"].send(it.hub, "q", b"waits")
     it.run(5)
@@ -295,7 +255,8 @@ def test_a_subscription_ends_though_the_disk_is_low() -> None:
 def test_a_subscription_ends_though_its_node_has_filled_its_quota() -> None:
     """Other messages of the node wait for a reader."""
     it = HubWorld("sub", settings=NodeSettings(limits=Limits(peer_quota_bytes=20_000)))
-    away = begun(it)
+    away = it.begun()
+    it.publish(*numbered(0, 100))
     for _ in range(40):
         it.nodes["sub"].send(it.hub, "q", bytes(1_000))
     it.run(5)

@@ -12,7 +12,7 @@ from triack.base.datagram import Kind, read_header
 from triack.base.delivery import Delivery
 from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
-from triack.node.handles.policies import PRESETS, solace
+from triack.node.handles.policies import PRESETS
 from triack.queues.mailboxes.mailbox import Lease
 from triack.queues.mailboxes.redelivery import Return
 from triack.queues.node_settings import NodeSettings
@@ -360,18 +360,3 @@ def test_a_silent_peer_is_given_up_when_the_page_says_so(name: str, delivery: De
     """Whatever class of messages is on its way: a disk may be slow for a while, and silence is another matter."""
     taken_ns = given_up_after_ns(PRESETS[name], delivery)
     assert GIVEN_UP_S[name] * SECOND - 2 * SECOND < taken_ns <= GIVEN_UP_S[name] * SECOND + 50 * MS
-
-
-@pytest.mark.parametrize("rtt_ns", [200_000, 40 * MS])
-@pytest.mark.parametrize("size_bytes", [10, 100])
-def test_few_acks_are_asked_for_that_are_not_due(rtt_ns: int, size_bytes: int) -> None:
-    """85 messages, a third of the window, are one ack; two more may be asked for while the path is unknown."""
-    world = World(1)
-    world.faults.delay_ns = rtt_ns // 2
-    settings = solace(window=255)
-    a, b = world.node("a", settings), world.node("b", settings)
-    for _ in range(85):
-        a.send(b, "q", bytes(size_bytes))
-    assert world.run(60 * SECOND, lambda: not a.busy)
-    asked = [record for record in b.log("ack_sent") if record["trigger"] == "request"]
-    assert len(asked) <= 2

@@ -184,19 +184,6 @@ def test_nobody_is_asked_who_says_all_by_himself() -> None:
     assert reasons(a) == ["idle"]
 
 
-def test_a_record_of_all_that_proves_it() -> None:
-    """A session that a ping has closed has had reason to, and the next one carries what waited."""
-    world, a, b = couple()
-    send_and_store(world, a, b, 800 * MS)
-    world.cut(a, b)
-    world.run(10 * SECOND)
-    world.heal()
-    b.restart()
-    world.run(10 * SECOND)
-    assert reasons(a) == ["ack-timeout"]
-    assert not judged(a, b)
-
-
 def test_answers_to_probes_of_the_path_are_on_record() -> None:
     """An ack is lost. Until it is given again nothing else comes, for longer than the ack timeout."""
     world = World(3, Faults(delay_ns=60 * MS))

@@ -72,17 +72,6 @@ def test_a_sender_waits_until_its_queue_has_room(delivery: Delivery) -> None:
 
 
 @pytest.mark.gate
-def test_what_waits_costs_the_network_a_probe_now_and_then() -> None:
-    """A queue that stays full for an hour makes its sender send one packet every five seconds."""
-    world, a, b = two(b=small(1))
-    a.send(b, "q", *numbered(0, 200, 900))
-    world.run(10 * SECOND)
-    before = len(a.log("packet_sent"))
-    world.run(600 * SECOND)
-    assert len(a.log("packet_sent")) - before <= 125
-
-
-@pytest.mark.gate
 @pytest.mark.parametrize("delivery", DURABLE)
 def test_a_queue_that_is_read_slowly_is_not_sent_a_window_each_time(delivery: Delivery) -> None:
     """As many packets as it took last leave, and two for each that it takes."""
@@ -220,18 +209,6 @@ def test_peers_share_the_node_and_the_one_with_little_is_never_stopped() -> None
     for queue in ("q1", "q2", "q3"):
         read_slowly(world, b, queue)
     assert world.run(60 * SECOND, lambda: not a.busy)
-
-
-@pytest.mark.plain
-def test_the_operator_hears_once_while_a_queue_is_full() -> None:
-    """And again when it had room in between; a packet holds one message, so that it is full with ten."""
-    world, a, b = two(a=NodeSettings(messages_per_packet=1), b=small())
-    told = note_full(b)
-    for number in range(3):
-        a.send(b, "q", *numbered(0, 12, 900))
-        world.run(60 * SECOND)
-        assert told == [("q", 10)] * (number + 1)
-        assert world.run(20 * SECOND, lambda: b.read("q") == 0 and not a.busy)
 
 
 @pytest.mark.plain

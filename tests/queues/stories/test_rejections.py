@@ -75,19 +75,6 @@ def test_each_message_is_delivered_or_a_dead_letter(
     assert a.live.closes.total() == b.live.closes.total() == 0
 
 
-@pytest.mark.slow
-@pytest.mark.plain
-def test_nothing_waits_for_the_store_ack_of_what_left_again() -> None:
-    """A fragment that came too early leaves again when the message before it was refused: that one is answered."""
-    world = World(1, Faults(delay_ns=5 * MS))
-    a = world.node("a")
-    b = world.node("b", NodeSettings(limits=Limits(Quota(100, 300_000, "reject"))))
-    a.send(b, "q", *[bytes([number]) * 100_000 for number in range(12)])
-    world.run(60 * SECOND)
-    assert len(b.read_all("q")) == 3
-    assert a.live.closes.total() == b.live.closes.total() == 0
-
-
 @pytest.mark.gate
 @pytest.mark.parametrize("delivery", DURABLE)
 @pytest.mark.plain
@@ -143,19 +130,6 @@ def test_what_an_earlier_process_may_have_taken_is_not_called_undelivered(monkey
     while (lease := a.live.take(mailbox, world.now_ns)) is not None:
         said[lease.body] = (lease.packet.open().properties or [])[lease.index]["dead_maybe_delivered"]
     assert said == {b"taken": True, b"refused": False}
-
-
-@pytest.mark.slow
-@pytest.mark.plain
-def test_both_ends_refuse_all_that_the_other_sends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their windows are full of what is refused, and the rejections get through all the same."""
-    world, a, b = two()
-    Moody(monkeypatch, Random(1), 1.0)
-    bodies = numbered(0, 500, 900)
-    for one, other in ((a, b), (b, a)):
-        one.send(other, "q", *bodies, delivery=EXPRESS)
-    assert world.run(5 * SECOND, lambda: not (a.busy or b.busy))
-    assert (sorted(letters(a)), sorted(letters(b))) == (bodies, bodies)
 
 
 @pytest.mark.gate

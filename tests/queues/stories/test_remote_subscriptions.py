@@ -17,9 +17,7 @@ from triack.queues.remote.remote_subscriptions import RemoteState
 def test_a_durable_subscription_gets_what_is_published_after_it_began_with_its_topic_and_publisher() -> None:
     it = HubWorld("sub", "pub")
     it.publish(b"before")
-    away = it.away("sub")
-    away.begin()
-    it.run()
+    away = it.begun()
     assert away.state is RemoteState.LIVE
     it.publish(b"1", b"2")
     it.publish(b"3", below="Chess", at="pub")
@@ -32,9 +30,7 @@ def test_a_durable_subscription_gets_what_is_published_after_it_began_with_its_t
 @pytest.mark.gate
 def test_one_that_is_not_durable_gets_all_classes() -> None:
     it = HubWorld("sub")
-    away = it.away("sub", durable=None)
-    away.begin()
-    it.run()
+    away = it.begun(durable=None)
     for delivery in Delivery:
         it.publish(b"x", bytes(100_000), delivery=delivery)
     it.settle(away)
@@ -54,15 +50,6 @@ def numbered(first: int, last: int) -> list[bytes]:
     return [str(number).encode() for number in range(first, last + 1)]
 
 
-def begun(it: HubWorld, name: str = "sub", pattern: str = "Games.#", durable: str | None = "audit") -> Away:
-    """A subscription that is live."""
-    away = it.away(name, pattern, durable)
-    away.begin()
-    it.run()
-    assert away.state is RemoteState.LIVE
-    return away
-
-
 def again(away: Away) -> None:
     """Its program has started anew, and asks for its durable subscription."""
     away.node.start()
@@ -73,7 +60,7 @@ def again(away: Away) -> None:
 @pytest.mark.parametrize("away_first", [False, True])
 def test_durable_and_away_it_gets_all_in_order_once_also_when_both_nodes_die(away_first: bool) -> None:
     it = HubWorld("sub", settings=NodeSettings(topics={"Games": Topic()}))
-    away = begun(it)
+    away = it.begun()
     it.publish(*numbered(1, 50))
     it.settle(away)
     if away_first:
@@ -94,7 +81,7 @@ def test_durable_and_away_it_gets_all_in_order_once_also_when_both_nodes_die(awa
 
 def test_what_is_not_durable_ends_with_its_process_and_gets_nothing_of_what_came_meanwhile() -> None:
     it = HubWorld("sub")
-    away = begun(it, durable=None)
+    away = it.begun(durable=None)
     it.publish(b"1")
     it.settle(away)
     away.node.crash()
@@ -103,7 +90,7 @@ def test_what_is_not_durable_ends_with_its_process_and_gets_nothing_of_what_came
     assert it.hub.live.topics.subscriptions == {}, "its lease was over"
     away.node.start()
     it.publish(b"3")
-    other = begun(it, durable=None)
+    other = it.begun(durable=None)
     it.publish(b"4")
     it.settle(other)
     assert (away.got, other.read()) == ([("Games.Cricket", b"1")], [b"4"])
@@ -113,7 +100,7 @@ def test_what_is_not_durable_ends_with_its_process_and_gets_nothing_of_what_came
 
 def test_what_is_not_durable_begins_anew_when_the_hub_has_started_again() -> None:
     it = HubWorld("sub")
-    away = begun(it, durable=None)
+    away = it.begun(durable=None)
     it.hub.restart()
     it.run(40)
     it.publish(b"1")
@@ -123,7 +110,7 @@ def test_what_is_not_durable_begins_anew_when_the_hub_has_started_again() -> Non
 
 def test_unsubscribing_ends_both_halves_and_what_was_on_its_way_is_no_dead_letter() -> None:
     it = HubWorld("sub")
-    away = begun(it)
+    away = it.begun()
     it.publish(*numbered(1, 3_000))
     away.unsubscribe()
     it.run()
@@ -145,7 +132,7 @@ def test_unsubscribing_ends_both_halves_and_what_was_on_its_way_is_no_dead_lette
 @pytest.mark.parametrize("steps", range(0, 40, 3))
 def test_a_half_of_an_end_that_is_lost_is_made_again(steps: int) -> None:
     it = HubWorld("sub", seed=steps)
-    away = begun(it)
+    away = it.begun()
     away.unsubscribe()
     for _ in range(steps):
         it.world.step()
@@ -174,7 +161,7 @@ def test_a_half_of_a_beginning_that_is_lost_is_made_again(steps: int) -> None:
 
 def test_an_end_at_the_hub_reaches_the_reader() -> None:
     it = HubWorld("sub")
-    away = begun(it)
+    away = it.begun()
     engine = it.hub.live
     subscription = sure(it.at_hub("sub/audit"))
     it.hub.act(lambda: engine.remote.end(subscription, engine.topics, engine.jobs.turn(it.world.now_ns)))
@@ -204,9 +191,7 @@ def test_a_node_gets_what_it_may_have_and_is_told_why_it_gets_no_more(
 ) -> None:
     it = HubWorld("sub")
     it.allow("sub", *permitted)
-    away = it.away("sub", wanted)
-    away.begin()
-    it.run()
+    away = it.begun("sub", wanted)
     assert away.found is not None
     if not reason:
         assert away.state is RemoteState.LIVE
@@ -220,20 +205,20 @@ def test_a_node_gets_what_it_may_have_and_is_told_why_it_gets_no_more(
 def test_a_peer_gets_no_more_subscriptions_than_it_may_have() -> None:
     it = HubWorld("sub", settings=NodeSettings(max_peer_subscriptions=2))
     for name in ("one", "two"):
-        begun(it, durable=name)
+        it.begun(durable=name)
     third = it.away("sub", durable="three")
     third.begin()
     it.run()
     assert third.found is not None
     assert isinstance(third.found.error, SubscriptionRefused)
     assert third.found.error.reason == "too-many-subscriptions"
-    begun(it, durable="one")
+    it.begun(durable="one")
 
 
 def test_a_name_is_of_its_node_alone() -> None:
     """Two nodes may use one name, and neither can end the other's."""
     it = HubWorld("one", "two")
-    one, two = begun(it, "one"), begun(it, "two", pattern="Games.Chess")
+    one, two = it.begun("one"), it.begun("two", pattern="Games.Chess")
     two.unsubscribe()
     it.run()
     it.publish(b"1")
@@ -243,7 +228,7 @@ def test_a_name_is_of_its_node_alone() -> None:
 
 def test_what_a_node_may_not_have_any_more_waits() -> None:
     it = HubWorld("sub")
-    away = begun(it)
+    away = it.begun()
     it.allow("sub", "Plays.#")
     it.publish(b"1")
     it.settle(away)
@@ -255,7 +240,7 @@ def test_what_a_node_may_not_have_any_more_waits() -> None:
 
 def test_nobody_else_can_send_into_the_queue_of_a_subscription() -> None:
     it = HubWorld("sub", "evil")
-    away = begun(it)
+    away = it.begun()
     it.nodes["evil"].send(it.nodes["sub"], "$sub.audit", b"forged")
     it.run()
     it.settle(away)
@@ -283,9 +268,7 @@ def test_one_that_asks_and_leaves_again_and_again_leaves_nothing() -> None:
 @pytest.mark.gate
 def test_a_reader_that_stalls_holds_the_pump_and_costs_the_hub_no_more_than_its_window() -> None:
     it = HubWorld("sub", settings=NodeSettings(messages_per_packet=1))
-    away = it.away("sub")
-    away.begin(max_unacked=10)
-    it.run()
+    away = it.begun(max_unacked=10)
     it.publish(*numbered(1, 200))
     it.run(5)
     subscription = sure(it.at_hub("sub/audit"))

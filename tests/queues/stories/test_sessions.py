@@ -466,18 +466,6 @@ def test_what_had_not_left_and_what_ended_in_good_order_is_kept(world: World) ->
     assert b.read_all("q") == [b"1", b"2"]
 
 
-def test_by_default_it_is_sent_again(world: World) -> None:
-    a, b = world.node("a", NodeSettings(session=LOSING)), world.node("b", NodeSettings(session=LOSING))
-    a.send(b, "q", b"1")
-    world.run(500 * MS)
-    world.cut(a, b)
-    a.send(b, "q", b"2")
-    world.run(5 * SECOND)
-    world.heal()
-    world.run(60 * SECOND)
-    assert (b.read_all("q"), letters(a)) == ([b"1", b"2"], [])
-
-
 def test_there_are_two_ways() -> None:
     with pytest.raises(UsageError, match="resend or hand back, not 'drop'"):
         Reconnect(after_session_lost="drop")  # type: ignore[arg-type]
@@ -567,11 +555,6 @@ def told(host: SimHost) -> dict[str, Any]:
     return record
 
 
-def test_the_first_start_knows_of_no_records() -> None:
-    host = machine()
-    assert (told(host)["n"], told(host)["records"], told(host)["boot"]) == (2, 0, "a 0")
-
-
 def test_a_start_knows_how_many_records_preceded_the_last_commit() -> None:
     host = machine()
     send(host)
@@ -580,13 +563,3 @@ def test_a_start_knows_how_many_records_preceded_the_last_commit() -> None:
     host.start()
     assert 0 < told(host)["records"] <= written
     assert told(host)["boot"] == "a 0"
-
-
-def test_of_a_start_without_a_commit_nothing_is_known() -> None:
-    """The records of the start before it count no more."""
-    host = machine()
-    send(host)
-    for _ in range(2):
-        host.end()
-        host.start()
-    assert told(host)["records"] == 0

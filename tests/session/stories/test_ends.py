@@ -323,21 +323,3 @@ def test_pieces_that_are_lost_are_repaired_without_those_that_came() -> None:
     pair.run_until(lambda: pair.fresh("b") == [content])
     pair.run_until(lambda: pair.a.window.unacked == 0)
     assert pair.a.window.resends < 30
-
-
-@pytest.mark.slow
-def test_a_larger_window_of_larger_datagrams_is_not_filled() -> None:
-    """In flight are at most MSMQ's 64 of the largest, or the window's number of those of the base."""
-    settings = SessionSettings(max_datagram_bytes=WANTED, max_unacked_packet=1_024)
-    pair = Pair(settings, by_run=True, weather=Faults(delay_ns=500 * MS))
-    pair.run_until(lambda: "b" in pair.ends)
-    pair.confirm()
-    assert pair.a.window.most_bytes == 1_024 * 1_200
-    assert settle(pair) == WANTED
-    assert pair.a.window.most_bytes == 1_024 * 1_200
-    most = 0
-    full(pair, 4_000)
-    while pair.a.window.unacked:
-        pair.step(pair.now_ns + 60 * SECOND)
-        most = max(most, pair.a.window.in_flight_bytes)
-    assert 1_000 * 1_200 < most <= 1_024 * 1_200
