@@ -11,7 +11,7 @@ from triack.ordering.hold import PROBE_NS, Hold
 from triack.ordering.order_ack import STEPS_NS, AckWait, OrderAck, wait_of
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.slow_start import FULL_SPEED, SlowStart
-from triack.ordering.tiers import ResendTimer, tier_interval_ns
+from triack.ordering.tiers import ResendTimer, tier_interval_ns, tier_label
 
 # Resend tiers, to the nanosecond: 30 s, 5 min, 30 min, 6 h by default.
 
@@ -47,6 +47,11 @@ def test_progress_in_a_stream_starts_its_first_tier_again() -> None:
 
 
 # A held stream: the newest hold counts, and a probe leaves now and then.
+
+
+def test_each_attempt_counts_for_its_tier() -> None:
+    labels = [tier_label(attempt) for attempt in range(1, 13)]
+    assert labels == ["1-3"] * 3 + ["4-6"] * 3 + ["7-9"] * 3 + ["10-"] * 3
 
 
 def held(turn: int = 1) -> Hold:
@@ -164,6 +169,13 @@ def test_who_takes_nothing_is_sent_half_as_much_each_time_and_one_packet_at_leas
 
 
 # Invalid settings of sequences are refused by name, when they are made.
+
+
+def test_a_session_that_ends_as_nothing_was_stored_is_a_refusal() -> None:
+    """The next one begins with a packet."""
+    start = SlowStart()
+    start.handle_session_closed(not_stored=True)
+    assert sent(start) == 1
 
 
 def test_a_value_that_cannot_be_is_refused() -> None:

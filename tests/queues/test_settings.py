@@ -166,6 +166,18 @@ def test_routes_by_one_neighbour_say_the_same_of_its_link() -> None:
 # Quotas that an operator has set, and what the store keeps of them.
 
 
+def test_a_quota_outlives_the_process_until_it_is_unset() -> None:
+    quotas, commit = SetQuotas(), Commit()
+    quotas.set("orders", Quota(5, 1_000, "reject"), commit)
+    after = SetQuotas()
+    after.restore({key: value for key, value in commit.state.items() if value is not None} | {"my own": b"1"})
+    assert after.by_name == {"orders": Quota(5, 1_000, "reject")}
+    commit = Commit()
+    assert after.unset("orders", commit)
+    assert list(commit.state.values()) == [None]
+    assert not after.unset("orders", commit)
+
+
 @pytest.mark.parametrize("value", [b"?", bytes(17)])
 def test_a_damaged_quota_is_named(value: bytes) -> None:
     with pytest.raises(StoreDamaged, match="quota of queue orders"):

@@ -371,6 +371,14 @@ def test_a_row_goes_with_the_calls_and_the_next_call_is_told_again() -> None:
     assert len(callers.take_news()) == 2
 
 
+def test_a_flood_that_is_over_makes_room() -> None:
+    callers = Callers(Directory())
+    for number in range(CALLERS_MAX):
+        refuse(callers, f"h{number}")
+    refuse(callers, "new", now_ns=FORGET_NS)
+    assert [it.host for it in callers.rows(FORGET_NS)] == ["new"]
+
+
 def test_a_key_that_is_trusted_now_has_no_row() -> None:
     """And until then it is shown as operators write it."""
     directory = Directory()

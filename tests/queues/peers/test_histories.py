@@ -1,9 +1,10 @@
 """Histories of stores: rolled back, cloned, suspended, resumed."""
 
+from collections import Counter
 from dataclasses import replace
 from itertools import permutations
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -16,12 +17,15 @@ from triack.base.delivery import Delivery
 from triack.base.errors import GapDetected, UsageError
 from triack.base.news import GapFound
 from triack.base.peers import Directory, Peer
+from triack.base.reasons import DropReason
 from triack.base.units import SECOND
 from triack.ordering.wire import EARLIER_MAX, StoreWord
 from triack.queues.node_settings import Gap, NodeSettings, Reconnect
 from triack.queues.peers import history
 from triack.queues.peers.history import History, Peers
-from triack.queues.peers.introduction import NO_POINT, HistoryPoint
+from triack.queues.peers.introduction import NO_POINT, HistoryPoint, Introduction, RolledBack
+from triack.queues.peers.link import Link
+from triack.queues.peers.suspended_peers import SuspendedPeers
 from triack.queues.peers.told_histories import NODES_MAX, ToldHistories
 from triack.queues.stages import STAGES
 from triack.session.protocol.settings import SessionSettings
@@ -284,6 +288,64 @@ SESSION = SessionSettings(ack_timeout_s=2.0, cleanup_interval_s=5.0)
 SETTINGS = NodeSettings(session=SESSION)
 DURABLE = [Delivery.TRANSACTIONAL, Delivery.RECOVERABLE]
 ONE, STRANGER = b"1" * 16, b"2" * 16
+
+
+class Scene:
+    """Suspended peers, and what was written down."""
+
+    def __init__(self) -> None:
+        self.drops: Counter[DropReason] = Counter()
+        self.records: list[dict[str, Any]] = []
+        self.suspended = SuspendedPeers(OWN, Directory(), self.drops, self._record)
+
+    def _record(self, event: str, now_ns: int, **fields: Any) -> None:
+        self.records.append({"event": event, "at_ns": now_ns, **fields})
+
+    def add(self, node_id: bytes = OTHER, rolled_back: RolledBack = RolledBack.RECEIVER) -> bool:
+        return self.suspended.add(Introduction(node_id, "b", "", ""), "b", rolled_back, 5)
+
+
+def link() -> Link:
+    return Link("b", Reconnect(), Random(1))
+
+
+def test_a_rollback_is_reported_once() -> None:
+    scene = Scene()
+    assert [scene.add(), scene.add()] == [True, False]
+    (error,) = scene.suspended.take_detected()
+    assert str(error) == (
+        f"the store of node b ({OTHER.hex()}) does not have what this node depends on: "
+        "it is an older copy, or runs twice"
+    )
+    assert scene.suspended.take_detected() == []
+    assert scene.records == [
+        {"event": "rollback_detected", "at_ns": 5, "peer": OTHER.hex(), "peer_name": "b", "rolled_back": "peer"}
+    ]
+    assert scene.suspended.sides == {OTHER.hex(): "peer"}
+
+
+def test_who_has_our_own_id_runs_on_a_copy() -> None:
+    """Whatever it says of itself."""
+    scene = Scene()
+    assert scene.add(OWN, RolledBack.UNKNOWN)
+    assert scene.suspended.rolled_back(OWN) is RolledBack.SENDER
+    assert str(scene.suspended.take_detected()[0]) == "another process runs on a copy of this node's store"
+
+
+def test_links_stop_that_lead_to_a_suspended_peer() -> None:
+    """Those that led there before, those that turn out to lead there later, and not one that leads elsewhere now."""
+    scene, before, later = Scene(), link(), link()
+    scene.suspended.lead(before, OTHER)
+    scene.add()
+    assert before.suspended is None
+    scene.suspended.stop_links(OTHER, told=False)
+    (error,) = scene.suspended.take_detected()
+    scene.suspended.lead(later, OTHER)
+    assert before.suspended is later.suspended is error
+    scene.suspended.lead(later, b"c" * 16)
+    assert later.suspended is None
+    scene.suspended.stop_links(OTHER, told=True)
+    assert later.suspended is None
 
 
 def strict(gap: Gap = "error") -> NodeSettings:

@@ -1,5 +1,9 @@
 """Incoming streams: the door, the inbox, holds, order acks that are owed."""
 
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from tests.queues.hostile import ORIGIN, Hostile, batch
@@ -21,6 +25,7 @@ from triack.queues.peers.session_settings import largest_window
 from triack.queues.stages import Stage
 from triack.queues.streams.holds import HeldStream, Holds
 from triack.queues.streams.incoming_stream import IncomingStream
+from triack.queues.streams.owed_acks import OwedAcks
 from triack.session.protocol.binary import BINARY
 from triack.session.protocol.frames import AckFrame, PacketFrame
 from triack.session.protocol.settings import SessionSettings
@@ -351,11 +356,6 @@ def test_a_filter_that_is_none_is_damage() -> None:
         IncomingStream.restore(row, SETTINGS)
 
 
-# What the log says of incoming streams: the fields of each event, and neighbours as one record.
-
-SENDER = b"o" * 16
-
-
 # Streams that wait for room are reported once for a peer and a reason.
 
 
@@ -463,4 +463,57 @@ def test_streams_at_rest_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(looked) < 10
 
 
-SENDER = b"o" * 16
+class Scene:
+    """Owed acks alone, and which streams asked for a way."""
+
+    def __init__(self) -> None:
+        self.drops: Counter[DropReason] = Counter()
+        self.owed = OwedAcks(b"n" * 16, World(1).node("n").live.inbox.sealing, self.drops, self._record)
+        self.asked: list[int] = []
+
+    def _record(self, event: str, _now_ns: int, **fields: Any) -> None:
+        raise AssertionError((event, fields))
+
+    def take(self, stream: IncomingStream, number: int, *, ack_requested: bool = False) -> None:
+        """A packet is accepted, and durable at once."""
+        packet = SequenceHeader(SENDER, stream.number, 1, number, number - 1, "q", ack_requested, b"")
+        stream.sequence.handle_packet(packet, (None, number), 0)  # type: ignore[arg-type]
+        stream.handle_committed(stream.row())
+        self.owed.owe(stream)
+
+    def no_way(self, stream: IncomingStream) -> None:
+        self.asked.append(stream.number)
+
+    def streams(self, do: Callable[[], object]) -> list[int]:
+        """The streams whose acks are due after something."""
+        self.asked.clear()
+        do()
+        self.owed.send(self.no_way, 0)
+        return self.asked
+
+
+def owing_stream(number: int) -> IncomingStream:
+    return IncomingStream(SENDER, number, "q", Delivery.TRANSACTIONAL, OrderSettings())
+
+
+def test_an_ack_leaves_when_it_is_due_and_not_before() -> None:
+    """By its timer, or because the packet asks; without a way it is owed still, and nobody asks for one again."""
+    scene, waits, ack_requested = Scene(), owing_stream(1), owing_stream(2)
+    assert scene.streams(lambda: scene.take(waits, 1)) == []
+    assert scene.streams(lambda: scene.take(ack_requested, 1, ack_requested=True)) == [2]
+    due_ns = scene.owed.next_deadline()
+    assert due_ns is not None
+    assert scene.streams(lambda: scene.owed.handle_timer(due_ns - 1)) == []
+    assert scene.streams(lambda: scene.owed.handle_timer(due_ns)) == [1]
+    assert scene.streams(lambda: None) == []
+    assert [stream.number for stream in scene.owed.streams] == [1, 2]
+
+
+def test_a_peer_that_asks_gets_what_is_owed_to_it_once() -> None:
+    """To ask again costs nothing, and of others nothing leaves; a node that closes asks for all."""
+    scene, mine = Scene(), owing_stream(1)
+    scene.take(mine, 1)
+    assert scene.streams(lambda: scene.owed.handle_request(b"x" * 16)) == []
+    assert scene.streams(lambda: scene.owed.handle_request(SENDER)) == [1]
+    assert scene.streams(lambda: scene.owed.handle_request(SENDER)) == []
+    assert scene.streams(scene.owed.request_all) == [1]
