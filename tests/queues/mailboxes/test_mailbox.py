@@ -16,7 +16,7 @@ from triack.queues.mailboxes.line import CACHE_BYTES, PACKET_BYTES, Cache
 from triack.queues.mailboxes.mailbox import PARTIAL_MAX, Lease, Mailbox, Notices, QueuedPacket, Run, rank_of
 from triack.queues.mailboxes.progress import Progress
 from triack.queues.mailboxes.redelivery import Wait
-from triack.queues.packing import pack
+from triack.queues.packing import Outgoing, pack
 
 # A queue of a node: order, what comes again, and bodies that only the disk has.
 
@@ -333,6 +333,18 @@ def test_what_is_taken_out_is_never_handed_out_nor_fetched() -> None:
     assert box.box.withdraw(set()) == []
 
 
+def test_taking_out_what_only_the_disk_has_lets_the_rest_be_fetched() -> None:
+    box = Box()
+    big = [bytes([number]) * 1_000_000 for number in range(20)]
+    for body in big:
+        box.put(body, limit=60_000)
+    assert box.box.cached_bytes <= CACHE_BYTES + 1_100_000
+    places = [packet.first_place for packet, _ in box.box.waiting()]
+    assert len(box.box.withdraw(places[:19])) == 19
+    assert bodies(box.take_all()) == [big[19]]
+    assert (box.box.cached_bytes, box.box.length) == (0, 20 - 19)
+
+
 def test_a_large_message_that_was_done_before_a_restart_counts_no_more() -> None:
     """Its first piece says that it is done, and counts for the quota before anything is known of the others."""
     box, again = Box(), Box()
@@ -464,6 +476,17 @@ def test_browsing_shows_the_order_of_reading_from_any_position_on() -> None:
     assert seen((rank_of(0), 1)) == [b"low 2", b"low 3"]
     assert [lease.place for lease in box.box.withdraw({1, 3})] == [3, 1]
     assert (seen(), box.box.lengths[0], box.box.lengths[7]) == ([b"low 2", b"low 3"], 2, 0)
+
+
+def test_expiries_are_known_for_lines_that_wait_only_on_the_disk() -> None:
+    """The earliest of all lines counts."""
+    box = Box(cache_bytes=0)
+    box.put(b"in memory")
+    for priority, receive_by_ms in ((0, 3_000), (7, 5_000)):
+        (item,) = pack([Outgoing(b"x", receive_by_ms=receive_by_ms)], 1_200, priority, 1, priority=priority)[0]
+        box.put_raw(item.body, priority + 1)
+    assert box.notices.expiring.earliest() == 3_000
+    assert [packet.priority for packet in box.box.poll_expired(4_000, 9)] == [0]
 
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=12), st.integers(0, 3), st.integers(0, 3))

@@ -436,3 +436,25 @@ def test_more_packets_than_there_is_room_for_go_without(notes: Notes) -> None:
 
 
 # Messages that a commit brings into a queue of this node are seen when it has returned.
+
+
+def test_a_node_that_ends_leaves_nothing_in_hand(notes: Notes) -> None:
+    """Acknowledged messages stay so."""
+    one = leased_packet(7)
+    notes.in_hand.open(one)
+    notes.in_hand.hold([(one, 0b11)])
+    notes.in_hand.settle([(one, 0b10)], is_safe=True)
+    notes.in_hand.handle_end()
+    assert notes.left == {7: (0, 0b10)}
+    notes.in_hand.hold([(one, 0b1)])
+
+
+def test_without_words_nothing_is_noted() -> None:
+    one = leased_packet(7)
+    nowhere = InHand(None)
+    nowhere.open(one)
+    nowhere.hold([(one, 1)])
+    nowhere.settle([(one, 1)], is_safe=True)
+    nowhere.close(one)
+    nowhere.forget_left()
+    assert nowhere.cells == {}
