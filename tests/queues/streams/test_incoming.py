@@ -21,6 +21,8 @@ from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
 from triack.queues.node_settings import Limits, NodeSettings, Quota
 from triack.queues.peers import link
+from triack.queues.peers.control import Control
+from triack.queues.peers.link import CONTROL_MAX
 from triack.queues.peers.session_settings import largest_window
 from triack.queues.stages import Stage
 from triack.queues.streams.holds import HeldStream, Holds
@@ -517,3 +519,20 @@ def test_a_peer_that_asks_gets_what_is_owed_to_it_once() -> None:
     assert scene.streams(lambda: scene.owed.handle_request(SENDER)) == [1]
     assert scene.streams(lambda: scene.owed.handle_request(SENDER)) == []
     assert scene.streams(scene.owed.request_all) == [1]
+
+
+def test_an_ack_that_finds_no_room_is_not_recorded_and_its_origin_can_ask_for_it() -> None:
+    """The record would say that it has left."""
+    world = World(1)
+    a, b = world.node("a"), world.node("b")
+    a.send(b, "q", b"opens")
+    assert world.run(SECOND, lambda: len(b.log("committed")) == 1)
+    [conversation] = b.live.handshakes.conversations.values()
+    while conversation.put_control((len(conversation.control or ()), 0), Control(b"")):
+        pass
+    scene, stream = Scene(), owing_stream(CONTROL_MAX)
+    scene.take(stream, 1, ack_requested=True)
+    scene.owed.send(lambda _stream: conversation, 0)
+    assert scene.drops == {DropReason.CONTROL_OVERFLOW: 1}
+    assert scene.owed.sent == {}
+    assert scene.streams(lambda: scene.owed.handle_request(SENDER)) == [CONTROL_MAX]
