@@ -45,7 +45,7 @@ def _is_number(value: object) -> bool:
 
 
 def _is_list_of(fits: Callable[[object], bool]) -> Callable[[object], bool]:
-    return lambda value: isinstance(value, list) and all(map(fits, value))
+    return lambda value: isinstance(value, list | tuple) and all(map(fits, value))
 
 
 def _is_text(value: object) -> bool:

@@ -441,7 +441,7 @@ OTHERS = {
         node/forwarding.py _Forwarder _ahead
         node/client/client_transaction.py ClientTransaction _classes _state _expected _last
         node/control/intake.py Chunk lines
-        node/handles/consuming.py Consuming _lanes _tasks _held _telling _on_error
+        node/handles/consuming.py Consuming _lanes _tasks _held _on_error
         node/handles/handling.py Handlers _running _declared
         node/handles/requesting.py Requests _open
         node/handles/streaming.py Upload _part _receipts
