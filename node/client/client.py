@@ -476,7 +476,7 @@ class Client(CommonVerbs, Asking):
         last: Position = ()
         epoch: int | None = None  # places in a queue are those of one life of the node
         while True:
-            header, content = await self.call("browse", epoch=epoch, queue=said["queue"], after=list(last))
+            header, content = await self.call("browse", epoch=epoch, queue=said["queue"], after=last)
             epoch = header["epoch"]
             page = zip(header["page"], cut(content, header["sizes"]), strict=True)
             messages = [BrowsedMessage.read(described, body) for described, body in page]

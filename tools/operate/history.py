@@ -10,6 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from triack.base.delivery import FREED_BY, LABELS, Ack, Role
 from triack.queues.mailboxes.lookup import Wanted
 from triack.tools.replay.log.files import LogFile, find_logs, read_records
 
@@ -22,9 +23,15 @@ _CONTENT = frozenset({"packet_sent", "packet_received"})
 _ACKS = frozenset({"ack_received", "store_ack_received"})
 """These name packets by the numbers of their session."""
 _UP_TO = frozenset({"order_ack_sent", "order_ack_received", "onward_sent", "onward_received"})
-"""These are of all packets up to a number: the first that reaches a message tells of it."""
+"""These, and order acks that relays pass on, are of all packets up to a number: the first that reaches a message tells
+of it."""
 _OF_STREAM = frozenset({"hold_received", "rerouted"})
-"""These tell of a message while it is on its way."""
+"""These tell of a message from when a node has it to send until it need not."""
+_BEGINS = frozenset({"queued", "transit_committed"})
+_ENDS = frozenset({"removed", "transit_freed"})
+_ACK_EVENTS = {Ack.SESSION: "ack_received", Ack.STORE: "store_ack_received", Ack.ORDER: "order_ack_received"}
+_FREED_BY = {LABELS[cls]: _ACK_EVENTS[ack] for (cls, role), ack in FREED_BY.items() if role is Role.ORIGIN}
+"""The record of the acknowledgement that frees a message at its origin, by its class."""
 _OF_NO_MESSAGE = frozenset({"position_recovered", "stream_ended", "stream_forgotten"})
 _SAID = (
     "final", "queue", "peer_name", "by", "reason", "kind", "attempt", "interval_ns", "stop", "waits", "resend",
@@ -66,29 +73,33 @@ class _Way:
     id: str
     wanted: Wanted
     stream: tuple[Any, ...] = ()
+    cls: str = ""
     first: int = 0
     last: int = 0
     offset: int = 0
     counts: dict[int, int] = field(default_factory=dict)
     # Packets that were sent: by whom in which session, the first number in the stream, the last, the first there.
     sent: set[tuple[tuple[str, str], int, int, int]] = field(default_factory=set)
+    # Nodes, and events that reach a number, of which one has reached all that the message may be in.
+    reached: set[tuple[str, str]] = field(default_factory=set)
     found: list[Record] = field(default_factory=list)
 
     def begin(self, record: Record) -> None:
         """Take a record of messages that their sender has queued, if this one is among them."""
         offset = self.wanted.ordinal - record["ordinal"]
         if record["node"] == self.wanted.origin.hex() and 0 <= offset < record["count"]:
-            self.stream, self.offset = _stream_of(record), offset
+            self.stream, self.cls, self.offset = _stream_of(record), record["class"], offset
             self.first, self.last = record["first"], record["last"]
 
     def look_at(self, record: Record) -> None:
         """Take a record of the stream, or of a session, if it may tell of the message."""
-        event = record["event"]
-        if event in _ACKS:
-            if any(_session_of(record) == session for session, *_ in self.sent):
-                self.found.append(record)
-            return
-        if event in _OF_NO_MESSAGE or not _meets(record, self.first, self.last):
+        event, reach = record["event"], _reach_of(record)
+        if reach is not None:
+            if reach < self.first or _who(record) in self.reached:
+                return
+            if reach >= self.last:
+                self.reached.add(_who(record))
+        elif event in _OF_NO_MESSAGE or not self._is_of(record, _Where(self.first, self.last, None)):
             return
         self.found.append(record)
         if event in _CONTENT:
@@ -115,15 +126,18 @@ class _Way:
 
     def told(self) -> list[Record]:
         """The records that tell of the message."""
-        where, told, until = self.where(), list[Record](), set[tuple[str, str]]()
+        where, told, reached, have = self.where(), list[Record](), set[tuple[str, str]](), set[str]()
         for record in self.found:
-            who = record["node"], record["event"]
-            if self._is_of(record, where) and who not in until:
-                told.append(record)
-                if record["event"] in _UP_TO:
-                    until.add(who)
-        while told and told[-1]["event"] in _OF_STREAM:
-            told.pop()
+            node, event = _who(record)
+            if not self._is_of(record, where) or (node, event) in reached or (event in _OF_STREAM and node not in have):
+                continue
+            told.append(record)
+            if _reach_of(record) is not None:
+                reached.add((node, event))
+            if event in _BEGINS:
+                have.add(node)
+            elif event in _ENDS or event == _FREED_BY[self.cls]:
+                have.discard(node)
         return told
 
     def placed(self) -> Iterator[tuple[int, Record]]:
@@ -196,6 +210,10 @@ def _told_in_topics(placed: list[tuple[str, int, Record]], records: Iterable[Rec
                     yield id_, record
 
 
+def _who(record: Record) -> tuple[str, str]:
+    return record["node"], record["event"]
+
+
 def _session_of(record: Record) -> tuple[str, str]:
     return record["node"], record["session"]
 
@@ -208,9 +226,16 @@ def _meets(record: Record, first: int, last: int) -> bool:
     """Whether a record tells of one of these packets, or of all of their stream."""
     if record["event"] in _OF_STREAM:
         return True
+    reach = _reach_of(record)
+    return _holds(_ranges_of(record), first, last) if reach is None else reach >= last
+
+
+def _reach_of(record: Record) -> int | None:
+    """The packet up to which a record is of all; None for records of some packets."""
     if record["event"] in _UP_TO or record.get("kind") == "order-ack":
-        return bool((record["here"] if "here" in record else record["number"]) >= last)
-    return _holds(_ranges_of(record), first, last)
+        reach: int = record["here"] if "here" in record else record["number"]
+        return reach
+    return None
 
 
 def _ranges_of(record: Record) -> list[list[int]]:

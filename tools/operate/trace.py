@@ -31,7 +31,15 @@ EXIT_NOWHERE = 1
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a node has the message, or that it has none."""
+    """Where a node has the message, or that it has none.
+
+    Attributes:
+        queue: the queue, or the destination of a message on its way; empty for none.
+        state: ``waits``, ``on its way``, ``dead letter``, ``copy``, ``not here`` or ``cannot be asked``.
+        age_s: seconds since it was sent, by the clocks of its sender and of this machine; of a dead letter, since it
+            died. None if unknown.
+        why: what it waits for, why it is a dead letter, or what is known of its absence.
+    """
 
     id: str
     node: str

@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import triack
+from tests.node.nodes import WAIT, quick
 from tests.tools.testing.services import B
 from triack.testing import World
 from triack.tools.operate.history import steps_of
@@ -87,3 +89,46 @@ async def test_large_messages_and_topics(triack_world: World, tmp_path: Path) ->
         assert [it["b"].count(event) for event in ("placed", "handed", "settled", "content_freed")] == [1, 1, 1, 1]
     assert steps[0]["a"] == LEAVES
     assert steps[2]["a"].count("packet_sent") > 1
+
+
+async def test_a_message_that_is_held_shows_why_and_one_that_has_ended_does_not(
+    triack_world: World, tmp_path: Path
+) -> None:
+    ids: list[str] = []
+
+    async def send(node: triack.Node) -> None:
+        for number in range(2):
+            receipt = await node.send(f"{B}/q", b"%d" % number)
+            ids.append(receipt.id)
+            if number == 0:
+                await receipt.ordered()
+        await asyncio.sleep(5)
+
+    async def read(node: triack.Node) -> None:
+        await node.set_quota("q", messages=1)
+        await asyncio.sleep(10)
+
+    first, second = await events_of(triack_world, tmp_path, send, read, ids)
+    assert first["a"] == LEAVES
+    assert second["a"][-1] == "hold_received"
+
+
+async def test_a_relay_passes_the_order_ack_of_a_message_on_once(tmp_path: Path) -> None:
+    """Those of later messages tell nothing of it."""
+    here: dict[str, Any] = {"log": tmp_path / "logs", "settings": quick(), "listen": "udp://127.0.0.1:0"}
+    async with (
+        triack.open("hub", data=tmp_path / "hub", **here) as hub,
+        triack.open("b", data=tmp_path / "b", **here) as b,
+        triack.open("a", data=tmp_path / "a", routes=[triack.Route("b", "hub")], **here) as a,
+    ):
+        await a.trust("hub", hub.key, hub.address, relays_for=["b"])
+        await hub.trust("a", a.key, a.address, may_relay=["b"])
+        await hub.trust("b", b.key, b.address, may_relay=["a"])
+        await b.trust("hub", hub.key, send=["q"], relays_for=["a"])
+        receipts = []
+        for _ in range(3):
+            receipts.append(await a.send("b/q", b"x"))
+            await receipts[-1].ordered(WAIT)
+    for receipt in receipts:
+        events = [step.event for step in steps_of([receipt.id], [tmp_path / "logs"]) if step.node == "hub"]
+        assert events.count("control_relayed") == 1
