@@ -38,6 +38,7 @@ INTERPRETED = {
     "queues/peers/reconnect.py",
     "queues/mailboxes/redelivery.py",
     "queues/node_settings.py",
+    "queues/remote/requests.py",  # mypyc gives a default to a field that __init__ does not take
     "queues/routes.py",
     "session/protocol/policy.py",
     "session/protocol/settings.py",

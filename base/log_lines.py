@@ -236,10 +236,14 @@ _RULES: Final[tuple[tuple[str, Rule], ...]] = (
 """By a field that a kind has. Of ``ranges`` beside ``cumulative`` nothing is expected."""
 
 
+# A compiled class does not have its ``__slots__``.
+_READER_STATE: Final = ("_at_ns", "_begun_ns", "_brief", "_common", "_kinds", "_n", "_wall_offset_ns")
+
+
 class LineReader:
     """Makes records of the lines of a segment, one by one, or of several segments one behind the other."""
 
-    __slots__ = ("_at_ns", "_begun_ns", "_brief", "_common", "_kinds", "_n", "_wall_offset_ns")
+    __slots__ = _READER_STATE
 
     def __init__(self) -> None:
         self._common: Record = {}
@@ -254,7 +258,7 @@ class LineReader:
 
     def __getstate__(self) -> dict[str, Any]:
         """The state for a file: how fields go on follows from the records."""
-        state = {name: getattr(self, name) for name in self.__slots__}
+        state = {name: getattr(self, name) for name in _READER_STATE}
         return {**state, "_kinds": {number: record for number, (record, _) in self._kinds.items()}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
