@@ -99,6 +99,7 @@ __all__ = [
     "check",
     "check_source",
     "join_fragments",
+    "names_publisher",
     "pack",
     "pack_again",
     "pack_one",
@@ -706,13 +707,18 @@ def _source_of(body: bytes) -> tuple[bytes, int, int, str] | None:
     return _read_source(body[at + 1 : end]) if at + 1 < end <= len(body) and not body[at + 1] else None
 
 
+def names_publisher(body: bytes) -> bool:
+    """Whether a body that ``check`` or ``read_batch`` has accepted says who published its messages."""
+    return bool(body) and _source_of(body) is not None
+
+
 def check_source(body: bytes, passed_on: bool) -> None:
     """Refuse a body that ``check`` has accepted if it says who published it, and was not passed on to a subscription.
 
     Raises:
         ProtocolError: ``bad-body``.
     """
-    if not passed_on and body and _source_of(body) is not None:
+    if not passed_on and names_publisher(body):
         raise ProtocolError(DropReason.BAD_BODY, "who published it is said only to a subscription")
 
 

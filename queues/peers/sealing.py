@@ -32,7 +32,8 @@ from triack.ordering.wire import (
     said_of_order_ack,
     said_of_reject,
 )
-from triack.queues.packing import read_opened, split_to_seal
+from triack.queues.mailboxes.system_queues import is_subscribed
+from triack.queues.packing import check_source, read_opened, split_to_seal
 from triack.queues.routes import BY_HAND, Routes, Way
 
 __all__ = ["Neighbour", "Refused", "Seal", "Sealed", "Sealing", "Verdict"]
@@ -343,6 +344,7 @@ class Sealing:
         try:
             key, text = seals.open(body[HEAD_BYTES:], bound)
             opened = read_opened(body[:HEAD_BYTES], text, len(body))
+            check_source(opened, is_subscribed(header.queue))
         except ProtocolError:
             return Refused(RejectReason.BAD_SEAL)
         sealer = self._directory.with_key(key)

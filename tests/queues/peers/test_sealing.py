@@ -19,7 +19,7 @@ from triack.base.ranges import NumberSet
 from triack.base.reasons import RejectReason
 from triack.base.units import SECOND
 from triack.ordering.wire import RelayedEnd, RelayedHeader, RelayedOrderAck, RelayedReject, StoreWord
-from triack.queues.packing import pack, unpack
+from triack.queues.packing import Passed, pack, unpack
 from triack.queues.peers import link
 from triack.queues.peers.sealing import NODES_MAX, Refused, Seal, Sealing
 from triack.queues.routes import Route, Routes
@@ -66,7 +66,7 @@ def conversation(name: str = "r", node_id: bytes = b"r" * 16) -> Any:
     return SimpleNamespace(peer_name=name, peer_id=node_id)
 
 
-def packet(sealing: Sealing, text: bytes = b"1", number: int = 9) -> RelayedHeader:
+def packet(sealing: Sealing, text: bytes | Passed = b"1", number: int = 9) -> RelayedHeader:
     """A packet of a, as a relay brings it."""
     body = sealing.seal(outgoing(sealing), number, number - 1, pack([text], 1_000, 1, 50)[0][0].body)
     return RelayedHeader(ORIGIN, 7, 3, number, number - 1, "q", False, body, 1, 0, "", "a")
@@ -112,6 +112,12 @@ def test_the_class_and_all_that_is_seen_of_the_body_are_bound() -> None:
 def test_a_packet_for_another_node_does_not_open() -> None:
     header = packet(node(A, Peer("b", (public(C),))))
     assert opened(header)[0] == Refused(RejectReason.BAD_SEAL)
+
+
+def test_a_seal_hides_no_other_publisher() -> None:
+    """Only a subscription takes what says who published it."""
+    passed = Passed(b"x", topic="Go", publisher=b"o" * 16, ordinal=1)
+    assert opened(packet(node(A, BOB), passed))[0] == Refused(RejectReason.BAD_SEAL)
 
 
 def test_the_sealer_must_be_the_peer_that_the_origin_is() -> None:

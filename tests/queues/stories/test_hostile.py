@@ -14,6 +14,7 @@ from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
 from triack.ordering.wire import SequenceHeader, encode_order_ack, encode_reject
 from triack.queues.node_settings import NodeSettings
+from triack.queues.packing import Passed, pack
 from triack.queues.peers.introduction import Introduction
 from triack.session.protocol.binary import BINARY
 from triack.session.protocol.frames import Hello, PingFrame, StoreAckFrame
@@ -193,6 +194,16 @@ def test_what_cannot_be_read_accuses_nobody(delivery: Delivery) -> None:
     world.run(3_600 * SECOND)
     assert node.live.drops == {"bad-packet": 1, "bad-body": 1}
     assert not judged(node)
+
+
+def test_a_run_of_packets_names_no_other_publisher() -> None:
+    """Only a subscription takes what says who published it: alone or with others that follow it."""
+    world, node, evil = victim()
+    told = [Passed(b"x", topic="Go", publisher=b"o" * 16, ordinal=at) for at in (1, 9)]
+    bodies = [it.body for it in pack(told, 1_000, 1, 1)[0]]
+    evil.each(*[evil.message(at, body=body) for at, body in enumerate(bodies, 1)])
+    world.run(SECOND)
+    assert (node.live.drops, node.read_all("q")) == ({"bad-body": 2}, [])
 
 
 @pytest.mark.parametrize("letter", ["x", "é", "\u4e2d", "\U0001f600"])
