@@ -99,7 +99,6 @@ __all__ = [
     "check",
     "check_source",
     "join_fragments",
-    "names_publisher",
     "pack",
     "pack_again",
     "pack_one",
@@ -107,6 +106,7 @@ __all__ = [
     "read_batch",
     "read_fragment",
     "read_opened",
+    "source_of",
     "split_to_seal",
     "topic_of",
     "unpack",
@@ -689,12 +689,12 @@ def unpack(body: bytes) -> Unpacked:
         priority = first >> PRIORITY_SHIFT & PRIORITY_MAX
         return Unpacked(ordinal, sent_at_ms, receive_by_ms, (body[_LONE_AT:],), None, priority)
     content = _unpack(body)
-    if content.topic is not None and (source := _source_of(body)) is not None:
+    if content.topic is not None and (source := source_of(body)) is not None:
         content.publisher, content.first_ordinal, content.sent_at_ms, _ = source
     return content
 
 
-def _source_of(body: bytes) -> tuple[bytes, int, int, str] | None:
+def source_of(body: bytes) -> tuple[bytes, int, int, str] | None:
     """What stands before messages that are passed on; None before all others, and in a later fragment."""
     if not body[0] & TOPIC:
         return None
@@ -707,18 +707,13 @@ def _source_of(body: bytes) -> tuple[bytes, int, int, str] | None:
     return _read_source(body[at + 1 : end]) if at + 1 < end <= len(body) and not body[at + 1] else None
 
 
-def names_publisher(body: bytes) -> bool:
-    """Whether a body that ``check`` or ``read_batch`` has accepted says who published its messages."""
-    return bool(body) and _source_of(body) is not None
-
-
 def check_source(body: bytes, passed_on: bool) -> None:
     """Refuse a body that ``check`` has accepted if it says who published it, and was not passed on to a subscription.
 
     Raises:
         ProtocolError: ``bad-body``.
     """
-    if not passed_on and names_publisher(body):
+    if not passed_on and body and source_of(body) is not None:
         raise ProtocolError(DropReason.BAD_BODY, "who published it is said only to a subscription")
 
 
