@@ -15,8 +15,6 @@ from enum import IntEnum, StrEnum
 
 from triack.base.ack_trigger import AckTerms
 
-__all__ = ["TRANSITIONS", "AckDebt", "AckState", "Cause"]
-
 
 class AckState(IntEnum):
     """The debt of the receiver to the sender."""

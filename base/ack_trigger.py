@@ -13,17 +13,6 @@ from triack.base.checks import check_between, check_settings
 from triack.base.errors import UsageError
 from triack.base.units import SECOND, in_ns
 
-__all__ = [
-    "DELAY_MAX_S",
-    "SHARE_PARTS_MAX",
-    "AckTerms",
-    "AckTrigger",
-    "capped",
-    "longest_delay_ns",
-    "shared",
-    "terms_of",
-]
-
 SHARE_PARTS_MAX = 1_000
 """The denominator of a share: a third is a third, and both numbers fit 16 bits."""
 DELAY_MAX_S = 1_000_000

@@ -10,21 +10,6 @@ from triack.base.errors import UsageError
 from triack.base.printable import written
 from triack.base.units import in_ns
 
-__all__ = [
-    "DATAGRAM_BASE_BYTES",
-    "DATAGRAM_MAX_BYTES",
-    "DATAGRAM_MIN_BYTES",
-    "LONGEST_LIFE_S",
-    "check_between",
-    "check_datagram",
-    "check_kind",
-    "check_life",
-    "check_most",
-    "check_settings",
-    "check_texts",
-    "check_timeout",
-]
-
 DATAGRAM_MIN_BYTES = 576
 """Every IPv4 host takes a datagram of this size (RFC 791); an ack with all its ranges fits."""
 DATAGRAM_BASE_BYTES = 1_200

@@ -13,17 +13,6 @@ from typing import NamedTuple
 from triack.base.printable import counted
 from triack.base.units import MS, SECOND
 
-__all__ = [
-    "BOOT_BYTES",
-    "UNSET_BEFORE_MS",
-    "ClockJump",
-    "ClockReading",
-    "WallClock",
-    "find_jump",
-    "in_words",
-    "sane_wall_ns",
-]
-
 BOOT_BYTES = 16
 """The id of one start of a machine: a UUID on Linux."""
 UNSET_BEFORE_NS = 1_577_836_800 * SECOND

@@ -2,8 +2,6 @@
 
 import zlib
 
-__all__ = ["Columns"]
-
 _LEVEL = 4  # of zlib: 0.4 microseconds for a record; the best level saves only a twentieth more
 _BY_DIFFERENCES, _AS_IT_IS = b"d", b"="
 """The first byte of a compressed block."""

@@ -12,29 +12,6 @@ from triack.base.delivery import Delivery
 from triack.base.in_hand import Marks
 from triack.base.names import StreamId
 
-__all__ = [
-    "CARES",
-    "HEAD_BYTES",
-    "KEY_BITS",
-    "OWN_STATE",
-    "Commit",
-    "MessageIndex",
-    "MessageRow",
-    "OutgoingIndex",
-    "OutgoingRow",
-    "OutgoingStreamRow",
-    "PeerRow",
-    "PositionRow",
-    "Read",
-    "StoreContent",
-    "SubscriptionRow",
-    "TransitIndex",
-    "TransitRow",
-    "TransitStreamRow",
-    "key_of",
-    "split_key",
-]
-
 OWN_STATE = "$"
 """The node's own keys in the table of the application's values begin with this, as its own queues do."""
 

@@ -33,25 +33,6 @@ from typing import NamedTuple, Protocol
 from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
 
-__all__ = [
-    "HEADER",
-    "HEADER_BYTES",
-    "VERSION",
-    "Answer",
-    "Channel",
-    "Channels",
-    "Header",
-    "Kind",
-    "Opened",
-    "Seals",
-    "connection_id_of",
-    "counters_of",
-    "encode_header",
-    "one_of_each_connection",
-    "open_each",
-    "read_header",
-]
-
 VERSION = 8
 """Of the protocol as a whole; a datagram of another one is dropped unread."""
 

@@ -4,22 +4,6 @@ from enum import IntEnum
 
 from triack.base.errors import UsageError
 
-__all__ = [
-    "DEFAULT_PRIORITY",
-    "DURABLE",
-    "FREED_BY",
-    "LABELS",
-    "PRIORITY_MAX",
-    "SYNC_FREED_BY",
-    "TRANSACTIONAL_PRIORITY",
-    "Ack",
-    "Delivery",
-    "Role",
-    "check_priority",
-    "check_sent",
-    "default_priority",
-]
-
 
 class Delivery(IntEnum):
     """The delivery class of a message; the value is the code on the wire.

@@ -13,18 +13,6 @@ in the same boot of the system (``store/hands_file.py``).
 from array import array
 from collections.abc import Iterator
 
-__all__ = [
-    "CELL_HEAD",
-    "LEFT_AT",
-    "LIVE_AT",
-    "LIVE_WORDS",
-    "START_AT",
-    "WORD_BITS",
-    "Marks",
-    "begin_words",
-    "read_marks",
-]
-
 WORD_BITS = 64
 """Of a memoryview's format ``Q``."""
 START_AT, BEFORE_AT, LEFT_AT, LIVE_AT = range(4)

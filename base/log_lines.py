@@ -15,8 +15,6 @@ from typing import Any, Final
 
 from triack.base.session_log import EVENTS, SCHEMA_VERSION, SHARED, SHARING
 
-__all__ = ["SEGMENT_BEGIN", "SEGMENT_BYTES", "LineReader", "LineWriter", "segments_in"]
-
 Record = dict[str, Any]
 Rule = Callable[[Record, Record, int], None]
 """Puts what is expected into a record, given the last one of its kind, and what the record itself newly covers."""

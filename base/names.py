@@ -6,26 +6,6 @@ from unicodedata import category, normalize
 
 from triack.base.errors import AddressError
 
-__all__ = [
-    "ALL_BELOW",
-    "LEVEL_END",
-    "ONE_LEVEL",
-    "TOPIC_PREFIX",
-    "StreamId",
-    "check_levels",
-    "check_name",
-    "check_pattern",
-    "check_permitted",
-    "check_queue",
-    "check_topic",
-    "composed",
-    "covers",
-    "find_name",
-    "nearest",
-    "split_topic",
-    "what_else",
-]
-
 NAME_BYTES_MAX = 124
 """The queue name limit of MSMQ ([MS-MQMQ] 2.1)."""
 NAME_PUNCTUATION = frozenset("._-$")

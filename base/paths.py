@@ -8,8 +8,6 @@ for one that has moved. Users, and code that looks for a peer, get the address a
 
 from typing import Literal, get_args
 
-__all__ = ["UDP_SOCKETS", "UdpSockets", "address_in", "called_in", "path_of"]
-
 UdpSockets = Literal["batched", "portable"]
 """What carries UDP: ``batched``, many datagrams in one call of the system, which Linux offers alone; ``portable``,
 asyncio-dgram, one datagram in a call, on every system and event loop."""

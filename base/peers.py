@@ -11,8 +11,6 @@ from fnmatch import fnmatchcase
 
 from triack.base.names import covers
 
-__all__ = ["NO_PSK", "Directory", "Peer"]
-
 NO_PSK = bytes(32)
 """The value for Noise's psk2 when the two sides have agreed on no secret besides their keys."""
 

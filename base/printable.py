@@ -4,8 +4,6 @@ import json
 import re
 from math import isfinite
 
-__all__ = ["counted", "escaped", "escaped_json", "printable", "written"]
-
 SHOWN_LETTERS_MAX = 1_000
 """A line of a log that is longer is not read, and anyone could make it long."""
 

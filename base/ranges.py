@@ -4,8 +4,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
-__all__ = ["NumberSet", "Range", "as_ranges", "joined", "within", "without"]
-
 Range = tuple[int, int]
 """An inclusive range ``(first, last)``."""
 _NONE: list[int] = []

@@ -6,19 +6,6 @@ The names are counted in ``Node.stats``, written to the session log, and listed 
 from enum import StrEnum
 from typing import Self
 
-__all__ = [
-    "EXPIRED",
-    "BridgeReason",
-    "DeadReason",
-    "DropReason",
-    "FreedReason",
-    "HoldReason",
-    "Reason",
-    "RefusalReason",
-    "RejectReason",
-    "Trouble",
-]
-
 
 class Reason(StrEnum):
     """A name that is counted and logged; ``sentence`` explains it."""

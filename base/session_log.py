@@ -7,20 +7,6 @@ tables of docs/session-log.md from here. All names are part of the file format: 
 
 from typing import Final, NamedTuple
 
-__all__ = [
-    "COMMON",
-    "EVENTS",
-    "FIELDS",
-    "POLICY",
-    "SCHEMA_VERSION",
-    "SETTINGS",
-    "SHARED",
-    "SHARING",
-    "TERMS",
-    "Event",
-    "Field",
-]
-
 SCHEMA_VERSION: Final = 6
 """Written into the first record of a segment. Readers refuse every other version."""
 

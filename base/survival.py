@@ -2,8 +2,6 @@
 
 from typing import Literal, get_args
 
-__all__ = ["SURVIVES", "Survives"]
-
 Survives = Literal["power loss", "process crash", "nothing"]
 """The worst failure that the content of a store survives. ``power loss``: a commit is on the disk when it returns.
 ``process crash``: the system has it and writes it later. ``nothing``: it is in memory."""

@@ -10,8 +10,6 @@ from typing import TypeVar
 
 from triack.base.errors import TriackError
 
-__all__ = ["IllegalTransition", "next_state"]
-
 S = TypeVar("S", bound=Enum)
 E = TypeVar("E", bound=Enum)
 

@@ -2,8 +2,6 @@
 
 from functools import lru_cache
 
-__all__ = ["MS", "SECOND", "US", "end_ns", "in_ns"]
-
 _KEPT = 256
 """Durations that are kept: of settings there are fewer, and each session has some."""
 

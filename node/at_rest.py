@@ -12,8 +12,6 @@ from triack.node.node import Node
 from triack.queues.node_settings import NodeSettings
 from triack.store.folder import STORE_FILE, as_folder
 
-__all__ = ["open_at_rest"]
-
 UNKNOWN = "node"
 """The name of a node whose name is unknown."""
 

@@ -20,8 +20,6 @@ from triack.node.handles.consuming import Face
 from triack.node.handles.message import LargeMessage, Message
 from triack.queues.node_settings import Forward
 
-__all__ = ["Forwarding"]
-
 BATCH = 256
 """Messages of one transaction, at most: a commit of the disk costs as much as some hundred messages."""
 AHEAD_BATCHES = 16

@@ -55,8 +55,6 @@ if TYPE_CHECKING:
     from triack.node.config.config import Config, Sources
     from triack.node.config.reload import Reload
 
-__all__ = ["Node", "on_reload", "open_configured", "open_node", "port_of", "rows_read"]
-
 
 class _Unsaid(Enum):
     """Stands for an argument that was not given, where None has a meaning."""

@@ -35,19 +35,6 @@ from triack.ordering.hold import Hold, HoldState
 from triack.ordering.slow_start import SlowStart
 from triack.ordering.tiers import ResendTimer
 
-__all__ = [
-    "NO_BOUND",
-    "NUMBER_OF",
-    "ON_THEIR_WAY",
-    "STALE_MIN",
-    "TRANSITIONS",
-    "DepartingPacket",
-    "DepartingSequence",
-    "StreamPacketEvent",
-    "StreamPacketState",
-    "move",
-]
-
 
 class StreamPacketState(IntEnum):
     """Where a packet on its way out is."""

@@ -19,8 +19,6 @@ from triack.base.ranges import Range, as_ranges
 from triack.ordering.departing import StreamPacketState
 from triack.ordering.transit_packet import TransitPacket
 
-__all__ = ["RECORD_BYTES", "DiskBacklog"]
-
 _RECORD = Struct("<QQQqQIHHBB")
 _NUMBER = Struct("<Q")
 RECORD_BYTES = _RECORD.size

@@ -12,8 +12,6 @@ from triack.base.errors import StoreDamaged
 from triack.base.ranges import NumberSet, Range
 from triack.ordering.wire import SequenceHeader
 
-__all__ = ["DuplicateFilter"]
-
 _HEAD = Struct("!QQ")
 _RANGE = Struct("!QQ")
 MAX_RANGES = 8_192

@@ -16,8 +16,6 @@ from enum import IntEnum
 from triack.base.transitions import next_state
 from triack.base.units import SECOND
 
-__all__ = ["TRANSITIONS", "Hold", "HoldEvent", "HoldState"]
-
 PROBE_NS = 5 * SECOND
 """The wait for the first probe.
 

@@ -21,8 +21,6 @@ from triack.ordering.order_ack import AckWait, OrderAck
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.wire import SequenceHeader
 
-__all__ = ["IncomingSequence", "Outcome", "Position"]
-
 Context = TypeVar("Context")
 
 Position = tuple[int, int]

@@ -21,8 +21,6 @@ from operator import itemgetter
 
 from triack.base.ranges import Range
 
-__all__ = ["MARKS_MAX", "TRANSITIONS", "Awaited", "LinkEvent", "LinkMode", "OnwardSettings", "SyncLink"]
-
 MARKS_MAX = 1_024
 """Times kept of one stream: the oldest of two neighbours stands for both when there are more. A link that is
 asynchronous for days costs some 100 KB."""

@@ -20,8 +20,6 @@ from triack.base.ack_trigger import AckTerms, shared
 from triack.base.units import MS, in_ns
 from triack.ordering.order_settings import OrderSettings
 
-__all__ = ["STEPS_NS", "AckWait", "OrderAck", "wait_of"]
-
 STEPS_NS = tuple(step_ms * MS for step_ms in (0, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000))
 """Ten delays: their 55 pairs of which the first is no longer than the second fit into six bits. No node waits for more
 than its own ten seconds by default, and each policy's own delays are among them."""

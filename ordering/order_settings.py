@@ -4,8 +4,6 @@ from dataclasses import dataclass
 
 from triack.base.checks import check_settings
 
-__all__ = ["OrderSettings"]
-
 
 @dataclass(frozen=True, slots=True)
 class OrderSettings:

@@ -28,8 +28,6 @@ from triack.ordering.departing import (
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.tiers import ResendTimer
 
-__all__ = ["LastOrderAck", "OutgoingSequence", "StreamPacket"]
-
 AFTER_SESSION_ACK: dict[Ack, StreamPacketEvent] = {
     Ack.STORE: StreamPacketEvent.RECEIVED_NOT_STORED,
     Ack.ONWARD: StreamPacketEvent.RECEIVED_NOT_STORED,

@@ -17,8 +17,6 @@ from typing import NamedTuple
 from triack.base.errors import StoreDamaged
 from triack.ordering.wire import SequenceHeader
 
-__all__ = ["Rejections"]
-
 _HEAD = Struct("!Q")
 _SPAN = Struct("!QQB")
 SPANS_MAX = 256

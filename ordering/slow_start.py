@@ -6,8 +6,6 @@ leave as were taken last, and two for each one that is taken from then on, until
 
 from triack.ordering.hold import Hold
 
-__all__ = ["FULL_SPEED", "SlowStart"]
-
 FULL_SPEED = 256
 """A destination that takes this many at once, several windows, does not lack room."""
 

@@ -12,8 +12,6 @@ opens, as the one before ended as idle, starts nothing again: on a quiet link th
 from triack.base.units import in_ns
 from triack.ordering.order_settings import OrderSettings
 
-__all__ = ["TIERS", "TIER_LABELS", "ResendTimer", "tier_interval_ns", "tier_label"]
-
 TIERS: tuple[tuple[int | None, str], ...] = (
     (3, "seq_resend_13_s"),
     (6, "seq_resend_46_s"),

@@ -4,8 +4,6 @@ from dataclasses import KW_ONLY, dataclass
 
 from triack.ordering.departing import DepartingPacket, StreamPacketState
 
-__all__ = ["TransitPacket"]
-
 
 @dataclass(slots=True)
 class TransitPacket(DepartingPacket):

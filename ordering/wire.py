@@ -63,53 +63,6 @@ from triack.base.errors import ProtocolError
 from triack.base.names import composed
 from triack.base.reasons import DropReason
 
-__all__ = [
-    "EARLIER_MAX",
-    "HOPS_MAX",
-    "MAC_BYTES",
-    "NAME_BYTES_MAX",
-    "NO_WORD",
-    "RANGES_MAX",
-    "Answer",
-    "EndPacket",
-    "HoldPacket",
-    "OnwardAckPacket",
-    "OnwardPacket",
-    "OrderAckPacket",
-    "Packet",
-    "RejectPacket",
-    "RelayedEnd",
-    "RelayedHeader",
-    "RelayedOrderAck",
-    "RelayedPacket",
-    "RelayedReject",
-    "SequenceHeader",
-    "StoreWord",
-    "carries_body",
-    "decode",
-    "decode_store_word",
-    "encode_end",
-    "encode_hold",
-    "encode_onward",
-    "encode_onward_ack",
-    "encode_order_ack",
-    "encode_reject",
-    "encode_relayed_end",
-    "encode_relayed_order_ack",
-    "encode_relayed_reject",
-    "encode_relayed_run",
-    "encode_run",
-    "encode_store_word",
-    "header_bytes",
-    "left_of",
-    "read_following",
-    "read_following_relayed",
-    "relayed_header_bytes",
-    "said_of_end",
-    "said_of_order_ack",
-    "said_of_reject",
-]
-
 _DATA = Struct("!BB16sIQQQB")
 _ACK = Struct("!BB16sIQQ")
 _HOLD = Struct("!BB16sIQ")

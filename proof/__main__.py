@@ -38,8 +38,6 @@ from proof.teeth import read as read_teeth
 from proof.teeth import write as write_teeth
 from triack.tools.commands.common import verbose_option
 
-__all__ = ["main"]
-
 EXIT_FAIL = 1
 LIES = 20_000
 """Lies of ``make lies``: every kind about every event some dozen times, in some minutes."""

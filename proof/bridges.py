@@ -32,8 +32,6 @@ from triack.tools.bench.process import peak_bytes
 from triack.tools.demo.relay import Relay
 from triack.tools.ports import free_port
 
-__all__ = ["OUTAGE_S", "RATE", "WAYS", "Outcome", "away", "outage"]
-
 RATE, OUTAGE_S = 2_000, 60.0
 """Messages a second, and how long the link is down."""
 BEFORE_S, AFTER_S = 5.0, 10.0

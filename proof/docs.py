@@ -29,8 +29,6 @@ from triack.tools.commands.config import header_of
 from triack.tools.replay.causes.cause import Cause, Some
 from triack.tools.replay.causes.table import CAUSES
 
-__all__ = ["pages"]
-
 SETTINGS = """\
 # Settings
 

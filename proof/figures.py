@@ -19,19 +19,6 @@ from triack.tools.sim.host import SimHost
 from triack.tools.sim.network import Network
 from triack.tools.sim.world import START_NS, World
 
-__all__ = [
-    "Pair",
-    "blackholes",
-    "drop_each",
-    "drop_pairs",
-    "handshakes",
-    "heavy_losses",
-    "log_sizes",
-    "outages",
-    "replays",
-    "transfers",
-]
-
 DELAY_NS = 10 * MS
 """One way; a round trip is twice that."""
 RTT_NS = 2 * DELAY_NS

@@ -23,8 +23,6 @@ from triack.transport.invitation import Invitation
 from triack.transport.noise import KeyPair
 from triack.transport.secure import CONNECT_BYTES, SecureChannels
 
-__all__ = ["DATAGRAMS", "Flooded", "flood"]
-
 DATAGRAMS = 1_000_000
 """The flood that a node must bear."""
 MEMORY_BYTES_MAX = 1 << 20

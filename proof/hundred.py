@@ -22,8 +22,6 @@ import triack
 from proof.pinger import ping_for_ever
 from triack.queues.node_settings import Limits
 
-__all__ = ["PEERS", "ROUNDS", "SECONDS", "Beside", "Hundred", "child", "hundred"]
-
 PEERS = 99
 """Honest peers; the hundredth is bad."""
 SECONDS = 5.0

@@ -20,8 +20,6 @@ from triack.node.files.keys import KeyKind, decode_key, encode_key
 from triack.queues.node_settings import Limits, NodeSettings
 from triack.transport.noise import KeyPair
 
-__all__ = ["SECONDS", "Neighbour", "neighbour"]
-
 SECONDS = 600.0
 """How long the bad one is there."""
 ALONE_S = 10.0

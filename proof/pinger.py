@@ -15,8 +15,6 @@ from triack.session.protocol.settings import SessionSettings
 from triack.transport.address import Address
 from triack.transport.insecure import InsecureChannel
 
-__all__ = ["ping_for_ever"]
-
 DATAGRAM_BYTES = 30_000
 """The size of a datagram: fifteen thousand pings."""
 PER_SECOND = 1_285

@@ -17,8 +17,6 @@ import triack
 from triack.base import errors
 from triack.tools.cli import COMMANDS, cli
 
-__all__ = ["on_files", "on_page_markdown", "on_post_page"]
-
 ROOT = Path(__file__).parents[1]
 SOURCES = "source"
 """Where the site has files of the repository."""

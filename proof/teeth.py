@@ -13,8 +13,6 @@ from proof.lies.run import Told
 from proof.planted.catalogue import BUGS
 from proof.planted.run import Found
 
-__all__ = ["TEETH", "Teeth", "changes", "known_seeds", "read", "teeth_of", "write"]
-
 TEETH = Path(__file__).with_suffix(".json")
 Teeth: TypeAlias = dict[str, dict[str, list[str]]]
 """``planted``, ``tests`` and ``lies``: by bug, or by kind of lie, what finds it."""

@@ -11,8 +11,6 @@ from typing import NamedTuple
 
 from triack.transport.replay_window import WINDOW, ReplayWindow
 
-__all__ = ["COUNTERS", "Compared", "compare"]
-
 COUNTERS = 10_000_000
 """Enough to pass the window a thousand times."""
 _KEPT = 1_000_000

@@ -29,8 +29,6 @@ from triack.session.protocol.states import CloseReason
 from triack.transport.address import Address
 from triack.transport.secure import SecureChannels
 
-__all__ = ["FAR", "KINDS", "Liar", "do_worst"]
-
 FAR = "far"
 """The node for which it may send, and which is away."""
 UNACKED_MAX = 48

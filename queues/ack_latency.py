@@ -9,8 +9,6 @@ from dataclasses import dataclass
 
 from triack.queues.histogram import LATENCY_BOUNDS_S, Histogram
 
-__all__ = ["AckLatency"]
-
 
 @dataclass(slots=True)
 class _Measured:

@@ -11,20 +11,6 @@ from typing import Any, NamedTuple
 from triack.queues.message_classes import Acks, MessageClass
 from triack.queues.packing import ADMIN, CLASS, Answer, AnswerProperties, AnswerRun, Outgoing, Properties, Unpacked
 
-__all__ = [
-    "AdminRequest",
-    "Tell",
-    "Told",
-    "ack_of",
-    "answers_to",
-    "class_in",
-    "class_of",
-    "nobody_told",
-    "request_of",
-    "wanted_by",
-    "write_request",
-]
-
 
 class AdminRequest(NamedTuple):
     """Which administration messages the sender of a message wants, and in which queue of its node."""

@@ -6,8 +6,6 @@ from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import UsageError
 from triack.queues.stages import LAST_STAGES, Stage, StageName, as_stage
 
-__all__ = ["Blocking"]
-
 
 @dataclass(frozen=True, slots=True)
 class Blocking:

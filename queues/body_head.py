@@ -8,39 +8,6 @@ from struct import Struct
 from triack.base.commit import CARES, HEAD_BYTES
 from triack.base.delivery import PRIORITY_MAX
 
-__all__ = [
-    "ANSWERS",
-    "BATCH",
-    "FRAGMENT",
-    "HEAD",
-    "KIND_BITS",
-    "LARGE",
-    "OPENED",
-    "PLACE",
-    "PRIORITY_SHIFT",
-    "RICH",
-    "SEAL",
-    "SEALED_BYTES",
-    "SEAL_ADDS_BYTES",
-    "TIME_MAX_MS",
-    "TOPIC",
-    "cares_of",
-    "count_of",
-    "fragment_range",
-    "is_sealed",
-    "kept_until",
-    "large_of",
-    "mark_opened",
-    "messages_in",
-    "move_times",
-    "ordinal_of",
-    "priority_of",
-    "read_plain",
-    "receive_by_of",
-    "sent_at_of",
-    "was_sealed",
-]
-
 HEAD = Struct("!BHQQQ")
 """First byte, count of messages, ordinal of the first one, when it was sent, when it must have been received."""
 PLACE = Struct("!II")

@@ -23,8 +23,6 @@ from triack.base.commit import OWN_STATE, Commit, OutgoingStreamRow
 from triack.base.errors import StoreDamaged
 from triack.queues.body_head import move_times, receive_by_of, sent_at_of
 
-__all__ = ["ClockJumps", "head_here", "late_by_ms"]
-
 JUMPS_MAX = 16
 """Jumps remembered: a machine without a battery has one with each start, and few messages outlive this number."""
 _STATE = f"{OWN_STATE}clock"

@@ -7,8 +7,6 @@ from collections.abc import Hashable
 from heapq import heapify, heappop, heappush
 from typing import Generic, TypeVar
 
-__all__ = ["Deadlines"]
-
 Key = TypeVar("Key", bound=Hashable)
 
 STALE_MIN = 64

@@ -17,8 +17,6 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from triack.base.commit import Read
 
-__all__ = ["FETCH_BYTES", "Fetch", "Fetches", "Source", "arrived", "fetch_packets", "next_fetch"]
-
 FETCH_BYTES = 2 * 1024 * 1024
 """Bodies fetched at a time: enough that reading outweighs the request, and much less than the memory for bodies."""
 FETCH_ROWS = 2_048

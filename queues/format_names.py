@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from triack.base.errors import AddressError
 from triack.base.names import check_name
 
-__all__ = ["MsmqQueue", "msmq_name", "read_format_name"]
-
 DEAD_LETTER_QUEUE = "dead-letter"
 """As in ``mailboxes/system_queues``, which this room does not import."""
 JOURNAL_PREFIX = "$journal."

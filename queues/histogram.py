@@ -5,8 +5,6 @@ from collections.abc import Sequence
 
 from triack.base.units import SECOND
 
-__all__ = ["COMMIT_BOUNDS_S", "LATENCY_BOUNDS_S", "WAIT_BOUNDS_S", "Histogram"]
-
 COMMIT_BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 """From a commit of an NVMe disk to one of a disk that hangs."""
 LATENCY_BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)

@@ -8,8 +8,6 @@ from enum import IntEnum, IntFlag
 from triack.base.errors import UsageError
 from triack.base.reasons import DeadReason, RejectReason
 
-__all__ = ["Acks", "MessageClass", "as_acks", "class_at_queue", "class_on_the_way"]
-
 
 class MessageClass(IntEnum):
     """What a message is: an application's own, or an administration message about one.

@@ -15,29 +15,6 @@ from triack.ordering.order_settings import OrderSettings
 from triack.queues.blocking import Blocking
 from triack.session.protocol.settings import SessionSettings
 
-__all__ = [
-    "ALL_ROOTS",
-    "PART_MIN_BYTES",
-    "STREAM_BYTES",
-    "DeadLetters",
-    "Gap",
-    "KeySettings",
-    "LargeBodies",
-    "Limits",
-    "NodeSettings",
-    "Quota",
-    "Reconnect",
-    "Redelivery",
-    "Strategy",
-    "Topic",
-    "WhenFull",
-    "WhenLettersFull",
-    "check_root",
-    "store_survives",
-    "streams_limit",
-    "synced_by",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class KeySettings:

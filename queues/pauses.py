@@ -14,8 +14,6 @@ from triack.base.commit import OWN_STATE, Commit
 from triack.base.errors import StoreDamaged
 from triack.base.names import composed
 
-__all__ = ["Pause", "Pauses"]
-
 _PREFIX = f"{OWN_STATE}paused:"
 _PAUSE = Struct("!Q?")
 

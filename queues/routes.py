@@ -16,8 +16,6 @@ from triack.base.peers import Directory
 from triack.base.units import SECOND
 from triack.ordering.onward import OnwardSettings
 
-__all__ = ["BY_HAND", "LinkName", "Route", "RouteChoice", "Routes", "Way", "check_routes"]
-
 BY_HAND = "@"
 """In a destination ``plant-b@hub``: to plant-b by way of hub, whatever the routes say. No name has it."""
 PATTERN_LETTERS_MAX = 256

@@ -8,8 +8,6 @@ from triack.base.errors import StoreDamaged, UsageError
 from triack.base.names import composed
 from triack.queues.node_settings import Quota
 
-__all__ = ["SetQuotas"]
-
 _PREFIX = f"{OWN_STATE}quota:"
 _QUOTA = Struct("!QQ?")
 

@@ -13,8 +13,6 @@ from triack.ordering.departing import StreamPacketState
 from triack.ordering.outgoing import StreamPacket
 from triack.session.protocol.frames import Ask
 
-__all__ = ["LAST_STAGES", "STAGES", "Stage", "StageName", "StageTracker", "Waiter", "as_stage"]
-
 
 class Stage(IntEnum):
     """Stage that a message has reached.

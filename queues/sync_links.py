@@ -13,8 +13,6 @@ from triack.base.units import SECOND
 from triack.ordering.onward import Awaited, LinkMode, SyncLink
 from triack.queues.routes import Routes, Way
 
-__all__ = ["NextHop", "SyncLinks"]
-
 Record = Callable[..., None]
 
 

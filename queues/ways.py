@@ -20,8 +20,6 @@ from triack.base.news import WayChanged
 from triack.base.units import SECOND
 from triack.queues.routes import RouteChoice, Routes
 
-__all__ = ["Contact", "Ways", "choose"]
-
 
 @dataclass(slots=True)
 class Contact:

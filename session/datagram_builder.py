@@ -20,8 +20,6 @@ from triack.session.protocol.opening import Opening
 from triack.session.protocol.packets import SessionPacket
 from triack.session.protocol.states import WITHOUT_ACKS, CloseReason
 
-__all__ = ["DatagramBuilder"]
-
 
 class _Draft:
     """A datagram that is being made."""

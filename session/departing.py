@@ -19,8 +19,6 @@ from triack.session.protocol.frames import Ask
 from triack.session.protocol.packets import PacketState, SessionPacket
 from triack.session.protocol.timers import Timer, Timers
 
-__all__ = ["Departing"]
-
 EARLY_ASKS = 2
 """Acks per window, until the peer has acknowledged as many packets as its ack threshold."""
 EARLY_PACKETS = 128

@@ -4,8 +4,6 @@ Promise: it is over when no packet went either way for the cleanup interval (MSM
 3.1.6.2); acks and pings are no packets.
 """
 
-__all__ = ["Idle"]
-
 
 class Idle:
     """How long a session has been idle."""

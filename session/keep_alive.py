@@ -8,8 +8,6 @@ that wants traffic in both directions sees it, and a peer that is gone is notice
 A ping is no packet: a session with nothing but keep-alives is idle, and ends as one ([MS-MQQB] 3.1.6.2).
 """
 
-__all__ = ["KeepAlive"]
-
 
 class KeepAlive:
     """The keep-alives of one end.

@@ -19,8 +19,6 @@ from triack.session.protocol.packets import SessionPacket
 from triack.session.protocol.policy import TIMEOUT_PROBES, Policy
 from triack.session.protocol.timers import Timer, Timers
 
-__all__ = ["LossTimers"]
-
 
 class LossTimers:
     """The waits of one end of a session, except those of its opening.

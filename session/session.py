@@ -85,8 +85,6 @@ from triack.session.protocol.states import AS_HEARD, TRANSITIONS, UNTOLD, CloseR
 from triack.session.protocol.timers import Timer, Timers
 from triack.session.snapshot import SessionSnapshot
 
-__all__ = ["Session"]
-
 
 class Session:
     """One end of a session.

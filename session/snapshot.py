@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from triack.base.ack_trigger import AckTerms
 from triack.session.protocol.policy import Policy
 
-__all__ = ["SessionSnapshot"]
-
 
 @dataclass(frozen=True, slots=True)
 class SessionSnapshot:

@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from triack.base.reasons import Trouble
 from triack.stats.troubles import TroubleStats, row_of
 
-__all__ = ["BridgeStats", "find_bridge_troubles"]
-
 
 @dataclass(frozen=True, slots=True)
 class BridgeStats:

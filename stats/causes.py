@@ -7,8 +7,6 @@ from triack.queues.peers.dialer import WaitsFor
 from triack.queues.peers.link import Link
 from triack.queues.streams.outgoing_stream import OutgoingStream
 
-__all__ = ["cause_at", "cause_of", "causes", "waits_for", "why_no_answer", "why_not_ready"]
-
 
 def waits_for(engine: Engine, outgoing: OutgoingStream) -> str:
     """Why the messages to a queue do not arrive yet, as in stats; empty when no reason is known."""

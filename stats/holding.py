@@ -6,8 +6,6 @@ from typing import NamedTuple, Protocol
 from triack.base.errors import HandOverEnded
 from triack.queues.mailboxes.queued_packet import Lease, QueuedPacket
 
-__all__ = ["OVERDUE", "RELEASED", "HeldPacket", "Holder", "Holding", "Reader", "taken_back"]
-
 RELEASED = "somebody released the queue"
 """Why a message was taken back."""
 OVERDUE = "its hand-over timeout was over"

@@ -33,21 +33,6 @@ from triack.stats.stream_stats import StreamsStats, gather_streams
 from triack.stats.topic_stats import Passing, RemoteSubscriptionStats, TopicStats, age_s, gather_remote, gather_topics
 from triack.stats.troubles import TroubleStats, find_troubles
 
-__all__ = [
-    "AckStats",
-    "DiskFigures",
-    "HistogramStats",
-    "HoldStats",
-    "HolderStats",
-    "LinkStats",
-    "NodeStats",
-    "OutgoingStats",
-    "QueueStats",
-    "SessionStats",
-    "TransitStats",
-    "gather",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class HolderStats:

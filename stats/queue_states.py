@@ -13,8 +13,6 @@ from triack.queues.peers.link import Link
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.streams.transit_stream import TransitStream
 
-__all__ = ["QueueState", "StateNow", "again_ns", "state_of", "state_of_outgoing", "state_of_transit"]
-
 
 class QueueState(StrEnum):
     """The state of a queue."""

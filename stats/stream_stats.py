@@ -19,15 +19,6 @@ from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.streams.transit_stream import TransitStream
 from triack.stats.queue_states import again_ns, state_of_outgoing, state_of_transit
 
-__all__ = [
-    "STREAMS_MAX",
-    "IncomingStreamStats",
-    "OutgoingStreamStats",
-    "StreamsStats",
-    "TransitStreamStats",
-    "gather_streams",
-]
-
 STREAMS_MAX = 1_000
 """The most streams of each kind in one answer: it stays within a megabyte, and takes milliseconds to make."""
 

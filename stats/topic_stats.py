@@ -13,16 +13,6 @@ from triack.queues.topics.topic_root import TopicRoot
 from triack.queues.topics.topics import Topics
 from triack.stats.holding import Holding
 
-__all__ = [
-    "Passing",
-    "RemoteSubscriptionStats",
-    "SubscriptionStats",
-    "TopicStats",
-    "age_s",
-    "gather_remote",
-    "gather_topics",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionStats:

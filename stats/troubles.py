@@ -11,8 +11,6 @@ from triack.queues.peers.dialer import WaitsFor
 from triack.queues.peers.link import Link
 from triack.queues.streams.holds import Holds
 
-__all__ = ["TroubleStats", "find_troubles", "row_of", "when_journal_full"]
-
 _MISSING = {WaitsFor.KEY: Trouble.NO_KEY, WaitsFor.ADDRESS: Trouble.NO_ADDRESS}
 _UNRESOLVED = "cannot resolve"
 """How the transport begins what it says of a host name that it does not find (``transport/resolve.py``)."""

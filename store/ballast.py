@@ -10,8 +10,6 @@ from pathlib import Path
 from triack.base.errors import StoreError
 from triack.store.folder import open_private
 
-__all__ = ["BALLAST_FILE", "Ballast", "disk_bytes", "free_bytes"]
-
 BALLAST_FILE = "ballast"
 """The name that operators see in a data directory."""
 PLENTY = 4

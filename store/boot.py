@@ -5,8 +5,6 @@ from pathlib import Path
 
 from triack.base.clock import BOOT_BYTES
 
-__all__ = ["boot_id"]
-
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 """Linux's name for a boot, a UUID (random(4)). A container has that of its machine, on which its files depend."""
 

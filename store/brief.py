@@ -4,8 +4,6 @@ from collections.abc import Sized
 
 from triack.base.commit import Commit
 
-__all__ = ["BRIEF_BYTES", "BRIEF_ROWS", "is_brief"]
-
 BRIEF_ROWS = 16
 """This many rows take less processor time than the system call that syncs them."""
 BRIEF_BYTES = 16 * 1024

@@ -8,23 +8,6 @@ from pathlib import Path
 
 from triack.base.errors import StoreError, UsageError
 
-__all__ = [
-    "NO_INODES",
-    "SAFELY",
-    "SAFELY_BY_LINKS",
-    "STORE_FILE",
-    "as_folder",
-    "check_private",
-    "check_unused",
-    "explain",
-    "lacks_inodes",
-    "make_folder",
-    "make_missing",
-    "open_private",
-    "sync_folder",
-    "what_is_wrong",
-]
-
 STORE_FILE = "store.db"
 """The name that backups and operators know."""
 SAFELY = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"))

@@ -17,8 +17,6 @@ from triack.base.clock import BOOT_BYTES
 from triack.base.in_hand import Marks, begin_words, read_marks
 from triack.store.boot import boot_id
 
-__all__ = ["HANDS_FILE", "Hands", "HandsFile"]
-
 HANDS_FILE = "hands"
 """The name that operators see in a data directory."""
 

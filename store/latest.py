@@ -14,8 +14,6 @@ from typing import Any
 
 from triack.store.rows import TABLES
 
-__all__ = ["LATEST", "LATEST_BYTES", "LatestRows"]
-
 LATEST = frozenset({"peers", "positions", "streams", "transit_streams"})
 """Tables whose rows are replaced as a whole, removed by their keys, and read only at a start."""
 LATEST_BYTES = 2_048

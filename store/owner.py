@@ -32,8 +32,6 @@ from triack.store.folder import SAFELY, STORE_FILE, open_private
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["OWNER_FILE", "Owner"]
-
 OWNER_FILE = "owner"
 """The name that operators see in a data directory."""
 RECORD_BYTES = 512

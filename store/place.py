@@ -8,8 +8,6 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["Place"]
-
 BLOCK_BYTES = 512
 """The unit of ``st_blocks``, for any block size of the file system."""
 

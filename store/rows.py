@@ -16,8 +16,6 @@ from zlib import crc32
 from triack.base.commit import HEAD_BYTES
 from triack.store.runs import MESSAGE_BYTES, OUTGOING_BYTES, TRANSIT_BYTES
 
-__all__ = ["META", "TABLES", "UNREADABLE", "Table", "Tallies"]
-
 UNREADABLE = (TypeError, ValueError, AttributeError, OverflowError, struct_error)
 """Python's errors for a damaged row whose values are of the wrong type."""
 

@@ -25,23 +25,6 @@ from triack.base.commit import (
 )
 from triack.base.errors import StoreError
 
-__all__ = [
-    "MESSAGE_BYTES",
-    "OUTGOING_BYTES",
-    "TRANSIT_BYTES",
-    "Reading",
-    "StoredRun",
-    "Unfolded",
-    "bits_in",
-    "every_bit",
-    "fold_messages",
-    "fold_outgoing",
-    "fold_transit",
-    "message_indices",
-    "outgoing_indices",
-    "transit_indices",
-]
-
 RUN_PACKETS = 256
 """Packets of one row: many for one statement, and few enough to mark when some of them are gone."""
 RUN_PACKETS_MIN = 24

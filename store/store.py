@@ -75,8 +75,6 @@ from triack.store.runs import (
 )
 from triack.store.wal import WriteAheadLog, is_orphan, log_size_bytes, pages_in, read_page, sync_directory
 
-__all__ = ["PAGE_BYTES", "SCHEMA_VERSION", "STORE_FILES", "Store", "version_in"]
-
 SCHEMA_VERSION = 13
 """Since version 8 a row holds packets of a commit that follow each other; since version 7 the head of each packet says
 until when it is to be read, since version 6 the store keeps where peers say that they are, since version 5 streams by

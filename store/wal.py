@@ -25,8 +25,6 @@ import apsw
 
 from triack.base.errors import StoreDamaged
 
-__all__ = ["WriteAheadLog", "is_orphan", "log_size_bytes", "pages_in", "read_page", "sync_directory"]
-
 _HEADER = Struct(">8I")
 _FRAME = Struct(">6I")
 HEADER_BYTES = _HEADER.size

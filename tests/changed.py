@@ -7,8 +7,6 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["CORE", "folders_for"]
-
 CORE = ("tests/base", "tests/session", "tests/ordering", "tests/store", "tests/transport", "tests/test_house.py")
 """They take some fifteen seconds, and each other room relies on what they test."""
 ASKED = (["diff", "--name-only", "HEAD"], ["ls-files", "--others", "--exclude-standard"])

@@ -13,8 +13,6 @@ from typing import Any
 import psycopg
 import pytest
 
-__all__ = ["Postgres", "running_postgres"]
-
 PLACES = "/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/usr/local/pgsql/bin"
 """Where Debian, Fedora and a build from source put the programs of the server."""
 MISSING = "no PostgreSQL server on this machine (Debian: apt-get install postgresql)"

@@ -18,8 +18,6 @@ from triack.node.files import operator_log
 from triack.tools.compiled import is_compiled
 from triack.tools.examples import with_examples
 
-__all__ = ["DESTROYING", "main"]
-
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130

@@ -2,8 +2,6 @@
 
 from triack.base import ranges
 
-__all__ = ["is_compiled"]
-
 
 def is_compiled() -> bool:
     """Whether this package was built with ``TRIACK_COMPILED=1``, as setup.py says."""

@@ -6,8 +6,6 @@ A plain installation is the library alone. The command comes with it, as a scrip
 import importlib.util
 import sys
 
-__all__ = ["main"]
-
 LIBRARIES = ("click", "jinja2", "rich", "structlog")
 """The libraries of the extra ``cli``; a test holds them against pyproject.toml."""
 HINT = "triack: the command line needs a few libraries more: pip install 'triack[cli]'\n"

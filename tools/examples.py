@@ -4,8 +4,6 @@ from collections.abc import Mapping
 
 import click
 
-__all__ = ["EXAMPLES", "with_examples"]
-
 EXAMPLES: Mapping[str, str] = {
     "serve": "triack serve --listen udp://0.0.0.0:7801 --data plant",
     "send": "echo '12 valves' | triack send plant/orders --data shop",

@@ -5,8 +5,6 @@ import socket
 from contextlib import ExitStack
 from itertools import chain
 
-__all__ = ["PORTS", "free_port"]
-
 PORTS = range(10_000, 32_000)
 """Below those that systems give a program that asks for any port: none is taken by chance between
 the look and the start."""

@@ -13,8 +13,6 @@ from typing import Self
 from triack.base.errors import AddressError, NotLoopback
 from triack.base.names import check_name, check_queue
 
-__all__ = ["SCHEMES", "Address", "Destination", "check_loopback"]
-
 SCHEMES = ("udp", "tcp", "memory")
 """One for each kind of endpoint."""
 

@@ -24,8 +24,6 @@ from triack.transport.fragmenting import Fragmenting
 from triack.transport.resolve import SocketAddress
 from triack.transport.routes import ROUTES_MAX
 
-__all__ = ["ROOM_SECONDS", "Arrived", "BatchedSocket", "offers_batches", "runs_of"]
-
 Arrived = Callable[[list[bytes], SocketAddress, bytes], None]
 """Takes datagrams that came together, where they came from, and where they arrived (``called.called_by``)."""
 

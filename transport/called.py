@@ -23,8 +23,6 @@ from dataclasses import dataclass
 from triack.transport.resolve import SocketAddress, family_of, is_for_all
 from triack.transport.routes import ROUTES_MAX
 
-__all__ = ["ANCILLARY_BYTES", "Ancillary", "Called", "answer_from", "called_by", "offers_called"]
-
 Ancillary = tuple[int, int, bytes]
 """A control message: level, type and content (cmsg(3))."""
 

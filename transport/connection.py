@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from triack.transport.frames import Framer
 
-__all__ = ["NO_WAITS", "Connection", "Waits"]
-
 UNSENT_BYTES_MAX = 16 * 1024 * 1024
 """For each connection: a few windows of the largest datagrams; beyond that its reader has stopped reading."""
 ENTRY_BYTES = 64

@@ -16,8 +16,6 @@ from hmac import compare_digest
 
 from triack.base.units import SECOND
 
-__all__ = ["COOKIE_LIFE_NS", "MAC_BYTES", "Cookies", "Entropy", "mac", "mac_fits", "mac_key"]
-
 Entropy = Callable[[int], bytes]
 """Gives that many random bytes: ``os.urandom``, or the generator of a simulated world."""
 

@@ -21,18 +21,6 @@ from triack.base.units import SECOND
 from triack.transport.noise import NONCE_MAX, TAG_BYTES, Aead, Suite, next_key
 from triack.transport.replay_window import ReplayWindow
 
-__all__ = [
-    "AHEAD_MAX",
-    "EXPIRY_NS",
-    "FORGERIES_MAX",
-    "OVERHEAD_BYTES",
-    "PREVIOUS_NS",
-    "REKEY_DATAGRAMS",
-    "REKEY_NS",
-    "OpeningKeys",
-    "SealingKeys",
-]
-
 OVERHEAD_BYTES = HEADER_BYTES + TAG_BYTES
 """Bytes of a datagram beside its payload."""
 REKEY_DATAGRAMS = 1 << 20

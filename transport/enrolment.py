@@ -46,8 +46,6 @@ from triack.transport.cookies import MAC_BYTES, Cookies, Entropy, mac, mac_fits,
 from triack.transport.invitation import Invitation
 from triack.transport.noise import AESGCM_SHA256, KEY_BYTES, TAG_BYTES, Handshake, KeyPair, Pattern, Suite
 
-__all__ = ["Arrival", "ClientState", "Enrolled", "EnrolmentClient", "EnrolmentServer"]
-
 HELLO_BYTES = 256
 """Longer than the answers to it, with room for the answers of later versions."""
 PROOF_BYTES = 1_200

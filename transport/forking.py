@@ -8,8 +8,6 @@ import os
 from typing import Protocol
 from weakref import WeakSet
 
-__all__ = ["end_in_children"]
-
 
 class Ending(Protocol):
     """An object that ends in a forked child."""

@@ -11,8 +11,6 @@ import sys
 
 from triack.base.checks import DATAGRAM_BASE_BYTES
 
-__all__ = ["Fragmenting"]
-
 IP_MTU_DISCOVER = 10
 """Linux's ``in.h``; the ``socket`` module has names for none of these four."""
 IPV6_MTU_DISCOVER = 23

@@ -10,8 +10,6 @@ from typing import ClassVar, Protocol
 from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
 
-__all__ = ["FRAME_BYTES_MAX", "Framer", "LengthFramer", "frame"]
-
 FRAME_BYTES_MAX = 65_536 + 1_024
 """64 KiB of payload, and the headers of every layer: a peer that announces more is cut off."""
 

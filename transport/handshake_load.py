@@ -15,8 +15,6 @@ from triack.base.units import SECOND
 from triack.transport.address import Address
 from triack.transport.cookies import mac
 
-__all__ = ["CONNECTS_PER_HOST", "CONNECTS_PER_SECOND", "PLACES", "Admission"]
-
 CONNECTS_PER_SECOND = 100
 """Taken without a question, and as many at once: a handshake costs a quarter of a millisecond, so this is a fortieth of
 a core."""

@@ -9,8 +9,6 @@ from triack.base.datagram import HEADER_BYTES, Answer, Channel, Header, Kind, Op
 from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
 
-__all__ = ["InsecureChannel", "InsecureChannels"]
-
 DIGEST_BYTES = 16
 """As long as the tag of a channel that keeps secrets (RFC 5116, section 5.1), so that the same packets fit."""
 

@@ -13,8 +13,6 @@ from triack.base.errors import UsageError
 from triack.base.units import SECOND
 from triack.transport.cookies import Entropy
 
-__all__ = ["LIFE_NS", "SECRET_BYTES", "Invitation", "decode_code"]
-
 SECRET_BYTES = 16
 """128 bits: infeasible to guess, even with a recorded enrolment and unlimited time."""
 LIFE_NS = 3_600 * SECOND

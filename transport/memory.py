@@ -10,8 +10,6 @@ from triack.transport.address import Address
 from triack.transport.received import Inbox, Trouble, tell_nobody
 from triack.transport.turns import Burst
 
-__all__ = ["DEFAULT_NETWORK", "Filter", "MemoryEndpoint", "MemoryNetwork"]
-
 MAX_DATAGRAM_BYTES = 65_536
 """As much as sockets carry, so that nothing works only in memory."""
 

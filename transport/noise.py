@@ -25,20 +25,6 @@ from triack.base.errors import ProtocolError
 from triack.base.peers import NO_PSK
 from triack.base.reasons import DropReason
 
-__all__ = [
-    "AESGCM_SHA256",
-    "CHACHAPOLY_BLAKE2S",
-    "KEY_BYTES",
-    "TAG_BYTES",
-    "Aead",
-    "Handshake",
-    "KeyPair",
-    "Pattern",
-    "Seals",
-    "Suite",
-    "next_key",
-]
-
 KEY_BYTES = 32
 """Of X25519 (RFC 7748), of both ciphers (section 12 of the specification), and of a psk (section 9)."""
 TAG_BYTES = 16

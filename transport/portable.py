@@ -15,8 +15,6 @@ from triack.transport.called import Ancillary
 from triack.transport.fragmenting import Fragmenting
 from triack.transport.resolve import SocketAddress
 
-__all__ = ["PortableSocket"]
-
 RECEIVE_BYTES = 64 * 1024
 """Room for any datagram. asyncio makes a buffer for each that comes; its own size, 256 KiB, is so large that the C
 library of Linux gets it from the system, and gives it back, each time: two page faults a datagram."""

@@ -4,8 +4,6 @@ The window ends at the greatest counter that was taken, and never goes back: cou
 seen.
 """
 
-__all__ = ["WINDOW", "ReplayWindow"]
-
 WINDOW = 8_192
 """Counters that are remembered: more than a path reorders by. A bit each takes 1 KiB for a direction with losses, and
 nothing for one without."""

@@ -15,21 +15,6 @@ from typing import Any, TypeAlias
 from triack.base.errors import TransportError
 from triack.transport.address import Address
 
-__all__ = [
-    "SocketAddress",
-    "address_of",
-    "bound",
-    "cannot",
-    "cause_of",
-    "family_of",
-    "is_for_all",
-    "is_loopback",
-    "lookup",
-    "lookup_numeric",
-    "mapped",
-    "resolve_listening",
-]
-
 SocketAddress: TypeAlias = tuple[Any, ...]
 """Addresses of the socket module: IPv4 (host, port) and IPv6 (host, port, flow, scope)."""
 

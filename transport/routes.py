@@ -13,8 +13,6 @@ from triack.base.errors import AddressError
 from triack.transport.address import Address
 from triack.transport.resolve import SocketAddress, address_of, lookup, lookup_numeric
 
-__all__ = ["ROUTES_MAX", "Routes"]
-
 ROUTES_MAX = 4_096
 """Remembered addresses, each way: anyone can send from any address, so there must be an end to it."""
 NAME_LIFETIME_SECONDS = 60.0

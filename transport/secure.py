@@ -42,8 +42,6 @@ from triack.transport.handshake_load import Admission
 from triack.transport.noise import AESGCM_SHA256, KEY_BYTES, TAG_BYTES, Handshake, KeyPair, Pattern, Seals, Suite
 from triack.transport.warm_channels import WarmChannels
 
-__all__ = ["CONNECT_BYTES", "SecureChannels"]
-
 CONNECT_BYTES = 1_200
 """Of a connect at least: longer than any accept; each path that carries QUIC carries it (RFC 9000, section 14.1)."""
 ATTEMPTS_MAX = 32

@@ -11,8 +11,6 @@ from typing import Generic, TypeVar
 
 from triack.transport.resolve import SocketAddress
 
-__all__ = ["STRANGERS_MAX", "STRANGERS_PER_HOST_MAX", "Strangers", "host_of"]
-
 STRANGERS_MAX = 256
 """Far more nodes than call for the first time in the second that a handshake takes; a quarter of the file descriptors
 that systems usually give to a process."""

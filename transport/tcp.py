@@ -39,8 +39,6 @@ from triack.transport.resolve import (
 from triack.transport.strangers import STRANGERS_MAX, Strangers, host_of
 from triack.transport.turns import Burst
 
-__all__ = ["TcpEndpoint", "Tls"]
-
 READ_BYTES = 256 * 1024
 """Read at once: four of the largest datagrams."""
 BUFFER_BYTES = 64 * 1024

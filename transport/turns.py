@@ -18,8 +18,6 @@ from typing import NamedTuple
 
 from triack.base.units import MS
 
-__all__ = ["BURST_BYTES_MAX", "BURST_MAX", "TURN_BYTES", "TURN_DATAGRAMS", "Burst", "Received", "Turns"]
-
 BURST_MAX = 512
 """Datagrams handed out at once, so that one busy endpoint leaves the loop to others."""
 BURST_BYTES_MAX = 512 * 1024

@@ -41,8 +41,6 @@ from triack.transport.resolve import (
 from triack.transport.routes import ROUTES_MAX, Routes
 from triack.transport.turns import Burst
 
-__all__ = ["MAX_DATAGRAM_BYTES", "UdpEndpoint", "check_sockets"]
-
 MAX_DATAGRAM_BYTES = 65_507
 """65,535 less the IPv4 and UDP headers."""
 SOCKET_BUFFER_BYTES = 4 * 1024 * 1024

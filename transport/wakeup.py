@@ -6,8 +6,6 @@ a node wait and go on once or twice.
 
 import asyncio
 
-__all__ = ["Wakeup"]
-
 
 class Wakeup:
     """Set or clear; one task at a time waits until it is set.

@@ -16,8 +16,6 @@ from weakref import ref
 
 from triack.transport.forking import end_in_children
 
-__all__ = ["WARM_MAX", "WarmChannels"]
-
 WARM_MAX = 128
 """Channels that have ciphers, two thirds of a megabyte: more peers than a node talks to in a moment. With more, each
 turn of one costs it two microseconds."""

@@ -8,8 +8,6 @@ from triack.node.control.control_frames import Header
 from triack.node.control.verb_table import VERBS, On, row_of
 from triack.node.handles.derived import Said, bind, derive_from, plain_function
 
-__all__ = ["Asking", "ask", "asked", "with_rows"]
-
 P = ParamSpec("P")
 A = TypeVar("A", bound="Asking")
 T = TypeVar("T")

@@ -11,8 +11,6 @@ from typing import Any
 from triack.base.errors import TriackError
 from triack.node.shell.event_loop import begin
 
-__all__ = ["Begun", "begin_now"]
-
 
 class Begun:
     """A call that goes on, whether its caller waits or not."""

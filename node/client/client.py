@@ -45,8 +45,6 @@ from triack.node.shell.platform import PLATFORM
 from triack.queues.manager.browse import BrowsedMessage, Position
 from triack.store.folder import as_folder
 
-__all__ = ["Client", "ClientInvitation", "client_on", "connect_to"]
-
 R = TypeVar("R", bound=Waits)
 
 GOODBYE_S = 2.0

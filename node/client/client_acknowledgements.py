@@ -9,8 +9,6 @@ from triack.node.control.told import read_events
 from triack.node.handles.acknowledgements import AckHandler, handle_each
 from triack.queues.streams.ack_events import AckEvent, AckKind
 
-__all__ = ["ClientAcknowledgements", "handle"]
-
 
 class ClientAcknowledgements(Feed[AckEvent]):
     """An async iterator over the events of one outgoing queue of the node; see ``Acknowledgements``.

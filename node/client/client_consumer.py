@@ -23,8 +23,6 @@ from triack.node.shell.holding import task_name
 from triack.queues.mailboxes.lookup import Wanted
 from triack.queues.node_settings import Redelivery
 
-__all__ = ["ClientConsumer"]
-
 
 class ClientConsumer:
     """An async iterator over the messages of one queue of the node; also an async context manager. See ``Consumer``.

@@ -19,8 +19,6 @@ from triack.node.control.told import read_news
 from triack.node.shell.event_loop import when_dropped
 from triack.node.shell.link_events import Reader
 
-__all__ = ["ClientEvents", "Feed"]
-
 E = TypeVar("E")
 
 Again = Callable[[], Awaitable[tuple[Header, bytes]]]

@@ -11,8 +11,6 @@ from triack.node.handles.receipt import Receipt
 from triack.node.handles.receipts import Receipts
 from triack.queues.stages import Stage, StageName, as_stage
 
-__all__ = ["ClientReceipt", "ClientReceipts"]
-
 
 class ClientReceipt(Receipt):
     """A message that the node accepted; ``at`` is its place in a list of which the node keeps one receipt.

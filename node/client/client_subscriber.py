@@ -10,8 +10,6 @@ from triack.node.control.control_frames import Caller, Header
 from triack.node.shell.holding import task_name
 from triack.queues.node_settings import Redelivery
 
-__all__ = ["ClientSubscriber"]
-
 
 class ClientSubscriber(ClientConsumer):
     """An async iterator over the messages of one subscription; also an async context manager. See ``Subscriber``.

@@ -34,8 +34,6 @@ from triack.node.shell.cancellation import is_failure, may_wait
 from triack.node.shell.event_loop import when_dropped
 from triack.node.shell.holding import task_name
 
-__all__ = ["ClientTransaction"]
-
 
 def _read_message(transaction: "ClientTransaction", header: Header, content: bytes) -> Message:
     return message_of(header, content, ONLY_THE_TRANSACTION, transaction._client)  # noqa: SLF001 - for its own verbs

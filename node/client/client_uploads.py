@@ -14,8 +14,6 @@ from triack.node.handles.streaming import Source, aside, open_source
 from triack.node.shell.cancellation import may_wait
 from triack.queues.packing import MAX_BODY_BYTES
 
-__all__ = ["send_whole_or_parts"]
-
 T = TypeVar("T")
 
 PIECE_BYTES = 1024 * 1024

@@ -9,9 +9,6 @@ from triack.base.errors import ConnectionLost, HandOverEnded, ProtocolError, Tri
 from triack.base.reasons import DropReason
 from triack.node.control.control_frames import CALLS_MAX, Header, Link, check_sayable, greet
 
-__all__ = ["Connection"]
-
-
 TAKEN_BACK_MAX = 4_096
 """Messages that were taken back, and that the program has not settled since: it may have dropped them."""
 

@@ -20,8 +20,6 @@ from triack.node.client.connection import Connection
 from triack.node.control.control_frames import Link
 from triack.node.files import operator_log
 
-__all__ = ["TRANSITIONS", "Line", "LineEvent", "LineState"]
-
 FIRST_PAUSE_S = 0.02
 """After the first look for the next process: one that a supervisor restarts at once is there after some of these."""
 LONGEST_PAUSE_S = 0.25

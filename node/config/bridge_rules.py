@@ -15,19 +15,6 @@ from hashlib import sha256
 from triack.base.errors import UsageError
 from triack.base.names import TOPIC_PREFIX, check_queue
 
-__all__ = [
-    "HEADER",
-    "NAME",
-    "GiveExchange",
-    "GiveRule",
-    "MessageKey",
-    "TakeQueue",
-    "check_key_names",
-    "filled_destination",
-    "halves",
-    "key_of",
-]
-
 KEY_BYTES_MAX = 255
 """Of a key of a message (``MessageProperties``)."""
 NAME = re.compile(r"\{([^{}]+)\}")

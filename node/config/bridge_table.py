@@ -29,8 +29,6 @@ from triack.node.config.bridge_rules import (
     key_of,
 )
 
-__all__ = ["BridgeTable", "Give", "KeyRule", "Take", "first_overlap"]
-
 PORTS = {"mqtt": {"mqtt": 1883, "mqtts": 8883}, "amqp": {"amqp": 5672, "amqps": 5671}}
 """The registered ports of each protocol, without and with TLS."""
 OF_ONE_KIND = {"mqtt": ("qos", "retain", "client_id", "session_s"), "amqp": ("mandatory", "by_message_id")}

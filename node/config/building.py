@@ -16,8 +16,6 @@ from triack.queues.node_settings import Forward, NodeSettings, Topic, check_root
 from triack.queues.routes import Route, check_routes
 from triack.transport.address import Address, Destination
 
-__all__ = ["build_bridges", "build_node_table", "build_peers", "build_routes", "build_settings", "find_policy"]
-
 T = TypeVar("T")
 
 _NODE = ("node",)

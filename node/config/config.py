@@ -27,8 +27,6 @@ from triack.node.config.layers import Layers, Said
 from triack.queues.node_settings import Forward, NodeSettings
 from triack.queues.routes import Route
 
-__all__ = ["Config", "Row", "Sources", "said_routes", "sources_of"]
-
 
 class Row(NamedTuple):
     """One setting in force: its key, its path with the names of queues and peers, its value, and who said it."""

@@ -6,8 +6,6 @@ the value is now, and what to do.
 
 from collections.abc import Mapping
 
-__all__ = ["GONE", "gone"]
-
 _BY_POLICY = "remove the line, as node.policy alone sets another value"
 """For numbers that differ between the systems whose policies there are."""
 _REMOVE = "remove the line"

@@ -23,22 +23,6 @@ from triack.queues.node_settings import Forward, Journal, NodeSettings, Quota, R
 from triack.queues.routes import Route
 from triack.queues.stages import Stage, StageName
 
-__all__ = [
-    "IN_CODE",
-    "KEYS",
-    "NAMED",
-    "NUMBERED",
-    "SECTIONS",
-    "Key",
-    "KeyPath",
-    "NodeTable",
-    "PeerTable",
-    "generalised",
-    "key_at",
-    "part_of",
-    "written_path",
-]
-
 _BARE = re.compile(r"[A-Za-z0-9_*-]+")
 _NAMES_OF_TOML = re.compile(r"\b(?:None|True|False)\b")
 

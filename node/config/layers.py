@@ -18,8 +18,6 @@ from triack.node.config.values import read_value, shown, write_value
 from triack.node.files.ownership import read_named
 from triack.node.files.trust import PEER_FIELDS
 
-__all__ = ["CONFIG_VARIABLE", "PREFIX", "Layers", "Said", "variable_of"]
-
 PREFIX = "TRIACK_"
 """Begins the names of the variables: ``TRIACK_SESSION__MAX_UNACKED_PACKET`` is ``session.max_unacked_packet``."""
 BETWEEN = "__"

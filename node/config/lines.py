@@ -8,8 +8,6 @@ import tomllib
 from collections.abc import Iterator
 from typing import NamedTuple
 
-__all__ = ["line_too_deep", "lines_of"]
-
 DEPTH_MAX = 32
 """Lists in lists, and parts of a name: no key needs more than five. ``tomllib`` calls itself for each list, and takes
 a time for a name that grows with the square of its parts."""

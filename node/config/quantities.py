@@ -3,8 +3,6 @@
 import re
 from collections.abc import Mapping
 
-__all__ = ["SECONDS", "SIZES", "read_quantity", "write_quantity"]
-
 SIZES: Mapping[str, int] = {
     "B": 1,
     "kB": 1_000,

@@ -16,8 +16,6 @@ from triack.node.files import operator_log
 from triack.node.handles.reloading import Reloaded
 from triack.node.shell.engine_handle import EngineHandle
 
-__all__ = ["Change", "Reload", "may_change"]
-
 _TABLES = (
     ("queues",),
     ("topics",),

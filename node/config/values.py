@@ -9,8 +9,6 @@ import msgspec
 from triack.node.config.keys import Key
 from triack.node.config.quantities import SECONDS, SIZES, read_quantity, write_quantity
 
-__all__ = ["read_value", "shown", "write_value"]
-
 NONE = "none"
 """TOML has no null: this text stands for no value, where that has a meaning."""
 NUMBER_BITS = 64

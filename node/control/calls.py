@@ -59,8 +59,6 @@ from triack.queues.node_settings import Redelivery
 from triack.queues.stages import Stage
 from triack.stats.holding import Reader
 
-__all__ = ["Calls"]
-
 RECEIPTS_MAX = 65_536
 """Receipts that one connection may still wait for: a few megabytes; the oldest are forgotten beyond that."""
 STEPS_MAX = 131_072

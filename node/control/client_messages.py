@@ -21,8 +21,6 @@ from triack.queues.body_head import mark_opened
 from triack.queues.mailboxes.mailbox import Lease, QueuedPacket, Run
 from triack.queues.packing import MAX_BODY_BYTES, Outgoing, pack_one
 
-__all__ = ["ClientHolder", "content_of", "contents_of", "frames_of", "message_of", "name_of"]
-
 
 class ClientHolder:
     """Answers for one message that the node has handed to this process."""

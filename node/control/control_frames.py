@@ -22,26 +22,6 @@ from triack.base.reasons import DropReason
 from triack.node.control import socket_file
 from triack.node.files.ownership import trusted_users
 
-__all__ = [
-    "CALLS_MAX",
-    "FRAME_BYTES_MAX",
-    "VERSION",
-    "Answer",
-    "Caller",
-    "Header",
-    "Link",
-    "call_once",
-    "check_frame",
-    "check_sayable",
-    "cut",
-    "dial",
-    "encode",
-    "greet",
-    "number_of",
-    "pair",
-    "words_of",
-]
-
 VERSION = 11
 """Of the frames and the verbs: both ends must have the same, as neither knows another."""
 FRAME_BYTES_MAX = 8 * 1024 * 1024

@@ -4,8 +4,6 @@ from typing import Any
 
 from triack.node.handles.message import Message
 
-__all__ = ["describe"]
-
 
 def describe(message: Message) -> dict[str, Any]:
     """The fields of a message beside its body, for JSON."""

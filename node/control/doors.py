@@ -6,8 +6,6 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Protocol
 
-__all__ = ["DOORS", "Accept", "Doors", "Streams"]
-
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 """Of one end of a connection between two processes of a machine."""
 Accept = Callable[[asyncio.StreamReader, asyncio.StreamWriter], None]

@@ -23,8 +23,6 @@ from triack.node.files import operator_log
 from triack.node.files.notes import Note, read_note, read_signed_note, write_note
 from triack.node.files.ownership import why_refused
 
-__all__ = ["PASSING", "Served", "attempt", "find", "find_soon", "open_claiming", "publish", "retract", "wait"]
-
 RETRY_S = 0.05
 """Time between looks for a serving process: people do not notice it, nor does the processor."""
 SOON_S = 1.0

@@ -22,8 +22,6 @@ from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
 from triack.queues.stages import Stage
 from triack.stats.causes import waits_for
 
-__all__ = ["Chunk", "Failure", "Producer", "Progress", "add_failure"]
-
 POLL_S = 0.05
 """Time between checks of packets from before a restart of the process: nothing reports their progress."""
 BACKLOG_CHUNKS = 256

@@ -10,8 +10,6 @@ from triack.base.errors import TriackError, WaitTimeout
 from triack.node.control import handover
 from triack.node.control.control_frames import Link, call_once
 
-__all__ = ["REREAD_S", "reread"]
-
 REREAD_S = 10.0
 """A running node answers within milliseconds; one that does not answer for this long is stopped, or stuck."""
 

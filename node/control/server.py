@@ -26,8 +26,6 @@ from triack.node.files.notes import folder_of
 from triack.node.files.ownership import trusted_users
 from triack.node.handles.verbs import Verbs
 
-__all__ = ["ControlServer", "converse"]
-
 HELLO_S = 10.0
 """How long a process may take to send its ``hello``: ours do so at once, and others would take up a connection."""
 CONNECTIONS_MAX = 512

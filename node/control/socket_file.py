@@ -21,17 +21,6 @@ from struct import Struct
 from triack.base.errors import TriackError
 from triack.node.files.ownership import check_private, check_private_folder, refused, trusted_users
 
-__all__ = [
-    "SOCKET_FILE",
-    "SOCKET_FOLDER_PREFIX",
-    "check_peer",
-    "is_served",
-    "is_there",
-    "make_socket_path",
-    "opened",
-    "remove",
-]
-
 SOCKET_FILE = "control"
 """The one file in its folder."""
 SOCKET_FOLDER_PREFIX = "triack-"

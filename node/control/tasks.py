@@ -4,8 +4,6 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-__all__ = ["first_of"]
-
 
 async def first_of(*works: Coroutine[Any, Any, object]) -> None:
     """Run all until the first ends, and cancel the others. Raises the first one's error."""

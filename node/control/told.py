@@ -24,41 +24,6 @@ from triack.queues.streams.ack_events import AckEvent, AckKind
 from triack.stats.node_stats import NodeStats
 from triack.stats.stream_stats import StreamsStats
 
-__all__ = [
-    "BROWSED",
-    "COMMITTED",
-    "COUNT",
-    "INVITATION",
-    "KEY",
-    "LENGTHS",
-    "MADE",
-    "MESSAGE",
-    "MESSAGES",
-    "NOTHING",
-    "PEER",
-    "PONG",
-    "PROGRESS",
-    "RECEIPT",
-    "RECEIPTS",
-    "RELOADED",
-    "REMEMBERED",
-    "STATS",
-    "STREAMS",
-    "WAITS_FOR",
-    "WAS_PAUSED",
-    "WATCH",
-    "Result",
-    "describe_events",
-    "describe_every",
-    "describe_news",
-    "describe_receipts",
-    "read_as",
-    "read_events",
-    "read_every",
-    "read_news",
-    "read_receipts",
-]
-
 _NEWS: Final[dict[str, Callable[..., NodeEvent]]] = {kind.__name__: kind for kind in get_args(NodeEvent)}
 _SINGLE = "single"
 """Stands for an event of each message, in the place of a trigger."""

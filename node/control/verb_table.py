@@ -34,9 +34,6 @@ from triack.queues.mailboxes.lookup import Wanted
 from triack.queues.node_settings import WhenFull
 from triack.queues.routes import Route, check_routes
 
-__all__ = ["VERBS", "Argument", "Kind", "On", "Verb", "check_call", "may_repeat", "row_of"]
-
-
 # ---- arguments
 
 

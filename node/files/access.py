@@ -20,8 +20,6 @@ from triack.transport.insecure import InsecureChannels
 from triack.transport.noise import AESGCM_SHA256, CHACHAPOLY_BLAKE2S, Suite
 from triack.transport.secure import SecureChannels
 
-__all__ = ["DEFAULT_SUITE", "SUITES", "Access", "Keyless", "Secured"]
-
 SUITES = {suite.name: suite for suite in (AESGCM_SHA256, CHACHAPOLY_BLAKE2S)}
 """The suites to choose from, by their names in the protocol's name (Noise, revision 34, section 8)."""
 DEFAULT_SUITE = AESGCM_SHA256.name

@@ -13,8 +13,6 @@ from triack.base.errors import IdentityError
 from triack.node.files import operator_log, private_files
 from triack.node.files.private_files import Files
 
-__all__ = ["Followed", "Work"]
-
 T = TypeVar("T")
 R = TypeVar("R")
 

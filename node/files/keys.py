@@ -21,8 +21,6 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from triack.base.errors import IdentityError, KeyUnreadable
 from triack.node.files.private_files import FILE_BYTES_MAX, Files
 
-__all__ = ["IDENTITY_FILE", "Identity", "KeyKind", "decode_key", "encode_key", "open_identity"]
-
 IDENTITY_FILE = "identity"
 """Backups must not spread it."""
 KEY_BYTES = 32

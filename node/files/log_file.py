@@ -16,8 +16,6 @@ from triack.node.files import operator_log
 from triack.node.files.notes import Note, folder_of, write_note
 from triack.store.folder import explain, make_missing
 
-__all__ = ["LogFile", "Recorded", "note_log"]
-
 OPEN_SUFFIX = ".open"
 """Marks the segment that is being written, for readers and for cleaning up."""
 

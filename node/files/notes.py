@@ -13,8 +13,6 @@ from typing import ClassVar, TypeVar
 
 from triack.node.files.ownership import open_plain, users_by, users_of, why_refused
 
-__all__ = ["Note", "decode_note", "folder_of", "read_note", "read_signed_note", "write_note"]
-
 NOTE_BYTES_MAX = 65_536
 """The longest paths and names take a tenth of it; the beginning of a longer file is no note."""
 

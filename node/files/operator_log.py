@@ -21,8 +21,6 @@ from typing import TextIO
 
 from triack.base.printable import counted, printable
 
-__all__ = ["NAME", "PatientHandler", "debug", "error", "info", "notice", "warning", "write_within"]
-
 NAME = "triack"
 """The root of our loggers: an application configures it to see, or not to see, the lines of Triack."""
 

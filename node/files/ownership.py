@@ -13,21 +13,6 @@ from pathlib import Path
 
 from triack.store.folder import SAFELY, SAFELY_BY_LINKS
 
-__all__ = [
-    "check_private",
-    "check_private_folder",
-    "close_to_group",
-    "is_folder_of",
-    "open_plain",
-    "read_named",
-    "refused",
-    "trusted_users",
-    "users_by",
-    "users_of",
-    "why_exposed",
-    "why_refused",
-]
-
 ROOT = 0
 """The user who can do everything."""
 UNKNOWN_FILE = Path("/proc/sys/kernel/overflowuid")

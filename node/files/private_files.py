@@ -22,8 +22,6 @@ from triack.store.folder import SAFELY, explain, make_folder, sync_folder, what_
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["FILE_BYTES_MAX", "Edit", "Files", "MemoryFiles", "PrivateFiles"]
-
 FILE_BYTES_MAX = 16 * 1024 * 1024
 """Tens of thousands of peers; Triack did not write a larger file."""
 POLL_SECONDS = 0.5

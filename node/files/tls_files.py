@@ -17,8 +17,6 @@ from triack.node.files.ownership import why_exposed
 from triack.node.files.private_files import FILE_BYTES_MAX
 from triack.transport.endpoint import Tls
 
-__all__ = ["TlsFiles"]
-
 POLL_S = 1.0
 """Time between checks of the files. A certificate is renewed days before the old one ends."""
 

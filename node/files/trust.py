@@ -38,8 +38,6 @@ from triack.node.files.keys import KeyKind, decode_key, encode_key
 from triack.node.files.private_files import Files
 from triack.transport.address import Address
 
-__all__ = ["PEER_FIELDS", "TRUST_FILE", "TrustFile", "decode_trust", "encode_trust"]
-
 TRUST_FILE = "trust.json"
 """The ending is for editors."""
 VERSION = 1

@@ -18,8 +18,6 @@ from triack.node.shell.link_events import Reader
 from triack.queues.streams.ack_events import AckEvent, AckEvents
 from triack.queues.streams.outgoing_stream import OutgoingStream
 
-__all__ = ["AckHandler", "Acknowledgements", "Acknowledging", "Every", "check_events", "handle_each"]
-
 AckHandler = Callable[[AckEvent], Awaitable[None] | None]
 """Gets one event after the other."""
 

@@ -18,8 +18,6 @@ from triack.queues.mailboxes.mailbox import Lease, Mailbox, Run
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 from triack.queues.packing import Unpacked, unpack_pieces
 
-__all__ = ["choose", "fetch", "part_of", "read_part"]
-
 PAGE_PACKETS = 256
 """Packets read at a time: a few milliseconds of work."""
 PAGE_BYTES = 1024 * 1024

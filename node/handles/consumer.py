@@ -20,17 +20,6 @@ from triack.queues.mailboxes.mailbox import Lease, Mailbox
 from triack.queues.node_settings import Redelivery
 from triack.stats.holding import Reader
 
-__all__ = [
-    "BATCH_BYTES",
-    "BATCH_MESSAGES",
-    "AckMode",
-    "Consumer",
-    "check_hand_over",
-    "check_reading",
-    "draw_nothing",
-    "in_time",
-]
-
 T = TypeVar("T")
 
 Draw = Callable[[], Message | None]

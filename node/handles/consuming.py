@@ -36,8 +36,6 @@ from triack.node.shell.holding import WORKING, Working
 from triack.queues.mailboxes.redelivery import wait_ms
 from triack.queues.node_settings import Redelivery
 
-__all__ = ["Consuming", "Face", "Handler", "HandlerOptions", "OnError"]
-
 HELD_MAX = 100
 """Messages in the hands of one handler beside those that it works on: those that wait after a failure, and those behind
 them. When a process dies, each message in its hands counts a failure, so they must not be many."""

@@ -9,8 +9,6 @@ from functools import cache, update_wrapper
 from inspect import Parameter, Signature, isawaitable, signature
 from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
-__all__ = ["Said", "as_called", "as_on", "bind", "derive_from", "plain_function", "settled", "signature_of", "waited"]
-
 P = ParamSpec("P")
 S = TypeVar("S")
 T = TypeVar("T")

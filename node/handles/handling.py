@@ -9,8 +9,6 @@ from triack.node.files import operator_log
 from triack.node.handles.consuming import Consuming, Face, Handler, HandlerOptions
 from triack.node.shell.event_loop import begin
 
-__all__ = ["Handlers", "Handling"]
-
 H = TypeVar("H", bound=Handler)
 
 

@@ -22,8 +22,6 @@ from triack.queues.mailboxes.redelivery import Return
 from triack.queues.node_settings import Redelivery
 from triack.stats.holding import OVERDUE, RELEASED, HeldPacket, Reader, taken_back
 
-__all__ = ["InFlight", "InFlightList", "InFlightRun", "Keeping"]
-
 
 class InFlightMessages(ABC):
     """The messages that one reader drew at once; it answers for them.

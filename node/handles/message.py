@@ -18,23 +18,6 @@ from triack.queues.mailboxes.mailbox import Lease, Run
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 from triack.queues.message_classes import MessageClass
 
-__all__ = [
-    "Drawn",
-    "Holder",
-    "Keeper",
-    "LargeMessage",
-    "Message",
-    "Messages",
-    "ReadPart",
-    "absolute",
-    "as_messages",
-    "delay_ms_of",
-    "message_of_run",
-    "messages_of_runs",
-    "way_back",
-    "with_properties",
-]
-
 ReadPart = Callable[[Lease, int], Awaitable[bytes]]
 """Reads a part of the body of a large message, by its number from 0 on; empty behind the last one."""
 

@@ -59,8 +59,6 @@ from triack.queues.topics.topic_root import TopicRoot
 from triack.stats.stream_stats import StreamsStats, gather_streams
 from triack.transport.address import Destination
 
-__all__ = ["PAGE_MESSAGES", "QueueAdmin", "as_ids", "check_after", "page_of", "streams_of", "younger_than"]
-
 PAGE_MESSAGES = 256
 """Messages looked at, or moved in one commit, at a time: a few milliseconds of work."""
 

@@ -15,18 +15,6 @@ from triack.queues.streams.accepted_keys import Accepted
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.stats.causes import cause_of
 
-__all__ = [
-    "NodeReceipt",
-    "Receipt",
-    "Waits",
-    "accept",
-    "check_bounded",
-    "check_stage",
-    "check_until",
-    "find_kept",
-    "stage_to_wait_for",
-]
-
 
 class Waits(ABC):
     """How far a message has come, or a list of them; ``Receipt`` says what the waits take and raise."""

@@ -14,8 +14,6 @@ from triack.queues.stages import Stage, StageName
 from triack.queues.streams.outgoing_stream import OutgoingStream, Row
 from triack.stats.causes import cause_of
 
-__all__ = ["KeyedReceipts", "Listed", "NodeReceipts", "Receipts"]
-
 R = TypeVar("R")
 
 

@@ -3,8 +3,6 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-__all__ = ["Reloaded", "Reloading"]
-
 
 @dataclass(frozen=True, slots=True)
 class Reloaded:

@@ -27,8 +27,6 @@ from triack.queues.stages import STAGES
 from triack.stats.causes import cause_of
 from triack.stats.holding import Reader
 
-__all__ = ["REQUEST_TIMEOUT_S", "Requesting", "Requests"]
-
 REQUEST_TIMEOUT_S = 60.0
 """How long a request waits by default: longer than a peer takes to restart."""
 NUMBER_BYTES = 16

@@ -8,8 +8,6 @@ from triack.queues.routes import Route
 from triack.queues.transit.transit_purge import TransitPurge
 from triack.transport.address import Destination
 
-__all__ = ["Routing", "purge_passing"]
-
 
 class Routing(OnPort):
     """The verbs of a ``Node`` about its routes."""

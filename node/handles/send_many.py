@@ -14,8 +14,6 @@ from triack.node.shell.prepared import PreparedList
 from triack.queues.stages import Stage, StageName
 from triack.queues.streams.outgoing_stream import Row
 
-__all__ = ["Sending"]
-
 
 class Sending(OnPort):
     """The verb of a ``Node`` to send a list."""

@@ -41,8 +41,6 @@ from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.stats.causes import cause_of
 from triack.store.folder import SAFELY_BY_LINKS
 
-__all__ = ["BodySource", "Source", "StoredBody", "StreamSending", "Upload", "check_large", "open_source", "send_all"]
-
 PIECE_BYTES = 256 * 1024
 """Bytes read from a source at a time: enough that each read costs little."""
 

@@ -29,8 +29,6 @@ from triack.queues.topics.subscription import Subscription
 from triack.stats.causes import cause_at
 from triack.stats.holding import Reader
 
-__all__ = ["RemoteSubscriber", "Subscriber", "Subscribing", "begin_subscription", "check_subscription", "split_pattern"]
-
 ANSWER_S = 60.0
 """How long to wait for the answer of another node, as a request does by default."""
 RESERVED = "$"

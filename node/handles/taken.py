@@ -21,8 +21,6 @@ from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.topics.subscription import Subscription, ranges_of
 from triack.stats.holding import RELEASED, HeldPacket, Reader, taken_back
 
-__all__ = ["Bridged", "Taken"]
-
 Drawn = list[tuple[Mailbox, Run, range]]
 """The messages that one step received."""
 WHERE_LETTERS = 1_000

@@ -41,17 +41,6 @@ from triack.queues.stages import Stage, StageName, as_stage
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.stats.holding import Reader
 
-__all__ = [
-    "DONE",
-    "LISTS_BYTES",
-    "ONLY_THE_TRANSACTION",
-    "Done",
-    "Transaction",
-    "add_listed",
-    "all_reached",
-    "check_durable",
-]
-
 LISTS_BYTES = 4 * 1024 * 1024
 """Bytes in the lists of one transaction: a commit takes all of them in one go, while nothing else runs. By default an
 outgoing queue takes as much before a sender waits (``NodeSettings.pending_limit_bytes``)."""

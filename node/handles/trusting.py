@@ -7,8 +7,6 @@ from triack.node.files.keys import KeyKind, decode_key
 from triack.node.shell.engine_handle import OnPort
 from triack.node.shell.enrolling import EnrolledPeer
 
-__all__ = ["Trusting"]
-
 
 class Trusting(OnPort):
     """The verbs of a ``Node`` about its peers."""

@@ -41,8 +41,6 @@ from triack.stats.causes import causes
 from triack.stats.node_stats import NodeStats
 from triack.stats.stream_stats import StreamsStats
 
-__all__ = ["CommonVerbs", "Verbs"]
-
 
 class CommonVerbs(Handling, Trusting, Routing, QueueAdmin):
     """The verbs that a node and a client of one have with the same signature.

@@ -38,8 +38,6 @@ from triack.queues.streams.stream_state import StreamState
 from triack.stats.causes import cause_of
 from triack.transport.address import Destination
 
-__all__ = ["TURN_MESSAGES", "Accepting"]
-
 DESTINATIONS_MAX = 1_024
 """Destinations that are found without being parsed again; a program that uses more of them parses some again."""
 TURN_MESSAGES = 256

@@ -6,8 +6,6 @@ cancelled the handler. That is an error like any other, and nothing that the tas
 
 import asyncio
 
-__all__ = ["is_cancelled", "is_failure", "may_wait"]
-
 
 def is_cancelled() -> bool:
     """Whether the running task is being cancelled: a ``CancelledError`` in it is its own."""

@@ -60,8 +60,6 @@ from triack.transport.endpoint import Endpoint
 from triack.transport.turns import Received
 from triack.transport.wakeup import Wakeup
 
-__all__ = ["Driver"]
-
 T = TypeVar("T")
 
 PATIENCE_NS = 1_500 * MS

@@ -41,8 +41,6 @@ from triack.stats.bridge_stats import BridgeStats
 from triack.stats.holding import Holding
 from triack.stats.node_stats import NodeStats, gather
 
-__all__ = ["EngineHandle", "OnPort"]
-
 T = TypeVar("T")
 
 EXIT_LOOKS = 5

@@ -27,8 +27,6 @@ from triack.transport.endpoint import Endpoint, Tls
 from triack.transport.enrolment import LIFE_NS, Arrival, Enrolled, EnrolmentClient, EnrolmentServer
 from triack.transport.invitation import Invitation, decode_code
 
-__all__ = ["EnrolledPeer", "Enrolling", "OpenInvitation", "enrol_at_rest"]
-
 Change = Callable[[TrustFile], Peer]
 """Changes the peers in the trust file."""
 

@@ -12,8 +12,6 @@ from typing import Any, TypeVar
 
 from triack.base.errors import UsageError
 
-__all__ = ["begin", "check_home", "new_event_loop", "run", "run_at_home", "running_loop", "when_dropped"]
-
 T = TypeVar("T")
 
 _RUNNING: set["asyncio.Task[Any]"] = set()

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from triack.base.checks import check_kind
 from triack.stats.holding import Reader
 
-__all__ = ["WORKING", "Working", "reader_of", "task_name", "works_for"]
-
 
 def reader_of(queue: str, name: object) -> Reader:
     """A reader of this process with this name, or its task's for None. Raises UsageError unless the name is text."""

@@ -16,8 +16,6 @@ from triack.base.errors import NodeClosed, TriackError, UsageError
 from triack.base.transitions import next_state
 from triack.node.shell.event_loop import check_home, running_loop
 
-__all__ = ["TRANSITIONS", "Life", "LifeEvent", "LifeState"]
-
 
 class LifeState(Enum):
     """The states of a node."""

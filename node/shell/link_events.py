@@ -8,8 +8,6 @@ from typing import Generic, Self, TypeVar
 
 from triack.base.news import NodeEvent
 
-__all__ = ["EVENTS_MAX", "EventFeed", "Events", "Reader"]
-
 E = TypeVar("E")
 
 EVENTS_MAX = 1_000

@@ -11,8 +11,6 @@ from pathlib import Path
 
 from triack.node.files import operator_log
 
-__all__ = ["PruneLog", "keep_log", "prune_log"]
-
 EVERY_S = 86_400
 """A segment has the records of a day at most (``base/log_lines.py``), so nothing is gained by looking more often."""
 SAID_LETTERS_MAX = 500

@@ -20,8 +20,6 @@ from triack.queues.packing import (
 )
 from triack.queues.streams.accepted_keys import KEY_BYTES_MAX
 
-__all__ = ["MessageProperties", "as_bytes", "below_root", "check_key", "check_size", "with_properties"]
-
 DEADLINE_GRAIN_MS = 100
 """Deadlines are rounded up to this, so that messages sent together share packets."""
 

@@ -14,8 +14,6 @@ from triack.queues.mailboxes.resolver import RemoteQueue
 from triack.queues.manager.pings import Pong
 from triack.stats.causes import why_no_answer
 
-__all__ = ["PingAnswer", "ask"]
-
 
 @dataclass(frozen=True, slots=True)
 class PingAnswer:

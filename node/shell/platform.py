@@ -28,8 +28,6 @@ from triack.store.boot import boot_id
 from triack.store.store import PAGE_BYTES, STORE_FILES, Store
 from triack.transport.endpoint import NO_WAITS, Endpoint, Tls, Waits, open_endpoint
 
-__all__ = ["PLATFORM", "Log", "Platform"]
-
 
 class Log(Protocol):
     """Takes the records of a session log."""

@@ -7,8 +7,6 @@ from triack.node.shell.outgoing_message import below_root
 from triack.queues.packing import Outgoing
 from triack.queues.streams.outgoing_stream import OutgoingStream
 
-__all__ = ["MESSAGE_OVERHEAD_BYTES", "Prepared", "PreparedList", "check_keepable", "published"]
-
 MESSAGE_OVERHEAD_BYTES = 64
 """Bytes that a message counts in limits on memory beside its body: about what Python needs to keep it."""
 

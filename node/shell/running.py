@@ -10,8 +10,6 @@ from triack.base.errors import UsageError
 from triack.node.files import operator_log
 from triack.node.shell.event_loop import new_event_loop, running_loop
 
-__all__ = ["run"]
-
 T = TypeVar("T")
 
 STOPPING = (signal.SIGTERM, signal.SIGINT)

@@ -21,8 +21,6 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from triack.base.units import MS, SECOND
 
-__all__ = ["Pace", "Then", "ThreadWorker", "Worker"]
-
 T = TypeVar("T")
 
 QUICK_NS = 2 * MS

@@ -18,8 +18,6 @@ from triack.queues.packing import Outgoing
 from triack.queues.stages import Stage, StageName
 from triack.queues.streams.outgoing_stream import OutgoingStream, Row
 
-__all__ = ["BufferedReceipt", "SendBuffer"]
-
 MESSAGES_MAX = 1_000
 """With more, the next sender waits for the loop: as many as the loop accepts in a few milliseconds."""
 BYTES_MAX = 1024 * 1024

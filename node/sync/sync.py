@@ -31,8 +31,6 @@ from triack.node.sync.sync_transaction import SyncTransaction
 from triack.queues.manager.browse import BrowsedMessage
 from triack.queues.streams.ack_events import AckEvent
 
-__all__ = ["SyncClient", "SyncInvitation", "SyncNode", "connect", "open"]
-
 
 @as_called(open_node)
 def open(*args: Any, **kwargs: Any) -> "SyncNode":

@@ -14,8 +14,6 @@ from triack.node.handles.subscribing import Subscriber
 from triack.node.sync.sync_loop import LoopThread, OverLoopUntilExit
 from triack.queues.mailboxes.mailbox import Lease
 
-__all__ = ["SyncConsumer", "SyncMessage", "SyncSubscriber", "thread_safe"]
-
 
 class _ThreadSafe:
     """Answers for a message that any thread may settle."""

@@ -13,8 +13,6 @@ from triack.node.sync.sync_consumer import thread_safe
 from triack.node.sync.sync_loop import LoopThread
 from triack.node.sync.sync_transaction import SyncTransaction
 
-__all__ = ["in_threads"]
-
 
 @contextmanager
 def in_threads(

@@ -11,8 +11,6 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 from triack.base.errors import NodeClosed, UsageError
 from triack.node.shell.event_loop import new_event_loop, running_loop
 
-__all__ = ["LoopThread", "OverLoop", "OverLoopUntilExit", "Wrap"]
-
 T = TypeVar("T")
 
 

@@ -7,8 +7,6 @@ from triack.node.handles.receipt import Receipt, Waits
 from triack.node.handles.receipts import Listed, Receipts
 from triack.node.sync.sync_loop import OverLoop
 
-__all__ = ["SyncReceipt", "SyncReceipts"]
-
 W = TypeVar("W", bound=Waits)
 
 

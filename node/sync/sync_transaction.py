@@ -11,8 +11,6 @@ from triack.node.sync.sync_consumer import SyncMessage
 from triack.node.sync.sync_loop import LoopThread, OverLoopUntilExit
 from triack.node.sync.sync_receipts import SyncReceipt
 
-__all__ = ["SyncTransaction"]
-
 Begin = Callable[[Transaction | ClientTransaction], Coroutine[Any, Any, Any]]
 """Has the transaction do something."""
 

@@ -20,8 +20,6 @@ from triack.base.errors import StoreError
 from triack.base.names import StreamId
 from triack.tools.sim.disk import SECTOR_BYTES, Disk, Snapshot
 
-__all__ = ["Damage", "DamageProof", "every_damage", "prove_damage", "victim"]
-
 
 class Damage(NamedTuple):
     """New bytes at an offset of a file, or, with None, its end."""

@@ -18,8 +18,6 @@ from triack.base.errors import StoreError, StoreFailed
 from triack.store.store import Store
 from triack.tools.sim.disk import Disk, FailAt, Kept, ProcessCrashed
 
-__all__ = ["ErrorProof", "prove_errors"]
-
 KINDS = ("eio", "full", "short", "drop")
 RESTARTS = ("kill", "power", "power in start", "power later")
 EFFECTS_OF_START = 70

@@ -17,8 +17,6 @@ from triack.base.commit import Commit
 from triack.base.errors import StoreError
 from triack.tools.sim.disk import Change, Disk, Kept, ProcessCrashed, Snapshot, sectors
 
-__all__ = ["Moment", "PowerProof", "moments", "prove_power", "survivors"]
-
 ALL_PARTS_OF = 5
 ALL_PARTS_OF_THOROUGH = 10
 """Up to this many unsynced changes, every combination is tried; of more, this many:"""

@@ -14,8 +14,6 @@ from triack.queues.packing import pack
 from triack.store.store import Store
 from triack.tools.sim.disk import Disk
 
-__all__ = ["FOLDER", "NODE_ID", "Life", "Seen", "open_store", "reference", "see"]
-
 FOLDER = Path("on-the-simulated-disk")
 """A path that is no directory here: creating or reading it would show."""
 NODE_ID = b"n" * 16

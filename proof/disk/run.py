@@ -13,8 +13,6 @@ from proof.disk.damage import DamageProof, prove_damage
 from proof.disk.errors import ErrorProof, prove_errors
 from proof.disk.power import PowerProof, prove_power
 
-__all__ = ["PROOFS", "merge", "prove_all"]
-
 Proof: TypeAlias = PowerProof | ErrorProof | DamageProof
 PARTS = 4
 """Each line of ``PROOFS`` is split into this many parts."""

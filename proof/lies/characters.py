@@ -14,8 +14,6 @@ from triack.base.errors import ReplayError
 from triack.tools.replay.engines.local_engine import replay_local
 from triack.tools.replay.log.files import find_logs
 
-__all__ = ["SAME", "Slip", "differences", "slips", "tell_slip", "tell_slips"]
-
 SAME = "same"
 """The result of a change that leaves the log's meaning as it was: a name and its value twice, or white space."""
 ALIKE = ("0123456789", "abcdef", "ghijklmnopqrstuvwxyz", '{}[]:,"', "-._+eE \n")

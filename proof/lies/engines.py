@@ -15,8 +15,6 @@ from triack.tools.replay.log.schema import Verdict, Violation
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Compared", "compare", "save_lies", "unlike"]
-
 LOGS = 10
 """Runs in the sample; twice as many would find as much, and take Spark twice as long."""
 _IDS = ("node", "origin", "peer", "session")

@@ -21,8 +21,6 @@ from triack.tools.replay.checks.incoming_check import DEAD_LETTER_STREAM
 from triack.tools.replay.checks.journal_check import SENT_JOURNAL
 from triack.tools.replay.log.schema import EXPRESS, FOR_EVER
 
-__all__ = ["HARMLESS", "Kind", "reason_for"]
-
 ACKS_IN = ("ack_received", "store_ack_received", "order_ack_received")
 ACKS_OUT = ("ack_sent", "store_ack_sent", "order_ack_sent")
 SETTINGS = ("ack_threshold", "congestion", "idle_ack_delay_ns", "max_unacked_packet", "unacked", "window")

@@ -17,11 +17,6 @@ from triack.tools.chaos.run import run_plan
 from triack.tools.chaos.topics import TOPICS_FROM
 from triack.tools.replay.log.files import parse_records
 
-__all__ = [
-    "BRIDGE_LOGS", "LOGS", "TOPIC_LOGS", "WIDE", "Files", "bridge_logs", "expiring_files", "honest_files",
-    "honest_logs", "records_of", "topic_logs", "wide_files", "wide_logs",
-]  # fmt: skip
-
 Files = dict[str, bytes]
 """The files of a run by their names."""
 

@@ -8,8 +8,6 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-__all__ = ["Counted", "recount"]
-
 Record = dict[str, Any]
 
 

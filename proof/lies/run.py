@@ -13,8 +13,6 @@ from triack.base.errors import ReplayError
 from triack.tools.replay.checks.catalogue import IN_TIME
 from triack.tools.replay.engines.local_engine import verdict_on
 
-__all__ = ["RIGHT", "Told", "chosen", "found_by", "tell", "tell_all"]
-
 _ACKED = {
     "claims", "window", "ack_unreceived", "ack_from_nowhere", "silent_end", "forgotten", "previous", "resend_tiers",
     "ack_timeout", "silence", "store_silence", "idle_open",

@@ -3,10 +3,6 @@
 from proof.lies.mutate import Lie, Log, Record
 from triack.tools.replay.topics.patterns import full_name, matches
 
-__all__ = [
-    "ABOUT_TOPICS", "gets_nothing", "is_idle", "is_out_of_reach", "names_alike", "reaches_nobody", "says_it_again",
-]  # fmt: skip
-
 ABOUT_TOPICS = (
     "topic_opened", "subscribed", "unsubscribed", "subscription_changed", "subscription_suspended",
     "subscription_resumed",

@@ -15,8 +15,6 @@ from triack.queues.message_classes import MessageClass
 from triack.queues.packing import Unpacked
 from triack.queues.streams.outgoing_stream import OutgoingStream
 
-__all__ = ["BUGS"]
-
 BUGS = Bugs()
 
 

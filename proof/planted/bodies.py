@@ -13,8 +13,6 @@ from triack.queues.mailboxes.quotas import Fill
 from triack.queues.streams.group_commit import Turn
 from triack.queues.streams.outbox import BODY_STATE, Outbox
 
-__all__ = ["BUGS"]
-
 BUGS = Bugs()
 
 

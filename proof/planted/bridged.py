@@ -13,8 +13,6 @@ from triack.bridges.giving import Giving
 from triack.bridges.taking import Taking
 from triack.testing import PromiseBroken, World
 
-__all__ = ["BUGS", "run_bridge"]
-
 BUGS = Bugs()
 SEEDS = 12
 """Of the story: each protocol, and each quality of service, a few times."""

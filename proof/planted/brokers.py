@@ -21,8 +21,6 @@ from aiormq.exceptions import ConnectionClosed
 
 from triack.bridges import amqp_link
 
-__all__ = ["AmqpBroker", "Broker", "MqttBroker"]
-
 DELAY_S = 0.01
 """The longest time of a packet on its way."""
 PUBLISH, PUBACK, PUBREC, PUBREL, PUBCOMP = 0x30, 0x40, 0x50, 0x60, 0x70

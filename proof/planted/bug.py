@@ -13,8 +13,6 @@ from proof.planted.stories import Story
 from proof.search.scope import Scope
 from triack.base.errors import ChaosError
 
-__all__ = ["Bug", "Bugs", "ForGood", "Patch", "Plant"]
-
 
 class Patch(Protocol):
     """Changes the running program; ``pytest.MonkeyPatch`` does, and undoes that when its test is over."""

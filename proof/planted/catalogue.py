@@ -21,8 +21,6 @@ from proof.planted import (
 )
 from proof.planted.bug import Bug
 
-__all__ = ["BUGS", "bug_named"]
-
 BUGS: tuple[Bug, ...] = (
     *session.BUGS, *ordering.BUGS, *queues.BUGS, *answers.BUGS, *journals.BUGS, *bodies.BUGS, *relays.BUGS,
     *bridged.BUGS,

@@ -10,8 +10,6 @@ from triack.queues.mailboxes.mailbox import Mailbox, QueuedPacket
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.streams.sent_copies import SentCopies
 
-__all__ = ["BUGS"]
-
 BUGS = Bugs()
 
 

@@ -17,8 +17,6 @@ from triack.tools.sim.network import Network
 from triack.tools.sim.residents import draw_key
 from triack.tools.sim.world import World
 
-__all__ = ["LIES"]
-
 ALL = ("*",)
 
 

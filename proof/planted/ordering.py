@@ -12,8 +12,6 @@ from triack.ordering.outgoing import OutgoingSequence, StreamPacket
 from triack.ordering.tiers import ResendTimer
 from triack.ordering.wire import SequenceHeader
 
-__all__ = ["BUGS"]
-
 BUGS = Bugs()
 
 

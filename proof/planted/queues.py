@@ -41,8 +41,6 @@ from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.streams.owed_acks import OwedAcks
 from triack.queues.streams.retirement import Retirement
 
-__all__ = ["BUGS"]
-
 BUGS = Bugs()
 
 

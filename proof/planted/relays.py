@@ -21,8 +21,6 @@ from triack.queues.transit.transit_words import TransitWords
 from triack.queues.transit.transits import Transits
 from triack.tools.chaos.topologies import RELAYED_FROM
 
-__all__ = ["ALL", "BUGS"]
-
 BUGS = Bugs(first=RELAYED_FROM)
 
 STATES = 4_000

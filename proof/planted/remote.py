@@ -9,8 +9,6 @@ from triack.queues.remote.pump import Pump
 from triack.queues.streams.group_commit import Turn
 from triack.tools.chaos.topics import TOPICS_FROM
 
-__all__ = ["BUGS"]
-
 BUGS = Bugs(first=TOPICS_FROM)
 
 _Done = list[tuple[QueuedPacket, int]]

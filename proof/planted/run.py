@@ -20,8 +20,6 @@ from proof.search.search import Search, SearchResult
 from triack.base.errors import ChaosError
 from triack.tools.chaos.campaign import Failure, run_campaign
 
-__all__ = ["SEEDS_MAX", "STATES", "Found", "hunt", "hunt_all", "search_for"]
-
 SEEDS_MAX = 1_500
 """Seeds tried for each bug; the rarest needs a thousand."""
 STATES = 60_000

@@ -24,8 +24,6 @@ from triack.session.protocol.policy import Policy
 from triack.session.protocol.states import SessionState
 from triack.session.protocol.timers import Timer
 
-__all__ = ["BUGS"]
-
 BUGS = Bugs()
 
 

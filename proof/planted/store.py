@@ -11,8 +11,6 @@ from triack.base.errors import StoreFailed
 from triack.store.store import Store
 from triack.tools.sim.disk_file import Handle
 
-__all__ = ["BUGS"]
-
 BUGS = Bugs()
 
 

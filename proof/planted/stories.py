@@ -33,11 +33,6 @@ from triack.tools.sim.world import WALL_NS, World
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = [
-    "ALL", "DIED", "EVENTS", "FORBIDDEN", "FULL", "LATE", "LOST", "OVERTAKEN", "PASSED_OVER", "POLICIES", "REFUSED",
-    "REPLACED", "REPLAYED", "Story",
-]  # fmt: skip
-
 QUOTA = 10
 BODIES = [b"%03d" % number + bytes(900) for number in range(3 * QUOTA)]
 """Three times the quota; no two of them share a packet."""

@@ -18,8 +18,6 @@ from triack.queues.streams.group_commit import GroupCommit, Turn
 from triack.session.acknowledgements.probing import Probing
 from triack.tools.chaos.topologies import RELAYED_FROM
 
-__all__ = ["BUGS"]
-
 BUGS = Bugs(first=RELAYED_FROM)
 
 

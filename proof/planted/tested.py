@@ -20,8 +20,6 @@ from proof.planted.bug import Bug, ForGood
 from proof.planted.catalogue import BUGS, bug_named
 from triack.base.errors import ChaosError
 
-__all__ = ["failing_tests", "modules_of", "nearness", "room_of"]
-
 ENOUGH = 5
 """Tests written down for a bug: a reader sees that there are some, and which."""
 LONGEST_S = 30.0

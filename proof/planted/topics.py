@@ -14,8 +14,6 @@ from triack.queues.topics.topic_root import Discarded, TopicRoot
 from triack.queues.topics.topics import Topics
 from triack.tools.chaos.topics import TOPICS_FROM
 
-__all__ = ["BUGS"]
-
 BUGS = Bugs(first=TOPICS_FROM)
 
 

@@ -8,8 +8,6 @@ from triack.base.datagram import Kind
 from triack.transport.data_keys import SealingKeys
 from triack.transport.replay_window import WINDOW, ReplayWindow
 
-__all__ = ["BUGS"]
-
 BUGS = Bugs()
 EVERY = 50
 """One datagram in this many has the counter of the one before it."""

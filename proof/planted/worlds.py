@@ -5,11 +5,6 @@ from dataclasses import replace
 from proof.search.scope import Part, Scope
 from triack.base.delivery import Delivery
 
-__all__ = [
-    "ALL", "EXPRESS", "HISTORY", "LOSSY", "OLD_DATAGRAMS", "PLAIN", "READING", "RECEIVER_DIES", "RECOVERABLE",
-    "SENDER_DIES", "WINDOW",
-]  # fmt: skip
-
 QUIET = frozenset({"CLEANUP", "CONNECT_LIMIT", "CONNECT_RESEND", "QUIET", "STORE_ACK_LIMIT"})
 """Timers that repeat a message, or end a session as others do."""
 

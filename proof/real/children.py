@@ -15,8 +15,6 @@ from typing import Any
 from proof.real.nodes import HANG_S
 from triack.base.errors import TriackError
 
-__all__ = ["Child", "Report", "Work", "read_reports"]
-
 Report = Callable[[str], None]
 Work = Callable[[dict[str, Any], Report], Coroutine[Any, Any, None]]
 

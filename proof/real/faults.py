@@ -24,8 +24,6 @@ from proof.real.ledger import BIG_BYTES, QUEUE, TAKE_BEHIND, keep, write
 from proof.real.nodes import HANG_S, body, queue_numbers, quick
 from triack.store.folder import STORE_FILE
 
-__all__ = ["EVERY_FAULT", "Fault", "Faults", "Outcome", "inject", "missing", "sweep"]
-
 SERIES = {
     "write": {"count": 6, "size_bytes": 0},
     "write-big": {"count": 14, "size_bytes": BIG_BYTES},

@@ -17,8 +17,6 @@ import triack
 from proof.real.namespace import PATH
 from proof.real.nodes import HANG_S
 
-__all__ = ["HOMES", "needs"]
-
 PORT = 7801
 HOMES = ("10.0.0.1", "10.0.0.2", "[fd00::1]", "[fd00::2]", "[fe80::77%v0]")
 """The addresses at which the node is called, all on one interface."""

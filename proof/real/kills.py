@@ -21,8 +21,6 @@ from proof.real.workers import receiver, sender
 from triack.base.paths import UdpSockets
 from triack.tools.replay.run import replay
 
-__all__ = ["Killing", "kill_loop"]
-
 STARTING_SHARE = 0.3
 """The share of kills that hit a process while it starts, and so while it recovers from the previous kill."""
 STARTING_MAX_S = 0.02

@@ -13,8 +13,6 @@ import triack
 from proof.real.children import Report
 from proof.real.nodes import HANG_S, body, quick
 
-__all__ = ["BIG_BYTES", "QUEUE", "TAKE_BEHIND", "keep", "write"]
-
 QUEUE = "ledger"
 TAKE_BEHIND = 3
 """From its fourth transaction on the writer also takes the oldest message: the series deletes as well."""

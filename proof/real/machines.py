@@ -19,8 +19,6 @@ from struct import Struct
 
 from proof.real.namespace import PATH
 
-__all__ = ["Frame", "Machine", "missing", "read_capture", "two_machines"]
-
 INTERFACE = "cable"
 """The name of each machine's end."""
 HOSTS = ("10.99.7.1", "10.99.7.2")

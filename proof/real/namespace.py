@@ -17,8 +17,6 @@ from pathlib import Path
 
 from proof.real.nodes import HANG_S
 
-__all__ = ["PATH", "Lossy", "lossy", "missing"]
-
 # Every packet on the loopback interface comes in once, whichever way it goes: this drops the same share each way.
 _RULES = """
 table inet chaos {{

@@ -17,8 +17,6 @@ from triack.tools.demo.relay import Relay, rough
 from triack.tools.replay.run import replay
 from triack.tools.sim.faults import Faults
 
-__all__ = ["Crossing", "Outage", "cross", "outage", "weather"]
-
 QUEUE = "crossing"
 IN_FLIGHT_BYTES = 4 * 1024 * 1024
 STEADY_MESSAGES, STEADY_S = 20, 0.01

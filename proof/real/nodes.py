@@ -5,8 +5,6 @@ from triack.base.ack_trigger import AckTrigger
 from triack.base.paths import UdpSockets
 from triack.session.protocol.settings import SessionSettings
 
-__all__ = ["HANG_S", "body", "number_of", "queue_numbers", "quick"]
-
 HANG_S = 60.0
 """A message that has not arrived after this hangs: no run here measures anything that takes so long."""
 

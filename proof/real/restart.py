@@ -11,8 +11,6 @@ from proof.real.children import Child, Work, read_reports
 from proof.real.nodes import HANG_S, queue_numbers, quick
 from proof.real.workers import FILLED, filler, opener
 
-__all__ = ["Restart", "restart"]
-
 
 @dataclass(slots=True)
 class Restart:

@@ -19,8 +19,6 @@ from proof.real.restart import restart
 from triack.base.errors import UsageError
 from triack.tools.sim.faults import SHARES, Faults
 
-__all__ = ["PARTS", "RealResult", "run"]
-
 PARTS = ("crossings", "outages", "namespaces", "kills", "faults", "restarts")
 CHANCE = ("crossings", "namespaces", "kills")
 """Parts that depend on chance; the others find the same in every round."""

@@ -12,8 +12,6 @@ import triack
 from proof.real.children import Report
 from proof.real.nodes import body, number_of, quick
 
-__all__ = ["FILLED", "filler", "opener", "receiver", "sender"]
-
 IN_FLIGHT = 400
 """How far a sender may be ahead of the order acks, in messages: enough to fill the window, cheap to drain."""
 FILLED = "filled"

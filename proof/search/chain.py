@@ -34,8 +34,6 @@ from triack.tools.sim.host import Crash, SimHost
 from triack.tools.sim.network import Network
 from triack.tools.sim.world import World
 
-__all__ = ["CHAIN_SCOPES", "ChainRun", "ChainScope", "Course", "search_chain"]
-
 NAMES: Final = "arb"
 MESSAGES: Final = (b"first", b"second", b"third")
 DOWN_NS: Final = 10 * MS

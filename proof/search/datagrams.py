@@ -25,8 +25,6 @@ from triack.session.protocol.frames import (
     StoreAckFrame,
 )
 
-__all__ = ["BareChannels", "Datagram", "Datagrams", "describe_packet"]
-
 
 class Bare:
     """A channel that seals nothing: a search does not damage datagrams."""

@@ -23,8 +23,6 @@ from triack.base.commit import (
 )
 from triack.base.names import StreamId
 
-__all__ = ["Disk"]
-
 Row = TypeVar("Row")
 
 

@@ -9,8 +9,6 @@ from proof.search.inside import conversations
 from proof.search.witness import sentence
 from triack.base.units import MS, SECOND
 
-__all__ = ["run_fair"]
-
 DELAY_NS = 10 * MS
 COMMIT_NS = 1 * MS
 PATIENCE_NS = 60 * SECOND

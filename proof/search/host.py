@@ -27,8 +27,6 @@ from triack.tools.sim.host import EngineHost
 if TYPE_CHECKING:
     from random import Random
 
-__all__ = ["NOW_NS", "Action", "Host", "Ids", "address_of"]
-
 NOW_NS = 1_000 * SECOND
 """The time at which the clock stands."""
 

@@ -26,8 +26,6 @@ from triack.queues.peers.link import Conversation
 from triack.session.protocol.policy import Policy
 from triack.session.protocol.settings import SessionSettings
 
-__all__ = ["DIGEST_BYTES", "digest", "freeze", "short", "thaw"]
-
 DIGEST_BYTES = 16
 
 

@@ -14,8 +14,6 @@ from triack.queues.manager.engine import Engine
 from triack.queues.peers.link import Conversation
 from triack.session.protocol.timers import Timer
 
-__all__ = ["RETIRE", "TimerKey", "conversations", "expire", "settle", "timers"]
-
 RETRY_NS = 50 * MS
 WAITS_NS = {
     Timer.CONNECT_RESEND: 200 * MS,

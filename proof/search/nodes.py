@@ -9,8 +9,6 @@ from proof.search.scope import Scope
 from proof.search.witness import sentence
 from triack.session.protocol.states import SessionState
 
-__all__ = ["Node", "Nodes", "Step"]
-
 
 @dataclass(slots=True)
 class Step:

@@ -26,8 +26,6 @@ from triack.ordering.outgoing import OutgoingSequence, StreamPacket
 from triack.ordering.transit import Taken, TransitPacket, TransitSequence
 from triack.ordering.wire import SequenceHeader
 
-__all__ = ["RELAY_SCOPES", "RelayScope", "search_relay"]
-
 SEQUENCE: Final = 1
 VIA: Final = "origin"
 ROUNDS_MAX: Final = 12

@@ -13,8 +13,6 @@ from proof.search.relay import RELAY_SCOPES, search_relay
 from proof.search.scopes import SCOPES
 from proof.search.search import Search, SearchResult
 
-__all__ = ["STATES", "as_json", "run_all", "run_scope"]
-
 STATES = 150_000
 """States of one scope, in the long run: well over a million in all."""
 FAIR_RUNS = 200

@@ -10,8 +10,6 @@ from triack.ordering.order_settings import OrderSettings
 from triack.queues.node_settings import NodeSettings
 from triack.session.protocol.settings import SessionSettings
 
-__all__ = ["Part", "Scope", "settings_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Part:

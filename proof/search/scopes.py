@@ -3,8 +3,6 @@
 from proof.search.scope import Part, Scope
 from triack.base.delivery import Delivery
 
-__all__ = ["SCOPES"]
-
 _PLAIN = frozenset({"CONNECT_RESEND", "CONNECT_LIMIT", "STORE_ACK_LIMIT", "CLEANUP", "QUIET"})
 """Timers that say the same again, or end a session as others do: one scope has them, the others need not."""
 

@@ -25,8 +25,6 @@ from proof.search.scope import Scope
 from proof.search.trace import retrace
 from triack.base.delivery import Delivery
 
-__all__ = ["Progress", "Search", "SearchResult"]
-
 Progress = Callable[[str, int, int], None]
 """Called now and then with the name of the scope, the number of states so far and the depth."""
 

@@ -36,26 +36,6 @@ from triack.session.protocol.packets import SessionPacket
 from triack.session.protocol.timers import Timer, Timers
 from triack.session.session import Session
 
-__all__ = [
-    "expire_commit",
-    "expire_debt",
-    "expire_session",
-    "expire_streams",
-    "expire_tier",
-    "forget_figures",
-    "forget_history",
-    "forget_order",
-    "forget_waits",
-    "has_idle_streams",
-    "normalize_sequence",
-    "normalize_session",
-    "refresh_debt",
-    "refresh_session",
-    "session_of",
-    "set_deadlines",
-    "timers_of",
-]
-
 LONG_AGO_NS = -(1 << 62)
 
 

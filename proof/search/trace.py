@@ -6,8 +6,6 @@ from proof.search.scope import Scope
 from proof.search.witness import sentence
 from triack.queues.streams.group_commit import GroupCommit
 
-__all__ = ["retrace"]
-
 
 def retrace(scope: Scope, datagrams: Datagrams, ways: list[int]) -> list[str]:
     """Take the steps of a path once more and describe what happens."""

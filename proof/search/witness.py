@@ -21,8 +21,6 @@ from triack.queues.packing import unpack
 from triack.session.protocol.frames import AckFrame, PacketFrame, StoreAckFrame
 from triack.session.protocol.states import SessionState
 
-__all__ = ["Talk", "Violation", "Witness", "sentence"]
-
 Place = tuple[int, int, int]
 """OutgoingStream, sequence and number of a packet."""
 

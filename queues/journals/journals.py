@@ -40,8 +40,6 @@ from triack.queues.mailboxes.system_queues import (
 )
 from triack.queues.packing import SENT_TO, pack_again
 
-__all__ = ["Journals"]
-
 
 class _Taken(NamedTuple):
     """A packet that is done, and which of its messages are to be copied.

@@ -12,8 +12,6 @@ from triack.queues.mailboxes.queued_packet import QueuedPacket
 from triack.queues.node_settings import Quota
 from triack.queues.packing import part_bytes
 
-__all__ = ["BodyShelf", "announced_bytes"]
-
 
 def announced_bytes(head: bytes, size_bytes: int) -> int:
     """The size of the body that a packet announces, by its first ``HEAD_BYTES``; 0 for any other packet."""

@@ -21,8 +21,6 @@ from triack.queues.mailboxes.local_commit import LocalTurn
 from triack.queues.mailboxes.mailbox import Mailbox, Notices
 from triack.queues.mailboxes.queued_packet import Lease, QueuedPacket
 
-__all__ = ["LETTERS_MAX", "Expiry"]
-
 LETTERS_MAX = 200
 """Limit of dead letters in one commit, and of packets that expire in one round: some milliseconds of work, as it blocks
 the event loop. The others follow with the next."""

@@ -7,8 +7,6 @@ from triack.base.delivery import LABELS, Delivery, default_priority
 from triack.queues.mailboxes.queued_packet import Lease, QueuedPacket
 from triack.queues.mailboxes.run import Run
 
-__all__ = ["as_runs", "fields_of_runs", "handed_fields", "said_priority", "settled_runs"]
-
 
 def handed_fields(queue: str, runs: Iterable[Run], *, in_arrival_order: bool = False) -> Iterator[dict[str, Any]]:
     """Yield the fields of a `handed` record for each series of packets with successive numbers.

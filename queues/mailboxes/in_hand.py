@@ -15,8 +15,6 @@ from collections.abc import Iterable
 from triack.base.in_hand import CELL_HEAD, LEFT_AT, LIVE_AT, WORD_BITS
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 
-__all__ = ["InHand"]
-
 _WORD = (1 << WORD_BITS) - 1  # all bits of one
 
 

@@ -17,8 +17,6 @@ from triack.queues.mailboxes.system_queues import is_subscribed
 from triack.queues.packing import read_batch, source_of
 from triack.session.protocol.events import PacketArrived, RunArrived
 
-__all__ = ["IncomingRun", "read_runs"]
-
 
 @dataclass(slots=True)
 class IncomingRun:

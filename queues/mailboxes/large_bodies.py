@@ -34,20 +34,6 @@ from triack.queues.mailboxes.quotas import NO_LIMIT, Account, Fill
 from triack.queues.node_settings import PART_MIN_BYTES
 from triack.queues.packing import part_bytes, unpack_pieces
 
-__all__ = [
-    "ANNOUNCED_BYTES",
-    "BODY_BYTES",
-    "SIZE_BYTES",
-    "Bodies",
-    "Body",
-    "BodyEvent",
-    "BodyId",
-    "BodyState",
-    "Part",
-    "open_part",
-    "size_said",
-]
-
 DELETED_BYTES = 16 * 1024 * 1024
 """Parts that one commit deletes: the store reads their pages, which takes some ten milliseconds."""
 MERGED_BYTES = 256 * 1024

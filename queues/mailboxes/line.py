@@ -19,8 +19,6 @@ from triack.queues.mailboxes.queued_packet import QueuedPacket
 from triack.queues.mailboxes.quotas import NO_LIMIT
 from triack.queues.mailboxes.shelf import Shelf
 
-__all__ = ["CACHE_BYTES", "PACKET_BYTES", "Cache", "Line", "Lines", "Share"]
-
 CACHE_BYTES = 16 * 1024 * 1024
 """Default for the packets of one queue: a burst of about a second."""
 CACHES = 4

@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from triack.base.commit import Commit
 from triack.queues.mailboxes.mailbox import Mailbox, QueuedPacket
 
-__all__ = ["LocalChanges", "LocalCommit", "LocalTurn"]
-
 
 @dataclass(slots=True)
 class LocalChanges:

@@ -81,8 +81,6 @@ from triack.queues.packing import (
 from triack.queues.pauses import Pauses
 from triack.queues.set_quotas import SetQuotas
 
-__all__ = ["LocalQueues"]
-
 ALIKE_MAX = 1_024
 """Packets that are restored together: enough that what is done once for all of them costs little."""
 

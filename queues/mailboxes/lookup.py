@@ -16,8 +16,6 @@ from triack.base.errors import UsageError
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 from triack.queues.packing import Unpacked
 
-__all__ = ["ENTRIES_MAX", "Lookup", "Wanted"]
-
 ENTRIES_MAX = 1_000_000
 """Some hundred megabytes at most. Packets beyond it are read at each search."""
 _ID_BYTES = 16  # of a node's id

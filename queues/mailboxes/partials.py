@@ -7,8 +7,6 @@ from triack.queues.mailboxes.line import CACHE_BYTES, Cache, Share
 from triack.queues.mailboxes.progress import Progress
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 
-__all__ = ["Partial", "Partials"]
-
 UNFINISHED_BYTES = CACHE_BYTES
 """The part of the cache for durable pieces of unfinished messages: readable messages come first."""
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from triack.base.errors import StoreDamaged
 from triack.queues.mailboxes.redelivery import Wait
 
-__all__ = ["Progress", "Setbacks"]
-
 
 @dataclass(slots=True)
 class Setbacks:

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 from triack.queues.packing import Unpacked, unpack_pieces
 
-__all__ = ["Lease", "QueuedPacket", "bits_of", "indices_of", "merge"]
-
 
 @dataclass(slots=True, eq=False)
 class QueuedPacket:

@@ -8,8 +8,6 @@ from collections.abc import Callable
 
 from triack.queues.node_settings import Quota
 
-__all__ = ["NO_LIMIT", "Account", "Fill", "Level", "Payer", "PayerOf"]
-
 NO_LIMIT = 2**62
 """More than any disk has."""
 

@@ -25,8 +25,6 @@ from triack.queues.mailboxes.redelivery import Wait
 from triack.queues.mailboxes.returned import Returned
 from triack.queues.mailboxes.run import NO_FAILURES, Run
 
-__all__ = ["ReaderLine", "ReaderState"]
-
 
 class ReaderLine:
     """What one reader did with one line of a queue.

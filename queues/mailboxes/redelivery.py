@@ -11,8 +11,6 @@ from triack.base.reasons import DeadReason
 from triack.base.units import MS, in_ns
 from triack.queues.node_settings import Redelivery
 
-__all__ = ["Return", "Wait", "wait_after_death_ms", "wait_ms"]
-
 
 def wait_ms(redelivery: Redelivery, failures: int) -> int:
     """How many milliseconds a message waits after this number of failures."""

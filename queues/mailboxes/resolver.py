@@ -11,8 +11,6 @@ from triack.base.names import split_topic
 from triack.base.peers import Directory
 from triack.queues.mailboxes.system_queues import SystemQueue, is_reserved, system_queue
 
-__all__ = ["LocalQueue", "RemoteQueue", "Resolver", "Target", "local_queue"]
-
 
 @dataclass(frozen=True, slots=True)
 class LocalQueue:

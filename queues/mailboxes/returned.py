@@ -11,8 +11,6 @@ from triack.queues.mailboxes.progress import Setbacks
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 from triack.queues.mailboxes.redelivery import Wait
 
-__all__ = ["Returned"]
-
 
 class Returned:
     """The returned messages of one reader.

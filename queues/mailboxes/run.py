@@ -7,8 +7,6 @@ from typing import Final
 from triack.queues.mailboxes.progress import Setbacks
 from triack.queues.mailboxes.queued_packet import Lease, QueuedPacket
 
-__all__ = ["Run"]
-
 NO_SETBACKS: Final = Setbacks()
 """Setbacks of a run that was made for a record, or outside the queue's process."""
 

@@ -17,8 +17,6 @@ from triack.base.columns import Columns
 from triack.queues.deadlines import Deadlines
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 
-__all__ = ["RECORD_BYTES", "Shelf"]
-
 _RECORD = Struct("<QQQQQIIIHH")
 _PLACE = Struct("<Q")
 _MESSAGES = Struct("<H")

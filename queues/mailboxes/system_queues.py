@@ -9,32 +9,6 @@ from typing import Final, NamedTuple
 
 from triack.queues.node_settings import Journal, Limits, Quota
 
-__all__ = [
-    "DEAD_LETTER_QUEUE",
-    "DEAD_LETTER_STREAM",
-    "JOURNAL_PREFIX",
-    "LARGE_PREFIX",
-    "REPLY_QUEUE",
-    "SENT_JOURNAL",
-    "STANDING_QUEUES",
-    "SUBSCRIPTIONS_QUEUE",
-    "SUBSCRIPTION_PREFIX",
-    "SYSTEM_QUEUES",
-    "SystemQueue",
-    "Writer",
-    "counted_in",
-    "is_journal",
-    "is_reserved",
-    "is_subscribed",
-    "journal_limits",
-    "journal_of",
-    "large_queue",
-    "large_target",
-    "owner_of",
-    "subscribed_queue",
-    "system_queue",
-]
-
 PREFIX: Final = "$"
 """No user's queue begins with it."""
 DEAD_LETTER_QUEUE: Final = "dead-letter"

@@ -29,8 +29,6 @@ from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.streams.stream_state import StreamState
 
-__all__ = ["AdminDesk"]
-
 MESSAGE_OVERHEAD_BYTES = 64
 """Bytes that an answer counts in limits on memory beside its body, as any message."""
 WAITING_BYTES_MAX = 16 * 1024 * 1024

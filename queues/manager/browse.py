@@ -24,20 +24,6 @@ from triack.queues.packing import SENT_TO, Unpacked, unpack_pieces
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.streams.transit_stream import TransitStream
 
-__all__ = [
-    "BrowsedMessage",
-    "Position",
-    "Sight",
-    "after_rank_of",
-    "cut_page",
-    "missing",
-    "place_of",
-    "see",
-    "sights_in_transit",
-    "sights_of",
-    "sights_on_the_way",
-]
-
 PAGE_BYTES = 1024 * 1024
 """Size of the packets of one page: fits easily into one frame to another process, and outweighs the cost of asking."""
 

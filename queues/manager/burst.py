@@ -3,8 +3,6 @@
 from triack.base.datagram import Header, Opened
 from triack.queues.peers.link import Conversation
 
-__all__ = ["Burst"]
-
 
 class Burst:
     """Opened datagrams of one conversation that came together.

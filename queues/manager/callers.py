@@ -15,8 +15,6 @@ from triack.base.peers import Directory
 from triack.base.reasons import DropReason, Trouble
 from triack.base.units import SECOND
 
-__all__ = ["CALLERS_MAX", "FORGET_NS", "OTHERS", "Caller", "Callers"]
-
 CALLERS_MAX = 16
 """Rows for each reason: more than an operator sets up at a time, and a screen has room for."""
 FORGET_NS = 300 * SECOND

@@ -11,8 +11,6 @@ from triack.queues.streams.outgoing_stream import OutgoingStream
 if TYPE_CHECKING:
     from triack.queues.manager.engine import Engine
 
-__all__ = ["Departure", "count_by", "left_behind", "way_made"]
-
 
 class Departure:
     """Watches all outgoing messages until they have arrived.

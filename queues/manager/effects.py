@@ -22,8 +22,6 @@ from triack.queues.fetching import Fetch
 from triack.queues.peers.vouching import DropConnection, KeepConnection
 from triack.queues.streams.group_commit import GroupCommit
 
-__all__ = ["Effect", "Job", "Send", "StartJob", "Tell", "TellRollback", "WriteRecords"]
-
 Job = GroupCommit | Fetch
 """A job of the host's worker: apply ``GroupCommit.commit``, or fetch the bodies of a ``Fetch``."""
 

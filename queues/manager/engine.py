@@ -74,8 +74,6 @@ from triack.session.protocol.states import CloseReason, SessionState
 if TYPE_CHECKING:
     from random import Random
 
-__all__ = ["Engine"]
-
 
 class _Newsworthy(Protocol):
     """A part of the engine that has news for the operator."""

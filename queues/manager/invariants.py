@@ -6,8 +6,6 @@ of it. A node of an application never looks.
 
 from triack.queues.manager.engine import Engine
 
-__all__ = ["check_invariants"]
-
 
 def check_invariants(engine: Engine) -> None:
     """Raise AssertionError where the state of an engine contradicts itself."""

@@ -22,8 +22,6 @@ from triack.queues.streams.outbox import Outbox
 from triack.queues.topics.topics import Topics
 from triack.queues.transit.transits import Transits
 
-__all__ = ["LAZY_NS", "Jobs"]
-
 LAZY_NS = 10 * MS
 """How long deletions may wait: several syncs, so that single messages in a row need no sync for deletions alone; and no
 longer, as a crash repeats the handing out, or sending, of that time."""

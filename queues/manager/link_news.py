@@ -9,8 +9,6 @@ from triack.queues.peers.dialer import WaitsFor
 from triack.queues.peers.link import Conversation, Link
 from triack.session.protocol.states import CloseReason
 
-__all__ = ["News"]
-
 _UNKNOWN = {
     WaitsFor.KEY: "this node trusts no {}, or has no key of it",
     WaitsFor.ADDRESS: "this node knows no address of {}, which does not call",

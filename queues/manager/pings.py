@@ -23,8 +23,6 @@ from triack.queues.peers.path import CHALLENGE_BYTES
 if TYPE_CHECKING:
     from random import Random
 
-__all__ = ["CLOCK", "CLOCK_BYTES", "Ping", "Pings", "Pong", "clock_of"]
-
 CLOCK = Struct("!Q")
 """The time of day behind a challenge and its response, in milliseconds since 1970; 0 in a challenge."""
 CLOCK_BYTES = CLOCK.size

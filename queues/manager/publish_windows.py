@@ -16,8 +16,6 @@ from triack.queues.mailboxes.system_queues import large_target
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.outgoing_stream import OutgoingStream
 
-__all__ = ["PublishWindows"]
-
 
 class PublishWindows:
     """The publish windows of one node: one for each destination, class and priority.

@@ -25,8 +25,6 @@ from triack.queues.streams.departing_stream import NO_RELAY, DepartingContext
 from triack.session.protocol.events import PacketArrived, Transmit
 from triack.session.protocol.packets import SessionPacket
 
-__all__ = ["Recorder", "start_record"]
-
 _TRANSACTIONAL = Delivery.TRANSACTIONAL  # a name of its own, as every packet is compared with it
 DROPS_EVERY_NS = 1_000_000_000
 """A flood of bad datagrams must not become a flood of records: drops are recorded once a second."""

@@ -31,8 +31,6 @@ from triack.session.protocol import events
 from triack.session.protocol.packets import SessionPacket
 from triack.session.protocol.states import IN_DOUBT, CloseReason
 
-__all__ = ["SessionEventRouter"]
-
 _STREAM_OF = attrgetter("stream")
 
 

@@ -13,8 +13,6 @@ from triack.queues.node_settings import Quota
 from triack.queues.streams.outbox import Outbox
 from triack.queues.transit.transits import Transits
 
-__all__ = ["Steering"]
-
 
 class Steering(ABC):
     """What an engine does for an operator.

@@ -31,8 +31,6 @@ from triack.queues.transit.transits import Transits
 from triack.session.protocol.events import TransmitKind
 from triack.session.protocol.states import SessionState
 
-__all__ = ["Giving", "Transmitter"]
-
 _KINDS = {
     TransmitKind.CONNECT: Kind.CONNECT,
     TransmitKind.ACCEPT: Kind.ACCEPT,

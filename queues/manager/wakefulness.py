@@ -9,8 +9,6 @@ reading of the clock is checked.
 
 from triack.base.units import MS
 
-__all__ = ["WOKE_LATE_NS", "Wakefulness"]
-
 WOKE_LATE_NS = 50 * MS
 """Delay from which it is recorded: a third of what replay adds to every time limit for a busy machine, so that a pause
 that breaks a limit is on record, and longer than the pauses of a busy loop."""

@@ -3,8 +3,6 @@
 from triack.queues.streams.ack_events import AckEvents
 from triack.queues.streams.outgoing_stream import OutgoingStream
 
-__all__ = ["Watching"]
-
 
 class Watching:
     """The readers of a node. Costs nothing while there are none."""

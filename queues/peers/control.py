@@ -4,8 +4,6 @@ from dataclasses import dataclass
 
 from triack.base.names import StreamId
 
-__all__ = ["Control", "ControlKey"]
-
 ControlKey = tuple[int | StreamId, int]
 """Which stream a control packet is about, and what in it. A stream of this node, or of the neighbour itself, is named
 by its number alone."""

@@ -13,8 +13,6 @@ from triack.base.datagram import Channel
 from triack.queues.peers.link import Conversation
 from triack.queues.peers.vouching import Vouching
 
-__all__ = ["HALF_OPEN_MAX", "HALF_OPEN_OF_ONE_MAX", "Conversations"]
-
 HALF_OPEN_MAX = 1_024
 """Accepted conversations whose initiator has not sent data yet: at a thousand connects a second, each has a second for
 its round trip. They take some 8 MB."""

@@ -15,8 +15,6 @@ from triack.base.peers import Peer
 from triack.base.units import SECOND, in_ns
 from triack.queues.node_settings import Reconnect
 
-__all__ = ["Dialer", "WaitsFor"]
-
 FIRST_TRY_NS = 1 * SECOND
 """How long to call a peer with several addresses at each of them in the first round: time for three connects. Every
 round takes twice as long, as the round trip may be longer than that."""

@@ -14,8 +14,6 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import NamedTuple
 
-__all__ = ["NODES_OF_ONE_MAX", "Freshness", "Moment"]
-
 NODES_OF_ONE_MAX = 64
 """Nodes remembered for the key of one peer: an honest peer has one or two, and a few after stores were lost."""
 

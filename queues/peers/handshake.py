@@ -54,8 +54,6 @@ from triack.session.session import Session
 if TYPE_CHECKING:
     from random import Random
 
-__all__ = ["Handshakes"]
-
 SESSIONS_OF_ONE_MAX = 8
 """Open sessions of one peer: it needs one, two when both ends connect at once, and some while it moves or restarts."""
 

@@ -26,8 +26,6 @@ from triack.queues.mailboxes.quotas import Payer
 from triack.queues.peers.introduction import NO_POINT, HistoryPoint
 from triack.queues.peers.reconnect import DOUBLINGS_MAX
 
-__all__ = ["STRANGERS_MAX", "History", "KnownPeer", "Peers", "covers"]
-
 STRANGERS_MAX = 65_536
 """Beyond this number, peers that nothing durable depends on are forgotten with their last session: anyone can invent a
 node id, and no honest node has this many peers."""

@@ -24,8 +24,6 @@ from triack.ordering.order_ack import AckWait
 from triack.ordering.wire import NUMBER_MAX
 from triack.session.protocol.frames import MARK_MAX
 
-__all__ = ["NO_NODE", "NO_POINT", "HistoryPoint", "Introduction", "RolledBack", "StreamPosition"]
-
 _HEAD = Struct("!16sQQQ16sQQQQBBBBB")
 _POSITION = Struct("!IQQ")
 _NO_STREAM = 0

@@ -6,8 +6,6 @@ has proved to be a peer here keeps its own name.
 
 from typing import NamedTuple
 
-__all__ = ["Brought", "Origins"]
-
 
 class Brought(NamedTuple):
     """How the messages of a node come here.

@@ -24,8 +24,6 @@ from triack.base.reasons import DropReason
 from triack.base.transitions import next_state
 from triack.base.units import MS, SECOND
 
-__all__ = ["CHALLENGE_BYTES", "GIVE_UP_NS", "REPEAT_NS", "PathEvent", "PathState", "Paths"]
-
 CHALLENGE_BYTES = 8
 """Too many to guess in the few possible tries (RFC 9000, section 19.17)."""
 AMPLIFICATION = 3

@@ -11,8 +11,6 @@ from triack.queues.node_settings import Reconnect
 if TYPE_CHECKING:
     from random import Random
 
-__all__ = ["DOUBLINGS_MAX", "Patience", "wait_ns"]
-
 DOUBLINGS_MAX = 30
 """By then a millisecond has become twelve days, which exceeds any longest wait."""
 

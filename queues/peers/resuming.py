@@ -19,8 +19,6 @@ from triack.base.news import GapFound
 from triack.queues.node_settings import Gap
 from triack.queues.peers.introduction import NO_NODE
 
-__all__ = ["Resuming"]
-
 _PREFIX = f"{OWN_STATE}holder:"
 
 

@@ -36,8 +36,6 @@ from triack.queues.mailboxes.system_queues import is_subscribed
 from triack.queues.packing import check_source, read_opened, split_to_seal
 from triack.queues.routes import BY_HAND, Routes, Way
 
-__all__ = ["Neighbour", "Refused", "Seal", "Sealed", "Sealing", "Verdict"]
-
 Record = Callable[..., None]
 
 _BOUND = Struct("!B16sIQQQB")

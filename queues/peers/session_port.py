@@ -13,8 +13,6 @@ from triack.session.protocol.frames import Hello
 from triack.session.protocol.states import CloseReason, SessionState
 from triack.session.snapshot import SessionSnapshot
 
-__all__ = ["SessionPort"]
-
 
 class SessionPort(Protocol):
     """One end of a session, as its owner sees it.

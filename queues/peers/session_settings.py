@@ -11,8 +11,6 @@ from triack.session.path.path_size import FLIGHT_PACKETS
 from triack.session.protocol.path_traits import MEMORY, TCP, UDP, PathTraits
 from triack.session.protocol.settings import SessionSettings
 
-__all__ = ["largest_window", "session_settings", "traits_of"]
-
 TRAITS = {"udp": UDP, "tcp": TCP, "memory": MEMORY}
 """Traits of a path by the scheme of its address."""
 

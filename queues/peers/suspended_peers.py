@@ -14,8 +14,6 @@ from triack.base.reasons import DropReason
 from triack.queues.peers.introduction import Introduction, RolledBack
 from triack.queues.peers.link import Link
 
-__all__ = ["SUSPENDED_MAX", "SuspendedPeers"]
-
 SUSPENDED_MAX = 1_024
 """Limit of remembered suspended peers to which no link leads, as anyone can invent a node id. Further ones are refused
 all the same."""

@@ -24,8 +24,6 @@ from triack.base.commit import OWN_STATE, Commit
 from triack.base.errors import ProtocolError, RollbackDetected, StoreDamaged
 from triack.ordering.wire import StoreWord, decode_store_word, encode_store_word
 
-__all__ = ["NODES_MAX", "ToldHistories"]
-
 NODES_MAX = 4_096
 """Nodes of which a word is remembered, about 1 KB each. Of further ones none is: a relay could invent them."""
 

@@ -9,8 +9,6 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Protocol
 
-__all__ = ["LOWEST_SHARE_PACKETS", "QUEUE_TURN_PACKETS", "Sending", "Turns"]
-
 QUEUE_TURN_PACKETS = 16
 """Packets that one destination queue sends in a turn: a quarter of a window, so that each of a few queues has some in
 each window."""

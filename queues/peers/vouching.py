@@ -7,8 +7,6 @@ to keep.
 from collections import Counter
 from dataclasses import dataclass
 
-__all__ = ["DropConnection", "KeepConnection", "Vouching"]
-
 
 @dataclass(slots=True)
 class KeepConnection:

@@ -29,8 +29,6 @@ from triack.queues.streams.outbox import Outbox
 from triack.queues.topics.subscription import Subscription
 from triack.queues.topics.topics import Topics
 
-__all__ = ["SubscriptionDesk"]
-
 REQUESTS_MAX = 256
 """Taken at a time: some milliseconds of work."""
 REQUEST_BYTES = 4 * 1024 * 1024

@@ -32,8 +32,6 @@ from triack.queues.streams.outbox import Outbox
 from triack.queues.topics.subscription import Peer, Subscription
 from triack.queues.topics.topics import Topics
 
-__all__ = ["LEASE_NS", "PeerSubscriptions", "Proved", "Reply", "Subscriber"]
-
 LEASE_NS = 60 * SECOND
 """A subscription that is not durable ends so long after its node was heard last: twice as long as the node may take."""
 

@@ -22,8 +22,6 @@ from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.topics.subscription import Subscription
 
-__all__ = ["Draw", "Pump"]
-
 AHEAD_BYTES = 4 * 1024 * 1024
 """On their way at a time: some windows of the largest datagrams, and one message of the largest size."""
 TURN_MESSAGES = 256

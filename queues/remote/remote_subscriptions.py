@@ -34,8 +34,6 @@ from triack.queues.streams.group_commit import Turn
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.outgoing_stream import OutgoingStream
 
-__all__ = ["RENEW_NS", "RemoteEvent", "RemoteState", "RemoteSubscription", "RemoteSubscriptions"]
-
 RENEW_NS = 30 * SECOND
 """So often a node that has subscriptions which are not durable names them: twice in the time after which they end."""
 START_BITS = 32

@@ -21,8 +21,6 @@ from triack.base.names import NAME_BYTES_MAX, check_name, composed
 from triack.base.reasons import DropReason
 from triack.queues.mailboxes.system_queues import subscribed_queue
 
-__all__ = ["Answer", "Live", "Message", "Subscribe", "Unknown", "Unsubscribe", "check_remote_name", "decode"]
-
 LETTERS_MAX = {"pattern": 1_000, "why": 1_000}
 """Of a pattern, as each is kept in memory until it is refused, and of an explanation. Other texts are names."""
 NAMES_MAX = 100_000

@@ -21,8 +21,6 @@ from triack.ordering.outgoing import StreamPacket
 from triack.queues.node_settings import KeySettings
 from triack.queues.streams.outgoing_stream import OutgoingStream
 
-__all__ = ["KEY_BYTES_MAX", "Accepted", "AcceptedKeys", "KeptKey"]
-
 KEY_BYTES_MAX = 255
 """A file name's length: room for a UUID, a hash, or a path with a line number."""
 

@@ -24,8 +24,6 @@ from triack.base.ack_debt import AckDebt
 from triack.base.ack_trigger import AckTerms
 from triack.queues.streams.outgoing_stream import Block
 
-__all__ = ["UNREAD_MAX", "AckEvent", "AckEvents", "AckKind"]
-
 UNREAD_MAX = 1_000
 """Number of unread ranges at which senders wait: what ``Node.events`` keeps, and some hundred kilobytes."""
 

@@ -44,8 +44,6 @@ from triack.queues.streams.holds import HeldStream, Holds
 from triack.queues.streams.incoming_stream import IncomingStream
 from triack.queues.streams.transit_stream import TransitStream
 
-__all__ = ["Admission"]
-
 OVERTAKEN_BYTES = 16 * 1024 * 1024
 """How far beyond its quota a queue goes for packets that a begun large message has overtaken: several windows of the
 largest packets, more than a correct sender has under way."""

@@ -10,8 +10,6 @@ from triack.queues.mailboxes.system_queues import counted_in
 from triack.queues.streams.group_commit import AcceptedRun, fold
 from triack.queues.streams.incoming_stream import IncomingStream
 
-__all__ = ["Record", "record_accepted", "record_forgotten", "record_order_ack", "record_recovered", "record_rejected"]
-
 Record = Callable[..., None]
 """Writes to the session log: ``record(event, now_ns, **fields)``."""
 

@@ -16,8 +16,6 @@ from triack.ordering.wire import RelayedEnd
 from triack.queues.deadlines import Deadlines
 from triack.queues.peers.link import Conversation
 
-__all__ = ["ENDS_MAX", "REST_NS", "AwaitedEnds"]
-
 REST_NS = 7 * 86_400 * SECOND
 """A week: how long a relay that is on no way any more may be without a session. A message that expired on its way never
 comes, and then the stream takes a place for so long, unless that is needed."""

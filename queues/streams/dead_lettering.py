@@ -26,8 +26,6 @@ from triack.queues.streams.departure_records import DepartureRecords
 from triack.queues.streams.group_commit import Turn
 from triack.queues.streams.outgoing_stream import OutgoingStream
 
-__all__ = ["DeadLettering", "DeadMessage"]
-
 _GIVEN_UP = (StreamPacketState.GIVEN_UP, StreamPacketState.REJECTED)
 
 

@@ -13,8 +13,6 @@ from triack.queues.peers.sealing import Seal
 from triack.queues.routes import Way
 from triack.queues.sync_links import NextHop
 
-__all__ = ["NO_RELAY", "DepartingContext", "DepartingStream", "ranges_of"]
-
 NO_RELAY = -1
 """In place of the number of relays, for packets that go to their destination directly."""
 

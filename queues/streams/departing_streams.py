@@ -19,8 +19,6 @@ from triack.queues.streams.departing_stream import DepartingStream
 from triack.queues.streams.group_commit import Turn
 from triack.queues.sync_links import SyncLinks
 
-__all__ = ["FETCH_AHEAD_PACKETS", "DepartingStreams"]
-
 FETCH_AHEAD_PACKETS = FETCH_ROWS
 """Packets of a stream whose bodies are looked for at once."""
 FETCH_AHEAD_BYTES = 8 * 1024 * 1024

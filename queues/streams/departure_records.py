@@ -15,8 +15,6 @@ from triack.queues.streams.arrival_records import Record
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.streams.transit_stream import TransitStream
 
-__all__ = ["DepartureRecords"]
-
 
 class DepartureRecords:
     """Writes the records of one node.

@@ -13,8 +13,6 @@ from triack.base.errors import StoreDamaged
 from triack.base.ranges import NumberSet
 from triack.ordering.wire import RelayedEnd, SequenceHeader
 
-__all__ = ["ENDED_STREAM", "RANGES_MAX", "EndedStreams"]
-
 ENDED_STREAM = 0
 """The number of no stream: in the table of positions its rows hold the ranges that have ended."""
 RANGES_MAX = 8_192

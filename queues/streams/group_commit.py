@@ -16,8 +16,6 @@ from triack.queues.streams.incoming_stream import Arrival, IncomingStream
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.streams.transit_stream import TransitStream
 
-__all__ = ["REFUSED", "AcceptedRun", "Arrivals", "Departures", "GroupCommit", "Passing", "Turn"]
-
 AcceptedRun = tuple[int, int, int, int]
 """Successive packets of a stream: sequence, first number, last number, number of messages in them."""
 REFUSED = -1

@@ -11,9 +11,6 @@ from triack.base.delivery import Delivery
 from triack.base.news import StreamHeld
 from triack.base.reasons import HoldReason
 
-__all__ = ["HeldStream", "Holds"]
-
-
 TOLD_APART = (HoldReason.QUEUE_FULL, HoldReason.STORE_LOW)
 """Reasons that have events of their own at the node that has no room: ``QueueOverQuota`` and ``StoreLow``."""
 

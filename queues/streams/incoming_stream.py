@@ -18,8 +18,6 @@ from triack.ordering.rejections import Rejections
 from triack.ordering.wire import RelayedHeader, SequenceHeader
 from triack.queues.peers.link import Conversation
 
-__all__ = ["Arrival", "IncomingStream"]
-
 _LENGTH = Struct("!I")
 
 HELD_BYTES = 512

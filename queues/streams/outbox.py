@@ -66,8 +66,6 @@ from triack.queues.streams.stream_state import StreamState
 from triack.queues.sync_links import SyncLinks
 from triack.session.protocol.frames import Ask
 
-__all__ = ["BODY_STATE", "Outbox"]
-
 PUBLISHED_BYTES = 16 * 1024
 """Size of packets that are published at their own node: no datagram carries them, and each costs every subscription
 some work, however many messages it holds. Larger ones hardly gain more."""

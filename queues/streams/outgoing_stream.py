@@ -23,17 +23,6 @@ from triack.queues.stages import Stage, StageTracker
 from triack.queues.streams.departing_stream import DepartingStream
 from triack.queues.streams.stream_state import StreamState
 
-__all__ = [
-    "EXPRESS_LIMIT_BYTES",
-    "ORDINALS_BLOCK",
-    "AckReader",
-    "Block",
-    "Ordinals",
-    "OutgoingStream",
-    "Row",
-    "relayed_packets",
-]
-
 EXPRESS_LIMIT_BYTES = 16 * 1024 * 1024
 """Unacknowledged express bodies of one outgoing queue, which are in memory alone: at the limit ``send`` waits. It is
 more than a path of 1 Gbit/s carries in a tenth of a second, and little beside the memory of a process."""

@@ -17,8 +17,6 @@ from triack.queues.peers.sealing import Sealing
 from triack.queues.streams.arrival_records import Record, record_order_ack
 from triack.queues.streams.incoming_stream import IncomingStream
 
-__all__ = ["OwedAcks"]
-
 
 class OwedAcks:
     """The incoming streams whose origins wait for an order ack.

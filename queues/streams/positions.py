@@ -12,8 +12,6 @@ from triack.queues.peers.introduction import StreamPosition
 from triack.queues.streams.arrival_records import Record, record_order_ack
 from triack.queues.streams.incoming_stream import IncomingStream
 
-__all__ = ["Positions"]
-
 
 class Positions:
     """The ordered streams that arrive at a node.

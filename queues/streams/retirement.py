@@ -53,8 +53,6 @@ from triack.queues.streams.group_commit import Turn
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.streams.stream_state import END_KEY, EXPRESS_STREAMS, TRANSITIONS, StreamEvent, StreamState
 
-__all__ = ["ENDED", "Retirement"]
-
 EXPRESS_SEQUENCE_BITS = 32
 """Express sequences of a start are above those of all starts before it, with 2^32 sequences for each start."""
 ENDED = 0

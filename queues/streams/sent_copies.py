@@ -25,8 +25,6 @@ from triack.queues.packing import JOURNAL
 from triack.queues.streams.group_commit import Turn
 from triack.queues.streams.outgoing_stream import OutgoingStream
 
-__all__ = ["KeepSent", "SentCopies"]
-
 KeepSent = Callable[[QueuedPacket, int, str], None]
 """Copies messages of a packet, given as bits, with the next commit; and where they were sent."""
 

@@ -9,8 +9,6 @@ ends do in each state, and why no copy of an old packet can begin a stream again
 
 from enum import IntEnum
 
-__all__ = ["END_KEY", "EXPRESS_STREAMS", "FORGOTTEN_KEY", "TRANSITIONS", "StreamEvent", "StreamState"]
-
 EXPRESS_STREAMS = 1 << 31
 """Express streams are numbered from here in each life of the process; only durable ones are remembered."""
 END_KEY = -2

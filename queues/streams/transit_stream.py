@@ -13,8 +13,6 @@ from triack.queues.peers.link import Conversation
 from triack.queues.streams.departing_stream import DepartingContext, DepartingStream
 from triack.session.protocol.frames import Ask
 
-__all__ = ["TransitStream"]
-
 PURGED_MAX = 256
 """Runs of numbers that one stream remembers as removed by an operator: what waits is a few runs, and copies of the
 others would only be passed on."""

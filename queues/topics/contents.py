@@ -16,8 +16,6 @@ from triack.queues.mailboxes.queued_packet import QueuedPacket
 from triack.queues.mailboxes.quotas import NO_LIMIT
 from triack.queues.mailboxes.shelf import BLOCK_RECORDS, Shelf
 
-__all__ = ["AllContents", "Contents", "OneLine", "View"]
-
 DEAD_MAX = 256
 """Places of contents that have gone, in the list of all, before it is made anew: as much work as those were."""
 

@@ -3,8 +3,6 @@
 from array import array
 from bisect import bisect_left
 
-__all__ = ["DispatchTimes"]
-
 GRAINS = 1_000
 """As many times are kept for one timeout: an age is too small by a thousandth of it at most, and never too large."""
 

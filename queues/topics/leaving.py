@@ -11,8 +11,6 @@ from triack.queues.topics.contents import Contents
 from triack.queues.topics.subscription import Subscription
 from triack.queues.topics.trie import stands_for
 
-__all__ = ["Leaving"]
-
 
 class _Group:
     """Ended subscriptions that want the same contents.

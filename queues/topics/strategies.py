@@ -15,8 +15,6 @@ from collections.abc import Iterable
 
 from triack.queues.node_settings import Strategy
 
-__all__ = ["room_of"]
-
 
 def room_of(strategy: Strategy, pending: Iterable[tuple[int, int]], most: int) -> int:
     """How many of the next messages may go now.

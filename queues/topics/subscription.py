@@ -29,8 +29,6 @@ from triack.queues.mailboxes.queued_packet import bits_of
 from triack.queues.pauses import Pause
 from triack.queues.topics.contents import Contents, OneLine, View
 
-__all__ = ["Peer", "Root", "Subscription", "ranges_of"]
-
 AHEAD_MAX = 64
 """Contents that a subscription takes from the disk at a time: few enough that thousands of slow ones take little."""
 FETCH_AHEAD_BYTES = 256 * 1024

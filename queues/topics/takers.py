@@ -11,8 +11,6 @@ from typing import NamedTuple
 from triack.queues.topics.subscription import Subscription
 from triack.queues.topics.trie import Trie, stands_for
 
-__all__ = ["Found", "Takers"]
-
 MATCHES_MAX = 4_096
 """Names that are remembered: more than most applications publish to in turns. Any other is matched."""
 

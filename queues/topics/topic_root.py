@@ -28,8 +28,6 @@ from triack.queues.topics.strategies import room_of
 from triack.queues.topics.subscription import Subscription
 from triack.queues.topics.takers import Found, Takers
 
-__all__ = ["Discarded", "Dispatch", "TopicRoot"]
-
 TURN_ASSIGNED = 30_000
 """Contents that are dispatched in one turn, times the subscriptions that get them: a tenth of a second of work. Each
 turn writes a record for each subscription to the session log, so less work in a turn would be more records."""

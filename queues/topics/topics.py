@@ -25,8 +25,6 @@ from triack.queues.node_settings import NodeSettings, Topic
 from triack.queues.topics.subscription import Peer, Subscription, ranges_of
 from triack.queues.topics.topic_root import Discarded, Dispatch, TopicRoot
 
-__all__ = ["Topics", "placed_fields"]
-
 PLACES = 1 << 20
 """Places that a commit reserves for a root. With a number this large few commits do; no place comes twice."""
 TURN_ENDS = 200

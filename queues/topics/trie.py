@@ -8,8 +8,6 @@ from typing import Generic, TypeVar
 
 from triack.base.names import ALL_BELOW, LEVEL_END, ONE_LEVEL
 
-__all__ = ["Trie", "stands_for"]
-
 T = TypeVar("T")
 
 

@@ -9,8 +9,6 @@ from triack.ordering.transit import TransitPacket
 from triack.queues.streams.transit_stream import TransitStream
 from triack.queues.transit.transit_room import TransitRoom
 
-__all__ = ["TransitBodies"]
-
 PACKET_BYTES = 400
 """Memory of a durable packet without its body: some more than the 380 that were measured."""
 

@@ -8,8 +8,6 @@ from triack.queues.peers.link import Conversation
 from triack.queues.routes import Routes, Way
 from triack.queues.streams.admission import Admission
 
-__all__ = ["TransitDoor"]
-
 
 class TransitDoor:
     """Decides where relayed packets go.

@@ -20,8 +20,6 @@ from triack.queues.transit.transit_door import TransitDoor
 from triack.queues.transit.transit_words import TransitWords, stream_key
 from triack.queues.transit.ways_back import STREAMS_MAX, Brought
 
-__all__ = ["TransitEnds"]
-
 
 class TransitEnds:
     """The ends that pass through a relay.

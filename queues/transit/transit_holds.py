@@ -11,8 +11,6 @@ from triack.queues.streams.admission import HOLD_KEY
 from triack.queues.streams.holds import HeldStream, Holds
 from triack.queues.streams.transit_stream import TransitStream
 
-__all__ = ["TransitHolds"]
-
 
 class TransitHolds:
     """The streams that neighbours were asked to hold back.

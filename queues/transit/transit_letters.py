@@ -33,8 +33,6 @@ from triack.queues.packing import (
 from triack.queues.streams.group_commit import Turn
 from triack.queues.streams.transit_stream import TransitStream
 
-__all__ = ["Ended", "TransitLetters"]
-
 
 @dataclass(slots=True)
 class _Dead:

@@ -3,8 +3,6 @@
 from triack.base.news import NoRoute, TransitOverQuota
 from triack.queues.transit.transit_room import TransitRoom
 
-__all__ = ["TransitNews"]
-
 UNKNOWN_MAX = 256
 """Destinations without a route that are remembered: a neighbour that makes names up must not fill the memory."""
 

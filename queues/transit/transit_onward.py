@@ -22,8 +22,6 @@ from triack.queues.streams.departure_records import DepartureRecords
 from triack.queues.streams.transit_stream import TransitStream
 from triack.queues.transit.ways_back import STREAMS_MAX
 
-__all__ = ["TransitOnward"]
-
 ONWARD_KEY = -4
 """Key of the first such word, in place of a number, among control packets: each has one of its own, further down."""
 

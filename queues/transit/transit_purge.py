@@ -13,8 +13,6 @@ from triack.queues.streams.group_commit import Turn
 from triack.queues.streams.transit_stream import TransitStream
 from triack.queues.transit.transits import Transits
 
-__all__ = ["TransitPurge"]
-
 _LIVE = (StreamPacketState.WAITING_TO_SEND, StreamPacketState.SENT)
 
 

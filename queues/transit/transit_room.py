@@ -13,8 +13,6 @@ from triack.queues.peers.link import Conversation
 from triack.queues.streams.admission import Admission
 from triack.queues.streams.transit_stream import TransitStream
 
-__all__ = ["TransitRoom"]
-
 EXPRESS_OVERHEAD_BYTES = 512
 """Memory of an express packet without its body, measured."""
 AHEAD_BYTES = 16 * 1024 * 1024

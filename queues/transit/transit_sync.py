@@ -19,8 +19,6 @@ from triack.queues.streams.transit_stream import TransitStream
 from triack.queues.sync_links import SyncLinks
 from triack.queues.transit.transit_onward import TransitOnward
 
-__all__ = ["Free", "TransitSync"]
-
 Free = Callable[[TransitStream, list[TransitPacket], FreedReason, Turn], None]
 """Called with a stream, packets of it that are freed, why, and the turn."""
 

@@ -32,8 +32,6 @@ from triack.queues.streams.stream_state import FORGOTTEN_KEY
 from triack.queues.streams.transit_stream import TransitStream
 from triack.queues.transit.ways_back import WaysBack
 
-__all__ = ["TransitWords", "stream_key"]
-
 WAIT_KEY = -3
 """Key of a word that packets wait, in place of a number, among the control packets of a stream."""
 WAITS_AFTER_NS = 10 * SECOND

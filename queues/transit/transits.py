@@ -58,8 +58,6 @@ from triack.queues.transit.transit_room import TransitRoom
 from triack.queues.transit.transit_sync import TransitSync
 from triack.queues.transit.transit_words import TransitWords
 
-__all__ = ["Transits"]
-
 IDLE_NS = 60 * SECOND
 """How long a stream is kept when nothing of it is here: streams pause, and a row costs little."""
 NOT_STORED_NS = 100 * MS

@@ -11,8 +11,6 @@ from typing import Generic, TypeVar
 from triack.base.names import StreamId
 from triack.ordering.wire import RelayedEnd, RelayedOrderAck, RelayedReject
 
-__all__ = ["Back", "Brought", "WaysBack"]
-
 STREAMS_MAX = 8_192
 """Streams remembered of those that a neighbour has brought, the last ones: twice as many as it may have live, and some
 5 MB, a third of what one peer may fill by default."""

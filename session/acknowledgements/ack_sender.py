@@ -21,8 +21,6 @@ from triack.session.protocol.frames import AckFrame, Ask, PacketFrame, PacketRun
 from triack.session.protocol.policy import Policy
 from triack.session.protocol.timers import Timer, Timers
 
-__all__ = ["AckSender"]
-
 
 class AckSender:
     """The receiving half of both acknowledgements of one session."""

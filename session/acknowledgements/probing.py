@@ -20,8 +20,6 @@ that has nothing to send is left alone.
 from triack.session.protocol.frames import Ask
 from triack.session.protocol.packets import PacketState, SessionPacket
 
-__all__ = ["PROBE_PACKETS", "Probing"]
-
 PROBE_PACKETS = 2
 """Packets that one probe resends: the loss of one does not cost another wait (RFC 9002 6.2.4)."""
 PROBES_BEFORE_PERSISTENT = 3

@@ -15,8 +15,6 @@ from triack.base.ranges import NumberSet, Range, as_ranges
 from triack.base.units import MS
 from triack.session.protocol.frames import REFUSED_RANGES_MAX, Ask, PacketRun
 
-__all__ = ["PATIENCE_NS", "SessionAck"]
-
 PATIENCE_NS = 5 * MS
 """How long a requested session ack waits for the store ack of the same packet, which saves a datagram: a few commits of
 a fast disk, and a small delay for a sender whose packet was lost."""

@@ -12,8 +12,6 @@ from triack.base.ack_trigger import AckTerms
 from triack.base.ranges import NumberSet, as_ranges
 from triack.session.protocol.frames import PacketRun
 
-__all__ = ["StoreAck"]
-
 
 class StoreAck:
     """Tracks what one direction of one session has on disk.

@@ -15,8 +15,6 @@ from triack.session.congestion.rtt import RoundTrip
 from triack.session.protocol.packets import SessionPacket
 from triack.session.protocol.policy import Policy
 
-__all__ = ["StoreAckWaiter"]
-
 PROBE_MIN_NS = 100 * MS
 """A disk may take a while, and asking does not make it faster."""
 TIMEOUT_PROBES = 8

@@ -16,8 +16,6 @@ right-sizing", Fisk and Feng 2001), there by the amount that arrives in a round 
 
 from triack.base.units import SECOND
 
-__all__ = ["LEAST_PACKETS", "REST_NS", "AutoWindow"]
-
 LEAST_PACKETS = 16
 """The initial window: more than that of congestion controllers (10, RFC 9002 7.2), so that it does not limit them."""
 IDLE_PARTS = 4

@@ -25,8 +25,6 @@ from triack.session.congestion.delivery_rate import DeliveryRate, RateSample, Se
 from triack.session.congestion.loss_floor import LossFloor
 from triack.session.congestion.path_model import AckBunching, Bandwidth, ShortestTrip
 
-__all__ = ["TRANSITIONS", "Bbr", "BbrEvent", "BbrState"]
-
 
 class BbrState(IntEnum):
     """The phase of the sender (section 5.2)."""

@@ -8,8 +8,6 @@ from typing import Any, ClassVar, Protocol
 
 from triack.base.units import SECOND
 
-__all__ = ["Congestion", "NewReno", "Paced"]
-
 INITIAL_WINDOW_PACKETS = 10
 """RFC 9002 7.2."""
 MINIMUM_WINDOW_PACKETS = 4

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 
 from triack.base.units import SECOND
 
-__all__ = ["DeliveryRate", "RateSample", "Sending"]
-
 
 @dataclass(slots=True, eq=False)
 class Sending:

@@ -9,8 +9,6 @@ of any kind for congestion (draft-ietf-ccwg-bbr, section 5.5.10.2): on a radio l
 
 from math import isqrt
 
-__all__ = ["LossFloor"]
-
 EXCESS_PER_MILLE = 20
 """BBRLossThresh, 2 %: losses this far above the floor are congestion (section 2.7)."""
 MEMORY_PACKETS = 512

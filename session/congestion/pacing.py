@@ -17,8 +17,6 @@ from triack.session.congestion.stream_window import StreamWindow
 from triack.session.protocol.path_traits import PathTraits
 from triack.session.protocol.settings import SessionSettings
 
-__all__ = ["ASKS", "NetworkShare", "Pacer", "RunRoom", "network_share"]
-
 BURST_PACKETS = 10
 """The most packets in a burst: the initial congestion window (RFC 9002 7.7, 7.2)."""
 BURST_BYTES = 14_720

@@ -6,8 +6,6 @@ They are those of BBR (draft-ietf-ccwg-bbr, sections 5.5.1 to 5.5.9); ``bbr`` ac
 from triack.base.units import SECOND
 from triack.session.congestion.delivery_rate import RateSample
 
-__all__ = ["AckBunching", "Bandwidth", "ShortestTrip"]
-
 GROWTH_PERCENT = 25
 """A round that delivers this much more shows that the path was not full (section 5.3.1.2)."""
 FULL_ROUNDS = 3

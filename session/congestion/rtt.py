@@ -2,8 +2,6 @@
 
 from triack.base.units import MS
 
-__all__ = ["RoundTrip"]
-
 INITIAL_RTT_NS = 100 * MS
 """Until the first sample. RFC 9002 6.2.2 says 333 ms for an internet where nothing is known; most nodes are nearer."""
 INITIAL_VARIANCE_NS = INITIAL_RTT_NS // 2

@@ -27,15 +27,6 @@ from triack.session.congestion.rtt import RoundTrip
 from triack.session.congestion.undecided import Undecided
 from triack.session.protocol.packets import PacketState, SessionPacket
 
-__all__ = [
-    "PACKET_THRESHOLD",
-    "SPAN_WINDOWS",
-    "TRANSITIONS",
-    "UNBOUNDED_BYTES",
-    "PacketEvent",
-    "SendWindow",
-]
-
 PACKET_THRESHOLD = 3
 """Acknowledged packets sent later that make one count as lost (RFC 9002 6.1.1)."""
 SPAN_WINDOWS = 2

@@ -16,8 +16,6 @@ from triack.base.units import MS, SECOND
 from triack.session.congestion.delivery_rate import DeliveryRate, Sending
 from triack.session.congestion.path_model import Bandwidth, ShortestTrip
 
-__all__ = ["StreamWindow"]
-
 QUEUE_NS = 500 * MS
 """The longest queue: longer than the turns of a busy machine, and a quarter of the shortest default silence that closes
 a session."""

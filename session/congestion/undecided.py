@@ -11,8 +11,6 @@ from typing import Any, Generic, Protocol, TypeVar
 from triack.base.ranges import Range, without
 from triack.session.protocol.frames import AckFrame
 
-__all__ = ["Undecided"]
-
 UNDECIDED_MAX = 16_384
 """Several times the number that a correct peer names at a time (``session_ack``); the rest is taken as acknowledged."""
 

@@ -25,21 +25,6 @@ from typing import NamedTuple
 from triack.base.transitions import next_state
 from triack.base.units import SECOND
 
-__all__ = [
-    "BLACK_HOLE_LOSSES",
-    "ETHERNET_BYTES",
-    "JUMBO_BYTES",
-    "MAX_PROBES",
-    "PROBE_NS",
-    "RAISE_NS",
-    "STEP_BYTES",
-    "TRANSITIONS",
-    "MtuEvent",
-    "MtuState",
-    "PathMtu",
-    "SizeProbe",
-]
-
 MAX_PROBES = 3
 """Probes of one size without an answer until it counts as too large (RFC 8899, section 5.1.2)."""
 PROBE_NS = SECOND

@@ -17,8 +17,6 @@ from triack.session.protocol.packets import SessionPacket
 from triack.session.protocol.path_traits import PathTraits
 from triack.session.protocol.timers import Timer, Timers
 
-__all__ = ["FLIGHT_PACKETS", "PathSize"]
-
 FLIGHT_PACKETS = 64
 """MSMQ's window. A peer has room for this number of the largest datagrams that it takes, or for its whole window of
 base datagrams: a larger window of larger datagrams is not filled."""

@@ -13,8 +13,6 @@ from triack.base.reasons import DropReason
 from triack.session.protocol.frames import Ask, PacketFrame, PieceFrame
 from triack.session.protocol.packets import SessionPacket
 
-__all__ = ["PIECES_BYTES_MAX", "Pieces", "count", "cut"]
-
 PIECES_BYTES_MAX = 4 * 1024 * 1024
 """Of unfinished packets of one session: a window of 64 that all lack a piece."""
 PIECES_KEPT_BYTES = PIECES_BYTES_MAX * 7 // 8

@@ -55,8 +55,6 @@ from triack.session.protocol.packets import SessionPacket
 from triack.session.protocol.policy import POLICY_BYTES, Policy
 from triack.session.protocol.states import CloseReason
 
-__all__ = ["BINARY", "BinaryCodec"]
-
 _PACKET = Struct("!BBHQQ")
 _ACK = Struct("!BBHIQQ")
 _RANGE = Struct("!II")

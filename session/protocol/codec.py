@@ -10,8 +10,6 @@ from typing import Protocol
 from triack.session.protocol.frames import Frame, Hello, PacketRun
 from triack.session.protocol.packets import SessionPacket
 
-__all__ = ["Codec", "content_limit_bytes"]
-
 
 class Codec(Protocol):
     """Encodes and decodes frames and hellos. A datagram is its encoded frames, one behind the other.

@@ -9,29 +9,6 @@ from triack.base.reasons import DropReason
 from triack.session.protocol.packets import SessionPacket
 from triack.session.protocol.states import CloseReason
 
-__all__ = [
-    "AckSent",
-    "AcksRequested",
-    "Event",
-    "PacketArrived",
-    "PacketDropped",
-    "PacketsAcked",
-    "PacketsStored",
-    "PeerQuiet",
-    "PieceArrived",
-    "ProbeAnswered",
-    "ProbeArrived",
-    "RunArrived",
-    "SessionClosed",
-    "SessionOpened",
-    "SizeChanged",
-    "StoreAckSent",
-    "Transmit",
-    "TransmitKind",
-    "TransmitRun",
-    "WindowChanged",
-]
-
 
 class TransmitKind(IntEnum):
     """The kind of a datagram."""

@@ -20,25 +20,6 @@ from triack.session.protocol.policy import Policy
 from triack.session.protocol.settings import SessionSettings
 from triack.session.protocol.states import CloseReason
 
-__all__ = [
-    "MARK_MAX",
-    "MAX_ACK_RANGES",
-    "REFUSED_RANGES_MAX",
-    "AckFrame",
-    "Ask",
-    "CloseFrame",
-    "Frame",
-    "Hello",
-    "PacketFrame",
-    "PacketRun",
-    "PieceFrame",
-    "PingFrame",
-    "ProbeFrame",
-    "ProbedFrame",
-    "RoundTripFrame",
-    "StoreAckFrame",
-]
-
 MAX_ACK_RANGES = 64
 """Ranges in one ack, which bounds the work that it can cause. With all of them it has 536 bytes in the binary layout,
 and still fits the smallest datagram, 576 bytes less the 36 of the insecure channel."""

@@ -18,8 +18,6 @@ from dataclasses import replace
 from triack.base.units import MS
 from triack.session.protocol.frames import Hello, RoundTripFrame
 
-__all__ = ["Opening"]
-
 CONNECT_RESEND_NS = 200 * MS
 """Twice the round trip that is assumed before the first sample (``rtt.INITIAL_RTT_NS``); a lost connect is soon
 repaired."""

@@ -6,8 +6,6 @@ from typing import Any
 
 from triack.base.delivery import Delivery
 
-__all__ = ["PacketState", "SessionPacket"]
-
 
 class PacketState(IntEnum):
     """Where a packet is in its session."""

@@ -4,8 +4,6 @@ from dataclasses import dataclass
 
 from triack.base.checks import DATAGRAM_BASE_BYTES, DATAGRAM_MAX_BYTES
 
-__all__ = ["MEMORY", "TCP", "UDP", "PathTraits"]
-
 
 @dataclass(frozen=True, slots=True)
 class PathTraits:

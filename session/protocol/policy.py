@@ -24,8 +24,6 @@ from triack.base.reasons import DropReason
 from triack.base.units import SECOND, in_ns
 from triack.session.protocol.settings import WINDOW_MAX, SessionSettings
 
-__all__ = ["POLICY_BYTES", "TIMEOUT_PROBES", "Policy"]
-
 TIMEOUT_PROBES = 8
 """The adaptive ack timeout in probe times, and the probes that fit into it."""
 _HEAD = Struct("!IQQQQ")

@@ -7,8 +7,6 @@ from triack.base.ack_trigger import AckTrigger
 from triack.base.checks import check_datagram, check_kind, check_settings
 from triack.base.errors import UsageError
 
-__all__ = ["CONGESTION", "WINDOW_MAX", "SessionSettings"]
-
 CONGESTION = ("bbr", "newreno")
 """The congestion controllers: ``session.bbr``, and ``session.congestion``."""
 

@@ -12,18 +12,6 @@ from enum import Enum
 
 from triack.base.reasons import Reason
 
-__all__ = [
-    "AS_HEARD",
-    "FAILURES",
-    "IN_DOUBT",
-    "TRANSITIONS",
-    "UNTOLD",
-    "WITHOUT_ACKS",
-    "CloseReason",
-    "SessionEvent",
-    "SessionState",
-]
-
 
 class SessionState(Enum):
     """Where a session is."""

@@ -2,8 +2,6 @@
 
 from enum import IntEnum
 
-__all__ = ["Timer", "Timers"]
-
 
 class Timer(IntEnum):
     """Each timer with the moment at which it runs out."""

@@ -8,8 +8,6 @@ the reason. A line has a module's place, a class, and its attributes.
 for it.
 """
 
-__all__ = ["OTHERS", "ROWS", "names_in"]
-
 
 def names_in(lines: str) -> list[str]:
     """The containers that lines name, each as ``place Class.attribute``."""

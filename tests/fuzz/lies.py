@@ -14,8 +14,6 @@ from triack.tools.replay.engines.local_engine import replay_local
 from triack.tools.replay.log.files import Record, find_logs, parse_records
 from triack.tools.sim.faults import Faults
 
-__all__ = ["CHANGES", "lies"]
-
 CHANGE_BYTES = 5
 """Of one change: what is done, to which line, to which of its fields, and two more."""
 CHANGES_MAX = 40

@@ -24,8 +24,6 @@ from triack.tools.replay.engines.local_engine import judge_records
 from triack.tools.replay.log.files import parse_records
 from triack.transport.insecure import InsecureChannels
 
-__all__ = ["STEPS", "schedule"]
-
 STEPS_MAX = 150
 ROUNDS_MAX = 1_000
 """Far more than two nodes that hear each other need to be done."""

@@ -67,8 +67,6 @@ from triack.transport.invitation import Invitation, decode_code
 from triack.transport.noise import AESGCM_SHA256, Handshake, KeyPair, Pattern, Seals
 from triack.transport.secure import CONNECT_BYTES, SecureChannels
 
-__all__ = ["CORPUS", "TARGETS", "Target"]
-
 Target = Callable[[bytes], None]
 
 CORPUS = Path(__file__).parent / "corpus"

@@ -21,8 +21,6 @@ from triack.session.protocol.settings import SessionSettings
 from triack.tools.replay.engines.local_engine import judge_records
 from triack.tools.replay.log.files import parse_records
 
-__all__ = ["STEPS", "parts_of", "trusted"]
-
 ADDRESS = "udp://evil:1"
 HERE = 6
 """The connection that the peer lets the node call it by."""

@@ -11,8 +11,6 @@ from triack.queues.remote.remote_subscriptions import RemoteState, RemoteSubscri
 from triack.queues.topics.subscription import Subscription
 from triack.tools.sim.faults import Faults
 
-__all__ = ["MADE", "Away", "HubWorld"]
-
 MADE: list["HubWorld"] = []
 """Those of the test that runs."""
 

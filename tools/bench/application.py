@@ -14,8 +14,6 @@ from typing import Any, Self
 
 from triack.tools.bench.work import RING, Work, index_of, make_ring, stamp_of, stamped
 
-__all__ = ["BUCKETS_PER_DECADE", "Facts", "Fan", "Inlet", "Outlet", "Sink", "Source"]
-
 Facts = dict[str, Any]
 """The facts of a process about its end, as JSON."""
 

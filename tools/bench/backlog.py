@@ -24,8 +24,6 @@ from triack.tools.demo.child import Report, run_child, tell, tell_regularly
 from triack.tools.demo.run import Child, make_key
 from triack.tools.ports import free_port
 
-__all__ = ["FULL", "measure_backlog"]
-
 FULL = 1_000_000
 """The row's number; fewer by default, as a million take a minute at each run."""
 _MODULE = "triack.tools.bench.backlog"

@@ -23,8 +23,6 @@ from triack.tools.bench.options import Meter, Options
 from triack.tools.bench.rows import Row
 from triack.tools.bench.servers import running
 
-__all__ = ["measure_bridge"]
-
 TOPIC, TAKER, QUEUE = "bench/hall", "taker", "out"
 SESSION_S = 600
 """How long the broker keeps the session between two connections of a run."""

@@ -23,8 +23,6 @@ from triack.tools.bench.options import Meter, Options
 from triack.tools.bench.rows import COUNTS, Row
 from triack.tools.bench.work import Work
 
-__all__ = ["Counted", "counted", "measure_calls"]
-
 SENDER, RECEIVER, QUEUE = "sender", "receiver", "q"
 WARM_MESSAGES, LONE_MESSAGES, LONE_BYTES = 50, 300, 100
 """One after the other, each waits for its order ack: before the count, and in it."""

@@ -9,8 +9,6 @@ from triack.tools.bench.systems.catalogue import inlet_of, outlet_of
 from triack.tools.bench.work import Work
 from triack.tools.demo.child import Report, run_child, tell, tell_regularly
 
-__all__ = ["work"]
-
 
 async def work(options: Report, stopping: asyncio.Event) -> None:
     """Be the ``sender`` or ``receiver`` of a system, as the options say."""

@@ -36,8 +36,6 @@ from triack.tools.bench.table import (
 )
 from triack.tools.commands.common import FloatRange, console_on, run, verbose_option
 
-__all__ = ["bench"]
-
 QUICK_RUNS = 1
 QUICK_SECONDS = 1.0
 QUICK_MESSAGES = {"T9": 300, "T12": 20_000}

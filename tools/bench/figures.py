@@ -7,8 +7,6 @@ from typing import Any
 from triack.tools.bench.rows import Goal, Row
 from triack.tools.bench.run import Outcome
 
-__all__ = ["Figure", "Result"]
-
 
 @dataclass(slots=True)
 class Figure:

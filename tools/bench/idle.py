@@ -41,8 +41,6 @@ from triack.transport.insecure import InsecureChannels
 from triack.transport.noise import KeyPair
 from triack.transport.secure import SecureChannels
 
-__all__ = ["measure_idle"]
-
 _MODULE = "triack.tools.bench.idle"
 FULL = 10_000
 """The row's number of sessions."""

@@ -15,8 +15,6 @@ from triack.tools.demo.child import Report
 from triack.tools.demo.run import Child
 from triack.tools.sim.faults import BITS, Faults
 
-__all__ = ["T8_LINK", "measure_link", "share"]
-
 T8_LINK = Faults(rate_bps=100_000_000, delay_ns=5 * MS, queue_bytes=125_000)
 """100 Mbit/s and 10 ms there and back, with a queue of their product."""
 

@@ -31,8 +31,6 @@ from triack.tools.bench.work import Work
 from triack.tools.demo.child import Report, run_child, tell, tell_regularly
 from triack.tools.sim.faults import Fates, Faults
 
-__all__ = ["Emulator", "missing", "wrapped"]
-
 _PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
 _TUN = Path("/dev/net/tun")
 _TUNSETIFF, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 0x0001, 0x1000  # linux/if_tun.h

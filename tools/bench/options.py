@@ -8,8 +8,6 @@ from typing import Literal
 from triack.tools.bench.run import Progress
 from triack.tools.bench.work import Work
 
-__all__ = ["Meter", "Options"]
-
 
 @dataclass(frozen=True, slots=True)
 class Options:

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from triack.tools.bench.figures import Result
     from triack.tools.bench.rows import Goal
 
-__all__ = ["draw"]
-
 HEIGHT_INCHES = 3.0
 _WIDTH_INCHES: Final = 9.6
 _BLUE, _RED, _AMBER, _GREY, _GREEN, _VIOLET, _TEAL = (

@@ -34,25 +34,6 @@ from triack.tools.sim.host import SimHost
 from triack.tools.sim.network import Network
 from triack.tools.sim.world import World
 
-__all__ = [
-    "LINKS",
-    "PACED_EVERY_NS",
-    "PACED_MESSAGES",
-    "QUEUE",
-    "QUICK_SHARE",
-    "SEED",
-    "SIZE_BYTES",
-    "STREAM_MESSAGES",
-    "Seen",
-    "blocking_rate",
-    "lose_session",
-    "measure_simulated",
-    "note_blocking",
-    "pace",
-    "stream",
-    "take",
-]
-
 LINKS = dict(
     zip(
         POLICY_LINKS,

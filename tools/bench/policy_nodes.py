@@ -45,8 +45,6 @@ from triack.tools.demo.relay import Relay
 from triack.tools.replay.log.files import find_logs, read_records
 from triack.tools.sim.faults import Faults
 
-__all__ = ["compete", "lose_session", "measure_policies", "measure_strategies", "pace", "stream"]
-
 LOST_MESSAGES = 100
 """A second of them, half of which leave when the link is cut already: more than MSMQ's window."""
 END_S = 60.0

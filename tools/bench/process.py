@@ -4,8 +4,6 @@ import gc
 import os
 from pathlib import Path
 
-__all__ = ["is_memory", "missing", "peak_bytes", "processor_s", "resident_bytes"]
-
 _STATM = Path("/proc/self/statm")
 _MOUNTS = Path("/proc/self/mounts")
 _MEMORY = {"tmpfs", "ramfs"}

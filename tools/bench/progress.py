@@ -13,8 +13,6 @@ from triack.tools.bench.options import Meter
 from triack.tools.bench.run import Progress
 from triack.tools.bench.work import Work
 
-__all__ = ["shown"]
-
 TERMINAL_S = 0.2
 PLAIN_S = 5.0
 

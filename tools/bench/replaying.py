@@ -28,8 +28,6 @@ from triack.tools.replay.log.compact import compact
 from triack.tools.replay.log.files import Record, find_logs, read_records
 from triack.tools.replay.run import missing_of_spark
 
-__all__ = ["copy_logs", "count_packets", "measure_growth", "measure_replay"]
-
 MASTER = "local[2]"
 """As the row has it."""
 RECORDS = 5_000_000

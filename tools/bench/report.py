@@ -14,8 +14,6 @@ from triack.tools.bench.table import HEADINGS, cells, is_side_by_side, machine, 
 if TYPE_CHECKING:
     from triack.tools.bench.figures import Result
 
-__all__ = ["write_report"]
-
 NO_PLOTS = "Plots need matplotlib, which is not installed here: pip install 'triack[report]'"
 _TEMPLATE = Path(__file__).with_name("report.html.j2")
 

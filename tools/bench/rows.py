@@ -10,34 +10,6 @@ from triack.node.handles.policies import BETWEEN_NODES
 from triack.queues.node_settings import Strategy
 from triack.tools.bench.work import Work
 
-__all__ = [
-    "BRIDGE",
-    "CALLS",
-    "COUNTS",
-    "CURVES",
-    "GIANT",
-    "GROWN",
-    "GROWTH",
-    "LOSSES",
-    "LOSSY",
-    "MIB",
-    "PARQUET",
-    "PLAIN",
-    "POLICIES",
-    "POLICY_LINKS",
-    "POLICY_METRICS",
-    "ROWS",
-    "STRATEGIES",
-    "STRATEGY_METRICS",
-    "STRATEGY_NAMES",
-    "Goal",
-    "Row",
-    "growth_figure",
-    "policy_figure",
-    "rows_of",
-    "strategy_figure",
-]
-
 WINDOW = 1_024
 """Packets: enough to fill a path of some milliseconds. The default is MSMQ's, 64."""
 STREAM_DATAGRAM_BYTES = 65_535

@@ -16,8 +16,6 @@ from triack.tools.bench.work import Work
 from triack.tools.demo.child import Report
 from triack.tools.demo.run import Child, make_key
 
-__all__ = ["CHILD", "Between", "Outcome", "Progress", "follow", "judge", "run_once"]
-
 QUIET_S = 3.0
 """A message without a guarantee that did not arrive for this long is lost."""
 STALLED_S = 60.0

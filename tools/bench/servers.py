@@ -11,8 +11,6 @@ from typing import Any
 from triack.base.errors import TriackError
 from triack.tools.ports import free_port
 
-__all__ = ["SERVERS", "cpu_seconds", "running"]
-
 START_S = 60.0
 """RabbitMQ takes twenty on a busy machine."""
 END_S = 20.0

@@ -13,8 +13,6 @@ from triack.base.log_lines import SEGMENT_BEGIN, LineWriter
 from triack.base.session_log import COMMON
 from triack.tools.replay.log.files import find_logs, read_records
 
-__all__ = ["lengthen"]
-
 Record = dict[str, Any]
 
 BEGINS = ("node_started", "start_before", "session_opened")

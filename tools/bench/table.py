@@ -23,18 +23,6 @@ from triack.tools.bench.rows import (
 )
 from triack.tools.compiled import is_compiled
 
-__all__ = [
-    "HEADINGS",
-    "as_csv",
-    "as_markdown",
-    "cells",
-    "is_side_by_side",
-    "machine",
-    "number",
-    "side_by_side",
-    "side_headings",
-]
-
 HEADINGS = ("row", "what", "goal", "floor", "median", "min to max", "runs", "versus", "ratio", "verified")
 
 WHOLE_FROM = 100

@@ -8,8 +8,6 @@ from triack.base.errors import UsageError
 from triack.base.paths import UdpSockets
 from triack.session.protocol.settings import SessionSettings
 
-__all__ = ["HEAD_BYTES", "RING", "Mode", "Work", "index_of", "is_plain", "make_ring", "noise_of", "stamp_of", "stamped"]
-
 Mode = Literal["stream", "paced", "single"]
 """As fast as possible; at a rate, each with the time at which it was sent; one after the other."""
 

@@ -19,8 +19,6 @@ from triack.bridges.taking import Taking
 from triack.node.config.bridge_table import BridgeTable
 from triack.node.shell.outgoing_message import MessageProperties
 
-__all__ = ["AmqpInward"]
-
 
 class AmqpInward(Taking[Arrived]):
     """What comes by one connection; see ``Taking``."""

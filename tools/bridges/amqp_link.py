@@ -21,8 +21,6 @@ from triack.bridges.giving import Refusal
 from triack.bridges.remembered import BrokerAway
 from triack.node.config.bridge_rules import TakeQueue
 
-__all__ = ["AmqpLink", "Arrived", "Departing", "Published"]
-
 Published = asyncio.Task[spec.Basic.Ack | spec.Basic.Nack | spec.Basic.Reject | None]
 """A message that was published, until the broker has answered."""
 

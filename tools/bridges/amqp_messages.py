@@ -26,8 +26,6 @@ from triack.node.config.bridge_rules import HEADER
 from triack.node.handles.message import Message
 from triack.node.shell.outgoing_message import MessageProperties
 
-__all__ = ["from_amqp", "origin_of", "to_amqp", "value_in"]
-
 PREFIX = "amqp-"
 """Begins the names of headers that are none of AMQP."""
 ID_HEADER = "triack-id"

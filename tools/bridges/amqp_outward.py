@@ -16,8 +16,6 @@ from triack.node.config.bridge_rules import GiveExchange
 from triack.node.config.bridge_table import BridgeTable
 from triack.node.handles.message import Message
 
-__all__ = ["AmqpOutward"]
-
 CONFIRM_S = 10.0
 """A broker confirms within a second. One that is low on memory or disk reads nothing more, and says so to nobody."""
 

@@ -24,8 +24,6 @@ from triack.node.control.tasks import first_of
 from triack.node.files import operator_log
 from triack.stats.bridge_stats import BridgeStats
 
-__all__ = ["Bridge"]
-
 BACK_OFF_S = 0.5, 30.0
 """The first and the longest pause before another try; each is twice the one before. Half of it is chance, so that the
 bridges of a plant do not all call their broker together when it is back."""

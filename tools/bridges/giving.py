@@ -21,8 +21,6 @@ from triack.node.config.bridge_table import BridgeTable
 from triack.node.control.tasks import first_of
 from triack.node.handles.message import Message
 
-__all__ = ["Giving", "Refusal"]
-
 BATCHES, BATCH_MESSAGES = 2, 500
 """Of a queue under way at a time, so that the broker has work while the disk has; and what a commit costs little."""
 

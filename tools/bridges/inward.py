@@ -24,8 +24,6 @@ from triack.bridges.taking import Taking
 from triack.node.config.bridge_table import BridgeTable, KeyRule
 from triack.node.shell.outgoing_message import MessageProperties
 
-__all__ = ["Inward"]
-
 UNACKNOWLEDGED_MAX = 1_000
 """Messages of QoS 0 in hand, which the broker sends whether there is room or not."""
 TOPICS_MAX = 1_000

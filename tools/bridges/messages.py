@@ -20,8 +20,6 @@ from triack.bridges.packets import Arrived
 from triack.node.handles.message import Message
 from triack.node.shell.outgoing_message import MessageProperties
 
-__all__ = ["as_text", "from_mqtt", "to_mqtt"]
-
 PREFIX = "mqtt-"
 """Begins the names of headers that are no user properties."""
 ID_PROPERTY = "triack-id"

@@ -20,8 +20,6 @@ from triack.bridges.remembered import BrokerAway, Node_, Tx, recall
 from triack.node.config.bridge_table import BridgeTable, Give
 from triack.node.handles.message import Message
 
-__all__ = ["Outward"]
-
 EXACTLY_ONCE = 2
 """The QoS."""
 RELEASED = ""

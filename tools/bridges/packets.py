@@ -23,8 +23,6 @@ from gmqtt.subscription import Subscription
 
 from triack.bridges.remembered import BrokerAway
 
-__all__ = ["REFUSED_FROM", "Answer", "Arrived", "Connection"]
-
 REFUSED_FROM = 0x80
 """Reason codes from here on are refusals (MQTT 5, section 2.4)."""
 QUOTA_EXCEEDED = 0x97

@@ -10,8 +10,6 @@ from triack.bridges.remembered import Node_, no_counts, tell
 from triack.node.config.bridge_table import BridgeTable
 from triack.node.files import operator_log
 
-__all__ = ["Link", "Part"]
-
 
 class Link(Protocol):
     """A connection to a broker."""

@@ -13,8 +13,6 @@ from triack.node.handles.transaction import Transaction
 from triack.node.node import Node
 from triack.queues.packing import MAX_BODY_BYTES
 
-__all__ = ["BrokerAway", "Node_", "Tx", "epoch_of", "no_counts", "recall", "refuse", "tell"]
-
 T = TypeVar("T")
 Node_ = Node | Client
 Tx = Transaction | ClientTransaction

@@ -29,8 +29,6 @@ from triack.bridges.remembered import Node_, Tx, refuse
 from triack.node.config.bridge_table import BridgeTable
 from triack.node.shell.outgoing_message import MessageProperties
 
-__all__ = ["BATCH_BYTES", "BATCH_MESSAGES", "Taking"]
-
 BATCH_MESSAGES = 1_000
 BATCH_BYTES = 1024 * 1024
 """Of one commit: enough that its cost does not count, and small beside the memory of a node."""

@@ -17,24 +17,6 @@ from triack.tools.chaos.pausing import OUTGOING
 from triack.tools.chaos.plan import LASTING_MS, LETTERS, Fault, Plan, StreamPlan
 from triack.tools.chaos.rarities import HELD_FEW
 
-__all__ = [
-    "ask_for_answers",
-    "fill_with_letters",
-    "hide",
-    "lower_disks",
-    "mix_transports",
-    "name_once",
-    "narrow",
-    "pause_queues",
-    "poison",
-    "prioritize",
-    "set_clocks",
-    "slow",
-    "stream_bodies",
-    "visit",
-    "waver",
-]
-
 ANSWERS_CHANCE = 0.25
 """Of the streams of honest plans: most plans have none of them, so that others stay as they were."""
 LETTERS_CHANCE = 0.15

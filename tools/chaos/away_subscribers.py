@@ -17,8 +17,6 @@ from triack.tools.chaos.host import Host
 from triack.tools.chaos.plan import AwayPlan
 from triack.tools.sim.world import World
 
-__all__ = ["AwaySubscriber", "draw_away"]
-
 TURN_NS: Final = 60 * MS
 """The longest wait between two turns of a subscriber."""
 KINDS: Final = ("quick", "slow", "dead", "flapping")

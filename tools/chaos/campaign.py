@@ -15,8 +15,6 @@ from typing import NamedTuple
 from triack.base.units import SECOND
 from triack.tools.chaos.run import run_seed
 
-__all__ = ["Campaign", "Failure", "Report", "run_campaign"]
-
 CHUNK_SEEDS = 8
 """Seeds for a worker at a time: enough that handing them over costs nothing."""
 GC_THRESHOLD = 100_000

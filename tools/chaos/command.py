@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from triack.tools.chaos.plan import Plan
     from triack.tools.chaos.run import Outcome
 
-__all__ = ["chaos"]
-
 SEEDS = 200
 """Enough to meet every kind of fault many times."""
 EXIT_FAIL = 1

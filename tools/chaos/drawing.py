@@ -31,8 +31,6 @@ from triack.tools.chaos.topologies import RELAYED_FROM, draw_relayed
 from triack.tools.sim.faults import Faults
 from triack.tools.sim.world import World
 
-__all__ = ["draw"]
-
 CUT_CHANCE = 0.3
 """Of machines whose logs are cut: their missing records accuse nobody, so most machines are judged in full."""
 INSECURE_CHANCE = 1 / 8

@@ -26,8 +26,6 @@ from typing import NamedTuple
 
 from triack.base.reasons import DeadReason, RejectReason
 
-__all__ = ["READ", "SENT", "Batch", "History", "Part", "StreamHistory", "body_of", "identify"]
-
 HEAD_BYTES = 14
 """Three digits, a colon, eight digits, a colon and a space: no body is shorter."""
 

@@ -18,8 +18,6 @@ from triack.tools.sim.standstill import Standstill
 from triack.tools.sim.storms import Storms
 from triack.tools.sim.world import World
 
-__all__ = ["Host"]
-
 RETRY_NS = 500 * MS
 """An operator who finds a node ended starts it again after this time."""
 

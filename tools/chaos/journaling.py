@@ -19,8 +19,6 @@ from triack.tools.chaos.history import READ, SENT, History, identify
 from triack.tools.chaos.host import Host
 from triack.tools.chaos.plan import HostPlan, Plan, StreamPlan
 
-__all__ = ["JournalReader", "journals_of", "keep_journals", "what_is_kept"]
-
 SENT_CHANCE = 0.25
 """Of the streams of honest plans: most have none, so that others stay as they were."""
 READ_CHANCE = 0.25

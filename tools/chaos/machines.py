@@ -12,8 +12,6 @@ from triack.queues.node_settings import NodeSettings, Reconnect
 from triack.session.protocol.settings import CONGESTION, SessionSettings
 from triack.tools.chaos.plan import Fault, HostPlan, StreamPlan
 
-__all__ = ["draw_disk_faults", "draw_host", "draw_stream", "draw_streams"]
-
 TRIGGERS = (
     None,
     None,

@@ -5,8 +5,6 @@ from triack.tools.chaos.host import Host
 from triack.tools.chaos.plan import Fault, Plan
 from triack.tools.sim.world import World
 
-__all__ = ["OUTGOING", "Pausing"]
-
 OUTGOING = 1
 """``Fault.other`` of a pause at the sender; at the receiver it is 0."""
 AGAIN_NS = 50 * MS

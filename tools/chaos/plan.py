@@ -13,22 +13,6 @@ from triack.base.units import MS, SECOND
 from triack.queues.node_settings import Journal, Limits, NodeSettings
 from triack.tools.sim.faults import Faults
 
-__all__ = [
-    "DISHONEST",
-    "LASTING_MS",
-    "LETTERS",
-    "STRANGE",
-    "AwayPlan",
-    "Fault",
-    "HostPlan",
-    "Plan",
-    "RoutePlan",
-    "StreamPlan",
-    "SubscriberPlan",
-    "SyncPlan",
-    "is_limited",
-]
-
 LETTERS = "letters"
 """The queue of each host for dead letters whose senders want them there."""
 DISHONEST = ("lie", "rot", "old-copy", "clone")

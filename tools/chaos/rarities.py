@@ -15,8 +15,6 @@ from triack.queues.node_settings import Limits, Quota
 from triack.tools.chaos.machines import draw_host, draw_stream
 from triack.tools.chaos.plan import STRANGE, Fault, HostPlan, Plan
 
-__all__ = ["HELD_FEW", "add_rarities"]
-
 SHARE = 0.4
 """Of the seeds: a hundred of them meet each rarity several times."""
 NAMES = "abcde"

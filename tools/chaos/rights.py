@@ -16,8 +16,6 @@ from triack.tools.chaos.plan import Fault, Plan
 from triack.tools.replay.log.files import parse_records
 from triack.tools.sim.world import World
 
-__all__ = ["FORBIDDEN_NS", "Rights", "records_of"]
-
 FORBIDDEN_NS = 1 * SECOND
 """This long after a queue is forbidden, earlier messages are in it, and no more come: as after a revocation."""
 

@@ -37,8 +37,6 @@ from triack.tools.sim.standstill import Standstill
 from triack.tools.sim.storms import Storms, accepted_in
 from triack.tools.sim.world import START_NS, WALL_NS, Livelock, World
 
-__all__ = ["Outcome", "run_plan", "run_seed"]
-
 LIVENESS_NS = 30 * SECOND
 """After the faults everything that can be reached is on its destination's disk within this time (promise L5)."""
 REST_NS = 120 * SECOND

@@ -22,8 +22,6 @@ from triack.queues.peers.link import Conversation
 from triack.queues.streams.departing_stream import DepartingContext
 from triack.tools.chaos.plan import Fault, Plan, StreamPlan, by_time
 
-__all__ = ["FINDINGS", "HOSTILE", "SUSPECTED", "Hostile", "seal_some"]
-
 SEALED_SHARE: Final = 1 / 3
 """Of the streams for which it can be judged."""
 HOSTILE_SHARE: Final = 1 / 3

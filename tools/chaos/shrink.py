@@ -7,8 +7,6 @@ from typing import Any
 from triack.tools.chaos.plan import Plan
 from triack.tools.sim.faults import SHARES, Faults
 
-__all__ = ["shrink"]
-
 RUNS_MAX = 400
 """Well within a minute or two; by then the plan hardly becomes smaller."""
 

@@ -21,8 +21,6 @@ from triack.tools.sim.world import World
 from triack.transport.noise import KEY_BYTES
 from triack.transport.secure import SecureChannels
 
-__all__ = ["Strangers"]
-
 CAPTURED_MAX = 256
 """Datagrams that are kept for later: each a kilobyte, and of every kind some."""
 JUNK_MAX_BYTES = 1_400

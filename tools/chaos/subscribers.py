@@ -18,8 +18,6 @@ from triack.tools.chaos.host import Host
 from triack.tools.chaos.plan import SubscriberPlan
 from triack.tools.sim.world import World
 
-__all__ = ["Subscriber"]
-
 TURN_NS = 60 * MS
 """The longest wait between two turns of a subscriber."""
 TAKES = {"quick": 1_000, "slow": 1, "flapping": 10, "dead": 0, "failing": 10, "holding": 3, "pausing": 10}

@@ -17,8 +17,6 @@ from triack.tools.chaos.machines import draw_disk_faults, draw_host, draw_stream
 from triack.tools.chaos.plan import Fault, HostPlan, Plan, StreamPlan, SubscriberPlan, by_time
 from triack.tools.sim.faults import Faults
 
-__all__ = ["GAMES", "KINDS", "TOPICS_FROM", "draw_topics"]
-
 TOPICS_FROM: Final = 2_000_000
 """Seeds from here on draw topics; those below keep the plans that they have always had."""
 GAMES: Final = "Games"

@@ -15,8 +15,6 @@ from triack.tools.chaos.machines import draw_disk_faults, draw_host, draw_stream
 from triack.tools.chaos.plan import Fault, HostPlan, Plan, RoutePlan, StreamPlan, SyncPlan, by_time
 from triack.tools.sim.faults import Faults
 
-__all__ = ["RELAYED_FROM", "TOPOLOGIES", "draw_relayed"]
-
 RELAYED_FROM: Final = 1_000_000
 """Seeds from here on draw relays; those below keep the plans that they have always had."""
 DAY_NS: Final = 86_400 * SECOND

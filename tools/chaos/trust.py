@@ -18,8 +18,6 @@ from triack.tools.chaos.rights import Rights, records_of
 from triack.tools.sim.residents import draw_key, public_of
 from triack.tools.sim.world import World
 
-__all__ = ["Trust"]
-
 REVOKED_NS = 1 * SECOND
 """So long after a peer is revoked its last session is over (promise X8), and what it sent is in a queue or nowhere."""
 STEPS = 5

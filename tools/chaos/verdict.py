@@ -6,8 +6,6 @@ from triack.tools.replay.engines.local_engine import judge_records
 from triack.tools.replay.log.files import parse_records
 from triack.tools.replay.log.schema import Violation
 
-__all__ = ["judge_logs"]
-
 
 def judge_logs(logs: Mapping[str, bytes]) -> list[Violation]:
     """Judge session logs by the checks of ``triack replay``.

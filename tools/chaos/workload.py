@@ -30,8 +30,6 @@ from triack.tools.sim.bodies import BodySender, read_body
 from triack.tools.sim.disk import ProcessCrashed
 from triack.tools.sim.world import World
 
-__all__ = ["Reader", "Sender", "Workload"]
-
 CLASSES = {delivery.label: delivery for delivery in Delivery}
 DELAYS_MS = (0, 10, 200)
 """A failed message comes again at once, soon, or after a wait that a crash falls into now and then."""

@@ -34,39 +34,6 @@ from triack.transport.address import Address
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = [
-    "CommandGroup",
-    "Directory",
-    "FloatRange",
-    "PublicKey",
-    "console_on",
-    "data_option",
-    "data_option_of",
-    "existing_data_option",
-    "existing_file",
-    "given_options",
-    "insecure_option",
-    "json_line",
-    "json_option",
-    "log_format_option",
-    "log_in_json",
-    "log_option",
-    "log_to_stderr",
-    "name_for",
-    "node_options",
-    "on_hangup",
-    "on_signals",
-    "peer_option",
-    "read_pairs",
-    "read_peers",
-    "read_tls",
-    "run",
-    "suite_option",
-    "tls_ca_option",
-    "verbose_option",
-    "write_table",
-]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 EXIT_SIGNAL = 128

@@ -9,8 +9,6 @@ from click.shell_completion import get_completion_class
 from triack.base.errors import UsageError
 from triack.tools.cli import cli
 
-__all__ = ["completion"]
-
 SHELLS = ("bash", "zsh", "fish")
 """The shells that click knows."""
 VARIABLE = "_TRIACK_COMPLETE"

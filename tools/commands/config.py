@@ -22,8 +22,6 @@ from triack.tools.commands.common import Directory, data_option_of, json_option,
 from triack.tools.operate.contexts import chosen_data
 from triack.transport.address import Address
 
-__all__ = ["config", "header_of", "reload", "template"]
-
 FILE = "triack.toml"
 """Where the commands look when nothing else is said."""
 LINE_LETTERS = 100

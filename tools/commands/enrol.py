@@ -21,8 +21,6 @@ from triack.tools.commands.common import (
     tls_ca_option,
 )
 
-__all__ = ["enrol"]
-
 _as_option = click.option(
     "--as", "name", metavar="NAME", help="What this node calls the other; what it calls itself, if left out."
 )

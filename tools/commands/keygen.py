@@ -12,8 +12,6 @@ from triack.node.files.keys import IDENTITY_FILE, Identity, KeyKind, encode_key,
 from triack.node.files.private_files import PrivateFiles
 from triack.tools.commands.common import PublicKey, data_option
 
-__all__ = ["keygen"]
-
 
 @click.command()
 @data_option

@@ -16,8 +16,6 @@ from triack.node.shell.outgoing_message import MessageProperties
 from triack.queues.packing import MAX_BODY_BYTES
 from triack.tools.commands.succession import Succession
 
-__all__ = ["has_large", "save_messages", "stream_files"]
-
 EXIT_LATE = 3
 """All is stored, but not at the stage yet, as for ``triack send``."""
 

@@ -16,8 +16,6 @@ from triack.base.printable import counted, escaped, escaped_json
 from triack.tools.commands.common import CommandGroup
 from triack.tools.commands.watching import working
 
-__all__ = ["log"]
-
 EXIT_ERROR = 2
 """As ``triack replay`` has it for logs that cannot be read."""
 EXIT_BROKEN = 1

@@ -21,8 +21,6 @@ from queue import SimpleQueue
 from triack.base.errors import TriackError
 from triack.node.control.intake import Chunk
 
-__all__ = ["CHUNK_BYTES", "CHUNK_LINES", "FileSource", "LineSink", "LineSource", "LineTooLong"]
-
 CHUNK_LINES = 1_000
 CHUNK_BYTES = 1024 * 1024
 """A chunk of lines enters the node in one transaction: large enough for a commit, small against memory."""

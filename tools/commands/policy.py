@@ -9,8 +9,6 @@ from triack.base.printable import counted, written
 from triack.queues.peers.session_settings import largest_window
 from triack.tools.commands.common import CommandGroup, json_option, write_table
 
-__all__ = ["policy"]
-
 
 @click.group(cls=CommandGroup, no_args_is_help=False)
 def policy() -> None:

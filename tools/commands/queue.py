@@ -35,8 +35,6 @@ from triack.tools.commands.common import (
 from triack.tools.commands.visiting import Host, on_node, stats_of, visit
 from triack.tools.operate.amounts import age_of, size_of
 
-__all__ = ["queue"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 PREVIEW_CHARACTERS = 40

@@ -44,8 +44,6 @@ from triack.tools.commands.large import save_messages
 from triack.tools.commands.pipes import LineSink
 from triack.tools.commands.succession import Succession
 
-__all__ = ["receive"]
-
 STDOUT = 1
 """The file descriptor, which is written without Python's buffers: so it is known what was written."""
 OUT_BYTES = 4 * 1024 * 1024

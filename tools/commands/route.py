@@ -15,8 +15,6 @@ from triack.queues.routes import Route
 from triack.tools.commands.common import existing_data_option, json_line, json_option, run, verbose_option, write_table
 from triack.tools.commands.visiting import Host, on_node, visit
 
-__all__ = ["read_routes", "route"]
-
 
 @click.group(no_args_is_help=False)
 def route() -> None:

@@ -42,8 +42,6 @@ from triack.tools.commands.succession import Succession
 from triack.tools.commands.tally import Tally
 from triack.transport.address import Destination
 
-__all__ = ["send"]
-
 STDIN = 0
 """The file descriptor, which is read without Python's buffers."""
 UNSAFE_CHUNKS = 8

@@ -44,8 +44,6 @@ from triack.tools.operate.bridging import Bridges, check_extra
 from triack.tools.operate.notify import notifying, starting
 from triack.transport.address import Address
 
-__all__ = ["check_served", "serve"]
-
 _OPTIONS = {"queues": "--queue"}
 """The options that are called otherwise than their keys."""
 _APART = ("window",)

@@ -15,17 +15,6 @@ from triack.tools.commands.visiting import Host, on_node, stats_of
 from triack.tools.commands.watching import repeat, watch_option
 from triack.tools.operate.amounts import age_of, size_of
 
-__all__ = [
-    "BRIDGE_HEAD",
-    "EXIT_NOT_RUNNING",
-    "bridge_row",
-    "peers_of",
-    "state_of",
-    "status",
-    "trouble_lines",
-    "waiting_for",
-]
-
 BRIDGE_HEAD = ("BRIDGE", "BROKER", "LINK", "TAKEN", "GIVEN", "WAITING", "REPEATED", "REFUSED", "DROPPED", "WAITS FOR")
 """The counts are those of ``BridgeStats``."""
 

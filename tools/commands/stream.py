@@ -12,8 +12,6 @@ from triack.tools.commands.common import CommandGroup, json_line, json_option, v
 from triack.tools.commands.visiting import Host, on_node, stats_of
 from triack.tools.operate.amounts import age_of
 
-__all__ = ["stream"]
-
 StreamStats = triack.OutgoingStreamStats | triack.IncomingStreamStats | triack.TransitStreamStats
 
 _MEANING = {

@@ -23,8 +23,6 @@ from triack.node.control.tasks import first_of
 from triack.node.files import operator_log
 from triack.tools.commands.common import given_options
 
-__all__ = ["Succession"]
-
 SETTINGS = {"--log", "--name", "--suite", "--tls-ca"}
 """Options that apply to a node of the command's own. --insecure is not among them: nobody expects it to remove keys."""
 

@@ -9,8 +9,6 @@ from triack.node.control.intake import Chunk, Failure, add_failure
 from triack.queues.peers.dialer import WaitsFor
 from triack.tools.commands.pipes import LineTooLong
 
-__all__ = ["Tally", "stored_but"]
-
 RANGES_SHOWN = 20
 """The number of ranges that fit into a few lines of a terminal."""
 STORED = "on the node's disk, and sent when it runs: do not send this again"

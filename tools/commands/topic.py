@@ -19,8 +19,6 @@ from triack.tools.commands.common import CommandGroup, FloatRange, json_line, js
 from triack.tools.commands.visiting import Host, on_node, stats_of
 from triack.tools.operate.amounts import age_of
 
-__all__ = ["topic"]
-
 ANSWER_S = 2.0
 """A node that takes longer to answer a request to subscribe may be away, so people hear what the command waits for."""
 

@@ -24,8 +24,6 @@ from triack.tools.commands.common import (
     json_option,
 )
 
-__all__ = ["trust"]
-
 SECRET_LETTERS_MAX = 4096
 """Of the file of a secret, which has one line: a device gives letters without end."""
 

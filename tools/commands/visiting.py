@@ -20,8 +20,6 @@ from triack.node.files.trust import TRUST_FILE
 from triack.store.folder import STORE_FILE
 from triack.tools.commands.common import existing_data_option, name_for, run
 
-__all__ = ["Host", "calling", "check_node", "connected", "on_node", "stats_of", "visit"]
-
 ANSWER_S = 10.0
 """A node that runs answers within milliseconds."""
 Host = triack.Node | triack.Client

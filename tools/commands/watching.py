@@ -11,8 +11,6 @@ import click
 
 from triack.tools.commands.common import FloatRange, console_on
 
-__all__ = ["repeat", "watch_option", "working"]
-
 PLAIN_S = 5.0
 """Seconds between two lines about long work where there is no terminal: soon enough for a person who waits."""
 

@@ -2,8 +2,6 @@
 
 from random import Random
 
-__all__ = ["SIZE_MIN", "Bodies"]
-
 SIZE_MIN = 20
 _INDEX = b"%020d"
 

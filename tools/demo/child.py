@@ -15,8 +15,6 @@ from triack.base.errors import TriackError
 from triack.node.shell import event_loop
 from triack.tools.commands.common import log_to_stderr
 
-__all__ = ["QUEUE", "RECEIVER", "SENDER", "Report", "run_child", "tell", "tell_regularly"]
-
 SENDER = "sender"
 RECEIVER = "receiver"
 """The names of the nodes, for themselves and each other."""

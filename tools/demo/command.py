@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from triack.tools.replay.log.schema import Verdict
 
-__all__ = ["demo"]
-
 REPORT_FILE = "triack-demo-report.html"
 _SHARE = FloatRange(0, 0.9)
 

@@ -10,8 +10,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from triack.tools.demo.run import Transfer
 
-__all__ = ["shown"]
-
 TERMINAL_S = 0.2
 PLAIN_S = 1.0
 

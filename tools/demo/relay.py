@@ -28,8 +28,6 @@ from triack.transport.address import Address
 from triack.transport.frames import LengthFramer, frame
 from triack.transport.resolve import SocketAddress, cannot, family_of, lookup, resolve_listening
 
-__all__ = ["Counters", "Direction", "Relay", "main", "rough"]
-
 CLIENTS_MAX = 1_024
 BURST_MAX = 64  # datagrams read before other sockets have their turn
 READ_BYTES = 65_536

@@ -19,8 +19,6 @@ from triack.node.files.private_files import PrivateFiles
 from triack.tools.demo.child import Report
 from triack.tools.demo.relay import Relay, rough
 
-__all__ = ["Child", "Plan", "Transfer", "make_key", "transfer"]
-
 STALLED_S = 60.0
 END_S = 15.0
 REPORT_BYTES_MAX = 64 * 1024

@@ -3,7 +3,5 @@
 import sys
 from importlib.resources import files
 
-__all__: list[str] = []
-
 if __name__ == "__main__":
     sys.stdout.write((files("triack.metrics") / "grafana.json").read_text(encoding="utf-8"))

@@ -18,8 +18,6 @@ from triack.base.reasons import Trouble
 from triack.ordering.tiers import TIER_LABELS
 from triack.stats.node_stats import HistogramStats, HoldStats, NodeStats, OutgoingStats
 
-__all__ = ["FAMILIES", "LOOK_S", "NodeCollector"]
-
 LOOK_S = 5.0
 """A node whose event loop does not answer for this long is not well, and a failed scrape shows that."""
 

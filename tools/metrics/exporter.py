@@ -31,8 +31,6 @@ from triack.stats.causes import why_not_ready
 from triack.transport.address import Address
 from triack.transport.resolve import bound, resolve_listening
 
-__all__ = ["exporting"]
-
 CONNECTIONS_MAX = 16
 """At a time: several monitors, each with one. Each takes a descriptor, of which a node needs some for its peers."""
 HEAD_BYTES_MAX = 8 * 1024

@@ -2,8 +2,6 @@
 
 from triack.base.printable import counted
 
-__all__ = ["age_of", "size_of"]
-
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"))
 _SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 

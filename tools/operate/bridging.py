@@ -21,8 +21,6 @@ from triack.tools.commands.common import CommandGroup, existing_data_option, on_
 if TYPE_CHECKING:
     from triack.bridges import Bridge
 
-__all__ = ["Bridges", "bridge", "check_extra"]
-
 START_S = 10.0
 """For which ``triack bridge`` waits for the node when it begins; a unit may start both together."""
 

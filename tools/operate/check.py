@@ -22,8 +22,6 @@ from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE, awaits_read
 from triack.tools.commands.common import FloatRange, data_option_of, run
 from triack.tools.operate.amounts import age_of
 
-__all__ = ["Level", "Limits", "Report", "check", "judge"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 HUNG_S = 10.0

@@ -9,8 +9,6 @@ from triack.base.names import check_name
 from triack.tools.commands.common import CommandGroup, Directory, json_line, json_option, write_table
 from triack.tools.operate.contexts import CONTEXT_VARIABLE, change_contexts, read_contexts
 
-__all__ = ["context"]
-
 
 @click.group(cls=CommandGroup, no_args_is_help=False)
 def context() -> None:

@@ -11,8 +11,6 @@ from triack.base.errors import UsageError
 from triack.base.names import what_else
 from triack.node.files.private_files import PrivateFiles
 
-__all__ = ["CONTEXT_VARIABLE", "Contexts", "change_contexts", "chosen_data", "read_contexts"]
-
 CONTEXT_VARIABLE = "TRIACK_CONTEXT"
 _FILE = "contexts.json"
 

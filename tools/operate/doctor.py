@@ -34,8 +34,6 @@ from triack.transport.batched import offers_batches
 from triack.transport.resolve import lookup
 from triack.transport.udp import SOCKET_BUFFER_BYTES
 
-__all__ = ["Finding", "doctor", "examine"]
-
 EXIT_FAILED = 1
 PYTHON_LEAST = (3, 11)
 SQLITE_LEAST = (3, 51, 3)

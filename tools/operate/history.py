@@ -14,8 +14,6 @@ from triack.base.delivery import FREED_BY, LABELS, Ack, Role
 from triack.queues.mailboxes.lookup import Wanted
 from triack.tools.replay.log.files import LogFile, find_logs, read_records
 
-__all__ = ["Step", "steps_of"]
-
 Record = dict[str, Any]
 
 _CONTENT = frozenset({"packet_sent", "packet_received"})

@@ -5,8 +5,6 @@ import click
 from triack.queues.format_names import read_format_name
 from triack.tools.commands.common import CommandGroup, json_line, json_option
 
-__all__ = ["msmq"]
-
 
 @click.group(cls=CommandGroup, no_args_is_help=False)
 def msmq() -> None:

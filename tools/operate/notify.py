@@ -10,8 +10,6 @@ import triack
 from triack.node.files import operator_log
 from triack.node.node import port_of, rows_read
 
-__all__ = ["notifying", "starting"]
-
 MICROSECONDS = 1_000_000
 EXTEND_S = 60
 """Without a further word within this time, a start hangs."""

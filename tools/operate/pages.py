@@ -10,8 +10,6 @@ from triack.base.errors import UsageError
 from triack.base.names import what_else
 from triack.tools.commands.common import console_on, write_table
 
-__all__ = ["pages"]
-
 _INDEX = "README.md"
 _FOLDERS = (".", "tutorials", "cookbook")
 _HEADING = re.compile(r"^# (.+)$", re.MULTILINE)

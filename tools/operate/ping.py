@@ -22,8 +22,6 @@ from triack.tools.commands.common import (
 )
 from triack.tools.commands.visiting import Host, calling
 
-__all__ = ["ping"]
-
 EXIT_UNANSWERED = 1
 
 

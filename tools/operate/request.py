@@ -20,8 +20,6 @@ from triack.tools.commands.common import (
 )
 from triack.tools.commands.visiting import calling
 
-__all__ = ["request"]
-
 
 @click.command()
 @verbose_option

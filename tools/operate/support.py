@@ -22,8 +22,6 @@ from triack.tools.commands.common import data_option_of, run
 from triack.tools.commands.visiting import Host, stats_of, visit
 from triack.tools.operate.doctor import examine
 
-__all__ = ["gather", "support"]
-
 LOG_BYTES_MAX = 256 * 1024
 """Of the newest segment of the session log: some thousand records, and little to send by mail."""
 LIBRARIES = ("apsw", "asyncio-dgram", "cryptography", "click", "rich", "structlog", "prometheus-client", "uvloop")

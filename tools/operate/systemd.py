@@ -11,8 +11,6 @@ import click
 from triack.base.errors import UsageError
 from triack.base.names import check_name
 
-__all__ = ["systemd", "unit"]
-
 WATCHDOG_S = 30
 """Three times as long as a disk may hang before ``/healthz`` says so."""
 

@@ -16,8 +16,6 @@ from triack.tools.commands.visiting import connected
 from triack.tools.commands.watching import repeat
 from triack.tools.operate.amounts import age_of, size_of
 
-__all__ = ["Rates", "top"]
-
 FIRST_S = 0.5
 """With --once: the time between the two looks of which the rates are made."""
 

@@ -23,8 +23,6 @@ from triack.tools.operate.amounts import age_of
 from triack.tools.operate.contexts import chosen_data
 from triack.tools.operate.history import steps_of
 
-__all__ = ["Place", "trace"]
-
 EXIT_NOWHERE = 1
 """No node has it. One that was read is nowhere, unless its queue has a journal."""
 

@@ -9,8 +9,6 @@ from triack.store.folder import STORE_FILE
 from triack.store.store import SCHEMA_VERSION, version_in
 from triack.tools.commands.common import existing_data_option
 
-__all__ = ["upgrade"]
-
 EXIT_FAILED = 1
 _NEWER = "A newer Triack has written it. Install that one again: a store is never moved back."
 _OLDER = """\

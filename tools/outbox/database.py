@@ -12,8 +12,6 @@ from typing import Any
 
 from triack.base.errors import UsageError
 
-__all__ = ["INBOX", "OUTBOX", "as_table", "create_tables", "execute", "execute_async", "is_of", "native", "placed"]
-
 OUTBOX = "triack_outbox"
 """The table of messages to send; ``triack_outbox_owner`` says which node sends them."""
 INBOX = "triack_inbox"

@@ -9,8 +9,6 @@ from typing import Any, TypeVar
 
 from triack.node.files import operator_log
 
-__all__ = ["DatabaseThread"]
-
 T = TypeVar("T")
 
 

@@ -11,8 +11,6 @@ from triack.node.shell.outgoing_message import MessageProperties, as_bytes, chec
 from triack.outbox.database import OUTBOX, as_table, execute, execute_async
 from triack.transport.address import Destination
 
-__all__ = ["enqueue", "enqueue_async"]
-
 _INSERT = (
     "INSERT INTO {table} (id, destination, body, properties, enqueued_ms) "
     "VALUES (:id, :destination, :body, :properties, :enqueued_ms)"

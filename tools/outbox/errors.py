@@ -2,8 +2,6 @@
 
 from triack.base.errors import TriackError
 
-__all__ = ["OutboxTaken"]
-
 
 class OutboxTaken(TriackError):
     """Another node sends what is in this outbox: with two of them, a message could be sent twice."""

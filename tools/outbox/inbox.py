@@ -7,8 +7,6 @@ from triack.base.checks import LONGEST_LIFE_S, check_between
 from triack.node.handles.message import Message
 from triack.outbox.database import INBOX, as_table, execute, execute_async
 
-__all__ = ["forget", "is_new", "is_new_async"]
-
 KEPT_S = 7 * 86_400.0
 """A message comes again within seconds of a crash; a machine that is down over a long weekend is back within a week."""
 

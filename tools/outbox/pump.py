@@ -44,8 +44,6 @@ from triack.outbox.database_thread import DatabaseThread
 from triack.outbox.errors import OutboxTaken
 from triack.outbox.rows import LIVES, Row, Rows
 
-__all__ = ["Pump"]
-
 T = TypeVar("T")
 
 POLL_S = 0.1

@@ -11,8 +11,6 @@ from triack.node.shell.outgoing_message import MessageProperties
 from triack.outbox.database import execute
 from triack.outbox.errors import OutboxTaken
 
-__all__ = ["BATCH_BYTES", "BATCH_ROWS", "LIVES", "Row", "Rows"]
-
 BATCH_ROWS = 500
 """Rows of one transaction: the two commits that it costs take far less time than its rows."""
 BATCH_BYTES = 1024 * 1024

@@ -20,8 +20,6 @@ from triack.queues.streams.outbox import BODY_STATE
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.tools.sim.host import SimHost
 
-__all__ = ["BodySender", "read_body"]
-
 ROOM_GAP_NS, ROOM_GAP_MAX_NS = 20 * MS, 10_000 * MS
 """Between two looks whether there is room, at first and at most."""
 

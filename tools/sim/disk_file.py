@@ -11,8 +11,6 @@ import apsw
 
 from triack.tools.sim.medium import File, Medium
 
-__all__ = ["Handle", "Process"]
-
 SHARED, RESERVED, PENDING, EXCLUSIVE = 1, 2, 3, 4
 SYNCS_DIRECTORY = apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_MAIN_JOURNAL | apsw.SQLITE_OPEN_SUPER_JOURNAL
 EPOCH_MS = 210_866_760_000_000

@@ -1,7 +1,5 @@
 """The effects of a process on the world outside, counted, so that it can be ended before any of them."""
 
-__all__ = ["Effects"]
-
 
 class Effects:
     """The effects of the processes of one machine: a change of the disk, a record, a datagram."""

@@ -13,8 +13,6 @@ from typing import Any
 from triack.base.checks import check_between
 from triack.base.units import MS, SECOND
 
-__all__ = ["BITS", "HEADER_BYTES", "SHARES", "Fates", "Faults"]
-
 BITS = 8
 """Of a byte; links are rated in bits."""
 HEADER_BYTES = 28

@@ -8,8 +8,6 @@ which is seen at another port.
 
 from dataclasses import dataclass
 
-__all__ = ["FIRST_PORT", "FlowTable"]
-
 FIRST_PORT = 40_000
 """Hosts behind a middle box are seen at ports above this one."""
 

@@ -37,8 +37,6 @@ from triack.tools.sim.network import Network, Port
 from triack.tools.sim.residents import Identity, draw_key, public_of
 from triack.tools.sim.world import WALL_NS, World
 
-__all__ = ["FOLDER", "Crash", "EngineHost", "SimHost"]
-
 FOLDER = Path("node")
 """Where a disk has the store; the same on all, so that a copy of a disk serves a clone."""
 PAGE_BYTES = 1_024

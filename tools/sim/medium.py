@@ -14,8 +14,6 @@ import apsw
 
 from triack.base.checks import check_between
 
-__all__ = ["Change", "DiskFaults", "FailAt", "File", "Life", "Medium", "ProcessCrashed", "put", "resize"]
-
 _CALLS = ("open", "read", "write", "sync", "truncate", "delete")
 _CONTENT = ("write", "truncate")
 

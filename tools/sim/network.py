@@ -19,8 +19,6 @@ from triack.tools.sim.flows import FlowTable
 from triack.tools.sim.residents import Residents
 from triack.tools.sim.world import World
 
-__all__ = ["Network", "Port"]
-
 RETRANSMIT_NS = 200 * MS
 """The delay of a lost segment of a TCP connection."""
 STREAM_PATIENCE_NS = 5 * SECOND

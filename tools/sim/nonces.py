@@ -2,8 +2,6 @@
 
 from triack.transport.noise import AESGCM_SHA256, NONCE_MAX, Aead, Suite
 
-__all__ = ["Nonces"]
-
 _NEXT_KEY = AESGCM_SHA256.nonce(NONCE_MAX)
 """That of the next key (Noise, section 4.2): both ends seal the same zeros with it, which tells nobody anything."""
 

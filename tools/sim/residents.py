@@ -16,8 +16,6 @@ from triack.transport.insecure import InsecureChannels
 from triack.transport.noise import AESGCM_SHA256, KEY_BYTES, KeyPair
 from triack.transport.secure import SecureChannels
 
-__all__ = ["Identity", "Resident", "Residents", "draw_key", "public_of"]
-
 KEYS_CACHED = 1_024
 """Nodes of one world are few, and each is asked for its public key with every start of every other."""
 

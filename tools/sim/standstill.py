@@ -16,8 +16,6 @@ from triack.queues.peers.link import Link
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.streams.transit_stream import TransitStream
 
-__all__ = ["STILL_NS", "Standstill"]
-
 STILL_NS: Final = 2 * SECOND
 LOOK_NS: Final = 1 * SECOND
 """The time between two looks at a node of which nothing stands still."""

@@ -19,8 +19,6 @@ from typing import Any, Final
 from triack.base.commit import Commit
 from triack.base.units import SECOND
 
-__all__ = ["MINUTES", "MOST", "Storms", "accepted_in"]
-
 MINUTE_NS: Final = 60 * SECOND
 MOST: Final = 1_000
 """Datagrams, or wakes for nothing, of one node in a minute."""

@@ -11,8 +11,6 @@ from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from random import Random
 
-__all__ = ["START_NS", "WALL_NS", "Livelock", "World"]
-
 START_NS = 1_000_000_000
 """Where the virtual clock starts."""
 WALL_NS = 1_700_000_000_000_000_000

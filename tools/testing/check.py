@@ -2,8 +2,6 @@
 
 from triack.testing.errors import PromiseBroken
 
-__all__ = ["check_logs"]
-
 FINDINGS_MAX = 5
 """Findings in the error's text: the first ones show the cause, the others its consequences."""
 

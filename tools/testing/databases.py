@@ -23,8 +23,6 @@ from triack.testing.errors import NotSimulated
 from triack.testing.threads import PATIENCE_S, PROCESS, Process, find_watcher
 from triack.tools.sim.disk import ProcessCrashed
 
-__all__ = ["watching_databases"]
-
 T = TypeVar("T")
 
 TIMEOUT_S = 5.0

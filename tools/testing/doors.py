@@ -13,8 +13,6 @@ from triack.node.control.doors import Accept, Streams
 from triack.testing.loop import VirtualLoop
 from triack.testing.threads import Process
 
-__all__ = ["Doors"]
-
 Ts = TypeVarTuple("Ts")
 
 HOP_S = 0.000_05

@@ -16,8 +16,6 @@ from triack.transport.received import Inbox, Trouble, tell_nobody
 from triack.transport.turns import Burst
 from triack.transport.udp import MAX_DATAGRAM_BYTES
 
-__all__ = ["Links", "SimEndpoint"]
-
 FIRST_FREE_PORT = 49_152
 """The first of the ports that a system assigns itself (RFC 6335, section 6)."""
 LOOPBACK = "127.0.0.1"

@@ -2,8 +2,6 @@
 
 from triack.base.errors import TriackError
 
-__all__ = ["MachineCrashed", "NotSimulated", "NothingHappens", "PromiseBroken", "ServiceDied", "TooMuchHappens"]
-
 
 class NothingHappens(TriackError):
     """Every task waits, and nothing is planned that could wake one: the test would never end."""

@@ -10,8 +10,6 @@ from triack.tools.sim.network import Network
 from triack.tools.sim.world import START_NS
 from triack.tools.sim.world import World as Time
 
-__all__ = ["Ground"]
-
 
 class Ground:
     """A world without machines.

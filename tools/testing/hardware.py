@@ -7,8 +7,6 @@ from triack.testing.ground import Ground
 from triack.tools.sim.disk import Disk, DiskFaults
 from triack.tools.sim.world import WALL_NS
 
-__all__ = ["Hardware"]
-
 
 class Hardware:
     """The parts that all processes of a machine share.

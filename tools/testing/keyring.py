@@ -14,8 +14,6 @@ from triack.node.files.keys import Identity, open_identity
 from triack.node.files.private_files import MemoryFiles
 from triack.node.files.trust import TRUST_FILE, decode_trust, encode_trust
 
-__all__ = ["Keyring"]
-
 
 @dataclass(slots=True, eq=False)
 class _Member:

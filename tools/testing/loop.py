@@ -32,8 +32,6 @@ from triack.tools.sim.disk import ProcessCrashed
 from triack.tools.sim.world import Livelock
 from triack.tools.sim.world import World as Time
 
-__all__ = ["VirtualLoop"]
-
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 Context = dict[str, Any]

@@ -19,8 +19,6 @@ from triack.testing.hardware import Hardware
 from triack.testing.process import SimProcess
 from triack.testing.service import Service, Work
 
-__all__ = ["Machine"]
-
 T = TypeVar("T")
 P = ParamSpec("P")
 

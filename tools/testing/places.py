@@ -10,8 +10,6 @@ from typing import Any
 
 from triack.testing.threads import WatchedThread
 
-__all__ = ["is_in_users_code", "place_of", "place_of_thread", "stack_of"]
-
 LIBRARY = ("asyncio", "concurrent", "queue", "threading", "triack")
 """Code that only carries a wait on."""
 INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})

@@ -15,8 +15,6 @@ import pytest
 if TYPE_CHECKING:
     from triack.testing.world import World
 
-__all__ = ["triack_world"]
-
 FIXTURE = "triack_world"
 """The fixture of tests that run in a simulated world."""
 MARKED_FOR_ASYNCIO = "The test .* is marked with '@pytest.mark.asyncio' but it is not an async function"

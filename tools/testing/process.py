@@ -30,8 +30,6 @@ from triack.tools.sim.effects import Effects
 from triack.transport.address import Address
 from triack.transport.endpoint import NO_WAITS, Tls, Waits
 
-__all__ = ["Nowhere", "SimLog", "SimProcess"]
-
 T = TypeVar("T")
 
 CHECKPOINT_PAGES = 100

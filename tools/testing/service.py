@@ -8,8 +8,6 @@ from triack.base.errors import UsageError
 from triack.testing.errors import MachineCrashed
 from triack.testing.process import SimProcess
 
-__all__ = ["Service", "Work"]
-
 
 class Work:
     """One coroutine that runs in a process.

@@ -7,8 +7,6 @@ from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
 from triack.stats.node_stats import NodeStats
 from triack.testing.machine import Machine
 
-__all__ = ["describe_nodes"]
-
 
 def describe_nodes(machines: Iterable[Machine]) -> list[str]:
     """A line for each node that runs: its queues, its sessions, and its messages on their way."""

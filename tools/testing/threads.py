@@ -22,8 +22,6 @@ from queue import SimpleQueue
 from types import FrameType
 from typing import Any, Protocol
 
-__all__ = ["PATIENCE_S", "PROCESS", "Process", "Threads", "WatchedThread", "find_watcher"]
-
 PATIENCE_S = 30.0
 """Seconds of real time that a world waits for a thread: far more than one that computes takes in a test."""
 POLL_S = 0.000_05

@@ -29,8 +29,6 @@ from triack.testing.sight import describe_nodes
 from triack.testing.threads import PATIENCE_S, WatchedThread
 from triack.tools.sim.faults import Faults
 
-__all__ = ["World"]
-
 T = TypeVar("T")
 
 MAX_EVENTS = 200_000

@@ -8,8 +8,6 @@ from triack.node.client.client_consumer import ClientConsumer
 from triack.node.handles.consumer import TURN_MESSAGES, Consumer
 from triack.node.handles.message import Message, Messages, with_properties
 
-__all__ = ["Tell", "TracedClientConsumer", "TracedConsumer", "traced"]
-
 
 class Tell(Protocol):
     """Makes the span of a receive."""

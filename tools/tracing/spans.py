@@ -11,8 +11,6 @@ from opentelemetry.context import Context
 
 from triack.node.handles.message import Message
 
-__all__ = ["CONTEXT_HEADER", "about", "context_of", "links_to", "with_context"]
-
 CONTEXT_HEADER = "traceparent"
 """The header of W3C's Trace Context, by which a message belongs to a trace."""
 

@@ -26,8 +26,6 @@ from triack.node.node import Node
 from triack.tracing.consumer import traced
 from triack.tracing.spans import CONTEXT_HEADER, about, context_of, links_to, with_context
 
-__all__ = ["Tracing"]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 N = TypeVar("N", bound=Node | Client)

@@ -8,8 +8,6 @@ import pytest
 from triack.base.errors import ConfigError
 from triack.node.config.config import Config, Sources
 
-__all__ = ["problems_of", "read"]
-
 
 def read(folder: Path, text: str, environment: Mapping[str, str] | None = None) -> Config:
     """What is in force with a file."""

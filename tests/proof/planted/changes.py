@@ -8,8 +8,6 @@ import pytest
 
 from proof.planted.bug import Bug
 
-__all__ = ["Changes", "changes_of"]
-
 
 class Changes:
     """Makes the changes through ``pytest.MonkeyPatch``, and keeps which they were."""

@@ -22,8 +22,6 @@ from triack.tools.replay.engines.local_engine import replay_local
 from triack.tools.replay.log.files import find_logs
 from triack.tools.replay.log.schema import Timeline
 
-__all__ = ["Mosquitto", "as_properties", "client_of", "mosquitto", "until_it_answers"]
-
 PROGRAM = shutil.which("mosquitto", path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin")
 MISSING = "no mosquitto on this machine (Debian: apt-get install mosquitto)"
 

@@ -19,8 +19,6 @@ from tests.certificates import make_certificate
 from tests.tools.bridges.brokers import until_it_answers
 from triack.tools.ports import free_port
 
-__all__ = ["Rabbit", "channel_of", "fresh_queue", "rabbit"]
-
 # Debian's command on the PATH gives the broker to another user; the one behind it does not.
 PROGRAM = shutil.which("rabbitmq-server", path=f"/usr/lib/rabbitmq/bin:/usr/sbin:{os.environ.get('PATH', '')}")
 MISSING = "no rabbitmq-server on this machine (Debian: apt-get install rabbitmq-server)"

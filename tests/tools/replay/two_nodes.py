@@ -7,8 +7,6 @@ from triack.base.errors import NodeClosed
 from triack.tools.replay.engines.local_engine import verdict_on
 from triack.tools.replay.log.files import parse_records
 
-__all__ = ["Log", "checks", "logs_of", "renumbered"]
-
 Log = list[dict[str, Any]]
 
 

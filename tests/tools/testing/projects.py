@@ -5,8 +5,6 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
-__all__ = ["run_pytest"]
-
 _INSTALLED = any(entry.value == "triack.testing.plugin" for entry in metadata.entry_points(group="pytest11"))
 _SETTINGS = "[pytest]\nasyncio_default_fixture_loop_scope = function\n"
 

@@ -9,8 +9,6 @@ from typing import Any
 from triack.base.errors import TriackError, UsageError
 from triack.tools.bench.application import Inlet, Outlet
 
-__all__ = ["PEERS", "SYSTEMS", "System", "inlet_of", "outlet_of", "system_of"]
-
 _HERE = "triack.tools.bench.systems"
 EXTRA = "pip install 'triack[bench]'"
 

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from struct import Struct, pack, unpack
 
-__all__ = ["POSITION", "STREAM_BYTES", "pack_batch", "read_batch", "read_position"]
-
 _HEAD = Struct("!QII")
 """The number of the first message, how many there are, and the bytes of their bodies."""
 POSITION = Struct("!Q")

@@ -5,8 +5,6 @@ import asyncio
 from triack.tools.bench.systems.own import HUB, RECEIVER, SENDER, End
 from triack.tools.demo.child import Report, run_child, tell
 
-__all__ = ["work"]
-
 
 async def work(options: Report, stopping: asyncio.Event) -> None:
     """Pass messages of the sender on to the receiver, until the end."""

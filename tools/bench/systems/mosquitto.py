@@ -9,8 +9,6 @@ import aiomqtt
 
 from triack.tools.bench.application import Inlet, Outlet, Sink
 
-__all__ = ["MosquittoInlet", "MosquittoOutlet"]
-
 _TOPIC = "bench"
 QOS = 2
 """Exactly once."""

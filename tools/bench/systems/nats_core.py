@@ -11,8 +11,6 @@ from nats.aio.msg import Msg
 from triack.tools.bench.application import Inlet, Outlet, Sink
 from triack.tools.bench.work import Work
 
-__all__ = ["NatsInlet", "NatsOutlet"]
-
 _SUBJECT = "bench"
 PENDING_BYTES = 1024 * 1024 * 1024
 """The reader's limit. The server reaches its own first, so the server drops messages, and never the client."""

@@ -16,8 +16,6 @@ from triack.tools.bench.process import is_memory
 from triack.tools.bench.systems.framing import POSITION, pack_batch, read_batch
 from triack.tools.bench.systems.tcp import TcpInlet, TcpOutlet, close
 
-__all__ = ["OutboxInlet", "OutboxOutlet"]
-
 BATCH = 1_000
 """Messages of one commit: more of them gain little, and wait longer for each other."""
 _SYNCED = 2

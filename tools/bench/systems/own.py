@@ -21,8 +21,6 @@ from triack.tools.bench.process import is_memory
 from triack.tools.bench.work import Work, is_plain, noise_of
 from triack.transport.endpoint import NO_WAITS, Endpoint, Tls, Waits
 
-__all__ = ["HUB", "QUEUE", "RECEIVER", "SENDER", "Counting", "End", "OwnInlet", "OwnOutlet", "settings_of"]
-
 SENDER, RECEIVER, HUB, QUEUE = "sender", "receiver", "hub", "bench"
 TOPIC = "Bench"
 ACKS = "acks"

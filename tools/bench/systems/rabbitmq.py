@@ -9,8 +9,6 @@ from aio_pika.abc import AbstractIncomingMessage
 
 from triack.tools.bench.application import Inlet, Outlet, Sink
 
-__all__ = ["RabbitInlet", "RabbitOutlet"]
-
 _QUEUE = "bench"
 BATCH = 500
 """Messages that wait for their confirms together, and that the reader has in hand."""

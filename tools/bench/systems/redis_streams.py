@@ -9,8 +9,6 @@ from redis.asyncio import Redis
 from triack.tools.bench.application import Facts, Inlet, Outlet, Sink
 from triack.tools.bench.work import Work
 
-__all__ = ["RedisInlet", "RedisOutlet"]
-
 BATCH = 1_000
 """Messages of one round trip, and so of one sync, as its fastest users send them."""
 WAIT_MS = 1_000

@@ -10,8 +10,6 @@ from triack.tools.bench.application import Facts, Inlet, Outlet, Sink
 from triack.tools.bench.systems.framing import POSITION, STREAM_BYTES, pack_batch, read_batch, read_position
 from triack.tools.bench.work import Work
 
-__all__ = ["TcpInlet", "TcpOutlet", "close"]
-
 BATCH_BYTES = 64 * 1024
 """Of one write: a batch is handed over when all of it has come."""
 

@@ -9,8 +9,6 @@ import zmq.asyncio
 from triack.tools.bench.application import Facts, Inlet, Outlet, Sink
 from triack.tools.bench.work import Work
 
-__all__ = ["ZmqInlet", "ZmqOutlet"]
-
 READ_MAX = 1_000
 """Messages between two looks at the event loop."""
 

@@ -12,8 +12,6 @@ from typing import Final, NamedTuple
 from triack.tools.replay.checks.findings import Record
 from triack.tools.replay.log.ranges import Span
 
-__all__ = ["ANYWHERE", "HERE", "NOW", "Cause", "Fact", "Some", "spans_of"]
-
 HERE: Final = "before, at the same node"
 NOW: Final = "before or now, at the same node"
 ANYWHERE: Final = "at any node"

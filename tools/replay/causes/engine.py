@@ -17,8 +17,6 @@ from triack.tools.replay.causes.table import CAUSES_NAMED, CAUSES_OF, FACTS_BY
 from triack.tools.replay.checks.findings import Due, LaneReporter, Output, Record, settled
 from triack.tools.replay.log.ranges import RangeSet, Span
 
-__all__ = ["Causes", "Sides"]
-
 PLACE: Final = ("node", "incarnation", "n", "wall_ns")
 """What is kept of a record until the end: there may be one for each order ack."""
 

@@ -10,8 +10,6 @@ from typing import Final
 from triack.tools.replay.causes.cause import ANYWHERE, HERE, NOW, Cause, Fact, Some
 from triack.tools.replay.log.schema import EXPRESS, FOR_EVER, RECOVERABLE, ROUTE_REASONS, TRANSACTIONAL
 
-__all__ = ["CAUSES", "CAUSES_NAMED", "CAUSES_OF", "FACTS_BY", "IN_TABLE"]
-
 ARRIVED_CLASS: Final = 0x0002
 RECEIVED_CLASS: Final = 0x4000
 EXPIRED_ON_THE_WAY: Final = 0x8002

@@ -22,8 +22,6 @@ from typing import Final, NamedTuple
 
 from triack.tools.replay.checks.moments import Moments
 
-__all__ = ["Pair", "arrivals_before", "loses", "pairs_of"]
-
 RATE: Final = 0.2
 """How much slower one clock may run than the other: see above."""
 STEP_NS: Final = 500_000_000

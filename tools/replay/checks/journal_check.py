@@ -19,8 +19,6 @@ from triack.tools.replay.log.ranges import RangeSet
 from triack.tools.replay.log.schema import EXPRESS, RECOVERABLE
 from triack.tools.replay.log.weights import Weights
 
-__all__ = ["SENT_JOURNAL", "Copies"]
-
 SENT_JOURNAL: Final = "$journal"
 """The queue that records of copies of sent messages name."""
 

@@ -9,8 +9,6 @@ from typing import Final, NamedTuple
 
 from triack.tools.replay.log.packed import rows_of, steps_of
 
-__all__ = ["Moment", "Moments"]
-
 MOMENTS_MAX: Final = 4_096
 """The most entries, each of 32 bytes. A longer session keeps every second, fourth, ... one, evenly spread."""
 

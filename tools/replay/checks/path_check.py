@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from triack.tools.replay.checks.findings import Due, Output, Record
 
-__all__ = ["PathSizes", "judge_sizes"]
-
 
 class PathSizes:
     """One end's records of the path.

@@ -15,8 +15,6 @@ from collections.abc import Iterable, Iterator
 from triack.tools.replay.checks.findings import Record
 from triack.tools.replay.log.ranges import RangeSet, Span
 
-__all__ = ["Messages", "Settling"]
-
 Numbers = tuple[int, int, int]
 """A packet, and the first and last of its messages."""
 

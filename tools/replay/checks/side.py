@@ -8,8 +8,6 @@ from typing import Generic, Protocol, TypeVar
 from triack.tools.replay.checks.findings import LaneReporter, Output, Record
 from triack.tools.replay.log.schema import TRANSACTIONAL
 
-__all__ = ["Side"]
-
 
 class Sequence(Protocol):
     """A side's state of one sequence."""

@@ -9,8 +9,6 @@ from __future__ import annotations
 from triack.base.printable import counted
 from triack.tools.replay.checks.findings import Output, Record, SessionReporter
 
-__all__ = ["Window"]
-
 
 class Window(SessionReporter):
     """The window of one end of a session."""

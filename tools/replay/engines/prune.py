@@ -36,8 +36,6 @@ try:
 except ImportError:  # pragma: no cover - another system than POSIX
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Pruned", "prune"]
-
 LOCK: Final = ".prune.lock"
 """The file that a run holds locked in the directory that it prunes."""
 _ID: Final = re.compile(r"[0-9a-f]{32}")

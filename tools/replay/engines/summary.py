@@ -31,8 +31,6 @@ from triack.tools.replay.log.listing import Listing
 from triack.tools.replay.log.ranges import Span
 from triack.tools.replay.log.schema import Verdict, Violation
 
-__all__ = ["LAYOUT", "Loaded", "Summary", "decode", "encode", "load_summaries", "read_here", "replay_numbers"]
-
 LAYOUT: Final = 4
 """The format of the states in a summary. A judge that keeps something else than before raises it, and then has to read
 the layout before: logs that were removed cannot be judged again."""

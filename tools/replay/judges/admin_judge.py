@@ -14,8 +14,6 @@ from triack.tools.replay.checks.incoming_check import Incoming, Receiver
 from triack.tools.replay.log.ranges import RangeSet
 from triack.tools.replay.log.schema import EXPRESS
 
-__all__ = ["Asking", "judge_asking"]
-
 POSITIVE_ARRIVAL: Final = 1
 POSITIVE_RECEIVE: Final = 2
 NEGATIVE_ARRIVAL: Final = 4

@@ -17,8 +17,6 @@ from triack.base.printable import counted
 from triack.tools.replay.checks.findings import Output, Record, settled
 from triack.tools.replay.log.ranges import RangeSet, Span, size
 
-__all__ = ["BRIDGE_MARK", "BridgeJudge", "bridge_unit"]
-
 BRIDGE_MARK: Final = "~"
 """The unit of a bridge has this, and the bridge's name in hex, where that of a stream has the stream's number."""
 PLACE_BITS: Final = 32

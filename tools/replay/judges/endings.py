@@ -19,8 +19,6 @@ from typing import NamedTuple
 from triack.tools.replay.checks.findings import EVER, Due, Life, Opening
 from triack.tools.replay.judges.starts import Starts
 
-__all__ = ["Endings", "Start"]
-
 Start = tuple[str, int]
 """A node, and which of its starts."""
 Place = tuple[int, int]

@@ -18,8 +18,6 @@ from typing import Final
 from triack.tools.replay.checks.findings import Output, Record, settled
 from triack.tools.replay.log.schema import priority_in
 
-__all__ = ["MARK", "QueueJudge", "is_judged", "queue_unit"]
-
 MARK: Final = "="
 """The unit of a queue has this, and the queue's name in hex, where that of a stream has the stream's number."""
 EVENTS: Final = frozenset({"committed", "handed", "returned"})

@@ -13,8 +13,6 @@ from triack.tools.replay.report.outages import Outage
 from triack.tools.replay.report.page_tables import SHORT_NS, Row, who
 from triack.tools.replay.report.readable import clock, duration
 
-__all__ = ["lead"]
-
 NAMED_MAX: Final = 3
 """Queues that a sentence names; the tables name all."""
 

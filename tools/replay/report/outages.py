@@ -11,8 +11,6 @@ from typing import Final
 
 from triack.tools.replay.log.schema import FAILURE_REASONS, SessionLine, StartLine, Timeline
 
-__all__ = ["FAILED", "IN_ORDER", "OPEN", "RESTART", "Outage", "Session", "outages_of", "sessions_of"]
-
 IN_ORDER: Final = "in order"
 RESTART: Final = "by a restart"
 FAILED: Final = "failed"

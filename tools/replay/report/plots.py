@@ -18,8 +18,6 @@ from triack.tools.replay.report.page_tables import named, who
 from triack.tools.replay.report.report_charts import TIERS
 from triack.tools.replay.report.report_tables import latency_totals, percentiles_over_time
 
-__all__ = ["Plot", "draw"]
-
 LINES_MAX: Final = 12
 """More lines in one plot cannot be told apart; those that had most are drawn."""
 PAIRS_MAX: Final = 40

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from triack.tools.replay.log.ranges import RangeSet, Span
 from triack.tools.replay.log.schema import EXPRESS
 
-__all__ = ["Contents"]
-
 Named = tuple[int, int, str, bool]
 """Messages with places in a row: the first and the last place, the levels below the topic, whether they are express."""
 Dated = tuple[int, int, int]

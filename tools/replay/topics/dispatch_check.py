@@ -17,8 +17,6 @@ from triack.tools.replay.log.ranges import Span
 from triack.tools.replay.topics.contents import Contents
 from triack.tools.replay.topics.subscription_check import Subscription
 
-__all__ = ["ALLOWED", "GRAINS", "RULES", "Ages", "Owed", "too_old", "up_to"]
-
 GRAINS: Final = 1_000
 """The age of a message may be too small by the timeout over this: so a topic need not keep a time for each."""
 SLOWEST: Final = "slowest_sub_rate"

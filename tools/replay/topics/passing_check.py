@@ -14,8 +14,6 @@ from typing import Any, Final
 from triack.tools.replay.checks.findings import EVER, UNSENT_NS, Due, Record, awake
 from triack.tools.replay.topics.subscription_check import Subscription
 
-__all__ = ["Passing"]
-
 QUEUE: Final = "$sub."
 """How the name of the queue of a subscription begins, at the node to which it belongs."""
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["full_name", "matches"]
-
 ONE: Final = "*"
 """In a pattern, any one level."""
 ALL: Final = "#"

@@ -19,9 +19,6 @@ from typing import Any, Final
 from triack.tools.replay.checks.findings import EVER, LATE_NS, Due, Output, Record, awake, settled
 from triack.tools.replay.log.ranges import RangeSet, Span, size
 
-__all__ = ["Subscription"]
-
-
 _EVER: Final = 1 << 63
 """A place behind all that a record can name."""
 

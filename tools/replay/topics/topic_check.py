@@ -21,8 +21,6 @@ from triack.tools.replay.topics.passing_check import Passing
 from triack.tools.replay.topics.patterns import full_name, matches
 from triack.tools.replay.topics.subscription_check import Subscription
 
-__all__ = ["QUEUE", "TopicJudge"]
-
 QUEUE: Final = "topic:"
 """How the name of the queue begins that the messages of a topic arrive in."""
 NAMED_MAX: Final = 8

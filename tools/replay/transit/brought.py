@@ -8,8 +8,6 @@ from triack.tools.replay.checks.findings import Record
 from triack.tools.replay.log.ranges import RangeSet, Span
 from triack.tools.replay.log.schema import TRANSACTIONAL
 
-__all__ = ["Brought"]
-
 
 class Brought:
     """The packets of one sequence that have arrived at one node.

@@ -15,8 +15,6 @@ from triack.tools.replay.log.schema import EXPRESS, FREED_REASONS, RECOVERABLE, 
 from triack.tools.replay.log.series import latency_bucket
 from triack.tools.replay.transit.brought import Brought
 
-__all__ = ["HOPS_MAX", "Passing"]
-
 HOPS_MAX: Final = 29
 """The most relays that a packet passes (MSMQ's UserHeader.RC has five bits). Written down here and not taken from the
 relay, because a judge that uses the code it judges proves nothing."""

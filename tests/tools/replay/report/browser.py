@@ -12,8 +12,6 @@ from typing import Any
 
 from tests.machine import PATIENCE_S
 
-__all__ = ["CHROMIUM", "Page", "opened"]
-
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 _QUIET = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
