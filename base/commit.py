@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from triack.base.clock import ClockJump
 from triack.base.delivery import Delivery
-from triack.base.in_hand import Marks
+from triack.base.lease_words import Marks
 from triack.base.names import StreamId
 
 OWN_STATE = "$"

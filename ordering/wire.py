@@ -50,7 +50,7 @@ relay passes it on behind the packets of the stream that wait there. The answer 
 
 ``start`` and ``serial`` are a commit of the destination's store that has all that it says (``queues.peers.history``),
 ``incarnation`` counts its starts, and the earlier starts are those before, each with its last commit
-(``queues.peers.told_histories``); all of it is 0 from others.
+(``queues.peers.relayed_histories``); all of it is 0 from others.
 """
 
 from collections.abc import Callable, Sequence

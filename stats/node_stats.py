@@ -16,8 +16,8 @@ from triack.base.reasons import HoldReason
 from triack.base.survival import Survives
 from triack.base.units import SECOND
 from triack.queues.histogram import COMMIT_BOUNDS_S, Histogram
-from triack.queues.mailboxes.body_shelf import BodyShelf
 from triack.queues.mailboxes.mailbox import Mailbox
+from triack.queues.mailboxes.parts_queue import PartsQueue
 from triack.queues.manager.engine import Engine
 from triack.queues.node_settings import Quota, store_survives
 from triack.queues.pauses import Pause
@@ -436,7 +436,7 @@ def gather(
         rollbacks=engine.rollbacks,
         dead_letters=dict(engine.queues.dead_letters),
         declined_letters=dict(engine.queues.declined_letters),
-        admin_acks=dict(engine.desk.queued),
+        admin_acks=dict(engine.administration.queued),
         store_low=engine.inbox.admission.store_low,
         room_bytes=engine.inbox.admission.room_bytes,
         survives=store_survives(engine.settings),
@@ -513,12 +513,12 @@ def _queue(engine: Engine, mailbox: Mailbox, holding: Holding, now_ms: int, now_
 
 
 def _size_of(mailbox: Mailbox) -> int:
-    return mailbox.fill.bytes.value if isinstance(mailbox, BodyShelf) else mailbox.size_bytes
+    return mailbox.fill.bytes.value if isinstance(mailbox, PartsQueue) else mailbox.size_bytes
 
 
 def _is_shown(name: str, mailbox: Mailbox) -> bool:
     """Whether it is a queue for users: of the parts of large messages only those that are coming count."""
-    return not (name.startswith(TOPIC_PREFIX) or (isinstance(mailbox, BodyShelf) and not _size_of(mailbox)))
+    return not (name.startswith(TOPIC_PREFIX) or (isinstance(mailbox, PartsQueue) and not _size_of(mailbox)))
 
 
 def _paused_s(pause: Pause | None, now_ms: int) -> float | None:

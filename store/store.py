@@ -55,8 +55,8 @@ from triack.store.folder import (
     open_private,
     sync_folder,
 )
-from triack.store.hands_file import HANDS_FILE, Hands, HandsFile
 from triack.store.latest import LATEST, LATEST_BYTES, LatestRows
+from triack.store.lease_file import LEASE_FILE, LeaseFile, LeaseWords
 from triack.store.owner import OWNER_FILE, Owner
 from triack.store.place import Place
 from triack.store.rows import META, TABLES, UNREADABLE, Tallies
@@ -94,7 +94,7 @@ HEADER_BYTES = 100
 _MAGIC, _VERSION_AT = b"SQLite format 3\0", 60
 """The first bytes of every database, and where its user version is (same section)."""
 BESIDE = ("-wal", "-journal", "-shm")
-STORE_FILES = (OWNER_FILE, STORE_FILE, *(f"{STORE_FILE}{beside}" for beside in BESIDE), BALLAST_FILE, HANDS_FILE)
+STORE_FILES = (OWNER_FILE, STORE_FILE, *(f"{STORE_FILE}{beside}" for beside in BESIDE), BALLAST_FILE, LEASE_FILE)
 """The names of the files that SQLite opens beside a database."""
 UNLOCKED = "unix-none"
 """SQLite's own file system without its locks: for a database that our lock keeps every other SQLite out of."""
@@ -153,7 +153,7 @@ class Store:
         checkpoint_pages: int = CHECKPOINT_PAGES,
         free: Callable[[Path], int] | None = None,
         size: Callable[[Path], int] | None = None,
-        hands: Hands | None = None,
+        hands: LeaseWords | None = None,
         latest_bytes: int = LATEST_BYTES,
         torn: bool = False,
     ) -> None:
@@ -165,7 +165,7 @@ class Store:
         self._free = free or (free_bytes if vfs is None else None)
         self._size = size or (disk_bytes if vfs is None else None)
         self._ballast = Ballast(folder if vfs is None else None, self._least_log_bytes(page_bytes))
-        self._hands = hands or HandsFile(folder if vfs is None else None)
+        self._hands = hands or LeaseFile(folder if vfs is None else None)
         self._failure: StoreError | None = None
         self._meta = _Meta()
         self._tallies = Tallies()

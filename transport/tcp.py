@@ -200,7 +200,7 @@ class TcpEndpoint:
         self._doubt(connection)
         await self._read(connection, reader)
 
-    # ---- accepting and vouching
+    # ---- accepting and kept_connections
 
     async def _accept_all(self, listening: socket.socket) -> None:
         while True:

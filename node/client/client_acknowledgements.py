@@ -4,8 +4,8 @@ import contextlib
 
 from triack.base.errors import NodeClosed
 from triack.node.client.client_events import Feed
+from triack.node.control.codec import read_events
 from triack.node.control.control_frames import Caller, Header
-from triack.node.control.told import read_events
 from triack.node.handles.acknowledgements import AckHandler, handle_each
 from triack.queues.streams.ack_events import AckEvent, AckKind
 

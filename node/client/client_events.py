@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 from triack.base.errors import ConnectionLost
 from triack.base.news import EventsMissed, NodeEvent
+from triack.node.control.codec import read_news
 from triack.node.control.control_frames import Caller, Header
-from triack.node.control.told import read_news
 from triack.node.shell.event_loop import when_dropped
 from triack.node.shell.link_events import Reader
 

@@ -15,8 +15,8 @@ from triack.node.client.at_once import begin_now
 from triack.node.client.client_receipts import ClientReceipt
 from triack.node.client.client_uploads import send_whole_or_parts
 from triack.node.control.client_messages import frames_of, message_of, name_of
+from triack.node.control.codec import read_receipts
 from triack.node.control.control_frames import Caller, Header, check_frame, cut
-from triack.node.control.told import read_receipts
 from triack.node.handles.derived import Said, as_on
 from triack.node.handles.message import Message, Messages, as_messages, delay_ms_of, way_back
 from triack.node.handles.receipt import check_until

@@ -34,10 +34,10 @@ from triack.base.errors import LargeBody, NodeClosed, ProtocolError, TriackError
 from triack.base.printable import printable
 from triack.base.reasons import DropReason
 from triack.node.control.client_messages import content_of, contents_of
+from triack.node.control.codec import RECEIPT, WATCH, describe_events, describe_news
 from triack.node.control.control_frames import CALLS_MAX, VERSION, Answer, Header, Link, number_of, words_of
 from triack.node.control.description import describe
 from triack.node.control.intake import Producer
-from triack.node.control.told import RECEIPT, WATCH, describe_events, describe_news
 from triack.node.control.verb_table import On, Verb, check_call
 from triack.node.files import operator_log
 from triack.node.handles.acknowledgements import Acknowledgements

@@ -17,7 +17,7 @@ from triack.base.checks import check_most, check_texts, check_timeout
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
-from triack.node.control import told
+from triack.node.control import codec
 from triack.node.control.client_messages import name_of
 from triack.node.control.control_frames import Header, cut
 from triack.node.control.intake import Producer
@@ -142,12 +142,12 @@ _ARGUMENTS: Mapping[Any, Argument] = {
     Iterable[Route]: Argument(
         Kind.OBJECTS,
         write=lambda routes, name, _: list(map(asdict, check_routes(name, routes))),
-        read=partial(told.read_as, list[Route]),
+        read=partial(codec.read_as, list[Route]),
     ),
     Iterable[str] | None: Argument(Kind.TEXTS, nullable=True, write=_write_texts),
     Collection[str] | None: Argument(Kind.TEXTS, nullable=True, write=_write_ids),
     Delivery: Argument(Kind.TEXT, False, lambda it, _, said: name_of(said["destination"], it), Delivery.__getitem__),
-    Every: Argument(Kind.OBJECT, True, lambda every, *_: told.describe_every(every), told.read_every),
+    Every: Argument(Kind.OBJECT, True, lambda every, *_: codec.describe_every(every), codec.read_every),
     Unpack[MessageProperties]: Argument(Kind.OBJECT),
 }
 """By the annotation of a parameter."""
@@ -195,7 +195,7 @@ class Verb:
     on: On | None = None
     declared: Callable[..., Any] | None = None
     parameters: tuple[Parameter, ...] = ()
-    result: told.Result = told.NOTHING
+    result: codec.Result = codec.NOTHING
     may_wait: bool | None = None
     repeats: bool = False
     ends: bool = False
@@ -287,7 +287,7 @@ def _argument_of(parameter: Parameter, what: str) -> tuple[str, Argument] | None
 
 def _row(
     declared: Any,
-    result: told.Result = told.NOTHING,
+    result: codec.Result = codec.NOTHING,
     *,
     on: On = On.NODE,
     name: str = "",
@@ -319,7 +319,7 @@ def _row(
 
 
 def _transaction_row(
-    declared: Any, result: told.Result = told.NOTHING, *, may_wait: bool | None = None, what: str = ""
+    declared: Any, result: codec.Result = codec.NOTHING, *, may_wait: bool | None = None, what: str = ""
 ) -> Verb:
     """The row of a method of a transaction that is called before its end."""
     return _row(declared, result, on=On.TRANSACTION, name=f"tx_{declared.__name__}", may_wait=may_wait, what=what)
@@ -345,9 +345,9 @@ VERBS: Mapping[str, Verb] = {
     verb.name: verb
     for verb in (
         # Sending.
-        _row(Verbs.send, told.RECEIPT, leave_out=_MINDED_BY_CLIENT),
-        _row(Verbs.send_many, told.RECEIPTS, leave_out=_MINDED_BY_CLIENT),
-        _row(Verbs.request, told.MESSAGE, what="request to {destination}"),
+        _row(Verbs.send, codec.RECEIPT, leave_out=_MINDED_BY_CLIENT),
+        _row(Verbs.send_many, codec.RECEIPTS, leave_out=_MINDED_BY_CLIENT),
+        _row(Verbs.request, codec.MESSAGE, what="request to {destination}"),
         _row(Verbs.flush),
         _row(Verbs.drain, what="drain"),
         _step("wait", receipt=NUMBER, at=NUMBER_OR_NULL, stage=TEXT, timeout=SECONDS),
@@ -363,8 +363,8 @@ VERBS: Mapping[str, Verb] = {
             finished=NUMBER,
         ),
         _row(Producer.take, on=On.PRODUCER),
-        _row(Producer.progress, told.PROGRESS, on=On.PRODUCER),
-        _row(Producer.forget, told.WAITS_FOR, on=On.PRODUCER),
+        _row(Producer.progress, codec.PROGRESS, on=On.PRODUCER),
+        _row(Producer.forget, codec.WAITS_FOR, on=On.PRODUCER),
         # Sending a large message.
         _step("upload", destination=TEXT, delivery=TEXT, size=NUMBER, properties=Argument(Kind.OBJECT)),
         _row(Upload.add, name="upload_part", on=On.UPLOAD),
@@ -372,8 +372,8 @@ VERBS: Mapping[str, Verb] = {
         _row(Upload.give_up, name="upload_give_up", on=On.UPLOAD),
         _step("read_part", origin=TEXT, ordinal=NUMBER, index=NUMBER),
         # Events.
-        _row(Verbs.events, told.WATCH, repeats=True),
-        _row(Verbs.acknowledgements, told.WATCH, leave_out=("handler",), repeats=True),
+        _row(Verbs.events, codec.WATCH, repeats=True),
+        _row(Verbs.acknowledgements, codec.WATCH, leave_out=("handler",), repeats=True),
         _step("told", watch=NUMBER),
         # Receiving.
         _step(
@@ -411,50 +411,50 @@ VERBS: Mapping[str, Verb] = {
         _step("begin", repeats=True, name=TEXT_OR_NULL),
         _transaction_row(Transaction.send, what=_SENDING),
         _transaction_row(Transaction.send_many, what=_SENDING),
-        _transaction_row(Transaction.receive, told.MESSAGE, may_wait=True, what=_RECEIVING),
-        _transaction_row(Transaction.receive_many, told.MESSAGES, may_wait=True, what=_RECEIVING),
-        _transaction_row(Transaction.receive_by_id, told.MESSAGE, may_wait=True, what=_RECEIVING),
-        _transaction_row(Transaction.receive_by_correlation_id, told.MESSAGE, may_wait=True, what=_RECEIVING),
+        _transaction_row(Transaction.receive, codec.MESSAGE, may_wait=True, what=_RECEIVING),
+        _transaction_row(Transaction.receive_many, codec.MESSAGES, may_wait=True, what=_RECEIVING),
+        _transaction_row(Transaction.receive_by_id, codec.MESSAGE, may_wait=True, what=_RECEIVING),
+        _transaction_row(Transaction.receive_by_correlation_id, codec.MESSAGE, may_wait=True, what=_RECEIVING),
         _transaction_row(Transaction.remember),
         _transaction_row(Transaction.expect),
         _transaction_row(Transaction.note_bridge),
         _transaction_row(Transaction.note_given),
         _step("bridge_said", bridge=TEXT, said=TEXT, why=TEXT, count=NUMBER, known=NUMBER),
-        _row(Transaction.commit, told.COMMITTED, on=On.TRANSACTION, ends=True, leave_out=_MINDED_BY_CLIENT),
+        _row(Transaction.commit, codec.COMMITTED, on=On.TRANSACTION, ends=True, leave_out=_MINDED_BY_CLIENT),
         _row(Transaction.rollback, on=On.TRANSACTION, ends=True),
         # Peers.
-        _row(Verbs.key, told.KEY, repeats=True),
+        _row(Verbs.key, codec.KEY, repeats=True),
         _row(Verbs.trust, repeats=True),
         _row(Verbs.revoke),
         _row(Verbs._reread, name="reread"),  # noqa: SLF001 - another process may ask for it, and no program of users
-        _row(Verbs.reload, told.RELOADED),
+        _row(Verbs.reload, codec.RELOADED),
         _step("claim"),
-        _row(Verbs.invite, told.INVITATION),
-        _row(OpenInvitation.enrolled, told.PEER, on=On.INVITATION, what="wait for an enrolment"),
+        _row(Verbs.invite, codec.INVITATION),
+        _row(OpenInvitation.enrolled, codec.PEER, on=On.INVITATION, what="wait for an enrolment"),
         _row(OpenInvitation.withdraw, on=On.INVITATION),
-        _row(Verbs.enrol, told.PEER, what="enrol"),
+        _row(Verbs.enrol, codec.PEER, what="enrol"),
         # Routes.
-        _row(Verbs.routes, told.ROUTES, repeats=True),
+        _row(Verbs.routes, codec.ROUTES, repeats=True),
         _row(Verbs.set_routes, repeats=True),
-        _row(Verbs.explain_route, told.TEXTS, repeats=True),
-        _row(Verbs.purge_transit, told.COUNT),
+        _row(Verbs.explain_route, codec.TEXTS, repeats=True),
+        _row(Verbs.purge_transit, codec.COUNT),
         # Looking and steering.
-        _row(Verbs.ids_of_key, told.TEXTS, repeats=True),
-        _row(Verbs.create_queue, told.MADE),
-        _row(Verbs.ping, told.PONG, repeats=True, what="ping {peer}"),
-        _row(Verbs.stats, told.STATS, may_wait=False, repeats=True),
-        _row(Verbs.streams, told.STREAMS, may_wait=False, repeats=True),
-        _row(Verbs.queue_lengths, told.LENGTHS, may_wait=False, repeats=True),
-        _row(Verbs.recall, told.REMEMBERED, may_wait=False, repeats=True),
+        _row(Verbs.ids_of_key, codec.TEXTS, repeats=True),
+        _row(Verbs.create_queue, codec.MADE),
+        _row(Verbs.ping, codec.PONG, repeats=True, what="ping {peer}"),
+        _row(Verbs.stats, codec.STATS, may_wait=False, repeats=True),
+        _row(Verbs.streams, codec.STREAMS, may_wait=False, repeats=True),
+        _row(Verbs.queue_lengths, codec.LENGTHS, may_wait=False, repeats=True),
+        _row(Verbs.recall, codec.REMEMBERED, may_wait=False, repeats=True),
         _step("browse", may_wait=False, repeats=True, queue=TEXT, after=SIZES),
-        _row(Verbs.requeue, told.COUNT),
-        _row(Verbs.move, told.COUNT),
-        _row(Verbs.purge, told.COUNT),
-        _row(Verbs.release, told.COUNT),
-        _row(Verbs.peek, told.BROWSED, may_wait=True, repeats=True, what="peek at {queue}"),
+        _row(Verbs.requeue, codec.COUNT),
+        _row(Verbs.move, codec.COUNT),
+        _row(Verbs.purge, codec.COUNT),
+        _row(Verbs.release, codec.COUNT),
+        _row(Verbs.peek, codec.BROWSED, may_wait=True, repeats=True, what="peek at {queue}"),
         _row(Verbs.pause),
         _row(Verbs.set_quota, repeats=True),
-        _row(Verbs.resume, told.WAS_PAUSED),
+        _row(Verbs.resume, codec.WAS_PAUSED),
     )
 }
 _ROWS = {verb.declared: verb for verb in VERBS.values() if verb.declared is not None}

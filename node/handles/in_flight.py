@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from triack.base.errors import HandOverEnded
-from triack.base.in_hand import WORD_BITS
+from triack.base.lease_words import WORD_BITS
 from triack.base.reasons import DeadReason
 from triack.node.handles.choosing import read_part
 from triack.node.handles.message import Drawn, Holder, Keeper, Message, Messages, message_of_run, messages_of_runs
@@ -120,7 +120,7 @@ class InFlightRun(InFlightMessages):
         self.bits |= 1 << index
         self._since[index] = hands.clock()
         words = self._words
-        if words is not None:  # as ``InHand.hold``, for a single message
+        if words is not None:  # as ``Leases.hold``, for a single message
             words[self._cell + index // WORD_BITS] |= 1 << index % WORD_BITS
         if hands.timeout_ns:
             hands.watch()

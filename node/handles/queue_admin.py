@@ -21,8 +21,8 @@ from triack.node.handles.streaming import StoredBody, Upload, send_all
 from triack.node.shell.engine_handle import EngineHandle, OnPort
 from triack.node.shell.prepared import MESSAGE_OVERHEAD_BYTES, published
 from triack.queues.admin_acks import Told
-from triack.queues.mailboxes.body_shelf import BodyShelf
 from triack.queues.mailboxes.mailbox import Lease, Mailbox
+from triack.queues.mailboxes.parts_queue import PartsQueue
 from triack.queues.mailboxes.resolver import RemoteQueue, local_queue
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE, SystemQueue, is_reserved, system_queue
 from triack.queues.manager.browse import (
@@ -234,9 +234,9 @@ class QueueAdmin(OnPort):
         async for mailbox, page in _pages(port, queue, wanted):
             purged += len(_purge(port, mailbox, {place_of(it.position): it for it in page}))
             await port.commit()
-        shelf = port.mailboxes.get(queue)
-        if wanted is None and isinstance(shelf, BodyShelf):
-            purged += shelf.purge_bodies()
+        parts = port.mailboxes.get(queue)
+        if wanted is None and isinstance(parts, PartsQueue):
+            purged += parts.purge_bodies()
             await port.commit()
         return purged
 

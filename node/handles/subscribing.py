@@ -232,22 +232,22 @@ class Subscribing(OnPort):
                 hears of it.
         """
         port = self._port
-        topics, desk, turn = port.topics, port.remote, port.next_turn()
+        topics, remote, turn = port.topics, port.remote, port.next_turn()
         check_kind("unsubscribe: the name", durable, str)
         durable = composed(durable)
         found = topics.subscriptions.get(durable)
-        away = desk.own.subscriptions.get(durable)
+        away = remote.own.subscriptions.get(durable)
         if away is not None and away.ask.durable:
-            desk.own.unsubscribe(away, turn)
+            remote.own.unsubscribe(away, turn)
             await port.commit()
             await _reached(port, away, f"unsubscribe {durable}", RemoteState.OVER)
             return
         if found is None or not (found.durable or found.peer):
             known = [one.title for one in topics.subscriptions.values() if one.durable]
-            known += [name for name, one in desk.own.subscriptions.items() if one.ask.durable]
+            known += [name for name, one in remote.own.subscriptions.items() if one.ask.durable]
             raise QueueNotFound(f"unsubscribe {durable}: there is no such subscription; {what_else(durable, known)}")
         if found.peer is not None:
-            desk.end(found, topics, turn)
+            remote.end(found, topics, turn)
         else:
             topics.end(found, "unsubscribed", turn.now_ns)
         await port.commit()
@@ -305,11 +305,11 @@ def begin_subscription(
     durable = None if durable is None else composed(durable)
     root = f"{TOPIC_PREFIX}{pattern.partition(LEVEL_END)[0]}"
     target = port.check_way(f"{where}/{root}" if where else root, Delivery.TRANSACTIONAL)
-    topics, desk, turn = port.topics, port.remote, port.next_turn()
+    topics, remote, turn = port.topics, port.remote, port.next_turn()
     if isinstance(target, RemoteQueue):
         if durable is not None and durable in topics.subscriptions:
             raise SubscriptionMismatch(f"{what}: subscription {durable} is to topics of this node")
-        away = desk.own.subscribe(
+        away = remote.own.subscribe(
             target.peer,
             pattern,
             turn,
@@ -323,7 +323,7 @@ def begin_subscription(
         if mailbox.listeners and not shared:
             raise SubscriptionBusy(f"{what}: subscription {durable} has a reader, and is not shared")
         return RemoteSubscriber(port, away, mailbox, ack, redelivery, ack_wait_s, reader=reader)
-    if durable is not None and durable in desk.own.subscriptions:
+    if durable is not None and durable in remote.own.subscriptions:
         raise SubscriptionMismatch(f"{what}: subscription {durable} is to topics of another node")
     found: Subscription = topics.subscribe(
         pattern,

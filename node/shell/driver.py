@@ -51,7 +51,7 @@ from triack.queues.mailboxes.system_queues import system_queue
 from triack.queues.manager.closing import Departure, count_by, left_behind, way_made
 from triack.queues.manager.effects import Job, Send, StartJob, Tell, TellRollback, WriteRecords
 from triack.queues.manager.engine import Engine
-from triack.queues.peers.vouching import DropConnection, KeepConnection
+from triack.queues.peers.kept_connections import DropConnection, KeepConnection
 from triack.queues.streams.group_commit import GroupCommit
 from triack.stats.node_stats import DiskFigures
 from triack.stats.troubles import when_journal_full

@@ -1,4 +1,4 @@
-"""Mistakes with administration messages: ``queues/manager/admin_desk.py`` and what calls it."""
+"""Mistakes with administration messages: ``queues/manager/administration.py`` and what calls it."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -10,7 +10,7 @@ from triack.queues.body_head import fragment_range
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import Mailbox, QueuedPacket
 from triack.queues.mailboxes.progress import Progress
-from triack.queues.manager.admin_desk import AdminDesk
+from triack.queues.manager.administration import Administration
 from triack.queues.message_classes import MessageClass
 from triack.queues.packing import Unpacked
 from triack.queues.streams.outgoing_stream import OutgoingStream
@@ -18,9 +18,9 @@ from triack.queues.streams.outgoing_stream import OutgoingStream
 BUGS = Bugs()
 
 
-@BUGS.by_seeds("an answer leaves before the commit that it tells of", AdminDesk, "_way_to")
+@BUGS.by_seeds("an answer leaves before the commit that it tells of", Administration, "_way_to")
 def _before_the_commit(
-    way_to: Any, self: AdminDesk, origin: bytes, queue: str, delivery: Delivery, *, seal: bool
+    way_to: Any, self: Administration, origin: bytes, queue: str, delivery: Delivery, *, seal: bool
 ) -> OutgoingStream | None:
     """As an express message; a crash repeats its cause, and with it the answer."""
     del delivery

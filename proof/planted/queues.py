@@ -14,11 +14,11 @@ from triack.ordering.outgoing import StreamPacket
 from triack.ordering.wire import SequenceHeader
 from triack.queues.clock_jumps import ClockJumps
 from triack.queues.deadlines import Deadlines
-from triack.queues.mailboxes.in_hand import InHand
-from triack.queues.mailboxes.line import Line, Lines
+from triack.queues.mailboxes.leases import Leases
 from triack.queues.mailboxes.local_commit import LocalTurn
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import Mailbox, QueuedPacket, Run
+from triack.queues.mailboxes.priority_queue import Level, PriorityQueue
 from triack.queues.mailboxes.progress import Progress
 from triack.queues.manager.engine import Engine
 from triack.queues.manager.recorder import Recorder
@@ -238,8 +238,8 @@ def _comes_last(next_run: Any, self: Mailbox, now_ms: int) -> Run | None:
     return run
 
 
-@BUGS.by_seeds("lower priorities are read first", Lines, "_open")
-def _lower_first(made: Any, self: Lines, priority: int) -> Line:
+@BUGS.by_seeds("lower priorities are read first", PriorityQueue, "_open")
+def _lower_first(made: Any, self: PriorityQueue, priority: int) -> Level:
     line = made(self, priority)
     self.by_rank.reverse()
     return line
@@ -247,7 +247,7 @@ def _lower_first(made: Any, self: Lines, priority: int) -> Line:
 
 @BUGS.by_seeds("the death of a reader is not counted")
 def _death_not_counted(patch: Patch) -> None:
-    patch.setattr(InHand, "hold", lambda self, held: None)
+    patch.setattr(Leases, "hold", lambda self, held: None)
 
 
 @BUGS.by_seeds("a removal leaves no record")

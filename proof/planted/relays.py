@@ -17,7 +17,7 @@ from triack.queues.peers.link import Conversation
 from triack.queues.streams import transit_stream
 from triack.queues.streams.departing_stream import DepartingContext
 from triack.queues.streams.transit_stream import TransitStream
-from triack.queues.transit.transit_words import TransitWords
+from triack.queues.transit.relay_acks import RelayAcks
 from triack.queues.transit.transits import Transits
 from triack.tools.chaos.topologies import RELAYED_FROM
 
@@ -74,10 +74,8 @@ def _end_overtakes(patch: Patch) -> None:
     patch.setattr(Transits, "_has_packets", lambda self, stream_id: False)
 
 
-@BUGS.by_seeds("order acks and rejections go on to the next hop", TransitWords, "_upstream")
-def _wrong_neighbour(
-    _right: Any, self: TransitWords, stream: StreamId, but: Conversation | None
-) -> Conversation | None:
+@BUGS.by_seeds("order acks and rejections go on to the next hop", RelayAcks, "_upstream")
+def _wrong_neighbour(_right: Any, self: RelayAcks, stream: StreamId, but: Conversation | None) -> Conversation | None:
     del but
     back = self.ways.of(stream)
     return next(filter(None, map(self.open_with, () if back is None else back.downstreams)), None)

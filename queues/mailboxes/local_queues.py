@@ -33,14 +33,14 @@ from triack.queues.body_head import cares_of, fragment_range, read_plain
 from triack.queues.clock_jumps import ClockJumps, head_here
 from triack.queues.fetching import Fetch
 from triack.queues.histogram import WAIT_BOUNDS_S, Histogram
-from triack.queues.mailboxes.body_shelf import BodyShelf
 from triack.queues.mailboxes.expiry import LETTERS_MAX, Expiry
 from triack.queues.mailboxes.handed import as_runs, fields_of_runs, handed_fields, settled_runs
-from triack.queues.mailboxes.in_hand import InHand
 from triack.queues.mailboxes.large_bodies import Bodies
-from triack.queues.mailboxes.line import Cache
+from triack.queues.mailboxes.leases import Leases
 from triack.queues.mailboxes.local_commit import LocalCommit, LocalTurn
 from triack.queues.mailboxes.mailbox import Lease, Mailbox, Notices, QueuedPacket
+from triack.queues.mailboxes.parts_queue import PartsQueue
+from triack.queues.mailboxes.priority_queue import Cache
 from triack.queues.mailboxes.progress import Progress
 from triack.queues.mailboxes.queued_packet import indices_of
 from triack.queues.mailboxes.quotas import Account, PayerOf
@@ -141,7 +141,7 @@ class LocalQueues:
         self._wall = wall
         self._drops = drops
         self._record = record
-        self.in_hand = InHand(words)
+        self.in_hand = Leases(words)
         self.pauses = Pauses()
         self.set_quotas = SetQuotas()
         self.mailboxes: dict[str, Mailbox] = {}
@@ -243,10 +243,10 @@ class LocalQueues:
 
     def _bodies_first(self, content: StoreContent, by_id: dict[int, Mailbox]) -> Iterator[MessageIndex]:
         """All packets; those of large bodies before the messages that stand for them."""
-        shelves = {queue_id for queue_id, mailbox in by_id.items() if isinstance(mailbox, BodyShelf)}
-        for first in (True, False) if shelves else ():
-            yield from (index for index in content.messages if (split_key(index.key)[0] in shelves) is first)
-        if not shelves:
+        parts_queues = {queue_id for queue_id, mailbox in by_id.items() if isinstance(mailbox, PartsQueue)}
+        for first in (True, False) if parts_queues else ():
+            yield from (index for index in content.messages if (split_key(index.key)[0] in parts_queues) is first)
+        if not parts_queues:
             yield from content.messages
 
     def _count_left(self, queue: str, progress: Progress, held: int, acked: int, now_ms: int) -> None:
@@ -297,7 +297,7 @@ class LocalQueues:
             self.notices.has_topics = True
             return Mailbox(queue_id, name, self.notices, self.quota_of(name))
         if target := large_target(name):
-            return BodyShelf(queue_id, name, self.notices, self.quota_of(target), partial(self.mailboxes.get, target))
+            return PartsQueue(queue_id, name, self.notices, self.quota_of(target), partial(self.mailboxes.get, target))
         if system is None:
             mailbox = Mailbox(queue_id, name, self.notices, self.quota_of(name))
             mailbox.pause = self.pauses.of_queue(name)
@@ -329,8 +329,8 @@ class LocalQueues:
 
     def handle_quota(self, name: str) -> None:
         """The quota of a queue was set; what is in it stays there."""
-        if (shelf := self.mailboxes.get(large_queue(name))) is not None:
-            shelf.fill.set_quota(self.quota_of(name))
+        if (parts := self.mailboxes.get(large_queue(name))) is not None:
+            parts.fill.set_quota(self.quota_of(name))
         mailbox = self.mailboxes.get(name)
         if mailbox is not None:
             mailbox.fill.set_quota(self.quota_of(name))
@@ -388,7 +388,7 @@ class LocalQueues:
                 self._removed.append(self.mailboxes.pop(name).queue_id)
                 self._handle_made(name)
                 self.on_removed(name)
-            elif isinstance(mailbox, BodyShelf) and self.mailboxes.get(name) is mailbox:
+            elif isinstance(mailbox, PartsQueue) and self.mailboxes.get(name) is mailbox:
                 self.notices.keeping[mailbox] = None
 
     def drop_queue(self, name: str) -> bool:

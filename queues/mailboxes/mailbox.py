@@ -28,11 +28,11 @@ from triack.base.reasons import DropReason
 from triack.queues.body_head import cares_of, count_of, fragment_range, large_of, priority_of, receive_by_of, sent_at_of
 from triack.queues.deadlines import Deadlines
 from triack.queues.fetching import Fetch
-from triack.queues.mailboxes.in_hand import InHand
 from triack.queues.mailboxes.incoming_run import IncomingRun
 from triack.queues.mailboxes.large_bodies import Bodies
-from triack.queues.mailboxes.line import Cache, Line, Lines, Share
+from triack.queues.mailboxes.leases import Leases
 from triack.queues.mailboxes.partials import Partial, Partials
+from triack.queues.mailboxes.priority_queue import Cache, Level, PriorityQueue, Share
 from triack.queues.mailboxes.progress import Progress
 from triack.queues.mailboxes.queued_packet import Lease, QueuedPacket, bits_of, merge
 from triack.queues.mailboxes.quotas import NO_LIMIT, Account, Fill
@@ -98,7 +98,7 @@ class Notices:
     disk: Account = field(default_factory=lambda: Account(NO_LIMIT, NO_LIMIT))
     express: Account = field(default_factory=lambda: Account(NO_LIMIT, NO_LIMIT))
     cache: Cache = field(default_factory=Cache)
-    in_hand: InHand = field(default_factory=lambda: InHand(None))
+    in_hand: Leases = field(default_factory=lambda: Leases(None))
     bodies: Bodies = field(default_factory=lambda: Bodies(Account(NO_LIMIT, NO_LIMIT)))
     wanting: "dict[Mailbox, None]" = field(default_factory=dict)
     expiring: "Deadlines[tuple[Mailbox, QueuedPacket | None]]" = field(default_factory=Deadlines)
@@ -247,7 +247,7 @@ class Mailbox:
         *,
         is_apart: bool = False,
         in_arrival_order: bool = False,
-        lines: Lines | None = None,
+        lines: PriorityQueue | None = None,
         sink: Sink | None = None,
         owner: Owner | None = None,
     ) -> None:
@@ -272,7 +272,7 @@ class Mailbox:
         self._changed: dict[int, QueuedPacket] = {}
         self._orphans: list[int] = []
         self._share = Share(notices.cache)
-        self._lines = lines or Lines(self._share, self.set_deadline)
+        self._lines = lines or PriorityQueue(self._share, self.set_deadline)
         self._run: Run | None = None
         # A message in hand whose reader died before: until it is done or back, nothing else is handed out.
         self._suspect: Lease | None = None
@@ -711,7 +711,7 @@ class Mailbox:
                 return None
         return None
 
-    def _next_run_of(self, line: Line, now_ms: int) -> Run | None:
+    def _next_run_of(self, line: Level, now_ms: int) -> Run | None:
         """The next run of one line."""
         reader, its = self.reader, self.reader.lines[line.priority]
         returned, setbacks = its.returned, reader.setbacks
@@ -973,7 +973,7 @@ class Mailbox:
             if rank >= after_rank:
                 yield from self._waiting_in(line, after_place if rank == after_rank else 0)
 
-    def _waiting_in(self, line: Line, after: int) -> Iterator[tuple[QueuedPacket, int]]:
+    def _waiting_in(self, line: Level, after: int) -> Iterator[tuple[QueuedPacket, int]]:
         """The same of one line, after a place."""
         reader = self.reader
         back = sorted(reader.lines[line.priority].returned.messages)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from triack.base.names import StreamId
-from triack.queues.mailboxes.line import CACHE_BYTES, Cache, Share
+from triack.queues.mailboxes.priority_queue import CACHE_BYTES, Cache, Share
 from triack.queues.mailboxes.progress import Progress
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from triack.base.errors import RollbackDetected
 from triack.base.news import NodeEvent
 from triack.queues.fetching import Fetch
-from triack.queues.peers.vouching import DropConnection, KeepConnection
+from triack.queues.peers.kept_connections import DropConnection, KeepConnection
 from triack.queues.streams.group_commit import GroupCommit
 
 Job = GroupCommit | Fetch

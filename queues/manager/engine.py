@@ -23,24 +23,24 @@ from triack.base.units import MS
 from triack.queues.clock_jumps import ClockJumps
 from triack.queues.fetching import Fetch
 from triack.queues.journals.journals import Journals
-from triack.queues.mailboxes.in_hand import InHand
+from triack.queues.mailboxes.leases import Leases
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import Lease, Mailbox, QueuedPacket, Run
 from triack.queues.mailboxes.quotas import Payer
 from triack.queues.mailboxes.redelivery import Return
 from triack.queues.mailboxes.resolver import LocalQueue, RemoteQueue, Resolver, Target
 from triack.queues.mailboxes.system_queues import SystemQueue
-from triack.queues.manager.admin_desk import AdminDesk
+from triack.queues.manager.administration import Administration
 from triack.queues.manager.burst import Burst
 from triack.queues.manager.callers import Callers
 from triack.queues.manager.effects import Effect, Job, Send, StartJob, Tell, TellRollback, WriteRecords
 from triack.queues.manager.jobs import Jobs
 from triack.queues.manager.link_news import News
+from triack.queues.manager.operator_settings import OperatorSettings
 from triack.queues.manager.pings import Pings, clock_of
 from triack.queues.manager.publish_windows import PublishWindows
 from triack.queues.manager.recorder import Recorder, start_record
 from triack.queues.manager.session_event_router import SessionEventRouter
-from triack.queues.manager.steering import Steering
 from triack.queues.manager.transmitter import Giving, Transmitter
 from triack.queues.manager.watching import Watching
 from triack.queues.node_settings import NodeSettings, synced_by
@@ -50,7 +50,7 @@ from triack.queues.peers.link import Conversation, Links
 from triack.queues.peers.origins import Origins
 from triack.queues.peers.sealing import Sealing
 from triack.queues.peers.session_settings import session_settings, traits_of
-from triack.queues.remote.desk import SubscriptionDesk
+from triack.queues.remote.remote_api import RemoteApi
 from triack.queues.routes import BY_HAND, Route, Routes
 from triack.queues.stages import Stage, Waiter
 from triack.queues.streams.accepted_keys import Accepted
@@ -61,11 +61,11 @@ from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.outgoing_stream import OutgoingStream, Row
 from triack.queues.sync_links import SyncLinks
 from triack.queues.topics.topics import Topics
-from triack.queues.transit.transit_door import TransitDoor
-from triack.queues.transit.transit_letters import TransitLetters
+from triack.queues.transit.packet_classifier import PacketClassifier
+from triack.queues.transit.pending_dead_letters import PendingDeadLetters
+from triack.queues.transit.relay_acks import RelayAcks
 from triack.queues.transit.transit_onward import TransitOnward
 from triack.queues.transit.transit_purge import TransitPurge
-from triack.queues.transit.transit_words import TransitWords
 from triack.queues.transit.transits import Transits
 from triack.queues.ways import Ways
 from triack.session.protocol.codec import content_limit_bytes
@@ -86,7 +86,7 @@ class _Newsworthy(Protocol):
         """The news since the last call."""
 
 
-class Engine(Steering):
+class Engine(OperatorSettings):
     """One queue manager without its I/O.
 
     Args:
@@ -118,7 +118,7 @@ class Engine(Steering):
         queues: the queues of this node.
         routes: the way to each destination; change them with ``set_routes``.
         transits: the streams of other nodes that pass through this one.
-        desk: administration messages.
+        administration: administration messages.
         remote: subscriptions of other nodes to topics of this one, and of this node to theirs.
         resolver: resolves names of queues.
         wall: the time of day.
@@ -181,8 +181,8 @@ class Engine(Steering):
         self.news = News(self.handshakes.at)
         self.callers, self.pings = Callers(directory), Pings(self.wall, random)
         self.transits = self._make_transits(name)
-        self.desk, self.jobs = self._make_desk()
-        self.remote = self._make_subscription_desk(content)
+        self.administration, self.jobs = self._make_administration()
+        self.remote = self._make_remote(content)
         self.inbox.on_refused = self.remote.handle_refused
         self._router = self._make_router()
         self._transmitter = self._make_transmitter()
@@ -211,9 +211,9 @@ class Engine(Steering):
             self._handle_routes_changed(now_ns)
         self.remote.handle_session_opened(neighbour)
 
-    def _make_subscription_desk(self, content: StoreContent) -> SubscriptionDesk:
+    def _make_remote(self, content: StoreContent) -> RemoteApi:
         """Make the part of this node that deals with subscriptions of one node to topics of another."""
-        return SubscriptionDesk(
+        return RemoteApi(
             content,
             self.settings,
             topics=self.topics,
@@ -317,7 +317,7 @@ class Engine(Steering):
         records, admission = DepartureRecords(self._record), self.inbox.admission
         return Transits(
             self.settings,
-            door=TransitDoor(
+            door=PacketClassifier(
                 self.node_id,
                 name,
                 directory=self._directory,
@@ -326,7 +326,7 @@ class Engine(Steering):
             ),
             admission=admission,
             links=self.outbox.links,
-            words=TransitWords(self.node_id, open_with=self.handshakes.open_with, records=records, drops=self.drops),
+            words=RelayAcks(self.node_id, open_with=self.handshakes.open_with, records=records, drops=self.drops),
             onward=TransitOnward(
                 open_with=self.handshakes.open_with,
                 interval_ns=self.routes.onward_interval_ns,
@@ -334,7 +334,7 @@ class Engine(Steering):
                 drops=self.drops,
             ),
             sync_links=self.outbox.sync_links,
-            letters=TransitLetters(self.queues.put_dead_letter, self.drops),
+            letters=PendingDeadLetters(self.queues.put_dead_letter, self.drops),
             records=records,
             wall=self.wall,
             pauses=self.queues.pauses,
@@ -347,9 +347,9 @@ class Engine(Steering):
     def _commit(self) -> Commit:
         return self.jobs.group.commit
 
-    def _make_desk(self) -> tuple[AdminDesk, Jobs]:
+    def _make_administration(self) -> tuple[Administration, Jobs]:
         """Make the part of this node that tells senders what happened, and the jobs of the store, which hold it."""
-        desk = AdminDesk(
+        administration = Administration(
             self.node_id,
             self.outbox,
             self.queues,
@@ -360,15 +360,17 @@ class Engine(Steering):
             drops=self.drops,
             record=self._record,
         )
-        self.queues.tell = self.outbox.dead_lettering.tell = self.transits.letters.tell = desk.tell
-        self.outbox.note_asked = desk.note_asked
-        parts = self.queues, self.inbox, self.outbox, self.transits, desk
+        self.queues.tell = self.outbox.dead_lettering.tell = self.transits.letters.tell = administration.tell
+        self.outbox.note_asked = administration.note_asked
+        parts = self.queues, self.inbox, self.outbox, self.transits, administration
         journals = Journals(self.queues, self._is_store_low, self.drops, self._record)
         self.outbox.copies.keep = journals.keep_sent
         topics = Topics(self.settings, self.queues, self.drops, self._record)
         topics.pack = self._pack
         synced = synced_by(self.settings)
-        return desk, Jobs(*parts, self.wall, self.handshakes.number, journals=journals, topics=topics, synced=synced)
+        return administration, Jobs(
+            *parts, self.wall, self.handshakes.number, journals=journals, topics=topics, synced=synced
+        )
 
     def _pack(self) -> None:
         """Make packets of all that was accepted until now, those of durable classes in the next commit."""
@@ -444,7 +446,7 @@ class Engine(Steering):
         return self.jobs.topics
 
     @property
-    def in_hand(self) -> InHand:
+    def in_hand(self) -> Leases:
         """The notes of the messages that applications have in hand."""
         return self.queues.in_hand
 
@@ -981,8 +983,8 @@ class Engine(Steering):
         job = self.jobs.start(now_ns, at_once=self.draining) if self.failure is None else None
         if job is not None:
             if isinstance(job, GroupCommit):
-                if self.desk.unnoted:
-                    self.desk.note_queued(now_ns)
+                if self.administration.unnoted:
+                    self.administration.note_queued(now_ns)
                 self.queues.note_settled(now_ns)
             self._write_records(effects, now_ns)
             if self._recorder is not None and isinstance(job, GroupCommit):

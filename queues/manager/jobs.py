@@ -13,7 +13,7 @@ from triack.base.units import MS
 from triack.queues.fetching import Fetches, Source
 from triack.queues.journals.journals import Journals
 from triack.queues.mailboxes.local_queues import LocalQueues
-from triack.queues.manager.admin_desk import AdminDesk
+from triack.queues.manager.administration import Administration
 from triack.queues.manager.effects import Job
 from triack.queues.peers.link import Conversation
 from triack.queues.streams.group_commit import GroupCommit, Turn
@@ -35,7 +35,7 @@ class Jobs:
         inbox: the incoming streams, for their part.
         outbox: the outgoing queues, for their part.
         transits: the streams in transit, for their part.
-        desk: administration messages about large messages, for their part.
+        administration: administration messages about large messages, for their part.
         journals: the journals, for their part.
         wall: the time of day.
         number: called with every commit before it goes to the disk.
@@ -51,7 +51,7 @@ class Jobs:
     """
 
     __slots__ = (
-        "_desk",
+        "_administration",
         "_ended",
         "_inbox",
         "_lazy_until_ns",
@@ -78,7 +78,7 @@ class Jobs:
         inbox: Inbox,
         outbox: Outbox,
         transits: Transits,
-        desk: AdminDesk,
+        administration: Administration,
         wall: WallClock,
         number: Callable[[Commit], None],
         *,
@@ -94,7 +94,7 @@ class Jobs:
         self._inbox = inbox
         self._outbox = outbox
         self._transits = transits
-        self._desk = desk
+        self._administration = administration
         self.journals = journals
         self._number = number
         self._synced = synced
@@ -105,7 +105,7 @@ class Jobs:
         self.fetches = Fetches(
             *(Source(needs, outbox.poll_fetch) for needs in needed),
             *(Source(needs, transits.poll_fetch) for needs in on_the_way),
-            Source(queues.notices.whole, desk.poll_fetch),
+            Source(queues.notices.whole, administration.poll_fetch),
             Source(journals.missing, journals.poll_fetch),
             Source(queues.expiry.expired, queues.expiry.poll_fetch),
             Source(queues.notices.wanting, queues.poll_fetch),
@@ -155,7 +155,7 @@ class Jobs:
         if self._transits.is_used:
             self._transits.complete(turn)
         if notices.whole:
-            self._desk.tell_whole(turn.now_ns)
+            self._administration.tell_whole(turn.now_ns)
         if self._queues.untold:
             self._queues.tell_read(turn.now_ns)
         if self._outbox.unpacked:

@@ -10,8 +10,8 @@ from collections.abc import Hashable
 from typing import TypeVar
 
 from triack.base.datagram import Channel
+from triack.queues.peers.kept_connections import KeptConnections
 from triack.queues.peers.link import Conversation
-from triack.queues.peers.vouching import Vouching
 
 HALF_OPEN_MAX = 1_024
 """Accepted conversations whose initiator has not sent data yet: at a thousand connects a second, each has a second for
@@ -32,7 +32,7 @@ class Conversations:
 
     Attributes:
         by_connection: all of them, by our connection id.
-        vouching: for the connections that carry open conversations.
+        kept_connections: for the connections that carry open conversations.
     """
 
     __slots__ = (
@@ -43,12 +43,12 @@ class Conversations:
         "_by_source",
         "_half_open",
         "by_connection",
-        "vouching",
+        "kept_connections",
     )
 
     def __init__(self) -> None:
         self.by_connection: dict[int, Conversation] = {}
-        self.vouching = Vouching()
+        self.kept_connections = KeptConnections()
         self._accepted: dict[tuple[bytes, int], Conversation] = {}
         self._by_node: Group[bytes] = {}
         self._by_name: Group[str] = {}
@@ -68,14 +68,14 @@ class Conversations:
         self._accepted.pop((conversation.peer_id, conversation.session.session_id), None)
         _take(self._by_path, conversation.path, conversation)
         if conversation.known is not None:
-            self.vouching.remove(conversation.path)
+            self.kept_connections.remove(conversation.path)
         _take(self._by_node, conversation.peer_id, conversation)
         _take(self._by_name, conversation.link_name, conversation)
 
     def handle_opened(self, conversation: Conversation) -> None:
         """A conversation is open: index it by its node and name."""
         self.forget_half_open(conversation)
-        self.vouching.add(conversation.path)
+        self.kept_connections.add(conversation.path)
         _put(self._by_node, conversation.peer_id, conversation)
         _put(self._by_name, conversation.link_name, conversation)
 
@@ -84,8 +84,8 @@ class Conversations:
         if path != conversation.path:
             _take(self._by_path, conversation.path, conversation)
             if conversation.known is not None:
-                self.vouching.remove(conversation.path)
-                self.vouching.add(path)
+                self.kept_connections.remove(conversation.path)
+                self.kept_connections.add(path)
             conversation.path = path
             _put(self._by_path, path, conversation)
 

@@ -37,12 +37,12 @@ from triack.queues.peers.dialer import WaitsFor
 from triack.queues.peers.freshness import Freshness, Moment
 from triack.queues.peers.history import History, Peers, covers
 from triack.queues.peers.introduction import NO_POINT, HistoryPoint, Introduction, RolledBack
+from triack.queues.peers.kept_connections import DropConnection, KeepConnection
 from triack.queues.peers.link import Conversation, Link
+from triack.queues.peers.relayed_histories import RelayedHistories
 from triack.queues.peers.session_port import SessionPort
 from triack.queues.peers.session_settings import session_settings, traits_of
 from triack.queues.peers.suspended_peers import SuspendedPeers
-from triack.queues.peers.told_histories import ToldHistories
-from triack.queues.peers.vouching import DropConnection, KeepConnection
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.positions import Positions
 from triack.session.protocol.binary import BINARY
@@ -120,7 +120,7 @@ class Handshakes:
         self.peers = Peers(content.peers.values(), content.addresses, content.state)
         self.peers.handle_directory(directory)
         self.suspended = SuspendedPeers(content.node_id, directory, drops, record)
-        self.told = ToldHistories(record)
+        self.told = RelayedHistories(record)
         self.told.restore(content.state)
         self._node_id = content.node_id
         self._freshness = Freshness()
@@ -661,7 +661,7 @@ class Handshakes:
 
     def take_vouching(self) -> tuple[list[KeepConnection], list[DropConnection]]:
         """Transport streams that have an open conversation now, and those that no longer have one."""
-        return self._index.vouching.take()
+        return self._index.kept_connections.take()
 
 
 def _has_lost(older: Conversation, newer: Conversation) -> bool:

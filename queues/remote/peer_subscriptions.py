@@ -1,4 +1,4 @@
-"""The subscriptions of other nodes to topics of this one: who may have which, how long they last, and their pumps.
+"""The subscriptions of other nodes to topics of this one: who may have which, how long they last, and their forwarders.
 
 Promise: a durable one goes on until its node or an operator ends it. Any other one ends ``LEASE_NS`` after its node was
 heard last, or had a session with this one, and with this process. The answer to a request is in the commit that does
@@ -24,7 +24,7 @@ from triack.base.units import SECOND
 from triack.queues.deadlines import Deadlines
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.node_settings import NodeSettings
-from triack.queues.remote.pump import Draw, Pump
+from triack.queues.remote.forwarder import Draw, Forwarder
 from triack.queues.remote.requests import Answer, Live, Subscribe, Unknown, Unsubscribe
 from triack.queues.routes import BY_HAND
 from triack.queues.streams.group_commit import Turn
@@ -106,10 +106,10 @@ class PeerSubscriptions:
         self._keyless = keyless
         self._drops = drops
         self._node_id = node_id
-        self._pumps: dict[Subscription, Pump] = {}
+        self._forwarders: dict[Subscription, Forwarder] = {}
         # By the id of a node, and their names there.
         self._by_node: dict[str, dict[str, Subscription]] = {}
-        self._stirred: dict[Pump, None] = {}
+        self._stirred: dict[Forwarder, None] = {}
         # When the subscriptions of a node that are not durable end, by its id.
         self._leases = Deadlines[str]()
         topics.on_end = self._handle_end
@@ -126,10 +126,12 @@ class PeerSubscriptions:
         self._settings = settings
 
     def _begin(self, subscription: Subscription) -> None:
-        pump = self._pumps[subscription] = Pump(subscription, self._outbox, self._draw, self._stir, self._node_id)
-        pump.is_allowed = self._may_have(subscription)
+        forwarder = self._forwarders[subscription] = Forwarder(
+            subscription, self._outbox, self._draw, self._stir, self._node_id
+        )
+        forwarder.is_allowed = self._may_have(subscription)
         self._note_node(subscription, subscription.subscriber.node)
-        self._stir(pump)
+        self._stir(forwarder)
 
     def _note_node(self, subscription: Subscription, node: str) -> None:
         """It belongs to this node."""
@@ -147,8 +149,8 @@ class PeerSubscriptions:
             if not mine:
                 del self._by_node[peer.node]
 
-    def _stir(self, pump: Pump) -> None:
-        self._stirred[pump] = None
+    def _stir(self, forwarder: Forwarder) -> None:
+        self._stirred[forwarder] = None
 
     # ---- permissions
 
@@ -187,9 +189,9 @@ class PeerSubscriptions:
 
     def handle_directory_changed(self) -> None:
         """Nothing is passed on to a node that may not have it any more, until it may again."""
-        for subscription, pump in self._pumps.items():
-            pump.is_allowed = self._may_have(subscription)
-            self._stir(pump)
+        for subscription, forwarder in self._forwarders.items():
+            forwarder.is_allowed = self._may_have(subscription)
+            self._stir(forwarder)
 
     # ---- requests
 
@@ -205,7 +207,7 @@ class PeerSubscriptions:
             known, reason, why = None, RefusalReason.MISMATCH, str(error)
         is_known = known is not None and known.subscriber.number == ask.number
         if known is not None and is_known and reason == RefusalReason.ACCESS_DENIED:
-            self._tell_again(self._pumps[known])  # it has this one, and gets nothing until it may
+            self._tell_again(self._forwarders[known])  # it has this one, and gets nothing until it may
         elif reason:
             self._drops[DropReason.SUBSCRIPTION_REFUSED] += 1
             self._reply(who.name, Answer("refused", ask.name, ask.number, reason, why), turn)
@@ -216,10 +218,10 @@ class PeerSubscriptions:
         """A node was heard, perhaps by another way than before: its subscriptions go there from now on."""
         self._renew(who, turn)
         for subscription in self._by_node.get(who.node, {}).values():
-            pump = self._pumps[subscription]
+            forwarder = self._forwarders[subscription]
             if subscription.subscriber.name != who.name:
-                pump.move(who.name, turn)
-                pump.is_allowed = self._may_have(subscription)
+                forwarder.move(who.name, turn)
+                forwarder.is_allowed = self._may_have(subscription)
                 subscription.note_changed()
 
     def _renew(self, who: Subscriber, turn: Turn) -> None:
@@ -278,7 +280,7 @@ class PeerSubscriptions:
 
     def _count(self, name: str) -> int:
         """How many subscriptions a node has; all nodes behind a relay together, as these prove nothing."""
-        return len([it for it in self._pumps if _payer(it.subscriber.name) == _payer(name)])
+        return len([it for it in self._forwarders if _payer(it.subscriber.name) == _payer(name)])
 
     def _subscribe(self, ask: Subscribe, who: Subscriber, known: Subscription | None, turn: Turn) -> None:
         peer = Peer(who.name, ask.name, ask.number, int(ask.delivery), who.node)
@@ -326,36 +328,36 @@ class PeerSubscriptions:
         for name, subscription in list(self._by_node.get(who.node, {}).items()):
             if name not in ask.names:
                 self._topics.end(subscription, "unsubscribed", turn.now_ns)
-            elif not self._pumps[subscription].is_allowed:
-                self._tell_again(self._pumps[subscription])
+            elif not self._forwarders[subscription].is_allowed:
+                self._tell_again(self._forwarders[subscription])
         if unknown:
             self._reply(who.name, Unknown(unknown), turn)
 
-    def _tell_again(self, pump: Pump) -> None:
+    def _tell_again(self, forwarder: Forwarder) -> None:
         """The node may have forgotten that it gets nothing of a subscription."""
-        pump.is_told = True
-        self._stir(pump)
+        forwarder.is_told = True
+        self._stir(forwarder)
 
-    def _tell_right(self, pump: Pump, turn: Turn) -> None:
+    def _tell_right(self, forwarder: Forwarder, turn: Turn) -> None:
         """The right to a subscription was taken back, or given again: let its node know, unless nothing leads there."""
-        peer = pump.subscription.subscriber
-        if pump.subscription.mailbox.has_ended or self._directory.named(_payer(peer.name)) is None:
+        peer = forwarder.subscription.subscriber
+        if forwarder.subscription.mailbox.has_ended or self._directory.named(_payer(peer.name)) is None:
             return
-        pump.is_told = pump.is_allowed
-        denied = not pump.is_allowed
+        forwarder.is_told = forwarder.is_allowed
+        denied = not forwarder.is_allowed
         reason = RefusalReason.ACCESS_DENIED.value if denied else ""
-        why = f"{peer.name} may not subscribe to {pump.subscription.pattern} any more" if denied else ""
+        why = f"{peer.name} may not subscribe to {forwarder.subscription.pattern} any more" if denied else ""
         self._reply(peer.name, Answer("accepted", peer.subscription, peer.number, reason, why), turn)
 
     # ---- ends
 
     def _handle_end(self, subscription: Subscription) -> None:
         """A subscription has ended, by its node, its lease or an operator."""
-        pump = self._pumps.pop(subscription, None)
-        if pump is not None:
+        forwarder = self._forwarders.pop(subscription, None)
+        if forwarder is not None:
             self._forget_node(subscription)
-            self._stirred.pop(pump, None)
-            pump.end()
+            self._stirred.pop(forwarder, None)
+            forwarder.end()
 
     def tell_end(self, subscription: Subscription, turn: Turn) -> None:
         """An operator has ended a subscription of another node."""
@@ -365,8 +367,8 @@ class PeerSubscriptions:
 
     def _title_of(self, peer: str, queue: str, messages: int) -> str:
         """The durable subscription whose messages, passed on in vain, become dead letters; counts them if none is."""
-        for subscription, pump in self._pumps.items():
-            if subscription.durable and pump.destination == (peer, queue):
+        for subscription, forwarder in self._forwarders.items():
+            if subscription.durable and forwarder.destination == (peer, queue):
                 return subscription.title
         self._drops[DropReason.SUBSCRIPTION_OVER] += messages
         return ""
@@ -395,10 +397,10 @@ class PeerSubscriptions:
     def go(self, turn: Turn) -> bool:
         """Pass on what may go now. Returns whether there was anything to look at."""
         stirred, self._stirred = self._stirred, {}
-        for pump in stirred:
-            pump.go(turn)
-            if pump.is_told is not pump.is_allowed:
-                self._tell_right(pump, turn)
+        for forwarder in stirred:
+            forwarder.go(turn)
+            if forwarder.is_told is not forwarder.is_allowed:
+                self._tell_right(forwarder, turn)
         if stirred:
             self._topics.note(turn.now_ns)  # before the records of express packets, which need no commit
         return bool(stirred)
@@ -406,11 +408,11 @@ class PeerSubscriptions:
     @property
     def denied(self) -> list[Subscription]:
         """The subscriptions for which messages wait that their nodes may not have."""
-        return [it for it, pump in self._pumps.items() if it.mailbox.length and not pump.is_allowed]
+        return [it for it, forwarder in self._forwarders.items() if it.mailbox.length and not forwarder.is_allowed]
 
-    def pump_of(self, subscription: Subscription) -> Pump | None:
-        """The pump of a subscription; None for one of this node."""
-        return self._pumps.get(subscription)
+    def pump_of(self, subscription: Subscription) -> Forwarder | None:
+        """The forwarder of a subscription; None for one of this node."""
+        return self._forwarders.get(subscription)
 
 
 def _payer(name: str) -> str:

@@ -30,9 +30,9 @@ from triack.base.peers import Directory
 from triack.base.reasons import DropReason, HoldReason, RejectReason
 from triack.ordering.wire import RelayedEnd, RelayedHeader, SequenceHeader, encode_hold
 from triack.queues.body_head import fragment_range, large_of
-from triack.queues.mailboxes.body_shelf import BodyShelf, announced_bytes
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import EXPRESS_OVERHEAD_BYTES, Mailbox
+from triack.queues.mailboxes.parts_queue import PartsQueue, announced_bytes
 from triack.queues.mailboxes.quotas import Account, Payer, PayerOf
 from triack.queues.mailboxes.resolver import local_queue
 from triack.queues.mailboxes.system_queues import SUBSCRIPTIONS_QUEUE, SystemQueue, large_queue, large_target
@@ -230,8 +230,8 @@ class Admission:
         """
         if not self._has_streams(origin, 0):
             return False
-        shelf = self._mailboxes.get(large_queue(large_target(queue) or queue)) if queue else None
-        beyond = int(queue == SUBSCRIPTIONS_QUEUE) if shelf is None else self._bodies.awaiting(origin, shelf.fill)
+        parts = self._mailboxes.get(large_queue(large_target(queue) or queue)) if queue else None
+        beyond = int(queue == SUBSCRIPTIONS_QUEUE) if parts is None else self._bodies.awaiting(origin, parts.fill)
         return not beyond or self._has_streams(origin, STREAM_BYTES * beyond)
 
     def _has_streams(self, origin: bytes, more_bytes: int) -> bool:
@@ -399,11 +399,11 @@ class Admission:
 
     def has_room_for_body(self, queue: str, origin: bytes, total_bytes: int) -> bool:
         """Whether a queue takes a body now."""
-        target, shelf = self._mailboxes.get(queue), self._mailboxes.get(large_queue(queue))
+        target, parts = self._mailboxes.get(queue), self._mailboxes.get(large_queue(queue))
         if self.disk.is_full(origin) or (target is not None and not target.takes_arrivals):
             return False
-        if isinstance(shelf, BodyShelf):
-            return shelf.has_room_for(origin, total_bytes)
+        if isinstance(parts, PartsQueue):
+            return parts.has_room_for(origin, total_bytes)
         return target is None or target.fill.fits(0, total_bytes)
 
     # ---- temporary holds
@@ -559,7 +559,7 @@ class Admission:
 
     def has_room(self, mailbox: Mailbox, *, durable: bool, coming: int = 0) -> bool:
         """Whether a queue takes one more message of this node itself, besides the ``coming`` ones."""
-        if isinstance(mailbox, BodyShelf):
+        if isinstance(mailbox, PartsQueue):
             return not self.store_low
         account = self.disk if durable else self.express
         full = mailbox.fill.is_full_with(coming) and (coming > 0 or not self._is_left(mailbox))

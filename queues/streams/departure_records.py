@@ -23,7 +23,7 @@ class DepartureRecords:
         record: to the session log.
 
     Attributes:
-        topics: the roots of the topics of which streams pass messages on, see ``queues.remote.pump``, by their numbers.
+        topics: the roots of topics of which streams pass messages on, by their numbers: ``queues.remote.forwarder``.
     """
 
     __slots__ = ("_record", "topics")

@@ -1,7 +1,7 @@
 """The contents of a topic that subscriptions still want: the youngest in memory, those before them on the disk.
 
 Promise: their memory has a limit, however far behind a subscription is; a content that is only on the disk takes a few
-bytes (``shelf``). Fast subscriptions read the young contents, which are in memory once for all of them. A subscription
+bytes. Fast subscriptions read the young contents, which are in memory once for all of them. A subscription
 that is behind fetches what it reads, once for all that are as far behind.
 """
 
@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
 
-from triack.queues.mailboxes.line import PACKET_BYTES, Cache, Line, Lines
+from triack.queues.mailboxes.disk_backlog import BLOCK_RECORDS, DiskBacklog
+from triack.queues.mailboxes.priority_queue import PACKET_BYTES, Cache, Level, PriorityQueue
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 from triack.queues.mailboxes.quotas import NO_LIMIT
-from triack.queues.mailboxes.shelf import BLOCK_RECORDS, Shelf
 
 DEAD_MAX = 256
 """Places of contents that have gone, in the list of all, before it is made anew: as much work as those were."""
@@ -35,13 +35,13 @@ class Contents:
     """
 
     __slots__ = (
+        "_backlog",
         "_cache",
         "_growing",
         "_places",
         "_ready",
         "_removed",
         "_set_expiry",
-        "_shelf",
         "_taken",
         "cached_bytes",
         "wanted",
@@ -53,10 +53,10 @@ class Contents:
         self._ready: dict[int, QueuedPacket] = {}
         # The first places of those in memory, ascending, and of some that have gone.
         self._places: list[int] = []
-        self._shelf = Shelf()
-        # How many packets of each block of the shelf were removed, by its first place; without those that are whole.
+        self._backlog = DiskBacklog()
+        # How many packets of each block of the backlog were removed, by its first place; without those that are whole.
         self._removed = Counter[int]()
-        # Those that subscriptions have taken from the shelf and not passed yet, with the number of these subscriptions.
+        # Those that subscriptions have taken from it and not passed yet, with the number of these subscriptions.
         self._taken: dict[int, tuple[QueuedPacket, int]] = {}
         self._growing = 0
         self.wanted: dict[int, int] = {}
@@ -93,13 +93,13 @@ class Contents:
         return packet
 
     def _shelve(self, packet: QueuedPacket) -> None:
-        self._shelf.add(replace(packet, content=None))  # a reader may have this one in hand
-        start = self._shelf.block_of(packet.first_place)
+        self._backlog.add(replace(packet, content=None))  # a reader may have this one in hand
+        start = self._backlog.block_of(packet.first_place)
         if start != self._growing:
             before, self._growing = self._growing, start
             self._drop_empty(before)
         if packet.receive_by_ms:
-            self._set_expiry(None, self._shelf.next_expiry_ms)
+            self._set_expiry(None, self._backlog.next_expiry_ms)
 
     def trim(self, most: int, last: int) -> None:
         """Keep the eldest contents only on the disk, up to a place, as long as at most that number wants each."""
@@ -115,9 +115,9 @@ class Contents:
         if place in self._ready:
             self._pop(place)
             return True
-        if not self._shelf or not self._shelf.remove(place):
+        if not self._backlog or not self._backlog.remove(place):
             return False
-        start = self._shelf.block_of(place)
+        start = self._backlog.block_of(place)
         self._removed[start] += 1
         self._drop_empty(start)
         return True
@@ -126,15 +126,15 @@ class Contents:
         """Drop the block that begins at a place, if nothing is left of it and it does not grow."""
         if start != self._growing and self._removed[start] == BLOCK_RECORDS:
             del self._removed[start]
-            self._shelf.drop_block(start)
+            self._backlog.drop_block(start)
 
     def walk(self, place: int) -> Iterator[QueuedPacket]:
         """Yield the contents that have a message at this place or later, in order. Some may have gone meanwhile.
 
         Those that are only on the disk are objects of their own for each walk.
         """
-        if self._shelf and not (self._ready and place >= next(iter(self._ready))):
-            for packet in self._shelf.walk(place):
+        if self._backlog and not (self._ready and place >= next(iter(self._ready))):
+            for packet in self._backlog.walk(place):
                 if packet.last_place >= place:
                     yield packet
         places, ready = self._places, self._ready
@@ -174,12 +174,12 @@ class Contents:
 
     def poll_expired(self, now_ms: int, most: int) -> list[QueuedPacket]:
         """Expired contents that are only on the disk; the caller removes them. More may be due at once."""
-        expired = self._shelf.poll_expired(now_ms, most)
-        self._set_expiry(None, self._shelf.next_expiry_ms)
+        expired = self._backlog.poll_expired(now_ms, most)
+        self._set_expiry(None, self._backlog.next_expiry_ms)
         return expired
 
 
-class View(Line):
+class View(Level):
     """A line of contents. They are only read from it, so it has neither packets nor memory for them, as a line has."""
 
     __slots__ = ()
@@ -203,24 +203,24 @@ class AllContents(View):
         self._contents = contents
 
     def first(self) -> QueuedPacket | None:
-        """See ``Line``."""
+        """See ``Level``."""
         return None
 
     def walk(self, place: int) -> Iterator[QueuedPacket]:
-        """See ``Line``."""
+        """See ``Level``."""
         return self._contents.walk(place)
 
     def poll_expired(self, now_ms: int, most: int) -> list[QueuedPacket]:
-        """See ``Line``."""
+        """See ``Level``."""
         return self._contents.poll_expired(now_ms, most)
 
 
-class OneLine(Lines):
+class OneLine(PriorityQueue):
     """A view in place of the lines of a queue: its messages come in the order of their arrival."""
 
     def __init__(self, line: View) -> None:
         self.by_rank = [line]
 
-    def of(self, packet: QueuedPacket) -> Line:  # noqa: ARG002 - there is no other
-        """See ``Lines``."""
+    def of(self, packet: QueuedPacket) -> Level:  # noqa: ARG002 - there is no other
+        """See ``PriorityQueue``."""
         return self.by_rank[0]

@@ -23,10 +23,10 @@ from triack.queues.node_settings import Quota, Topic
 from triack.queues.packing import topic_of
 from triack.queues.topics.contents import AllContents, Contents, OneLine
 from triack.queues.topics.dispatch_times import DispatchTimes
-from triack.queues.topics.leaving import Leaving
+from triack.queues.topics.release_backlog import ReleaseBacklog
 from triack.queues.topics.strategies import room_of
+from triack.queues.topics.subscriber_cache import Found, SubscriberCache
 from triack.queues.topics.subscription import Subscription
-from triack.queues.topics.takers import Found, Takers
 
 TURN_ASSIGNED = 30_000
 """Contents that are dispatched in one turn, times the subscriptions that get them: a tenth of a second of work. Each
@@ -143,7 +143,7 @@ class TopicRoot:
         self.discard_at_ns: int | None = None
         self.restoring = False
         self._owner = owner
-        self._takers = Takers()
+        self._subscriber_cache = SubscriberCache()
         self._times = DispatchTimes(in_ns(settings.delivery_timeout_s))
         # The places of durable contents whose commit has not returned, ascending, and express ones that come behind.
         self._awaited: deque[int] = deque()
@@ -151,7 +151,7 @@ class TopicRoot:
         # First places of contents that have expired before their dispatch, and that durable subscriptions still want.
         self._skipped: set[int] = set()
         self._behind = _Behind(0, after)
-        self._leaving = Leaving(self.contents, self._release_all)
+        self._release_backlog = ReleaseBacklog(self.contents, self._release_all)
         self.goes_on = False
 
     def set_settings(self, settings: Topic) -> None:
@@ -174,13 +174,13 @@ class TopicRoot:
             self.mailbox.listeners.append(self._handle_pause)
         subscription.handle_pause()
         self.subscriptions[subscription] = None
-        self._takers.add(subscription)
+        self._subscriber_cache.add(subscription)
 
     def end(self, subscription: Subscription) -> None:
         """A subscription ends: contents that only it wanted are deleted soon, see ``dispatch``."""
-        self._leaving.add(subscription)
+        self._release_backlog.add(subscription)
         del self.subscriptions[subscription]
-        self._takers.remove(subscription)
+        self._subscriber_cache.remove(subscription)
         subscription.end()
         if not self.subscriptions:
             self.mailbox.leave(self._handle_pause)
@@ -200,7 +200,7 @@ class TopicRoot:
 
     def takes(self, subscription: Subscription, topic: str) -> bool:
         """Whether a subscription's pattern stands for a topic."""
-        return self._takers.takes(subscription, topic)
+        return self._subscriber_cache.takes(subscription, topic)
 
     # ---- arriving
 
@@ -243,7 +243,7 @@ class TopicRoot:
         self.last_place = packet.last_place
         self.mailbox.length += packet.count
         self.mailbox.size_bytes += packet.size_bytes
-        durable = [one for one in self._takers.of(packet.topic).durable if one.after < packet.first_place]
+        durable = [one for one in self._subscriber_cache.of(packet.topic).durable if one.after < packet.first_place]
         self.placed.append(packet)
         if self.restoring:
             self._restore(packet, durable)
@@ -270,9 +270,9 @@ class TopicRoot:
 
         What is too much for one turn is left for another one, see ``goes_on``.
         """
-        if self._leaving:
-            self._leaving.go(TURN_RELEASED)
-        self.goes_on, left = bool(self._leaving), TURN_ASSIGNED
+        if self._release_backlog:
+            self._release_backlog.go(TURN_RELEASED)
+        self.goes_on, left = bool(self._release_backlog), TURN_ASSIGNED
         first, assigned = self.dispatched + 1, dict[Subscription, int]()
         if self.last_place - self._behind.looked_at >= LOOK_MESSAGES:
             behind = sum([one.look_behind() for one in self.subscriptions])
@@ -285,7 +285,7 @@ class TopicRoot:
                 break
             if not self._dispatch_content(packet, assigned, now_ns):
                 break
-            left -= self._takers.of(packet.topic).number
+            left -= self._subscriber_cache.of(packet.topic).number
         else:
             self.dispatched = self.last_place
         for one in assigned:
@@ -295,7 +295,7 @@ class TopicRoot:
     def _dispatch_content(self, packet: QueuedPacket, assigned: dict[Subscription, int], now_ns: int) -> bool:
         """Let go as many messages of the next content as may go. Returns whether all of them have."""
         place, settings = packet.first_place, self.settings
-        found = self._takers.of(packet.topic)
+        found = self._subscriber_cache.of(packet.topic)
         takers = [one for one in found.others if one.suspended_at is None and one.wants(packet)]
         begin = max(place, self.dispatched + 1)
         if begin > place and packet.receive_by_ms:
@@ -370,7 +370,7 @@ class TopicRoot:
         self.release(packet, subscriptions)
         if is_ready:
             return 1
-        return 1 + self._takers.of(packet.topic).number // ASKED_PER_STEP
+        return 1 + self._subscriber_cache.of(packet.topic).number // ASKED_PER_STEP
 
     def release(self, packet: QueuedPacket, subscriptions: int = 1) -> None:
         """Some subscriptions want a content no more, or it was dispatched."""
@@ -387,7 +387,7 @@ class TopicRoot:
         self.free(packet, "all")
 
     def _is_wanted(self, packet: QueuedPacket) -> bool:
-        found = self._takers.of(packet.topic)
+        found = self._subscriber_cache.of(packet.topic)
         return any(one.wants(packet) for one in chain(found.others, found.durable))
 
     def free(self, packet: QueuedPacket, reason: str) -> None:
@@ -415,7 +415,7 @@ class TopicRoot:
     def expire(self, packets: Collection[QueuedPacket]) -> Iterator[tuple[Mailbox, QueuedPacket]]:
         """Let contents expire for each subscription that does not have them in hand. See ``Sink``."""
         for packet in packets:
-            takers = self._takers.of(packet.topic)
+            takers = self._subscriber_cache.of(packet.topic)
             for one in takers.durable:
                 if one.wants(packet):
                     yield one.mailbox, packet

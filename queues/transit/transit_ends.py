@@ -16,9 +16,9 @@ from triack.ordering.wire import HOPS_MAX, RelayedEnd, encode_relayed_end
 from triack.queues.peers.control import Control
 from triack.queues.peers.link import Conversation, Link
 from triack.queues.streams.stream_state import END_KEY
-from triack.queues.transit.transit_door import TransitDoor
-from triack.queues.transit.transit_words import TransitWords, stream_key
-from triack.queues.transit.ways_back import STREAMS_MAX, Brought
+from triack.queues.transit.packet_classifier import PacketClassifier
+from triack.queues.transit.relay_acks import RelayAcks, stream_key
+from triack.queues.transit.return_routes import STREAMS_MAX, Brought
 
 
 class TransitEnds:
@@ -35,8 +35,8 @@ class TransitEnds:
 
     def __init__(
         self,
-        door: TransitDoor,
-        words: TransitWords,
+        door: PacketClassifier,
+        words: RelayAcks,
         drops: Counter[DropReason],
         is_here: Callable[[StreamId], bool],
     ) -> None:

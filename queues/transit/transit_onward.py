@@ -20,7 +20,7 @@ from triack.queues.peers.control import Control
 from triack.queues.peers.link import Conversation
 from triack.queues.streams.departure_records import DepartureRecords
 from triack.queues.streams.transit_stream import TransitStream
-from triack.queues.transit.ways_back import STREAMS_MAX
+from triack.queues.transit.return_routes import STREAMS_MAX
 
 ONWARD_KEY = -4
 """Key of the first such word, in place of a number, among control packets: each has one of its own, further down."""

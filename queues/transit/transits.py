@@ -47,16 +47,16 @@ from triack.queues.streams.departure_records import DepartureRecords
 from triack.queues.streams.group_commit import GroupCommit, Turn
 from triack.queues.streams.transit_stream import TransitStream
 from triack.queues.sync_links import SyncLinks
+from triack.queues.transit.packet_classifier import PacketClassifier
+from triack.queues.transit.pending_dead_letters import PendingDeadLetters
+from triack.queues.transit.relay_acks import RelayAcks
 from triack.queues.transit.transit_bodies import TransitBodies
-from triack.queues.transit.transit_door import TransitDoor
 from triack.queues.transit.transit_ends import TransitEnds
 from triack.queues.transit.transit_holds import TransitHolds
-from triack.queues.transit.transit_letters import TransitLetters
 from triack.queues.transit.transit_news import TransitNews
 from triack.queues.transit.transit_onward import TransitOnward
 from triack.queues.transit.transit_room import TransitRoom
 from triack.queues.transit.transit_sync import TransitSync
-from triack.queues.transit.transit_words import TransitWords
 
 IDLE_NS = 60 * SECOND
 """How long a stream is kept when nothing of it is here: streams pause, and a row costs little."""
@@ -102,13 +102,13 @@ class Transits(DepartingStreams[TransitStream]):
         self,
         settings: NodeSettings,
         *,
-        door: TransitDoor,
+        door: PacketClassifier,
         admission: Admission,
         links: Links,
-        words: TransitWords,
+        words: RelayAcks,
         onward: TransitOnward,
         sync_links: SyncLinks,
-        letters: TransitLetters,
+        letters: PendingDeadLetters,
         records: DepartureRecords,
         wall: WallClock,
         pauses: Pauses,

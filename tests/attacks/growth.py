@@ -17,8 +17,8 @@ def names_in(lines: str) -> list[str]:
 
 ROWS = {
     "`limits.quota`": """
-        queues/mailboxes/line.py Line _ready
-        queues/mailboxes/shelf.py Shelf _blocks _open _starts _kept _streams _numbers
+        queues/mailboxes/priority_queue.py Line _ready
+        queues/mailboxes/disk_backlog.py DiskBacklog _blocks _open _starts _kept _streams _numbers
         queues/mailboxes/mailbox.py Mailbox _changed _orphans _runs
         queues/mailboxes/partials.py Partial rows
         queues/mailboxes/partials.py Partials _by_stream
@@ -26,17 +26,17 @@ ROWS = {
         queues/mailboxes/reader_state.py ReaderLine apart
         queues/mailboxes/reader_state.py ReaderState lines begun chosen told excluded
         queues/mailboxes/returned.py Returned coming passed
-        queues/mailboxes/in_hand.py InHand cells _free
+        queues/mailboxes/leases.py Leases cells _free
         queues/mailboxes/local_queues.py LocalQueues untold
         queues/topics/contents.py Contents _ready _places _removed _taken wanted
         queues/topics/dispatch_times.py DispatchTimes _lasts _times_ns
-        queues/topics/leaving.py _Group takes
-        queues/topics/leaving.py Leaving _groups
+        queues/topics/release_backlog.py _Group takes
+        queues/topics/release_backlog.py ReleaseBacklog _groups
         queues/topics/subscription.py _Line _ahead _gone
         queues/topics/subscription.py Subscription _partly
         queues/topics/topic_root.py TopicRoot placed freed _awaited _early _skipped
-        queues/remote/pump.py _Way hands
-        queues/remote/pump.py Pump _done _ways
+        queues/remote/forwarder.py _Way hands
+        queues/remote/forwarder.py Pump _done _ways
         queues/journals/journals.py Journals missing
     """,
     "`limits.peer_quota_bytes`": """
@@ -54,7 +54,7 @@ ROWS = {
         ordering/disk_backlog.py DiskBacklog _blocks _firsts _expiring
         ordering/disk_backlog.py _Block data
         queues/streams/departing_streams.py DepartingStreams wanting
-        queues/transit/transit_letters.py TransitLetters waiting _pieces
+        queues/transit/pending_dead_letters.py PendingDeadLetters waiting _pieces
         queues/transit/transit_onward.py TransitOnward _passed _due
     """,
     "queues that it has created": """
@@ -77,14 +77,14 @@ ROWS = {
         queues/transit/transits.py Transits _streams _by_number _by_link _free_numbers _idle _gone _over
         queues/transit/transit_holds.py TransitHolds _stopped
         queues/transit/transit_onward.py TransitOnward _told
-        queues/transit/transit_words.py TransitWords _told _again
+        queues/transit/relay_acks.py RelayAcks _told _again
         queues/mailboxes/large_bodies.py Bodies _current
     """,
     "`max_sessions`": """
         queues/peers/conversations.py Conversations by_connection _accepted _by_node _by_name _by_path _by_source
         queues/peers/link.py Conversation awake
         queues/peers/handshake.py Handshakes awake
-        queues/peers/vouching.py Vouching _open _told _changed
+        queues/peers/kept_connections.py KeptConnections _open _told _changed
     """,
     "`max_peer_subscriptions`": """
         queues/topics/topics.py Topics subscriptions _deleted _left _dropped _overdue _told_ns
@@ -189,7 +189,7 @@ ROWS = {
         queues/peers/suspended_peers.py SuspendedPeers _by_node _accused detected
     """,
     "histories of nodes behind relays": """
-        queues/peers/told_histories.py ToldHistories _words _unwritten _accused detected
+        queues/peers/relayed_histories.py RelayedHistories _words _unwritten _accused detected
     """,
     "nodes that a peer has sealed messages for": """
         queues/peers/sealing.py Sealing _bound
@@ -212,12 +212,12 @@ ROWS = {
         queues/mailboxes/lookup.py Lookup _by_id _by_correlation
     """,
     "streams that have passed": """
-        queues/transit/ways_back.py Back upstreams downstreams
-        queues/transit/ways_back.py Brought _by
-        queues/transit/ways_back.py WaysBack _backs
+        queues/transit/return_routes.py Back upstreams downstreams
+        queues/transit/return_routes.py Brought _by
+        queues/transit/return_routes.py ReturnRoutes _backs
     """,
     "rejections that wait for a session": """
-        queues/transit/ways_back.py Back rejected
+        queues/transit/return_routes.py Back rejected
     """,
     "ends of streams that wait for their answer": """
         queues/transit/transit_ends.py TransitEnds _ends
@@ -241,10 +241,10 @@ ROWS = {
     "requests about subscriptions that wait": "",
     "answers about subscriptions that a node does not take": "",
     "administration messages that a node does not take": """
-        queues/manager/admin_desk.py AdminDesk _answering unnoted
+        queues/manager/administration.py Administration _answering unnoted
     """,
     "topics whose subscriptions were looked up": """
-        queues/topics/takers.py Takers _found
+        queues/topics/subscriber_cache.py SubscriberCache _found
     """,
     "connections; the first call of one": """
         node/control/server.py ControlServer _tasks
@@ -311,12 +311,12 @@ OTHERS = {
     "one entry for each constant: a reason, a priority, a kind of timer, a bound, a state, a family of addresses": """
         queues/histogram.py Histogram counts _bounds_ns
         queues/mailboxes/large_bodies.py Bodies _drops
-        queues/mailboxes/line.py Lines by_rank _by_priority
+        queues/mailboxes/priority_queue.py Lines by_rank _by_priority
         queues/mailboxes/local_queues.py LocalQueues dead_letters declined_letters
         queues/mailboxes/mailbox.py Mailbox lengths
         queues/mailboxes/mailbox.py Notices drops
         queues/topics/contents.py OneLine by_rank
-        queues/manager/admin_desk.py AdminDesk queued
+        queues/manager/administration.py Administration queued
         queues/manager/engine.py Engine drops
         queues/manager/recorder.py Recorder _drops
         queues/manager/session_event_router.py SessionEventRouter closes
@@ -348,7 +348,7 @@ OTHERS = {
         queues/mailboxes/expiry.py Expiry expired
         queues/mailboxes/mailbox.py Notices dirty wanting read purged returned taken settled left whole
         queues/topics/topics.py Topics _stirred _going_on _opened _growing
-        queues/transit/transit_letters.py Ended entries
+        queues/transit/pending_dead_letters.py Ended entries
         queues/fetching.py Fetches _asked
     """,
     "emptied with each turn of the loop or each commit, which take a bounded burst": """

@@ -20,7 +20,7 @@ from triack.queues.node_settings import STREAM_BYTES, Limits, NodeSettings
 from triack.queues.packing import PIECE_MIN_BYTES, Outgoing, pack
 from triack.queues.peers.handshake import SESSIONS_OF_ONE_MAX
 from triack.queues.peers.introduction import Introduction
-from triack.queues.remote import desk
+from triack.queues.remote import remote_api
 from triack.queues.remote.peer_subscriptions import LEASE_NS
 from triack.queues.remote.requests import Subscribe, Unsubscribe
 from triack.queues.streams.incoming_stream import GAP_BYTES, HELD_BYTES
@@ -286,7 +286,7 @@ def ask(evil: Hostile, *requests: Subscribe | Unsubscribe) -> None:
 
 def test_one_that_asks_and_takes_no_answer_leaves_a_limited_number_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """Further subscriptions are as if it had not asked for them. What ends one is done all the same."""
-    monkeypatch.setattr(desk, "ANSWERS_MAX", 5)
+    monkeypatch.setattr(remote_api, "ANSWERS_MAX", 5)
     _, node, evil = victim()
     node.live.make_queue("topic:t")
     wanted = [Subscribe(f"s{number}", number, "t.#", True, Delivery.TRANSACTIONAL, 9) for number in range(1, 20)]

@@ -3,7 +3,7 @@
 import pytest
 
 from triack.base.clock import WALL_NS_MAX, ClockJump, ClockReading, find_jump, in_words, sane_wall_ns
-from triack.base.in_hand import LEFT_AT, LIVE_AT, LIVE_WORDS, begin_words, read_marks
+from triack.base.lease_words import LEFT_AT, LIVE_AT, LIVE_WORDS, begin_words, read_marks
 from triack.base.log_lines import NS_MAX
 from triack.base.survival import SURVIVES
 from triack.base.units import MS, SECOND

@@ -26,7 +26,7 @@ from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerSilent
 from triack.base.reasons import Trouble
 from triack.base.survival import Survives
 from triack.base.units import MS, SECOND
-from triack.node.control import told
+from triack.node.control import codec
 from triack.node.files.keys import KeyKind, encode_key
 from triack.node.shell.link_events import EventFeed
 from triack.node.shell.ping_answer import PingAnswer
@@ -46,7 +46,7 @@ from triack.transport.noise import KeyPair
 # A node counts what it has and what happened to it, under names that stay.
 
 
-def assert_the_same_over_the_socket(result: told.Result, found: Any) -> None:
+def assert_the_same_over_the_socket(result: codec.Result, found: Any) -> None:
     header, content = result.describe(found, int)
     assert json.loads(content) == json.loads(json.dumps(asdict(found)))
     assert result.read(header, content) == found
@@ -171,7 +171,7 @@ async def test_everyone_hears_what_a_store_survives(survives: Survives, tmp_path
         (session,) = b.stats().sessions
         assert (a.stats().survives, session.survives) == ("power loss", "power loss")
         stats = b.stats()
-        assert_the_same_over_the_socket(told.STATS, stats)
+        assert_the_same_over_the_socket(codec.STATS, stats)
     assert (tmp_path / "b" / "store.db").exists() == (survives != "nothing")
     (segment,) = log.rglob("*.jsonl")
     started = next(iter(parse_records(segment.read_bytes())))
@@ -353,7 +353,7 @@ def test_it_is_the_same_after_json() -> None:
     a.send(b, "q", b"1")
     assert world.run(5 * SECOND, lambda: not a.busy)
     for found in (streams(a), streams(b)):
-        assert_the_same_over_the_socket(told.STREAMS, found)
+        assert_the_same_over_the_socket(codec.STREAMS, found)
     assert not replace(out(a), first=None).is_busy
 
 
@@ -386,7 +386,7 @@ async def test_each_subscription_shows_what_is_pending_for_it() -> None:
         shown = {one.name: (one.durable, one.pending, one.in_hand, one.readers) for one in games.subscriptions}
         assert shown == {"audit": (True, 1, 0, 1), "$1": (False, 1, 1, 1)}
         assert "topic:Games" not in found.queues | node.queue_lengths()
-        assert_the_same_over_the_socket(told.STATS, found)
+        assert_the_same_over_the_socket(codec.STATS, found)
         assert message.topic == "Games.Cricket"
 
 

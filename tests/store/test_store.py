@@ -32,8 +32,8 @@ from triack.base.names import StreamId
 from triack.queues.packing import pack
 from triack.store.ballast import BALLAST_FILE
 from triack.store.folder import STORE_FILE
-from triack.store.hands_file import HANDS_FILE
 from triack.store.latest import LATEST_BYTES, LatestRows
+from triack.store.lease_file import LEASE_FILE
 from triack.store.owner import OWNER_FILE
 from triack.store.store import SCHEMA_VERSION, Store, _checkpoint_pages
 
@@ -400,7 +400,7 @@ def killed_store(folder: Path) -> None:
 def test_a_killed_store_comes_back_with_its_log(tmp_path: Path) -> None:
     """All that returned is there; an orderly end leaves one file, beside the ballast and the name of its owner."""
     killed_store(tmp_path)
-    assert {file.name for file in tmp_path.iterdir()} == {STORE_FILE, LOG_FILE, BALLAST_FILE, OWNER_FILE, HANDS_FILE}
+    assert {file.name for file in tmp_path.iterdir()} == {STORE_FILE, LOG_FILE, BALLAST_FILE, OWNER_FILE, LEASE_FILE}
     store = Store(tmp_path)
     assert store.load(b"n" * 16, 2).queues == [(1, "orders")]
     store.close()

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import apsw
 
 from triack.base.clock import BOOT_BYTES
-from triack.base.in_hand import Marks, begin_words, read_marks
+from triack.base.lease_words import Marks, begin_words, read_marks
 from triack.tools.sim.disk_file import Process
 from triack.tools.sim.medium import Change, DiskFaults, FailAt, File, Medium, ProcessCrashed, put
 
@@ -56,13 +56,13 @@ class MemoryHands:
         self._words: array[int] | None = None
 
     def begin(self, before: int, start: int) -> tuple[Marks, memoryview | None]:
-        """See ``triack.store.hands_file.Hands``."""
+        """See ``triack.store.lease_file.LeaseWords``."""
         left = {} if self._words is None else read_marks(self._words, before)
         self._words = begin_words(before, start, left)
         return left, memoryview(self._words)
 
     def end(self) -> None:
-        """See ``triack.store.hands_file.Hands``."""
+        """See ``triack.store.lease_file.LeaseWords``."""
 
     def freeze(self) -> None:
         """The process is dead: later calls of its objects, as they are collected, change nothing."""

@@ -16,8 +16,7 @@ from triack.base.news import GapFound, LinkDown, NodeEvent, QueueOverQuota, Stor
 from triack.node.client.asking import with_rows
 from triack.node.client.client import Client
 from triack.node.control.calls import Calls
-from triack.node.control.control_frames import encode
-from triack.node.control.told import (
+from triack.node.control.codec import (
     TEXTS,
     describe_events,
     describe_every,
@@ -28,6 +27,7 @@ from triack.node.control.told import (
     read_news,
     read_receipts,
 )
+from triack.node.control.control_frames import encode
 from triack.node.control.verb_table import _ROWS, VERBS, Kind, Verb, _row, check_call, row_of
 from triack.node.handles.acknowledgements import Every
 from triack.node.handles.consumer import BATCH_MESSAGES

@@ -39,7 +39,7 @@ from triack.node.shell.worker import Then, ThreadWorker
 from triack.queues.fetching import Fetch
 from triack.queues.manager.effects import Effect, Send, StartJob, Tell, WriteRecords
 from triack.queues.manager.engine import Engine
-from triack.queues.peers.vouching import DropConnection, KeepConnection
+from triack.queues.peers.kept_connections import DropConnection, KeepConnection
 from triack.queues.streams.group_commit import GroupCommit
 from triack.session.protocol.settings import SessionSettings
 from triack.store.store import Store

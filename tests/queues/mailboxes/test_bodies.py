@@ -16,16 +16,15 @@ from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError, StoreDamaged
 from triack.base.names import StreamId
 from triack.queues.mailboxes import large_bodies
-from triack.queues.mailboxes.body_shelf import BodyShelf, announced_bytes
+from triack.queues.mailboxes.disk_backlog import BLOCK_BYTES, RECORD_BYTES, DiskBacklog
 from triack.queues.mailboxes.large_bodies import Bodies, Part, open_part
 from triack.queues.mailboxes.mailbox import Mailbox, Notices
 from triack.queues.mailboxes.partials import Partial, Partials
+from triack.queues.mailboxes.parts_queue import PartsQueue, announced_bytes
 from triack.queues.mailboxes.progress import Progress, Setbacks
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 from triack.queues.mailboxes.quotas import NO_LIMIT, Account, Fill
 from triack.queues.mailboxes.redelivery import Wait
-from triack.queues.mailboxes.shelf import BLOCK_BYTES, RECORD_BYTES
-from triack.queues.mailboxes.shelf import Shelf as DiskShelf
 from triack.queues.node_settings import Quota
 from triack.queues.packing import LargeMessage, pack
 
@@ -176,13 +175,13 @@ def test_what_is_to_come_is_counted_until_it_is_here(bodies: Bodies, fill: Fill)
 # The queue in which parts of large messages arrive: what its packets mean, and the room that it keeps.
 
 
-class Shelf:
+class Arriving:
     """A queue, and the shelf of its bodies."""
 
     def __init__(self) -> None:
         self.notices = Notices(Counter())
         self.queue = Mailbox(1, "q", self.notices, Quota(size_bytes=1_000))
-        self.shelf = BodyShelf(2, "$large.q", self.notices, Quota(size_bytes=1_000), lambda: self.queue)
+        self.shelf = PartsQueue(2, "$large.q", self.notices, Quota(size_bytes=1_000), lambda: self.queue)
         self._key = 0
 
     def put(self, *messages: bytes | LargeMessage, limit_bytes: int = 2_000, to: Mailbox | None = None) -> None:
@@ -199,8 +198,8 @@ class Shelf:
 
 
 @pytest.fixture
-def shelf() -> Shelf:
-    return Shelf()
+def shelf() -> Arriving:
+    return Arriving()
 
 
 def test_the_first_bytes_of_an_announcement_have_the_size() -> None:
@@ -211,7 +210,7 @@ def test_the_first_bytes_of_an_announcement_have_the_size() -> None:
         assert announced_bytes(other.body[:HEAD_BYTES], len(other.body)) == 0
 
 
-def test_parts_and_pieces_of_parts_make_a_body(shelf: Shelf) -> None:
+def test_parts_and_pieces_of_parts_make_a_body(shelf: Arriving) -> None:
     shelf.announce(9, 700)
     shelf.put(b"x" * 600, limit_bytes=400)
     shelf.put(b"y" * 100)
@@ -227,7 +226,7 @@ def test_parts_and_pieces_of_parts_make_a_body(shelf: Shelf) -> None:
     assert not shelf.shelf.is_idle
 
 
-def test_the_word_that_no_more_comes_frees_a_body(shelf: Shelf) -> None:
+def test_the_word_that_no_more_comes_frees_a_body(shelf: Arriving) -> None:
     """The next commit deletes the word, the announcement and the parts."""
     shelf.announce(9, 700)
     shelf.put(b"x" * 100)
@@ -238,7 +237,7 @@ def test_the_word_that_no_more_comes_frees_a_body(shelf: Shelf) -> None:
     assert shelf.shelf.is_idle
 
 
-def test_a_stream_that_ends_takes_its_unfinished_body_along(shelf: Shelf) -> None:
+def test_a_stream_that_ends_takes_its_unfinished_body_along(shelf: Arriving) -> None:
     shelf.announce(9, 700)
     shelf.put(b"x" * 100)
     shelf.shelf.drop_stream(ORIGIN, 1)
@@ -330,8 +329,8 @@ def shelved_packet(place: int, *keys: int, receive_by_ms: int = 0) -> QueuedPack
     return made
 
 
-def shelf_of(packets: list[QueuedPacket]) -> DiskShelf:
-    shelf = DiskShelf()
+def shelf_of(packets: list[QueuedPacket]) -> DiskBacklog:
+    shelf = DiskBacklog()
     for one in packets:
         shelf.add(one)
     return shelf
@@ -343,7 +342,7 @@ def plain(packets: list[QueuedPacket]) -> list[dict[str, Any]]:
     return [{**one, "keys": list(one["keys"])} for one in said]
 
 
-def take_all(shelf: DiskShelf) -> list[QueuedPacket]:
+def take_all(shelf: DiskBacklog) -> list[QueuedPacket]:
     found: list[QueuedPacket] = []
     while shelf:
         found += shelf.take()
@@ -453,7 +452,7 @@ def test_packets_of_one_sender_take_a_few_bytes_each() -> None:
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
-        shelf = DiskShelf()
+        shelf = DiskBacklog()
         for place in range(1, packets + 1):
             one = shelved_packet(place)
             one.sent_at_ms, one.size_bytes = 1_700_000_000_000 + place * 7 // 3, 1_000 + place * place % 97

@@ -12,8 +12,8 @@ from triack.base.commit import HEAD_BYTES, MessageIndex
 from triack.base.delivery import Delivery
 from triack.base.reasons import DropReason
 from triack.queues.body_head import read_plain
-from triack.queues.mailboxes.line import CACHE_BYTES, PACKET_BYTES, Cache
 from triack.queues.mailboxes.mailbox import PARTIAL_MAX, Lease, Mailbox, Notices, QueuedPacket, Run, rank_of
+from triack.queues.mailboxes.priority_queue import CACHE_BYTES, PACKET_BYTES, Cache
 from triack.queues.mailboxes.progress import Progress
 from triack.queues.mailboxes.redelivery import Wait
 from triack.queues.packing import Outgoing, pack

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from tests.sure import sure
 from triack.base.delivery import Delivery
-from triack.base.in_hand import begin_words, read_marks
+from triack.base.lease_words import begin_words, read_marks
 from triack.ordering.wire import RelayedPacket, SequenceHeader, decode, encode_order_ack, encode_relayed_run
 from triack.queues.mailboxes.handed import handed_fields
-from triack.queues.mailboxes.in_hand import InHand
 from triack.queues.mailboxes.incoming_run import IncomingRun, read_runs
-from triack.queues.mailboxes.line import PACKET_BYTES, Cache, Line, Share
+from triack.queues.mailboxes.leases import Leases
+from triack.queues.mailboxes.priority_queue import PACKET_BYTES, Cache, Level, Share
 from triack.queues.mailboxes.progress import Progress, Setbacks
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 from triack.queues.mailboxes.reader_state import ReaderState
@@ -34,7 +34,7 @@ class Waiting:
         self.cache = Cache(limit_bytes)
         self.expiries: dict[int | None, int | None] = {}
         self.share = Share(self.cache)
-        self.line = Line(self.share, self._note, 3)
+        self.line = Level(self.share, self._note, 3)
 
     def _note(self, packet: QueuedPacket | None, at_ms: int | None) -> None:
         self.expiries[None if packet is None else packet.first_place] = at_ms
@@ -103,7 +103,7 @@ def test_one_queue_leaves_memory_to_others() -> None:
     waiting = Waiting(limit_bytes=10 * (PACKET_BYTES + 100))
     others = [Share(waiting.cache) for _ in range(9)]
     for share in [waiting.share, *others]:
-        waiting.line = Line(share, lambda packet, at_ms: None, 3)
+        waiting.line = Level(share, lambda packet, at_ms: None, 3)
         waiting.put(range(1, 50))
     assert waiting.cache.used_bytes <= 41 * (PACKET_BYTES + 100)
     assert others[0].used_bytes > others[-1].used_bytes == 0
@@ -364,7 +364,7 @@ class Notes:
 
     def __init__(self) -> None:
         self.words = begin_words(0, 1, {})
-        self.in_hand = InHand(memoryview(self.words))
+        self.in_hand = Leases(memoryview(self.words))
 
     @property
     def left(self) -> dict[int, tuple[int, int]]:
@@ -451,7 +451,7 @@ def test_a_node_that_ends_leaves_nothing_in_hand(notes: Notes) -> None:
 
 def test_without_words_nothing_is_noted() -> None:
     one = leased_packet(7)
-    nowhere = InHand(None)
+    nowhere = Leases(None)
     nowhere.open(one)
     nowhere.hold([(one, 1)])
     nowhere.settle([(one, 1)], is_safe=True)

@@ -15,7 +15,7 @@ from triack.queues.admin_acks import Told
 from triack.queues.fetching import Fetch
 from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.mailboxes.redelivery import Return
-from triack.queues.manager import admin_desk
+from triack.queues.manager import administration
 from triack.queues.manager.browse import (
     PAGE_BYTES,
     BrowsedMessage,
@@ -275,7 +275,7 @@ def tell(
     """Something happened to one message of a node."""
     content = Unpacked(1, 0, 0, [b"x"], [{"admin": {"queue": queue, "acks": acks}}])
     about = Told(origin, 1, 1, 1, delivery, "q", content, [0], MessageClass.ACK_RECEIVE)
-    node.live.desk.tell(about, node.world.now_ns)
+    node.live.administration.tell(about, node.world.now_ns)
     node.drain()
 
 
@@ -294,13 +294,13 @@ def test_an_answer_to_a_stranger_is_dropped() -> None:
     _, b = world.node("a"), world.node("b")
     tell(b, b"stranger" * 2, "acks")
     assert b.live.drops[DropReason.ADMIN_ACK_LOST] == 1
-    assert [it["lost"] for it in b.live.desk.unnoted] == [True]
-    assert b.live.desk.queued == {}
+    assert [it["lost"] for it in b.live.administration.unnoted] == [True]
+    assert b.live.administration.queued == {}
 
 
 def test_a_node_that_takes_no_answers_leaves_a_limited_number_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many queues it names for them, and whatever else waits for it; those for other nodes go."""
-    monkeypatch.setattr(admin_desk, "WAITING_BYTES_MAX", 20 * (admin_desk.PACKET_BYTES + STREAM_BYTES))
+    monkeypatch.setattr(administration, "WAITING_BYTES_MAX", 20 * (administration.PACKET_BYTES + STREAM_BYTES))
     world = World(1)
     a, b, c = world.node("a"), world.node("b"), world.node("c")
     for node in (a, c):

@@ -25,8 +25,8 @@ from triack.queues.peers import history
 from triack.queues.peers.history import History, Peers
 from triack.queues.peers.introduction import NO_POINT, HistoryPoint, Introduction, RolledBack
 from triack.queues.peers.link import Link
+from triack.queues.peers.relayed_histories import NODES_MAX, RelayedHistories
 from triack.queues.peers.suspended_peers import SuspendedPeers
-from triack.queues.peers.told_histories import NODES_MAX, ToldHistories
 from triack.queues.stages import STAGES
 from triack.session.protocol.settings import SessionSettings
 
@@ -159,8 +159,8 @@ NODE = b"d" * 16
 HOUR = 3_600 * SECOND
 
 
-def histories() -> ToldHistories:
-    return ToldHistories(lambda _event, _now_ns, **_fields: None)
+def histories() -> RelayedHistories:
+    return RelayedHistories(lambda _event, _now_ns, **_fields: None)
 
 
 def accused(*words: StoreWord) -> bool:
@@ -290,7 +290,7 @@ DURABLE = [Delivery.TRANSACTIONAL, Delivery.RECOVERABLE]
 ONE, STRANGER = b"1" * 16, b"2" * 16
 
 
-class Scene:
+class Scenario:
     """Suspended peers, and what was written down."""
 
     def __init__(self) -> None:
@@ -310,7 +310,7 @@ def link() -> Link:
 
 
 def test_a_rollback_is_reported_once() -> None:
-    scene = Scene()
+    scene = Scenario()
     assert [scene.add(), scene.add()] == [True, False]
     (error,) = scene.suspended.take_detected()
     assert str(error) == (
@@ -326,7 +326,7 @@ def test_a_rollback_is_reported_once() -> None:
 
 def test_who_has_our_own_id_runs_on_a_copy() -> None:
     """Whatever it says of itself."""
-    scene = Scene()
+    scene = Scenario()
     assert scene.add(OWN, RolledBack.UNKNOWN)
     assert scene.suspended.rolled_back(OWN) is RolledBack.SENDER
     assert str(scene.suspended.take_detected()[0]) == "another process runs on a copy of this node's store"
@@ -334,7 +334,7 @@ def test_who_has_our_own_id_runs_on_a_copy() -> None:
 
 def test_links_stop_that_lead_to_a_suspended_peer() -> None:
     """Those that led there before, those that turn out to lead there later, and not one that leads elsewhere now."""
-    scene, before, later = Scene(), link(), link()
+    scene, before, later = Scenario(), link(), link()
     scene.suspended.lead(before, OTHER)
     scene.add()
     assert before.suspended is None

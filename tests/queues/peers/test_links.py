@@ -19,11 +19,11 @@ from triack.queues.node_settings import Reconnect
 from triack.queues.peers import conversations
 from triack.queues.peers.dialer import Dialer
 from triack.queues.peers.introduction import Introduction
+from triack.queues.peers.kept_connections import DropConnection, KeepConnection, KeptConnections
 from triack.queues.peers.link import Link
 from triack.queues.peers.origins import Brought, Origins
 from triack.queues.peers.path import ANSWERS_MAX, CHALLENGE_BYTES, GIVE_UP_NS, REPEAT_NS, Paths, PathState
 from triack.queues.peers.turns import QUEUE_TURN_PACKETS, Turns
-from triack.queues.peers.vouching import DropConnection, KeepConnection, Vouching
 
 # The owners of conversations, and which one gives way when too many are begun.
 
@@ -491,22 +491,22 @@ PATH = "tcp://192.0.2.1:9"
 
 
 def test_the_first_vouches_and_the_last_releases() -> None:
-    vouching = Vouching()
-    vouching.add(PATH)
-    vouching.add(PATH)
-    assert vouching.take() == ([KeepConnection(PATH)], [])
-    vouching.remove(PATH)
-    assert vouching.take() == ([], [])
-    vouching.remove(PATH)
-    assert vouching.take() == ([], [DropConnection(PATH)])
-    assert vouching.take() == ([], [])
+    kept_connections = KeptConnections()
+    kept_connections.add(PATH)
+    kept_connections.add(PATH)
+    assert kept_connections.take() == ([KeepConnection(PATH)], [])
+    kept_connections.remove(PATH)
+    assert kept_connections.take() == ([], [])
+    kept_connections.remove(PATH)
+    assert kept_connections.take() == ([], [DropConnection(PATH)])
+    assert kept_connections.take() == ([], [])
 
 
 def test_nobody_vouches_for_what_has_no_streams() -> None:
-    vouching = Vouching()
-    vouching.add("udp://192.0.2.1:9")
-    vouching.add("memory://b")
-    assert vouching.take() == ([], [])
+    kept_connections = KeptConnections()
+    kept_connections.add("udp://192.0.2.1:9")
+    kept_connections.add("memory://b")
+    assert kept_connections.take() == ([], [])
 
 
 # By whom the messages of a node come, and what it is called here.

@@ -465,7 +465,7 @@ def test_streams_at_rest_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(looked) < 10
 
 
-class Scene:
+class Scenario:
     """Owed acks alone, and which streams asked for a way."""
 
     def __init__(self) -> None:
@@ -500,7 +500,7 @@ def owing_stream(number: int) -> IncomingStream:
 
 def test_an_ack_leaves_when_it_is_due_and_not_before() -> None:
     """By its timer, or because the packet asks; without a way it is owed still, and nobody asks for one again."""
-    scene, waits, ack_requested = Scene(), owing_stream(1), owing_stream(2)
+    scene, waits, ack_requested = Scenario(), owing_stream(1), owing_stream(2)
     assert scene.streams(lambda: scene.take(waits, 1)) == []
     assert scene.streams(lambda: scene.take(ack_requested, 1, ack_requested=True)) == [2]
     due_ns = scene.owed.next_deadline()
@@ -513,7 +513,7 @@ def test_an_ack_leaves_when_it_is_due_and_not_before() -> None:
 
 def test_a_peer_that_asks_gets_what_is_owed_to_it_once() -> None:
     """To ask again costs nothing, and of others nothing leaves; a node that closes asks for all."""
-    scene, mine = Scene(), owing_stream(1)
+    scene, mine = Scenario(), owing_stream(1)
     scene.take(mine, 1)
     assert scene.streams(lambda: scene.owed.handle_request(b"x" * 16)) == []
     assert scene.streams(lambda: scene.owed.handle_request(SENDER)) == [1]
@@ -530,7 +530,7 @@ def test_an_ack_that_finds_no_room_is_not_recorded_and_its_origin_can_ask_for_it
     [conversation] = b.live.handshakes.conversations.values()
     while conversation.put_control((len(conversation.control or ()), 0), Control(b"")):
         pass
-    scene, stream = Scene(), owing_stream(CONTROL_MAX)
+    scene, stream = Scenario(), owing_stream(CONTROL_MAX)
     scene.take(stream, 1, ack_requested=True)
     scene.owed.send(lambda _stream: conversation, 0)
     assert scene.drops == {DropReason.CONTROL_OVERFLOW: 1}

@@ -14,16 +14,16 @@ from triack.base.errors import StoreDamaged, SubscriptionMismatch
 from triack.base.news import AckWaitOver, MessagesDiscarded
 from triack.base.reasons import DeadReason
 from triack.base.units import SECOND
-from triack.queues.mailboxes.line import PACKET_BYTES, Cache
+from triack.queues.mailboxes.priority_queue import PACKET_BYTES, Cache
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 from triack.queues.mailboxes.redelivery import Return
 from triack.queues.node_settings import NodeSettings, Strategy, Topic
 from triack.queues.topics.contents import DEAD_MAX, Contents
 from triack.queues.topics.dispatch_times import GRAINS, DispatchTimes
-from triack.queues.topics.leaving import Leaving
+from triack.queues.topics.release_backlog import ReleaseBacklog
 from triack.queues.topics.strategies import room_of
+from triack.queues.topics.subscriber_cache import SubscriberCache
 from triack.queues.topics.subscription import Subscription
-from triack.queues.topics.takers import Takers
 from triack.queues.topics.trie import Trie, stands_for
 
 # All subscriptions of a node: how they begin and end, and what the session log has of them.
@@ -310,7 +310,7 @@ def test_what_is_removed_anywhere_is_found_no_more_and_leaves_nothing() -> None:
     assert kept.contents.cached_bytes == 0
     assert len(kept.contents.wanted) == 0
     # Of the blocks on the shelf only the one that grows is left.
-    assert len(kept.contents._shelf._blocks) <= 1  # noqa: SLF001 - the promise is about memory
+    assert len(kept.contents._backlog._blocks) <= 1  # noqa: SLF001 - the promise is about memory
     assert len(kept.contents._places) <= DEAD_MAX + 1  # noqa: SLF001 - as above
 
 
@@ -411,7 +411,7 @@ def test_each_content_is_released_once_for_all_that_ended_alike() -> None:
         released.append((packet.first_place, subscriptions))
         return 1
 
-    leaving = Leaving(bench.root.contents, release)
+    leaving = ReleaseBacklog(bench.root.contents, release)
     for one in (*alike, further, chess):
         leaving.add(one)
     leaving.go(3)
@@ -454,7 +454,7 @@ def test_messages_at_once_go_as_they_would_one_by_one(
 
 
 def test_what_is_remembered_of_a_name_follows_the_subscriptions() -> None:
-    bench, takers = Bench(1), Takers()
+    bench, takers = Bench(1), SubscriberCache()
     one, other = (bench.subscribe("Games.*") for _ in range(2))
     kept, all_below = bench.subscribe("Games.*", durable="kept"), bench.subscribe("Games.#")
 

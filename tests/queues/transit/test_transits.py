@@ -32,8 +32,8 @@ from triack.queues.routes import Way
 from triack.queues.stages import Stage
 from triack.queues.streams.transit_stream import TransitStream
 from triack.queues.transit import transit_onward, transit_room, transits
+from triack.queues.transit.packet_classifier import PacketClassifier
 from triack.queues.transit.transit_bodies import PACKET_BYTES, TransitBodies
-from triack.queues.transit.transit_door import TransitDoor
 from triack.queues.transit.transit_onward import TransitOnward
 from triack.queues.transit.transit_room import TransitRoom
 from triack.queues.transit.transits import Transits
@@ -252,7 +252,7 @@ class Gate:
         self.origin = a.live.node_id
         self.engine = r.live
         self.conversation: Conversation = next(iter(r.live.handshakes.conversations.values()))
-        self.door: TransitDoor = r.live.transits._door  # noqa: SLF001
+        self.door: PacketClassifier = r.live.transits._door  # noqa: SLF001
 
     def judge(self, final: str, hops: int = 0, origin: bytes = b"") -> Way | RejectReason:
         return self.door.judge(self.conversation, header(origin or self.origin, final, hops))

@@ -15,7 +15,7 @@ import triack
 from tests.machine import PATIENCE_S
 from tests.tools.bridges.rabbits import Rabbit, channel_of, fresh_queue
 from tests.tools.bridges.test_amqp import taken_from, waiting_in
-from tests.tools.bridges.test_kills import ALL, Scene, end_some_time, parts
+from tests.tools.bridges.test_kills import ALL, Scenario, end_some_time, parts
 from tests.tools.processes import Server
 
 pytestmark = pytest.mark.slow
@@ -47,14 +47,14 @@ async def publish_all(broker: Rabbit, numbers: range) -> None:
 
 
 @asynccontextmanager
-async def scene_of(folder: Path, broker: Rabbit, *rules: str) -> AsyncIterator[tuple[Scene, triack.Client]]:
+async def scene_of(folder: Path, broker: Rabbit, *rules: str) -> AsyncIterator[tuple[Scenario, triack.Client]]:
     """The three processes, and a client of the node."""
     async with channel_of(broker) as channel:
         for queue in ("orders", "out"):
             await fresh_queue(channel, queue)
     with ExitStack() as stack:
         node = stack.enter_context(Server(folder / "gate"))
-        scene = Scene(broker, node, *rules, in_order=False)
+        scene = Scenario(broker, node, *rules, in_order=False)
         stack.callback(scene.close)
         await asyncio.to_thread(scene.wait_connected)
         async with triack.connect(node.data, patience=None) as client:

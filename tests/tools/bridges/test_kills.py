@@ -37,7 +37,7 @@ GATE = [pytest.mark.slow, pytest.mark.gate]
 KEY = "{topic} {payload}"
 
 
-class Scene:
+class Scenario:
     """The three processes.
 
     Args:
@@ -86,7 +86,7 @@ def parts(messages: int, victims: tuple[str, ...], kills: int) -> Iterator[tuple
         yield range(messages * at // (len(plan) + 1), messages * (at + 1) // (len(plan) + 1)), whom
 
 
-async def end_some_time(scene: Scene, whom: str | None, seed: int) -> None:
+async def end_some_time(scene: Scenario, whom: str | None, seed: int) -> None:
     """End a process while it works."""
     if whom is not None:
         await asyncio.sleep(random.Random(seed).uniform(0, ROUND_S))
@@ -123,7 +123,7 @@ async def test_what_the_broker_had_is_in_the_queue(
             end = stack.enter_context(Server(tmp_path / "cloud"))
             to = f"{await stack.enter_async_context(bad_link(end.address))}/all"
         options = ("--take", f"# -> {to}", "--qos", str(qos), *(("--key", key) if key else ()))
-        scene = Scene(broker, node, *options, in_order=not key)
+        scene = Scenario(broker, node, *options, in_order=not key)
         stack.callback(scene.close)
         await asyncio.to_thread(scene.wait_connected)
         reading = asyncio.create_task(read_all(end.data, came))
@@ -185,7 +185,7 @@ async def test_what_was_in_the_queue_is_at_the_broker(
         stack.callback(leave, subscriber)
         subscriber.on_message = lambda _client, _data, message: came.append(int(message.payload))
         subscriber.subscribe("plant", 2)
-        scene = Scene(broker, node, "--give", "commands -> plant", "--qos", str(qos), in_order=True)
+        scene = Scenario(broker, node, "--give", "commands -> plant", "--qos", str(qos), in_order=True)
         stack.callback(scene.close)
         start, to = node, "commands"
         if over_link:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.tools.chaos.scenes import Scene, plan_of
+from tests.tools.chaos.scenes import Scenario, plan_of
 
-Make = Callable[..., Scene]
+Make = Callable[..., Scenario]
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def make() -> Iterator[Make]:
     """Makes a scene of a plan; its disks are closed after the test."""
     with ExitStack() as stack:
 
-        def build(*streams: Any, **changes: Any) -> Scene:
-            return stack.enter_context(closing(Scene(plan_of(*streams, **changes))))
+        def build(*streams: Any, **changes: Any) -> Scenario:
+            return stack.enter_context(closing(Scenario(plan_of(*streams, **changes))))
 
         yield build

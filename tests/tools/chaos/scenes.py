@@ -25,7 +25,7 @@ def plan_of(*streams: StreamPlan, hosts: int = 2, **changes: Any) -> Plan:
     return Plan(1, plans, streams or (STREAM,), Faults(), (), 10**10)
 
 
-class Scene:
+class Scenario:
     """The machines of a plan, at work."""
 
     def __init__(self, plan: Plan) -> None:

@@ -14,7 +14,7 @@ from triack.ordering.disk_backlog import BLOCK_RECORDS
 from triack.ordering.order_settings import OrderSettings
 from triack.queues.node_settings import Limits, NodeSettings, Quota
 from triack.queues.streams.admission import Admission
-from triack.queues.transit import ways_back
+from triack.queues.transit import return_routes
 from triack.queues.transit.transit_bodies import PACKET_BYTES
 from triack.session.protocol.settings import SessionSettings
 from triack.tools.sim.faults import Faults
@@ -343,7 +343,7 @@ def test_what_only_the_disk_has_ends_like_all_others(delivery: Delivery, is_purg
 @pytest.mark.gate
 def test_a_purge_leaves_what_an_origin_that_is_away_could_not_be_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
     """It would send that again, and it would arrive. When the origin is back, the rest can be purged."""
-    monkeypatch.setattr(ways_back, "REJECTIONS_MAX", 300)
+    monkeypatch.setattr(return_routes, "REJECTIONS_MAX", 300)
     small = NodeSettings(body_cache_bytes=0, messages_per_packet=1)
     net = line("arb", settings={"a": small, "r": small})
     a, r, b = (net[name] for name in "arb")

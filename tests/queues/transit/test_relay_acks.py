@@ -34,11 +34,11 @@ from triack.queues.peers.control import Control
 from triack.queues.streams.group_commit import GroupCommit
 from triack.queues.streams.stream_state import END_KEY
 from triack.queues.streams.transit_stream import TransitStream
-from triack.queues.transit import transit_ends, ways_back
-from triack.queues.transit.transit_letters import TransitLetters
+from triack.queues.transit import return_routes, transit_ends
+from triack.queues.transit.pending_dead_letters import PendingDeadLetters
+from triack.queues.transit.return_routes import ReturnRoutes
 from triack.queues.transit.transit_news import UNKNOWN_MAX, TransitNews
 from triack.queues.transit.transit_room import TransitRoom
-from triack.queues.transit.ways_back import WaysBack
 from triack.session.protocol.settings import SessionSettings
 
 # Order acks and rejections on their way back.
@@ -190,7 +190,7 @@ ID = StreamId(b"o" * 16, 1)
 
 def test_words_go_back_by_the_way_with_the_fewest_hops() -> None:
     """In a circle the packet comes again, by another neighbour and with more hops."""
-    ways = WaysBack()
+    ways = ReturnRoutes()
     ways.note(ID, "circle", 3, "down")
     ways.note(ID, "origin", 0, "down")
     ways.note(ID, "circle", 6, "down-2")
@@ -201,7 +201,7 @@ def test_words_go_back_by_the_way_with_the_fewest_hops() -> None:
 
 def test_a_neighbour_that_is_back_hears_the_last_order_acks() -> None:
     """Of the streams that it has brought."""
-    ways = WaysBack()
+    ways = ReturnRoutes()
     ways.note(ID, "up", 0, "down")
     ways.note(StreamId(ID.origin, 2), "up", 0, "down")
     back = ways.of(ID)
@@ -217,7 +217,7 @@ def rejection(number: int, stream: StreamId = ID) -> RelayedReject:
 
 def test_rejections_wait_for_a_session() -> None:
     """Each number once, the last that was said of it."""
-    ways = WaysBack()
+    ways = ReturnRoutes()
     assert not ways.keep(rejection(5), "down")
     ways.note(ID, "up", 0, "down")
     for number in (5, 6, 5):
@@ -230,7 +230,7 @@ def test_rejections_wait_for_a_session() -> None:
 
 def test_a_neighbour_that_is_back_is_looked_for_only_if_there_is_something_to_say() -> None:
     """It may have brought thousands of streams, and come back as often as it likes."""
-    ways = WaysBack()
+    ways = ReturnRoutes()
     ways.note(ID, "up", 0, "down")
     back = ways.of(ID)
     assert back is not None
@@ -243,8 +243,8 @@ def test_a_neighbour_that_is_back_is_looked_for_only_if_there_is_something_to_sa
 
 def test_a_neighbour_that_rejects_drives_out_its_own_rejections(monkeypatch: pytest.MonkeyPatch) -> None:
     """In all streams together, and none that another neighbour has sent."""
-    monkeypatch.setattr(ways_back, "REJECTIONS_MAX", 10)
-    ways = WaysBack()
+    monkeypatch.setattr(return_routes, "REJECTIONS_MAX", 10)
+    ways = ReturnRoutes()
     streams = [StreamId(ID.origin, number) for number in range(1, 101)]
     for stream in streams:
         ways.note(stream, "up", 0, "down")
@@ -258,9 +258,9 @@ def test_a_neighbour_that_rejects_drives_out_its_own_rejections(monkeypatch: pyt
 
 def test_a_forgotten_stream_takes_its_rejections_along(monkeypatch: pytest.MonkeyPatch) -> None:
     """Then others have their places."""
-    monkeypatch.setattr(ways_back, "STREAMS_MAX", 1)
-    monkeypatch.setattr(ways_back, "REJECTIONS_MAX", 2)
-    ways = WaysBack()
+    monkeypatch.setattr(return_routes, "STREAMS_MAX", 1)
+    monkeypatch.setattr(return_routes, "REJECTIONS_MAX", 2)
+    ways = ReturnRoutes()
     for stream in (ID, StreamId(ID.origin, 2)):
         ways.note(stream, "up", 0, "down")
         for number in (1, 2):
@@ -272,8 +272,8 @@ def test_a_forgotten_stream_takes_its_rejections_along(monkeypatch: pytest.Monke
 
 def test_memory_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """The stream that has not passed for the longest time is forgotten."""
-    monkeypatch.setattr(ways_back, "STREAMS_MAX", 2)
-    ways = WaysBack()
+    monkeypatch.setattr(return_routes, "STREAMS_MAX", 2)
+    ways = ReturnRoutes()
     for number in (1, 2, 1, 3):
         ways.note(StreamId(ID.origin, number), "up", 0, "")
     assert [ways.of(StreamId(ID.origin, number)) is None for number in (1, 2, 3)] == [False, True, False]
@@ -281,8 +281,8 @@ def test_memory_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_neighbour_drives_out_nothing_that_another_one_has_brought(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many streams it invents, and also when it claims the other one's as well."""
-    monkeypatch.setattr(ways_back, "STREAMS_MAX", 2)
-    ways = WaysBack()
+    monkeypatch.setattr(return_routes, "STREAMS_MAX", 2)
+    ways = ReturnRoutes()
     ways.note(ID, "honest", 0, "down")
     for number in range(1, 100):
         ways.note(StreamId(b"e" * 16, number), "evil", 0, "down")
@@ -306,7 +306,7 @@ class Desk:
     def __init__(self) -> None:
         self.drops: Counter[DropReason] = Counter()
         self.written: list[tuple[Outgoing, int]] = []
-        self.letters = TransitLetters(
+        self.letters = PendingDeadLetters(
             lambda letter, _o, ordinal, _t: self.written.append((letter, ordinal)), self.drops
         )
         self.stream = TransitStream(
@@ -562,7 +562,7 @@ def test_packets_whose_origin_answers_for_them_no_longer_go_with_the_end(deliver
 def test_a_neighbour_drives_out_no_end_of_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """It may say of any number of streams that they have ended; the answer still finds its way to the other one."""
     monkeypatch.setattr(transit_ends, "STREAMS_MAX", 3)
-    monkeypatch.setattr(ways_back, "STREAMS_MAX", 3)
+    monkeypatch.setattr(return_routes, "STREAMS_MAX", 3)
     net = Relays("ar er rb", {"a": [("b", "r")], "e": [("b", "r")], "b": [("a", "r"), ("e", "r")]})
     for name in "ae":
         post(net[name], "b", b"x")

@@ -9,7 +9,7 @@ from triack.queues.routes import Routes, Way
 from triack.queues.streams.admission import Admission
 
 
-class TransitDoor:
+class PacketClassifier:
     """Decides where relayed packets go.
 
     Args:

@@ -40,7 +40,7 @@ class Found(NamedTuple):
         return _count(self.by_durable) + _count(self.by_other)
 
 
-class Takers:
+class SubscriberCache:
     """The subscriptions of one root."""
 
     __slots__ = ("_durable", "_found", "_others")

@@ -1,7 +1,7 @@
 """Packets of a queue that wait only on the disk, after those in memory: each takes a few bytes.
 
-Promise: a packet that was put on the shelf comes off it as it was, except for its body, and in order. Until then it
-takes at most ``RECORD_BYTES``, and no object. Packets that no record can describe stay objects in their places: express
+Promise: a packet that was put into the backlog comes out of it as it was, except for its body, and in order. Until then
+it takes at most ``RECORD_BYTES``, and no object. Packets that no record can describe stay objects: express
 messages, which are not on the disk, large messages whose rows are not successive, and those that stand for larger ones.
 
 The records of a full block are compressed, as neighbours differ in little: the packets of one sender then take about
@@ -25,7 +25,7 @@ RECORD_BYTES = _RECORD.size
 _MESSAGES_AT = RECORD_BYTES - _MESSAGES.size
 """Offset of the message count; 0 messages: the packet was removed."""
 BLOCK_RECORDS = 512
-"""Packets that come off the shelf at once: few enough that their objects take little, enough that blocks are few."""
+"""Packets that come out of it at once: few enough that their objects take little, enough that blocks are few."""
 BLOCK_BYTES = BLOCK_RECORDS * RECORD_BYTES
 """Of a full block."""
 _RISING_BYTES = 32
@@ -55,7 +55,7 @@ Stream = tuple[bytes, int, int, int, bool, int, bool, str]
 whether they care, and topic."""
 
 
-class Shelf:
+class DiskBacklog:
     """The packets of one queue after those in memory, in the order of their places."""
 
     __slots__ = ("_blocks", "_expiring", "_kept", "_numbers", "_open", "_open_at", "_starts", "_streams")
@@ -94,7 +94,7 @@ class Shelf:
             self._expiring.set(start, min(packet.receive_by_ms, earliest_ms))
 
     def take(self) -> list[QueuedPacket]:
-        """Take the packets of the first block off the shelf, in order; all of them may have been removed."""
+        """Take the packets of the first block out of the backlog, in order; all of them may have been removed."""
         records = list(_records(self._read(0)))
         start = self._starts.pop(0)
         self._expiring.set(start, None)

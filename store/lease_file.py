@@ -14,14 +14,14 @@ from stat import S_ISREG
 from typing import Protocol
 
 from triack.base.clock import BOOT_BYTES
-from triack.base.in_hand import Marks, begin_words, read_marks
+from triack.base.lease_words import Marks, begin_words, read_marks
 from triack.store.boot import boot_id
 
-HANDS_FILE = "hands"
+LEASE_FILE = "hands"
 """The name that operators see in a data directory."""
 
 
-class Hands(Protocol):
+class LeaseWords(Protocol):
     """Where a store notes the messages in hand."""
 
     def begin(self, before: int, start: int) -> tuple[Marks, memoryview | None]:
@@ -35,18 +35,18 @@ class Hands(Protocol):
         """The store is closed in good order: keep only the notes for the next start."""
 
 
-class HandsFile:
+class LeaseFile:
     """The file of one data directory."""
 
     __slots__ = ("_path", "_start", "_words")
 
     def __init__(self, folder: Path | None) -> None:
-        self._path = None if folder is None else folder / HANDS_FILE
+        self._path = None if folder is None else folder / LEASE_FILE
         self._start = 0
         self._words: memoryview | None = None
 
     def begin(self, before: int, start: int) -> tuple[Marks, memoryview | None]:
-        """See ``Hands``. Never raises: without the file, deaths are not counted."""
+        """See ``LeaseWords``. Never raises: without the file, deaths are not counted."""
         boot = boot_id()
         if self._path is None or not boot:
             return {}, None
@@ -56,7 +56,7 @@ class HandsFile:
         return left, self._words
 
     def end(self) -> None:
-        """See ``Hands``."""
+        """See ``LeaseWords``."""
         words, self._words = self._words, None
         if words is None or self._path is None:
             return

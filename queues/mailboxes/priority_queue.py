@@ -1,10 +1,10 @@
 """Packets of a queue that wait to be read, in order: the first of them in memory, the others on the disk.
 
-A queue has a line for each priority. A reader gets the packets of the highest line that has any ([MS-MQDMPR] 3.1.1.18).
+A queue has a level for each priority. A reader gets packets of the highest level that has any ([MS-MQDMPR] 3.1.1.18).
 
 Promise: the memory of the packets of a queue, and of all queues of a node, has a limit, however many there are. A
-packet for which there is no room goes on the shelf, as do all after it in its line, and is fetched again when its turn
-comes.
+packet for which there is no room goes into the backlog, as do all after it in its level, and is fetched again when its
+turn comes.
 """
 
 from collections import OrderedDict
@@ -15,9 +15,9 @@ from operator import attrgetter
 
 from triack.base.errors import ProtocolError
 from triack.queues.fetching import Fetch, arrived, fetch_packets
+from triack.queues.mailboxes.disk_backlog import DiskBacklog
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 from triack.queues.mailboxes.quotas import NO_LIMIT
-from triack.queues.mailboxes.shelf import Shelf
 
 CACHE_BYTES = 16 * 1024 * 1024
 """Default for the packets of one queue: a burst of about a second."""
@@ -76,7 +76,7 @@ class Share:
         self._cache.used_bytes += size_bytes
 
 
-class Line:
+class Level:
     """The line of one priority in a queue.
 
     Args:
@@ -89,7 +89,7 @@ class Line:
         limit: the place of the last message that may go, as ``first`` found it.
     """
 
-    __slots__ = ("_ready", "_set_expiry", "_share", "_shelf", "limit", "priority")
+    __slots__ = ("_backlog", "_ready", "_set_expiry", "_share", "limit", "priority")
 
     def __init__(
         self, share: Share, set_expiry: Callable[[QueuedPacket | None, int | None], None], priority: int
@@ -99,23 +99,23 @@ class Line:
         self._share = share
         self._set_expiry = set_expiry
         self._ready: OrderedDict[int, QueuedPacket] = OrderedDict()
-        self._shelf = Shelf()
+        self._backlog = DiskBacklog()
 
     # ---- packets
 
     def append(self, packet: QueuedPacket) -> None:
         """Add a packet after all others: in memory if there is room, or if it is not on the disk."""
-        if self._shelf or (packet.keys and self._share.is_full):
-            self._shelf.add(packet)
+        if self._backlog or (packet.keys and self._share.is_full):
+            self._backlog.add(packet)
             if packet.receive_by_ms:
-                self._set_expiry(None, self._shelf.next_expiry_ms)
+                self._set_expiry(None, self._backlog.next_expiry_ms)
         else:
             self._enter(packet)
 
     def extend(self, packets: list[QueuedPacket]) -> None:
         """Add packets that come together."""
         size_bytes = sum(map(_memory_of, packets))
-        if self._shelf or self._share.would_be_full(size_bytes) or any(map(_EXPIRY_OF, packets)):
+        if self._backlog or self._share.would_be_full(size_bytes) or any(map(_EXPIRY_OF, packets)):
             for packet in packets:
                 self.append(packet)
             return
@@ -130,15 +130,15 @@ class Line:
 
     def _take_down(self) -> list[QueuedPacket]:
         """Make objects of the next packets that are only on the disk."""
-        packets = self._shelf.take()
+        packets = self._backlog.take()
         for packet in packets:
             self._enter(packet)
-        self._set_expiry(None, self._shelf.next_expiry_ms)
+        self._set_expiry(None, self._backlog.next_expiry_ms)
         return packets
 
     def first(self) -> QueuedPacket | None:
         """The next packet, or None."""
-        while not self._ready and self._shelf:
+        while not self._ready and self._backlog:
             self._take_down()
         return next(iter(self._ready.values()), None)
 
@@ -181,7 +181,7 @@ class Line:
     def remove(self, packet: QueuedPacket) -> bool:
         """Remove a packet. Returns whether it was waiting."""
         if self._ready.pop(packet.first_place, None) is None:
-            return self._shelf.remove(packet.first_place)
+            return self._backlog.remove(packet.first_place)
         self._share.count(-_memory_of(packet))
         return True
 
@@ -200,18 +200,18 @@ class Line:
 
     def walk(self, place: int) -> Iterator[QueuedPacket]:
         """Yield the packets that have a message at this place or later, read-only."""
-        packets = chain(self._ready.values(), self._shelf.walk(place))
+        packets = chain(self._ready.values(), self._backlog.walk(place))
         return (packet for packet in packets if packet.last_place >= place)
 
     @property
     def next_expiry_ms(self) -> int | None:
         """When the next packet expires that is only on the disk, by the wall clock, or None."""
-        return self._shelf.next_expiry_ms
+        return self._backlog.next_expiry_ms
 
     def poll_expired(self, now_ms: int, most: int) -> list[QueuedPacket]:
         """Expired packets that are only on the disk; the caller removes them. More may be due at once."""
-        expired = self._shelf.poll_expired(now_ms, most)
-        self._set_expiry(None, self._shelf.next_expiry_ms)
+        expired = self._backlog.poll_expired(now_ms, most)
+        self._set_expiry(None, self._backlog.next_expiry_ms)
         return expired
 
     # ---- bodies on the disk
@@ -222,7 +222,7 @@ class Line:
 
     def _upcoming(self) -> Iterator[QueuedPacket]:
         yield from list(self._ready.values())
-        while self._shelf:
+        while self._backlog:
             yield from self._take_down()
 
     def load(self, bodies: dict[int, bytes]) -> None:
@@ -232,12 +232,12 @@ class Line:
             self._share.count(waiting.size_bytes)
 
 
-class Lines:
+class PriorityQueue:
     """The lines of one queue: the packets of a higher priority come first, those of one priority in their order.
 
     Args:
         share: memory of the queue.
-        set_expiry: as for ``Line``.
+        set_expiry: as for ``Level``.
 
     Attributes:
         by_rank: the lines that were ever needed, the highest priority first.
@@ -246,18 +246,18 @@ class Lines:
     __slots__ = ("_by_priority", "_set_expiry", "_share", "by_rank")
 
     def __init__(self, share: Share, set_expiry: Callable[[QueuedPacket | None, int | None], None]) -> None:
-        self.by_rank: list[Line] = []
-        self._by_priority: dict[int, Line] = {}
+        self.by_rank: list[Level] = []
+        self._by_priority: dict[int, Level] = {}
         self._share = share
         self._set_expiry = set_expiry
 
-    def of(self, packet: QueuedPacket) -> Line:
+    def of(self, packet: QueuedPacket) -> Level:
         """The line of a packet."""
         line = self._by_priority.get(packet.priority)
         return self._open(packet.priority) if line is None else line
 
-    def _open(self, priority: int) -> Line:
-        line = self._by_priority[priority] = Line(self._share, self._handle_expiry, priority)
+    def _open(self, priority: int) -> Level:
+        line = self._by_priority[priority] = Level(self._share, self._handle_expiry, priority)
         self.by_rank = sorted(self._by_priority.values(), key=_PRIORITY_OF, reverse=True)
         return line
 
@@ -276,7 +276,7 @@ class Lines:
         return merge(*(line.walk(place) for line in self.by_rank), key=_FIRST_PLACE_OF)
 
     def find(self, place: int) -> QueuedPacket | None:
-        """The packet that has that place, if it waits; see ``Line.find``."""
+        """The packet that has that place, if it waits; see ``Level.find``."""
         return next((found for line in self.by_rank if (found := line.find(place)) is not None), None)
 
     @property

@@ -72,7 +72,7 @@ _Key = tuple[TransitStream, int]
 """A stream and the ordinal of a large message in it."""
 
 
-class TransitLetters:
+class PendingDeadLetters:
     """The packets in transit that were given up.
 
     Args:

@@ -1,7 +1,7 @@
 """The layout of a node's notes of messages in hand: words of 64 bits that the process writes outside of any commit.
 
 The words outlive the process but not the machine: only the start that follows the one which wrote them may read them,
-in the same boot of the system (``store/hands_file.py``).
+in the same boot of the system (``store/lease_file.py``).
 
     header  the start that wrote them, the start before it, words of the section LEFT, where the section LIVE begins
     LEFT    cells of earlier starts of which no commit has told yet

@@ -42,7 +42,7 @@ class _Group:
         return takes
 
 
-class Leaving:
+class ReleaseBacklog:
     """The ended subscriptions of one root.
 
     Args:

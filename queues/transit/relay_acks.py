@@ -30,7 +30,7 @@ from triack.queues.peers.link import Conversation
 from triack.queues.streams.departure_records import DepartureRecords
 from triack.queues.streams.stream_state import FORGOTTEN_KEY
 from triack.queues.streams.transit_stream import TransitStream
-from triack.queues.transit.ways_back import WaysBack
+from triack.queues.transit.return_routes import ReturnRoutes
 
 WAIT_KEY = -3
 """Key of a word that packets wait, in place of a number, among the control packets of a stream."""
@@ -40,7 +40,7 @@ WAITS_EVERY_NS = 5 * SECOND
 """The time between two words about one stream whose backlog grows."""
 
 
-class TransitWords:
+class RelayAcks:
     """The words of a relay.
 
     Args:
@@ -68,7 +68,7 @@ class TransitWords:
         self.open_with = open_with
         self._records = records
         self._drops = drops
-        self.ways = WaysBack()
+        self.ways = ReturnRoutes()
         # The streams whose origins were told that packets wait: the conversation, and how far.
         self._told: dict[TransitStream, tuple[Conversation, int]] = {}
         # Those of them of which packets came again nevertheless.

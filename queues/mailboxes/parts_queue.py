@@ -20,7 +20,7 @@ def announced_bytes(head: bytes, size_bytes: int) -> int:
     return int.from_bytes(head[HEAD_BYTES - ANNOUNCED_BYTES :])
 
 
-class BodyShelf(Mailbox):
+class PartsQueue(Mailbox):
     """The parts of the bodies for one queue.
 
     Args:

@@ -30,7 +30,7 @@ NODES_MAX = 4_096
 _PREFIX = f"{OWN_STATE}told:"
 
 
-class ToldHistories:
+class RelayedHistories:
     """What relays have told of the stores of destinations.
 
     Args:

@@ -19,8 +19,8 @@ from triack.queues.mailboxes.queued_packet import QueuedPacket, bits_of
 from triack.queues.mailboxes.system_queues import SUBSCRIPTIONS_QUEUE, is_subscribed
 from triack.queues.node_settings import NodeSettings
 from triack.queues.packing import NO_DEAD_LETTER, Outgoing
+from triack.queues.remote.forwarder import Draw
 from triack.queues.remote.peer_subscriptions import PeerSubscriptions, Proved, Subscriber
-from triack.queues.remote.pump import Draw
 from triack.queues.remote.remote_subscriptions import RemoteSubscription, RemoteSubscriptions
 from triack.queues.remote.requests import Answer, Live, Message, Subscribe, Unknown, Unsubscribe, decode
 from triack.queues.routes import Routes
@@ -38,7 +38,7 @@ ANSWERS_MAX = 10_000
 default."""
 
 
-class SubscriptionDesk:
+class RemoteApi:
     """Takes requests and answers about subscriptions, and keeps both sides of them going.
 
     Args:

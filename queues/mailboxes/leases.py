@@ -6,19 +6,19 @@ left, packets are handed out without a note, and a death does not count for them
 
     free --a run of a packet begins--> cell --its last message is done, and a commit has said so--> free
 
-The caller of the engine owns the words (``base/in_hand.py`` has their layout). Usually a file is mapped there, so that
-the system keeps them when the process is killed. Without words there are no notes.
+The caller of the engine owns the words (``base/lease_words.py`` has their layout). Usually a file is mapped there, so
+that the system keeps them when the process is killed. Without words there are no notes.
 """
 
 from collections.abc import Iterable
 
-from triack.base.in_hand import CELL_HEAD, LEFT_AT, LIVE_AT, WORD_BITS
+from triack.base.lease_words import CELL_HEAD, LEFT_AT, LIVE_AT, WORD_BITS
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 
 _WORD = (1 << WORD_BITS) - 1  # all bits of one
 
 
-class InHand:
+class Leases:
     """The notes of one start.
 
     Args:

@@ -79,7 +79,7 @@ class _Way:
         self.handle_acked(ticket, messages, 0, ack_requested=False)
 
 
-class Pump:
+class Forwarder:
     """Passes the messages of one subscription on.
 
     Args:
@@ -102,7 +102,7 @@ class Pump:
         subscription: Subscription,
         outbox: Outbox,
         draw: Draw,
-        stir: Callable[["Pump"], None],
+        stir: Callable[["Forwarder"], None],
         node_id: bytes,
     ) -> None:
         self.subscription = subscription

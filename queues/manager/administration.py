@@ -40,7 +40,7 @@ PACKET_BYTES = 512
 """The memory of a waiting packet whose body is on the disk alone, measured, and some more."""
 
 
-class AdminDesk:
+class Administration:
     """Writes the administration messages of a node.
 
     Args:

@@ -93,7 +93,7 @@ class Brought(Generic[Key]):
                 del self._by[via]
 
 
-class WaysBack:
+class ReturnRoutes:
     """The ways back of all streams."""
 
     __slots__ = ("_backs", "_brought", "_rejections")

@@ -14,7 +14,7 @@ from triack.queues.streams.outbox import Outbox
 from triack.queues.transit.transits import Transits
 
 
-class Steering(ABC):
+class OperatorSettings(ABC):
     """What an engine does for an operator.
 
     Attributes:

@@ -22,7 +22,7 @@ class DropConnection:
     address: str
 
 
-class Vouching:
+class KeptConnections:
     """Counts the open conversations of each connection, and reports when the first comes and the last goes."""
 
     __slots__ = ("_changed", "_open", "_told")
