@@ -9,7 +9,7 @@ from proof.planted.brokers import AmqpBroker, Broker, MqttBroker
 from proof.planted.bug import Bugs, Patch
 from proof.planted.stories import Story
 from triack.bridges import Bridge, BridgeTable, inward
-from triack.bridges.giving import Giving
+from triack.bridges.giving import Giving, Run
 from triack.bridges.taking import Taking
 from triack.testing import PromiseBroken, World
 
@@ -116,11 +116,12 @@ def _acked_early(patch: Patch) -> None:
 @BUGS.by_search("a bridge commits before the broker has answered", BRIDGES, "the broker had not acknowledged")
 def _let_go_early(patch: Patch) -> None:
     async def pass_on(self: Any, tx: Any, rule: Any, messages: list[Any], in_order: asyncio.Lock) -> None:
-        sent = await self._publish([(it, self._plan(rule, it)) for it in messages])
+        run = Run()
+        await self._publish(run, [(it, self._plan(rule, it)) for it in messages])
         in_order.release()
-        await self._commit(tx, {it.id for it in messages})
-        for one in sent:
-            await self._answer_to(one)
+        await self._commit(tx, run)
+        while run.left:
+            await self._next_answer()
 
     patch.setattr(Giving, "_pass_on", pass_on)
 

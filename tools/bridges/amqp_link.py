@@ -9,6 +9,7 @@ import ssl
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 from urllib.parse import quote
 
@@ -17,12 +18,8 @@ from aiormq.abc import DeliveredMessage
 from aiormq.exceptions import AMQPError, InvalidFrameError
 
 from triack.base.reasons import BridgeReason
-from triack.bridges.giving import Refusal
 from triack.bridges.remembered import BrokerAway
 from triack.node.config.bridge_rules import TakeQueue
-
-Published = asyncio.Task[spec.Basic.Ack | spec.Basic.Nack | spec.Basic.Reject | None]
-"""A message that was published, until the broker has answered."""
 
 HEARTBEAT_S = 20
 """A broker that is silent for three times as long has gone."""
@@ -95,13 +92,16 @@ class AmqpLink:
 
     Args:
         arrived: gets each message, in the order of the channel.
+
+    Attributes:
+        answered: gets the message id of each message that the broker has, or never takes, with the reason.
     """
 
     def __init__(self, arrived: Callable[[Arrived], None]) -> None:
         self._arrived = arrived
         self._connection: Connection | None = None
-        # What the broker has not answered, by message id, by which it returns a message, in the order of publishing.
-        self._published: dict[str | None, Published] = {}
+        self.answered: Callable[..., None] = lambda *_: None
+        self._published: set[asyncio.Task[Any]] = set()
         self._lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     @property
@@ -147,8 +147,7 @@ class AmqpLink:
         """Have the broker send what is in queues. Raises BrokerAway."""
 
         def cancelled(frame: spec.Basic.Cancel) -> None:
-            if not self._lost.done():
-                self._lost.set_result(f"the broker has ended the reading of queue {queues[str(frame.consumer_tag)]!r}")
+            self._lose(f"the broker has ended the reading of queue {queues[str(frame.consumer_tag)]!r}")
 
         queues = {str(number): rule.queue for number, rule in enumerate(rules)}
         self._taking.on_consumer_cancel_callbacks.add(cancelled)
@@ -185,14 +184,8 @@ class AmqpLink:
             for name in sorted(set(names) - {DEFAULT_EXCHANGE}):
                 await self._giving.exchange_declare(name, passive=True)
 
-    def in_the_way(self, message: Departing, most: int) -> Published | None:
-        """What must be answered before a message is published: with the same id, or the oldest of as many as may be."""
-        same = self._published.get(message.properties.message_id)
-        return next(iter(self._published.values())) if same is None and len(self._published) >= most else same
-
-    def publish(self, message: Departing, *, mandatory: bool) -> Published:
-        """Publish a message, in whose way nothing is, after those of earlier calls. Returns what has its answer."""
-        message_id = message.properties.message_id
+    def publish(self, message: Departing, *, mandatory: bool) -> None:
+        """Publish a message after those of earlier calls; ``answered`` hears of the broker's answer."""
         published = asyncio.create_task(
             self._giving.basic_publish(
                 message.payload,
@@ -203,26 +196,25 @@ class AmqpLink:
                 wait=False,
             )
         )
-        self._published[message_id] = published
+        self._published.add(published)
+        published.add_done_callback(partial(self._handle_answered, message.properties.message_id))
 
-        def handle_answered(_: object) -> None:
-            del self._published[message_id]
-            published.cancelled() or published.exception()  # of a connection that has ended nobody may ask for it
-
-        published.add_done_callback(handle_answered)
-        return published
-
-    def answer(self, published: Published) -> Refusal | None:
-        """Why the broker does not take a message, when it has answered. Raises BrokerAway when it can no more."""
+    def _handle_answered(self, message_id: str | None, published: "asyncio.Task[Any]") -> None:
+        self._published.discard(published)
         error = asyncio.CancelledError() if published.cancelled() else published.exception()
         if error is None:
-            return None
-        if isinstance(error, PublishError):
+            self.answered(message_id)
+        elif isinstance(error, PublishError):
             said = cast("spec.Basic.Return", error.frame)
-            return BridgeReason.RETURNED, f"{said.reply_code} {said.reply_text}"
-        if isinstance(error, DeliveryError):
-            return BridgeReason.REJECTED, "the broker has answered with basic.nack"
-        raise BrokerAway(_in_words(error))
+            self.answered(message_id, (BridgeReason.RETURNED, f"{said.reply_code} {said.reply_text}"))
+        elif isinstance(error, DeliveryError):
+            self.answered(message_id, (BridgeReason.REJECTED, "the broker has answered with basic.nack"))
+        else:
+            self._lose(_in_words(error))
+
+    def _lose(self, why: str) -> None:
+        if not self._lost.done():
+            self._lost.set_result(why)
 
     async def wait_lost(self) -> None:
         """Wait for the end. Raises BrokerAway then."""
@@ -239,7 +231,7 @@ class AmqpLink:
 
     async def leave(self) -> None:
         """End the connection; the broker sends elsewhere, or again, what was not acknowledged."""
-        for published in self._published.values():
+        for published in self._published:
             published.cancel()
         if self._connection is not None:
             with suppress(TimeoutError, AMQPError, OSError):

@@ -112,7 +112,7 @@ class Bridge:
         finally:
             await inward.link.leave()
 
-    async def _give(self, inward: Taking[Any], outward: Giving[Any, Any, Any]) -> None:
+    async def _give(self, inward: Taking[Any], outward: Giving[Any, Any]) -> None:
         await inward.subscribe()
         await self._tell_up()
         await outward.run()
@@ -157,7 +157,7 @@ class Bridge:
         self._parts = ()
 
 
-def _parts_of(node: Node_, table: BridgeTable) -> tuple[Taking[Any], Giving[Any, Any, Any]]:
+def _parts_of(node: Node_, table: BridgeTable) -> tuple[Taking[Any], Giving[Any, Any]]:
     """Both directions, by the protocol of the broker, whose client alone needs to be installed."""
     if table.kind == "amqp":
         from triack.bridges.amqp_inward import AmqpInward

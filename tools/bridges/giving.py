@@ -1,13 +1,14 @@
 """From the node to a broker, whatever the protocol: messages leave a queue when the broker has them.
 
-A transaction takes them, and commits then. While the disk deletes one batch of a queue, the next is sent, in the order
-of the queue. Each fault ends the connection: later messages never overtake one that is sent again.
+A transaction takes a run of them, and commits when the broker has answered all. While the disk deletes one run of a
+queue, the next is sent, in the order of the queue. Each fault ends the connection: later messages never overtake one
+that is sent again.
 """
 
 import asyncio
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from contextlib import nullcontext
 from typing import Generic, TypeVar
 from zlib import crc32
@@ -15,42 +16,60 @@ from zlib import crc32
 from triack.base.errors import UsageError
 from triack.base.reasons import BridgeReason
 from triack.bridges.part import Link, Part
-from triack.bridges.remembered import Node_, Tx, refuse
+from triack.bridges.remembered import Node_, Refusal, Tx, refuse
 from triack.node.config.bridge_rules import GiveRule
 from triack.node.config.bridge_table import BridgeTable
 from triack.node.control.tasks import first_of
 from triack.node.handles.message import Message
 
-BATCHES, BATCH_MESSAGES = 2, 500
+RUNS, RUN_MESSAGES = 2, 500
 """Of a queue under way at a time, so that the broker has work while the disk has; and what a commit costs little."""
+ANSWER_S = 10.0
+"""A broker answers within a second. One that is low on memory or disk reads nothing more, and says so to nobody."""
 
 P = TypeVar("P")
 """What the broker gets for a message."""
-S = TypeVar("S")
-"""What becomes its answer."""
 R = TypeVar("R", bound=GiveRule)
-Refusal = tuple[BridgeReason, str]
-"""Why the broker does not take a message."""
+Refused = list[tuple[Message, Refusal]]
+"""Messages that the broker does not take, and why."""
 
 
-class Giving(Part, Generic[R, P, S]):
+class Run:
+    """Messages that one transaction gives to the broker.
+
+    Attributes:
+        left: how many the broker has not answered.
+        refused: those that it never takes.
+    """
+
+    __slots__ = ("left", "refused")
+
+    def __init__(self) -> None:
+        self.left = 0
+        self.refused: Refused = []
+
+
+class Giving(Part, Generic[R, P]):
     """What goes by one connection.
 
     Args:
         node: has the queues.
-        table: says how many messages may be unacknowledged.
-        link: the connection.
+        table: says how many messages may be unanswered.
+        link: the connection; it calls ``handle_answer``.
         rules: say which queues.
-        two_batches: whether two batches of each queue are under way, or one of all queues.
+        two_runs: whether two runs of each queue are under way, or one of all queues.
     """
 
-    def __init__(self, node: Node_, table: BridgeTable, link: Link, rules: Sequence[R], *, two_batches: bool) -> None:
+    def __init__(self, node: Node_, table: BridgeTable, link: Link, rules: Sequence[R], *, two_runs: bool) -> None:
         super().__init__(node, table, "gives")
         self._waiting = 0
         self._rules = rules
         self._lost = link.wait_lost
         self._most = table.in_flight
-        self._turn = None if two_batches else asyncio.Lock()
+        self._turn = None if two_runs else asyncio.Lock()
+        # Messages that the broker has not answered, of all queues, by the name that its answer has for them.
+        self._unanswered: dict[Hashable, tuple[Run, Message]] = {}
+        self._answered = asyncio.Event()
 
     @property
     def waiting(self) -> int:
@@ -64,17 +83,27 @@ class Giving(Part, Generic[R, P, S]):
         await self._begin()
         await first_of(*(self._give(rule) for rule in self._rules))
 
+    def handle_answer(self, name: Hashable, refusal: Refusal | None = None) -> None:
+        """The broker has a message, or never takes it."""
+        found = self._unanswered.pop(name, None)
+        if found is not None:
+            run, message = found
+            run.left -= 1
+            if refusal is not None:
+                run.refused.append((message, refusal))
+        self._answered.set()
+
     async def _begin(self) -> None:
         """Go on from what the node remembers."""
 
     async def _give(self, rule: R) -> None:
         """Give what is in a queue, or what comes to a subscription."""
         source, in_order = await self._source_of(rule), asyncio.Lock()
-        await first_of(*(self._give_batches(rule, source, in_order) for _ in range(1 if self._turn else BATCHES)))
+        await first_of(*(self._give_runs(rule, source, in_order) for _ in range(1 if self._turn else RUNS)))
 
-    async def _give_batches(self, rule: R, source: str, in_order: asyncio.Lock) -> None:
-        """Give one batch after the other. Whoever fails ends the connection, so nothing is released then."""
-        wanted = most = self._most if self._turn else BATCH_MESSAGES
+    async def _give_runs(self, rule: R, source: str, in_order: asyncio.Lock) -> None:
+        """Give one run after the other. Whoever fails ends the connection, so nothing is released then."""
+        wanted = most = self._most if self._turn else RUN_MESSAGES
         while True:
             tx = self._node.transaction()
             try:
@@ -105,41 +134,68 @@ class Giving(Part, Generic[R, P, S]):
     async def _pass_on(self, tx: Tx, rule: R, messages: list[Message], in_order: asyncio.Lock) -> None:
         """Give messages to the broker, and commit when it has them."""
         self._waiting += len(messages)
+        run = Run()
         plan: list[tuple[Message, P]] = []
-        refused: list[tuple[Message, Refusal]] = []
         for it in messages:
             try:
                 plan.append((it, self._plan(rule, it)))
             except UsageError as error:
-                refused.append((it, (BridgeReason.UNFIT, str(error))))
+                run.refused.append((it, (BridgeReason.UNFIT, str(error))))
         async with self._turn or nullcontext():
-            sent = await self._publish(plan)
+            await self._publish(run, plan)
             in_order.release()
-            for (it, _), one in zip(plan, sent, strict=True):
-                if (answer := await self._answer_to(one)) is not None:
-                    refused.append((it, answer))
-            for it, (reason, why) in refused:
-                await refuse(tx, self._table, it.body, it.headers, reason, why)
-            for reason in {reason for _, (reason, _) in refused}:
-                await tx.note_given(reason, [it.id for it, (why, _) in refused if why is reason])
+            while run.left:
+                await self._next_answer()
+            for it, refusal in run.refused:
+                await refuse(tx, self._table, it.body, it.headers, refusal)
+            for reason in {reason for _, (reason, _) in run.refused}:
+                await tx.note_given(reason, [it.id for it, (why, _) in run.refused if why is reason])
             await tx.note_given("", None)
-            given = {it.id for it in messages} - {it.id for it, _ in refused}
-            await self._commit(tx, given)
+            await self._commit(tx, run)
             self._waiting -= len(messages)
-            await self._count({"given": len(given)}, Counter(reason for _, (reason, _) in refused))
+            refusals = Counter(reason for _, (reason, _) in run.refused)
+            await self._count({"given": len(messages) - len(run.refused)}, refusals)
 
     @abstractmethod
     def _plan(self, rule: R, message: Message) -> P:
         """What the broker gets for a message. Raises UsageError if it can never have it."""
 
-    @abstractmethod
-    async def _publish(self, plan: Sequence[tuple[Message, P]]) -> Sequence[S]:
-        """Send messages to the broker, as many at a time as may be unacknowledged. Raises BrokerAway."""
+    async def _publish(self, run: Run, plan: Sequence[tuple[Message, P]]) -> None:
+        """Send messages to the broker, as many at a time as may be unanswered. Raises BrokerAway."""
+        for message, it in plan:
+            name = self._name_of(message, it)
+            while name in self._unanswered or len(self._unanswered) >= self._most:
+                await self._flush()
+                await self._next_answer()
+            if name is not None:
+                self._unanswered[name] = run, message
+                run.left += 1
+            self._send(name, message, it)
+        await self._flush()
 
     @abstractmethod
-    async def _answer_to(self, sent: S) -> Refusal | None:
-        """Wait for the broker's answer to a message: why it does not take it, or None. Raises BrokerAway."""
+    def _name_of(self, message: Message, it: P) -> Hashable:
+        """How the answer of the broker will name a message; None if it answers nothing."""
 
-    async def _commit(self, tx: Tx, _given: set[str]) -> None:
-        """The broker has the messages with these ids."""
+    @abstractmethod
+    def _send(self, name: Hashable, message: Message, it: P) -> None:
+        """Send a message, now or with the next flush."""
+
+    async def _flush(self) -> None:
+        """Send everything, and wait until it has left this process, but for some of it."""
+
+    async def _next_answer(self) -> None:
+        """Wait until the broker has answered something."""
+        self._answered.clear()
+        while True:
+            try:
+                async with asyncio.timeout(ANSWER_S):
+                    await self._answered.wait()
+                    break
+            except TimeoutError:
+                self._hold(f"the broker has confirmed nothing for {ANSWER_S:g} s: it may be low on memory or disk")
+        self._release()
+
+    async def _commit(self, tx: Tx, _run: Run) -> None:
+        """The broker has answered all messages of a run."""
         await tx.commit()

@@ -15,7 +15,10 @@ import re
 import time
 from typing import Any
 
+from gmqtt.mqtt.property import Property
+
 from triack.base.errors import UsageError
+from triack.bridges.framing import packed_length
 from triack.bridges.packets import Arrived
 from triack.node.handles.message import Message
 from triack.node.shell.outgoing_message import MessageProperties
@@ -24,6 +27,8 @@ PREFIX = "mqtt-"
 """Begins the names of headers that are no user properties."""
 ID_PROPERTY = "triack-id"
 """The user property with the id of a message."""
+_ID_NAME = b"&" + len(ID_PROPERTY).to_bytes(2) + ID_PROPERTY.encode()
+"""Begins that property: 38 is a user property, and each text has its length before it."""
 EXPIRY_MAX_S = 0xFFFF_FFFF
 """The number has 32 bits."""
 TEXT_BYTES_MAX = 0xFFFF
@@ -54,15 +59,20 @@ def from_mqtt(it: Arrived) -> MessageProperties:
     return found
 
 
-def to_mqtt(message: Message) -> dict[str, Any]:
-    """The properties of a message for the broker, as gmqtt names them. Raises UsageError for what MQTT cannot have."""
+def to_mqtt(message: Message) -> bytes:
+    """The properties of a message, as the broker gets them. Raises UsageError for what MQTT cannot have."""
+    message_id = message.id.encode()
+    found = _ID_NAME + len(message_id).to_bytes(2) + message_id
+    if message.has_properties or message.receive_by is not None:
+        found = b"".join(Property.factory(name=name).dumps(value) for name, value in _named(message).items()) + found
+    return packed_length(len(found)) + found
+
+
+def _named(message: Message) -> dict[str, Any]:
+    """What its sender has set, as gmqtt names it."""
     headers = message.headers
-    user = [
-        (as_text(name), as_text(value))
-        for name, value in headers.items()
-        if not name.startswith(PREFIX) and name != ID_PROPERTY
-    ]
-    found: dict[str, Any] = {"user_property": [*user, (ID_PROPERTY, message.id)]}
+    user = [(name, value) for name, value in headers.items() if not name.startswith(PREFIX) and name != ID_PROPERTY]
+    found: dict[str, Any] = {"user_property": [(as_text(name), as_text(value)) for name, value in user]} if user else {}
     found |= {property_: as_text(headers[name]) for property_, name in _TEXTS.items() if name in headers}
     if set(found.get("response_topic", "")) & set("+#"):
         raise UsageError("a response topic is no filter")

@@ -8,19 +8,18 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from itertools import chain
 from struct import error as StructError
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, NamedTuple
 
-from gmqtt.client import Message
 from gmqtt.mqtt.connection import MQTTConnection
 from gmqtt.mqtt.handler import MqttPackageHandler
-from gmqtt.mqtt.package import CommandWithMidPacket, PublishPacket
+from gmqtt.mqtt.package import CommandWithMidPacket
 from gmqtt.mqtt.utils import ConnectionState
 from gmqtt.subscription import Subscription
 
+from triack.base.reasons import BridgeReason
+from triack.bridges.framing import packed_length
 from triack.bridges.remembered import BrokerAway
 
 REFUSED_FROM = 0x80
@@ -30,7 +29,8 @@ QUOTA_EXCEEDED = 0x97
 ID_BYTES = 2
 """Of a packet id; an answer without more says that all is well."""
 SUBSCRIBE_ID = 0xFFFF
-"""The packet id of a SUBSCRIBE; messages have those from 1 on, and there are never that many."""
+LAST_ID = SUBSCRIBE_ID - 1
+"""The packet id of a SUBSCRIBE, and the last one of messages, which have those from 1 on."""
 RECEIVE_MAXIMUM = 0xFFFF
 """What a broker takes at a time when it does not say (MQTT 5, section 3.2.2.3.3)."""
 KEEPALIVE_S = 30
@@ -39,6 +39,10 @@ CONNECT_S = 10.0
 """A broker answers a CONNECT long before, also over a bad link."""
 PACKET_BYTES_MAX = 4 * 1024 * 1024
 """As much as the body of a message has here; a broker does not deliver what is larger."""
+PUBLISH = 0x30
+"""The upper half of its first byte."""
+FLUSH_PARTS = 100
+"""Of packets, four of each PUBLISH: so many are sent at a time, so that the broker works meanwhile."""
 WRITE_BYTES = 1024 * 1024
 DRAIN_S = 0.01
 """Between two looks at what has not left: a mebibyte takes as long on a fast link."""
@@ -85,36 +89,6 @@ class Arrived(NamedTuple):
         return bool(self.properties.get("dup"))
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The broker's answer to a message: PUBACK or PUBREC."""
-
-    code: int
-
-    @property
-    def is_refusal(self) -> bool:
-        """Whether the broker will never take it."""
-        return self.code >= REFUSED_FROM and not self.is_for_now
-
-    @property
-    def is_for_now(self) -> bool:
-        """Whether it may take it later."""
-        return self.code == QUOTA_EXCEEDED
-
-
-class _ChosenIds:
-    """Gives gmqtt the packet ids that the bridge chooses."""
-
-    def __init__(self) -> None:
-        self.next = SUBSCRIBE_ID
-
-    def next_id(self) -> int:
-        return self.next
-
-    def free_id(self, packet_id: int) -> None:
-        """The bridge knows."""
-
-
 class Connection(MqttPackageHandler):  # type: ignore[misc] # gmqtt has no types
     """A connection to a broker, from CONNACK on.
 
@@ -124,6 +98,8 @@ class Connection(MqttPackageHandler):  # type: ignore[misc] # gmqtt has no types
     Attributes:
         session_present: whether the broker still has the session.
         receive_maximum: how many messages of QoS 1 and 2 it takes at a time.
+        answered: gets the packet id of each message that the broker has, or never takes, with the reason.
+        completed: gets each packet id that it has released.
     """
 
     def __init__(self, arrived: Callable[[Arrived], None]) -> None:
@@ -147,19 +123,17 @@ class Connection(MqttPackageHandler):  # type: ignore[misc] # gmqtt has no types
             store_message_callback=nothing,
             send_command_with_mid_callback=self._send_command,
         )
-        self.id_generator = _ChosenIds()
+        self.id_generator = SimpleNamespace(next_id=lambda: SUBSCRIBE_ID)
         self.session_present = False
         self.receive_maximum = RECEIVE_MAXIMUM
+        self.answered: Callable[..., None] = nothing
+        self.completed: Callable[[int], None] = nothing
         self._arrived = arrived
         self._loop = asyncio.get_running_loop()
         self._waiting: set[asyncio.Future[Any]] = set()
         self._lost: asyncio.Future[None] = self._future()
         self._connected: asyncio.Future[None] = self._future()
         self._subscribed: asyncio.Future[list[int]] | None = None
-        self._acked: dict[int, asyncio.Future[Answer]] = {}
-        self._completed: dict[int, asyncio.Future[Answer]] = {}
-        self._freed = self._future()
-        self._last_id = 0
         self._link: Any = None
         self._packets: list[bytes] = []
         self.on_message = self._on_unacknowledged
@@ -209,7 +183,6 @@ class Connection(MqttPackageHandler):  # type: ignore[misc] # gmqtt has no types
     async def subscribe(self, filters: list[str], qos: int) -> None:
         """Subscribe, or go on with subscriptions of the session. Raises BrokerAway, also when one is refused."""
         self._subscribed = self._future()
-        self.id_generator.next = SUBSCRIBE_ID
         how = {"no_local": NO_LOCAL, "retain_as_published": True, "retain_handling_options": RETAINED_ONCE}
         self._link.subscribe([Subscription(one, qos, **how) for one in filters])
         for one, code in zip(filters, await self._subscribed, strict=True):
@@ -219,33 +192,24 @@ class Connection(MqttPackageHandler):  # type: ignore[misc] # gmqtt has no types
                 raise BrokerAway(f"the broker grants QoS {code} for {one}, and the bridge has {qos}")
 
     def publish(
-        self, packet_id: int, topic: str, payload: bytes, qos: int, *, retain: bool, again: bool, **properties: Any
-    ) -> asyncio.Future[Answer] | None:
-        """Send a message with the next ``flush``. Returns what becomes the broker's word; None at QoS 0."""
-        self.id_generator.next = packet_id
-        message = Message(topic, payload, qos, retain, **properties)
-        message.dup = again
-        self.check()
-        self._packets.append(PublishPacket.build_package(message, self._link._protocol)[1])  # noqa: SLF001 - it writes one by one
-        if not qos:
-            return None
-        self._acked[packet_id] = future = self._future()
-        return future
+        self, packet_id: int, topic: bytes, properties: bytes, payload: bytes, qos: int, *, retain: bool, again: bool
+    ) -> None:
+        """Send a message with the next ``flush``; ``answered`` hears of PUBACK or PUBREC.
 
-    def free_id(self) -> int:
-        """A packet id of no message that waits for PUBACK."""
-        others = chain(range(self._last_id + 1, SUBSCRIBE_ID), range(1, SUBSCRIBE_ID))
-        self._last_id = next(one for one in others if one not in self._acked)
-        return self._last_id
-
-    async def room(self, most: int) -> None:
-        """Wait until fewer messages than that wait for PUBACK or PUBREC. Raises BrokerAway."""
-        while len(self._acked) >= most:
-            self.check()
+        Args:
+            packet_id: of no message without an answer; 0 at QoS 0.
+            topic: with its length before it.
+            properties: the same.
+            payload: of the message.
+            qos: of the message.
+            retain: whether the broker retains it.
+            again: whether the broker may have it.
+        """
+        head = (topic + packet_id.to_bytes(ID_BYTES) if qos else topic) + properties
+        first = PUBLISH | again << 3 | qos << 1 | retain
+        self._packets += (bytes((first,)), packed_length(len(head) + len(payload)), head, payload)
+        if len(self._packets) >= FLUSH_PARTS:
             self.flush()
-            if self._freed.done():
-                self._freed = self._future()
-            await asyncio.shield(self._freed)
 
     def flush(self) -> None:
         """Send everything, in one write."""
@@ -256,10 +220,9 @@ class Connection(MqttPackageHandler):  # type: ignore[misc] # gmqtt has no types
     async def drain(self) -> None:
         """Send everything, and wait until it has left this process, but for some packets. Raises BrokerAway."""
         self.flush()
-        while self._link._transport.get_write_buffer_size() > WRITE_BYTES:  # noqa: SLF001 - gmqtt does not wait
-            self.check()
+        transport = self._link._transport  # noqa: SLF001 - gmqtt does not wait
+        while transport.get_write_buffer_size() > WRITE_BYTES:  # noqa: ASYNC110 - it sets no event
             await asyncio.sleep(DRAIN_S)
-        self.check()
 
     def hold_back(self, *, hold: bool) -> None:
         """Read nothing more from the broker, or go on: for one that sends more than it may."""
@@ -267,22 +230,9 @@ class Connection(MqttPackageHandler):  # type: ignore[misc] # gmqtt has no types
         if not transport.is_closing():
             transport.pause_reading() if hold else transport.resume_reading()
 
-    async def answer_to(self, published: asyncio.Future[Answer]) -> Answer:
-        """Wait for PUBACK or PUBREC. Raises BrokerAway."""
-        return await published
-
     def release(self, packet_id: int) -> None:
-        """Send PUBREL with the next ``flush``; ``completed`` has the broker's word."""
-        self.check()
-        self._completed[packet_id] = self._future()
+        """Send PUBREL with the next ``flush``; ``completed`` hears of PUBCOMP."""
         self._send_pubrel(packet_id, False)
-
-    async def completed(self, packet_id: int) -> None:
-        """Wait for PUBCOMP. Raises BrokerAway."""
-        try:
-            await self._completed[packet_id]
-        finally:
-            del self._completed[packet_id]
 
     def acknowledge(self, it: Arrived) -> None:
         """Say with the next ``flush`` that a message is on the disk, or that its id is forgotten there."""
@@ -296,11 +246,6 @@ class Connection(MqttPackageHandler):  # type: ignore[misc] # gmqtt has no types
     async def wait_lost(self) -> None:
         """Wait for the end. Raises BrokerAway then."""
         await asyncio.shield(self._lost)
-
-    def check(self) -> None:
-        """Raises BrokerAway if the connection has ended."""
-        if self._lost.done():
-            self._lost.result()
 
     def _future(self) -> "asyncio.Future[Any]":
         """A future whose result comes by this connection; BrokerAway when the connection ends before."""
@@ -382,18 +327,18 @@ class Connection(MqttPackageHandler):  # type: ignore[misc] # gmqtt has no types
         self._arrived(Arrived(_id_in(packet), released=True))
 
     def _handle_puback_packet(self, _command: int, packet: bytes) -> None:
-        self._answer(self._acked.pop(_id_in(packet), None), packet)
-        if not self._freed.done():
-            self._freed.set_result(None)
+        code = packet[ID_BYTES] if len(packet) > ID_BYTES else 0
+        if code < REFUSED_FROM:
+            self.answered(_id_in(packet))
+        elif code == QUOTA_EXCEEDED:
+            self._fail(f"the broker takes nothing more: {in_words(code)}")
+        else:
+            self.answered(_id_in(packet), (BridgeReason.REJECTED, f"the broker does not take it: {in_words(code)}"))
 
     _handle_pubrec_packet = _handle_puback_packet
 
     def _handle_pubcomp_packet(self, _command: int, packet: bytes) -> None:
-        self._answer(self._completed.get(_id_in(packet)), packet)
-
-    def _answer(self, future: asyncio.Future[Answer] | None, packet: bytes) -> None:
-        if future is not None and not future.done():
-            future.set_result(Answer(packet[2] if len(packet) > ID_BYTES else 0))
+        self.completed(_id_in(packet))
 
 
 def _id_in(packet: bytes) -> int:

@@ -16,6 +16,8 @@ from triack.queues.packing import MAX_BODY_BYTES
 T = TypeVar("T")
 Node_ = Node | Client
 Tx = Transaction | ClientTransaction
+Refusal = tuple[BridgeReason, str]
+"""Why a message can never be passed on."""
 
 
 class BrokerAway(TriackError):
@@ -58,10 +60,9 @@ async def recall(node: Node_, name: str) -> bytes | None:
     return value
 
 
-async def refuse(
-    tx: Tx, table: BridgeTable, body: bytes, headers: Mapping[str, str], reason: BridgeReason, why: str
-) -> None:
+async def refuse(tx: Tx, table: BridgeTable, body: bytes, headers: Mapping[str, str], refusal: Refusal) -> None:
     """Keep a message that can never be passed on, with the reason, in the queue of the bridge for them."""
+    reason, why = refusal
     said = {f"{table.kind}-reason": str(reason), f"{table.kind}-refused": why}
     send = tx.send if len(body) <= MAX_BODY_BYTES else tx.send_stream
     await send(f"{table.name}.refused", body, headers={**headers, **said})

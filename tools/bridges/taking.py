@@ -198,7 +198,7 @@ class Taking(Part, Generic[A]):
         bodies, keys = [body for body, _ in run], [key for _, key in run]
         if why:
             for body in bodies:
-                await refuse(tx, self._table, body, properties["headers"] or {}, BridgeReason.UNFIT, why)
+                await refuse(tx, self._table, body, properties["headers"] or {}, (BridgeReason.UNFIT, why))
             return 0
         try:
             if len(run) == 1:
@@ -210,6 +210,6 @@ class Taking(Part, Generic[A]):
         except UsageError as error:
             if len(run) > 1:  # which of them it is
                 return sum([await self._send_run(tx, address, [one]) for one in run])
-            await refuse(tx, self._table, bodies[0], origin, BridgeReason.UNFIT, str(error))
+            await refuse(tx, self._table, bodies[0], origin, (BridgeReason.UNFIT, str(error)))
             return 0
         return len(run)

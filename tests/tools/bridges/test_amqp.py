@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests.tools.bridges.rabbits import Rabbit, channel_of, fresh_queue
 from triack import Limits, Node, NodeSettings, Quota
 from triack.bridges import Bridge, BridgeTable
 from triack.bridges.amqp_link import AmqpLink
+from triack.bridges.amqp_outward import AmqpOutward
 from triack.bridges.remembered import BrokerAway
 from triack.node.node import port_of
 
@@ -296,10 +298,12 @@ def falling(monkeypatch: pytest.MonkeyPatch, name: str, times: int, error: BaseE
     real, left = getattr(AmqpLink, name), [times]
 
     def fall(self: AmqpLink, *given: Any) -> Any:
-        if left[0]:
-            left[0] -= 1
+        if left[0] == 0:
+            return real(self, *given)
+        left[0] -= 1
+        if name == "acknowledge":
             raise error
-        return real(self, *given)
+        return self._lose(str(error))
 
     monkeypatch.setattr(AmqpLink, name, fall)
     return left
@@ -309,12 +313,12 @@ async def test_a_client_that_cancels_what_waits_for_it_does_not_end_the_bridge(
     tmp_path: Path, rabbitmq: Rabbit, channel: AbstractChannel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Aiormq does so when it ends a connection by itself."""
-    await fresh_queue(channel, "out")
-    left = falling(monkeypatch, "answer", 2, asyncio.CancelledError())
-    async with bridged(tmp_path, rabbitmq.url, give=["commands -> /out"]) as (node, bridge):
-        await node.send("commands", b"1")
-        await until(lambda: bridge.stats().given == 1, "it is given")
-        assert left == [0]
+    await fresh_queue(channel, "orders")
+    left = falling(monkeypatch, "acknowledge", 2, asyncio.CancelledError())
+    async with bridged(tmp_path, rabbitmq.url, take=["orders -> here"]) as (node, bridge):
+        await publish(channel, "orders", [b"1"])
+        await until(lambda: (left, bridge.stats().is_up, bridge.stats().waiting) == ([0], True, 0), "it goes on")
+        assert [it.body for it in await received(node, "here", 1)] == [b"1"]
 
 
 @pytest.mark.parametrize(("by_id", "key"), [(True, ""), (False, "{routing_key} {payload}"), (False, "")])
@@ -353,7 +357,7 @@ async def test_a_fall_between_the_confirmation_and_the_commit(
 ) -> None:
     """The broker gets the messages again, in order, by the same message ids."""
     out = await fresh_queue(channel, "out")
-    left = falling(monkeypatch, "answer", 2)
+    left = falling(monkeypatch, "_handle_answered", 2)
     async with bridged(tmp_path, rabbitmq.url, give=["commands -> /out"]) as (node, bridge):
         await node.send_many("commands", NUMBERS)
         await until(lambda: bridge.stats().given == 50, "all are given")
@@ -369,14 +373,13 @@ async def test_the_broker_has_no_more_to_confirm_than_the_limit(
 ) -> None:
     """All queues of a bridge together, and the limit is reached."""
     out = await fresh_queue(channel, "out")
-    most, real = [0], AmqpLink.publish
+    most, real = [0], AmqpOutward._send  # noqa: SLF001 - the broker does not say how many it has
 
-    def publish(self: AmqpLink, *given: Any, **named: Any) -> Any:
-        published = real(self, *given, **named)
-        most[0] = max(most[0], len(self._published))
-        return published
+    def send(self: AmqpOutward, *given: Any) -> None:
+        real(self, *given)
+        most[0] = max(most[0], len(self._unanswered))
 
-    monkeypatch.setattr(AmqpLink, "publish", publish)
+    monkeypatch.setattr(AmqpOutward, "_send", send)
     give = ["commands -> /out", "others -> /out"]
     async with bridged(tmp_path, rabbitmq.url, give=give, in_flight=5) as (node, bridge):
         for queue in ("commands", "others"):
@@ -391,20 +394,12 @@ async def test_a_broker_that_confirms_nothing_is_told(
 ) -> None:
     """As one that is low on memory, which reads nothing more from those who publish."""
     await fresh_queue(channel, "out")
-    monkeypatch.setattr("triack.bridges.amqp_outward.CONFIRM_S", 0.05)
-    real, goes_on = AmqpLink.publish, asyncio.Event()
-
-    def later(self: AmqpLink, *given: Any, **named: Any) -> Any:
-        async def work() -> Any:
-            await goes_on.wait()
-            return await real(self, *given, **named)
-
-        return asyncio.create_task(work())
-
-    monkeypatch.setattr(AmqpLink, "publish", later)
+    monkeypatch.setattr("triack.bridges.giving.ANSWER_S", 0.05)
+    real, held = AmqpLink.publish, list[Any]()
+    monkeypatch.setattr(AmqpLink, "publish", lambda *given, **named: held.append(partial(real, *given, **named)))
     async with bridged(tmp_path, rabbitmq.url, give=["commands -> /out"]) as (node, bridge):
         await node.send("commands", b"1")
         await until(lambda: "confirmed nothing" in str(bridge.stats().waits_for), "it says what it waits for")
-        goes_on.set()
+        held.pop()()
         await until(lambda: bridge.stats().given == 1, "it is given")
         assert bridge.stats().waits_for is None
