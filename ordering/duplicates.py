@@ -47,7 +47,7 @@ class DuplicateFilter:
         return self._seen.add(header.number)
 
     def handle_run(self, header: SequenceHeader, packets: int) -> bool:
-        """Take consecutive packets of the stream, all of them fresh.
+        """Take consecutive packets of the stream that come after all others so far, perhaps behind a gap.
 
         Args:
             header: of the first.
@@ -56,7 +56,7 @@ class DuplicateFilter:
         Returns:
             False when they have to be looked at one by one, and nothing has changed.
         """
-        if header.sequence != self.sequence or header.number != self._seen.highest + 1:
+        if header.sequence != self.sequence or header.number <= self._seen.highest:
             return False
         if header.previous > self._seen.cumulative:
             self._skip_to(header.previous)

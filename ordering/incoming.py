@@ -11,6 +11,7 @@ Only accepted packets move the position. It knows nothing of disks: the caller c
 with ``position``, then calls ``handle_committed``; order acks cover the committed position alone.
 """
 
+from collections.abc import Callable
 from enum import Enum
 from heapq import heappop, heappush
 from typing import Generic, TypeVar
@@ -101,10 +102,7 @@ class IncomingSequence(Generic[Context]):
         if outcome is Outcome.ACCEPTED:
             return outcome, self._accept(header, context)
         if outcome is Outcome.OUT_OF_ORDER:
-            heappush(self._held_order, (header.previous, header.number))
-            if header.number not in self._held:
-                self.held_bytes += len(header.body)
-            self._held[header.number] = (header, context)
+            self._hold(header, context)
         elif outcome is Outcome.DUPLICATE:
             self.ack.handle_request()
             held = self._held.get(header.number)
@@ -113,24 +111,55 @@ class IncomingSequence(Generic[Context]):
                 self._held[header.number] = (held[0], context)
         return outcome, []
 
-    def handle_run(self, header: SequenceHeader, packets: int, now_ns: int, *, ack_requested: bool) -> bool:
-        """Accept packets of which each one names the one before it.
+    def handle_run(
+        self,
+        header: SequenceHeader,
+        packets: int,
+        now_ns: int,
+        *,
+        ack_requested: bool,
+        items: Callable[[], list[tuple[SequenceHeader, Context]]],
+    ) -> tuple[Outcome, list[tuple[SequenceHeader, Context]]] | None:
+        """Judge packets of which each one names the one before it.
 
         Args:
             header: of the first.
             packets: how many there are.
             now_ns: the clock.
             ack_requested: whether one of them asks for an ack.
+            items: each of them, with what comes back when it is accepted; called when they must wait.
 
         Returns:
-            False when they have to be judged one by one, and nothing has changed.
+            The outcome of all, and the packets that are accepted after them, in order. None when they have to be judged
+            one by one, and nothing has changed.
         """
-        if self._held or self._judge_position(header) is not Outcome.ACCEPTED:
-            return False
+        outcome = self._judge_run(header, header.number + packets - 1)
+        if outcome is None:
+            return None
         self.ack.handle_packet(now_ns, ack_requested=ack_requested, packets=packets)
-        self._move_to(header)
-        self.position = (header.sequence, header.number + packets - 1)
-        return True
+        if outcome is Outcome.ACCEPTED:
+            self._move_to(header)
+            self.position = (header.sequence, header.number + packets - 1)
+            return outcome, self._release(header.sequence)
+        for item in items():
+            self._hold(*item)
+        return outcome, []
+
+    def _judge_run(self, header: SequenceHeader, last: int) -> Outcome | None:
+        outcome = self._judge(header)
+        if outcome is Outcome.ACCEPTED:
+            # None of those that wait may be among them.
+            return outcome if not self._held or self._held_order[0][0] >= last else None
+        numbers = range(header.number, last + 1)
+        is_free = self._held.keys().isdisjoint(numbers)
+        has_room = len(self._held) + len(numbers) <= self._settings.max_held_packets
+        return outcome if outcome is Outcome.OUT_OF_ORDER and is_free and has_room else None
+
+    def _hold(self, header: SequenceHeader, context: Context) -> None:
+        heappush(self._held_order, (header.previous, header.number))
+        if header.number not in self._held:
+            self.held_bytes += len(header.body)
+        self._held[header.number] = (header, context)
 
     def let_go(self) -> list[tuple[SequenceHeader, Context]]:
         """Forget the out-of-order packets, which come again. Returns them."""
@@ -194,9 +223,13 @@ class IncomingSequence(Generic[Context]):
         return Outcome.OUT_OF_ORDER
 
     def _accept(self, header: SequenceHeader, context: Context) -> list[tuple[SequenceHeader, Context]]:
-        accepted = [(header, context)]
         self._move_to(header)
-        if header.sequence > self._held_sequence:
+        return [(header, context), *self._release(header.sequence)]
+
+    def _release(self, sequence: int) -> list[tuple[SequenceHeader, Context]]:
+        """Accept the held packets that now fit, after a packet of that sequence was accepted."""
+        accepted: list[tuple[SequenceHeader, Context]] = []
+        if sequence > self._held_sequence:
             self._forget_held()
         while self._held and self._held_sequence == self.position[0]:
             following = self._poll_held()

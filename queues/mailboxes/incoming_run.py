@@ -4,8 +4,9 @@ Fields that all packets of a run share are read once. A packet that is not plain
 another stream, a control packet - ends a run, and is read by itself.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
@@ -16,6 +17,8 @@ from triack.queues.mailboxes.queued_packet import QueuedPacket
 from triack.queues.mailboxes.system_queues import is_subscribed
 from triack.queues.packing import read_batch, source_of
 from triack.session.protocol.events import PacketArrived, RunArrived
+
+Context = TypeVar("Context")
 
 
 @dataclass(slots=True)
@@ -116,6 +119,16 @@ class IncomingRun:
             self.lefts_ms.append(wire.left_of(content))
         return True
 
+    def take_held(self, header: SequenceHeader) -> bool:
+        """Add the next packet of its stream, which came before its turn, if it continues the run."""
+        step, first = len(self.bodies), self.header
+        follows = (header.sequence, header.number, header.previous) == (
+            first.sequence,
+            first.number + step,
+            first.previous + step * self.previous_step,
+        )
+        return follows and self._add(header.body, ack_requested=False, size_bytes=len(header.body))
+
     def _add(self, body: bytes, *, ack_requested: bool, size_bytes: int) -> bool:
         batch = read_batch(body)
         if batch is None or body[0] != self.first_byte or (body[0] & LARGE and large_of(body)):
@@ -141,11 +154,16 @@ class IncomingRun:
         except ProtocolError:
             return None
         assert isinstance(header, SequenceHeader)
+        return cls.of(packet, header, delivery, len(content))
+
+    @classmethod
+    def of(cls, packet: int, header: SequenceHeader, delivery: Delivery, size_bytes: int) -> "IncomingRun | None":
+        """The same, of a packet that was read."""
         run = cls(packet, header, int(delivery is Delivery.TRANSACTIONAL))
         run.first_byte = header.body[0] if header.body else 0
         if delivery is Delivery.TRANSACTIONAL and header.body and priority_of(header.body):
             return None
-        if not run._add(header.body, ack_requested=header.ack_requested, size_bytes=len(content)):
+        if not run._add(header.body, ack_requested=header.ack_requested, size_bytes=size_bytes):
             return None
         if isinstance(header, RelayedHeader):
             run.lefts_ms.append(header.left_ms)
@@ -166,3 +184,21 @@ def read_runs(event: RunArrived) -> Iterator[IncomingRun | PacketArrived]:
             yield PacketArrived(packet, event.delivery, content, duplicate=False)
     if run is not None:
         yield run
+
+
+def held_runs(
+    held: Iterable[tuple[SequenceHeader, Context]], delivery: Delivery
+) -> Iterator[tuple[IncomingRun | None, list[tuple[SequenceHeader, Context]]]]:
+    """Yield packets of a stream that came before their turn, in order: each run, or None for a packet of no run."""
+    run: IncomingRun | None = None
+    items: list[tuple[SequenceHeader, Context]] = []
+    for item in held:
+        header = item[0]
+        if run is not None and run.take_held(header):
+            items.append(item)
+            continue
+        if items:
+            yield run, items
+        run, items = IncomingRun.of(0, header, delivery, len(header.body)), [item]
+    if items:
+        yield run, items

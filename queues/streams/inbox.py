@@ -30,9 +30,9 @@ from triack.ordering.wire import (
 from triack.queues.body_head import is_sealed, messages_in, priority_of
 from triack.queues.clock_jumps import head_here, late_by_ms
 from triack.queues.deadlines import Deadlines
-from triack.queues.mailboxes.incoming_run import IncomingRun
+from triack.queues.mailboxes.incoming_run import IncomingRun, held_runs
 from triack.queues.mailboxes.local_queues import LocalQueues
-from triack.queues.mailboxes.mailbox import QueuedPacket
+from triack.queues.mailboxes.mailbox import Mailbox, QueuedPacket
 from triack.queues.mailboxes.quotas import PayerOf
 from triack.queues.mailboxes.system_queues import large_target
 from triack.queues.node_settings import NodeSettings
@@ -366,43 +366,84 @@ class Inbox:
         stream = self._find(header.origin, header.stream)
         if stream is None or not stream.is_of(header, delivery):
             return False
-        mailbox = self._mailboxes.get(stream.queue)
+        mailbox = self._takes_run(stream, run)
         if (
             mailbox is None
-            or not mailbox.takes_runs
-            or stream.sealed
             or (header.origin != conversation.peer_id and stream.via is not conversation)
             or (stream.relay and self.sealing.demands(conversation, header))
         ):
             return False
-        packets = len(run.bodies)
-        if not self.admission.takes_run(stream, mailbox, packets, sum(run.counts), run.body_bytes):
+        numbers = range(run.packet, run.packet + len(run.bodies))
+        judged = self._judge_run(stream, conversation, run, numbers, turn.now_ns)
+        if judged is None:
             return False
-        if not stream.ordered:
-            if not stream.filter.handle_run(header, packets):
-                return False
-            mailbox.drop_unfinished(header.origin, header.stream, *stream.unwanted(header))
-        elif stream.sequence.handle_run(header, packets, turn.now_ns, ack_requested=run.ack_requested):
+        outcome, following = judged
+        stream.handle_heard(conversation, priority_of(header.body))
+        mailbox.drop_unfinished(header.origin, header.stream, *stream.unwanted(header))
+        if stream.ordered:
             stream.agree(conversation, header)
             self.order_acks.owe(stream)
+        if outcome is Outcome.OUT_OF_ORDER:
+            if stream.relay and self._held.of(stream) is None:
+                self._hold(stream, turn.now_ns)
         else:
-            return False
-        stream.handle_heard(conversation, priority_of(header.body))
+            if delivery in DURABLE:
+                turn.arrivals.stored.setdefault(conversation, []).extend(numbers)
+            self._accept_run(stream, mailbox, run, turn)
+            self._take_held(stream, following, turn)
+            if delivery not in DURABLE:
+                self.admission.stop_express(stream, conversation)
+        self.admission.count_early(stream)
+        return True
+
+    def _judge_run(
+        self, stream: IncomingStream, conversation: Conversation, run: IncomingRun, numbers: range, now_ns: int
+    ) -> tuple[Outcome, list[tuple[SequenceHeader, Arrival]]] | None:
+        """The outcome of a run and the packets that may follow it now; None when each must be looked at."""
+        header, packets = run.header, len(run.bodies)
+        if stream.is_too_early(header, crowded=self.admission.early.is_full(header.origin)):
+            return None
+        if not stream.ordered:
+            return (Outcome.ACCEPTED, []) if stream.filter.handle_run(header, packets) else None
+
+        def items() -> list[tuple[SequenceHeader, Arrival]]:
+            return [(item, (conversation, number)) for item, number in zip(run.headers(), numbers, strict=True)]
+
+        return stream.sequence.handle_run(header, packets, now_ns, ack_requested=run.ack_requested, items=items)
+
+    def _takes_run(self, stream: IncomingStream, run: IncomingRun) -> Mailbox | None:
+        """The queue that takes all packets of a run; None when each must be looked at."""
+        mailbox = self._mailboxes.get(stream.queue)
+        if mailbox is None or not mailbox.takes_runs or stream.sealed:
+            return None
+        takes = self.admission.takes_run(stream, mailbox, len(run.bodies), sum(run.counts), run.body_bytes)
+        return mailbox if takes else None
+
+    def _take_held(self, stream: IncomingStream, held: list[tuple[SequenceHeader, Arrival]], turn: Turn) -> None:
+        """The turn of packets that waited for one before them has come: take them, by the run where possible."""
+        for run, items in held_runs(held, stream.delivery):
+            mailbox = self._takes_run(stream, run) if run is not None else None
+            if run is None or mailbox is None:
+                for header, arrival in items:
+                    self._take(stream, header, arrival, turn)
+                continue
+            for _, arrival in items:
+                turn.arrivals.store_ack(*arrival)
+            self._accept_run(stream, mailbox, run, turn)
+
+    def _accept_run(self, stream: IncomingStream, mailbox: Mailbox, run: IncomingRun, turn: Turn) -> None:
         stream.rejected = 0
+        header, delivery = run.header, stream.delivery
         accepted = (header.sequence, header.number, run.last, sum(run.counts))
         queued = mailbox.charge_run(run, delivery)
         if any(run.receive_by_ms) or run.sent_at_ms[0] < UNSET_BEFORE_MS:
             self._date(queued, turn.now_ns)
         if delivery in DURABLE:
-            turn.arrivals.stored.setdefault(conversation, []).extend(range(run.packet, run.packet + packets))
             turn.arrivals.accepted.setdefault(stream, []).append(accepted)
             self._queues.add_rows(mailbox, queued, None, turn)
         else:
             mailbox.put_all(queued, None)
             record_accepted(self._record, {stream: [accepted]}, turn.now_ns)
-            self.admission.stop_express(stream, conversation)
-        self.admission.count_early(stream)
-        return True
 
     def _date(self, packets: list[QueuedPacket], now_ns: int) -> None:
         """Date packets of a sender whose clock is not set: their times count from now on."""
@@ -609,8 +650,9 @@ class Inbox:
     def _handle_ordered(self, stream: IncomingStream, arrival: Arrival, header: SequenceHeader, turn: Turn) -> None:
         outcome, accepted = stream.sequence.handle_packet(header, arrival, turn.now_ns)
         self.order_acks.owe(stream)
-        for item, its_arrival in accepted:
-            self._take(stream, item, its_arrival, turn)
+        if accepted:
+            self._take(stream, *accepted[0], turn)
+            self._take_held(stream, accepted[1:], turn)
         if stream.relay and stream.sequence.held and self._held.of(stream) is None:
             self._hold(stream, turn.now_ns)
         if outcome in (Outcome.ACCEPTED, Outcome.OUT_OF_ORDER):

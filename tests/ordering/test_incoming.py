@@ -168,30 +168,51 @@ def test_the_first_packets_may_be_passed_over() -> None:
     assert [incoming.has_accepted(make_header(number, 0, 1)) for number in (4, 5)] == [False, True]
 
 
-@pytest.mark.parametrize(
-    ("sequence", "number", "previous", "taken"),
-    [(5, 8, 7, True), (5, 10, 0, True), (6, 1, 0, True), (5, 7, 6, False), (5, 10, 9, False), (4, 9, 0, False)],
-    ids=["next", "behind a gap that is none", "new sequence", "duplicate", "gap", "old sequence"],
-)
-def test_a_run_is_accepted_as_its_packets_would_be(sequence: int, number: int, previous: int, taken: bool) -> None:
-    """Or not at all, and then nothing has changed."""
-    together, alone = at(5, 7), at(5, 7)
-    assert together.handle_run(make_header(number, previous, sequence), 3, 0, ack_requested=False) is taken
-    if taken:
-        for step in range(3):
-            feed(alone, sequence, number + step, previous if not step else number + step - 1)
-        assert together.ack.pending == alone.ack.pending == 3
-    assert together.position == alone.position
-    skipped = make_header(9, 8, 5)
-    assert together.has_accepted(skipped) is alone.has_accepted(skipped)
+def feed_run(incoming: IncomingSequence[str], headers: list[SequenceHeader]) -> list[str] | None:
+    """Hand over a run; the tokens are as above. Returns what came out, or None if it must be fed one by one."""
+    first, tokens = headers[0], [f"{it.sequence}/{it.number}" for it in headers]
+    judged = incoming.handle_run(
+        first, len(headers), 0, ack_requested=False, items=lambda: list(zip(headers, tokens, strict=True))
+    )
+    if judged is None:
+        return None
+    outcome, following = judged
+    return (tokens if outcome is Outcome.ACCEPTED else []) + [token for _, token in following]
 
 
-def test_a_run_waits_for_nothing_that_is_held() -> None:
-    """A packet that came too early may belong between its packets."""
-    incoming = at(5, 7)
-    feed(incoming, 5, 10, 9)
-    assert not incoming.handle_run(make_header(8, 7, 5), 2, 0, ack_requested=False)
-    assert feed(incoming, 5, 8, 7) == (Outcome.ACCEPTED, [(5, 8)])
+RUNS = st.lists(st.tuples(st.integers(4, 6), st.integers(1, 12), st.integers(1, 3), st.integers(1, 4)), max_size=12)
+
+
+@given(RUNS)
+def test_a_run_is_judged_as_its_packets_would_be(runs: list[tuple[int, int, int, int]]) -> None:
+    """Accepted, or held, with what it releases; or not at all, and then nothing has changed."""
+    settings = OrderSettings(max_held_packets=6)
+    together, alone = at(5, 2, settings), at(5, 2, settings)
+    for sequence, number, step, packets in runs:
+        headers = [make_header(number, max(number - step, 0), sequence)]
+        headers += [make_header(it, it - 1, sequence) for it in range(number + 1, number + packets)]
+        singly = [
+            f"{it[0]}/{it[1]}" for header in headers for it in feed(alone, sequence, header.number, header.previous)[1]
+        ]
+        if (released := feed_run(together, headers)) is None:
+            released = [
+                f"{it[0]}/{it[1]}"
+                for header in headers
+                for it in feed(together, sequence, header.number, header.previous)[1]
+            ]
+        assert released == singly
+        assert (together.position, together.held, together.held_bytes) == (alone.position, alone.held, alone.held_bytes)
+        assert together.ack.pending == alone.ack.pending
+        together.check_invariants()
+
+
+def test_runs_are_taken_as_runs() -> None:
+    """Those that come next, those that come too early, and those that the last gap held back."""
+    incoming, headers = at(5, 7), [make_header(number, number - 1, 5) for number in range(8, 16)]
+    assert feed_run(incoming, headers[4:]) == []
+    assert feed_run(incoming, headers[2:4]) == []
+    assert feed_run(incoming, headers[:2]) == [f"5/{number}" for number in range(8, 16)]
+    assert incoming.held == incoming.held_bytes == 0
 
 
 # The filter of express and recoverable streams lets each packet through once.
@@ -295,8 +316,7 @@ def test_a_run_is_seen_as_its_packets_would_be(before: list[int], first: int, pr
     if taken:
         assert all(feed_filter(alone, *range(first, first + packets), previous=previous))
     assert together.encode() == alone.encode()
-    follows = bool(before) and first == max(before) + 1
-    assert taken is follows
+    assert taken is (bool(before) and first > max(before))
 
 
 # ---- in a stream
