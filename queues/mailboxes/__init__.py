@@ -1,1 +1,1 @@
-"""Queues of this node: waiting messages, messages that applications have in hand, and quotas."""
+"""Queues of this node: waiting messages, leased messages, and quotas."""

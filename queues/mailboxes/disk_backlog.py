@@ -1,11 +1,11 @@
-"""Packets of a queue that wait only on the disk, after those in memory: each takes a few bytes.
+"""Packets of a queue that wait only on the disk, after those in memory.
 
-Promise: a packet that was put into the backlog comes out of it as it was, except for its body, and in order. Until then
-it takes at most ``RECORD_BYTES``, and no object. Packets that no record can describe stay objects: express
-messages, which are not on the disk, large messages whose rows are not successive, and those that stand for larger ones.
+Promise: packets leave the backlog in order and unchanged, but without their bodies. Until then each needs at most
+``RECORD_BYTES`` of memory, and no object. Packets that no record can describe stay objects: express messages, which are
+not on the disk, large messages whose rows are not successive, and messages that represent larger ones.
 
-The records of a full block are compressed, as neighbours differ in little: the packets of one sender then take about
-one byte each. The block that was changed last and the last block are not compressed.
+Records of full blocks are compressed, as neighbours differ little: packets of one sender then need about one byte each.
+The last block, and the block that was changed last, are not compressed.
 """
 
 from bisect import bisect_left, bisect_right
@@ -25,11 +25,11 @@ RECORD_BYTES = _RECORD.size
 _MESSAGES_AT = RECORD_BYTES - _MESSAGES.size
 """Offset of the message count; 0 messages: the packet was removed."""
 BLOCK_RECORDS = 512
-"""Packets that come out of it at once: few enough that their objects take little, enough that blocks are few."""
+"""Packets that leave it together: few enough that their objects are small, enough that blocks are few."""
 BLOCK_BYTES = BLOCK_RECORDS * RECORD_BYTES
 """Of a full block."""
 _RISING_BYTES = 32
-"""The first fields of a record, up to ``sent_at_ms``: they rise by little from one packet of a sender to the next."""
+"""The first fields of a record, up to ``sent_at_ms``: they rise little from one packet of a sender to the next."""
 _COLUMNS = Columns(RECORD_BYTES, _RISING_BYTES, BLOCK_RECORDS)
 ROWS_MAX = 0xFFFF
 """Rows that a record has room for: more than the pieces of the largest message."""
@@ -51,8 +51,7 @@ class _Record(NamedTuple):
 
 
 Stream = tuple[bytes, int, int, int, bool, int, bool, str]
-"""Fields that most packets share: origin, stream, sequence, class, whether they come from an earlier process, line,
-whether they care, and topic."""
+"""Fields that most packets share: origin, stream, sequence, class, restored, priority, cares and topic."""
 
 
 class DiskBacklog:
@@ -116,7 +115,7 @@ class DiskBacklog:
                 yield from map(self._decode, _records(self._read(index)))
 
     def remove(self, place: int) -> bool:
-        """Remove a packet. Returns whether it was here."""
+        """Remove a packet. Returns whether it was stored."""
         found = self._find(place)
         if found is None:
             return False
@@ -132,7 +131,7 @@ class DiskBacklog:
         return self._starts[bisect_right(self._starts, place) - 1]
 
     def drop_block(self, start: int) -> None:
-        """Drop the block that begins at a place, all of whose packets were removed; not the last one, which grows."""
+        """Drop the block that begins at a place. All its packets were removed; it is not the last, growing block."""
         index = self._index_of(start)
         if index is None or index == len(self._blocks) - 1:
             return
@@ -162,7 +161,6 @@ class DiskBacklog:
     # ---- records
 
     def _read(self, index: int) -> bytearray:
-        """The current content of a block, for reading."""
         block = self._blocks[index]
         if isinstance(block, bytearray):
             return block
@@ -171,7 +169,7 @@ class DiskBacklog:
         return _COLUMNS.unpack(block)
 
     def _write(self, index: int) -> bytearray:
-        """The same, for changing; the block that was changed before it is compressed again."""
+        """The same, for changing. The block that was changed before it is compressed again."""
         block = self._read(index)
         if block is not self._open and block is not self._blocks[index]:
             if self._open is not None:
@@ -180,7 +178,7 @@ class DiskBacklog:
         return block
 
     def _index_of(self, start: int) -> int | None:
-        """The index of the block that begins at a place, if it is still here."""
+        """The index of the block that begins at a place, or None if it is gone."""
         index = bisect_left(self._starts, start)
         return index if index < len(self._starts) and self._starts[index] == start else None
 
@@ -238,7 +236,6 @@ class DiskBacklog:
         )
 
     def _find(self, place: int) -> tuple[bytearray, int] | None:
-        """The block of a packet, and the offset of its record."""
         index = bisect_right(self._starts, place) - 1
         if index < 0:
             return None
@@ -251,7 +248,7 @@ class DiskBacklog:
 
 
 def _records(block: bytearray) -> Iterator[_Record]:
-    """The records of a block that were not removed, as they are now; few readers need all of them."""
+    """The records of a block that were not removed, read one at a time."""
     return (record for record in map(_Record._make, _RECORD.iter_unpack(bytes(block))) if record.messages)
 
 

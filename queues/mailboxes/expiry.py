@@ -1,14 +1,14 @@
 """Messages that were not received in time go from their queue to the dead-letter queue ([MS-MQMQ] 2.2.19.2).
 
-Promise: a message that waits in a queue when its time to be received ends is not handed out any more, whether the queue
-has readers or not. It becomes a dead letter (``receive-timeout``) with the next commit that has room for it. A message
-that an application has in hand then stays there, and expires when it is given back. A packet without such a time costs
-nothing; one with it costs an entry of a heap.
+Promise: when the time to receive a waiting message ends, it is not handed out any more, whether the queue has readers
+or not. It becomes a dead letter (``receive-timeout``) with the next commit that has room for it. A message that an
+application has leased by then expires when it is given back. A packet without such a time costs nothing; one with it
+costs an entry of a heap.
 
     WAITING --its time ends--> EXPIRED --its body is in memory--> a dead letter, in one commit
     OUT     --its time ends--> OUT --given back--> WAITING, and its time has ended
 
-A process that dies before that commit finds the message again, expired.
+If the process dies before that commit, the next start finds the message again, expired.
 """
 
 from collections import deque
@@ -22,17 +22,15 @@ from triack.queues.mailboxes.mailbox import Mailbox, Notices
 from triack.queues.mailboxes.queued_packet import Lease, QueuedPacket
 
 LETTERS_MAX = 200
-"""Limit of dead letters in one commit, and of packets that expire in one round: some milliseconds of work, as it blocks
-the event loop. The others follow with the next."""
+"""Most dead letters in one commit, and packets that expire in one round: some milliseconds, which block the event loop.
+"""
 
 
 class Expiry:
-    """The expired messages of the queues, on their way to the dead-letter queue.
+    """The expired messages of the queues, until they are dead letters.
 
     Args:
-        notices: notices of the queues, which have the times when packets expire.
         dead_letter: moves a message to the dead-letter queue with the next commit: queue, message, reason, turn.
-        record: writes to the session log.
 
     Attributes:
         expired: messages that wait for their bodies or their commit.
@@ -59,7 +57,7 @@ class Expiry:
             self.expire(mailbox, packets)
 
     def expire(self, mailbox: Mailbox, packets: list[QueuedPacket]) -> None:
-        """Remove the messages of these packets that no reader has from their queue."""
+        """Remove the messages of these packets that no reader has leased from their queue."""
         if mailbox.sink is not None:
             for one, packet in mailbox.sink.expire(packets):
                 self.expire(one, [packet])
@@ -68,7 +66,7 @@ class Expiry:
         self.expired += [(mailbox, packet, indices) for packet, indices in expired.items() if indices]
 
     def forget(self, mailbox: Mailbox) -> None:
-        """A subscription is about to end: what has expired for it becomes no dead letter, and that is logged."""
+        """A subscription is about to end: its expired messages become no dead letters, and the log says so."""
         for of, packet, indices in self.expired:
             if of is mailbox and mailbox.owner is not None:
                 mailbox.owner.note_expired(packet, indices)

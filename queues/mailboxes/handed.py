@@ -9,13 +9,7 @@ from triack.queues.mailboxes.run import Run
 
 
 def handed_fields(queue: str, runs: Iterable[Run], *, in_arrival_order: bool = False) -> Iterator[dict[str, Any]]:
-    """Yield the fields of a `handed` record for each series of packets with successive numbers.
-
-    Args:
-        queue: name of the queue.
-        runs: the drawn runs, in order.
-        in_arrival_order: whether the queue is read without regard to priorities.
-    """
+    """Yield the fields of a `handed` record for each series of packets with successive numbers, of runs in order."""
     for fields, first in _series(queue, runs):
         packet = first.packet
         priority = {} if in_arrival_order else said_priority(Delivery(packet.delivery), packet.priority)
@@ -23,12 +17,12 @@ def handed_fields(queue: str, runs: Iterable[Run], *, in_arrival_order: bool = F
 
 
 def fields_of_runs(queue: str, runs: Iterable[Run]) -> Iterator[dict[str, Any]]:
-    """Yield the same for records of other events, which say less."""
+    """Yield the same for records of other events, which have fewer fields."""
     return (fields for fields, _ in _series(queue, runs))
 
 
 def said_priority(delivery: Delivery, priority: int) -> dict[str, Any]:
-    """The field ``priority`` of a record, if that is not the default of its class."""
+    """The field ``priority`` of a record, unless it is the default of its class."""
     return {} if priority == default_priority(delivery) else {"priority": priority}
 
 
@@ -94,7 +88,6 @@ def _begin(queue: str, run: Run) -> dict[str, Any]:
 
 
 def _follows(before: Run, after: Run) -> bool:
-    """Whether a run begins with the packet after that of another run."""
     one, other = before.packet, after.packet
     return (
         after.first == 0

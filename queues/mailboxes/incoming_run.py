@@ -1,4 +1,4 @@
-"""Runs of successive packets of one stream that arrived together, which are most of the traffic.
+"""Runs of successive packets of one stream that arrived together: most of the traffic.
 
 Fields that all packets of a run share are read once. A packet that is not plain - a fragment, properties, a gap,
 another stream, a control packet - ends a run, and is read by itself.
@@ -29,14 +29,13 @@ class IncomingRun:
         packet: the session's number of the first.
         header: of the first.
         previous_step: by how much ``previous`` rises from packet to packet.
-        bodies: of each.
-        counts: messages of each.
-        sent_at_ms: when those of each were sent, by the sender's wall clock.
-        receive_by_ms: when those of each expire; 0 for never.
-        ack_requested: whether any of them asks for an order ack.
+        bodies: one for each packet, as are ``counts``, the two times and ``lefts_ms``.
+        sent_at_ms: by the sender's wall clock.
+        receive_by_ms: by the same clock; 0 for never.
+        ack_requested: whether any packet asks for an order ack.
         size_bytes: of all contents.
         first_byte: of every body: it holds the priority.
-        lefts_ms: how long each has left, if relays pass them on.
+        lefts_ms: how long each packet has left, if relays pass them on.
         follow: reads a packet that may follow.
     """
 
@@ -64,7 +63,7 @@ class IncomingRun:
         return sum(map(len, self.bodies))
 
     def headers(self) -> Iterator[SequenceHeader]:
-        """Yield the packets one by one. If any of them asks, all do."""
+        """Yield the packets one by one. If any asks for an order ack, all do."""
         first = self.header
         for step, body in enumerate(self.bodies):
             if isinstance(first, RelayedHeader):

@@ -1,20 +1,19 @@
-"""Bodies of large messages, which arrive in parts before the messages that stand for them.
+"""Bodies of large messages. They arrive in parts, before the messages that represent them.
 
-Promise: a message that stands for a large one is in a queue only when its body is here, on the disk, and the body stays
-until the last such message has left this node. A body takes the room of its queue's quota from its first packet on, so
-that no two bodies can wait for each other's room. It takes its room on the disk as well: what is still to come of all
-bodies is counted with it, so that no two bodies begin of which the disk has room for one.
+Promise: a message that represents a body enters a queue only when the whole body is on the disk. The body stays until
+the last such message has left this node. From its first packet on, a body reserves room for all of itself in the quota
+of its queue and on the disk: no two bodies wait for each other's room.
 
-The parts of the bodies for a queue arrive in a queue of their own, ``large_queue`` of its name, in the order of one
-stream. Each body begins with an announcement, which has the ordinal of the large message and its size. An
-announcement, or the word that no more comes, ends the unfinished body before it.
+The parts for a queue arrive in another queue, ``large_queue`` of its name, in the order of one stream. Each body begins
+with an announcement of the ordinal of the large message and its size. An announcement, or a packet that says that no
+more parts follow, ends the unfinished body before it.
 
-    (none) --announced--> COMING --its last part--> WHOLE --a message stands for it--> CLAIMED
+    (none) --announced--> COMING --its last part--> WHOLE --a message represents it--> CLAIMED
     COMING | WHOLE --its sender has given it up, or its stream has ended while it was coming--> FREED
-    CLAIMED --the last message that stands for it has left--> FREED
+    CLAIMED --the last message that represents it has left--> FREED
 
-The parts of a body that is freed are deleted little by little. Its announcement goes first, in the commit that frees
-it: parts without one are deleted at the next start.
+The parts of a freed body are deleted little by little. Its announcement goes first, in the commit that frees it: the
+next start deletes parts without one.
 """
 
 from array import array
@@ -37,21 +36,21 @@ from triack.queues.packing import part_bytes, unpack_pieces
 DELETED_BYTES = 16 * 1024 * 1024
 """Parts that one commit deletes: the store reads their pages, which takes some ten milliseconds."""
 MERGED_BYTES = 256 * 1024
-"""Parts that follow each other are read, and kept in memory, as one up to this: as large as they are by default."""
+"""Successive parts are merged, in the store's reads and in memory, up to this size: that of a part by default."""
 BODY_BYTES = 1_024
 """Memory of a body with one part, measured, and a fifth more."""
 _SPAN_MAX = 0xFFFF
 """The most that a number of ``Part`` can hold."""
 ANNOUNCED_BYTES = 6
-"""Length of the size in an announcement, so that the first bytes of the packet, which a start reads, have all of it."""
+"""Length of the size in an announcement: the first bytes of the packet, which a start reads, hold all of it."""
 
 
 SIZE_BYTES = 8
-"""Length of the size of a body in the message that stands for it."""
+"""Length of the size of a body in the message that represents it."""
 
 
 def size_said(body: bytes) -> int:
-    """The size of a large body, as the message says that stands for it."""
+    """The size of a large body, as the message that represents it says."""
     return int.from_bytes(body[:SIZE_BYTES])
 
 
@@ -59,11 +58,11 @@ class BodyState(IntEnum):
     """How far a body is."""
 
     COMING = 0
-    """Its announcement is here, and not all of its parts."""
+    """Its announcement is stored, and not all of its parts."""
     WHOLE = 1
-    """All parts are on the disk, and no message stands for it yet."""
+    """All parts are on the disk, and no message represents it yet."""
     CLAIMED = 2
-    """A message of a queue stands for it."""
+    """A message of a queue represents it."""
     FREED = 3
     """It is being deleted; nothing leaves this state."""
 
@@ -74,11 +73,11 @@ class BodyEvent(IntEnum):
     COMPLETED = 0
     """Its last part is on the disk."""
     CLAIMED = 1
-    """A message that stands for it is about to be in a queue."""
+    """A message that represents it is about to enter a queue."""
     GIVEN_UP = 2
-    """Its sender sends no more of it, or no message that stands for it."""
+    """Its sender sends no more of it, or no message that represents it."""
     LEFT = 3
-    """The last message that stands for it has left."""
+    """The last message that represents it has left."""
 
 
 TRANSITIONS: dict[BodyState, dict[BodyEvent, BodyState]] = {
@@ -104,21 +103,17 @@ TRANSITIONS: dict[BodyState, dict[BodyEvent, BodyState]] = {
 """The next state by state and event. A body that is whole gets no further part."""
 
 BodyId = tuple[bytes, int]
-"""The large message: the node that sent it, and its ordinal there."""
+"""A large message: the node that sent it, and its ordinal there."""
 
 
 class Part:
     """A part of a body, or several that follow each other.
 
-    Four bytes for each range of store keys: a sender of small parts, whose rows lie between those of others, cannot
+    Each range of store keys costs four bytes: a sender of small parts, whose rows lie between those of others, cannot
     fill the memory with them.
 
     Args:
-        size_bytes: its size.
         keys: the store keys of the packets that hold it.
-
-    Attributes:
-        size_bytes: its size.
     """
 
     __slots__ = ("_first", "_next", "_spans", "size_bytes")
@@ -179,14 +174,12 @@ class Body:
     """One body.
 
     Attributes:
-        id: the large message.
         stream: the number of the stream that brings it.
         total_bytes: its size, as announced.
         announcement: the store key of its announcement.
         fill: the reserved part of the quota of its queue.
-        parts: those that are here, in order.
-        have_bytes: their size.
-        claims: number of messages that stand for it.
+        parts: those that are stored, in order; ``have_bytes`` is their size.
+        claims: number of messages that represent it.
         is_over: whether a part has come that is so small that only the last one may be.
     """
 
@@ -206,16 +199,13 @@ class Bodies:
     """The bodies on one node.
 
     Args:
-        held: bytes of bodies for which no message stands yet, by the peer that they come from.
+        held: bytes of bodies that no message represents yet, by the peer that they come from.
         unclaimed: the memory of these bodies, by that peer.
-        drops: counts what was dropped.
+        drops: counts of drops, by reason.
 
     Attributes:
-        held: as given.
-        unclaimed: as given.
-        by_id: the bodies.
-        coming_bytes: what is still to come of bodies whose announcements were accepted.
-        unseen_bytes: what has come of bodies since the room on the disk was looked at.
+        coming_bytes: what is still to come of announced bodies.
+        unseen_bytes: what has come since the last look at the room on the disk.
     """
 
     def __init__(
@@ -226,12 +216,12 @@ class Bodies:
         self._drops: Counter[DropReason] = Counter() if drops is None else drops
         self.coming_bytes = self.unseen_bytes = 0
         self.by_id: dict[BodyId, Body] = {}
-        # The number of bodies of a queue, and of those of a node for it that are whole and that no message stands for.
+        # How many bodies each queue has, and how many whole ones of a node for it no message represents.
         self._of_queue = Counter[Fill]()
         self._whole = Counter[tuple[bytes, Fill]]()
         # The body that each stream has brought last.
         self._current: dict[StreamId, Body] = {}
-        # Messages that have left their queues, with the next commit.
+        # Messages that leave their queues with the next commit.
         self._left: list[BodyId] = []
         self._at_once: list[Range] = []
         self._dying: deque[Part] = deque()
@@ -239,7 +229,7 @@ class Bodies:
     # ---- arriving
 
     def reserve(self, origin: bytes, fill: Fill, total_bytes: int) -> None:
-        """A body is about to be announced: it takes its room, and counts as a message."""
+        """A body is about to be announced: reserve its room, and count it as a message."""
         fill.bytes.add(total_bytes)
         fill.messages.add(1)
         self.held.add(origin, total_bytes)
@@ -247,7 +237,7 @@ class Bodies:
         self.coming_bytes += total_bytes
 
     def announce(self, packet: QueuedPacket, ordinal: int, total_bytes: int, fill: Fill) -> bool:
-        """An announcement is on the disk, for which there is room. Returns False for a body that is here already."""
+        """An announcement with room for its body is on the disk. Returns False if the body is stored already."""
         stream, body_id = StreamId(packet.origin, packet.stream), (packet.origin, ordinal)
         self.handle_end(stream)
         if body_id in self.by_id:
@@ -285,7 +275,7 @@ class Bodies:
         return True
 
     def handle_end(self, stream: StreamId) -> None:
-        """A stream goes on with another body, or has ended: its unfinished body never becomes whole."""
+        """A stream has continued with another body, or has ended: its unfinished body never becomes whole."""
         body = self._current.pop(stream, None)
         if body is not None and body.state is BodyState.COMING:
             self._move(body, BodyEvent.GIVEN_UP)
@@ -295,13 +285,13 @@ class Bodies:
         return [stream for stream, body in self._current.items() if body.fill is fill]
 
     def give_up(self, body_id: BodyId) -> None:
-        """The sender of a body has given it up: no message stands for it, nor will."""
+        """The sender of a body has given it up: no message will represent it."""
         body = self.by_id.get(body_id)
         if body is not None:
             self._move(body, BodyEvent.GIVEN_UP)
 
     def purge(self, fill: Fill) -> int:
-        """Free the bodies of a queue that no message stands for. Returns how many there were."""
+        """Free the bodies of a queue that no message represents. Returns how many there were."""
         freed = [body for body in self.by_id.values() if body.fill is fill and body.state is not BodyState.CLAIMED]
         for body in freed:
             self._move(body, BodyEvent.GIVEN_UP)
@@ -317,18 +307,18 @@ class Bodies:
         return body is not None and body.state is BodyState.COMING
 
     def is_over(self, stream: StreamId) -> bool:
-        """Whether a stream has brought a part of its body that is so small that no other may follow."""
+        """Whether a stream has brought so small a part of its body that no other may follow."""
         body = self._current.get(stream)
         return body is not None and body.state is BodyState.COMING and body.is_over
 
     def keeps_any(self, fill: Fill) -> bool:
-        """Whether any body of a queue is here."""
+        """Whether any body of a queue is stored."""
         return fill in self._of_queue
 
     # ---- messages that stand for bodies
 
     def claim(self, origin: bytes, ordinal: int) -> int:
-        """A message that stands for a body is about to come into a queue. Returns what it counts for beside itself."""
+        """A message that represents a body is about to enter a queue. Returns what it counts for beside itself."""
         body = self.by_id.get((origin, ordinal))
         if body is None or body.state is BodyState.COMING:
             return 0
@@ -339,27 +329,27 @@ class Bodies:
         return body.total_bytes
 
     def fits(self, packet: QueuedPacket) -> bool:
-        """Whether the body for which a message stands is here, and as long as it says."""
+        """Whether the body that a message represents is stored, and as long as it says."""
         body = self.by_id.get((packet.origin, packet.large))
         if body is None or body.state is BodyState.COMING:
             return False
         return body.total_bytes == size_said(packet.open().bodies[0])
 
     def is_whole(self, origin: bytes, ordinal: int) -> bool:
-        """Whether a body is here."""
+        """Whether all of a body is stored."""
         body = self.by_id.get((origin, ordinal))
         return body is not None and body.state is not BodyState.COMING
 
     def awaiting(self, origin: bytes, fill: Fill) -> int:
-        """How many bodies of a node are here for a queue, and wait for the messages that stand for them."""
+        """How many stored bodies of a node for a queue wait for the messages that represent them."""
         return self._whole[origin, fill]
 
     def note_left(self, origin: bytes, ordinal: int) -> None:
-        """A message that stands for a body leaves its queue, with the next commit."""
+        """A message that represents a body leaves its queue, with the next commit."""
         self._left.append((origin, ordinal))
 
     def free_left(self) -> None:
-        """The commit begins, and has all that messages which leave their queues become: free the bodies of others."""
+        """A commit begins. Free the bodies that no message represents any more, in a queue or in this commit."""
         left, self._left = self._left, []
         for body_id in left:
             body = self.by_id.get(body_id)
@@ -371,12 +361,12 @@ class Bodies:
     # ---- deleting
 
     def poll_announcements(self) -> list[Range]:
-        """Store keys of announcements that the commit that begins now deletes: their bodies are freed by it."""
+        """Store keys of announcements of freed bodies, which the commit that begins now deletes."""
         deletes, self._at_once = self._at_once, []
         return deletes
 
     def poll_deletes(self) -> list[Range]:
-        """Store keys of parts that the next commit deletes: some of those of freed bodies."""
+        """Store keys of some parts of freed bodies, which the next commit deletes."""
         deletes = self.poll_announcements()
         size_bytes = 0
         while self._dying and size_bytes < DELETED_BYTES:
@@ -415,7 +405,7 @@ class Bodies:
 
 
 def _count(counts: Counter[Any], key: object, by: int) -> None:
-    """Count one more or one less; what has none is in no table."""
+    """Count one more or one less. A count of 0 is not kept."""
     counts[key] += by
     if not counts[key]:
         del counts[key]

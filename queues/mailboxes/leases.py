@@ -1,13 +1,13 @@
-"""Notes of the messages that applications have in hand, which outlive the process so that its death counts for them.
+"""Notes of the messages that applications have leased. They outlive the process, so that its death counts for them.
 
-Promise: after a death, the next start finds exactly the messages that a handler had in hand, and those that were
-acknowledged without a commit. A message in hand costs one write to memory, and no system call. When there are no words
-left, packets are handed out without a note, and a death does not count for them.
+Promise: after a death, the next start finds exactly the messages that a handler had leased, and those that were
+acknowledged without a commit. A lease costs one write to memory, and no system call. When no memory is left for notes,
+packets are handed out without a note, and a death does not count for them.
 
     free --a run of a packet begins--> cell --its last message is done, and a commit has said so--> free
 
-The caller of the engine owns the words (``base/lease_words.py`` has their layout). Usually a file is mapped there, so
-that the system keeps them when the process is killed. Without words there are no notes.
+The caller of the engine owns the memory: words of 64 bits, laid out by ``base/lease_words.py``. It usually maps a file
+there, so that the system keeps them when the process is killed. Without words there are no notes.
 """
 
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ class Leases:
         words: memory for them; None for no notes.
 
     Attributes:
-        words: as given, until the node ends.
+        words: None when the node has ended.
         cells: position in the words of each packet that has a cell.
     """
 
@@ -58,7 +58,7 @@ class Leases:
         else:
             for word in range(at + CELL_HEAD, at + CELL_HEAD + 2 * size):
                 words[word] = 0
-        words[at] = packet.keys[0]  # last: until then a reader of the words skips the cell
+        words[at] = packet.keys[0]  # last: until then a reader skips the cell
         self.cells[packet] = at + CELL_HEAD
 
     def close(self, packet: QueuedPacket) -> None:
@@ -70,7 +70,7 @@ class Leases:
             self._free.setdefault(words[at + 1], []).append(at)
 
     def hold(self, held: Iterable[tuple[QueuedPacket, int]]) -> None:
-        """An application of this process has messages of packets in hand, message i if bit i is set."""
+        """An application of this process leases messages of packets, message i if bit i is set."""
         words, cells = self.words, self.cells
         if words is None:
             return
@@ -84,7 +84,7 @@ class Leases:
                 self._change(words, cell, bits)
 
     def let_go(self, packet: QueuedPacket, bits: int) -> None:
-        """Applications no longer have messages in hand; they come again."""
+        """Applications no longer have these messages; they are redelivered."""
         cell = self.cells.get(packet)
         if cell is not None and self.words is not None:
             self._change(self.words, cell, bits, clear=True)
@@ -103,14 +103,13 @@ class Leases:
                 continue
             if not is_safe:
                 self._change(words, cell, bits, clear=True)
-            elif words[cell - 1] == 1:  # most have one word, and most come one by one
+            elif words[cell - 1] == 1:  # most have one word, and are acknowledged singly
                 words[cell + 1] |= bits
             else:
                 self._change(words, cell + words[cell - 1], bits)
 
     @staticmethod
     def _change(words: memoryview, at: int, bits: int, *, clear: bool = False) -> None:
-        """Add messages to a set, or remove them from it."""
         while bits:
             some = bits & _WORD
             if some and clear:
@@ -121,12 +120,12 @@ class Leases:
             at += 1
 
     def forget_left(self) -> None:
-        """A commit holds what earlier starts had left in hand: forget that."""
+        """A commit holds the leases that earlier starts left: forget them."""
         if self.words is not None:
             self.words[LEFT_AT] = 0
 
     def handle_end(self) -> None:
-        """The node ends, but not because of a handler: messages in hand come again, and do not count as failed."""
+        """The node ends, but not because of a handler: leased messages are redelivered, and do not count as failed."""
         words = self.words
         if words is None:
             return

@@ -1,4 +1,4 @@
-"""The next commit, as far as the queues of this node know it."""
+"""The next commit, as far as it concerns the queues of this node."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,9 +12,8 @@ class LocalChanges:
     """What a commit changes in queues of this node.
 
     Attributes:
-        queued: packets that it holds: hand them out. Either one, with the first bytes of its body, or neighbouring
-            batches, with None.
-        settled: packets whose messages are all acknowledged by it: no application has any in hand.
+        queued: packets to hand out. Either one, with the first bytes of its body, or neighbouring batches, with None.
+        settled: packets that it acknowledges to the last message: none of their messages is leased.
     """
 
     queued: list[tuple[Mailbox, list[QueuedPacket], bytes | None]] = field(default_factory=list)
@@ -29,8 +28,7 @@ class LocalCommit:
         now_ns: the monotonic clock.
         now_ms: the wall clock.
         commit: the part for the store.
-        local: its changes in queues of this node.
-        waiters: called with None when it has returned, or with the error that ended the store.
+        waiters: called when it has returned: with None, or with the error that ended the store.
     """
 
     now_ns: int = 0
@@ -41,4 +39,4 @@ class LocalCommit:
 
 
 LocalTurn = LocalCommit
-"""One call into the queues of this node: its time, and the next commit, to which it adds."""
+"""One call into the queues of this node: its time, and the commit to which it adds."""

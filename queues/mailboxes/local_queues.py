@@ -1,6 +1,6 @@
 """The queues of this node, and the messages that enter and leave them.
 
-Promise: an application sees a message only after the commit that holds it has returned. A message that is acknowledged,
+Promise: an application gets a message only after the commit that holds it has returned. A message that is acknowledged,
 given back or expired leaves the queue in one commit with its consequences, such as a dead letter.
 """
 
@@ -82,44 +82,35 @@ from triack.queues.pauses import Pauses
 from triack.queues.set_quotas import SetQuotas
 
 ALIKE_MAX = 1_024
-"""Packets that are restored together: enough that what is done once for all of them costs little."""
+"""Packets that are restored together, to share what is done once for all of them."""
 
 
 class LocalQueues:
     """All queues of a node.
 
     Args:
-        settings: limits.
-        declared: the only queues there are besides the node's own, or None to create a queue on arrival.
+        declared: the only queues besides the system queues, or None to create a queue on arrival.
         wall: the time of day.
-        drops: counts drops, by reason.
+        drops: counts of drops, by reason.
         record: writes to the session log, ``record(event, now_ns, **fields)``.
         payer_of: the payer that is charged for what a node sends.
-        words: memory for the notes of messages in hand; None for no notes.
+        words: memory for the notes of leases; None for no notes.
 
     Attributes:
-        pauses: the queues that an operator has paused.
-        set_quotas: the quotas that an operator has set.
-        mailboxes: the queues, by name.
         is_fixed: whether only declared queues may exist.
-        notices: notices of the queues.
-        in_hand: the notes of messages that applications have in hand.
-        bodies: the bodies of large messages.
-        expiry: messages that were not received in time.
         waiting: packets in memory that wait for their commit.
-        dead_letters: number of messages that were put into the dead-letter queue, or another one, by reason.
+        dead_letters: number of messages that became dead letters, by reason.
         declined_letters: number of messages that were given up without a dead letter, as their senders want none, by
             reason.
-        waits: how long messages were on their way and in a queue until a reader got them first, by their senders'
-            clocks and this node's.
+        waits: from sending to the first lease, by the senders' clocks and this node's.
         on_removed: called with the name of an unused queue that was removed to make room.
         make_topic: makes the queue in which the messages of a topic arrive, of its number and its name.
-        windows: the messages that such a queue takes, by its name; that subscription goes on.
-        untold: packets that care of which messages were acknowledged since the last commit began: their queue, and
-            which messages.
-        tell: takes what happens to messages whose senders may want to know.
-        admits: whether a node may send to a queue of this one's own, by the queue's name, its stream there, and
-            whether that comes sealed.
+        windows: the messages that such a queue accepts, by its name; that subscription continues.
+        untold: packets that care which messages were acknowledged since the last commit began: their queue, and which
+            messages.
+        tell: gets what happens to messages whose senders may want to know.
+        admits: whether a node may send to a local queue, by the queue's name, its stream there, and whether that comes
+            sealed.
         may_leave: whether a node may have its dead letters put into a queue, by its id and the queue's name.
     """
 
@@ -162,7 +153,6 @@ class LocalQueues:
         self.waiting = Account(limits.peer_memory_bytes // 4, limits.memory_bytes // 4, payer_of)
         self.expiry = Expiry(self.notices, self.dead_letter, record)
         self._removed: list[int] = []
-        # The commit that deletes some parts of freed bodies.
         self._freeing: Commit | None = None
         self.dead_letters: Counter[str] = Counter()
         self.waits = Histogram(WAIT_BOUNDS_S)
@@ -185,7 +175,7 @@ class LocalQueues:
         self.set_quotas.restore(content.state)
         kept = {name for _, name in content.queues}
         for queue_id, stored in content.queues:
-            # Of two that look the same, which an older store may have, one keeps the name that it has.
+            # If two names look the same, as an older store may have, one queue keeps its name.
             name = stored if composed(stored) in kept or composed(stored) in self.mailboxes else composed(stored)
             self.mailboxes[name] = self._new_mailbox(queue_id, name)
             self._next_queue_id = max(self._next_queue_id, queue_id + 1)
@@ -237,12 +227,12 @@ class LocalQueues:
             self._count_left(mailbox.name, progress, *content.left[index.key], turn.now_ms)
             self.notices.settles = True
         if progress is not None and (encoded := progress.encode()) != index.progress:
-            # Store the corrected waits, so that no further start derives them from the clock again.
+            # Store the corrected waits: no further start derives them from the clock again.
             turn.commit.progress[index.key] = encoded
         mailbox.put(packet, head_here(jumps.move_queued(index.head), turn.now_ms), progress)
 
     def _bodies_first(self, content: StoreContent, by_id: dict[int, Mailbox]) -> Iterator[MessageIndex]:
-        """All packets; those of large bodies before the messages that stand for them."""
+        """All packets; those of large bodies before the messages that represent them."""
         parts_queues = {queue_id for queue_id, mailbox in by_id.items() if isinstance(mailbox, PartsQueue)}
         for first in (True, False) if parts_queues else ():
             yield from (index for index in content.messages if (split_key(index.key)[0] in parts_queues) is first)
@@ -250,7 +240,7 @@ class LocalQueues:
             yield from content.messages
 
     def _count_left(self, queue: str, progress: Progress, held: int, acked: int, now_ms: int) -> None:
-        """The process that had messages of a packet in hand died: count them as done or failed."""
+        """The process that had leased messages of a packet died: count them as done or failed."""
         progress.left = acked & ~progress.acked
         progress.acked |= acked
         redelivery, setbacks = self._settings.redelivery_of(queue), progress.setbacks
@@ -260,7 +250,7 @@ class LocalQueues:
                 setbacks.waits[index] = Wait(now_ms + length_ms, length_ms, redelivery.keep_order)
 
     def _handle_settled(self, error: Exception | None) -> None:
-        """The commit that counts what the start before left in hand has returned: messages may be handed out."""
+        """The commit that counts the leases of the last start has returned: messages may be handed out."""
         if error is None:
             self.notices.settles = False
             self.in_hand.forget_left()
@@ -275,7 +265,7 @@ class LocalQueues:
         if mailbox is None:
             if len(self.mailboxes) >= self._settings.max_queues:
                 self.make_room()
-            # A removed queue comes back under a new number: rows under the old one may still have to be deleted.
+            # A removed queue gets a new number: rows under the old one may still have to be deleted.
             mailbox = self.mailboxes[name] = self._new_mailbox(self._next_queue_id, name)
             self._next_queue_id += 1
             commit.queues.append((mailbox.queue_id, name))
@@ -283,7 +273,7 @@ class LocalQueues:
         return mailbox
 
     def _handle_made(self, name: str) -> None:
-        """A queue was made: if it is a journal, the queue that it belongs to may have to wait for its room."""
+        """A queue was made: if it is a journal, its owner may have to wait for its room."""
         owner = self.mailboxes.get(owner_of(name))
         if owner is not None:
             self._set_journal(owner)
@@ -339,7 +329,7 @@ class LocalQueues:
 
     @property
     def holds_copies(self) -> bool:
-        """Whether messages of which the journal is to have a copy wait, as it has no room and is set to hold them."""
+        """Whether messages wait for room in a journal that is set to hold them."""
         journal = self.mailboxes.get(SENT_JOURNAL)
         return journal is not None and journal.fill.is_full and self.limits.journal.when_full == "hold"
 
@@ -349,7 +339,6 @@ class LocalQueues:
         return self._settings.limits
 
     def _set_journal(self, mailbox: Mailbox) -> None:
-        """Let a queue have a journal, or none, as the settings say."""
         journal = self._settings.limits.queue_journal.get(mailbox.name)
         mailbox.journal = journal is not None
         holds = journal is not None and journal.when_full == "hold"
@@ -392,7 +381,7 @@ class LocalQueues:
                 self.notices.keeping[mailbox] = None
 
     def drop_queue(self, name: str) -> bool:
-        """Purge a queue that nothing can be read from, and remove it. Returns whether it is gone."""
+        """Purge a queue that has ended, and remove it. Returns whether it is gone."""
         mailbox = self.mailboxes.get(name)
         if mailbox is None:
             return True
@@ -452,7 +441,7 @@ class LocalQueues:
         self._tell(mailbox.name, packet, packet.open(), (0,), MessageClass.ACK_REACH_QUEUE, now_ns)
 
     def note_read(self, mailbox: Mailbox, done: list[tuple[QueuedPacket, int]]) -> None:
-        """Messages are about to be acknowledged, with the next commit, which tells their senders."""
+        """Messages are about to be acknowledged. The next commit tells their senders."""
         for packet, bits in done:
             if packet.cares and not mailbox.subscription:
                 fresh = bits & ~mailbox.reader.acked(packet)
@@ -461,14 +450,14 @@ class LocalQueues:
                     self.untold[packet] = mailbox.name, before | fresh
 
     def take(self, mailbox: Mailbox, done: list[tuple[QueuedPacket, int]]) -> None:
-        """Messages that a transaction received are done with its commit, and no earlier."""
+        """Messages that a transaction received are done when its commit returns, and no earlier."""
         self.note_read(mailbox, done)
         for packet, bits in done:
             self.in_hand.let_go(packet, bits)
         mailbox.acknowledge_many(done)
 
     def tell_read(self, now_ns: int) -> None:
-        """The next commit begins: with it the senders of acknowledged messages are told."""
+        """The next commit begins: tell the senders of acknowledged messages with it."""
         if self.untold:
             untold, self.untold = self.untold, {}
             for packet, (name, bits) in untold.items():
@@ -490,14 +479,14 @@ class LocalQueues:
     # ---- dead letters
 
     def put_dead_letter(self, message: Outgoing, origin: bytes, ordinal: int, turn: LocalTurn) -> None:
-        """Keep a message that ended on its way, with the next commit, under its own id."""
+        """Keep, with the next commit and under its own id, a message that ended before it arrived."""
         if CLASS in (message.properties or {}):
             self._drops[DropReason.ADMIN_ACK_LOST] += 1
             return
         self._keep_letter(message, origin, ordinal, turn)
 
     def _keep_letter(self, message: Outgoing, origin: bytes, ordinal: int, turn: LocalTurn) -> None:
-        """Keep an undeliverable message, unless its sender, or the settings of this node, want no letter of it."""
+        """Keep an undeliverable message, unless its sender, or the settings of this node, want no dead letter of it."""
         properties = message.properties or {}
         if NO_DEAD_LETTER in properties and origin == self.notices.disk.own:
             self._drops[DropReason.REQUEST_ENDED] += 1
@@ -528,7 +517,7 @@ class LocalQueues:
     def _own_letters(self, properties: Properties, origin: bytes, size_bytes: int) -> str:
         """The queue that a sender wants for a dead letter, if it may have it there; else empty.
 
-        The dead-letter queue of the node keeps a letter for which such a queue has no place, so that none is lost.
+        If such a queue has no room, the dead-letter queue of the node keeps it, so that none is lost.
         """
         name = properties.get(DEAD_LETTER)
         try:
@@ -550,12 +539,12 @@ class LocalQueues:
         while not mailbox.fill.fits(0, 0):
             dropped = mailbox.drop_oldest(max(1, min(messages.value - messages.limit, LETTERS_MAX)))
             if not dropped:
-                return  # readers have all of them in hand
+                return  # readers have leased all of them
             self._drops[DropReason.DEAD_LETTER_REPLACED] += len(dropped)
 
     @property
     def many_letters(self) -> int:
-        """The number of dead letters if there are as many as ``DeadLetters.warn_at`` says; else 0."""
+        """The number of dead letters, if it has reached ``DeadLetters.warn_at``; else 0."""
         value, limit = self.mailboxes[DEAD_LETTER_QUEUE].fill.messages.value, self._settings.limits.dead_letters.warn_at
         return value if value >= limit else 0
 
@@ -578,7 +567,7 @@ class LocalQueues:
             for packet in changed:
                 if packet.first_place in mailbox.reader.done:
                     if mailbox.journal and not self.notices.keep_copy(mailbox, packet):
-                        # Its body comes from the disk first. Until then the row says that all of it is done.
+                        # Its body is read first. Until then the row says that all of it is done.
                         group.commit.progress[packet.keys[0]] = mailbox.reader.progress_of(packet).encode()
                         continue
                     gone += packet.keys
@@ -591,7 +580,7 @@ class LocalQueues:
             group.commit.message_deletes += as_ranges(sorted(gone))
         self.notices.dirty.clear()
         if self._freeing is not group.commit and self.bodies.deletes_any:
-            # One commit deletes some of them: this may be called more than once for it.
+            # One commit deletes some of them, however often this is called for it.
             self._freeing = group.commit
             group.commit.message_deletes += self.bodies.poll_deletes()
             if self.notices.keeping and not self.bodies.deletes_any:
@@ -604,7 +593,7 @@ class LocalQueues:
             self._removed = []
 
     def free_bodies(self, group: LocalCommit) -> None:
-        """The commit begins, and nothing more comes into it: free the bodies for which no message stands any more."""
+        """The commit begins, and gets no more content: free the bodies that no message represents any more."""
         self.bodies.free_left()
         group.commit.message_deletes += self.bodies.poll_announcements()
 
@@ -681,11 +670,11 @@ class LocalQueues:
             packet.open()
         except ProtocolError:
             return DeadReason.BAD_BODY
-        # A dead letter may stand for a body that never arrived, also in a queue that its sender has chosen.
+        # A dead letter may represent a body that never arrived, also in a queue that its sender has chosen.
         needs_body = packet.large and not is_reserved(mailbox.name) and packet.stream != DEAD_LETTER_STREAM
         if needs_body and not self.bodies.fits(packet):
             return DeadReason.BODY_LOST
-        # A message that was given back too often is dead since then; readers' deaths show only at the next start.
+        # A message that failed too often is dead at once; deaths of its readers are known only at the next start.
         if mailbox.reader.setbacks.deaths and run.killed and self.is_over(mailbox, run.failures_of(run.first)):
             return DeadReason.READER_DIED
         return None
@@ -768,7 +757,7 @@ def _without(settled: dict[QueuedPacket, int], done: dict[QueuedPacket, int]) ->
 def _alike(indices: Iterable[MessageIndex], left: Container[int]) -> Iterator[list[tuple[MessageIndex, int, int]]]:
     """Yield neighbours of a queue that differ only in their numbers, counts and sending times; all others singly.
 
-    Of which an earlier process has done a part, or which it had in hand, is single.
+    A packet of which an earlier process has done a part, or leased one, is single.
     """
     alike: list[tuple[MessageIndex, int, int]] = []
     before: object = None

@@ -1,9 +1,9 @@
 """Finds messages of one queue by their ids and their correlation ids, without reading the queue each time.
 
-Promise: what was added is found until it is done. The index takes some hundred bytes for each packet, and for each
-message with a correlation id, up to ``ENTRIES_MAX`` of both. A queue of which nobody asks has no index.
+Promise: what was added is found until it is done. The index needs some hundred bytes for each packet, and for each
+message with a correlation id, up to ``ENTRIES_MAX`` of both. A queue has no index until an application asks for one.
 
-Packets are added in the order of their places, up to ``indexed_to``; the caller adds those that came since before it
+Packets are added in the order of their places, up to ``indexed_to``. The caller adds those that came since before it
 asks again, so that an arrival costs nothing.
 """
 
@@ -20,7 +20,7 @@ ENTRIES_MAX = 1_000_000
 """Some hundred megabytes at most. Packets beyond it are read at each search."""
 _ID_BYTES = 16  # of a node's id
 COMPACT_MIN = 4_096
-"""Entries from which on those of done packets are dropped: fewer take too little."""
+"""Drop entries of done packets only from this many on: fewer need little memory."""
 
 
 class Wanted(NamedTuple):
@@ -28,8 +28,8 @@ class Wanted(NamedTuple):
 
     Attributes:
         origin: the node of the id; empty for a correlation id.
-        ordinal: its number there.
-        correlation_id: the other way.
+        ordinal: its ordinal there.
+        correlation_id: empty when the id is given.
     """
 
     origin: bytes
@@ -46,7 +46,7 @@ class Wanted(NamedTuple):
 
     @classmethod
     def by_correlation_id(cls, correlation_id: object) -> "Wanted":
-        """The first message with a correlation id. Raises UsageError unless that is a text."""
+        """The first message with a correlation id. Raises UsageError unless it is a string."""
         if not isinstance(correlation_id, str) or not correlation_id:
             raise UsageError(f"receive by correlation id: it must be text, not {correlation_id!r}")
         return cls(b"", 0, correlation_id)
@@ -66,12 +66,7 @@ class Wanted(NamedTuple):
 
 
 class Lookup:
-    """The index of one queue.
-
-    Attributes:
-        indexed_to: the place of the last message of the last packet that was added.
-        is_full: whether further packets cannot be added.
-    """
+    """The index of one queue. ``indexed_to``: the place of the last message in it."""
 
     __slots__ = ("_by_correlation", "_by_id", "_compact_at", "_entries", "indexed_to")
 
@@ -89,7 +84,7 @@ class Lookup:
         return self._entries >= ENTRIES_MAX
 
     def add(self, packet: QueuedPacket, content: Unpacked | None) -> None:
-        """Add a packet, with its messages; None for one that cannot be read, or has left meanwhile."""
+        """Add a packet, with its messages; None if it cannot be read, or has left meanwhile."""
         self.indexed_to = packet.last_place
         if content is None:
             return
@@ -115,7 +110,7 @@ class Lookup:
         return sorted(found)
 
     def compact(self, is_done: Callable[[int], bool]) -> None:
-        """Drop the entries of packets that are done, now and then. ``is_done``: whether that place is."""
+        """Drop the entries of done packets, now and then. ``is_done``: whether the message at a place is."""
         if self._entries < self._compact_at:
             return
         for origin, packets in list(self._by_id.items()):

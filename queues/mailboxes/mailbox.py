@@ -1,16 +1,15 @@
 """A queue of this node: messages that have arrived and wait for the application.
 
 Promise: messages of a higher priority are handed out first, those of one priority in the order in which their packets
-were put. Each stays until it is acknowledged, and a message that is given back comes again before anything younger of
-its priority. A queue knows packets and indices within them, not
-message objects. It keeps packets in memory only up to a limit (``line``); the others wait on the disk, and are fetched
-when their turn comes.
+were put. Each stays until it is acknowledged. A message that is given back is redelivered before anything younger of
+its priority. A queue knows packets and indices within them, not message objects. It keeps packets in memory up to a
+limit (``priority_queue``); the others wait on the disk, and are fetched when their turn comes.
 
 Messages are handed out by the run: neighbours in one packet. All readers of the queue draw from the same run, one
 message at a time, so that nothing is set aside for a busy reader. The run itself is the record of what was handed out.
-A message of a packet is WAITING, then OUT, then DONE; or OUT and WAITING again when it is given back. A message that is
-given back with a ``Wait`` does not come before that ends, nor does anything younger of its priority unless the wait
-allows it.
+A message of a packet is WAITING, then OUT, then DONE; or OUT and WAITING again when it is given back. If it is given
+back with a ``Wait``, it is not redelivered before that ends. Until then nothing younger of its priority is handed out
+either, unless the wait allows it.
 """
 
 from collections import Counter, deque
@@ -46,17 +45,18 @@ from triack.queues.pauses import Pause
 __all__ = ["EXPRESS_OVERHEAD_BYTES", "Lease", "Mailbox", "Notices", "Owner", "QueuedPacket", "Run", "Sink", "rank_of"]
 
 EXPRESS_OVERHEAD_BYTES = 1_024
-"""Memory of an express packet without its body, measured, with room for what is measured elsewhere."""
+"""Memory of an express packet without its body: measured, and some more."""
 PARTIAL_MAX = 256
-"""Unfinished large express messages of one stream: lost pieces are not resent, so the oldest messages give way."""
+"""Most unfinished large express messages of one stream. Lost pieces are not resent, so the oldest messages are dropped.
+"""
 
 
 def _nobody_hears(_mailbox: "Mailbox") -> None:
-    """Of queues that stay when their readers leave."""
+    """For queues that stay when their readers leave."""
 
 
 def no_copy_needed(_mailbox: "Mailbox", _packet: QueuedPacket) -> bool:
-    """Of a queue without a journal."""
+    """For queues without a journal."""
     return True
 
 
@@ -70,28 +70,24 @@ class Notices:
         read: queues from which something was handed out, see ``Mailbox.take_runs``.
         has_topics: whether there is, or was since the start, a queue of a topic, of a subscription to topics of another
             node, or of requests for one; else there is nothing to do for topics.
-        news: for the operator: of queues that have become full, each once until it has room, and of dead letters.
+        news: for the operator. A queue that becomes full is named once until it has room.
         purged: messages purged since the last log record, with the name of their queue.
-        returned: the same for messages that came back from applications.
+        returned: the same for messages that applications gave back.
         taken: express packets of journaled queues that are done.
-        keep_copy: takes a durable packet of a journaled queue that is done; returns whether the commit may delete it.
+        keep_copy: gets a durable packet of a journaled queue that is done; returns whether the commit may delete it.
         settled: durable messages that are done, as bits of their packets, and are in no commit that has begun.
-        left: the same of messages with which readers of an earlier process were done when that died.
-        whole: large messages that have become whole and may have to be told of, see ``LocalQueues.tell_whole``.
-        expiring: when the waiting messages of a packet expire, by the wall clock in milliseconds, see
-            ``Mailbox.expire``; with None, the first packet that is only on the disk, see ``Mailbox.poll_expired``.
-        resuming: when the next wait ends in a queue, by the wall clock in milliseconds: interrupt it then.
-        drops: counts of dropped messages, by reason.
+        left: the same of messages with which readers of an earlier process were done when it died.
+        whole: large messages that are whole now, and whose senders may have to know, see ``LocalQueues.tell_whole``.
+        expiring: when the waiting messages of a packet expire, in ms of the wall clock, see ``Mailbox.expire``; with
+            None, the first packet that is only on the disk, see ``Mailbox.poll_expired``.
+        resuming: when the next wait of a queue ends, in ms of the wall clock: interrupt it then.
         disk: bytes in the queues of this node, without express messages.
-        express: express messages in memory.
-        bodies: the bodies of large messages.
-        cache: memory of the packets of all queues.
+        express: bytes of express messages in memory.
         relieved: whether some queue has become shorter since the last check.
         idled: queues that may have become idle since the last check.
         keeping: queues of parts of large bodies that were not idle at that check; they may be when bodies are deleted.
-        in_hand: the notes of messages that applications have in hand.
         on_left: called with a queue that has not ended when its last listener has left.
-        settles: whether nothing is handed out yet, because no commit holds what the start before had left in hand.
+        settles: whether nothing is handed out yet, because no commit holds the leases that the last start left.
     """
 
     drops: Counter[DropReason]
@@ -122,30 +118,26 @@ class Notices:
 
 
 class Sink(Protocol):
-    """Takes what arrives in a queue, and keeps it in its place: it is read elsewhere."""
+    """A queue's messages are read elsewhere: this keeps what arrives in it."""
 
     def handle_charged(self, packet: QueuedPacket, *, begins: bool, ends: bool) -> None:
-        """A packet is counted, in the order of the commits; says whether it begins, and ends, its messages."""
+        """A packet is counted, in the order of the commits. Flags: it is the first, or the last, of its messages."""
 
     def handle_put(self, packet: QueuedPacket) -> None:
         """A packet whose commit has returned, or an express one, was put."""
 
     def add(self, packet: QueuedPacket) -> None:
-        """Its messages are whole: keep them."""
+        """The messages of a packet are whole: keep them."""
 
     def keeps(self, packet: QueuedPacket) -> bool:
-        """Whether messages in memory are still here."""
+        """Whether messages in memory are still kept."""
 
     def expire(self, packets: Collection[QueuedPacket]) -> "Iterator[tuple[Mailbox, QueuedPacket]]":
         """Hand out no more of these packets. Yields the queues from which they are read, in which they expire."""
 
 
 class Owner(Protocol):
-    """A subscription, which has the messages of a queue that is only read: it hears what its readers do with them.
-
-    Attributes:
-        title: its name.
-    """
+    """A subscription that has the messages of a queue that is only read. It learns what readers do with them."""
 
     title: str
 
@@ -156,13 +148,13 @@ class Owner(Protocol):
         """The next commit holds what was done with a packet."""
 
     def note_returned(self, lease: Lease, *, overdue: bool) -> None:
-        """A message comes back from its reader. ``overdue``: the node has taken it back, as its time was over."""
+        """A reader's message returns. ``overdue``: the node has taken it back, as its time had ended."""
 
     def note_late(self, lease: Lease) -> None:
-        """A reader acknowledges a message that is its own no longer: that changes nothing, and is no error."""
+        """A reader acknowledges a message that it no longer has: that changes nothing, and is no error."""
 
     def handle_late(self, lease: Lease) -> bool:
-        """A reader gives a message back. Returns whether it is the reader's no longer, and that changes nothing."""
+        """A reader gives a message back. Returns whether it no longer had it, so that nothing changes."""
 
     def note_expired(self, packet: QueuedPacket, indices: list[int]) -> None:
         """Messages become dead letters, as they have expired."""
@@ -176,31 +168,23 @@ class Mailbox:
 
     Args:
         queue_id: its number in the store.
-        name: its name.
-        notices: notices to its owner.
-        quota: its limits.
         is_apart: whether its content counts for no other quota, as with dead letters.
-        in_arrival_order: whether its messages are read in the order of their arrival, whatever their priorities are.
-        lines: what it is read from, if that is not its own.
-        sink: takes what arrives, if it is read elsewhere.
+        in_arrival_order: whether it is read in the order of arrival, whatever the priorities are.
+        lines: the queue that it is read from, if not from its own.
+        sink: gets what arrives, if it is read elsewhere.
         owner: has its messages, if nothing arrives in it.
 
     Attributes:
         next_position: position in the store of the next packet.
-        notices: as given.
-        length: number of unacknowledged messages.
-        lengths: the same, by priority.
+        length: number of unacknowledged messages; ``lengths`` has it by priority.
         left: number of messages that were done in this process.
         restored: number of messages at the start of this process.
         size_bytes: of the packets with unacknowledged messages.
         fetching: whether bodies are being read from the store.
         listeners: called when there may be something to read.
-        fill: use of its quota.
-        last_place: the place of the youngest message that was ever here, see ``reader_state``.
-        partials: incomplete large messages.
-        pause: since when an operator has paused it, or None: while it is paused, no reader gets anything.
-        reader: what was done with its messages.
-        journal: whether a journal keeps what readers take.
+        last_place: the place of the youngest message that was ever stored, see ``reader_state``.
+        pause: since when an operator has paused it, or None. While it is paused, no reader gets anything.
+        journal: whether a journal keeps what readers acknowledge.
         holder: the journal whose lack of room holds its senders; None for none.
         has_ended: whether nothing can be read from it any more.
     """
@@ -274,7 +258,7 @@ class Mailbox:
         self._share = Share(notices.cache)
         self._lines = lines or PriorityQueue(self._share, self.set_deadline)
         self._run: Run | None = None
-        # A message in hand whose reader died before: until it is done or back, nothing else is handed out.
+        # A leased message whose reader died before: until it is done or back, nothing else is handed out.
         self._suspect: Lease | None = None
         self._runs: list[Run] = []
         self.partials = Partials()
@@ -289,10 +273,7 @@ class Mailbox:
     def put(self, packet: QueuedPacket, head: bytes, progress: Progress | None = None) -> None:
         """Add a packet whose commit has returned (express: that has arrived).
 
-        Args:
-            packet: one row.
-            head: the first ``HEAD_BYTES`` of its body.
-            progress: what an earlier process did with its messages.
+        ``head``: the first ``HEAD_BYTES`` of its body. ``progress``: what an earlier process did with its messages.
         """
         packet.sent_at_ms = sent_at_of(head)
         packet.receive_by_ms = receive_by_of(head)
@@ -310,7 +291,7 @@ class Mailbox:
             self.sink.handle_put(packet)
 
     def put_all(self, packets: list[QueuedPacket], head: bytes | None) -> None:
-        """Add packets as ``put`` does: one, with its ``head``, or with None those of ``charge_run``."""
+        """Add packets as ``put`` does: one, with its ``head``; or those of ``charge_run``, with None."""
         if head is not None:
             for packet in packets:
                 self.put(packet, head)
@@ -333,8 +314,7 @@ class Mailbox:
     def put_restored(self, alike: list[tuple[MessageIndex, int, int]]) -> None:
         """Add packets of the store as ``put`` does, when they differ only in their numbers, counts and sending times.
 
-        Args:
-            alike: each with what ``read_plain`` says of it.
+        ``alike``: each with what ``read_plain`` says of it.
         """
         first = alike[0][0]
         priority = 0 if self.in_arrival_order else priority_of(first.head)
@@ -354,7 +334,7 @@ class Mailbox:
         self.put_all(packets, None)
 
     def _give_way(self, packet: QueuedPacket) -> None:
-        """A packet has come: the open run ends if its messages have a lower priority."""
+        """A packet was added: end the open run if its messages have a lower priority."""
         if self._run is not None and self._run.packet.priority < packet.priority:
             self.end_run()
 
@@ -416,7 +396,7 @@ class Mailbox:
             )
 
     def release(self, packet: QueuedPacket, messages: int, size_bytes: int, packets: int = 1) -> None:
-        """Messages leave, and with them so many bytes of whole packets; all of them count for the same account."""
+        """Messages leave, and whole packets of this size with them. All count for the same account."""
         self._count(packet, -messages, -size_bytes, packets)
         self.notices.relieved = True
         self.fill.is_told = self.fill.is_told and self.fill.is_full
@@ -429,14 +409,14 @@ class Mailbox:
         return not (self.fill.bytes.value or self._runs or self._changed or self._orphans or self.listeners)
 
     def discard(self, packet: QueuedPacket) -> None:
-        """A packet is kept no longer: the next commit deletes its rows, whatever was done with it."""
+        """A packet is not kept: the next commit deletes its rows, whatever was done with it."""
         self._changed.pop(packet.first_place, None)
         if packet.keys:
             self._orphans += packet.keys
             self.notices.dirty[self] = None
 
     def charge_copies(self, packets: list[QueuedPacket]) -> None:
-        """Count copies that a journal is about to get; their counts are known."""
+        """Count copies that a journal is about to get. Their message counts are set."""
         size_bytes = 0
         for packet in packets:
             packet.charged_bytes = packet.size_bytes
@@ -455,7 +435,7 @@ class Mailbox:
 
     @property
     def unfinished(self) -> list[StreamId]:
-        """The streams of which something is here that needs more of them."""
+        """The streams that have an unfinished message or body in this queue."""
         return self.partials.streams
 
     def drop_stream(self, origin: bytes, stream: int) -> None:
@@ -466,7 +446,7 @@ class Mailbox:
         )
 
     def drop_unfinished_express(self, origin: bytes) -> None:
-        """Drop unfinished express messages of a process that is gone: their rest is lost."""
+        """Drop unfinished express messages of a process that is gone: the rest of them is lost."""
         for stream in self.partials.of_origin(origin):
             partials = self.partials.of(stream).items()
             express = (
@@ -503,7 +483,7 @@ class Mailbox:
         partials = self.partials.of(stream)
         partial = partials.get(ordinal)
         if partial is None or offset in partial.rows or partial.total_bytes != total_bytes:
-            # Its message was dropped meanwhile, or its sender is faulty: nothing will ever read it.
+            # Its message was dropped meanwhile, or its sender is faulty: it will never be read.
             self.discard(packet)
             return
         partial.add(packet, offset, length, progress)
@@ -511,7 +491,7 @@ class Mailbox:
         if partial.is_whole:
             self._forget_pieces(self.partials.pop(stream, ordinal), packet.origin)
             if partial.progress is not None and partial.progress.acked:
-                self.fill.messages.add(-1)  # its first piece was counted before anything was known of its progress
+                self.fill.messages.add(-1)  # its first piece was counted before its progress was known
             charged_bytes = partial.total_bytes + partial.more_bytes
             whole = merge([partial.rows[at] for at in sorted(partial.rows)], charged_bytes)
             whole.first_place = partial.place
@@ -578,13 +558,13 @@ class Mailbox:
             listener()
 
     def interrupt(self) -> None:
-        """Let all readers and listeners ask again: a wait is over, or the node has ended."""
+        """Let all readers and listeners ask again: a wait has ended, or the node has."""
         self.end_run()
         self.wake()
 
     @property
     def takes_arrivals(self) -> bool:
-        """Whether an operator, and its journal, let messages come into it."""
+        """Whether its operator, and its journal, allow arrivals."""
         return (self.pause is None or not self.pause.arrivals) and not self.is_held_by_journal
 
     @property
@@ -596,11 +576,11 @@ class Mailbox:
 
     @property
     def awaits_disk(self) -> bool:
-        """Whether a reader has to wait for the disk; the listeners are notified when it is done."""
+        """Whether a reader has to wait for the disk; the listeners are notified when that has been read."""
         return self.fetching or self in self.notices.wanting or self.notices.settles
 
     def _look_ahead(self) -> None:
-        """Request the next bodies. Only reading does so: queues without a reader fetch nothing."""
+        """Request the next bodies. Only readers do: a queue without a reader fetches nothing."""
         if not self.fetching and self._lines.lacks_bodies:
             self.notices.wanting[self] = None
 
@@ -615,7 +595,7 @@ class Mailbox:
         return fetch
 
     def load(self, bodies: dict[int, bytes]) -> None:
-        """Take bodies that were fetched from the store."""
+        """Store the bodies that were fetched."""
         self.fetching = False
         self._lines.load(bodies)
         self.wake()
@@ -637,15 +617,7 @@ class Mailbox:
     # ---- handing out
 
     def open_run(self, now_ms: int) -> Run | None:
-        """The open run, or the next one.
-
-        Args:
-            now_ms: the wall clock.
-
-        Returns:
-            None when there is nothing to hand out, it has to wait, its body is still being read from the disk, or the
-            queue is paused.
-        """
+        """The open run, or the next one; None if none may begin now, or the next body is only on the disk."""
         if self.pause is not None:
             return None
         run = self._run
@@ -669,11 +641,11 @@ class Mailbox:
     def open_whole(self, limit: int, most_bytes: int) -> tuple[list[Run], int]:
         """The next packets, each as a run that is drawn to its end: what ``open_run`` gives one by one.
 
-        There are none while something else may come first: a message that came back, or one of another priority.
+        Empty while something else may come first: a message that came back, or one of another priority.
 
         Args:
             limit: of their messages.
-            most_bytes: no further one follows when the messages are so large.
+            most_bytes: once messages reach this size, no further one follows.
 
         Returns:
             The runs, and what is left of ``most_bytes``.
@@ -707,12 +679,11 @@ class Mailbox:
             first, its = line.first(), self.reader.lines[line.priority]
             back = its.returned.coming
             if first is not None and not first.pieces and not (back and back[0][0] < its.next):
-                # It comes as soon as its body is here. Nothing of a lower priority goes before it.
+                # It is handed out when its body is in memory. Nothing of a lower priority passes it.
                 return None
         return None
 
     def _next_run_of(self, line: Level, now_ms: int) -> Run | None:
-        """The next run of one line."""
         reader, its = self.reader, self.reader.lines[line.priority]
         returned, setbacks = its.returned, reader.setbacks
         until = 0
@@ -723,7 +694,7 @@ class Mailbox:
                 until = returned.coming[0][0]
                 if until < its.next:
                     return reader.returned_run(its, now_ms)
-        # A message that was chosen and came back stays in its place: older ones go first.
+        # A message that was chosen and came back stays in its place: older ones are first.
         while (packet := line.first()) is not None:
             if until and packet.first_place > until:
                 break
@@ -746,7 +717,7 @@ class Mailbox:
         return reader.returned_run(its, now_ms) if until else None
 
     def _wait_of(self, packet: QueuedPacket, index: int, now_ms: int) -> Wait | None:
-        """Let the next message of a line wait, if its wait began before a restart: it comes back after that."""
+        """Let the next message of a priority wait, if its wait began before a restart: it returns after that."""
         its, wait = self.reader.lines[packet.priority], self.reader.wait_of(packet.first_place + index, now_ms)
         if wait is not None:
             its.next += 1
@@ -766,7 +737,7 @@ class Mailbox:
         packet, place = run.packet, run.packet.first_place
         its = self.reader.lines[packet.priority]
         if run.apart:
-            # It was a returned message: the line itself goes on where it was.
+            # It was a returned message: the level itself continues where it was.
             if run.next == run.first:
                 its.returned.put(packet, run.first, None)
             return
@@ -775,7 +746,7 @@ class Mailbox:
             self._lines.of(packet).drop_first()
 
     def _look_at_suspect(self) -> None:
-        """If the message that may have killed its reader is done, go on: the next one of its kind may go out."""
+        """If the message that may have killed its reader is done, the next one of its kind may be handed out."""
         suspect = self._suspect
         if suspect is not None and self.reader.acked(suspect.packet) >> suspect.index & 1:
             self._suspect = None
@@ -791,7 +762,7 @@ class Mailbox:
     # ---- out of turn
 
     def unindexed(self, after: int) -> Iterator[QueuedPacket]:
-        """Packets that wait and have a place after that one, in order. Ends the open run."""
+        """Waiting packets after a place, in order. Ends the open run."""
         self.end_run()
         return self._lines.walk(after + 1)
 
@@ -826,22 +797,22 @@ class Mailbox:
         return run
 
     def body_keys(self, place: int) -> Sequence[int]:
-        """The keys of the bodies to fetch before the message at a place can be handed out; none when it is here."""
+        """The keys of the bodies to fetch before the message at a place can be handed out; none if it is in memory."""
         packet = self._lines.find(place)
         return () if packet is None or packet.pieces else packet.keys
 
     # ---- coming back
 
     def acknowledge(self, lease: Lease) -> None:
-        """A message is done; a second time does nothing."""
+        """A message is done. A second call does nothing."""
         self.notices.in_hand.let_go(lease.packet, 1 << lease.index)
         self.acknowledge_many([(lease.packet, 1 << lease.index)])
 
     def acknowledge_many(self, done: list[tuple[QueuedPacket, int]]) -> None:
-        """Messages of packets are done, message i if bit i is set; a second time does nothing."""
+        """Messages of packets are done, message i if bit i is set. A second call does nothing."""
         if self.owner is not None:
             self.owner.settle(done)
-        elif len(done) == 1:  # typical of a reader that takes one at a time
+        elif len(done) == 1:  # typical of a reader of single messages
             self._acknowledge(done)
         else:
             for _, some in groupby(done, key=_account_of):
@@ -890,20 +861,20 @@ class Mailbox:
             self.release(done[0][0], messages, charged_bytes, packets)
 
     def exclude(self, lease: Lease) -> None:
-        """A message is about to be done that no reader took: its journal has no copy of it."""
+        """A message is about to be done that no reader acknowledged: its journal has no copy of it."""
         if self.journal and not self.reader.acked(lease.packet) >> lease.index & 1:
             excluded, place = self.reader.excluded, lease.packet.first_place
             excluded[place] = excluded.get(place, 0) | 1 << lease.index
 
     def count_failure(self, lease: Lease, *, died: bool = False) -> int:
-        """A message could not be processed. Returns its number of failures."""
+        """A message could not be processed. Returns how often it has failed."""
         setbacks = self.reader.setbacks
         failures = setbacks.count_death(lease.place) if died else setbacks.count_failure(lease.place)
         self.note_change(lease.packet)
         return failures
 
     def note_told(self, packet: QueuedPacket) -> None:
-        """The next commit tells the sender of a large message that it is here."""
+        """The next commit tells the sender of a large message that it is stored."""
         if self.sink.keeps(packet) if self.sink is not None else not self.reader.is_done(packet):
             self.reader.told.add(packet.first_place)
             self.note_change(packet)
@@ -913,7 +884,7 @@ class Mailbox:
         return self.reader.failures_of(lease.place)
 
     def note_returned(self, lease: Lease, *, overdue: bool) -> None:
-        """A message comes back from its reader; see ``Owner``."""
+        """A reader's message returns; see ``Owner``."""
         if self.owner is not None:
             self.owner.note_returned(lease, overdue=overdue)
         else:
@@ -922,9 +893,7 @@ class Mailbox:
     def give_back(self, lease: Lease, wait: Wait | None = None) -> None:
         """Redeliver an unacknowledged message, before anything younger.
 
-        Args:
-            lease: the message.
-            wait: its wait from now on, which may let younger messages pass; durable with the next commit.
+        ``wait`` begins now, may let younger messages pass, and is durable with the next commit.
         """
         packet, index = lease.packet, lease.index
         if self.reader.acked(packet) >> index & 1:
@@ -943,7 +912,7 @@ class Mailbox:
         self.wake()
 
     def take_returned(self, lease: Lease) -> bool:
-        """Take out a message that came back and was not handed out since. Returns whether it was such a message."""
+        """Remove a message that came back and was not handed out since. Returns whether it was such a message."""
         place, returned = lease.place, self.reader.returned_to(lease.packet)
         self.end_run()
         is_here = any(at == place for at, _ in returned.messages)
@@ -958,7 +927,7 @@ class Mailbox:
     # ---- steering
 
     def waiting(self, after: tuple[int, int] = (0, 0)) -> Iterator[tuple[QueuedPacket, int]]:
-        """The waiting messages that no reader has, in order. Ends the open run.
+        """The waiting messages that no reader has leased, in order. Ends the open run.
 
         Args:
             after: only messages after this rank and place; the highest priority has rank 0.
@@ -974,14 +943,14 @@ class Mailbox:
                 yield from self._waiting_in(line, after_place if rank == after_rank else 0)
 
     def _waiting_in(self, line: Level, after: int) -> Iterator[tuple[QueuedPacket, int]]:
-        """The same of one line, after a place."""
+        """The same of one priority, after a place."""
         reader = self.reader
         back = sorted(reader.lines[line.priority].returned.messages)
         ahead = ((packet.first_place + index, packet) for packet in line.walk(after) for index in reader.ahead(packet))
         return ((packet, at - packet.first_place) for at, packet in merge_sorted(back, ahead) if at > after)
 
     def withdraw(self, wanted: Collection[int]) -> list[Lease]:
-        """Remove the messages at these places that still wait, in order, as if they had been acknowledged."""
+        """Remove those messages at these places that still wait, in order, as if they were acknowledged."""
         if not wanted:
             return []
         self.end_run()
@@ -998,7 +967,7 @@ class Mailbox:
         return taken
 
     def drop_oldest(self, most: int) -> list[Lease]:
-        """Remove the first messages that no reader has, in the order of reading. Returns them, if any."""
+        """Remove the first messages that no reader has leased, in the order of reading. Returns them."""
         oldest = list(islice(self.waiting(), most))
         return self.withdraw({packet.first_place + index for packet, index in oldest})
 
@@ -1014,18 +983,17 @@ class Mailbox:
     # ---- expiring
 
     def set_deadline(self, packet: QueuedPacket | None, at_ms: int | None) -> None:
-        """A packet expires then, by the wall clock; None: the next one of those that are only on the disk does."""
+        """Set when a packet expires, in ms of the wall clock; for None, the next one that is only on the disk."""
         self.notices.expiring.set((self, packet), at_ms)
 
     def poll_expired(self, now_ms: int, most: int) -> list[QueuedPacket]:
-        """Expired packets that are only on the disk: ``expire`` them. More may be due at once."""
+        """Expired packets that are only on the disk: ``expire`` them. More may be due."""
         return self._lines.poll_expired(now_ms, most)
 
     def expire(self, packets: Collection[QueuedPacket]) -> dict[QueuedPacket, list[int]]:
-        """Hand out no more of these packets; messages that a reader has in hand stay there.
+        """Hand out no more of these packets; leased messages stay leased.
 
-        Returns:
-            The indices that no reader has: they are no longer in the queue, and must be acknowledged as dead letters.
+        Returns the indices that no reader has leased: the queue has them no longer. Acknowledge them as dead letters.
         """
         self.end_run()
         reader = self.reader
@@ -1053,10 +1021,9 @@ class Mailbox:
         self._changed[packet.first_place] = packet
 
     def take_changes(self) -> tuple[list[QueuedPacket], list[int]]:
-        """Changes for the next commit since the last call.
+        """The changes since the last call, for the next commit.
 
-        Returns:
-            Durable packets with messages that were acknowledged or failed, and keys of rows that became orphans.
+        Returns durable packets with messages that were acknowledged or failed, and keys of orphaned rows.
         """
         changed, self._changed = self._changed, {}
         orphans, self._orphans = self._orphans, []
@@ -1070,6 +1037,5 @@ def rank_of(priority: int) -> int:
 
 
 def _account_of(done: tuple[QueuedPacket, int]) -> tuple[bytes, bool]:
-    """The account that a packet counts for."""
     packet = done[0]
     return packet.origin, packet.delivery in DURABLE

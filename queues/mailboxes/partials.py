@@ -1,4 +1,4 @@
-"""Large messages of which only some pieces are here, and whether the others are still to come."""
+"""Large messages of which only some pieces have arrived, and whether the others are still to come."""
 
 from dataclasses import dataclass, field
 
@@ -8,7 +8,7 @@ from triack.queues.mailboxes.progress import Progress
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 
 UNFINISHED_BYTES = CACHE_BYTES
-"""The part of the cache for durable pieces of unfinished messages: readable messages come first."""
+"""The part of the cache for durable pieces of unfinished messages: readable messages have precedence."""
 
 
 @dataclass(slots=True)
@@ -18,10 +18,10 @@ class Partial:
     Attributes:
         total_bytes: size of the message.
         begun_by: the number of the packet that came first.
-        rows: the pieces that are here, by their offset.
+        rows: the pieces that have arrived, by their offset.
         progress: what an earlier process did with the message; the store keeps it with the first piece.
-        more_bytes: what it was charged beside its own size, as it stands for a larger message.
-        last_number: number of its last packet; 0 before any is here.
+        more_bytes: what it was charged beside its own size, as it represents a larger message.
+        last_number: number of its last packet; 0 before any piece has arrived.
         cached_bytes: its memory for bodies.
         overhead_bytes: charged overhead of its pieces.
         place: its place, if its last piece has one; else 0.
@@ -41,11 +41,11 @@ class Partial:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all pieces are here."""
+        """Whether all pieces have arrived."""
         return self._have_bytes == self.total_bytes
 
     def charge(self, length: int) -> bool:
-        """A piece is on its way here. Returns whether none is missing behind it."""
+        """A piece is about to be added. Returns whether none is missing behind it."""
         self._charged_bytes += length
         ends = self._charged_bytes >= self.total_bytes
         if ends:
@@ -66,7 +66,7 @@ class Partial:
             self.last_number = packet.number - offset // length - 1 - (-self.total_bytes // length)
 
     def keep(self, packet: QueuedPacket, cache: Cache, share: Share) -> None:
-        """Keep the body of a piece in memory, unless it is on the disk, too, and there is no room."""
+        """Keep the body of a piece in memory, unless it is also on the disk and there is no room."""
         if packet.keys and (share.is_full or cache.unfinished_bytes > UNFINISHED_BYTES):
             packet.pieces = []
         size_bytes = packet.size_bytes if packet.pieces else 0
@@ -120,7 +120,7 @@ class Partials:
         return partial
 
     def expects(self, origin: bytes, stream: int, ordinal: int) -> bool:
-        """Whether a message was begun. It was charged as a whole then."""
+        """Whether a message was begun: it was charged as a whole then."""
         return ordinal in self.of(StreamId(origin, stream))
 
     def awaits_beyond(self, origin: bytes, stream: int, number: int) -> bool:
@@ -128,7 +128,7 @@ class Partials:
         return any(partial.begun_by > number for partial in self.of(StreamId(origin, stream)).values())
 
     def overtaken(self, stream: StreamId, ordinal: int | None) -> list[int]:
-        """Messages whose rest has expired because an ordered stream goes on with something else, such as this one.
+        """Messages whose rest has expired, because an ordered stream continues with something else, such as this one.
 
         A message without rows is younger: its packets wait for their commit.
         """

@@ -1,4 +1,4 @@
-"""The queue in which the parts of large bodies for another queue arrive; see ``large_bodies``. Nobody reads it."""
+"""The queue in which the parts of large bodies for another queue arrive; see ``large_bodies``. It has no readers."""
 
 from collections.abc import Callable
 
@@ -21,14 +21,9 @@ def announced_bytes(head: bytes, size_bytes: int) -> int:
 
 
 class PartsQueue(Mailbox):
-    """The parts of the bodies for one queue.
+    """The parts of the bodies for one queue; ``target`` gives that queue, if there is one.
 
-    Args:
-        queue_id: its number in the store.
-        name: its name.
-        notices: notices to its owner; it has the bodies.
-        quota: the limits of the queue of the messages. Bodies that no message stands for yet count for ``fill``.
-        target: gives that queue, if there is one.
+    ``quota`` has the limits of that queue. Bodies that no message represents yet count for ``fill``.
     """
 
     __slots__ = ("_bodies", "_target")
@@ -41,7 +36,7 @@ class PartsQueue(Mailbox):
         self._target = target
 
     def charge(self, packet: QueuedPacket, head: bytes, progress: Progress | None = None) -> None:
-        """Take the room of a body with its announcement; its parts count for nothing further."""
+        """Reserve the room of a body with its announcement. Its parts count for nothing further."""
         if not packet.charged_bytes and (total_bytes := announced_bytes(head, packet.size_bytes)):
             packet.charged_bytes = packet.size_bytes
             self._bodies.reserve(packet.origin, self.fill, total_bytes)
@@ -52,7 +47,7 @@ class PartsQueue(Mailbox):
         """Count nothing: a body has its room already."""
 
     def put(self, packet: QueuedPacket, head: bytes, progress: Progress | None = None) -> None:
-        """Take a packet that is on the disk: an announcement, the word that no more comes, a part or a piece of one."""
+        """Add a packet that is on the disk: an announcement, a notice that no more comes, a part or a piece of one."""
         ordinal = large_of(head)
         if not ordinal:
             super().put(packet, head, progress)
@@ -66,14 +61,13 @@ class PartsQueue(Mailbox):
         self.notices.relieved = True
 
     def _add(self, packet: QueuedPacket, progress: Progress | None) -> None:  # noqa: ARG002 - a part has none
-        """A part is whole."""
         packet.pieces = []
         if not self._bodies.add(packet):
             self.discard(packet)
 
     @property
     def unfinished(self) -> list[StreamId]:
-        """The streams of which an unfinished body is here, or an unfinished part."""
+        """The streams that have an unfinished body, or an unfinished part."""
         return [*super().unfinished, *self._bodies.streams_of(self.fill)]
 
     def drop_stream(self, origin: bytes, stream: int) -> None:
@@ -83,24 +77,24 @@ class PartsQueue(Mailbox):
         self.notices.relieved = True
 
     def purge_bodies(self) -> int:
-        """Free the bodies that no message stands for. Returns how many there were."""
+        """Free the bodies that no message represents. Returns how many there were."""
         self.notices.relieved = True
         return self._bodies.purge(self.fill)
 
     @property
     def takes_runs(self) -> bool:
-        """No packets are put together: each has a meaning of its own."""
+        """Packets are never put together: each has its own meaning."""
         return False
 
     @property
     def takes_arrivals(self) -> bool:
-        """Whether messages may come into the queue of the messages."""
+        """Whether messages may enter the queue of the messages."""
         target = self._target()
         return target is None or target.takes_arrivals
 
     @property
     def is_idle(self) -> bool:
-        """Whether it has no bodies: those that messages stand for are its rows, too."""
+        """Whether it has no bodies. Those that messages represent are its rows, too."""
         keeps_any = self._bodies.keeps_any(self.fill) or self._bodies.deletes_any
         return super().is_idle and not keeps_any and not self.partials
 

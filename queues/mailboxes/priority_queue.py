@@ -2,9 +2,9 @@
 
 A queue has a level for each priority. A reader gets packets of the highest level that has any ([MS-MQDMPR] 3.1.1.18).
 
-Promise: the memory of the packets of a queue, and of all queues of a node, has a limit, however many there are. A
-packet for which there is no room goes into the backlog, as do all after it in its level, and is fetched again when its
-turn comes.
+Promise: the memory of the packets of a queue, and of all queues of a node, has a limit, however many there are. If
+there is no room for a packet, it goes into the backlog, as do all after it in its level. It is fetched when its turn
+comes.
 """
 
 from collections import OrderedDict
@@ -22,18 +22,15 @@ from triack.queues.mailboxes.quotas import NO_LIMIT
 CACHE_BYTES = 16 * 1024 * 1024
 """Default for the packets of one queue: a burst of about a second."""
 CACHES = 4
-"""All queues of a node share this many times as much: enough for four busy queues."""
+"""The limit of all queues of a node, as a multiple of that of one: enough for four busy queues."""
 PACKET_BYTES = 700
-"""Memory of a packet without its body: some more than the 590 that were measured."""
+"""Memory of a packet without its body: some more than the measured 590."""
 
 
 class Cache:
     """Memory of the packets in all queues of a node, and its limit.
 
-    Attributes:
-        limit_bytes: for one queue; ``CACHES`` times as much is for all.
-        used_bytes: of all queues.
-        unfinished_bytes: the part of that for durable pieces of incomplete messages.
+    ``limit_bytes`` is for one queue. ``unfinished_bytes``: the part for durable pieces of incomplete messages.
     """
 
     __slots__ = ("limit_bytes", "unfinished_bytes", "used_bytes")
@@ -45,14 +42,7 @@ class Cache:
 
 
 class Share:
-    """The part of one queue in the cache.
-
-    Args:
-        cache: of all queues of the node.
-
-    Attributes:
-        used_bytes: by this queue.
-    """
+    """One queue's part of the cache."""
 
     __slots__ = ("_cache", "used_bytes")
 
@@ -77,16 +67,14 @@ class Share:
 
 
 class Level:
-    """The line of one priority in a queue.
+    """The packets of one priority in a queue.
 
     Args:
-        share: memory of the queue.
-        set_expiry: called with a packet and when it expires, by the wall clock in milliseconds; with None for the
-            packet, when the next packet expires that is only on the disk.
-        priority: of its packets.
+        set_expiry: called with a packet and when it expires, in ms of the wall clock; for None, when the next packet
+            expires that is only on the disk.
 
     Attributes:
-        limit: the place of the last message that may go, as ``first`` found it.
+        limit: the place of the last message that may be handed out, as ``first`` found it.
     """
 
     __slots__ = ("_backlog", "_ready", "_set_expiry", "_share", "limit", "priority")
@@ -147,15 +135,15 @@ class Level:
         self._share.count(-_memory_of(self._ready.popitem(last=False)[1]))
 
     def take_whole(self, place: int, limit: int, most_bytes: int) -> tuple[list[QueuedPacket], int]:
-        """Take the next packets, as long as nothing is to be looked at but whose turn it is.
+        """Remove and return the next packets that need no inspection beyond their turn.
 
-        They are in memory and can be read, no earlier process had them, they have no deadline, and stand for no large
+        They are in memory and can be read, no earlier process had them, they have no deadline, and represent no large
         body.
 
         Args:
             place: the first of them has this place, or a later one.
             limit: of their messages.
-            most_bytes: no further one follows when the messages are so large.
+            most_bytes: once messages reach this size, no further one follows.
 
         Returns:
             The packets, and what is left of ``most_bytes``.
@@ -186,12 +174,12 @@ class Level:
         return True
 
     def find(self, place: int) -> QueuedPacket | None:
-        """The packet that has that place, if it waits. One that is only on the disk gets a temporary object."""
+        """The waiting packet that has that place. One that is only on the disk gets a temporary object."""
         packet = next(self.walk(place), None)
         return packet if packet is not None and place in packet.places else None
 
     def supply(self, packet: QueuedPacket, pieces: Sequence[bytes]) -> bool:
-        """Give a packet that ``find`` returned its body. Returns whether it is in memory, and no temporary object."""
+        """Give its body to a packet of ``find``. Returns whether the packet is in memory, and no temporary object."""
         is_ready = self._ready.get(packet.first_place) is packet
         if pieces and not packet.pieces:
             packet.pieces = pieces
@@ -209,7 +197,7 @@ class Level:
         return self._backlog.next_expiry_ms
 
     def poll_expired(self, now_ms: int, most: int) -> list[QueuedPacket]:
-        """Expired packets that are only on the disk; the caller removes them. More may be due at once."""
+        """Expired packets that are only on the disk; the caller removes them. More may be due."""
         expired = self._backlog.poll_expired(now_ms, most)
         self._set_expiry(None, self._backlog.next_expiry_ms)
         return expired
@@ -226,21 +214,20 @@ class Level:
             yield from self._take_down()
 
     def load(self, bodies: dict[int, bytes]) -> None:
-        """Take bodies that were fetched from the store."""
+        """Store the bodies that were fetched."""
         for waiting, pieces in arrived(self._ready.values(), bodies):
             waiting.pieces = pieces
             self._share.count(waiting.size_bytes)
 
 
 class PriorityQueue:
-    """The lines of one queue: the packets of a higher priority come first, those of one priority in their order.
+    """The levels of one queue: the packets of a higher priority come first, those of one priority in their order.
 
     Args:
-        share: memory of the queue.
         set_expiry: as for ``Level``.
 
     Attributes:
-        by_rank: the lines that were ever needed, the highest priority first.
+        by_rank: the levels that were ever needed, the highest priority first.
     """
 
     __slots__ = ("_by_priority", "_set_expiry", "_share", "by_rank")
@@ -252,7 +239,7 @@ class PriorityQueue:
         self._set_expiry = set_expiry
 
     def of(self, packet: QueuedPacket) -> Level:
-        """The line of a packet."""
+        """The level of a packet."""
         line = self._by_priority.get(packet.priority)
         return self._open(packet.priority) if line is None else line
 
@@ -268,7 +255,7 @@ class PriorityQueue:
         self._set_expiry(packet, at_ms)
 
     def poll_expired(self, now_ms: int, most: int) -> list[QueuedPacket]:
-        """Expired packets that are only on the disk; the caller removes them. More may be due at once."""
+        """Expired packets that are only on the disk; the caller removes them. More may be due."""
         return [packet for line in self.by_rank for packet in line.poll_expired(now_ms, most)]
 
     def walk(self, place: int) -> Iterator[QueuedPacket]:
@@ -281,15 +268,15 @@ class PriorityQueue:
 
     @property
     def lacks_bodies(self) -> bool:
-        """Whether a line has a first packet whose body is only on the disk."""
+        """Whether the first packet of a level has its body only on the disk."""
         return any((first := line.first()) is not None and not first.pieces for line in self.by_rank)
 
     def poll_fetch(self, take: Callable[[dict[int, bytes]], None]) -> Fetch | None:
-        """A fetch of the next bodies, of the highest line that lacks one, or None."""
+        """A fetch of the next bodies, of the highest level that lacks one, or None."""
         return next((fetch for line in self.by_rank if (fetch := line.poll_fetch(take))), None)
 
     def load(self, bodies: dict[int, bytes]) -> None:
-        """Take bodies that were fetched from the store."""
+        """Store the bodies that were fetched."""
         for line in self.by_rank:
             line.load(bodies)
 

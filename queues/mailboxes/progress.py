@@ -9,14 +9,9 @@ from triack.queues.mailboxes.redelivery import Wait
 
 @dataclass(slots=True)
 class Setbacks:
-    """Messages that were given back, or whose reader died.
+    """Messages that were given back, or whose reader died, by a number that the owner chooses.
 
-    Each message has a number, which the owner chooses.
-
-    Attributes:
-        failures: how often a message was given back as failed, or its reader died.
-        deaths: the part of those that were deaths of its reader.
-        waits: a message's current or last wait.
+    ``failures`` include ``deaths``. ``waits`` has a message's current or last wait.
     """
 
     failures: dict[int, int] = field(default_factory=dict)
@@ -53,7 +48,7 @@ class Setbacks:
         return found
 
     def add_part(self, first: int, part: "Setbacks") -> None:
-        """Add what ``part`` returned for neighbouring messages, of which the first has this number."""
+        """Add what ``part`` returned for neighbouring messages; the first has this number."""
         self.failures.update({first + index: times for index, times in part.failures.items()})
         self.deaths.update({first + index: times for index, times in part.deaths.items()})
         self.waits.update({first + index: wait for index, wait in part.waits.items()})
@@ -68,13 +63,12 @@ class Setbacks:
 
 @dataclass(slots=True)
 class Progress:
-    """What the store keeps of a packet that is partly done; its messages are numbered by their index in it.
+    """What the store keeps of a partly done packet. Its messages are numbered by their index in it.
 
     Attributes:
         acked: bit i is set when message i is done.
-        setbacks: of its messages.
-        excluded: bit i is set when message i is done, and no reader took it: a journal has no copy of it.
-        told: whether the sender of a large message, which asks for it, has been told that it is here.
+        excluded: bit i is set when message i is done without a reader's acknowledgement: a journal has no copy of it.
+        told: whether the sender of a large message, which asks for it, knows that it is stored.
         left: bit i is set when message i is done only by the notes of a process that died: no commit holds that yet.
     """
 
@@ -92,16 +86,9 @@ class Progress:
 
     @classmethod
     def decode(cls, progress: bytes, number: int, now_ms: int, moved_ms: int = 0) -> "Progress":
-        """Read what ``encode`` wrote in an earlier process.
+        """Read what ``encode`` wrote in an earlier process. Raises StoreDamaged, with the packet's ``number``.
 
-        Args:
-            progress: the bytes.
-            number: of the packet, for the error.
-            now_ms: the wall clock.
-            moved_ms: by how much the wall clock was set since they were written.
-
-        Raises:
-            StoreDamaged: it cannot be read.
+        ``now_ms`` is the wall clock; ``moved_ms``: by how much it was set since then.
         """
         try:
             acked, failures, deaths, waits, *more = json.loads(progress)

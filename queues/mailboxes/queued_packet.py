@@ -10,7 +10,7 @@ from triack.queues.packing import Unpacked, unpack_pieces
 class QueuedPacket:
     """One packet of messages, or one large message of several packets.
 
-    Once it is in a queue nothing of it changes, except whether its body is in memory.
+    Once it is in a queue, only the presence of its body in memory changes.
 
     Attributes:
         keys: store keys of its rows; empty for express.
@@ -21,11 +21,11 @@ class QueuedPacket:
         sent_at_ms: wall clock of its sender.
         receive_by_ms: wall clock at which its waiting messages expire; 0 for never.
         charged_bytes: its charge against quotas; 0 before it is charged.
-        priority: the line of the queue that it waits in, see ``line.Lines``.
+        priority: the level that it waits in, see ``priority_queue``.
         content: its messages, once ``open`` was called.
-        topic: the name of the topic to which its messages were published; empty in a queue.
+        topic: the topic to which its messages were published; empty in a queue.
         cares: whether what happens to its messages has consequences that its body tells, see ``base.commit.CARES``.
-        large: the ordinal of the large message for which its one message stands, see ``large_bodies``; 0 for none.
+        large: the ordinal of the large message that its one message represents, see ``large_bodies``; 0 for none.
     """
 
     keys: Sequence[int]
@@ -71,7 +71,7 @@ class QueuedPacket:
 
 @dataclass(slots=True)
 class Lease:
-    """One message that the application has in hand. ``redelivered``: it may have been handed out before."""
+    """One message that the application has leased. ``redelivered``: it may have been handed out before."""
 
     packet: QueuedPacket
     index: int

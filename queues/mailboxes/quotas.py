@@ -1,7 +1,7 @@
-"""Quotas of a node and their use: of one queue, of one peer, and of all of them.
+"""Quotas of a node and their use: of one queue, of one peer, and of all.
 
 Pure accounting; the caller decides what happens at a limit. A full quota stays full until a quarter of its limit is
-free again, so that senders do not stop and go with every message.
+free again, so that senders do not stop and start with every message.
 """
 
 from collections.abc import Callable
@@ -16,13 +16,7 @@ Payer = str | bytes
 
 
 class Level:
-    """A quantity and its limit.
-
-    Attributes:
-        value: the quantity.
-        limit: the value at which it is full.
-        is_full: whether it has reached its limit, and a quarter of that has not been free since.
-    """
+    """A quantity and its limit. It is full from that limit on, until a quarter of it is free again."""
 
     __slots__ = ("is_full", "limit", "value")
 
@@ -46,17 +40,14 @@ class Level:
         self.add(0)
 
     def takes(self, amount: int) -> bool:
-        """Whether it is not full, and would not become full by this amount."""
+        """Whether it is not full, and this amount would not make it full."""
         return not self.is_full and self.value + amount < self.limit
 
 
 class Fill:
     """Use of a queue's quota, including messages that wait for their commit, and unfinished ones.
 
-    Attributes:
-        messages: number of unacknowledged messages.
-        bytes: of the packets that hold them.
-        is_told: whether the operator was notified that the queue is full.
+    ``is_told``: whether the operator was notified that the queue is full.
     """
 
     __slots__ = ("bytes", "is_told", "messages")
@@ -77,7 +68,7 @@ class Fill:
         return self.messages.is_full or self.bytes.is_full
 
     def takes(self, messages: int, size_bytes: int) -> bool:
-        """Whether it is not full, and would not become full by these amounts."""
+        """Whether it is not full, and these amounts would not make it full."""
         return self.messages.takes(messages) and self.bytes.takes(size_bytes)
 
     def fits(self, messages: int, size_bytes: int) -> bool:
@@ -87,7 +78,7 @@ class Fill:
         )
 
     def is_full_with(self, messages: int) -> bool:
-        """Whether it takes no more, given the number of accepted messages that are in no packet yet."""
+        """Whether it accepts no more, given the number of accepted messages that are in no packet yet."""
         return self.is_full or self.messages.value + messages >= self.messages.limit
 
 
@@ -106,8 +97,6 @@ class Account:
     or ``handle_proved`` moves it.
 
     Args:
-        peer_bytes: limit of one peer.
-        all_bytes: limit of all.
         payer_of: the payer for a node; by default the node itself.
     """
 
@@ -198,9 +187,7 @@ class Account:
     def has_enough(self, node_id: bytes, more: int = 0) -> bool:
         """Whether a peer may have no more of things counted singly: there is room as soon as one has gone.
 
-        Args:
-            node_id: of the peer.
-            more: so much beyond its limit is for it alone, however many others there are.
+        The peer alone may exceed its limit by ``more``, however many others there are.
         """
         level = self._level(node_id)
         crowded = not more and level is not None and self._is_crowded(level, self._all_bytes // 2)
@@ -221,7 +208,7 @@ class Account:
         return self.total_bytes >= all_bytes and level.value * len(self._levels) >= all_bytes
 
     def check_invariants(self) -> None:
-        """Assert that what nodes are charged is what their payers have, and nothing is below zero."""
+        """Assert that the charges of nodes equal those of their payers, and that none is below zero."""
         if not self._levels and not self._charged and not self.total_bytes:
             return
         paid: dict[Payer, int] = {}

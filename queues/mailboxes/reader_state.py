@@ -7,9 +7,9 @@ consumers share.
     AHEAD --handed out--> OUT --acknowledged--> DONE
                           OUT --given back--> RETURNED --handed out--> OUT
 
-A queue is read line by line (``line.Lines``), so the state says for each line how far it was read. A message is AHEAD
-when its place is that line's ``next`` or later, and it is not DONE. An AHEAD or RETURNED message also becomes
-DONE when it is purged, and when it has expired.
+A queue is read level by level (``priority_queue``), so the state says how far each was read. A message is AHEAD when
+its place is its level's ``next`` or later, and it is not DONE. An AHEAD or RETURNED message also becomes DONE when it
+is purged, and when it has expired.
 """
 
 from bisect import bisect_left
@@ -27,7 +27,7 @@ from triack.queues.mailboxes.run import NO_FAILURES, Run
 
 
 class ReaderLine:
-    """What one reader did with one line of a queue.
+    """What one reader did with one level of a queue.
 
     Attributes:
         next: the place after the last message that was handed out; while a run is open, the place where it began.
@@ -47,14 +47,15 @@ class ReaderState:
     """The state of one reader.
 
     Attributes:
-        lines: what it did with each line, by priority; one is made when it is asked about.
+        lines: what it did with each level, by priority; each is made at its first use.
         done: the places of packets whose messages are all acknowledged.
         begun: partly acknowledged packets, by their first places: bit i is set when message i is acknowledged.
-        setbacks: setbacks of messages of packets that are not done, by place.
+        setbacks: of messages of packets that are not done, by place.
         chosen: messages that were handed out before their turn and are not done, as bits by first places of packets.
-        excluded: messages of a journaled queue that are done and that no reader took, as bits by first places.
-        lookup: the index of ids and correlation ids; None until somebody asks for a message by one.
-        told: the places of large messages whose senders know that they are here.
+        excluded: messages of a journaled queue that are done without a reader's acknowledgement, as bits by first
+            places.
+        lookup: the index of ids and correlation ids; None until an application asks for a message by one.
+        told: the places of large messages whose senders know that they are stored.
     """
 
     __slots__ = ("_last_done", "begun", "chosen", "done", "excluded", "lines", "lookup", "setbacks", "told")
@@ -71,7 +72,7 @@ class ReaderState:
         self.lookup: Lookup | None = None
 
     def returned_to(self, packet: QueuedPacket) -> Returned:
-        """The messages that came back to the line of a packet."""
+        """The messages that came back to the level of a packet."""
         return self.lines[packet.priority].returned
 
     @property
@@ -115,7 +116,7 @@ class ReaderState:
         return not (setbacks.failures or setbacks.waits or setbacks.deaths or self.chosen)
 
     def next_place(self, line: ReaderLine) -> int:
-        """From this place on nothing of a line was handed out or done, if no message was chosen."""
+        """From this place on nothing of a level was handed out or done, if no message was chosen."""
         return max(line.next, self._last_done + 1)
 
     def progress_of(self, packet: QueuedPacket) -> Progress:
@@ -164,7 +165,7 @@ class ReaderState:
         return run
 
     def returned_run(self, line: ReaderLine, now_ms: int) -> Run | None:
-        """The first message that came back to a line; None while it, and everything younger, waits."""
+        """The first message that came back to a level; None while it, and everything younger, waits."""
         if (found := line.returned.pop(now_ms)) is None:
             return None
         packet, index = found
@@ -220,7 +221,7 @@ class ReaderState:
         return packet.first_place in self.done
 
     def is_past(self, place: int) -> bool:
-        """Whether the packet of that first place is done, or its message in a packet that is."""
+        """Whether the packet with this first place is done, or the message at it."""
         return place in self.done
 
     def acked(self, packet: QueuedPacket) -> int:

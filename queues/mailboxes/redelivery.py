@@ -1,8 +1,7 @@
 """How long a message that was given back waits before it is handed out again.
 
 Promise: each further failure of a message makes its wait longer, so that an outage of a handler costs time and no
-messages. A wait survives a restart: its end is kept by the wall clock, and a wrong clock makes it no longer than it
-was.
+messages. A wait survives a restart: its end is stored by the wall clock, and a wrong clock never makes it longer.
 """
 
 from typing import NamedTuple
@@ -25,26 +24,20 @@ def wait_ms(redelivery: Redelivery, failures: int) -> int:
 def wait_after_death_ms(redelivery: Redelivery, failures: int) -> int:
     """How many milliseconds a message waits after this number of failures, the last one by the death of its reader.
 
-    As after one failure fewer: a single death may have another cause, and a new process has taken its time to start.
+    As after one failure fewer: a single death may have another cause, and a new process has needed its time to start.
     """
     return wait_ms(redelivery, failures - 1) if failures > 1 else 0
 
 
 class Wait(NamedTuple):
-    """A wait that keeps a message back.
-
-    Attributes:
-        until_ms: the wall clock at its end.
-        length_ms: its whole length.
-        keep_order: whether everything younger waits as well.
-    """
+    """A wait that keeps a message back, by the wall clock. ``keep_order``: everything younger waits as well."""
 
     until_ms: int
     length_ms: int
     keep_order: bool
 
     def after_restart(self, now_ms: int, moved_ms: int = 0) -> "Wait":
-        """The same after a restart and a move of the clock. It never gets longer."""
+        """The same wait after a restart and a move of the clock. It never gets longer."""
         return self._replace(until_ms=min(self.until_ms + moved_ms, now_ms + self.length_ms))
 
 
@@ -56,7 +49,7 @@ class Return(NamedTuple):
         delay_ms: how long it waits; None for the wait after its number of failures.
         redelivery: the consumer's setting, None for that of the queue.
         reason: why it is dead when it has failed too often.
-        dead: whether it becomes a dead letter at once.
+        dead: whether it becomes a dead letter immediately.
     """
 
     failed: bool

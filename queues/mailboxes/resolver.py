@@ -1,8 +1,8 @@
 """Resolves names of queues: to a user's queue, a system queue of the node, or a queue of another node.
 
-All parts of a node use this, so that a name means the same for sending, arrival and browsing. A further kind of target,
-such as a topic or a route over another node, is one more class in ``Target``. Mypy then names the places that have to
-handle it: those that end with ``assert_never``.
+All parts of a node use this, so that a name means the same for sending, arrival and browsing. A further kind of target
+is one more class in ``Target``. Mypy then names the places that have to handle it: those that end with
+``assert_never``.
 """
 
 from dataclasses import dataclass
@@ -26,19 +26,14 @@ class LocalQueue:
 
 @dataclass(frozen=True, slots=True)
 class RemoteQueue:
-    """A queue of another node.
-
-    Attributes:
-        peer: the node: its name, or its address if it has no name here.
-        name: of the queue, there.
-    """
+    """A queue of another node. ``peer``: the node's name, or its address if it has no name here."""
 
     peer: str
     name: str
 
     @property
     def destination(self) -> str:
-        """The same as one text, as in outgoing queues and dead letters."""
+        """The same as one string, as in outgoing streams and dead letters."""
         return f"{self.peer}/{self.name}"
 
 
@@ -52,12 +47,7 @@ def local_queue(name: str) -> LocalQueue | SystemQueue:
 
 
 class Resolver:
-    """Resolves names on one node.
-
-    Args:
-        directory: the peers by name and address.
-        address: where this node listens; empty when it does not.
-    """
+    """Resolves names on one node. ``address``: where it listens; empty when it does not."""
 
     __slots__ = ("_address", "_directory")
 

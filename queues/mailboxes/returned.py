@@ -1,6 +1,6 @@
 """The messages of a queue that were given back, until they are handed out again.
 
-Promise: they come again in the order of the queue, none before its wait ends. While a message that keeps the order
+Promise: they are redelivered in the order of the queue, none before its wait ends. While a message that keeps the order
 waits, nothing younger passes it.
 """
 
@@ -19,9 +19,9 @@ class Returned:
         setbacks: of the reader, with the waits of its messages.
 
     Attributes:
-        coming: messages that come next, before any that was never handed out: place and packet of each, a heap.
-        passed: messages that younger ones may pass: the end of each wait, by the wall clock in milliseconds, when it
-            joins ``coming``; then place and packet.
+        coming: messages that are next, before any that was never handed out: place and packet of each, a heap.
+        passed: messages that younger ones may pass: the end of each wait, in ms of the wall clock, when it joins
+            ``coming``; then place and packet.
     """
 
     __slots__ = ("_setbacks", "coming", "passed")
@@ -37,11 +37,11 @@ class Returned:
         return self.coming + [item[1:] for item in self.passed]
 
     def oldest(self) -> list[QueuedPacket]:
-        """Packets of which one holds the oldest message; empty when there are no messages."""
+        """Packets, one of which holds the oldest message; empty when there are no messages."""
         return [packet for _, packet in self.coming[:1]] + [packet for _, _, packet in self.passed]
 
     def put(self, packet: QueuedPacket, index: int, wait: Wait | None) -> None:
-        """Keep a message until it comes again: before anything younger, unless younger ones may pass it."""
+        """Keep a message until it is redelivered: before anything younger, unless younger ones may pass it."""
         place = packet.first_place + index
         if wait is None or wait.keep_order:
             heappush(self.coming, (place, packet))
@@ -54,7 +54,7 @@ class Returned:
             heappush(self.coming, heappop(self.passed)[1:])
 
     def pop(self, now_ms: int) -> tuple[QueuedPacket, int] | None:
-        """Take the next message, packet and index; None while it, and everything younger, waits."""
+        """Remove and return the next message, packet and index; None while it, and everything younger, waits."""
         place, packet = self.coming[0]
         if self._setbacks.wait_of(place, now_ms) is not None:
             return None

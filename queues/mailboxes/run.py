@@ -1,4 +1,4 @@
-"""Runs: neighbouring messages on their way out of a queue."""
+"""Runs: neighbouring messages that a queue hands out."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -21,21 +21,15 @@ class Run:
     ask for the next one.
 
     Args:
-        packet: the packet of the messages.
-        first: the index of the first of them.
-        end: the index after the last of them.
+        first: the index of the first message.
+        end: the index after the last message.
         setbacks: of the reader, by place.
         failures: how often messages had failed when the run began, by index, without those that had not.
         redelivered: whether they may have been handed out before.
         apart: whether they are handed out before or after their turn: they came back, or were chosen.
 
     Attributes:
-        packet: the packet of the messages.
-        first: the index of the first of them.
-        next: the index of the next to be drawn: those from ``first`` up to it are handed out.
-        end: the index after the last of them.
-        redelivered: whether they may have been handed out before.
-        apart: whether they are handed out before or after their turn: they came back, or were chosen.
+        next: the index of the next message: those from ``first`` up to it are handed out.
         chosen: whether a reader has chosen them, so that they are in no order.
     """
 
@@ -88,7 +82,7 @@ class Run:
         return index
 
     def draw_many(self, limit: int) -> range:
-        """Hand out at most ``most`` of the next messages. Returns their indices in the packet."""
+        """Hand out at most ``limit`` of the next messages. Returns their indices in the packet."""
         first = self.next
         self.next = min(first + limit, self.end)
         return range(first, self.next)

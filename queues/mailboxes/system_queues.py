@@ -18,7 +18,7 @@ REPLY_QUEUE: Final = f"{PREFIX}replies"
 JOURNAL_PREFIX: Final = f"{PREFIX}journal."
 """Before the name of a queue: its journal."""
 SUBSCRIPTIONS_QUEUE: Final = f"{PREFIX}subscriptions"
-"""What nodes ask and tell each other about subscriptions of one to topics of the other."""
+"""Requests and answers between nodes about subscriptions of one to topics of the other."""
 SUBSCRIPTION_PREFIX: Final = f"{PREFIX}sub."
 """Before the name of a subscription of this node to topics of another one: the queue that it fills."""
 LARGE_PREFIX: Final = f"{PREFIX}large."
@@ -26,11 +26,11 @@ LARGE_PREFIX: Final = f"{PREFIX}large."
 SENT_JOURNAL: Final = f"{PREFIX}journal"
 """The journal of what this node has sent; MSMQ calls it the computer's journal."""
 DEAD_LETTER_STREAM: Final = 0
-"""The number of no stream: dead letters are numbered by their ordinals at their origins."""
+"""No stream: dead letters are numbered by their ordinals at their origins."""
 
 
 class Writer(Enum):
-    """Writers of a system queue."""
+    """Who may send to a system queue."""
 
     NODE = "node"
     """This node alone."""
@@ -42,7 +42,6 @@ class SystemQueue(NamedTuple):
     """One row of the table.
 
     Attributes:
-        name: of the queue.
         purpose: which messages it holds.
         writer: its permitted writers.
         stands: whether it exists during the whole life of a node.
@@ -85,7 +84,7 @@ def _replies(limits: Limits) -> Quota:
 
 
 REQUESTS_MAX: Final = 10_000
-"""Requests that wait: they are taken as they come, so that this is a bound for what a commit holds."""
+"""Requests that wait. They are read as they come, so this bounds what a commit holds."""
 REQUESTS_BYTES: Final = 8 * 1024 * 1024
 """Their bytes."""
 
@@ -129,7 +128,7 @@ _TABLE = (
 SYSTEM_QUEUES: Final = {queue.name: queue for queue in _TABLE}
 """All system queues, by name."""
 STANDING_QUEUES: Final = tuple(queue.name for queue in _TABLE if queue.stands)
-"""The names of those that each node has from its start."""
+"""The system queues that each node has from its start."""
 
 
 def system_queue(name: str) -> SystemQueue | None:
@@ -159,7 +158,6 @@ def counted_in(queue: str, messages: int) -> int:
 
 
 def _large(name: str) -> SystemQueue:
-    """The row of a queue for the parts of large messages."""
     queue = large_target(name)
     return SystemQueue(
         name,
@@ -196,7 +194,6 @@ def awaits_reader(name: str) -> bool:
 
 
 def _journal(name: str) -> SystemQueue:
-    """The row of a journal."""
     queue = owner_of(name)
 
     def quota(limits: Limits) -> Quota:
@@ -225,7 +222,6 @@ def is_subscribed(name: str) -> bool:
 
 
 def _subscribed(name: str) -> SystemQueue:
-    """The row of the queue of a subscription."""
     return SystemQueue(
         name,
         "messages of topics of another node, to which this one subscribes",
