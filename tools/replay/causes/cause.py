@@ -56,6 +56,7 @@ class Fact(NamedTuple):
         kept: the names of what that side keeps for a sequence.
         up_to: whether a record says it of all packets up to its own.
         passes: whether it is true at the moment of its record alone.
+        messages: whether that side keeps messages, not packets.
     """
 
     words: str
@@ -64,6 +65,7 @@ class Fact(NamedTuple):
     kept: tuple[str, ...] = ()
     up_to: bool = False
     passes: bool = False
+    messages: bool = False
 
 
 class Cause(NamedTuple):

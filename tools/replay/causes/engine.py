@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from triack.tools.replay.causes.cause import HERE, NOW, Cause, Fact, spans_of
 from triack.tools.replay.causes.table import CAUSES_NAMED, CAUSES_OF, FACTS_BY
 from triack.tools.replay.checks.findings import Due, LaneReporter, Output, Record, settled
+from triack.tools.replay.log.messages import ByPacket
 from triack.tools.replay.log.ranges import RangeSet, Span
 
 PLACE: Final = ("node", "incarnation", "n", "wall_ns")
@@ -129,7 +130,7 @@ class Causes(LaneReporter):
                         return left
         return left
 
-    def _known(self, fact: Fact, node: str, sequence: int, sides: Sides) -> Iterator[RangeSet]:
+    def _known(self, fact: Fact, node: str, sequence: int, sides: Sides) -> Iterator[RangeSet | ByPacket]:
         if not fact.side:
             book = self._books.get(node)
             if book is not None:
@@ -138,7 +139,8 @@ class Causes(LaneReporter):
             return
         side = getattr(sides, fact.side).get(node)
         state = side.sequences.get(sequence) if side is not None else None
-        yield from () if state is None else (attrgetter(name)(state) for name in fact.kept)
+        for known in () if state is None else (attrgetter(name)(state) for name in fact.kept):
+            yield ByPacket(known) if fact.messages else known
 
     # ---- the whole stream
 

@@ -26,7 +26,7 @@ REJECTIONS: Final = tuple(reason for reason in (*FOR_EVER, "stale-sequence") if 
 ARRIVED: Final = Fact("it has arrived", (Some("packet_received"),), "receivers", ("arrived",))
 HANDED: Final = Fact("it was handed out", (Some("handed"),), "receivers", ("out.any", "out.chosen"))
 RECOVERED: Final = Fact("a process that died had handed it out", (Some("settled", {"recovered": (True,)}),))
-SETTLED: Final = Fact("its reader was done with it", (Some("settled"),), "receivers", ("settling.done",))
+SETTLED: Final = Fact("its reader was done with it", (Some("settled"),), "receivers", ("settling.done",), messages=True)
 EXPIRED: Final = Fact("it has expired in its queue", (Some("expired"),))
 PURGED: Final = Fact("it was purged from its queue", (Some("purged"),))
 TOO_LATE: Final = Fact(

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from triack.base.printable import counted
@@ -16,7 +17,17 @@ from triack.tools.replay.checks.runs import Carried, packets_of
 from triack.tools.replay.checks.settling import Settling
 from triack.tools.replay.checks.side import Side
 from triack.tools.replay.checks.store_ack_check import StoreAcks
-from triack.tools.replay.log.ranges import RangeSet, Span, size
+from triack.tools.replay.log.messages import (
+    PLACE_BITS,
+    PLACE_MASK,
+    ByPacket,
+    block,
+    last_of,
+    messages_of,
+    numbers_of,
+    size_of,
+)
+from triack.tools.replay.log.ranges import RangeSet, Span
 from triack.tools.replay.log.schema import EXPRESS, FOR_EVER, REJECT_REASONS, ROUTE_REASONS, TRANSACTIONAL
 from triack.tools.replay.log.weights import Weights
 
@@ -29,31 +40,27 @@ OF_ONE_COPY: Final = ("bad-seal", "not-sealed", "unknown-sealer")
 """Reasons that say nothing of other copies: a relay may have changed this one."""
 
 
+@dataclass(slots=True)
 class HandedOut:
-    """The messages of one sequence that left the queue.
+    """The messages of one sequence that left the queue, as numbers (``log/messages.py``).
 
     Attributes:
         any: packets with a message that was handed out in its turn, or came again.
         chosen: packets with a message that a reader has chosen, before its turn.
-        whole: packets whose messages were all handed out as new.
-        parts: packet -> messages that were handed out as new, of the others.
-        marked: packet -> messages that were handed out as redelivered.
-        removed: packet -> messages that were purged, or expired.
-        expired: packet -> messages that expired in this life of the process.
-        taken: packet -> messages that were purged, or expired, in this life.
+        fresh: messages that were handed out as new.
+        marked: messages that were handed out as redelivered.
+        removed: messages that were purged, or expired.
+        expired: messages that expired in this life of the process.
+        taken: messages that were purged, or expired, in this life.
     """
 
-    __slots__ = ("any", "chosen", "expired", "marked", "parts", "removed", "taken", "whole")
-
-    def __init__(self) -> None:
-        self.any = RangeSet()
-        self.chosen = RangeSet()
-        self.whole = RangeSet()
-        self.parts: dict[int, RangeSet] = {}
-        self.marked: dict[int, RangeSet] = {}
-        self.removed: dict[int, RangeSet] = {}
-        self.expired: dict[int, RangeSet] = {}
-        self.taken: dict[int, RangeSet] = {}
+    any: RangeSet = field(default_factory=RangeSet)
+    chosen: RangeSet = field(default_factory=RangeSet)
+    fresh: RangeSet = field(default_factory=RangeSet)
+    marked: RangeSet = field(default_factory=RangeSet)
+    removed: RangeSet = field(default_factory=RangeSet)
+    expired: RangeSet = field(default_factory=RangeSet)
+    taken: RangeSet = field(default_factory=RangeSet)
 
 
 class Receiver:
@@ -175,18 +182,14 @@ class Incoming(Side[Receiver]):
         self._cut_ns.clear()
         self.store_acks.handle_started()
         for receiver in self.sequences.values():
-            receiver.out.expired.clear()
-            receiver.out.taken.clear()
+            receiver.out.expired, receiver.out.taken = RangeSet(), RangeSet()
             receiver.express = RangeSet()
             receiver.unanswered.clear()
             # The recovered records cover what is on its disk.
             receiver.refused = RangeSet()
             if receiver.cls == EXPRESS:
-                receiver.out.marked.clear()
-                receiver.out.parts.clear()
-                receiver.out.whole = RangeSet()
-                receiver.out.any = RangeSet()
-                receiver.out.chosen = RangeSet()
+                left, receiver.out = receiver.out, HandedOut()
+                receiver.out.removed = left.removed
             else:
                 receiver.settling.start(int(record["incarnation"]) - 1)
             for span in receiver.arrived:
@@ -527,118 +530,86 @@ class Incoming(Side[Receiver]):
         """Messages reach the application: in order, and once unless marked."""
         if self._stream == DEAD_LETTER_STREAM:
             return
-        receiver, sequence, number = self._sequence(record), record["sequence"], record["number"]
+        receiver, number, last, chosen = self._sequence(record), record["number"], last_of(record), "chosen" in record
         receiver.cls = record["class"]
-        last = number + sum(packets for packets, _ in record["counts"]) - 1
-        for low, high in receiver.settled.missing(number, last):
-            evidence = "handed out but not committed"
-            self._at(record, "queue", evidence, sequence, self._known(record), number=low, last=high)
+        spans, out = self._messages_of(record, receiver, "handed out"), receiver.out
         if record["class"] != EXPRESS:
-            self._judge_settled(record, receiver)
-        first, place = number, record["place"]
-        for packets, messages in record["counts"]:
-            if place or not self._is_new(receiver, record, first, first + packets - 1, messages):
-                for each in range(first, first + packets):
-                    self._judge_marks(record, receiver, each, place, place + messages - 1)
-                    place = 0
-            else:
-                receiver.out.whole.add(first, first + packets - 1)
-            first += packets
-        if "chosen" not in record:
-            receiver.out.any.add(number, last)
+            fresh = bool(out.any.missing(number, last))
+            again = receiver.settling.hand_out(record, spans, fresh=fresh, chosen=chosen)
+            self._report_again(record, again, "handed out after its reader was done with it")
+        if record["redelivered"]:
+            for span in spans:
+                out.marked.add(*span)
         else:
-            receiver.out.chosen.add(number, last)
-        if receiver.out.expired:
-            self._judge_expired(record, receiver.out.expired)
-        if record["class"] == TRANSACTIONAL and "chosen" not in record:
+            unmarked = [some for span in spans for some in out.marked.overlap(*span)]
+            self._each(record, "unmarked", "handed out as new after a redelivery", unmarked)
+            again = [some for span in spans for some in out.fresh.overlap(*span)]
+            self._report_again(record, again, "handed out again without being marked")
+            for span in spans:
+                out.fresh.add(*span)
+        (out.chosen if chosen else out.any).add(number, last)
+        # An expired message is on its way to the dead-letter queue, and no reader gets it any more.
+        late = [some for span in spans for some in out.expired.overlap(*span)]
+        self._each(record, "expired", "handed out after they had expired", late)
+        if record["class"] == TRANSACTIONAL and not chosen:
             self._judge_handed_order(record, last)
 
-    def _judge_settled(self, record: Record, receiver: Receiver) -> None:
-        """A message that an application has settled must not be handed out again."""
-        settling, number, place = receiver.settling, record["number"], record["place"]
-        for packets, messages in record["counts"]:
-            last = number + packets - 1
-            fresh = not receiver.out.any.overlap(number, last)
-            if not place and self._are_whole(receiver, number, last, messages):
-                chosen = "chosen" in record
-                spans = settling.hand_packets(record, number, last, fresh=fresh, chosen=chosen)
-            else:
-                spans = []
-                for each in range(number, last + 1):
-                    handed = each, place, place + messages - 1
-                    count, chosen = receiver.counts.get(each), "chosen" in record
-                    if settling.hand_messages(record, handed, count, fresh=fresh, chosen=chosen):
-                        spans.append((each, each))
-                    place = 0
-            for low, high in spans:
-                self._out.count("duplicates_delivered", (high - low + 1) * messages)
-                where = {"sequence": record["sequence"], "number": low, "last": high}
-                self._at(record, "duplicates_delivered", "handed out after its reader was done with it", **where)
-            number, place = last + 1, 0
+    def _messages_of(self, record: Record, receiver: Receiver, what: str) -> list[Span]:
+        """Return the messages of a record; check that they were committed, and that their packets have them."""
+        for low, high in receiver.settled.missing(record["number"], last_of(record)):
+            evidence = f"{what} but not committed"
+            self._at(record, "queue", evidence, record["sequence"], self._known(record), number=low, last=high)
+        spans = messages_of(record, receiver.counts)
+        for first, last in spans:
+            number, place = last >> PLACE_BITS, last & PLACE_MASK
+            count = receiver.counts.get(number) if place != PLACE_MASK else None
+            if count is not None and place >= max(count, 1):
+                evidence = f"messages {first & PLACE_MASK}..{place} of a packet with {count}"
+                self._at(record, "claims", evidence, record["sequence"], number=number)
+        return spans
 
-    @staticmethod
-    def _are_whole(receiver: Receiver, first: int, last: int, messages: int) -> bool:
-        """Whether the record covers all messages of these packets, given how many each has."""
-        return list(receiver.counts.within(first, last)) == [(first, last, messages)]
+    def _each(self, record: Record, check: str, evidence: str, spans: list[Span], *dues: Due) -> None:
+        """Report the packets of messages."""
+        for low, high in numbers_of(spans):
+            self._at(record, check, evidence, record["sequence"], *dues, number=low, last=high)
+
+    def _report_again(self, record: Record, again: list[Span], evidence: str) -> None:
+        """Report messages that were handed out again."""
+        if again:
+            messages = size_of(again, self._sequence(record).counts)
+            self._out.count("duplicates_delivered", messages)
+            self._each(record, "duplicates_delivered", f"{counted(messages, 'message')} {evidence}", again)
 
     def handle_settled(self, record: Record) -> None:
         """The commit that begins takes messages out of their queue for good."""
         if self._stream == DEAD_LETTER_STREAM:
             return
+        receiver, number, last, start = self._sequence(record), record["number"], last_of(record), record["incarnation"]
+        spans, out = self._messages_of(record, receiver, "settled"), receiver.out
         if record.get("recovered"):
-            self._note_left(record)
-        receiver, sequence, number = self._sequence(record), record["sequence"], record["number"]
-        place, at_ns, start, last = record["place"], record["at_ns"], record["incarnation"], number - 1
-        for packets, messages in record["counts"]:
-            last = number + packets - 1
-            if not place and self._are_whole(receiver, number, last, messages):
-                before = receiver.settling.settle_packets(number, last, at_ns)
-            else:
-                before = False
-                for each in range(number, last + 1):
-                    count = self._judge_messages(record, receiver, each, place, place + messages - 1)
-                    numbers = each, place, place + messages - 1
-                    before = receiver.settling.settle_messages(numbers, count, at_ns) or before
-                    place = 0
-            if before:
-                self._at(record, "claims", "settled, and was before", sequence, number=number, last=last)
-            number, place = last + 1, 0
-        for low, high in receiver.settled.missing(record["number"], last):
-            evidence = "settled but not committed"
-            self._at(record, "queue", evidence, sequence, self._known(record), number=low, last=high)
-        taken = {each for removed in (receiver.out.removed, receiver.out.expired) for each in removed}
-        for low, high in receiver.out.any.missing(record["number"], last):
-            for each in range(low, high + 1):
-                if each not in taken and each not in receiver.out.chosen:
-                    evidence, known = "settled, and never handed out, purged or expired", given(self.node, last=start)
-                    self._at(record, "claims", evidence, sequence, known, number=each)
-
-    def _note_left(self, record: Record) -> None:
-        """Readers of an earlier process were done with messages; its log may lack that they were handed out."""
-        if record["incarnation"] == 1:
-            evidence = "settled by readers of an earlier process, and this is the first one"
-            self._at(record, "claims", evidence, record["sequence"], number=record["number"])
-        removed = self._sequence(record).out.removed
-        for number, first, last in _messages_of(record):
-            removed.setdefault(number, RangeSet()).add(first, last)
+            # Readers of an earlier process were done with them; its log may lack that they were handed out.
+            if start == 1:
+                evidence = "settled by readers of an earlier process, and this is the first one"
+                self._at(record, "claims", evidence, record["sequence"], number=number)
+            for span in spans:
+                out.removed.add(*span)
+        if receiver.settling.settle(spans, record["at_ns"]):
+            self._at(record, "claims", "settled, and was before", record["sequence"], number=number, last=last)
+        for low, high in out.any.missing(number, last):
+            left = [some for span in out.chosen.missing(low, high) for some in ByPacket(out.removed).missing(*span)]
+            evidence, known = "settled, and never handed out, purged or expired", given(self.node, last=start)
+            self._each(record, "claims", evidence, [block(*span) for span in left], known)
 
     def handle_returned(self, record: Record) -> None:
         """An application gave messages back."""
         if self._stream != DEAD_LETTER_STREAM:
             receiver = self._sequence(record)
-            self._release(record, receiver)
-            for number, first, last in _messages_of(record):
-                self._judge_messages(record, receiver, number, first, last)
-
-    @staticmethod
-    def _release(record: Record, receiver: Receiver) -> None:
-        spans = list(_messages_of(record))
-        receiver.settling.release(spans, {number: receiver.counts.get(number) for number, _, _ in spans})
+            receiver.settling.release(self._messages_of(record, receiver, "returned"))
 
     def handle_purged(self, record: Record) -> None:
         """An operator purged messages; if the node dies before that is on disk, they are there again."""
         if self._stream != DEAD_LETTER_STREAM:
-            self._remove(record, self._sequence(record).out.removed)
+            self._remove(record)
 
     def handle_expired(self, record: Record) -> None:
         """Messages were not received in time; if the node dies before that is on disk, they are there again."""
@@ -648,77 +619,19 @@ class Incoming(Side[Receiver]):
         if early_ns > 0:
             evidence = f"expired {-(-early_ns // MS)} ms before their time to be received had ended"
             self._at(record, "claims", evidence, record["sequence"], number=record["number"])
-        out = self._sequence(record).out
-        self._remove(record, out.removed, out.expired)
+        for span in self._remove(record):
+            self._sequence(record).out.expired.add(*span)
 
-    def _remove(self, record: Record, *kept: dict[int, RangeSet]) -> None:
-        receiver, sequence = self._sequence(record), record["sequence"]
-        self._release(record, receiver)
-        spans = list(_messages_of(record))
-        for low, high in receiver.settled.missing(spans[0][0], spans[-1][0]):
-            evidence = f"{record['event']} but not committed"
-            self._at(record, "queue", evidence, sequence, self._known(record), number=low, last=high)
-        taken = receiver.out.taken
-        for number, first, last in spans:
-            if list(taken.get(number, RangeSet()).overlap(first, last)):
-                self._at(
-                    record, "claims", f"{record['event']}, and was not there any more", sequence=sequence, number=number
-                )
-            self._judge_messages(record, receiver, number, first, last)
-            for removed in (*kept, taken):
-                removed.setdefault(number, RangeSet()).add(first, last)
-
-    def _judge_expired(self, record: Record, expired: dict[int, RangeSet]) -> None:
-        """An expired message is on its way to the dead-letter queue, and no reader gets it any more."""
-        for number, first, last in _messages_of(record):
-            if number in expired and expired[number].overlap(first, last):
-                self._at(
-                    record, "expired", "handed out after they had expired", sequence=record["sequence"], number=number
-                )
-
-    def _is_new(self, receiver: Receiver, record: Record, first: int, last: int, messages: int) -> bool:
-        """Whether these are whole packets with that many messages each, of which nothing was handed out before."""
-        if record["redelivered"] or list(receiver.counts.within(first, last)) != [(first, last, messages)]:
-            return False
-        if messages < 1 or any(receiver.out.whole.overlap(first, last)):
-            return False
-        parts = (
-            (receiver.out.parts.keys() | receiver.out.marked.keys())
-            if receiver.out.parts or receiver.out.marked
-            else ()
-        )
-        return not any(number in parts for number in range(first, last + 1)) if parts else True
-
-    def _judge_messages(self, record: Record, receiver: Receiver, number: int, first: int, last: int) -> int | None:
-        """Check that a packet has these messages; return how many it has, if that is known."""
-        count = receiver.counts.get(number)
-        if last < first or (count is not None and last >= max(count, 1)):
-            evidence = f"messages {first}..{last} of a packet with {count}"
-            self._at(record, "claims", evidence, record["sequence"], number=number)
-        return count
-
-    def _judge_marks(self, record: Record, receiver: Receiver, number: int, first: int, last: int) -> None:
-        sequence = record["sequence"]
-        count = self._judge_messages(record, receiver, number, first, last)
-        if record["redelivered"]:
-            receiver.out.marked.setdefault(number, RangeSet()).add(first, last)
-            return
-        marked = receiver.out.marked.get(number)
-        if marked is not None and marked.overlap(first, last):
-            self._at(record, "unmarked", "handed out as new after a redelivery", sequence, number=number)
-        if number in receiver.out.whole:
-            again = last - first + 1
-        else:
-            parts = receiver.out.parts.setdefault(number, RangeSet())
-            again = size(parts.overlap(first, last))
-            parts.add(first, last)
-            if size(parts) == count:
-                del receiver.out.parts[number]
-                receiver.out.whole.add(number, number)
-        if again:
-            self._out.count("duplicates_delivered", again)
-            evidence = f"{counted(again, 'message')} handed out again without being marked"
-            self._at(record, "duplicates_delivered", evidence, sequence, number=number)
+    def _remove(self, record: Record) -> list[Span]:
+        receiver = self._sequence(record)
+        spans, out = self._messages_of(record, receiver, record["event"]), receiver.out
+        receiver.settling.release(spans)
+        gone = [some for span in spans for some in out.taken.overlap(*span)]
+        self._each(record, "claims", f"{record['event']}, and was not there any more", gone)
+        for span in spans:
+            out.removed.add(*span)
+            out.taken.add(*span)
+        return spans
 
     def _judge_handed_order(self, record: Record, last: int) -> None:
         before = self._handed_at.get(record["queue"])
@@ -788,17 +701,19 @@ class Incoming(Side[Receiver]):
 
     def _unread(self, receiver: Receiver, first: int, last: int) -> Iterator[int]:
         """Yield the packets with a message that was neither handed out, purged nor expired."""
-        for low, high in receiver.out.whole.missing(first, last):
+        left = [block(first, last)]
+        for known in (receiver.out.fresh, receiver.out.marked, receiver.out.removed):
+            left = [part for span in left for part in known.missing(*span)]
+        for low, high in left:
+            number, place = low >> PLACE_BITS, low & PLACE_MASK
+            # What is left of a packet may be the rest of its block alone.
+            number += 0 < (receiver.counts.get(number) or 0) <= place
             # A commit may go past a huge range of numbers for which no packet came.
-            for begin, end, count in receiver.counts.within(low, high):
-                for number in range(begin, end + 1) if count else ():
+            for begin, end, count in receiver.counts.within(number, high >> PLACE_BITS):
+                for each in range(begin, end + 1) if count else ():
                     # If a packet was rejected each time it came, its origin gave it up: the commit went past it.
-                    if receiver.kept.get(number, 1) > 0 and not self._lacks_parts(receiver, number):
-                        known = receiver.out.parts.get(number, ()), receiver.out.marked.get(number, ())
-                        spans = (*known, receiver.out.removed.get(number, ()))
-                        read = RangeSet(span for each in spans for span in each)
-                        if read.overlap(0, count - 1) != [(0, count - 1)]:
-                            yield number
+                    if receiver.kept.get(each, 1) > 0 and not self._lacks_parts(receiver, each):
+                        yield each
 
     def _lacks_parts(self, receiver: Receiver, number: int) -> bool:
         """Whether a packet ends a large message whose earlier part never came: its origin gave that up."""
@@ -806,16 +721,6 @@ class Incoming(Side[Receiver]):
         while receiver.counts.get(number) == 0 and number in receiver.settled:
             number -= 1
         return number > 0 and number not in receiver.settled
-
-
-def _messages_of(record: Record) -> Iterator[tuple[int, int, int]]:
-    """Yield each packet of a record about messages in a queue: its number, and the first and last of its messages."""
-    number, place = record["number"], record["place"]
-    for packets, messages in record["counts"]:
-        for each in range(number, number + packets):
-            yield each, place, place + messages - 1
-            place = 0
-        number += packets
 
 
 def _keys_within(counts: Mapping[int, object], first: int, last: int) -> list[int]:

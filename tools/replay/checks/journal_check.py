@@ -15,6 +15,7 @@ from typing import Final
 
 from triack.tools.replay.checks.findings import UNSENT_NS, Due, LaneReporter, Output, Record, awake, settled
 from triack.tools.replay.checks.incoming_check import Receiver
+from triack.tools.replay.log.messages import part
 from triack.tools.replay.log.ranges import RangeSet
 from triack.tools.replay.log.schema import EXPRESS, RECOVERABLE
 from triack.tools.replay.log.weights import Weights
@@ -286,7 +287,7 @@ class Copies(LaneReporter):
             is_there = (sequence, number) in self._there or number in self._recovered.get(sequence, RangeSet())
             return bool(record["origin"] == self._node and not is_there)
         settled_now = (record["queue"], record["sequence"], number) in self._settled_now
-        return not settled_now and receiver.settling.are_done((number, *span))
+        return not settled_now and receiver.settling.are_done(part(number, *span, None))
 
     def handle_settled(self, record: Record) -> None:
         """The commit that begins takes the last messages of packets out of a journaled queue: it holds the copies."""

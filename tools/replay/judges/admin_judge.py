@@ -11,6 +11,7 @@ from typing import Final
 
 from triack.tools.replay.checks.findings import Due, LaneReporter, Output, Record, given, of_origin, settled
 from triack.tools.replay.checks.incoming_check import Incoming, Receiver
+from triack.tools.replay.log.messages import part
 from triack.tools.replay.log.ranges import RangeSet
 from triack.tools.replay.log.schema import EXPRESS
 
@@ -122,7 +123,7 @@ def _is_sure(receiver: Receiver, number: int, places: list[tuple[int, int]], mes
         # A large message is told of with a commit after that of its last packet.
         return bool(receiver.settled.overlap(number, number)) and receiver.counts.get(number - 1) != 0
     if message_class == RECEIVED or message_class >= ENDED_AT_QUEUE:
-        return any(receiver.settling.is_done((number, *span)) for span in places)
+        return any(receiver.settling.done.overlap(*part(number, *span, None)) for span in places)
     return False
 
 
@@ -192,9 +193,8 @@ def _untold(it: Asking, receiver: Receiver, message: tuple[int, int, int], acks:
     if acks & POSITIVE_ARRIVAL and not is_large and not is_told(ARRIVED):
         yield f"message {place} of the packet is in its queue, which its sender asked for"
     both = POSITIVE_RECEIVE | NEGATIVE_RECEIVE
-    removed = receiver.out.removed.get(number)
-    is_removed = removed is not None and bool(removed.overlap(place, place))
+    here = part(number, place, place, None)
     # What was moved elsewhere is no more in its queue, and nothing is told of it.
-    is_over = not is_removed and receiver.settling.is_sure((number, place, place))
+    is_over = not receiver.out.removed.overlap(*here) and receiver.settling.is_sure(here)
     if acks & both == both and is_over and not any(map(is_told, (RECEIVED, *range(ENDED_AT_QUEUE, 0xC005)))):
         yield f"message {place} of the packet is settled, and its sender asked how"

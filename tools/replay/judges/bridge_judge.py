@@ -15,12 +15,11 @@ from typing import ClassVar, Final
 
 from triack.base.printable import counted
 from triack.tools.replay.checks.findings import Output, Record, settled
+from triack.tools.replay.log.messages import PLACE_BITS, messages_of
 from triack.tools.replay.log.ranges import RangeSet, Span, size
 
 BRIDGE_MARK: Final = "~"
 """The unit of a bridge has this, and the bridge's name in hex, where that of a stream has the stream's number."""
-PLACE_BITS: Final = 32
-"""A message of a stream is one number: that of its packet, and below it so many bits for its place there."""
 BRIDGED: Final = ("taken", "known", "acked", "given", "refused", "pending")
 """What is counted of a bridge. ``pending``: those to the broker that it has in hand at the end of the log."""
 WHERE: Final = ("origin", "stream", "sequence", "topic", "subscription")
@@ -172,10 +171,4 @@ def _spans_of(record: Record) -> Iterator[Span]:
     if "topic" in record:
         yield from ((first, last) for first, last in record["ranges"])
         return
-    number, place = record["number"], record["place"]
-    for packets, messages in record["counts"]:
-        for each in range(number, number + packets) if messages else ():
-            begin = (each << PLACE_BITS) + place
-            yield begin, begin + messages - 1
-            place = 0
-        number += packets
+    yield from messages_of(record, None)

@@ -43,6 +43,7 @@ from triack.tools.replay.checks.stories import (
     waiting,
 )
 from triack.tools.replay.judges.admin_judge import Asking, judge_asking
+from triack.tools.replay.log.messages import block
 from triack.tools.replay.log.ranges import RangeSet, Span, size
 from triack.tools.replay.log.schema import (
     AT_RELAY,
@@ -645,7 +646,7 @@ class StreamJudge(LaneReporter):
                 not self._forgets
                 or unqueued
                 or not agrees
-                or (known.cls != EXPRESS and any(known.out.whole.missing(first, last)))
+                or (known.cls != EXPRESS and bool(known.out.fresh.missing(*block(first, last))))
             ):
                 unsettled.add(commit)
             else:

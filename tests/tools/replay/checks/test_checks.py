@@ -13,12 +13,13 @@ from tests.tools.replay.judging import checks_of, verdict_of
 from triack.tools.replay.checks.clock_check import Pair, arrivals_before, loses
 from triack.tools.replay.checks.findings import Output
 from triack.tools.replay.checks.path_check import PathSizes
-from triack.tools.replay.checks.settling import Messages
 from triack.tools.replay.checks.silence_check import Silence, judge_patience, judge_timeout
 from triack.tools.replay.checks.store_ack_check import RUNS_MAX, Debt, StoreAcks
 from triack.tools.replay.checks.tier_check import Tiers
 from triack.tools.replay.engines.local_engine import judge_records
+from triack.tools.replay.log.messages import ByPacket, block, messages_of, size_of
 from triack.tools.replay.log.ranges import RangeSet
+from triack.tools.replay.log.weights import Weights
 
 # The resend tiers, by the settings in force and the clock.
 
@@ -628,14 +629,13 @@ def test_what_may_happen_passes(build: Callable[[World], None]) -> None:
     assert verdict_of(world).violations == {}
 
 
-def test_messages_are_ranges_and_parts() -> None:
-    some = Messages()
-    some.add_packets(1, 3)
-    some.add(5, 0, 3, 10)
-    assert some.take(2, 4, 4, 10)
-    assert not some.take(2, 4, 4, 10)
-    assert sorted(some.numbers()) == [1, 2, 3, 5]
-    some.add(5, 4, 9, 10)
-    assert (5 in some.whole, set(some.parts)) == (True, {2})
-    some.take_packets(1, 5)
-    assert not some
+def test_messages_of_whole_packets_are_one_range() -> None:
+    counts = Weights()
+    counts.put(1, 3, 1)
+    counts.put(4, 4, 10)
+    whole = messages_of({"number": 1, "place": 0, "counts": [[3, 1]]}, counts)
+    first = messages_of({"number": 4, "place": 0, "counts": [[1, 4]]}, counts)
+    rest = messages_of({"number": 4, "place": 4, "counts": [[1, 6]]}, counts)
+    assert RangeSet([*whole, *first, *rest]).missing(*block(1, 4)) == []
+    assert size_of([*whole, *rest], counts) == 9
+    assert ByPacket(RangeSet(first)).missing(1, 5) == [(1, 3), (5, 5)]
