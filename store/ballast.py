@@ -1,6 +1,6 @@
-"""A file without content that a store removes when it finds its disk full, so that a node can start, and be emptied.
+"""A file of reserved space. A store that finds its disk full removes it, so that the node can start and be emptied.
 
-It makes room for one log of the store: enough to delete messages, whose pages are then used again.
+It makes room for one log of the store: enough to delete messages, whose pages SQLite then uses again.
 """
 
 import os
@@ -13,18 +13,18 @@ from triack.store.folder import open_private
 BALLAST_FILE = "ballast"
 """The name that operators see in a data directory."""
 PLENTY = 4
-"""The ballast is made only on a disk with room for this many of it: no new node fills a small disk."""
+"""Lay the ballast only on a disk with room for this many of it, so that a new node does not fill a small disk."""
 
 
 def free_bytes(folder: Path) -> int:
-    """How much more the disk below a directory takes from ordinary users. Raises OSError."""
+    """How many more bytes the disk below a directory accepts from ordinary users. Raises OSError."""
     import shutil  # noqa: PLC0415 - it loads three compressors
 
     return shutil.disk_usage(folder).free
 
 
 def disk_bytes(folder: Path) -> int:
-    """How much the disk below a directory would take from ordinary users if it were empty. Raises OSError."""
+    """How many bytes the disk below a directory would accept from ordinary users if it were empty. Raises OSError."""
     import shutil  # noqa: PLC0415 - as above
 
     usage = shutil.disk_usage(folder)
@@ -32,11 +32,7 @@ def disk_bytes(folder: Path) -> int:
 
 
 class Ballast:
-    """The ballast of one data directory.
-
-    Attributes:
-        size_bytes: the same; a store that exists knows it only when it is open.
-    """
+    """The ballast of one data directory. The store sets ``size_bytes`` again once it has opened the database."""
 
     __slots__ = ("_folder", "_path", "size_bytes")
 
@@ -52,7 +48,7 @@ class Ballast:
                 self._path.unlink(missing_ok=True)
 
     def lay(self) -> None:
-        """Make it if the disk has plenty of room. Never raises: without it, its size is kept free."""
+        """Make it if the disk has plenty of room. Never raises: without it, the store keeps its size free."""
         if self._path is None or not self.missing_bytes or not hasattr(os, "posix_fallocate"):
             return
         with suppress(OSError, StoreError):
@@ -66,7 +62,7 @@ class Ballast:
 
     @property
     def missing_bytes(self) -> int:
-        """How much of it is to be kept free in its place."""
+        """How many of its bytes are missing, and must be kept free in its place."""
         if self._path is None:
             return 0
         try:

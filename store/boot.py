@@ -1,4 +1,4 @@
-"""The name that the system gives to the time since it began, so that two processes can tell whether it lived on."""
+"""The system's id of its current boot. It tells a process whether the system has restarted since another one ran."""
 
 from functools import cache
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from triack.base.clock import BOOT_BYTES
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-"""Linux's name for a boot, a UUID (random(4)). A container has that of its machine, on which its files depend."""
+"""Linux's name for a boot, a UUID (random(4)). A container shares that of its machine, on which its files depend."""
 
 
 @cache

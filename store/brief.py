@@ -1,17 +1,17 @@
-"""Which commits are over as soon as the disk has synced a few pages: they need no thread of their own."""
+"""Which commits are done as soon as the disk has synced a few pages: they need no separate thread."""
 
 from collections.abc import Sized
 
 from triack.base.commit import Commit
 
 BRIEF_ROWS = 16
-"""This many rows take less processor time than the system call that syncs them."""
+"""A commit of this many rows needs less processor time than the system call that syncs it."""
 BRIEF_BYTES = 16 * 1024
-"""Of their contents: a page or two of the log."""
+"""The contents of those rows: a page or two of the log."""
 
 
 def is_brief(commit: Commit) -> bool:
-    """Whether a commit writes few rows and takes few away."""
+    """Whether a commit writes few rows and deletes few."""
     messages = [body for row in commit.messages for body in row.bodies]
     added: tuple[Sized, ...] = (commit.outgoing, messages, commit.progress, commit.positions, commit.state)
     added += commit.stream_deletes, commit.position_deletes, commit.transit, commit.transit_streams

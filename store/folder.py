@@ -1,4 +1,4 @@
-"""The data directory of a node, before there is a store in it: readable to its owner alone, and durable by its name."""
+"""The data directory of a node, before it has a store: only its owner can read it, and its name is durable."""
 
 import errno
 import os
@@ -9,34 +9,24 @@ from pathlib import Path
 from triack.base.errors import StoreError, UsageError
 
 STORE_FILE = "store.db"
-"""The name that backups and operators know."""
+"""Backups and operators know this name."""
 SAFELY = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"))
-"""Follow no link, and wait for no other end of a pipe. A system without one of these flags has no such thing."""
+"""Follow no link, and do not block on a pipe. A system that lacks one of these flags has no such thing."""
 SAFELY_BY_LINKS = SAFELY & ~getattr(os, "O_NOFOLLOW", 0)
-"""The same for a path that a person has given, who may have made a link."""
+"""The same for a path that a person gave, which may be a link."""
 NO_INODES = "its disk has no inode left, though perhaps room: remove files that are not needed, however small"
 """Why nothing new can be made on a disk with too many files."""
 
 
 def as_folder(what: str, path: object) -> Path:
-    """A directory, as a program names it from its working directory. An empty name would mean that directory itself.
-
-    Raises:
-        UsageError: that is no path.
-    """
+    """Make a path absolute. An empty one would mean the working directory. Raises UsageError: it is no path."""
     if not isinstance(path, str | os.PathLike) or not str(path):
         raise UsageError(f"{what} must be the path of a directory, not {path!r}")
     return Path(path).absolute()
 
 
 def make_missing(folder: Path) -> None:
-    """Make a directory, and those above it, readable to their owner alone, where they are missing.
-
-    A name in a directory is durable when that directory is synced.
-
-    Raises:
-        OSError: it cannot be made.
-    """
+    """Make a directory and its missing parents, for their owner alone, and sync each name. Raises OSError."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     for path in reversed(missing):
         path.mkdir(mode=0o700, exist_ok=True)
@@ -44,7 +34,7 @@ def make_missing(folder: Path) -> None:
 
 
 def lacks_inodes(folder: Path) -> bool:
-    """Whether the disk below a directory has room, and takes no further file: all its inodes are used."""
+    """Whether the disk below a directory may have room, but has no free inode."""
     if os.name != "posix":
         return False
     with suppress(OSError):
@@ -61,11 +51,7 @@ def explain(cause: OSError, folder: Path) -> str:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a data directory, as ``make_missing`` does, and see whether it can be used.
-
-    Raises:
-        StoreError: with the path and the cause.
-    """
+    """Make a data directory, and check that it can be used. Raises StoreError, with the path and the cause."""
     try:
         make_missing(folder)
     except OSError as cause:
@@ -78,11 +64,7 @@ def make_folder(folder: Path) -> None:
 
 
 def check_unused(folder: Path) -> None:
-    """Make sure that a node without a store on the disk leaves no messages there unread.
-
-    Raises:
-        UsageError: there is a store in the directory.
-    """
+    """Raise UsageError if a directory has a store: a node without one on the disk would leave its messages unread."""
     if (folder / STORE_FILE).exists():
         raise UsageError(
             f"open data directory {folder}: a node whose store survives nothing would leave out what is in "
@@ -91,9 +73,9 @@ def check_unused(folder: Path) -> None:
 
 
 def open_private(path: Path, flags: int) -> int:
-    """Open a file of a data directory that is its owner's alone, by no other name; never waits for a pipe.
+    """Open a file of a data directory that only its owner can use, by no other name. Never blocks on a pipe.
 
-    A file that is made here has mode 0600, and SQLite makes those beside it in its likeness.
+    A file that is made here has mode 0600, and SQLite gives the files beside it the same mode.
 
     Raises:
         StoreError: with the path and the cause.
@@ -112,11 +94,7 @@ def open_private(path: Path, flags: int) -> int:
 
 
 def check_private(path: Path) -> None:
-    """Make sure that a file which SQLite opens by its name is its owner's alone, if it is there.
-
-    Raises:
-        StoreError: with the path and the cause.
-    """
+    """Check that a file which SQLite opens by its name is its owner's alone, if it exists. Raises StoreError."""
     try:
         found = path.lstat()
     except FileNotFoundError:
@@ -136,7 +114,7 @@ def _check_file(path: Path, found: os.stat_result) -> None:
 
 
 def what_is_wrong(found: os.stat_result, folder: os.stat_result) -> str | None:
-    """Why a file, in a directory, is not its owner's alone. One that was replaced since it was opened has no name."""
+    """Why others may use a file in a directory, or None. A file replaced since it was opened has no name: no fault."""
     modes = [f"(mode {stat.S_IMODE(status.st_mode):04o})" for status in (found, folder)]
     checks = (
         (stat.S_ISLNK(found.st_mode), "it is a symbolic link"),

@@ -1,11 +1,11 @@
-"""The newest version of rows that change with nearly every commit: positions of streams, and points of peers.
+"""The newest versions of rows that change with nearly every commit: positions of streams, and points of peers.
 
-Each table that a commit changes costs it a page. So the newest versions of such rows are one row together, as text, and
-their tables keep older versions, or none. When they become too many they move to their tables, all at once, within the
-commit that made them too many.
+Each table that a commit changes costs it a page. So these versions are stored together in one row, as text, and their
+tables keep older versions, or none. When the row becomes too long, all of them move to their tables within the same
+commit.
 
-That row has a page of its own and is counted as all others are. In the row of ``meta`` it would cost no page at all;
-but when a disk has lost the write of that page alone, nothing would contradict the old one.
+The row has its own page and is counted like any other. In the row of ``meta`` it would cost no page; but if a disk then
+lost the write of that one page, nothing would contradict the old one.
 """
 
 from ast import literal_eval
@@ -15,23 +15,20 @@ from typing import Any
 from triack.store.rows import TABLES
 
 LATEST = frozenset({"peers", "positions", "streams", "transit_streams"})
-"""Tables whose rows are replaced as a whole, removed by their keys, and read only at a start."""
+"""Tables whose rows are replaced as a whole, deleted by key, and read only at a start."""
 LATEST_BYTES = 2_048
-"""Rows of a dozen busy streams. A commit that changes one writes all of them: more would cost more than their pages."""
+"""Rows of a dozen busy streams. A commit that changes one writes them all: more would cost more than their pages."""
 ROW_SHARE = 4
-"""A row longer than this share of the bytes goes to its table at once: it would leave no room for others."""
+"""A row longer than this share of the limit goes straight to its table: it would leave no room for others."""
 
 _Key = tuple[str, tuple[Any, ...]]
 
 
 class LatestRows:
-    """The rows that are newer than their tables.
-
-    Attributes:
-        changed: whether there are others than at the last ``pack``.
+    """The rows that are newer than their tables; ``changed`` tells whether they differ from the last ``pack``.
 
     Raises:
-        ValueError, SyntaxError: that is none.
+        ValueError, SyntaxError: ``packed`` is not the result of ``pack``.
     """
 
     __slots__ = ("_limit_bytes", "_rows", "_size_bytes", "changed")
@@ -47,7 +44,7 @@ class LatestRows:
         self.changed = False
 
     def put(self, name: str, row: Sequence[Any]) -> bool:
-        """Keep a row. Returns False for one that is to be written to its table."""
+        """Keep a row. Returns False if the caller must write it to its table."""
         key = name, tuple(row[: TABLES[name].keys])
         text = ascii((name, *row)).encode()
         old = self._rows.get(key)
@@ -61,7 +58,7 @@ class LatestRows:
         return True
 
     def remove(self, name: str, keys: Sequence[Sequence[Any]]) -> None:
-        """Rows with these keys are deleted."""
+        """Forget the rows with these keys."""
         for key in keys:
             self._drop((name, tuple(key)))
 
@@ -72,7 +69,7 @@ class LatestRows:
             self.changed = True
 
     def take_excess(self) -> list[tuple[str, tuple[Any, ...]]]:
-        """The rows that are to be written to their tables now, with the tables' names: all, or none."""
+        """Return the rows to write to their tables now, with the tables' names: all, or none."""
         if self._size_bytes <= self._limit_bytes:
             return []
         rows = [(name, row) for (name, _), (_, row) in self._rows.items()]
@@ -82,7 +79,7 @@ class LatestRows:
         return rows
 
     def over(self, name: str, rows: list[list[Any]]) -> list[list[Any]]:
-        """The rows of a table, in the order of their keys, with the versions here in place of theirs."""
+        """The rows of a table, in the order of their keys, each in its newest version."""
         keys = TABLES[name].keys
         newest = {tuple(row[:keys]): row for row in rows}
         newest.update({key: list(row) for (table, key), (_, row) in self._rows.items() if table == name})

@@ -1,8 +1,8 @@
-"""The file ``hands`` of a data directory: which messages applications have in hand, shared with the system.
+"""The file ``hands`` of a data directory: which messages are leased to applications, in shared memory.
 
-Promise: what the process wrote into these words is there for the next one, however the process ended, as long as the
-system lives: nothing is synced, and after a loss of power or a restart of the machine nobody reads it: that is no
-handler's fault. If the file cannot be made, only the notes are missing.
+Promise: as long as the system lives, the next process reads what this one wrote, however this one ended. Nothing is
+synced: after a loss of power or a restart of the machine no one reads the file, as no handler caused that. If the file
+cannot be made, only these notes are missing.
 """
 
 import mmap
@@ -18,21 +18,17 @@ from triack.base.lease_words import Marks, begin_words, read_marks
 from triack.store.boot import boot_id
 
 LEASE_FILE = "hands"
-"""The name that operators see in a data directory."""
+"""Operators see this name in a data directory."""
 
 
 class LeaseWords(Protocol):
-    """Where a store notes the messages in hand."""
+    """Where a store notes the leased messages."""
 
     def begin(self, before: int, start: int) -> tuple[Marks, memoryview | None]:
-        """Begin the notes of a start.
-
-        Returns:
-            The notes that it has left, and where this one writes; None for nowhere.
-        """
+        """Begin the notes of a start. Returns those that ``before`` left, and the words to write to, or None."""
 
     def end(self) -> None:
-        """The store is closed in good order: keep only the notes for the next start."""
+        """The store closes in good order: keep only the notes that the next start needs."""
 
 
 class LeaseFile:
@@ -56,20 +52,20 @@ class LeaseFile:
         return left, self._words
 
     def end(self) -> None:
-        """See ``LeaseWords``."""
+        """Remove the file if it has no notes."""
         words, self._words = self._words, None
         if words is None or self._path is None:
             return
         if not read_marks(words, self._start):
             with suppress(OSError):
                 self._path.unlink(missing_ok=True)
-        # The map keeps a descriptor of its own, for as long as anybody refers to a message.
+        # The map keeps its own descriptor for as long as anything refers to a message.
         words.release()
 
     @staticmethod
     def _read(path: Path, boot: bytes, start: int) -> Marks:
         try:
-            # The open waits for no pipe in its place, and follows no link.
+            # Blocks on no pipe, and follows no link.
             opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
             with os.fdopen(opened, "rb") as file:
                 content = file.read() if S_ISREG(os.fstat(opened).st_mode) else b""
@@ -82,12 +78,12 @@ class LeaseFile:
 
     @staticmethod
     def _make(path: Path, content: bytes) -> memoryview:
-        """A new file under the name: a process that has the old one keeps it, and nobody ever sees half of one."""
+        """Make a new file, then rename it: a process that has the old one keeps it, and none ever sees half a file."""
         new = path.with_name(f"{path.name}.new")
         new.unlink(missing_ok=True)
         opened = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
-            # All of it is written, so that no disk can turn out to be full when a word changes.
+            # Write all of it, so that the disk cannot be full when a word changes later.
             if os.write(opened, content) != len(content):
                 raise OSError(f"write {new}: the disk is full")
             shared = mmap.mmap(opened, len(content))

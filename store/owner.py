@@ -1,17 +1,17 @@
 """Which process has a data directory: one at a time, and a process that has lost it finds out.
 
-Two locks keep a second process out. SQLite's own would not: they belong to the process, and are gone as soon as any
-code of that process closes a descriptor of the file, as a backup does that reads it (fcntl(2)). These two belong to
-open files that only this module has:
+Two locks keep a second process out. SQLite's locks would not: they belong to the process, and any code of that process
+releases them when it closes a descriptor of the file, as a backup does (fcntl(2)). Our two locks belong to open files
+that only this module has:
 
-- ``owner`` is locked as a whole (flock(2)). No code but this module's opens it.
-- Of the database those bytes are locked that SQLite locks, where the system can (Linux: F_OFD_SETLK). So SQLite refuses
-  to read or write an open store, also for another part of this very process, and a second node is refused even when
-  somebody deleted ``owner``.
+- ``owner`` is locked as a whole (flock(2)). No other code opens it.
+- In the database we lock the bytes that SQLite locks, where the system can (Linux: F_OFD_SETLK). So SQLite refuses to
+  read or write an open store, even for another part of this process, and a second node is refused even when someone
+  deleted ``owner``.
 
-Locks do not reach everywhere: two mounts of one volume may have locks of their own. So each process that opens a
-store writes a record into ``owner`` before it reads anything, and looks for its own record before and after each
-commit. A process that finds another record has lost the store, and reports that (docs/decisions/0006).
+Locks do not reach everywhere: two mounts of one volume may have separate locks. So a process that opens a store writes
+a record into ``owner`` before it reads anything, and looks for that record before and after each commit. A process
+that finds another record has lost the store, and reports that (docs/decisions/0006).
 """
 
 import errno
@@ -33,11 +33,11 @@ if sys.platform != "win32":
     import fcntl
 
 OWNER_FILE = "owner"
-"""The name that operators see in a data directory."""
+"""Operators see this name in a data directory."""
 RECORD_BYTES = 512
 """One sector, which a disk writes as a whole or not at all. A host's name has 64 bytes at most (gethostname(2))."""
 TOKEN_BYTES = 16
-"""Random, so that no two processes ever have the same."""
+"""Random, so that no two processes have the same."""
 
 _SQLITE_LOCK_BYTES = 0x40000000, 512
 """Where SQLite locks a database, and how many bytes: PENDING_BYTE and what follows (https://sqlite.org/src, os.h)."""
@@ -46,19 +46,18 @@ _FLOCK = "hhqqi"
 """``struct flock`` of Linux's fcntl(2): type, whence, start, length, pid."""
 
 UNREADABLE = "of unknown name"
-"""In place of the id of a node in a damaged record: there was one."""
+"""Replaces the id of a node in a damaged record: there was one."""
 
 _open: "WeakSet[Owner]" = WeakSet()
-"""The owners in this process, for its forked children."""
+"""The owners in this process: a forked child ends them."""
 
 
 class Owner:
     """This process as the owner of a data directory.
 
     Attributes:
-        node_id: of the node that kept its store here before, 32 hex digits; empty when none did, ``UNREADABLE`` when
-            that cannot be read any more.
-        guards_database: whether SQLite needs no locks of its own.
+        node_id: of the node that kept its store here before, 32 hex digits; empty: none; ``UNREADABLE``: not known.
+        guards_database: whether our lock replaces SQLite's.
 
     Raises:
         StoreInUse: another process has it, or another node of this one.
@@ -116,11 +115,7 @@ class Owner:
         self.guards_database = True
 
     def take(self, node_id: str) -> None:
-        """Record that this process has the directory. A process that had it before finds out.
-
-        Raises:
-            OSError: it cannot be written.
-        """
+        """Record that this process has the directory: a process that had it before finds out. Raises OSError."""
         self.node_id = node_id
         who = {
             "token": secrets.token_hex(TOKEN_BYTES),
@@ -138,7 +133,7 @@ class Owner:
     def fault(self) -> str | None:
         """Why this process does not have the directory any more, or None. Called before and after each commit.
 
-        The file is opened anew each time: on a network, an open file may show an older content.
+        Each call opens the file anew: on a network, an open file may show older content.
         """
         if self._child:
             return "this process was forked from the one that has it"
@@ -153,7 +148,7 @@ class Owner:
         return f"it belongs to another process now: {_who(content)}" if content else self._take_again()
 
     def is_sure(self) -> bool:
-        """Whether the record is there, as ``fault`` looks for it, without naming another fault."""
+        """Whether the record is in its place. Unlike ``fault`` it repairs nothing, and gives no reason."""
         try:
             return not self._child and self._read() == self._record
         except OSError:
@@ -163,7 +158,7 @@ class Owner:
         try:
             opened = os.open(self._name, os.O_RDONLY | SAFELY)
         except OSError as error:
-            # A process that has no descriptor left has lost nothing by that.
+            # A process that has run out of descriptors has not lost the store.
             if error.errno in (errno.EMFILE, errno.ENFILE) and self._is_in_place():
                 return os.pread(self._locked, RECORD_BYTES, 0)
             raise
@@ -173,7 +168,7 @@ class Owner:
             os.close(opened)
 
     def _take_again(self) -> str | None:
-        """Somebody deleted ``owner``, or emptied it: that is no reason to stop, as long as nobody else has it."""
+        """Write the record again: a deleted or emptied ``owner`` is no reason to stop unless another process has it."""
         try:
             if not self._is_in_place():
                 opened = self._lock()
@@ -181,7 +176,7 @@ class Owner:
                 self._locked = opened
             self._write()
         except StoreInUse:
-            # The other process is refused at the database, if that is locked.
+            # The database, if it is locked, keeps the other process out.
             return None if self.guards_database else f"another process has locked a new {OWNER_FILE}"
         except StoreError as error:
             return f"{OWNER_FILE} is gone, and cannot be made again: {error}"
@@ -197,16 +192,16 @@ class Owner:
             return False
 
     def end(self) -> None:
-        """In a forked child: it has no part in the store, and keeps no lock when its parent is gone."""
+        """Give up the store in a forked child, so that it keeps no lock when its parent has ended."""
         self._child = True
         self.release()
 
     def __del__(self) -> None:
-        # Like a file that nobody closes: a forgotten store keeps its directory no longer than its connection.
+        # As with a file: a forgotten store keeps its directory no longer than its connection.
         self.release()
 
     def release(self) -> None:
-        """Let the directory go. The record stays, and says whose store is in it."""
+        """Release the directory. The record stays, and says whose store it has."""
         _open.discard(self)
         for opened in (self._database, self._locked):
             if opened >= 0:
@@ -221,7 +216,6 @@ def _in_use(folder: Path, by: str) -> StoreInUse:
 
 
 def _decode(record: bytes) -> dict[str, str] | None:
-    """The record of a process; None when there is none."""
     try:
         found = json.loads(record)
         return {name: printable(str(found[name])) for name in ("pid", "host", "node")}

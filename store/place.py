@@ -1,7 +1,7 @@
 """Where the files of an open store are, and whether they are still there.
 
 Promise: ``fault`` finds a file that was deleted, renamed or replaced since it was opened. Later writes would go into a
-file without a name, where nobody would find them again.
+file without a name, where no one would find them.
 """
 
 import os
@@ -9,15 +9,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 BLOCK_BYTES = 512
-"""The unit of ``st_blocks``, for any block size of the file system."""
+"""The unit of ``st_blocks``, whatever the block size of the file system."""
 
 
 class Place:
-    """The files of a store, by name and by the inodes that the names led to when they were opened.
-
-    Raises:
-        OSError: one of them is gone already.
-    """
+    """The files of a store: their names, and their inodes when they were opened. Raises OSError: one is gone."""
 
     __slots__ = ("_files",)
 
@@ -38,11 +34,7 @@ class Place:
 
     @property
     def owed_bytes(self) -> int:
-        """Bytes of the files' sizes that are not written yet and take no room so far. 0 where the system does not tell.
-
-        Raises:
-            OSError: one of them is gone.
-        """
+        """How many bytes of the files need no room on the disk yet; 0 if the system does not tell. Raises OSError."""
         found = [Path(path).stat() for path, _ in self._files]
         return sum(max(0, it.st_size - getattr(it, "st_blocks", it.st_size) * BLOCK_BYTES) for it in found)
 

@@ -1,7 +1,7 @@
 """The store's tables, and how a row proves that it is unchanged.
 
-Every row carries a checksum over all its columns and the name of its table. Every commit records how many rows each
-table then has, and the sum of their checksums: so a lost row, or an old one that came back, is found as well.
+Each row has a checksum over all its columns and the name of its table. Each commit records how many rows each table
+then has, and the sum of their checksums: so a lost row, or an old one that came back, is found as well.
 """
 
 # ruff: noqa: S608 - all that goes into a statement is written in this file
@@ -17,7 +17,7 @@ from triack.base.commit import HEAD_BYTES
 from triack.store.runs import MESSAGE_BYTES, OUTGOING_BYTES, TRANSIT_BYTES
 
 UNREADABLE = (TypeError, ValueError, AttributeError, OverflowError, struct_error)
-"""Python's errors for a damaged row whose values are of the wrong type."""
+"""Python's errors for a damaged row whose values have the wrong type."""
 
 
 class Table:
@@ -27,18 +27,17 @@ class Table:
         name: its name.
         columns: its columns, keys first, without checksums and body.
         keys: how many of the columns are the key.
-        part_bytes: each row has packets (``runs``), with this many bytes in ``parts`` for each, and a body with a
-            checksum of its own, so that the rest can be checked without it.
-        rowid: False for a table that is kept in the order of keys that are no numbers.
+        part_bytes: if above 0, each row has packets (``runs``), each with this many bytes in ``parts``, and a body with
+            its own checksum, so that the rest can be checked without it.
+        rowid: False if the keys are no numbers, and the table is kept in their order.
 
     Attributes:
-        create: the statement that makes it; SQLite keeps it word for word, so that it can be compared.
+        create: makes the table; SQLite keeps the statement word for word, so that it can be compared.
         find: gives the checksum of the row with a key.
-        fetch: gives one row whole; of packets, the one with the greatest key up to a key.
-        delete_runs: deletes rows of packets whose keys are all from a first to a last one, and gives key, packets and
-            checksum of each. The number of packets is checked twice, as otherwise wanted packets would go with them.
-        touch: like ``load``, of rows of packets: of the last that begins before a first key, and of all up to a last
-            one.
+        fetch: gives one whole row; of packets, the one with the greatest key up to a key.
+        delete_runs: deletes rows of packets whose keys all lie in a span, and gives key, packets and checksum of each.
+            It checks the number of packets twice: a wrong one would delete wanted packets.
+        touch: like ``load``, for the rows that may have packets in a span.
     """
 
     def __init__(self, name: str, *columns: str, keys: int = 1, part_bytes: int = 0, rowid: bool = True) -> None:
@@ -90,7 +89,7 @@ class Table:
             return False
 
     def checksum_in(self, row: Sequence[Any]) -> int:
-        """The checksum that a whole stored row carries."""
+        """The checksum that a whole stored row has."""
         checksum: int = row[-2 if self.packets else -1]
         return checksum
 
@@ -182,20 +181,16 @@ TABLES = {
         Table("latest", "id INTEGER", "rows BLOB"),
     )
 }
-"""The others, whose rows are counted."""
+"""The other tables, whose rows are counted."""
 
 _MASK = (1 << 64) - 1
-"""Counts and sums are stored in 64 bits each, and go round there."""
+"""Counts and sums are stored in 64 bits each, and wrap around."""
 
 
 class Tallies:
     """How many rows each table has, and the sum of their checksums.
 
-    Args:
-        packed: the result of ``pack``; without it all tables are empty.
-
-    Raises:
-        struct.error: these bytes are no tallies.
+    ``packed`` is the result of ``pack``; without it all tables are empty. Raises struct.error: it is not.
     """
 
     __slots__ = ("by_table",)
@@ -216,7 +211,7 @@ class Tallies:
     def remove(self, table: str, checksums: Sequence[int]) -> None:
         """Rows with these checksums were deleted or replaced."""
         tally = self.by_table[table]
-        # A damaged row takes more away than was ever added: that is found later, and must not fail here.
+        # A damaged row may subtract more than was ever added: that is found later, and must not fail here.
         tally[0] = (tally[0] - len(checksums)) & _MASK
         tally[1] = (tally[1] - sum(checksums)) & _MASK
 
@@ -225,5 +220,5 @@ class Tallies:
         return self._STRUCT.pack(*chain.from_iterable(self.by_table.values()))
 
     def differing(self, other: "Tallies") -> list[str]:
-        """The tables about which two disagree."""
+        """The tables whose tallies differ."""
         return [table for table, tally in self.by_table.items() if tally != other.by_table[table]]

@@ -4,8 +4,8 @@
     messages   packets x (size u32, the first bytes of the body)
     transit    packets x (size u32, number u64, messages u16, previous u64, hops u8, left by u64)
 
-All integers are little-endian. The key of a packet is that of its row and its place there, summed. A row goes when the
-last of its packets does; until then a row of ``freed`` marks the gone ones, bit i for packet i.
+All integers are little-endian. The key of a packet is that of its row plus its place in it. A row is deleted with the
+last of its packets; until then a row of ``freed`` marks the gone ones, bit i for packet i.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,11 +26,11 @@ from triack.base.commit import (
 from triack.base.errors import StoreError
 
 RUN_PACKETS = 256
-"""Packets of one row: many for one statement, and few enough to mark when some of them are gone."""
+"""Most packets in a row: enough for one statement, and few enough to mark when some of them are gone."""
 RUN_PACKETS_MIN = 24
-"""Fewer are a row each: marking the gone ones would cost more than it saves; measured."""
+"""Fewer get a row each: to mark the gone ones would cost more than it saves (measured)."""
 RUN_BYTES = 512 * 1024
-"""Bodies of one row: to read one packet the store reads all of its row, a quarter of the bytes read at a time."""
+"""Most bytes of bodies in a row: to read one packet the store reads its whole row."""
 
 _OUTGOING = Struct("<IHQ?")
 _MESSAGE = Struct(f"<I{HEAD_BYTES}s")
@@ -48,7 +48,7 @@ Neighbour = TypeVar("Neighbour", OutgoingRow, TransitRow)
 
 
 class StoredRun(NamedTuple):
-    """The packets of one row that was read."""
+    """The packets of one row, once read."""
 
     keys: range
     gone: int
@@ -68,7 +68,7 @@ class StoredRun(NamedTuple):
 
 
 def fold_outgoing(rows: Sequence[OutgoingRow]) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows for packets: key, how many, parts, bodies."""
+    """Yield rows: key, how many packets, parts, bodies."""
     for neighbours in _neighbours(rows):
         for places in _cut([len(row.body) for row in neighbours]):
             run = neighbours[places.start : places.stop]
@@ -79,7 +79,7 @@ def fold_outgoing(rows: Sequence[OutgoingRow]) -> Iterator[tuple[Any, ...]]:
 
 
 def fold_transit(rows: Sequence[TransitRow]) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows for packets in transit: key, how many, parts, bodies."""
+    """Yield rows: key, how many packets, parts, bodies."""
     for neighbours in _neighbours(rows):
         for places in _cut([len(row.body) for row in neighbours]):
             run = neighbours[places.start : places.stop]
@@ -88,7 +88,7 @@ def fold_transit(rows: Sequence[TransitRow]) -> Iterator[tuple[Any, ...]]:
 
 
 def fold_messages(rows: Sequence[MessageRow]) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows for packets: key, how many, stream and number of the first, class, topic, place, parts, bodies."""
+    """Yield rows: key, how many packets, stream and number of the first, class, topic, place, parts, bodies."""
     for row in _joined(rows):
         key, origin, stream, sequence, number, bodies, delivery, topic, place = row
         for places in _cut([len(body) for body in bodies]):
@@ -99,7 +99,7 @@ def fold_messages(rows: Sequence[MessageRow]) -> Iterator[tuple[Any, ...]]:
 
 
 def _neighbours(rows: Sequence[Neighbour]) -> Iterator[Sequence[Neighbour]]:
-    """Packets of which each has the key behind that of the one before."""
+    """Split packets into runs with consecutive keys."""
     begin = 0
     for at, row in enumerate(rows):
         if row.key != rows[begin].key + at - begin:
@@ -109,7 +109,7 @@ def _neighbours(rows: Sequence[Neighbour]) -> Iterator[Sequence[Neighbour]]:
 
 
 def _joined(rows: Sequence[MessageRow]) -> Iterator[MessageRow]:
-    """The rows, and of those that follow each other one."""
+    """Join rows whose keys and numbers are consecutive."""
     bodies: list[bytes] = []
     first: MessageRow | None = None
     for row in rows:
@@ -127,7 +127,7 @@ def _joined(rows: Sequence[MessageRow]) -> Iterator[MessageRow]:
 
 
 def _cut(sizes_bytes: list[int]) -> Iterator[range]:
-    """Which of packets that follow each other share a row: their places."""
+    """The places of those packets of a run that share a row."""
     start = size_bytes = 0
     for at, more_bytes in enumerate(sizes_bytes):
         size_bytes += more_bytes
@@ -142,7 +142,7 @@ def _enough(places: range) -> list[range]:
 
 
 class Reading:
-    """How far a start has read its store, for those who wait for it in another thread."""
+    """How far a start has read its store. Another thread may look at it, and give it up."""
 
     __slots__ = ("is_given_up", "rows")
 
@@ -151,18 +151,18 @@ class Reading:
         self.is_given_up = False
 
     def give_up(self) -> None:
-        """End it with its next row. In any thread."""
+        """End it with its next row. Any thread may call this."""
         self.is_given_up = True
 
     def step(self) -> None:
-        """One more row. Raises StoreError when it was given up."""
+        """Count one more row. Raises StoreError if the start was given up."""
         self.rows += 1
         if self.is_given_up:
             raise StoreError("read the store: the start was given up")
 
 
 class Unfolded(Generic[Index]):
-    """The packets of rows, made when they are asked for: a million of them take no more memory than their rows."""
+    """The packets of rows, each made when it is asked for: a million of them need no more memory than their rows."""
 
     __slots__ = ("_reading", "_rows", "_unfold")
 
@@ -181,14 +181,14 @@ class Unfolded(Generic[Index]):
 
 
 def outgoing_indices(key: int, parts: bytes, gone: int, head: bytes) -> Iterator[OutgoingIndex]:
-    """Yield the packets of a row that are not gone; ``head`` is that of the first one that it had."""
+    """Yield the packets of a row that are not gone; ``head`` is that of the row's first packet."""
     for place, (size_bytes, messages, reach_by_ms, cares) in enumerate(_OUTGOING.iter_unpack(parts)):
         if not gone >> place & 1:
             yield OutgoingIndex(key + place, messages, reach_by_ms, size_bytes, cares, head)
 
 
 def transit_indices(key: int, parts: bytes, gone: int, head: bytes) -> Iterator[TransitIndex]:
-    """Yield the packets in transit of a row that are not gone; ``head`` is that of the first one that it had."""
+    """Yield the packets in transit of a row that are not gone; ``head`` is that of the row's first packet."""
     for place, part in enumerate(_TRANSIT.iter_unpack(parts)):
         size_bytes, number, messages, previous, hops, left_by_ms = part
         if not gone >> place & 1:

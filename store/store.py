@@ -1,25 +1,24 @@
 """The durable store: one SQLite file, one connection, used from one thread at a time.
 
-Promise: when ``apply`` returns, the whole commit is on disk (WAL, ``synchronous=FULL``) and stays there. When it
-raises, the commit is there as a whole or not at all, which only the next start can tell, and the store is finished:
-after a failed write or sync no further commit is taken. Given a disk that keeps what it says it has synced, this holds
-through crashes and losses of power at any point, also while a store is being opened. Of a commit that is not
-``synced`` it holds through crashes of the process; a loss of power takes it unless a synced one has followed.
+Promise: when ``apply`` returns, the whole commit is on the disk (WAL, ``synchronous=FULL``) and stays there. When it
+raises, either the whole commit is there or none of it, which only the next start can tell, and the store is finished:
+after a failed write or sync it accepts no further commit. If the disk keeps what it says it has synced, this holds
+through crashes and losses of power at any point, also while a store is being opened. A commit that is not ``synced``
+survives crashes of the process; a loss of power takes it unless a synced one has followed.
 
-One process at a time has a store (``owner``). Before each commit, and again before it counts as durable, the directory
-is looked at: when its files are not those that were opened, because somebody deleted, renamed or replaced them
-(``place``), or when another process has taken the store, this one is finished as well.
+One process at a time has a store (``owner``). Before each commit, and again before it counts as durable, the store
+looks at the directory: if someone deleted, renamed or replaced its files (``place``), or another process has taken the
+store, this one is finished as well.
 
-An existing store file is opened, never filled, even an empty one; a new one is made under another name.
+The store opens an existing file but never fills one, even an empty one; it makes a new store under another name.
 
-A read returns what was written, or raises StoreDamaged: every row carries a checksum and every commit counts the rows
-(``rows``), and the log of a process that ended badly is checked and written again before anything is built on it
-(``wal``). One case looks the same as a commit that a crash interrupted: damage, while the log is in use, to the very
-last commit in it.
+A read returns what was written, or raises StoreDamaged: each row has a checksum, each commit counts the rows
+(``rows``), and the store checks the log of a process that ended badly and writes it again before it builds on it
+(``wal``). One case looks like a commit that a crash interrupted: damage, while the log is in use, to its last commit.
 
-Neighbouring packets of one commit are one row (``runs``), and rows that change with nearly every commit are one row
-together (``latest``), so that a commit of one packet writes three pages. SQLite comes with ``apsw``: the one in older
-Pythons has a WAL bug that version 3.51.3 mended.
+Neighbouring packets of one commit are one row (``runs``), and rows that change with nearly every commit share one row
+(``latest``): a commit of one packet writes three pages. SQLite comes with ``apsw``: older Pythons have one with a WAL
+bug that version 3.51.3 fixed.
 """
 
 import os
@@ -76,31 +75,29 @@ from triack.store.runs import (
 from triack.store.wal import WriteAheadLog, is_orphan, log_size_bytes, pages_in, read_page, sync_directory
 
 SCHEMA_VERSION = 13
-"""Since version 8 a row holds packets of a commit that follow each other; since version 7 the head of each packet says
-until when it is to be read, since version 6 the store keeps where peers say that they are, since version 5 streams by
-the names of peers (docs/decisions/0002)."""
+"""Stores of other versions are refused (docs/decisions/0002)."""
 PAGE_BYTES = 8_192
-"""Larger pages make small commits write more to the log than they have to; smaller ones cut bodies into chains, for
-which large commits take half as much processor time again at 4,096 (docs/decisions/0064)."""
+"""With larger pages, small commits write too much to the log. Smaller ones cut bodies into chains: at 4,096, large
+commits need half as much processor time again (docs/decisions/0064)."""
 CHECKPOINT_PAGES = 4_096
-"""A log of this many pages, 32 MiB, is brought into the database: seldom enough to write a page once for many
-commits, and early enough to read and write the log again quickly after an unclean end."""
+"""Bring a log of this many pages, 32 MiB, into the database: seldom enough to write a page once for many commits, and
+early enough to read and write the log again quickly after an unclean end."""
 LOG_SPARE = 4
-"""The log's file has room for a quarter more pages than that from the start, as its last commit may be a large one: on
-a full disk it cannot grow within a commit."""
+"""The log's file has room for a quarter more pages from the start: its last commit may be large, and on a full disk
+the file cannot grow within a commit."""
 
 HEADER_BYTES = 100
-"""A database that is shorter has none of its pages (https://sqlite.org/fileformat.html, section 1.3)."""
+"""A shorter database has none of its pages (https://sqlite.org/fileformat.html, section 1.3)."""
 _MAGIC, _VERSION_AT = b"SQLite format 3\0", 60
-"""The first bytes of every database, and where its user version is (same section)."""
+"""The first bytes of every database, and the place of its user version (same section)."""
 BESIDE = ("-wal", "-journal", "-shm")
 STORE_FILES = (OWNER_FILE, STORE_FILE, *(f"{STORE_FILE}{beside}" for beside in BESIDE), BALLAST_FILE, LEASE_FILE)
-"""The names of the files that SQLite opens beside a database."""
+"""All names in a data directory that belong to its store; ``BESIDE`` are SQLite's suffixes."""
 UNLOCKED = "unix-none"
 """SQLite's own file system without its locks: for a database that our lock keeps every other SQLite out of."""
 
 BRIEF_PAGES = 64
-"""More pages than a brief commit writes: none begins a checkpoint, which may take a hundred times as long."""
+"""More than a brief commit writes: none begins a checkpoint, which may take a hundred times as long."""
 
 
 class _Meta(NamedTuple):
@@ -108,9 +105,9 @@ class _Meta(NamedTuple):
 
     Attributes:
         serial: the number of the last commit that had one.
-        log_bytes: the least size of the log; below 0, when there need not be one, its size when there is one again.
+        log_bytes: the least size of the log; below 0: no log is needed now, and the size is this number's amount.
         clock: the node's clocks at the last commit that recorded them.
-        records: how many records the session log of this start had when the last commit was begun.
+        records: how many records the session log of this start had when the last commit began.
     """
 
     node_id: bytes = b""
@@ -126,17 +123,16 @@ class Store:
     """The open store of one node.
 
     Args:
-        folder: the data directory; made, readable to its owner alone, when it does not exist. None keeps all in memory.
-        vfs: a file system that SQLite knows by this name, in place of the system's; no directory is made then.
-        page_bytes: the size of the pages of a new store, a power of two from 512 to 65,536.
-        checkpoint_pages: a log of this many pages is brought into the database; of a new store. One that exists keeps
-            the number with which it was made, as its log never becomes shorter.
-        free: how much more the disk below the folder takes; by default, as the system reports it.
-        size: how much it would take if it were empty; by default, as the system reports it.
-        hands: where the messages that applications have in hand are noted; by default, a file in the folder.
-        latest_bytes: how much of the rows that change most may be one row together.
+        folder: the data directory, made for its owner alone if it is missing. None keeps all in memory.
+        vfs: the name of a file system of SQLite, in place of the system's; no directory is made then.
+        page_bytes: of a new store: a power of two from 512 to 65,536.
+        checkpoint_pages: of a new store; an existing one keeps its number, as its log never shrinks.
+        free: how many more bytes the disk below the folder accepts; by default, what the system reports.
+        size: how many it would accept if it were empty; by default, what the system reports.
+        hands: where leased messages are noted; by default, a file in the folder.
+        latest_bytes: the most that the row of ``latest`` may have.
         torn: whether the last commits may lack anything after a loss of power, as they need not have been synced. Then
-            the store goes on from the last whole one; otherwise that is damage.
+            the store continues from the last whole one; otherwise that is damage.
 
     Raises:
         StoreInUse: another process has it open.
@@ -195,7 +191,7 @@ class Store:
     # ---- opening
 
     def _prepare(self, folder: Path, owner: Owner, page_bytes: int) -> None:
-        """Look at the files before SQLite opens them by their names; make the database of a directory without one."""
+        """Check the files before SQLite opens them by their names; make the database if there is none."""
         database = folder / STORE_FILE
         for path in (database, *(folder / f"{STORE_FILE}{beside}" for beside in BESIDE)):
             check_private(path)
@@ -210,10 +206,10 @@ class Store:
             owner.take(owner.node_id)
 
     def _make(self, database: Path, page_bytes: int) -> None:
-        """Make a new store under another name: a file of its own name has a whole store from its first moment."""
+        """Make a new store, then rename it: under its own name there is always a whole store."""
         fresh = database.with_name(f"{STORE_FILE}.new")
         for path in (fresh, *(fresh.with_name(f"{fresh.name}{beside}") for beside in BESIDE)):
-            path.unlink(missing_ok=True)  # of a process that was killed: nobody else has the directory
+            path.unlink(missing_ok=True)  # of a process that was killed: no other has the directory
         made = open_private(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         self._db = self._connect(str(fresh))
         try:
@@ -238,7 +234,7 @@ class Store:
                 if db.open_vfs == UNLOCKED and Path(db.filename).samefile(path):
                     db.pragma("locking_mode", "EXCLUSIVE")
 
-        # The application's own hooks for all connections may read, which without locks needs this mode.
+        # Hooks of the application for all connections may read, which without locks needs this mode.
         apsw.connection_hooks.insert(0, lock_first)
         try:
             return apsw.Connection(path, vfs=UNLOCKED)
@@ -309,7 +305,7 @@ class Store:
         return log_size_bytes(page_bytes, self._checkpoint_pages + self._checkpoint_pages // LOG_SPARE)
 
     def _check(self, log: WriteAheadLog) -> None:
-        """Is the structure sound, and the row that every commit writes?"""
+        """Check the structure, and the row that every commit writes."""
         fault = self._db.execute("PRAGMA quick_check(1)").get
         if fault != "ok":
             raise StoreDamaged(f"open store {self.path}: {fault}")
@@ -361,7 +357,7 @@ class Store:
         Args:
             new_node_id: 16 random bytes, the node's id if the store has none yet.
             start: the id of this start, a random number of 63 bits.
-            reading: has its progress, and can give it up.
+            reading: counts the rows, and can end the load.
 
         Raises:
             StoreDamaged: a row was changed, or rows are missing.
@@ -384,12 +380,12 @@ class Store:
                     incarnation=self._meta.incarnation + 1,
                     start=start,
                     log_bytes=self._log_bytes,
-                    # Of this start's log nothing is known before its first commit.
+                    # Before its first commit nothing is known of this start's log.
                     records=0,
                 )
                 self._put("starts", [(meta.incarnation, start, serial)])
                 self._write_meta()
-            # From here on the database says that there is a log, so its loss is noticed.
+            # From now on the database says that there is a log, so its loss is noticed.
             self._checkpoint()
             self._check_place("begin an incarnation")
         if self._owner is not None and self._owner.node_id != meta.node_id.hex():
@@ -447,15 +443,15 @@ class Store:
     # ---- working
 
     def apply(self, commit: Commit) -> None:
-        """Make a commit durable; one that is not ``synced``, as far as a process that dies loses nothing.
+        """Make a commit durable. One that is not ``synced`` survives only the death of the process.
 
         Raises:
-            StoreFailed: the disk did not take it; and so does every later call.
-            StoreMoved: the files that took it are not those in the data directory any more.
+            StoreFailed: the disk did not accept it. Every later call raises this too.
+            StoreMoved: the files that were written are not those in the data directory any more.
             StoreLost: another process has the store now.
         """
         with self._writing("commit"):
-            # Another process may have written meanwhile: a write here would spoil that.
+            # Another process may have written since: a write here would spoil that.
             if self._owner is not None and not self._owner.is_sure():
                 self._check_place("commit")
             if commit.synced is not self._synced:
@@ -478,17 +474,13 @@ class Store:
         return self._owner is not None
 
     def is_brief(self, commit: Commit) -> bool:
-        """Whether ``apply`` has hardly more to do than to sync. Any thread may ask."""
+        """Whether ``apply`` has little to do besides the sync. Any thread may ask."""
         return is_brief(commit) and self._log_pages[0] + BRIEF_PAGES < self._checkpoint_pages
 
     def room_bytes(self) -> int | None:
-        """How much more can be stored; None when that is unknown, and in memory.
+        """How many more bytes can be stored; None if unknown, and in memory. Raises StoreFailed.
 
-        That is the free room of the disk beyond that which the store's files will take anyway, and the database's own
-        free pages.
-
-        Raises:
-            StoreFailed: the database cannot be read.
+        That is the disk's free room, less what the store's files will need anyway, plus the database's free pages.
         """
         if self._folder is None or self._free is None:
             return None
@@ -499,15 +491,15 @@ class Store:
         try:
             left = self._free(self._folder) - self._ballast.missing_bytes - self._place.owed_bytes
             if not self._vfs:
-                # New pages in the log go into the database in the end.
+                # New pages in the log move into the database in the end.
                 left -= max(0, pages * page_bytes - Path(self.path).stat().st_size)
         except OSError:
             return None
-        # Free pages are also written through the log, which takes room before it is brought in.
+        # Free pages are written through the log too, which needs room until it is brought in.
         return left + unused * page_bytes if left > 0 else left
 
     def disk_bytes(self) -> int | None:
-        """How much could be stored if the disk had only the files that an empty store needs; None as ``room_bytes``."""
+        """How many bytes a disk with nothing but an empty store could store; None as in ``room_bytes``."""
         if self._folder is None or self._size is None:
             return None
         try:
@@ -516,10 +508,10 @@ class Store:
             return None
 
     def check(self) -> None:
-        """Make sure that the files are in their place, and still this process's, as each commit does.
+        """Check, as each commit does, that the files are in their place and still this process's.
 
         Raises:
-            StoreMoved, StoreLost: they are not. So does every later call.
+            StoreMoved, StoreLost: they are not. Every later call raises this too.
         """
         with self._writing("look at"):
             self._check_place("look at")
@@ -568,7 +560,7 @@ class Store:
             self._delete_keys("state", [(key,) for key, value in commit.state.items() if value is None])
 
     def _replace_rows(self, commit: Commit) -> None:
-        """Write the rows that may take the place of others."""
+        """Write the rows that may replace others."""
         if commit.queues:
             self._put("queues", commit.queues)
         if commit.streams:
@@ -589,12 +581,11 @@ class Store:
             self._replace("state", [(key, value) for key, value in commit.state.items() if value is not None])
 
     def _put(self, name: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Add rows that are new."""
         table = TABLES[name]
         checksums: list[int] = []
 
         def stored() -> Iterator[tuple[Any, ...]]:
-            # One by one: bodies of a commit are in memory once as it is.
+            # One by one, so that the bodies of a commit are in memory only once.
             for row in rows:
                 whole = table.with_checksums(row)
                 checksums.append(table.checksum_in(whole))
@@ -604,7 +595,7 @@ class Store:
         self._tallies.add(name, checksums)
 
     def _replace(self, name: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Add rows, each in place of one that has its key."""
+        """Write rows, each in place of one with its key."""
         goes_along = name in LATEST
         for row in rows:
             if not (goes_along and self._latest.put(name, row)):
@@ -617,7 +608,7 @@ class Store:
             self._write("latest", (1, self._latest.pack()))
 
     def _write(self, name: str, row: Sequence[Any]) -> None:
-        """Write a row to its table, in place of one that has its key."""
+        """Write a row to its table, in place of one with its key."""
         table = TABLES[name]
         stored = table.with_checksums(row)
         for old in self._db.execute(table.find, stored[: table.keys]):
@@ -635,7 +626,7 @@ class Store:
         self._tallies.remove(name, [checksum for (checksum,) in gone])
 
     def _let_go(self, name: str, spans: Sequence[tuple[int, int]]) -> None:
-        """Let packets go, from a key to a key: rows of which all are gone, and of the others write down which are."""
+        """Delete packets by spans of keys. Whole rows go; of the others, ``freed`` notes which packets are gone."""
         table = TABLES[name]
         done = [(row[0], row[1], row[2]) for row in self._db.executemany(table.delete_runs, spans)]
         self._tallies.remove(name, [checksum for _, _, checksum in done])
@@ -645,7 +636,7 @@ class Store:
             self._delete("freed", TABLES["freed"].delete, [(name, key) for key in ended])
 
     def _let_go_parts(self, name: str, spans: Sequence[tuple[int, int]]) -> list[int]:
-        """Let packets go of rows of which others stay, or went before. Returns the rows that are gone with them."""
+        """Delete packets of rows that keep others, or lost some before. Returns the rows that are gone now."""
         table = TABLES[name]
         gone: dict[int, tuple[int, int]] = {}
         for first, last in spans:
@@ -681,14 +672,14 @@ class Store:
         self._db.execute(META.put, META.with_checksums((1, *self._meta, self._tallies.pack())))
 
     def _checkpoint(self) -> None:
-        """Bring the log into the database. SQLite's own way of doing so would keep a failure to itself."""
+        """Bring the log into the database. SQLite's automatic checkpoint would not report a failure."""
         if not self.in_memory:
             frames, done = self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
             assert frames == done, "nobody else reads, so nothing can be left in the log"
             self._log_pages[0] = 0
 
     def read(self, read: Read) -> None:
-        """Fetch bodies into ``read.bodies``; a packet that is gone is left out.
+        """Fetch bodies into ``read.bodies``, without packets that are gone.
 
         Raises:
             StoreDamaged: a row was changed.
@@ -698,7 +689,7 @@ class Store:
         with self._writing("read"):
             run = StoredRun(range(0), 0, [])
             for key in read.keys:
-                # Keys at the end of a row whose packets are gone may be those of a later row as well.
+                # A later row may use the keys of packets that are gone from the end of this one.
                 if run.body_of(key) is None:
                     row = self._db.execute(table.fetch, (key,)).fetchone()
                     if row is None:
@@ -723,7 +714,7 @@ class Store:
             self._owner.release()
 
     def _end(self) -> None:
-        """Record that no log is needed any more, and let SQLite bring it into the database and remove it."""
+        """Record that no log is needed any more, and let SQLite bring it in and remove it."""
         self._sound = False
         self._meta = self._meta._replace(log_bytes=-self._log_bytes)
         with self._transaction():
@@ -732,7 +723,7 @@ class Store:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        # SQLite rolls back by itself on a full disk; apsw's own context manager would then report the second rollback.
+        # SQLite rolls back by itself on a full disk; apsw's context manager would then report the second rollback.
         try:
             self._db.execute("BEGIN IMMEDIATE")
             yield
@@ -755,7 +746,7 @@ class Store:
 
 
 def version_in(path: Path) -> int | None:
-    """The version of a store, read without opening it; None for a file that is none. Raises OSError."""
+    """The version of a store, read without opening it; None if the file is no store. Raises OSError."""
     with path.open("rb") as file:
         head = file.read(HEADER_BYTES)
     if not head.startswith(_MAGIC) or len(head) < HEADER_BYTES:
@@ -764,17 +755,16 @@ def version_in(path: Path) -> int | None:
 
 
 def _size_of(path: Path) -> int | None:
-    """How large a file is, or None. Raises OSError."""
+    """The size of a file; None if there is none. Raises OSError."""
     return path.stat().st_size if path.exists() else None
 
 
 def _checkpoint_pages(page_bytes: int, log_bytes: int) -> int:
-    """The number of pages for which a log has the least size ``log_bytes``: the inverse of ``_least_log_bytes``."""
+    """The inverse of ``_least_log_bytes``."""
     return max(1, -(-pages_in(page_bytes, log_bytes) * LOG_SPARE // (LOG_SPARE + 1)))
 
 
 def _what_is_lost(database: Path, size_bytes: int | None, node_id: str, log_bytes: int | None) -> str:
-    """The fault of a data directory that had a store."""
     is_so = (
         "it is gone"
         if size_bytes is None

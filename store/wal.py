@@ -1,17 +1,17 @@
 """The write-ahead log that a process left behind: is it unchanged, and is it on the disk?
 
-SQLite reads the log up to the first frame that is not whole, and takes all that follows for the remains of a commit
-that a crash interrupted. Two things it cannot know are done here, before anything is written:
+SQLite reads the log up to the first frame that is not whole, and assumes that all the rest is of a commit that a crash
+interrupted. Two things that it cannot know are done here, before anything is written:
 
 - Damage in the middle. A commit is written only when the one before it is synced, so at most one commit can be torn.
-  Where two or more lie behind the place where SQLite stopped, bytes that were once on the disk have changed, and
-  commits that were promised are gone. Damage in the very last commit looks the same as an interrupted write: that
-  commit, and no other, is dropped then.
+  If two or more lie behind the place where SQLite stopped, synced bytes have changed, and commits that were promised
+  are gone. Damage in the very last commit looks the same as an interrupted write: that commit, and no other, is
+  dropped.
 - A sync that failed. The system may show bytes that never reached the disk and that no later sync would write. So the
-  frames that SQLite read are written again, in place, and synced; and everything else that looks like a frame is
-  erased, so that a later look finds only newer frames.
+  frames that SQLite read are written again, in place, and synced; all else that looks like a frame is erased, so that a
+  later look finds only newer frames.
 
-The file never shrinks below a size that the database knows: a log that is shorter, or gone, has lost commits.
+The file never becomes shorter than the size that the database knows: a log that is shorter, or gone, has lost commits.
 """
 
 from collections import Counter
@@ -33,13 +33,13 @@ FRAME_BYTES = _FRAME.size
 SECTOR_BYTES = 512
 """A disk writes at least this much as a whole: the smallest sector there is."""
 EMPTIED = b"triack: all of this is elsewhere"
-"""In place of a header when nothing in the log is needed; SQLite sees no header in it."""
+"""Replaces the header when nothing in the log is needed; SQLite then sees no header."""
 COPY_BYTES = 65_536
-"""SQLite's largest page; its file system takes no larger writes."""
+"""SQLite's largest page; its file system accepts no larger writes."""
 _MAGIC = 0x377F0682
-"""How SQLite's file format marks such a log; its last bit tells in which order of bytes the checksums are formed."""
+"""Marks such a log in SQLite's file format; its last bit gives the byte order of the checksums."""
 _MASK = 0xFFFFFFFF
-"""Salts and checksums go round at 32 bits."""
+"""Salts and checksums wrap around at 32 bits."""
 _READ_WRITE = apsw.SQLITE_OPEN_READWRITE
 
 _names = count(1)
@@ -105,7 +105,7 @@ class WriteAheadLog:
             # Each time the log begins again its first salt grows by one: frames with a smaller one are older.
             if not frame.page or (frame.salt - header.salt) & _MASK > _MASK >> 1 or self._is_mixed(header, slot, frame):
                 continue
-            # Where a write may harm its neighbours SQLite repeats the last frame of a commit up to the next sector.
+            # If a write could harm its neighbours, SQLite repeats the last frame of a commit up to the next sector.
             if before is not None and frame.pages and frame[:4] == before[:4]:
                 continue
             before = frame
@@ -117,9 +117,9 @@ class WriteAheadLog:
                 raise self._damaged(frames, "frames of later commits follow one that is not what was written")
 
     def _verify_checkpointed(self, read_page: Callable[[int], bytes]) -> None:
-        """No header: it was torn while the log began again, at a time when the database had all that is in the log."""
+        """No header: it was torn while the log began again. At that time the database had all that is in the log."""
         if self._file.xRead(min(HEADER_BYTES, self.size_bytes), 0) == EMPTIED:
-            # An earlier look has done that; it may have been interrupted while it erased the frames.
+            # An earlier look has done that; something may have interrupted it while it erased the frames.
             return
         slots = list(self._frames(0))
         if not any(frame.page for _, frame in slots):
@@ -146,7 +146,7 @@ class WriteAheadLog:
         return header if _checksum(header.magic, data[:24], 0, 0) == header[6:] else None
 
     def _is_mixed(self, header: _Header, slot: int, frame: _Frame) -> bool:
-        """Whether a frame's head lies in two sectors of which an interrupted write left one: half old and half new."""
+        """Whether a frame's head is half old, half new: it lies in two sectors, and a write was interrupted."""
         offset = self._offset(slot)
         if offset % SECTOR_BYTES <= SECTOR_BYTES - FRAME_BYTES:
             return False
@@ -157,7 +157,7 @@ class WriteAheadLog:
         return _checksum(header.magic, written, *before) != frame[4:]
 
     def _frames(self, start: int) -> Iterator[tuple[int, _Frame]]:
-        """The bytes in the places of frames, from ``start`` on. One that the file's end cuts short is none."""
+        """The bytes in the places of frames from ``start`` on, without one that the end of the file cuts short."""
         read, size_bytes = self._file.xRead, self.size_bytes
         for slot in count(start):
             offset = self._offset(slot)
@@ -166,7 +166,7 @@ class WriteAheadLog:
             yield slot, _Frame(*_FRAME.unpack(read(FRAME_BYTES, offset)))
 
     def _slots(self, size_bytes: int) -> int:
-        """The number of frames for which a file of that size has some room."""
+        """How many frames a file of that size has at least some room for."""
         return -(-(size_bytes - HEADER_BYTES) // (FRAME_BYTES + self._page_bytes))
 
     def _offset(self, slot: int) -> int:
@@ -177,12 +177,8 @@ class WriteAheadLog:
     def persist(self, frames: int, size_bytes: int) -> None:
         """Write the frames that SQLite read again, erase all else, give the file its least size, and sync it.
 
-        Args:
-            frames: how many frames SQLite read.
-            size_bytes: the least size of the file.
-
-        Raises:
-            apsw.Error: the disk does not take it.
+        ``frames`` is how many SQLite read, ``size_bytes`` the least size. Raises apsw.Error: the disk does not accept
+        it.
         """
         file = self._file
         if self._header() is not None:
@@ -191,8 +187,8 @@ class WriteAheadLog:
                 file.xWrite(file.xRead(min(COPY_BYTES, end - offset), offset), offset)
         elif self.size_bytes:
             file.xWrite(EMPTIED, 0)
-        # Also when the file is that long already: its size may be one of the things that never reached the disk.
-        # A frame that was cut short is made whole with it, so that its head is erased, too.
+        # Even if the file is that long already: its size may never have reached the disk. This also completes a frame
+        # that was cut short, so that its head is erased too.
         size_bytes = self._offset(self._slots(max(size_bytes, self.size_bytes)))
         last = file.xRead(1, size_bytes - 1) if self.size_bytes == size_bytes else b"\0"
         file.xWrite(last, size_bytes - 1)
@@ -245,10 +241,9 @@ def _opened(vfs: str, path: str, kind: int) -> Iterator[apsw.VFSFile]:
 
 
 def sync_directory(vfs: str, path: str) -> None:
-    """Make the names of the files beside ``path`` durable. SQLite tries, but does not hear whether it worked.
+    """Make the names of the files beside ``path`` durable. Raises apsw.Error.
 
-    Raises:
-        apsw.Error: the directory cannot be written or synced.
+    SQLite syncs the directory as well, but does not learn whether that worked.
     """
     marker = f"{path}-sync"
     files = apsw.VFS(f"triack-directory-{next(_names)}", vfs)
@@ -262,7 +257,7 @@ def sync_directory(vfs: str, path: str) -> None:
 
 
 def _checksum(magic: int, data: bytes, sum1: int, sum2: int) -> tuple[int, int]:
-    """SQLite's checksum of frames, which goes on from frame to frame."""
+    """SQLite's checksum of frames; each frame continues that of the one before."""
     for one, two in iter_unpack(">2I" if magic & 1 else "<2I", data):
         sum1 = (sum1 + one + sum2) & _MASK
         sum2 = (sum2 + two + sum1) & _MASK
