@@ -5,18 +5,15 @@ from dataclasses import dataclass
 from triack.base.names import StreamId
 
 ControlKey = tuple[int | StreamId, int]
-"""Which stream a control packet is about, and what in it. A stream of this node, or of the neighbour itself, is named
-by its number alone."""
+"""A stream and something in it. A stream of this node, or of the neighbour itself, is named by its number alone."""
 
 
 @dataclass(slots=True)
 class Control:
     """One control packet.
 
-    Attributes:
-        content: content of the packet.
-        refuses: the session's numbers of the packets that it refuses. They will never be on the disk here; when the
-            peer has this packet, store acks may pass them.
+    ``refuses``: the session's numbers of the packets that it refuses. They will never be on the disk here; when the
+    peer has this packet, store acks may pass them.
     """
 
     content: bytes

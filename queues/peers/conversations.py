@@ -1,8 +1,8 @@
 """Index of all conversations of a node: by connection, by node, by peer, by path.
 
 Promise: a datagram, a connect or a lost path needs no search through all of them. Half-open conversations cost a peer
-nothing, so their number is limited, in all and from one source: the oldest give way, but never one whose initiator has
-sent data.
+nothing, so their number is limited, in all and from one source. At the limit the oldest is dropped, but never one whose
+initiator has sent data.
 """
 
 from collections import OrderedDict
@@ -14,26 +14,21 @@ from triack.queues.peers.kept_connections import KeptConnections
 from triack.queues.peers.link import Conversation
 
 HALF_OPEN_MAX = 1_024
-"""Accepted conversations whose initiator has not sent data yet: at a thousand connects a second, each has a second for
-its round trip. They take some 8 MB."""
+"""Most accepted conversations whose initiator has not sent data yet: at a thousand connects a second, each has a second
+for its round trip. They need some 8 MB."""
 HALF_OPEN_OF_ONE_MAX = 16
 """The same for one peer, or one address when peers have no keys. An honest peer has one, or two after a restart in the
-middle of it. Connects that may be copies have as many places of their own."""
+middle of it. Connects that may be copies have as many other places."""
 Source = tuple[str, bool]
 """The peer or address that has caused a conversation, and whether its connect may be a copy of an earlier one."""
 
 Key = TypeVar("Key", bound=Hashable)
 Group = dict[Key, Conversation | dict[Conversation, None]]
-"""Most groups have one member, stored without a dictionary: a dictionary of one takes a quarter of a kilobyte."""
+"""Most groups have one member, stored without a dictionary, which would cost a quarter of a kilobyte."""
 
 
 class Conversations:
-    """The conversations of one node.
-
-    Attributes:
-        by_connection: all of them, by our connection id.
-        kept_connections: for the connections that carry open conversations.
-    """
+    """The conversations of one node; ``by_connection``: all of them, by our connection id."""
 
     __slots__ = (
         "_accepted",
@@ -92,14 +87,9 @@ class Conversations:
     # ---- those that accept
 
     def add_accepted(self, conversation: Conversation, source: Source) -> list[Conversation]:
-        """Add an accepting conversation, which is half open and found by its session from now on.
+        """Add an accepting conversation that was added before: it is half open and found by its session from now on.
 
-        Args:
-            conversation: it was added before.
-            source: the source that has caused it.
-
-        Returns:
-            Those that have to give way: if the source has too many, its oldest, of the same node if there is one.
+        Returns those that must be dropped: if the source has too many, its oldest, of the same node if there is one.
         """
         self._accepted[(conversation.peer_id, conversation.session.session_id)] = conversation
         crowd = _members(self._by_source, source)
@@ -128,7 +118,7 @@ class Conversations:
 
     @property
     def oldest_half_open(self) -> Conversation | None:
-        """The first to give way, or None."""
+        """The first to be dropped, or None."""
         return next(iter(self._half_open), None)
 
     # ---- lookups

@@ -1,11 +1,10 @@
 """Dialling a peer: at each of its addresses in turn, until it answers.
 
-Promise: the address that answered last is called first. An unanswered one gives way to the next, and comes again when
-all others have been tried. So a peer at any of these addresses is found, however many of them are dead. For an hour the
-calls are so frequent that a peer that comes back waits for at most a second. After that there is one call every two
-minutes, as a day of calls each second costs a hundred megabytes. A sign that the peer may be back makes the calls
-frequent for a while: a connect of its own, or a long time without calls. When many peers are away they share the calls
-that a node makes in a second, so that their number does not cost it more.
+Promise: the address that answered last is called first. An unanswered one is tried again when all others have been
+tried. So a peer at any of these addresses is found, however many of them are dead. For an hour the calls are so
+frequent that a peer that returns waits for at most a second. After that there is one call every two minutes, as a day
+of calls each second costs a hundred megabytes. Two signs that the peer may be back make the calls frequent for a while:
+a connect from it, or a long time without calls. When many peers are away, they share a fixed number of calls a second.
 """
 
 from collections.abc import Sequence
@@ -17,33 +16,33 @@ from triack.queues.node_settings import Reconnect
 
 FIRST_TRY_NS = 1 * SECOND
 """How long to call a peer with several addresses at each of them in the first round: time for three connects. Every
-round takes twice as long, as the round trip may be longer than that."""
+round is twice as long, as the round trip may be longer than that."""
 _DOUBLINGS_MAX = 16
 """More would exceed any timeout."""
 AWAY_SHARE = 600
-"""A peer that was away for five minutes is called twice a second, as in the first seconds: until then it may well be
-there, behind a network that loses nine of ten datagrams each way."""
+"""A peer that was away for five minutes is called twice a second, as in the first seconds: it may well be there, behind
+a network that loses nine of ten datagrams each way."""
 SPACING_MAX_NS = 1 * SECOND
 """Limit while calls are frequent: the first message passes at most a second and three round trips after an outage
 (docs/proof-figures.md)."""
 SHARED_NS = SECOND // 16
-"""By this the wait grows for each peer that is away: a node calls them sixteen times a second at most, all together, as
-each call makes new keys. Up to eight such peers are called as often as one."""
+"""The wait grows by this for each peer that is away: a node makes sixteen calls a second at most, as each call makes
+new keys. Up to eight such peers are called as often as one."""
 SHARED_AFTER = 10
-"""What a peer waits for because others are away, too, is at most a tenth of the time that it was away: a node that
-starts calls all of its peers at first."""
+"""Other absent peers add at most a tenth of a peer's own time away to its wait: a node that starts calls all of its
+peers at first."""
 BURST_NS = 20 * SECOND
 """How long calls are frequent again. If half of all datagrams are lost each way, one call in four is answered, and
 twenty fail together once in 300 times. Over UDP they are 25 kB."""
 QUIET_NS = 3_600 * SECOND
 """After this time without calls, because there was nothing to send or the machine was suspended, the peer may be back.
-Twenty calls in an hour are fewer than the thirty for a peer that is called all the time."""
+Twenty calls in an hour are fewer than the thirty for a peer that is called continuously."""
 ANSWER_NS = SECOND // 2
-"""How long a peer that calls has for its own session before we call it: a round trip on most paths, and soon enough to
+"""A peer that calls has this time to open its session before we call it: a round trip on most paths, and soon enough to
 have a session within a second."""
 COLLISION_NS = 1 * SECOND
-"""Both ends may call at once. If our calls have gone unanswered for longer than this, they may not reach the peer, and
-are no reason to refuse its calls."""
+"""Both ends may call at the same time. If our calls have gone unanswered for longer than this, they may not reach the
+peer, and are no reason to refuse its calls."""
 
 
 class WaitsFor(StrEnum):
@@ -98,14 +97,9 @@ class Dialer:
         self._missed = 0
 
     def choose(self, addresses: Sequence[str], now_ns: int) -> int | None:
-        """Choose the ``address`` to call now.
+        """Choose the ``address`` to call now, out of one or more.
 
-        Args:
-            addresses: the peer's addresses; one at least.
-            now_ns: the clock.
-
-        Returns:
-            How long to call there, None for the connect timeout.
+        Returns how long to call there, None for the connect timeout.
         """
         self._choices = len(addresses)
         if self.address not in addresses:
@@ -129,7 +123,7 @@ class Dialer:
     def spacing_ns(self, now_ns: int) -> int:
         """The least time between two calls.
 
-        While calls are frequent and few peers are away it counts for each address; else for all calls together, as each
+        It applies to each address while calls are frequent and few peers are away, else to all calls together, as each
         costs.
         """
         if self.since_ns is None:
@@ -157,7 +151,7 @@ class Dialer:
             self.since_ns = max(self.since_ns, now_ns - self._eager_ns + min(BURST_NS, self._eager_ns))
 
     def handle_unwanted(self) -> None:
-        """There is no reason to call it for now."""
+        """There is no reason to call it now."""
         self._away.discard(self)
 
     def handle_moved(self) -> None:

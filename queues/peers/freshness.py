@@ -2,7 +2,7 @@
 
 Each connect names the start of its node in which it was made, and the time by that node's clock. That is the monotonic
 clock of the process, and starts are counted in the store. So the wall clock does not matter, and a node whose wall
-clock was set back is not locked out. WireGuard has a wall clock here (TAI64N, section 5.1 of its paper).
+clock was set back is not locked out. WireGuard uses a wall clock (TAI64N, section 5.1 of its paper).
 
 A connect that is not newer may still be honest: it was overtaken, or its node's store is an older copy. So it is not
 refused, but its sender has to prove its address (``handshake``).
@@ -34,7 +34,7 @@ class Freshness:
         self._newest: dict[str, OrderedDict[bytes, Moment]] = {}
 
     def take(self, peer: str, node_id: bytes, moment: Moment) -> bool:
-        """A connect of a peer has come. Returns whether it is newer than all before it of that node."""
+        """A connect of a peer has arrived. Returns whether it is newer than all before it of that node."""
         nodes = self._newest.setdefault(peer, OrderedDict())
         newest = nodes.get(node_id)
         if newest is not None and moment <= newest:

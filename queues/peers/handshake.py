@@ -4,17 +4,17 @@
     is that in my history?   <---   where my store is, what I remember of yours, and what I have checked   ACCEPT
     open; the first datagram                                    --->  open
 
-A node that dials an address for the first time does not know which node will answer. If the accept shows a node that it
-remembers, it connects once more with what it remembers, and opens when that was checked. Otherwise this takes no more
+A node that dials an address for the first time does not know which node will answer. If the accept names a node that it
+remembers, it connects once more with what it remembers, and opens when that was checked. Otherwise this costs no more
 round trips.
 
-Only a node itself can tell that something is not in its history. If it finds that out, it suspends the peer and tells
-it: an acceptor by refusing every connect, an initiator by connecting until it is refused. A suspended peer gets nothing
-more; the rest of the node goes on, as a peer may lie. An initiator's claim of a rollback counts only if it knows the id
-of our present start, which a late copy of an older connect does not.
+Only a node itself can find that something is not in its history. It then suspends the peer and tells it: an acceptor by
+refusing every connect, an initiator by connecting until it is refused. A suspended peer gets nothing more; the rest of
+the node continues, as a peer may lie. An initiator's claim of a rollback counts only if it knows the id of our present
+start, which a late copy of an older connect does not.
 
-A connect that may be a copy (``freshness``) is answered only after its sender has proved to be at its address, and
-takes no place from others: a replay has no effect on an honest peer.
+A connect that may be a copy (``freshness``) is answered only after its sender has proved its address, and displaces no
+others: a replay has no effect on an honest peer.
 """
 
 from collections import Counter
@@ -58,7 +58,6 @@ SESSIONS_OF_ONE_MAX = 8
 """Open sessions of one peer: it needs one, two when both ends connect at once, and some while it moves or restarts."""
 
 _IN_CONVERSATION = frozenset({Kind.ACCEPT, Kind.RETRY, Kind.DATA, Kind.CHALLENGE, Kind.RESPONSE})
-"""Kinds of datagrams that belong to an existing conversation."""
 
 
 class Connect(NamedTuple):
@@ -80,22 +79,18 @@ class Handshakes:
         content: what the store had at the start.
         name: a label for people.
         address: where the node listens, empty when it does not.
-        settings: limits and timeouts.
         channels: makes the channels of conversations.
-        directory: the peers by name.
         random: for ids.
         outbox: has the links.
         positions: positions of incoming streams.
-        drops: counts drops, by reason.
+        drops: counts of drops, by reason.
         record: writes to the session log, ``record(event, now_ns, **fields)``.
         report: called with a conversation whose session has something to report.
 
     Attributes:
         awake: the conversations that have something to do.
-        codec: encodes and decodes the frames of sessions.
         history: of this node's store.
         peers: what this node remembers of its peers.
-        suspended: the suspended peers.
     """
 
     def __init__(
@@ -206,15 +201,14 @@ class Handshakes:
         link.conversation.link = link
 
     def handle_accept(self, conversation: Conversation, hello: Hello, now_ns: int) -> None:
-        """Take an accept: open, connect again for another check, or learn of a rollback.
+        """Handle an accept: open, connect again for another check, or learn of a rollback.
 
-        Raises:
-            ProtocolError: ``unexpected-accept``, if it answers no connect of ours; ``bad-hello``.
+        Raises ProtocolError ``unexpected-accept``, if it answers no connect of ours, or ``bad-hello``.
         """
         session, peer = conversation.session, Introduction.decode(hello.introduction)
         if session.state is not SessionState.CONNECTING or hello.session_id != session.session_id:
             raise ProtocolError(DropReason.UNEXPECTED_ACCEPT)
-        # A clone of our store has our id, but a start of its own. If the start is ours, too, it is our own echo.
+        # A clone of our store has our id, but another start. If the start is ours, too, it is our own echo.
         own_echo = peer.node_id == self._node_id and peer.point.start == self.history.start
         if own_echo or conversation.peer_id not in (b"", peer.node_id):
             raise ProtocolError(DropReason.UNEXPECTED_ACCEPT)
@@ -252,16 +246,9 @@ class Handshakes:
     # ---- the acceptor
 
     def handle_connect(self, datagram: bytes, header: Header, sender: str, now_ns: int) -> None:
-        """Answer a connect.
+        """Answer a connect from an address: a whole datagram, with the header that ``read_header`` found.
 
-        Args:
-            datagram: the whole datagram.
-            header: its header, from ``read_header``.
-            sender: the address that it came from.
-            now_ns: the clock.
-
-        Raises:
-            ProtocolError: with the reason why there will be no session.
+        Raises ProtocolError with the reason if there will be no session.
         """
         answer = self._channels.answer(datagram, header, sender, now_ns)
         if answer.channel is None:
@@ -280,7 +267,7 @@ class Handshakes:
         self._handle_hello(Connect(hello, peer, name, answer.channel, header.counter, sender, repeats), now_ns)
 
     def _may_repeat(self, proved: str, peer: Introduction, hello: Hello) -> bool:
-        """Whether a connect may be a copy of an earlier one: a newer one of its node has come.
+        """Whether a connect may be a copy of an earlier one: a newer one of its node has arrived.
 
         This is checked only if a key has proved the peer: without keys any sender could claim to be any node.
         """
@@ -296,7 +283,7 @@ class Handshakes:
         return named.name if named is not None and not named.addresses else ""
 
     def _check_owner(self, node_id: bytes, name: str) -> None:
-        """Check that a node belongs to the peer that has first proved to be it, as long as that peer is known."""
+        """Check that a node belongs to the peer that first proved to be it, as long as that peer is known."""
         owner = self.peers.holder(node_id)
         if name and owner not in ("", name) and self._directory.named(owner) is not None:
             raise ProtocolError(DropReason.FOREIGN_NODE_ID, f"{name} says that it is a node of {owner}")
@@ -320,7 +307,7 @@ class Handshakes:
             return
         link = self._outbox.links.get(connect.name)
         if link is not None and link.insists(now_ns) and self._node_id > peer.node_id:
-            # Both ends connect at once: the greater node id wins at both ends.
+            # Both ends connect at the same time: the greater node id wins at both ends.
             raise ProtocolError(DropReason.CONNECTING_OURSELVES)
         self._make_room()
         self._accept(connect, now_ns)
@@ -358,7 +345,7 @@ class Handshakes:
         )
 
     def _refuse(self, connect: Connect, rolled_back: RolledBack, now_ns: int) -> None:
-        """Tell an initiator that there will be no session. Each connect is answered by itself, without a session."""
+        """Tell an initiator that there will be no session. Each connect gets its own answer, without a session."""
         self._reply(connect, rolled_back, now_ns)
         raise ProtocolError(DropReason.ROLLBACK)
 
@@ -410,9 +397,8 @@ class Handshakes:
     def confirm(self, conversation: Conversation, now_ns: int) -> None:
         """The initiator has sent data on a session that is not open yet: check whether it may open.
 
-        Raises:
-            ProtocolError: ``outdated-accept``: since our accept, another process of that node has opened a session, and
-                this initiator has not checked that point in its history. It has to connect again.
+        Raises ProtocolError ``outdated-accept`` if another process of that node has opened a session since our accept,
+        and this initiator has not checked that point in its history. It has to connect again.
         """
         session = conversation.session
         self._index.move(conversation, conversation.accepted_at)
@@ -550,7 +536,7 @@ class Handshakes:
         conversation.link = link
 
     def handle_closed(self, conversation: Conversation, reason: CloseReason, now_ns: int) -> None:
-        """A session is over; a peer that closed it for a rollback is suspended."""
+        """A session has ended. If the peer closed it for a rollback, suspend the peer."""
         peer, known, session = conversation.peer, conversation.known, conversation.session
         if known is not None and self._settings.session.ack_timeout_s is not None:
             ended, unheard = session.stats(), reason is CloseReason.ACK_TIMEOUT
@@ -565,7 +551,7 @@ class Handshakes:
         return self.peers.owner(node_id) or there or self.peers.name_of(node_id) or node_id.hex()
 
     def renamed(self, link: Link) -> str:
-        """The name that the node of a link has proved to have since; empty if that is the same, or unknown."""
+        """The name that the node of a link has proved since then; empty if that is the same, or unknown."""
         name = self.peers.owner(link.peer_id)
         return "" if name == link.peer else name
 
@@ -646,7 +632,7 @@ class Handshakes:
     # ---- rollbacks
 
     def _halt(self, peer: Introduction, name: str, rolled_back: RolledBack, now_ns: int, *, told: bool = False) -> None:
-        """Suspend a peer; after this it is only notified, unless it told us (``told``)."""
+        """Suspend a peer. From now on it is only notified, unless it told us (``told``)."""
         if self.suspended.add(peer, name, rolled_back, now_ns):
             for conversation in self._index.of_node(peer.node_id):
                 self._close(conversation, CloseReason.ROLLBACK, now_ns)
@@ -670,5 +656,5 @@ def _has_lost(older: Conversation, newer: Conversation) -> bool:
         return False
     if not older.session.initiator:
         return older.own.dialled == newer.own.dialled
-    # A proved peer has no other name for us. If both called at once, ours carries something by now.
+    # A proved peer has no other name for us. If both called at the same time, ours carries something by now.
     return newer.channel.peer != "" and not older.session.stats().unacked

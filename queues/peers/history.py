@@ -3,8 +3,8 @@
 Each start of a store has a random id and each commit a serial that only grows, so a point (start, serial) names one
 durable state permanently. A store's history is the list of its starts, each with the serial at its end; the current one
 is open. A node remembers the latest known point of each peer, and stores it in the same commit as everything that
-depends on it. When two nodes connect, each asks whether the point that it remembers is in the other's history, and only
-the other can tell:
+depends on it. When two nodes connect, each asks whether the point that it remembers is in the other's history. Only the
+other can answer:
 
     remembered start   true when
     none               always
@@ -35,18 +35,14 @@ NODES_OF_ONE_MAX = 4_096
 invent any number of them, and each would stay. Further ones are remembered as long as strangers."""
 
 _BY_ID = "id:"
-"""Before the id of a node that has proved no name, where the names of peers are; no peer has such a name."""
+"""Comes before the id of a node that has proved no name, where the names of peers are. No peer has such a name."""
 
 _KEY = f"{OWN_STATE}key/"
-"""Before the id of a node in the store's state: the key with which it has proved its name."""
+"""Comes before the id of a node in the store's state: the key with which it has proved its name."""
 
 
 class History:
-    """The history of this node's own store.
-
-    Args:
-        content: what the store had at the start.
-    """
+    """The history of this node's own store; ``content``: what that had at the start."""
 
     __slots__ = ("_ends", "_incarnation", "_last", "committed", "start")
 
@@ -64,12 +60,12 @@ class History:
         return HistoryPoint(self.start, self.committed)
 
     def word(self) -> StoreWord:
-        """What this node says of its store to those that it never meets."""
+        """What this node says of its store to nodes that it never meets."""
         earlier = tuple(self._ends.items())[-EARLIER_MAX:]
         return StoreWord(self.start, self.committed, self._incarnation, earlier)
 
     def has(self, point: HistoryPoint) -> bool:
-        """Whether the store has been at this point; see the table above."""
+        """Whether the store has been at this point, by the module's table."""
         if point.start == NO_POINT.start:
             return True
         if point.start == self.start:
@@ -82,7 +78,7 @@ class History:
         commit.serial = self._last
 
     def handle_committed(self, commit: Commit) -> None:
-        """The commit has returned: peers may hear of its serial."""
+        """The commit has returned: peers may learn its serial."""
         self.committed = max(self.committed, commit.serial)
 
 
@@ -95,8 +91,7 @@ class KnownPeer:
         name: the peer that has proved to be this node, by a key; empty when none has.
         key: that key; empty for none, and if it is not known any more.
         is_over: whether the peer of that name has other keys by now, so that this one proves nothing.
-        written: its row in our store, as of the next commit; None for none.
-        written_key: its key there.
+        written: its row in our store, as of the next commit; None for none. ``written_key`` is its key there.
         unheard: how often a fixed ack timeout is doubled for it.
     """
 
@@ -120,16 +115,12 @@ class KnownPeer:
         self.serial = max(self.serial, serial)
 
     def handle_waited(self, probe_ns: int | None, timeout_ns: int, *, unheard: bool) -> None:
-        """A session with it that was open is gone, whichever end began it.
+        """A session with it that was open is gone, whichever end began it. ``unheard``: it ended because no ack came.
 
-        A fixed ack timeout may be shorter than a round trip, and then no ack would ever come in time. So after a
-        session that ended by ack timeout, the next one waits twice as long; after one that needed less than half of the
-        timeout, half as long again.
-
-        Args:
-            probe_ns: how long an ack might take in it; None when unknown.
-            timeout_ns: its ack timeout.
-            unheard: whether it ended because no ack came.
+        A fixed ack timeout may be shorter than a round trip, and then no ack would ever arrive in time. So after a
+        session that ended by ack timeout, the next one waits twice as long. If one needed less than half of its
+        ``timeout_ns``, the next one waits half as long. ``probe_ns``: how long an ack might need in it; None when
+        unknown.
         """
         if probe_ns is not None and 2 * probe_ns <= timeout_ns:
             self.unheard = max(0, self.unheard - 1)
@@ -142,12 +133,9 @@ class Peers:
 
     Args:
         rows: what the store had at the start.
-        addresses: the stored addresses that peers have announced.
-        state: what else the store had.
-
-    Attributes:
         addresses: the addresses that peers have announced, by name; stored, so that a peer that was never dialled is
             found after a restart.
+        state: what else the store had.
     """
 
     __slots__ = ("_known", "_met", "_needed", "_written", "addresses")
@@ -162,7 +150,7 @@ class Peers:
         self._known = {row.node_id: KnownPeer(*row, written=row) for row in rows}
         for node_id, known in self._known.items():
             known.key = known.written_key = (state or {}).get(_KEY + node_id.hex(), b"")
-        # How many nodes of each peer are on the disk; of nodes that have proved no name, under the empty one.
+        # How many nodes of each peer are on the disk; the empty name counts nodes that have proved no name.
         self._written = Counter(known.name for known in self._known.values())
         self._needed: dict[bytes, KnownPeer] = {}
         self._met = {known.name for known in self._known.values()}
@@ -187,7 +175,7 @@ class Peers:
         return "" if known is None or known.is_over else known.name
 
     def holder(self, node_id: bytes) -> str:
-        """The same, whatever has become of its key: no other peer may say that it is this node."""
+        """The same, whatever became of its key: no other peer may claim to be this node."""
         known = self._known.get(node_id)
         return "" if known is None else known.name
 
@@ -197,7 +185,7 @@ class Peers:
         return b"" if known is None else known.key
 
     def handle_directory(self, directory: Directory) -> list[bytes]:
-        """Peers may have other keys: what a name may do is not for those that had it. Returns whose proof changed."""
+        """Peers may have new keys: permissions of a name end with its old keys. Returns whose proof changed."""
         changed = []
         for node_id, known in self._known.items():
             peer = directory.named(known.name) if known.key else None
@@ -212,13 +200,9 @@ class Peers:
         return self.owner(node_id) or node_id
 
     def meet(self, node_id: bytes, point: HistoryPoint, name: str, key: bytes = b"") -> KnownPeer:
-        """A session with a peer opens: its store has the point that was remembered, and is at least at this one.
+        """A session with a node opens: its store has the point that was remembered, and is at least at this one.
 
-        Args:
-            node_id: the node.
-            point: the point of its store.
-            name: the peer that it has proved to be; empty when it has proved nothing.
-            key: with which it has proved it.
+        ``name``: the peer that it has proved to be, with this key; empty when it has proved nothing.
         """
         known = self._known.setdefault(node_id, KnownPeer(node_id))
         if name:
@@ -240,7 +224,7 @@ class Peers:
         return self.addresses.get(_BY_ID + node_id.hex(), "")
 
     def learn_name(self, node_id: bytes, name: str, commit: Commit) -> None:
-        """Remember by which name messages go to a node that has proved none: it may not call for long after a start."""
+        """Remember the name by which messages go to an unproved node: it may not call for long after a start."""
         if len(self.addresses) < STRANGERS_MAX:
             self.learn(_BY_ID + node_id.hex(), name, commit)
 
@@ -261,7 +245,7 @@ class Peers:
         self._needed.clear()
 
     def _has_place(self, known: KnownPeer) -> bool:
-        """Whether a node may be on the disk as one of its peer; counts it as that if it may."""
+        """Whether a node may be on the disk as one of its peer; if it may, it is counted as one."""
         if known.written is not None and known.written.name == known.name:
             return True
         if self._written[known.name] >= (NODES_OF_ONE_MAX if known.name else STRANGERS_MAX):
@@ -272,7 +256,7 @@ class Peers:
         return True
 
     def part(self, node_id: bytes) -> None:
-        """The last session with a peer is over: beyond the limit, forget it if nothing durable depends on it."""
+        """The last session with a peer has ended: beyond the limit, forget it if nothing durable depends on it."""
         known = self._known.get(node_id)
         if known is not None and known.written is None and node_id not in self._needed and self.crowded:
             del self._known[node_id]

@@ -4,9 +4,9 @@
     name length u8, address length u8, dialled length u8, positions u8, name, address, dialled,
     per position: stream u32, sequence u64, number u64
 
-Every integer is big-endian; a point is two u64. No stream has stream 0. A first position of that stream is none: its
-two numbers say how long order acks of the sender's own streams may wait, in ns (``ordering.order_ack.AckWait``). A node
-that does not know that looks for stream 0, and finds none. See ``queues.peers.handshake`` for the use of all this.
+Every integer is big-endian; a point is two u64. No stream has number 0. If the first position has stream 0, its two
+numbers say how long order acks of the sender's own streams may wait, in ns (``ordering.order_ack.AckWait``). A node
+that does not know that looks for stream 0, and finds none. ``queues.peers.handshake`` uses all this.
 """
 
 from dataclasses import dataclass, replace
@@ -27,11 +27,11 @@ from triack.session.protocol.frames import MARK_MAX
 _HEAD = Struct("!16sQQQ16sQQQQBBBBB")
 _POSITION = Struct("!IQQ")
 _NO_STREAM = 0
-"""See above: its position is an ``AckWait``."""
+"""Its position is an ``AckWait``."""
 _HALF_BYTE_BITS, _HALF_BYTE_MAX = 4, 15
 """Two small codes share a byte."""
 TEXT_BYTES_MAX = 255
-"""The limit of a one-byte length; a longer text is cut."""
+"""The limit of a one-byte length; longer text is cut."""
 INTRODUCTION_BYTES_MAX = 958
 """With the hello around it, and the overhead of a channel, an accept is no longer than the shortest connect, 1,200
 bytes. Three texts of the greatest length leave room for four positions, the usual ones for forty."""
@@ -51,7 +51,6 @@ class HistoryPoint(NamedTuple):
 NO_POINT = HistoryPoint(0, 0)
 """No point: nothing is known, or nothing is claimed."""
 NO_NODE = bytes(16)
-"""No node's id."""
 
 
 class StreamPosition(NamedTuple):
@@ -94,7 +93,7 @@ class Introduction:
         receiver: the expected node id of the receiver; ``NO_NODE`` when the sender does not know it.
         remembered: the latest point of the receiver that the sender knows of.
         checked: the receiver's ``remembered`` that the sender has found in the history of its own store.
-        rolled_back: whose store was rolled back, if one was: there will be no session then.
+        rolled_back: whose store was rolled back; if one was, there will be no session.
         survives: what the sender's store survives, which is what its store acks guarantee.
         positions: positions on the sender's disk of streams of the receiver (``queues.streams.positions``).
         incarnation: number of the sender's start (``queues.peers.freshness``).
@@ -122,7 +121,7 @@ class Introduction:
 
     @property
     def room(self) -> int:
-        """Number of positions for which it has room."""
+        """Number of positions that fit in."""
         return (INTRODUCTION_BYTES_MAX - len(replace(self, positions=()).encode())) // _POSITION.size
 
     def encode(self) -> bytes:

@@ -1,7 +1,6 @@
 """The transport connections that the engine needs: those that carry open conversations.
 
-TCP keeps a connection that a peer has opened only as long as the engine vouches for it; other transports have nothing
-to keep.
+TCP keeps a connection that a peer has opened only as long as it carries one; other transports have none to keep.
 """
 
 from collections import Counter
@@ -23,7 +22,7 @@ class DropConnection:
 
 
 class KeptConnections:
-    """Counts the open conversations of each connection, and reports when the first comes and the last goes."""
+    """Counts the open conversations of each connection, and reports when the first one begins and the last one ends."""
 
     __slots__ = ("_changed", "_open", "_told")
 
@@ -49,7 +48,7 @@ class KeptConnections:
         self._changed[path] = None
 
     def take(self) -> tuple[list[KeepConnection], list[DropConnection]]:
-        """Changes since the last call, without connections that went and came back."""
+        """Changes since the last call, without connections that were dropped and kept again."""
         if not self._changed:
             return [], []
         changed, self._changed = self._changed, {}

@@ -1,4 +1,4 @@
-"""Sessions with their paths (conversations), and the way to one peer (links)."""
+"""Sessions with their paths (conversations), and all that goes to one peer (links)."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable
@@ -39,20 +39,20 @@ REFUSING_MAX = 2 * WINDOW_MAX
 _HELLOS = frozenset({Kind.CONNECT, Kind.ACCEPT, Kind.RETRY})
 """Kinds whose counters are not those of their direction."""
 PENDING_MAX = 32
-"""Connects of one session whose answers may still be in flight: no fewer than an initiator remembers of its own. It
-takes the first accept that arrives, however many connects it has sent by then."""
+"""Connects of one session whose answers may still be in flight: no fewer than an initiator remembers. It accepts the
+first answer that arrives, however many connects it has sent by then."""
 
 
 @dataclass(slots=True, eq=False)
 class Conversation:
     """A session, and the path of its datagrams.
 
-    Every connect of a session is a handshake of its own. So an acceptor has a channel for each connect that it has
-    answered, until the initiator uses the keys of one of them.
+    Every connect of a session is another handshake. So an acceptor has a channel for each connect that it has answered,
+    until the initiator uses the keys of one of them.
 
     Attributes:
         channel: protects its datagrams; for an acceptor, that of the newest connect.
-        path: the address to send to; follows the peer when it moves and has answered from there (``paths``).
+        path: the address to send to. When the peer moves and has answered from there, it follows (``paths``).
         peer_name: this node's name for the peer; empty when it has none.
         awake: the conversations of this node that have something to do; it adds itself.
         own: this node's last introduction.
@@ -103,8 +103,7 @@ class Conversation:
 
         A sender that uses a channel's keys has received the accept that made them, so it is at that accept's address.
 
-        Raises:
-            ProtocolError: as ``Channel.open``; ``not-open``: only data decides.
+        Raises ProtocolError as ``Channel.open`` does, and ``not-open``: only data decides.
         """
         if not self.pending:
             return self.channel.open(datagram, header, now_ns)
@@ -126,8 +125,7 @@ class Conversation:
     def open_run(self, burst: list[bytes], header: Header, now_ns: int) -> tuple[Opened, int]:
         """Open data that came together: the datagrams with the first one's header, except for its counter.
 
-        Returns:
-            The results, and the number of datagrams.
+        Returns the results, and the number of datagrams.
         """
         counters = counters_of(burst) if not self.pending else [header.counter]
         datagrams = burst[: len(counters)]
@@ -136,7 +134,7 @@ class Conversation:
         return open_each(lambda datagram, _counter: self.open(datagram, header, now_ns), datagrams, counters), 1
 
     def withhold(self, delivery: Delivery, packet: int) -> None:
-        """A packet of the session is refused: where a session ack frees it, hold that back until its rejection."""
+        """A packet is refused. If a session ack would free it, hold that ack back until the rejection."""
         if FREED_BY[delivery, Role.ORIGIN] is Ack.SESSION:
             self.session.withhold(packet)
 
@@ -146,14 +144,13 @@ class Conversation:
         self.session.handle_rejections_known(numbers)
 
     def has_control_room(self, count: int) -> bool:
-        """Whether that number of further order acks and rejections may wait. It leaves half of the room to others."""
+        """Whether this many further order acks and rejections may wait. Half of the room stays free for others."""
         return not self.control or len(self.control) + count <= CONTROL_MAX // 2
 
     def put_control(self, key: ControlKey, control: Control) -> bool:
         """Queue an order ack or a rejection; a newer one replaces an older.
 
-        Returns:
-            False when too many wait: it is dropped, and its packet will be retransmitted.
+        Returns False when too many wait: it is dropped, and its packet will be retransmitted.
         """
         waiting = OrderedDict() if self.control is None else self.control
         older = waiting.get(key)
@@ -174,7 +171,7 @@ class Conversation:
     def handle_arrived(
         self, header: Header, sender: str, size_bytes: int, draw: Callable[[int], bytes], now_ns: int
     ) -> None:
-        """A datagram that opened came from an address; see ``Paths.handle_datagram``.
+        """An authentic datagram came from an address; see ``Paths.handle_datagram``.
 
         Before the session is open, connects find the peer's path, not this.
         """
@@ -193,7 +190,7 @@ class Conversation:
         return self.paths
 
     def take_control(self) -> Control:
-        """Take the order ack or rejection that has waited longest; there must be one."""
+        """Remove and return the order ack or rejection that has waited longest; there must be one."""
         assert self.control is not None
         _, control = self.control.popitem(last=False)
         self.control = self.control or None
@@ -257,22 +254,19 @@ class Conversation:
 
 
 class Link:
-    """All outgoing queues to one peer, and the session that serves them, if there is one.
+    """All outgoing streams to one peer, and the session that serves them, if there is one.
 
     It reconnects after growing waits (``Patience``), which begin small again after a session that lasted. After each
     unanswered attempt it tries the peer's next address, later if the peer has been away for long (``Dialer``).
 
     Args:
-        peer: the peer, by name.
-        reconnect: how long to wait before another attempt.
         random: for jitter.
         awake: the links of this node that have something to do; it adds itself.
         calls: whether this node does not listen, so that it must keep in touch with the peer.
-        lowest_share: of how many packets of a destination queue the lowest priority has one, see ``turns``.
+        lowest_share: the lowest priority gets one packet of this many of a destination queue, see ``turns``.
         away: the peers that are away, see ``Dialer``.
 
     Attributes:
-        streams: all outgoing queues to the peer.
         contact: whether the peer answers.
         is_awaited: whether a route waits until the peer is back, so that it is called even if nothing is sent.
         dialer: chooses the address and time of the next call.
@@ -285,7 +279,7 @@ class Link:
         idle: whether the last open session ended because there was nothing to send, and none has opened since.
         sessions: number of sessions opened.
         resends: number of packets that were resent in ended sessions.
-        pings: the number of pings of the peer that wait for their answers, so that a session must be open for them.
+        pings: number of pings of the peer that wait for their answers, so that a session must be open for them.
         keeps_touch: whether the peer cannot call this node, so that a session must be open even if nothing is sent.
     """
 
@@ -348,7 +342,7 @@ class Link:
     def busy(self) -> bool:
         """Whether there is a reason to connect.
 
-        That is something to send, a ping, a peer that cannot call, or that a route waits for, or a rollback that the
+        That is something to send, a ping, a peer that cannot call or that a route waits for, or a rollback that the
         peer may not know of yet.
         """
         if self.suspended is not None:
@@ -384,24 +378,24 @@ class Link:
             self._awake[self] = None
 
     def add(self, outgoing: OutgoingStream) -> None:
-        """Add an outgoing queue to the peer."""
+        """Add an outgoing stream to the peer."""
         self.streams.append(outgoing)
         outgoing.stages.halt(self.suspended)
         if self.keeps_touch:
             self.wake()
 
     def remove(self, outgoing: OutgoingStream) -> None:
-        """The stream of an outgoing queue has ended."""
+        """An outgoing stream has ended."""
         self.streams.remove(outgoing)
         self._turns.withdraw(outgoing)
 
     def offer(self, outgoing: Sending) -> None:
-        """An outgoing queue, or a stream in transit, has something to send: its turn comes after all that wait."""
+        """A stream, outgoing or in transit, has something to send: its turn comes after all that wait."""
         self._turns.offer(outgoing)
         self.wake()
 
     def withdraw(self, outgoing: Sending) -> None:
-        """A stream was paused, or goes by another link: it has no turn until it is offered again."""
+        """A stream was paused, or uses another link: it has no turn until it is offered again."""
         self._turns.withdraw(outgoing)
 
     def has_turn(self, outgoing: Sending) -> bool:
@@ -413,11 +407,11 @@ class Link:
         return None if self.suspended is not None else self._turns.next()
 
     def handle_given(self, outgoing: Sending, packets: int = 1) -> None:
-        """The stream whose turn it is has given packets; at the end of its turn it goes behind the others."""
+        """The current stream has given packets; at the end of its turn it moves behind the others."""
         self._turns.handle_given(outgoing, packets)
 
     def halt(self, error: RollbackDetected | None, *, told: bool) -> None:
-        """Send nothing more, and notify all waiters; None: go on. ``told``: the peer knows."""
+        """Send nothing more, and notify all waiters; None: continue. ``told``: the peer knows."""
         self._told = told or (self._told and error is self.suspended)
         self.suspended = error
         for outgoing in self.streams:
@@ -429,7 +423,7 @@ class Link:
         return self.is_connecting and self.dialer.is_fresh(now_ns)
 
     def handle_call(self, now_ns: int) -> None:
-        """The peer calls by itself. If its session does not open because our answer is lost, ours soon does."""
+        """The peer has called. If its session does not open because our answer is lost, ours soon does."""
         if self.dialer.spacing_ns(now_ns) <= ANSWER_NS:
             return
         self.dialer.hasten(now_ns)
@@ -457,7 +451,7 @@ class Link:
         Args:
             now_ns: the clock.
             unanswered: it was never open because there was no answer. Its attempts were a wait already, and a peer that
-                comes back must not wait for ours.
+                returns must not wait for ours.
             idle: it ended because there was nothing to send.
             not_stored: it ended because packets had arrived but were not stored.
             silent: it ended because the peer was silent for the ack timeout.
@@ -466,7 +460,7 @@ class Link:
         if self.conversation is not None:
             ended = self.conversation.session.stats()
             self.resends += ended.resends
-            # A peer may call a session idle that has packets which the peer has not seen.
+            # A peer may call a session idle although it has not seen all our packets.
             settled = idle and not ended.unacked
             if silent:
                 heard_ns -= ended.policy.ack_timeout_ns(ended.probe_ns or 0)
@@ -490,7 +484,6 @@ class Links(dict[str, Link]):
     """The links of a node by peer, each created at its first use.
 
     Args:
-        reconnect: how long to wait before another attempt.
         random: for jitter.
         calls: whether no peer can call this node, so that it must keep in touch with every peer that has a link.
         lowest_share: as for ``Link``.
@@ -498,7 +491,6 @@ class Links(dict[str, Link]):
     Attributes:
         awake: those that have something to do; each adds itself.
         resuming: the nodes that have the acknowledged messages.
-        calls: see above.
         ways: which neighbours are in use of routes that have several; the engine sets it.
     """
 
@@ -550,7 +542,7 @@ class Links(dict[str, Link]):
             conversation.wake()
 
     def handle_opened(self, link: Link, now_ns: int) -> None:
-        """A session serves a link; suspend it if the node lacks acknowledged messages and the setting is "error"."""
+        """A session serves a link. If its node lacks acknowledged messages and the setting is "error", suspend it."""
         link.handle_opened(now_ns)
         queues = (outgoing.queue for outgoing in link.streams if outgoing.has_let_go)
         gap = self.resuming.handle_opened(link.peer, link.peer_id, queues)

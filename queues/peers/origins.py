@@ -1,4 +1,4 @@
-"""The nodes whose messages relays bring here: by which neighbour, and under which name.
+"""The nodes whose messages relays bring to this node: by which neighbour, and under which name.
 
 A relayed origin proves nothing to this node. So the neighbour that brings its messages pays for them, and a node that
 has proved to be a peer here keeps its own name.
@@ -8,11 +8,10 @@ from typing import NamedTuple
 
 
 class Brought(NamedTuple):
-    """How the messages of a node come here.
+    """How the messages of a node arrive.
 
-    Attributes:
-        via: the neighbour that brings them, by name.
-        from_name: the name of their origin where they were relayed first.
+    ``via``: the neighbour that brings them, by name. ``from_name``: the name of their origin where they were relayed
+    first.
     """
 
     via: str
@@ -25,7 +24,7 @@ class Brought(NamedTuple):
 
 
 class Origins:
-    """The relayed origins of all streams that come here."""
+    """The relayed origins of all streams that arrive here."""
 
     __slots__ = ("_brought",)
 
@@ -40,7 +39,7 @@ class Origins:
         return is_new
 
     def of(self, origin: bytes) -> Brought | None:
-        """How the messages of a node come here; None when no relay has brought any."""
+        """How the messages of a node arrive; None when no relay has brought any."""
         return self._brought.get(origin)
 
     def forget(self, origin: bytes) -> None:

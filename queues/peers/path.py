@@ -12,8 +12,8 @@ that came from it (section 8.1).
     WAITING --again--> ASKING
 
 A challenged node answers to the address that the challenge came from. A challenge is as long as its answer, and an
-authentic one comes once, so that no address is sent more bytes than came from it. Behind the eight bytes, each has room
-for a time of day, for pings (``queues.manager.pings``).
+authentic one is accepted once, so that no address is sent more bytes than came from it. Behind the eight bytes, each
+has room for a time of day, for pings (``queues.manager.pings``).
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ CHALLENGE_BYTES = 8
 AMPLIFICATION = 3
 """Bytes that a candidate may get for each that came from it (RFC 9000, section 8.1)."""
 ANSWERS_MAX = 8
-"""Of challenges that came together the newest ones are answered: a path needs one, and a few pings may come with it."""
+"""Of challenges that came together the newest are answered: a path needs one, and a few pings may come with it."""
 REPEAT_NS = 250 * MS
 """Time until an unanswered challenge is repeated: longer than most round trips, and hardly noticeable."""
 GIVE_UP_NS = 3 * SECOND
@@ -44,7 +44,6 @@ class PathState(Enum):
     ASKING = "asking"
     """The candidate must be challenged."""
     WAITING = "waiting"
-    """The candidate was challenged."""
 
 
 class PathEvent(Enum):
@@ -55,13 +54,11 @@ class PathEvent(Enum):
     BACK = "back"
     """The newest datagram came by the path."""
     ASKED = "asked"
-    """A challenge has left."""
     AGAIN = "again"
     """No answer for a while."""
     ANSWERED = "answered"
     """The challenge came back, from the candidate."""
     GIVEN_UP = "given up"
-    """No answer at all."""
 
 
 TRANSITIONS: dict[PathState, dict[PathEvent, PathState]] = {
@@ -85,12 +82,7 @@ TRANSITIONS: dict[PathState, dict[PathEvent, PathState]] = {
 
 
 class Paths:
-    """Validates another path of one conversation.
-
-    Attributes:
-        state: see the table above.
-        candidate: the address being validated; empty when settled.
-    """
+    """Validates another path of one conversation. ``candidate``: the address being validated; empty when settled."""
 
     __slots__ = ("_answers", "_credit_bytes", "_question", "_repeat_ns", "_until_ns", "candidate", "state")
 
@@ -118,15 +110,10 @@ class Paths:
     def handle_datagram(
         self, path: str, sender: str, size_bytes: int, *, newest: bool, draw: Callable[[int], bytes], now_ns: int
     ) -> None:
-        """An authentic datagram has come.
+        """An authentic datagram has arrived, for a conversation that uses ``path``.
 
-        Args:
-            path: the address in use.
-            sender: the address it came from.
-            size_bytes: its length.
-            newest: whether none with a greater counter came before; old ones may come from an old address.
-            draw: gives that number of random bytes.
-            now_ns: the clock.
+        ``newest``: none with a greater counter came before; old ones may come from an old address. ``draw`` gives
+        random bytes.
         """
         if sender == path:
             if newest and self.state is not PathState.SETTLED:
@@ -149,7 +136,7 @@ class Paths:
         self._answers.append((sender, question))
 
     def handle_response(self, answer: bytes, sender: str) -> None:
-        """Take a response: the candidate becomes the path. Raises ProtocolError ``unexpected-response``."""
+        """A response has arrived: the candidate becomes the path. Raises ProtocolError ``unexpected-response``."""
         if self.state is PathState.SETTLED or (sender, answer) != (self.candidate, self._question):
             raise ProtocolError(DropReason.UNEXPECTED_RESPONSE)
         self._move(PathEvent.ANSWERED)
@@ -161,12 +148,7 @@ class Paths:
         return self._answers.pop(0) if self._answers else None
 
     def poll_challenge(self, size_bytes: int, now_ns: int) -> tuple[str, bytes] | None:
-        """Address and content of a challenge, or None.
-
-        Args:
-            size_bytes: length of the datagram.
-            now_ns: the clock.
-        """
+        """Address and content of a challenge in a datagram of that size, or None."""
         self._handle_time(now_ns)
         if self.state is not PathState.ASKING or self._credit_bytes < size_bytes:
             return None

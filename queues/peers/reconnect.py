@@ -1,7 +1,4 @@
-"""Waits before a node reconnects after a session has ended or a connect got no answer.
-
-The wait for the store acks of a peer with a slow disk is here, too.
-"""
+"""Waits before a node reconnects after an ended session or an unanswered connect, and for store acks of a slow disk."""
 
 from typing import TYPE_CHECKING
 
@@ -16,13 +13,9 @@ DOUBLINGS_MAX = 30
 
 
 def wait_ns(reconnect: Reconnect, attempts: int, random: "Random", *, unanswered: bool) -> int:
-    """How long to wait now.
+    """How long to wait now, with jitter.
 
-    Args:
-        reconnect: the settings.
-        attempts: number of earlier waits in this row.
-        random: for jitter.
-        unanswered: whether the last attempt got no answer.
+    ``attempts``: number of earlier waits in this row. ``unanswered``: whether the last attempt got no answer.
     """
     if reconnect.step_s is None:
         wait_s = reconnect.first_s * 2.0 ** min(attempts, DOUBLINGS_MAX)
@@ -37,15 +30,11 @@ class Patience:
     """How long one link waits between its sessions, and in them for the disk of its peer.
 
     After a session that ended by store ack timeout the next one waits twice as long, until something is stored, like
-    the retransmission timer of RFC 6298 (section 5.5). A disk that stands still gets ever fewer sessions; when it goes
-    on, its store acks come at once, as there is a session.
+    the retransmission timer of RFC 6298 (section 5.5). A stalled disk gets ever fewer sessions. When it continues, its
+    store acks arrive immediately, as there is a session.
 
-    An answer alone does not end a row of waits: a peer that opens sessions and closes them at once is called as rarely
+    An answer alone does not end a row of waits: a peer that opens and immediately closes sessions is called as rarely
     as one that refuses them.
-
-    Args:
-        reconnect: the waits between sessions.
-        random: for jitter.
     """
 
     __slots__ = ("_attempts", "_opened_at_ns", "_random", "_reconnect", "_untaken")

@@ -1,20 +1,20 @@
-"""The histories of stores that this node hears of by relays: it never meets these nodes, and cannot ask them.
+"""Histories of stores that this node learns by relays: it never meets these nodes, and cannot ask them.
 
-An order ack that comes by relays makes this node forget messages, which the destination's store must have from then on.
-Words by relays come late, twice, by other ways, and in any order. So a smaller serial, or another start, says nothing.
-Each word counts its start, and names the starts before, each with its last commit; these never change. So the rule is:
-two words of one store contradict each other if they
+An order ack that relays pass on makes this node forget messages, which the destination's store must have from then on.
+What a store says (``StoreWord``) may arrive late, twice, by other ways, and in any order. So a smaller serial, or
+another start, proves nothing. Each statement counts its start, and names the starts before, each with its last commit;
+these never change. So two statements of one store contradict each other if they
 
     name two starts by the same count,
     name two ends of one start,
     or one names a commit of a start that the other says had ended before.
 
-Words that have no start in common say nothing of each other. If two contradict each other, the store has gone back
-between them, or runs twice.
+Statements that have no start in common prove nothing. If two contradict each other, the store was rolled back between
+them, or runs twice.
 
 Promise: no store is accused that has all that was remembered of it. What relays say is never mixed with what a node has
-proved itself (``history``), and suspends nobody: the operator gets an event, and ``triack replay`` names the
-messages that were lost.
+proved itself (``history``), and suspends no peer: the operator gets an event, and ``triack replay`` names the messages
+that were lost.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ from triack.base.errors import ProtocolError, RollbackDetected, StoreDamaged
 from triack.ordering.wire import StoreWord, decode_store_word, encode_store_word
 
 NODES_MAX = 4_096
-"""Nodes of which a word is remembered, about 1 KB each. Of further ones none is: a relay could invent them."""
+"""Nodes with a remembered statement, about 1 KB each. Further ones are ignored: a relay could invent them."""
 
 _PREFIX = f"{OWN_STATE}told:"
 
@@ -33,22 +33,21 @@ _PREFIX = f"{OWN_STATE}told:"
 class RelayedHistories:
     """What relays have told of the stores of destinations.
 
-    Args:
-        record: writes to the session log, ``record(event, now_ns, **fields)``.
+    ``record`` writes to the session log, ``record(event, now_ns, **fields)``.
     """
 
     __slots__ = ("_accused", "_record", "_unwritten", "_words", "detected")
 
     def __init__(self, record: Callable[..., None]) -> None:
         self._record = record
-        # By node: the latest word.
+        # By node: the latest statement.
         self._words: dict[bytes, StoreWord] = {}
         self._unwritten: dict[bytes, None] = {}
         self._accused: set[bytes] = set()
         self.detected: list[RollbackDetected] = []
 
     def restore(self, state: Mapping[str, bytes]) -> None:
-        """Restore the words from the store. Raises StoreDamaged."""
+        """Restore the statements from the store. Raises StoreDamaged."""
         for name, word in state.items():
             if not name.startswith(_PREFIX):
                 continue
@@ -58,14 +57,7 @@ class RelayedHistories:
                 raise StoreDamaged(f"what the store has of {name} cannot be read") from cause
 
     def handle_word(self, node_id: bytes, name: str, word: StoreWord, now_ns: int) -> None:
-        """A destination has said something on which the next commit depends.
-
-        Args:
-            node_id: the destination.
-            name: how this node calls it.
-            word: what it says of its store.
-            now_ns: the monotonic clock.
-        """
+        """A destination, which this node knows by ``name``, has said something on which the next commit depends."""
         before = self._words.get(node_id)
         if not word.start or (before is None and len(self._words) >= NODES_MAX):
             return
@@ -90,26 +82,26 @@ class RelayedHistories:
         )
 
     def write_down(self, commit: Commit) -> None:
-        """Add to a commit the words on which it depends."""
+        """Add to a commit the statements on which it depends."""
         for node_id in self._unwritten:
             commit.state[_PREFIX + node_id.hex()] = encode_store_word(self._words[node_id])
         self._unwritten.clear()
 
     def take_detected(self) -> list[RollbackDetected]:
-        """The stores that went back, for the operator; each is reported once."""
+        """The stores that were rolled back, for the operator; each is reported once."""
         detected, self.detected = self.detected, []
         return detected
 
 
 def _starts_of(word: StoreWord) -> dict[int, tuple[int, int, bool]]:
-    """The starts that a word names, by their count: id, latest known commit, and whether that is the last."""
+    """The starts that a statement names, by their count: id, latest known commit, and whether that is the last."""
     first = word.incarnation - len(word.earlier)
     ended = {first + at: (start, end, True) for at, (start, end) in enumerate(word.earlier)}
     return {**ended, word.incarnation: (word.start, word.serial, False)}
 
 
 def _contradiction(one: StoreWord, other: StoreWord) -> int:
-    """The count of the first start of which two words do not agree; 0 when they may be of one store."""
+    """The count of the first start on which two statements disagree; 0 when they may be of one store."""
     known, said = _starts_of(one), _starts_of(other)
     for count in sorted(known.keys() & said.keys()):
         (start, serial, is_over), (its_start, its_serial, is_its_over) = known[count], said[count]

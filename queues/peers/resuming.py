@@ -1,11 +1,11 @@
 """Gap detection: which node has a peer's acknowledged messages, and what happens when another node answers.
 
-Promise: the id of the node that acknowledged durable messages is in the commit that deletes them here. When a session
+Promise: the id of the node that acknowledged durable messages is in the commit that deletes them here. If a session
 opens with another node by the same name, which has none of them, the gap is reported before anything is sent there.
 
     no holder --acknowledged--> holder
     holder --the same node answers--> holder
-    holder --another node answers--> gap, reported once; "warn": the stream goes on there; "error": suspend the link
+    holder --another node answers--> gap, reported once; "warn": the stream continues there; "error": suspend the link
     holder --another node acknowledges--> the other is the holder
 
 A node that answers with an older copy of its store is the same node: ``history`` detects that in any case.
@@ -26,7 +26,7 @@ class Resuming:
     """The holder of the acknowledged messages of every peer to which this node sends.
 
     Args:
-        gap: whether to go on when another node answers.
+        gap: whether to continue when another node answers.
 
     Attributes:
         gaps: number of gaps found since the start, by peer.
@@ -60,15 +60,10 @@ class Resuming:
         self._unwritten.clear()
 
     def handle_opened(self, peer: str, node_id: bytes, queues: Iterable[str]) -> GapFound | None:
-        """A session with a peer is open, and nothing has been sent in it yet.
+        """A session of a peer with a node is open, and nothing has been sent in it yet.
 
-        Args:
-            peer: its name.
-            node_id: the node that it is with.
-            queues: those with messages that were acknowledged or given up.
-
-        Returns:
-            The gap, for waiters, if that node lacks acknowledged messages.
+        ``queues``: those with messages that were acknowledged or given up. Returns the gap, for waiters, if that node
+        lacks acknowledged messages.
         """
         holder = self._holders.get(peer, node_id)
         if holder == node_id:

@@ -1,9 +1,9 @@
-"""Sealing end to end: messages that the nodes on their way pass on and cannot read, and words that these cannot invent.
+"""Sealing end to end: messages that relays pass on and cannot read, and answers that they cannot invent.
 
-Promise: a sealed packet is taken only as its origin made it: as that packet of that stream, with that ``previous``, in
-that class, for that queue, and with the counts and times that relays see. The origin believes an order ack of a sealed
-stream, or a rejection by its destination, only with a proof that the owner of the destination's key made it, or in a
-session with the destination itself.
+Promise: a sealed packet is accepted only as its origin made it: as that packet of that stream, with that ``previous``,
+in that class, for that queue, and with the counts and times that relays see. The origin believes an order ack of a
+sealed stream, or a rejection by its destination, only with a proof that the owner of the destination's key made it, or
+in a session with the destination itself.
 
 A relay can withhold, delay and lose what it passes on, and say that it does not pass it on. It cannot say anything in
 the name of the destination.
@@ -42,10 +42,10 @@ _BOUND = Struct("!B16sIQQQB")
 _PREFIX = f"{OWN_STATE}sealer/"
 """Of the keys of the store's values that say which peer has sealed the messages of which node."""
 KEY_BYTES = 32
-"""Of a public key (RFC 7748, section 6.1)."""
+"""Length of a public key (RFC 7748, section 6.1)."""
 NODES_MAX = 64
-"""Nodes of one peer whose sealer is remembered, the oldest forgotten first: it is a new node after each loss of its
-store, and could claim any number of them."""
+"""Nodes of one peer whose sealer is remembered; the oldest is forgotten first. A peer is a new node after each loss of
+its store, and could claim any number of them."""
 
 _BY_RELAYS: dict[str, str] = {
     RejectReason.NO_ROUTE: RejectReason.NO_ROUTE,
@@ -59,8 +59,8 @@ _BY_RELAYS: dict[str, str] = {
     DeadReason.REACH_QUEUE_TIMEOUT: DeadReason.REACH_QUEUE_TIMEOUT,
     DeadReason.PURGED: DeadReason.PURGED,
 }
-"""What a word without a proof may say of a sealed packet, and the reason of its dead letter: a relay does not pass it
-on. ``bad-seal`` is among them, as a destination that cannot read who has sealed a packet can prove nothing to it."""
+"""The rejections of a sealed packet that are believed without a proof, with the reason of the dead letter: a relay does
+not pass it on. ``bad-seal`` is among them: if a destination cannot read who sealed a packet, it can prove nothing."""
 _AT_THE_DOOR = frozenset(
     {
         RejectReason.ACCESS_DENIED,
@@ -71,18 +71,18 @@ _AT_THE_DOOR = frozenset(
         RejectReason.BAD_QUEUE_NAME,
     }
 )
-"""Reasons for which a destination refuses a packet without remembering it: another copy may be taken later, and a relay
-might keep this word until then."""
+"""Reasons for which a destination refuses a packet without remembering it: another copy may be accepted later, and a
+relay might keep this rejection until then."""
 
 
 @dataclass(slots=True)
 class Seal:
-    """Of a stream whose packets leave sealed.
+    """The seal of a stream.
 
     Attributes:
         key: the public key of its destination.
         missing: why its packets cannot be sealed now, so that they wait; for people.
-        by: the destination itself, once it has proved a word about the stream; empty before.
+        by: the destination itself, once it has proved an answer about the stream; empty before.
     """
 
     key: bytes = b""
@@ -109,7 +109,7 @@ class _Sequence(Protocol):
 
 
 class Sealed(Protocol):
-    """An outgoing stream, as far as sealing needs one; ``seal`` is None if its packets leave as they are."""
+    """An outgoing stream, as far as sealing needs one; ``seal`` is None if its packets leave unsealed."""
 
     peer: str
     queue: str
@@ -124,14 +124,14 @@ class Sealed(Protocol):
 
 
 class _Bound(NamedTuple):
-    """The peer whose messages a node sends, and the key that it sealed the last of them with."""
+    """The peer whose messages a node sends, and the key that it used last."""
 
     name: str
     key: bytes
 
 
 class Refused(NamedTuple):
-    """Why a packet is not taken. ``key``: of its sealer, if that is known."""
+    """Why a packet is not accepted. ``key``: of its sealer, if that is known."""
 
     reason: RejectReason
     key: bytes = b""
@@ -149,12 +149,11 @@ class Sealing:
     """The sealed messages of a node, in both directions.
 
     Args:
-        node_id: this node.
         seals: has its keys; None for a node without keys.
         directory: the peers, with their keys.
         routes: the way to each destination.
         owner_of: the peer that has proved to be a node; empty when none has.
-        drops: counts dropped packets, by reason.
+        drops: counts of drops, by reason.
         record: writes to the session log.
     """
 
@@ -215,14 +214,14 @@ class Sealing:
         return ""
 
     def look_at(self, outgoing: Sealed) -> bool:
-        """Find the key for a stream that leaves sealed, as peers and routes are now. Returns whether it may leave."""
+        """Find the key for a sealed stream, as peers and routes are now. Returns whether it may leave."""
         seal = outgoing.seal
         if seal is None:
             return True
         known = self._destination(outgoing.peer)
         seal.missing = self.missing(outgoing.peer, outgoing.way)
         if not seal.missing and known is not None:
-            # The newest: a node that exchanges its keys has that one for longest.
+            # The newest: a node that exchanges its keys keeps that one longest.
             seal.key = known.keys[-1]
         return not seal.missing
 
@@ -240,7 +239,7 @@ class Sealing:
         return head + self._seals.seal(outgoing.seal.key, text, bound)
 
     def believes_ack(self, outgoing: Sealed, conversation: Neighbour, packet: OrderAckPacket, now_ns: int) -> bool:
-        """Whether an order ack is the destination's. One that is not is counted, and frees nothing."""
+        """Whether an order ack is the destination's. If not, it is counted, and frees nothing."""
         said = said_of_order_ack(packet) if isinstance(packet, RelayedOrderAck) else b""
         proved = self._is_proved(outgoing, conversation, packet, said)
         if not proved:
@@ -284,7 +283,7 @@ class Sealing:
         return proved
 
     def speaks_itself(self, outgoing: Sealed, conversation: Neighbour) -> bool:
-        """Whether a session is with the destination of a stream, so that its words need no proof."""
+        """Whether a session is with the destination of a stream, so that its answers need no proof."""
         known = self._destination(outgoing.peer)
         return known is not None and bool(known.keys) and conversation.peer_name == known.name
 
@@ -322,7 +321,7 @@ class Sealing:
     def open(
         self, conversation: Neighbour, header: SequenceHeader, delivery: Delivery, commit: Commit
     ) -> Refused | None:
-        """Open a sealed packet in place. Returns why it is not taken, or None when it is.
+        """Open a sealed packet in place. Returns why it is not accepted, or None when it is.
 
         The next commit notes which peer has sealed the messages of its origin.
         """
@@ -353,7 +352,7 @@ class Sealing:
         return None
 
     def _may_seal_for(self, sealer: Peer, key: bytes, conversation: Neighbour, header: SequenceHeader) -> bool:
-        """Whether a peer that has sealed a packet is the one whose node sends it, as far as anything is known of it."""
+        """Whether, as far as is known, the peer that has sealed a packet is the one whose node sends it."""
         if header.origin == conversation.peer_id and sealer.name != conversation.peer_name:
             return False
         owner, bound = self._owner_of(header.origin), self._bound.get(header.origin)
@@ -374,7 +373,7 @@ class Sealing:
         commit.state[_PREFIX + origin.hex()] = key + name.encode()
 
     def sealer_of(self, origin: bytes) -> str:
-        """The peer whose key has sealed messages of a node; empty when none has, and when it is no peer's any more."""
+        """The peer whose key has sealed messages of a node; empty when none has, or no peer has that key now."""
         bound = self._bound.get(origin)
         peer = None if bound is None else self._directory.with_key(bound.key)
         return "" if peer is None else peer.name
@@ -385,14 +384,14 @@ class Sealing:
         return packet
 
     def prove_end(self, outgoing: Sealed, packet: RelayedEnd) -> RelayedEnd:
-        """Add the proof that this node says that a stream has ended, for its destination, if it is sealed."""
+        """If a stream is sealed, add for its destination the proof that this node says that it has ended."""
         known = self._destination(outgoing.peer)
         if outgoing.seal is not None and self._seals is not None and known is not None and known.keys:
             packet.mac = self._mac(b"", known.keys[-1], said_of_end(packet))
         return packet
 
     def believes_end(self, packet: RelayedEnd) -> bool:
-        """Whether it is the origin of sealed streams that says that they have ended."""
+        """Whether the origin of sealed streams itself says that they have ended."""
         bound = self._bound.get(packet.origin)
         keys = () if bound is None else (bound.key, *self._keys_of(bound.name))
         return bool(packet.mac) and self._seals is not None and self._seals.fits(keys, said_of_end(packet), packet.mac)

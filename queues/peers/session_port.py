@@ -1,7 +1,7 @@
 """The interface of a session that the queue manager uses.
 
 ``triack.session.session.Session`` is its only implementation in the product. Another one, such as of another dialect,
-can take its place in a conversation.
+can replace it in a conversation.
 """
 
 from collections.abc import Collection, Sequence
@@ -15,10 +15,9 @@ from triack.session.snapshot import SessionSnapshot
 
 
 class SessionPort(Protocol):
-    """One end of a session, as its owner sees it.
+    """One end of a session, as its owner uses it.
 
-    Attributes:
-        commit_serial: a growing number of the owner's; the owner keeps it current, and the peer learns it.
+    ``commit_serial`` is a growing number that the owner keeps current, and the peer learns.
     """
 
     commit_serial: int
@@ -46,15 +45,15 @@ class SessionPort(Protocol):
 
     @property
     def is_closed(self) -> bool:
-        """Whether the session is over."""
+        """Whether the session has ended."""
 
     @property
     def one_way_ns(self) -> int:
-        """How long a datagram is on its way to the peer, as far as is known."""
+        """How long a datagram travels to the peer, as far as is known."""
 
     @property
     def heard_at_ns(self) -> int:
-        """When a datagram of the peer came last."""
+        """When a datagram of the peer last arrived."""
 
     @property
     def is_unanswered(self) -> bool:
@@ -62,7 +61,7 @@ class SessionPort(Protocol):
 
     @property
     def said_at_ns(self) -> int:
-        """When this end sent its hello last."""
+        """When this end last sent its hello."""
 
     @property
     def peer_store_wait_ns(self) -> int:
@@ -74,7 +73,7 @@ class SessionPort(Protocol):
 
     @property
     def room(self) -> int:
-        """Number of packets that ``send_packets`` takes now."""
+        """Number of packets that ``send_packets`` accepts now."""
 
     @property
     def is_paced(self) -> bool:
@@ -86,13 +85,13 @@ class SessionPort(Protocol):
     # ---- receiving
 
     def handle_hello(self, peer: Hello, now_ns: int) -> None:
-        """Take the peer's hello: the accept (initiator) or another connect (acceptor)."""
+        """Handle the peer's hello: the accept (initiator) or another connect (acceptor)."""
 
     def handle_retry(self) -> None:
         """The acceptor wants the connect again."""
 
     def handle_datagrams(self, payloads: list[bytes], counters: list[int], now_ns: int) -> None:
-        """Take datagrams that came together, in order."""
+        """Handle datagrams that came together, in order."""
 
     # ---- sending
 
@@ -142,7 +141,7 @@ class SessionPort(Protocol):
         """It must not end as idle now: make sure that the peer is still there."""
 
     def drain(self, now_ns: int) -> None:
-        """Take no more packets, wait for the last acks, then close."""
+        """Accept no more packets, wait for the last acks, then close."""
 
     def close(self, reason: CloseReason) -> None:
         """Close now and tell the peer."""

@@ -15,7 +15,7 @@ TRAITS = {"udp": UDP, "tcp": TCP, "memory": MEMORY}
 """Traits of a path by the scheme of its address."""
 
 PEER_PARTS = 4
-"""A node asks a peer to stop when a quarter of its memory share is full, and still takes packets in flight."""
+"""A node asks a peer to stop when a quarter of its memory share is full, and still accepts packets in flight."""
 
 
 def session_settings(
@@ -27,15 +27,10 @@ def session_settings(
     ack_factor: int = 1,
     store_factor: int = 1,
 ) -> SessionSettings:
-    """The settings of a session.
+    """The settings of a session with the peer at an address.
 
-    Args:
-        settings: of the node.
-        address: of the peer.
-        try_ns: the longest time to connect, None for that of the settings.
-        direct: whether the peer is called by an address, not by a name.
-        ack_factor: factor for a fixed ack timeout.
-        store_factor: factor for the store ack timeout.
+    ``try_ns``: the longest time to connect, None for that of the settings. ``direct``: the peer is called by an
+    address, not by a name. The factors multiply a fixed ack timeout and the store ack timeout.
     """
     session = _patient(settings.session) if direct else settings.session
     if not traits_of(address).paced:
@@ -73,10 +68,7 @@ def _room_bytes(settings: NodeSettings) -> int:
 
 
 def largest_window(settings: NodeSettings) -> int:
-    """The largest window of the node's sessions, in packets.
-
-    An automatic window is limited to the room for it, in datagrams of the base size.
-    """
+    """The largest window of the node's sessions, in packets; an automatic one fits datagrams of the base size."""
     session = settings.session
     if session.max_unacked_packet != "auto":
         return session.max_unacked_packet

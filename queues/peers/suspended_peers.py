@@ -1,7 +1,7 @@
 """Suspended peers, whose store, or ours, was rolled back; and the links that lead to them.
 
 Promise: waiters for such a peer get the reason, now and whenever another link turns out to lead there. The operator
-hears once of each. Invented node ids fill no memory. ``handshake`` finds out which peers to suspend.
+gets each once. Invented node ids fill no memory. ``handshake`` finds out which peers to suspend.
 """
 
 from collections import Counter
@@ -15,8 +15,8 @@ from triack.queues.peers.introduction import Introduction, RolledBack
 from triack.queues.peers.link import Link
 
 SUSPENDED_MAX = 1_024
-"""Limit of remembered suspended peers to which no link leads, as anyone can invent a node id. Further ones are refused
-all the same."""
+"""Most remembered suspended peers to which no link leads, as anyone can invent a node id. Further ones are still
+refused."""
 
 _SIDES = {RolledBack.SENDER: "own", RolledBack.RECEIVER: "peer", RolledBack.UNKNOWN: "unknown"}
 
@@ -33,8 +33,7 @@ class SuspendedPeers:
 
     Args:
         node_id: the node's own id.
-        directory: the peers by name.
-        drops: counts drops, by reason.
+        drops: counts of drops, by reason.
         record: writes to the session log, ``record(event, now_ns, **fields)``.
     """
 

@@ -1,8 +1,8 @@
 """Which stream of a link sends next.
 
-Promise: the destination queues of a link take turns of equal length, whatever the priorities of their messages are.
-Within one destination queue the highest priority that waits goes first, as in MSMQ. But one packet in ``lowest_share``
-belongs to the lowest that waits, so that a flood of a high priority delays the others and does not stop them.
+Promise: the destination queues of a link have turns of equal length, whatever the priorities of their messages are.
+Within one destination queue the highest waiting priority is first, as in MSMQ. But one packet in ``lowest_share``
+belongs to the lowest waiting one, so that a flood of a high priority delays the others and does not stop them.
 """
 
 from collections import OrderedDict
@@ -10,21 +10,18 @@ from collections.abc import Hashable
 from typing import Protocol
 
 QUEUE_TURN_PACKETS = 16
-"""Packets that one destination queue sends in a turn: a quarter of a window, so that each of a few queues has some in
-each window."""
+"""Packets of one destination queue in a turn: a quarter of a window, so that a few queues share each window."""
 LOWEST_SHARE_PACKETS = 64
-"""Packets of a destination queue of which the lowest priority that waits has one: about one in a window."""
+"""The lowest waiting priority of a destination queue gets one packet of this many: about one in a window."""
 
 
 class _Peekable(Protocol):
-    """A sequence that may have something to send."""
-
     def peek(self) -> object | None:
         """The packet that goes next, or None."""
 
 
 class Sending(Protocol):
-    """What a link gives turns to: an outgoing queue, or a stream of another node that passes through this one."""
+    """What has turns on a link: an outgoing stream, or a stream of another node that passes through this one."""
 
     @property
     def sequence(self) -> _Peekable:
@@ -57,7 +54,7 @@ class _Group:
         self.high = high
 
     def remove(self, stream: Sending) -> bool:
-        """Remove a stream. Returns whether it was here."""
+        """Remove a stream. Returns whether it was waiting."""
         some = self.streams.get(stream.priority)
         if some is None or stream not in some:
             return False
@@ -68,16 +65,12 @@ class _Group:
 
 
 class Turns:
-    """The streams of one link that have something to send.
-
-    Args:
-        lowest_share: see above; 0 for none.
-    """
+    """The streams of one link that have something to send. ``lowest_share``: 0 for none."""
 
     __slots__ = ("_groups", "_lowest_share", "_turn_packets")
 
     def __init__(self, lowest_share: int = LOWEST_SHARE_PACKETS) -> None:
-        # Ordered: taking the first key of a plain dictionary walks over all keys removed before it.
+        # Ordered: the first key of a plain dictionary is found after all keys that were removed before it.
         self._groups: OrderedDict[Hashable, _Group] = OrderedDict()
         self._lowest_share = lowest_share
         self._turn_packets = QUEUE_TURN_PACKETS
@@ -126,7 +119,7 @@ class Turns:
         return next(iter(streams[max(streams)])), min(group.high, self._turn_packets)
 
     def handle_given(self, stream: Sending, packets: int) -> None:
-        """The stream whose turn it is has given packets; at the end of a turn its queue goes behind the others."""
+        """The current stream has given packets; at the end of a turn its queue moves behind the others."""
         key = stream.turn_key
         group = self._groups[key]
         if len(group.streams) > 1:
