@@ -1,4 +1,4 @@
-"""Shared by all rooms: errors, delivery classes, ranges, units, names, and the layouts of datagrams and commits.
+"""What all rooms share: errors, delivery classes, ranges, units, names, layouts of datagrams and commits.
 
-It imports nothing of Triack. Pure.
+Pure; it imports nothing else of Triack.
 """

@@ -1,14 +1,14 @@
 """The acknowledgement that a receiver owes, and when it is due. All three acknowledgements own one of these.
 
-Promise: an acknowledgement that is owed becomes due with the first condition of its terms that holds, and never later;
-packets that it covered are not counted for the next one.
+Promise: an owed acknowledgement becomes due when the first condition of its terms holds, and never later. Packets that
+it covered do not count for the next one.
 
     NOTHING_OWED --arrived--> OWED --count | bytes | delay | idle | gap | duplicate | request--> DUE
     DUE --sent--> NOTHING_OWED
 
 It only counts, and knows neither numbers nor disks nor order. Half a window or the idle delay is MSMQ's rule ([MS-MQQB]
-3.1.1.6.1, and ``IdleAckDelay``); a delay that begins again with each packet is the rule of its order acks (3.1.5.8.6);
-an ack at once for packets out of order is that of RFC 9000 section 13.2.1.
+3.1.1.6.1, and ``IdleAckDelay``). A delay that begins again with each packet is the rule of its order acks (3.1.5.8.6).
+An immediate ack for packets out of order is that of RFC 9000 section 13.2.1.
 """
 
 from enum import IntEnum, StrEnum
@@ -21,7 +21,7 @@ class AckState(IntEnum):
 
     NOTHING_OWED = 0
     OWED = 1
-    """Something arrived; the ack may still wait for company or for a packet to ride on."""
+    """Something arrived; the ack may still wait for more, or for a packet to travel with."""
     DUE = 2
     """The ack must leave as soon as it can."""
 
@@ -96,7 +96,7 @@ class AckDebt:
         return at_ns if idle_ns is None else min(at_ns, self._last_at_ns + idle_ns)
 
     def leaves_with_packet(self, now_ns: int) -> bool:
-        """Whether the ack leaves with a packet that leaves now: it is due, or has waited long enough to ride on it."""
+        """Whether the ack leaves with a packet that leaves now: it is due, or has waited long enough."""
         if self.state is not AckState.OWED:
             return self.state is AckState.DUE
         after_ns = self.terms.piggyback_ns
@@ -118,9 +118,9 @@ class AckDebt:
             packets: how many.
             size_bytes: of all of them.
             now_ns: the clock.
-            ack_requested: their sender wants the ack at once.
+            ack_requested: their sender wants the ack without delay.
             gap: something is missing before them.
-            asked_by_ns: their sender wants it with something else that it waits for, and not later than this.
+            asked_by_ns: their sender wants it by then, or sooner with something else that it waits for.
         """
         terms = self.terms
         self._begin(now_ns, fresh=True)
@@ -140,7 +140,7 @@ class AckDebt:
                 self._asked_by_ns = asked_by_ns
 
     def handle_duplicate(self, now_ns: int) -> None:
-        """Something came again: its sender has not seen the ack of it."""
+        """Something arrived twice: its sender has not seen the ack."""
         self._begin(now_ns, fresh=False)
         self._move(Cause.DUPLICATE if self.terms.on_duplicate else Cause.ARRIVED)
 
@@ -149,7 +149,7 @@ class AckDebt:
         self._move(Cause.REQUEST)
 
     def handle_company(self) -> None:
-        """A packet that the ack may ride on leaves now."""
+        """A packet that the ack may travel with leaves now."""
         if self._asked_by_ns is not None:
             self._move(Cause.REQUEST)
 
@@ -172,7 +172,7 @@ class AckDebt:
         self._asked_by_ns = None
 
     def _begin(self, now_ns: int, *, fresh: bool) -> None:
-        # A duplicate does not put off an ack that is owed already.
+        # A duplicate does not delay an ack that is owed already.
         if self.state is AckState.NOTHING_OWED or (fresh and not self.pending):
             self._first_at_ns = now_ns
         self._last_at_ns = now_ns

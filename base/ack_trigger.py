@@ -1,7 +1,7 @@
-"""When a receiver owes an acknowledgement: the policy, as a user gives it, and the terms in force.
+"""When a receiver owes an acknowledgement: the policy that a user gives, and the terms in force.
 
-The same rules hold back and send all three acknowledgements, so the policies of other systems are values of this and
-need no code: half the window is MSMQ's, a third of it or a second Solace's, a number of bytes HornetQ's.
+One set of rules covers all three acknowledgements. The policies of other systems are values of it and need no code:
+half the window is MSMQ's, a third of it or a second Solace's, a number of bytes HornetQ's.
 """
 
 from dataclasses import dataclass, replace
@@ -14,13 +14,13 @@ from triack.base.errors import UsageError
 from triack.base.units import SECOND, in_ns
 
 SHARE_PARTS_MAX = 1_000
-"""The denominator of a share: a third is a third, and both numbers fit 16 bits."""
+"""The largest denominator of a share: a third stays exact, and both numbers fit into 16 bits."""
 DELAY_MAX_S = 1_000_000
-"""Eleven days: longer than any session, and a float of it is exact to the nanosecond on the way to a peer and back."""
+"""Eleven days: longer than any session. As a float it reaches a peer and returns exact to the nanosecond."""
 _BYTES_MAX = 1 << 40
 """More than any window holds, and still a whole number for every peer."""
 _KEPT = 256
-"""Terms that are shared: there are few, and ten thousand sessions have two each."""
+"""Shared terms: there are few, and ten thousand sessions have two each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class AckTerms:
     """The terms in force for one acknowledgement; see ``AckTrigger``.
 
     Attributes:
-        piggyback_ns: how long the first packet has waited before the acknowledgement rides on others; None: never.
+        piggyback_ns: how long the first packet must have waited before the ack travels with others; None: never.
     """
 
     count: int | None
@@ -119,7 +119,7 @@ def longest_delay_ns(trigger: AckTrigger) -> int:
 
 
 def capped(trigger: AckTrigger, most_ns: int) -> AckTrigger:
-    """The same with no delay longer than that."""
+    """The same trigger with no delay longer than that."""
     if most_ns == 0 and longest_delay_ns(trigger) > 0:
         # No number of round trips is as short as that.
         return replace(trigger, delay_s=0.0, delay_rtts=None)
@@ -152,5 +152,5 @@ def terms_of(trigger: AckTrigger, window: int, rtt_ns: int = 0) -> AckTerms:
 
 @lru_cache(maxsize=_KEPT)
 def shared(terms: AckTerms) -> AckTerms:
-    """The first that are equal."""
+    """The first terms that are equal."""
     return terms

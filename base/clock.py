@@ -1,9 +1,9 @@
 """The clocks of a node, and whether the time of day was set between two starts.
 
-A node reads the system's time of day once, when it starts, and counts from then on by the monotonic clock. Each
-commit records both clocks. So the next start knows the time that has passed: exactly, if the machine was not restarted;
-otherwise by the time of day, if that was set at both times. If neither is known, it assumes the least that is possible,
-so that nothing ends too early.
+A node reads the system's time of day once, when it starts, and then counts by the monotonic clock. Each commit records
+both clocks, so the next start knows how much time has passed: exactly, if the machine was not restarted; otherwise by
+the time of day, if that was set at both times. If neither is known it assumes the least that is possible, so that
+nothing ends too early.
 """
 
 from struct import Struct
@@ -14,25 +14,23 @@ from triack.base.printable import counted
 from triack.base.units import MS, SECOND
 
 BOOT_BYTES = 16
-"""The id of one start of a machine: a UUID on Linux."""
+"""Length of the id of one start of a machine: a UUID on Linux."""
 UNSET_BEFORE_NS = 1_577_836_800 * SECOND
-"""2020-01-01, before the first version of Triack: a clock that was set shows more.
-
-Without a battery it shows 1970, or the date of its system.
-"""
+"""2020-01-01, before the first version of Triack. A clock that was never set shows an earlier time: 1970, or the date
+of its system."""
 WALL_NS_MAX = 4_102_444_800 * SECOND
 """2100-01-01: the session log has room for times of sixteen more years."""
 NOTICED_NS = SECOND
-"""Clocks are corrected by less in normal operation, and a start takes less."""
+"""Normal corrections of a clock are smaller, and a start is quicker."""
 
 UNSET_BEFORE_MS = UNSET_BEFORE_NS // MS
-"""The same in milliseconds, for the times in messages."""
+"""In milliseconds, for the times in messages."""
 
 _STRUCT = Struct(f"<{BOOT_BYTES}sqqq")
 
 
 class WallClock(NamedTuple):
-    """The time of day, read once at a node's start, so that a clock that is set ends no message's life."""
+    """The time of day, read once at a node's start, so that setting the clock ends no message's life."""
 
     offset_ns: int
 
@@ -41,7 +39,7 @@ class WallClock(NamedTuple):
         return (now_ns + self.offset_ns) // MS
 
     def ns(self, wall_ms: int) -> int:
-        """The moment of the monotonic clock at which that time of day is reached."""
+        """The moment of the monotonic clock at which it is that time of day."""
         return wall_ms * MS - self.offset_ns
 
 
@@ -49,8 +47,8 @@ class ClockReading(NamedTuple):
     """The clocks at one moment.
 
     Attributes:
-        boot: which start of the machine it was, ``BOOT_BYTES`` bytes; zeros when the system does not tell.
-        node_ns: the node's time of day, from which the system's may differ since the node's start.
+        boot: the start of the machine, ``BOOT_BYTES`` bytes; zeros when the system does not tell.
+        node_ns: the node's time of day; the system's may have been set since the node's start.
     """
 
     boot: bytes
@@ -89,12 +87,12 @@ class ClockJump(NamedTuple):
 
 
 def sane_wall_ns(wall_ns: int) -> int:
-    """The time of day as a node uses it: from 1970 to 2099, as not all that is written down has room for others."""
+    """The time of day as a node uses it: from 1970 to 2099, as some records have no room for others."""
     return min(max(0, wall_ns), WALL_NS_MAX)
 
 
 def in_words(length_ms: int) -> str:
-    """A length of time for people, in the largest unit of which there are two."""
+    """A length of time for people, in the largest unit of which it has two."""
     for unit_ms, unit in ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute")):
         if length_ms >= 2 * unit_ms:
             return counted(length_ms // unit_ms, unit)
@@ -110,7 +108,7 @@ def find_jump(last: ClockReading | None, now: ClockReading) -> ClockJump | None:
 
 
 def _passed_ns(last: ClockReading, now: ClockReading) -> int:
-    """The time that has passed; the least that is possible, when it is unknown."""
+    """The time that has passed; if unknown, the least that is possible."""
     knows_boots = any(last.boot) and any(now.boot)
     if knows_boots and last.boot == now.boot and 0 <= last.uptime_ns <= now.uptime_ns:
         return now.uptime_ns - last.uptime_ns

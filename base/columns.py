@@ -1,4 +1,4 @@
-"""Blocks of records of one length, compressed by columns, as neighbouring records differ in little."""
+"""Compresses blocks of records of one length by columns, as neighbouring records differ in little."""
 
 import zlib
 
@@ -13,7 +13,7 @@ class Columns:
     Args:
         record_bytes: length of a record.
         rising_bytes: length of its first fields, which rise by little from one record to the next.
-        most: how many records a block has at most.
+        most: the most records in a block.
     """
 
     __slots__ = ("_record_bytes", "_rising")
@@ -27,8 +27,9 @@ class Columns:
     def pack(self, block: bytearray) -> bytes:
         """Compress a block: the first bytes of all records, then the second ones, and so on.
 
-        The rising fields become differences to the record before, unless one of them falls so far that the difference
-        of all of them, as one number, is negative.
+        The rising fields become differences to the record before, unless one falls so far that all differences
+        together, as
+        one number, are negative.
         """
         record_bytes, mask = self._record_bytes, (1 << 8 * len(block)) - 1
         whole = int.from_bytes(block, "little")

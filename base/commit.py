@@ -1,7 +1,4 @@
-"""The content of one transaction of the store, and of reads.
-
-Plain data: the engine fills it, the store applies it.
-"""
+"""The content of one transaction of the store, and of reads: plain data that the engine fills and the store applies."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,14 +10,14 @@ from triack.base.lease_words import Marks
 from triack.base.names import StreamId
 
 OWN_STATE = "$"
-"""The node's own keys in the table of the application's values begin with this, as its own queues do."""
+"""Begins the node's own keys in the table of the application's values, as it begins the names of its own queues."""
 
 KEY_BITS = 40
 """Bits of a number within its stream or queue: a million packets a second for twelve days. 23 are the group's."""
 HEAD_BYTES = 35
 """Bytes of a body in an index: enough for its kind, its count, its deadline, and its place in a large message."""
 CARES = 0x80
-"""Bit of the first byte of a body: what happens to one of its messages has consequences that only the body tells."""
+"""Bit of a body's first byte: what happens to one of its messages has consequences that only the body tells."""
 
 
 def key_of(group: int, number: int) -> int:
@@ -36,9 +33,11 @@ def split_key(key: int) -> tuple[int, int]:
 class OutgoingStreamRow(NamedTuple):
     """An outgoing stream: its peer, its class, and its next number.
 
-    ``relayed`` is 1 once packets of it may have gone by way of a relay. ``priority`` is that of all its messages.
-    ``torn`` is 1 once a large message of it ended here when its destination may have had some pieces.
-    ``sealed`` is 1 if they leave sealed.
+    ``relayed`` is 1 once packets of it may have gone through a relay. ``priority`` is that of all its messages.
+    ``torn`` is
+    1 once a large message of it ended here when its destination may have had some pieces. ``sealed`` is 1 if its
+    packets
+    leave sealed.
     """
 
     stream: int
@@ -54,7 +53,7 @@ class OutgoingStreamRow(NamedTuple):
 
 
 class OutgoingRow(NamedTuple):
-    """An outgoing packet; ``messages`` of them end in it: all of a batch, none in a fragment but the last."""
+    """An outgoing packet; ``messages`` end in it: all of a batch, or none in a fragment but the last."""
 
     key: int
     messages: int
@@ -63,10 +62,11 @@ class OutgoingRow(NamedTuple):
 
 
 class MessageRow(NamedTuple):
-    """Packets in a queue of this node that follow each other: ``key`` and ``number`` are those of the first.
+    """Consecutive packets in a queue of this node: ``key`` and ``number`` are those of the first.
 
-    ``delivery`` is their class: their stream may have ended before they are read, and then no other row has it. A
-    packet of a topic is a row of its own, with the name of the ``topic``, and the ``place`` of its first message there.
+    ``delivery`` is their class, which no other row may have, as their stream may end before they are read. A packet of
+    a
+    topic is a separate row, with the name of the ``topic`` and the ``place`` of its first message there.
     """
 
     key: int
@@ -80,16 +80,13 @@ class MessageRow(NamedTuple):
     place: int = 0
 
     def packets(self) -> Iterator["MessageRow"]:
-        """Yield each packet as a row of its own."""
+        """Yield each packet as a separate row."""
         for step, body in enumerate(self.bodies):
             yield self._replace(key=self.key + step, number=self.number + step, bodies=(body,))
 
 
 class SubscriptionRow(NamedTuple):
-    """A durable subscription: its number, its name, the queue in which its topic's messages arrive, and its pattern.
-
-    ``progress`` says which messages are done.
-    """
+    """A durable subscription; ``queue`` is that of its topic, ``progress`` says which messages are done."""
 
     id: int
     name: str
@@ -101,11 +98,11 @@ class SubscriptionRow(NamedTuple):
 class PositionRow(NamedTuple):
     """How far a stream was accepted; ``filter`` is the duplicate filter of a recoverable one.
 
-    In stream 0, which no stream has: all durable streams of the origin up to ``sequence`` have ended, but for those
-    that have rows of their own.
+    Stream 0 is none: its row says that the durable streams of the origin up to ``sequence`` have ended, except those
+    with rows.
 
-    If it comes by a relay, ``via`` is that neighbour, by name. ``from_name`` is how the first relay calls the origin.
-    ``sealed`` is 1 if its packets come sealed, and are taken in no other way.
+    ``via`` is the neighbour that brings the stream as a relay, by name. ``from_name`` is the first relay's name for the
+    origin. ``sealed`` is 1 if its packets come sealed, and are accepted in no other way.
     """
 
     origin: bytes
@@ -123,8 +120,9 @@ class PositionRow(NamedTuple):
 class TransitStreamRow(NamedTuple):
     """A stream of another node that passes through this one; ``id`` is this node's number for it.
 
-    ``final`` and ``from_name`` are as it came, ``via`` is the neighbour that it came by. Everything up to ``ordered``
-    has been order-acknowledged, of what was here up to ``highest``. ``priority`` is that of its messages.
+    ``final`` and ``from_name`` are as they came; ``via`` is the neighbour that brought it. Of the packets stored here
+    up to
+    ``highest``, all up to ``ordered`` are order-acknowledged. ``priority`` is that of its messages.
     """
 
     id: int
@@ -142,7 +140,7 @@ class TransitStreamRow(NamedTuple):
 
 
 class TransitRow(NamedTuple):
-    """A packet in transit; see ``ordering.transit``. Its key is of its place, as its number may come twice."""
+    """A packet in transit; see ``ordering.transit``. Its key is that of its place, as its number may come twice."""
 
     key: int
     number: int
@@ -156,7 +154,7 @@ class TransitRow(NamedTuple):
 class PeerRow(NamedTuple):
     """The record of another store: the point of its history when it last spoke, and its peer.
 
-    The name is that of the peer which proved to be the node's with a key; empty when none did.
+    ``name`` is the peer whose key proved that the node is its; empty if none did.
     """
 
     node_id: bytes
@@ -171,11 +169,11 @@ class Commit:
 
     Attributes:
         addresses: where peers say that they listen, by their names, when no other source says so.
-        serial: its number among all commits of the store; 0 leaves the store's number as it was.
-        clock: the clocks when it began (``ClockReading.pack``); empty leaves the store's value.
-        records: how many records the session log of this start had when it was begun; 0 without a log.
-        synced: whether it is on the disk when it returns. The system has one that is not, and writes it later, at the
-            latest with the next one that is.
+        serial: its number among all commits of the store; 0 keeps the store's number.
+        clock: the clocks when it began (``ClockReading.pack``); empty keeps the store's value.
+        records: how many records the session log of this start had when the commit began; 0 without a log.
+        synced: whether it is on the disk when it returns. Otherwise the system has it, and writes it at the latest with
+            the next commit that is synced.
     """
 
     stream_deletes: list[int] = field(default_factory=list)
@@ -208,7 +206,7 @@ class Commit:
 
     @property
     def removes(self) -> bool:
-        """Whether it has rows that go, or which messages of a packet or for a subscription were read."""
+        """Whether it deletes rows, or notes which messages of a packet or of a subscription were read."""
         return bool(
             self.outgoing_deletes
             or self.message_deletes
@@ -224,7 +222,7 @@ class Commit:
 
     @property
     def adds(self) -> bool:
-        """Whether it has more than removals; see ``removes``."""
+        """Whether it does more than that."""
         return bool(
             self.outgoing
             or self.messages
@@ -243,8 +241,9 @@ class Commit:
 class OutgoingIndex:
     """An outgoing packet without its body; see ``OutgoingRow``. ``cares``: whether its body has the bit ``CARES``.
 
-    ``head`` is the first ``HEAD_BYTES`` of its row, which begins with its own body or one of the same commit: they say
-    when it was sent.
+    ``head`` is the first ``HEAD_BYTES`` of its row. That begins with this body or one of the same commit, so it tells
+    when
+    the packet was sent.
     """
 
     key: int
@@ -257,7 +256,7 @@ class OutgoingIndex:
 
 @dataclass(slots=True)
 class TransitIndex:
-    """A packet in transit without its body; see ``TransitRow``. ``head`` is as of ``OutgoingIndex``."""
+    """A packet in transit without its body; see ``TransitRow``. ``head`` is as in ``OutgoingIndex``."""
 
     key: int
     number: int
@@ -291,16 +290,16 @@ class StoreContent:
     """The content of the store when a node starts.
 
     Attributes:
-        clock: the clocks at the last commit that recorded them; empty when none did.
+        clock: the clocks at the last commit that recorded them; empty if none did.
         jump: how the time of day was set since then, if it was.
-        records: how many records the session log of the start before had when its last commit was begun.
+        records: how many records the session log of the start before had when its last commit began.
         starts: earlier starts, by id: the last commit of each.
-        room_bytes: how much more the disk takes, or None when that is unknown.
-        disk_bytes: the same if the disk had only the files that a store without messages needs.
-        peers: the records of other stores, by node id.
+        room_bytes: how many more bytes the disk accepts; None: unknown.
+        disk_bytes: the same if the disk had only the files of a store without messages.
+        peers: by node id.
         addresses: where peers said that they listen, by their names.
-        left: messages in hand that the start before has left and that no commit holds.
-        in_hand: where this start notes messages in hand; None for nowhere.
+        left: messages that were leased when the start before ended, and that no commit holds.
+        in_hand: where this start notes its leases; None: nowhere.
     """
 
     node_id: bytes

@@ -5,23 +5,22 @@
               1 byte   1         2       8                8          any, and what its channel adds
 
 All numbers are big-endian. The connection id is the receiver's, so that a datagram finds its conversation from any
-address (as in RFC 9000 section 5.1); a connect, which finds none, has its sender's there, for the answer. The counter
-never repeats in a direction of a connection: a channel that encrypts takes its nonce from it (RFC 5116, section 3.1);
-an accept has that of the connect that it answers. The epoch says with which of a direction's successive keys data is
-sealed.
+address (as in RFC 9000 section 5.1); a connect has its sender's, for the answer. The counter never repeats in a
+direction of a connection: a channel that encrypts makes its nonce of it (RFC 5116, section 3.1). An accept has the
+counter of the connect that it answers. The epoch says which of a direction's successive keys sealed the data.
 
-Each conversation has a channel of its own. The initiator makes one with ``Channels.dial`` and seals a CONNECT with it;
-the acceptor makes its own from that datagram, with ``Channels.answer``, and seals the ACCEPT with it:
+Each conversation has its own channel. The initiator makes one with ``Channels.dial`` and seals a CONNECT with it; the
+acceptor makes one from that datagram, with ``Channels.answer``, and seals the ACCEPT with it:
 
     CONNECT   dial(peer).seal        --->   answer(datagram): a channel, and what the connect says
     RETRY     the same channel.open  <---   or, under load: prove your address first
     ACCEPT    the same channel.open  <---   the channel.seal
     DATA, CHALLENGE, RESPONSE        <-->   both
 
-So the hello travels as the payload of these two datagrams: a channel that agrees on keys makes its two handshake
-messages of them. A connect may be sealed more than once, as hellos are repeated: each is a handshake of its own, and
-every connect that is answered has a channel of its own at the acceptor. The initiator's channel has the keys of the
-accept that it opened last, until it seals its first DATA; from then on it opens no other accept.
+So the hello travels as the payload of these two datagrams, and a channel that agrees on keys makes them its two
+handshake messages. A connect may be sealed again, as hellos are repeated: each one is a new handshake, and each that is
+answered has its own channel at the acceptor. The initiator's channel has the keys of the accept that it opened last,
+until it seals its first DATA; from then on it opens no other accept.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -34,21 +33,21 @@ from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
 
 VERSION = 8
-"""Of the protocol as a whole; a datagram of another one is dropped unread."""
+"""Of the protocol as a whole; a datagram of another version is dropped unread."""
 
 HEADER = Struct("!BBHQQ")
 """Kind, version, epoch, connection and counter."""
 _COUNTER = Struct("!Q")
 HEADER_BYTES = HEADER.size
-"""The bytes before the payload, in the clear; a channel adds its own (``Channel.overhead_bytes``)."""
+"""The bytes before the payload, in the clear; a channel adds more (``Channel.overhead_bytes``)."""
 
 
 _COUNTER_AT = HEADER_BYTES - _COUNTER.size
-"""The counter is the last of it."""
+"""The counter comes last."""
 
 
 _CONNECTION_AT = _COUNTER_AT - _COUNTER.size
-"""The connection id stands before it, and is as long."""
+"""The connection id comes before it, and is as long."""
 
 
 class Kind(IntEnum):
@@ -93,7 +92,7 @@ def encode_header(kind: Kind, connection_id: int, counter: int, epoch: int = 0) 
 
 
 def read_header(datagram: bytes) -> Header:
-    """Read the header of a datagram. Nothing in it is true before a channel has opened the datagram.
+    """Read the header of a datagram. Nothing in it is proved before a channel has opened the datagram.
 
     Raises ProtocolError: with reason ``too-short``, ``bad-version`` or ``unknown-kind``.
     """
@@ -114,12 +113,12 @@ def connection_id_of(datagram: bytes) -> int:
 
 
 def one_of_each_connection(datagrams: Iterable[bytes]) -> Iterable[bytes]:
-    """Of each connection that any of these datagrams names, one that names it."""
+    """One datagram for each connection that any of these names."""
     return {datagram[_CONNECTION_AT:_COUNTER_AT]: datagram for datagram in datagrams}.values()
 
 
 def counters_of(burst: Sequence[bytes]) -> list[int]:
-    """The counters of the first datagrams of a burst, as long as they are whole and differ in nothing else."""
+    """The counters of the first datagrams of a burst, as long as they are whole and their headers otherwise equal."""
     counters: list[int] = []
     alike = burst[0][:_COUNTER_AT]
     for datagram in burst:
@@ -130,7 +129,7 @@ def counters_of(burst: Sequence[bytes]) -> list[int]:
 
 
 class Opened(NamedTuple):
-    """The result of data that was opened together."""
+    """The result of opening a run of data."""
 
     counters: list[int]
     payloads: list[bytes]
@@ -138,7 +137,7 @@ class Opened(NamedTuple):
 
 
 def open_each(open_one: Callable[[bytes, int], bytes], datagrams: list[bytes], counters: list[int]) -> Opened:
-    """Open data that came together, one after the other: ``open_one(datagram, counter)``, which may raise."""
+    """Open data that came together, one by one: ``open_one(datagram, counter)`` may raise."""
     opened = Opened([], [], [])
     for datagram, counter in zip(datagrams, counters, strict=True):
         try:
@@ -152,11 +151,11 @@ def open_each(open_one: Callable[[bytes, int], bytes], datagrams: list[bytes], c
 
 
 class Channel(Protocol):
-    """Protects the datagrams of one conversation; it covers the whole datagram, its header included.
+    """Protects the datagrams of one conversation: each as a whole, its header included.
 
     Attributes:
-        peer: the name of the proved peer in the own directory; empty without keys.
-        peer_key: the public key with which it was proved; empty without keys.
+        peer: the proved peer's name in this node's directory; empty without keys.
+        peer_key: the public key that proved it; empty without keys.
     """
 
     peer: str
@@ -170,16 +169,16 @@ class Channel(Protocol):
         """Return the whole datagram: header and protected payload."""
 
     def seal_run(self, connection_id: int, counter: int, payloads: list[bytes], now_ns: int) -> list[bytes]:
-        """The same for data that leaves together; the counters follow the first one."""
+        """The same for data that leaves together; the counters are consecutive from the first one."""
 
     def open(self, datagram: bytes, header: Header, now_ns: int) -> bytes:
         """Return the payload of a datagram; that of a RETRY is empty: seal the connect once more.
 
         Raises:
-            ProtocolError: the datagram is not what the peer sealed, came before, or is of no use in this state;
-                nothing has changed then. The reason says which: ``too-short``, ``bad-header``, ``bad-mac``,
-                ``bad-tag``, ``replayed``, ``key-expired``, ``not-open``, ``unexpected-accept``, ``too-many-forgeries``
-                (the conversation has to be closed).
+            ProtocolError: the datagram is not what the peer sealed, came before, or is of no use in this state; nothing
+                has changed then. The reason is ``too-short``, ``bad-header``, ``bad-mac``, ``bad-tag``, ``replayed``,
+                ``key-expired``, ``not-open``, ``unexpected-accept``, or ``too-many-forgeries`` (close the
+                conversation).
         """
 
     def open_run(self, datagrams: list[bytes], counters: list[int], header: Header, now_ns: int) -> Opened:
@@ -190,10 +189,10 @@ class Answer(NamedTuple):
     """The result of a connect.
 
     Attributes:
-        channel: of the conversation that it asks for; None when its sender has to prove first where it is.
+        channel: of the new conversation; None if the sender must first prove its address.
         payload: the content of the connect.
-        retry: the datagram that asks for that proof, to be sent back when there is no channel, or instead of an accept;
-            empty when the sender has proved its address, or it cannot be asked.
+        retry: the datagram that asks for that proof, to be sent when there is no channel, or instead of an accept.
+            Empty: the sender has proved its address, or cannot be asked.
     """
 
     channel: Channel | None
@@ -202,19 +201,19 @@ class Answer(NamedTuple):
 
 
 class Seals(Protocol):
-    """Seals messages end to end, through nodes that pass them on and cannot read them."""
+    """Seals messages end to end, so that nodes that pass them on cannot read them."""
 
     def seal(self, to: bytes, text: bytes, bound: bytes) -> bytes:
-        """Seal a text for the owner of a public key; ``bound`` is what both ends must agree on."""
+        """Seal a text for the owner of a public key; both ends must agree on ``bound``."""
 
     def open(self, sealed: bytes, bound: bytes) -> tuple[bytes, bytes]:
-        """The public key of the sealer, and the text. Raises ProtocolError when this node's keys do not open it."""
+        """The public key of the sealer, and the text. Raises ProtocolError if this node's keys do not open it."""
 
     def mac(self, peer: bytes, said: bytes) -> bytes:
-        """The proof, 16 bytes, that this node says that to the owner of a public key. Raises ProtocolError."""
+        """A proof, 16 bytes, that this node says that to the owner of a public key. Raises ProtocolError."""
 
     def fits(self, peers: Iterable[bytes], said: bytes, mac: bytes) -> bool:
-        """Whether a proof was made by the owner of one of these keys for this node."""
+        """Whether the owner of one of these keys made a proof for this node."""
 
 
 class Channels(Protocol):
@@ -226,24 +225,24 @@ class Channels(Protocol):
 
     @property
     def overhead_bytes(self) -> int:
-        """The overhead of every channel that is made here: packets are cut to size before there is a conversation."""
+        """The overhead of every channel made here: packets are cut to size before there is a conversation."""
 
     def knows(self, peer: str) -> bool:
-        """Whether a peer, by its name in the directory, can be called: a key of it is known, if keys are used."""
+        """Whether a peer of the directory can be called: without keys any, with keys if one of its keys is known."""
 
     def dial(self, peer: str, scheme: str) -> Channel:
         """The channel of a conversation that begins here: it seals the connect, and opens the accept.
 
-        Raises ProtocolError: ``no-key``: the directory has no usable key of that peer, or no longer has the peer.
+        Raises ProtocolError ``no-key``: the directory has no usable key of that peer, or no longer has the peer.
         """
 
     def answer(self, datagram: bytes, header: Header, sender: str, now_ns: int) -> Answer:
         """The channel of a conversation that a connect asks for, and the payload of that connect.
 
-        The caller may drop the channel, or seal accepts with it and then drop it: it holds nothing but memory.
+        The caller may drop the channel, or seal accepts with it and then drop it: it holds only memory.
 
         Raises:
-            ProtocolError: ``too-short``, ``bad-mac``, ``too-many-connects``, ``other-suite``, ``bad-tag``,
-                ``untrusted`` (its detail is the caller's key in hex, where that is known), ``own-node``, ``bad-hello``:
-                nothing is answered then.
+            ProtocolError: nothing is answered then. The reason is ``too-short``, ``bad-mac``, ``too-many-connects``,
+                ``other-suite``, ``bad-tag``, ``untrusted`` (its detail is the caller's key in hex, if known),
+                ``own-node`` or ``bad-hello``.
         """

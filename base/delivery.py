@@ -1,4 +1,4 @@
-"""Delivery classes, and the one table that says which acknowledgement frees which class."""
+"""Delivery classes, and the table of which acknowledgement frees which class."""
 
 from enum import IntEnum
 
@@ -30,7 +30,7 @@ class Ack(IntEnum):
     SESSION = 0
     """The packet arrived at the next hop ([MS-MQQB] 2.2.6)."""
     STORE = 1
-    """The packet is on the next hop's disk; MSMQ's session ack says it in bits of its own ([MS-MQMQ] 2.2.20.4)."""
+    """The packet is on the next hop's disk; MSMQ's session ack says it in separate bits ([MS-MQMQ] 2.2.20.4)."""
     ORDER = 2
     """The packet was accepted once, in order, at its destination, and is on disk there ([MS-MQQB] 2.2.4)."""
     ONWARD = 3
@@ -41,7 +41,7 @@ class Role(IntEnum):
     """The role of a node for a packet that it sends."""
 
     ORIGIN = 0
-    """It has written the packet, and answers for it until the destination has it."""
+    """It wrote the packet, and answers for it until the destination has it."""
     TRANSIT = 1
     """It passes the packet on, and answers for it until the next hop does."""
 
@@ -54,42 +54,37 @@ FREED_BY: dict[tuple[Delivery, Role], Ack] = {
     (Delivery.RECOVERABLE, Role.TRANSIT): Ack.STORE,
     (Delivery.TRANSACTIONAL, Role.TRANSIT): Ack.STORE,
 }
-"""The acknowledgement that lets a sender forget a packet. No other one does ([MS-MQQB] 3.1.5.5 for the first two,
+"""The acknowledgement that lets a sender forget a packet; no other one does ([MS-MQQB] 3.1.5.5 for the first two,
 3.1.1.6.2 for the third: a session ack never deletes a transactional packet at its origin)."""
 
 SYNC_FREED_BY: dict[tuple[Delivery, Role], Ack] = FREED_BY | {
     (Delivery.RECOVERABLE, Role.ORIGIN): Ack.ONWARD,
     (Delivery.RECOVERABLE, Role.TRANSIT): Ack.ONWARD,
 }
-"""The same over a sync link. The origin keeps a transactional packet for longer than that anyway, so that a relay need
-not."""
+"""The same over a sync link. A relay need not keep a transactional packet for that: its origin keeps it for longer."""
 
 DURABLE: frozenset[Delivery] = frozenset({Delivery.RECOVERABLE, Delivery.TRANSACTIONAL})
 """The classes that are on disk before they are sent, and before they are store-acknowledged."""
 
 LABELS: dict[int, str] = {member: member.name.lower() for member in Delivery}
-"""The names of the classes, also by their codes."""
+"""The names of the classes; looked up by class or by code."""
 
 
 PRIORITY_MAX = 7
 """The highest priority; the lowest is 0 ([MS-MQMQ] 2.2.19.2: three bits of the flags)."""
 DEFAULT_PRIORITY = 3
-"""The priority of a message that asks for none, as in MSMQ."""
+"""The priority of a message that names none, as in MSMQ."""
 TRANSACTIONAL_PRIORITY = 0
 """The priority of every transactional message, as in MSMQ: all of a queue keep one order."""
 
 
 def default_priority(delivery: Delivery) -> int:
-    """The priority of messages of a class that ask for none."""
+    """The priority of a class's messages that name none."""
     return TRANSACTIONAL_PRIORITY if delivery is Delivery.TRANSACTIONAL else DEFAULT_PRIORITY
 
 
 def check_priority(destination: str, delivery: Delivery, priority: object) -> int:
-    """The priority of a message.
-
-    Raises:
-        UsageError: it is no integer from 0 to 7, or the message is transactional and it is not 0.
-    """
+    """The priority of a message. Raises UsageError: it is no integer from 0 to 7, or not 0 if transactional."""
     if priority is None:
         return default_priority(delivery)
     if isinstance(priority, bool) or not isinstance(priority, int) or not 0 <= priority <= PRIORITY_MAX:
@@ -103,7 +98,7 @@ def check_priority(destination: str, delivery: Delivery, priority: object) -> in
 
 
 def check_sent(what: str, destination: object, delivery: object) -> None:
-    """Check the types of a destination and of a class. Raises UsageError: one of the two is of a wrong type."""
+    """Check the types of a destination and of a class. Raises UsageError: one of them is wrong."""
     if not isinstance(destination, str):
         hint = "; send_to sends to several" if isinstance(destination, list | tuple) else ""
         raise UsageError(f"{what} {destination!r}: a destination is text{hint}")

@@ -116,15 +116,15 @@ class NotLoopback(UsageError):
 
 
 class KeyUnreadable(UsageError):
-    """A text that is no key, or was mistyped; no message of this error repeats the text, which may be a secret."""
+    """A text that is no key, or was mistyped. No message of this error repeats the text, which may be a secret."""
 
 
 class ConfigError(UsageError):
-    """Settings that cannot be used, of a file, the environment or arguments. The text has one line for each mistake."""
+    """Settings of a file, the environment or arguments that cannot be used. The text has one line for each mistake."""
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Each mistake: the place (file and line, variable or option), the key, the cause, and a name that is near."""
+        """Each mistake: the place (file and line, variable or option), the key, the cause, and a similar name."""
         return tuple(str(self).split("\n"))
 
 
@@ -133,11 +133,11 @@ class SubscriptionBusy(TriackError):
 
 
 class SubscriptionMismatch(TriackError):
-    """A durable subscription exists with another pattern, or is shared and was not to be, or the other way round."""
+    """A durable subscription of that name has another pattern, or is shared and must not be, or the other way round."""
 
 
 class SubscriptionEnded(TriackError):
-    """A subscription was ended, by ``unsubscribe``, while it was read."""
+    """A subscription was ended by ``unsubscribe`` while it was read."""
 
 
 class SubscriptionRefused(TriackError):
@@ -157,11 +157,11 @@ class NodeClosed(TriackError):
 
 
 class ConnectionLost(TriackError):
-    """The process that runs the node went away before it had answered a call of a client, which has connected again.
+    """The process that runs the node ended before it answered a call of a client. The client has connected again.
 
     Attributes:
-        maybe_done: whether the call may have been carried out. A message that was sent with a key may be sent again
-            in any case.
+        maybe_done: whether the call may have been carried out. A message that was sent with a key may be sent again in
+            any case.
     """
 
     def __init__(self, message: str, *, maybe_done: bool) -> None:
@@ -170,9 +170,9 @@ class ConnectionLost(TriackError):
 
 
 class TransactionLost(ConnectionLost):
-    """The process that runs the node went away during a transaction of a client: nothing of it has happened.
+    """The process that runs the node ended during a transaction of a client: nothing of the transaction has happened.
 
-    Run it again, with what it had received: those messages come again.
+    Run it again, with what it had received: those messages are redelivered.
     """
 
 
@@ -192,7 +192,7 @@ class HandOverEnded(TriackError):
 
 
 class StateChanged(TriackError):
-    """A value that a transaction expected (``Transaction.expect``) is another one: nothing of the transaction happens.
+    """A value that a transaction expected (``Transaction.expect``) has changed: nothing of the transaction happens.
 
     Another transaction has remembered a value under the same key. Read it again, and try again.
     """
@@ -209,7 +209,7 @@ class QueueFull(TriackError):
 class TooManyKeys(TriackError):
     """A node keeps as many keys of messages as it may; the message was not accepted.
 
-    It will be when it is sent again after the oldest key has run out (``KeySettings.lifetime_s``).
+    Send it again after the oldest key has run out (``KeySettings.lifetime_s``).
     """
 
 
@@ -221,7 +221,7 @@ class WaitTimeout(TriackError, TimeoutError):
     """The time given to a wait ran out; the awaited event may still happen.
 
     Attributes:
-        cause: why it has not happened yet, as far as is known; empty when nothing is known. The text ends with it.
+        cause: why it has not happened yet, as far as is known, or empty. The text ends with it.
     """
 
     def __init__(self, message: str, *, cause: str = "") -> None:
@@ -238,7 +238,7 @@ class DeliveryFailed(TriackError):
 
     Attributes:
         reason: the named reason, such as ``queue-not-found`` or ``reach-queue-timeout``.
-        cause: of a message that could not leave in time: what was missing, as far as is known. The text ends with it.
+        cause: if a message could not leave in time: what was missing, as far as is known. The text ends with it.
     """
 
     def __init__(self, message: str, *, reason: str, cause: str = "") -> None:
@@ -252,7 +252,7 @@ class ProtocolError(TriackError):
 
     Attributes:
         reason: the short name under which the drop is counted, such as ``bad-tag``.
-        detail: what else is known of it; empty for nothing.
+        detail: what else is known, or empty.
     """
 
     def __init__(self, reason: DropReason, detail: str = "") -> None:
@@ -278,11 +278,11 @@ class StoreFailed(StoreError):
 
 
 class StoreMoved(StoreFailed):
-    """The files of an open store were deleted, renamed or replaced; the commit that found it was not acknowledged."""
+    """The files of an open store were deleted, renamed or replaced; the commit that noticed was not acknowledged."""
 
 
 class StoreLost(StoreFailed):
-    """Another process has the store of this node now; the commit that found it was not acknowledged."""
+    """Another process has the store of this node now; the commit that noticed was not acknowledged."""
 
 
 class IdentityError(TriackError):
@@ -300,7 +300,7 @@ class RollbackDetected(TriackError):
 
     Attributes:
         peer: id of the other node, 32 hex digits.
-        rolled_back: whose store it is: ``own``, ``peer``, or ``unknown`` when only the peer could tell and has not.
+        rolled_back: whose store it is: ``own``, ``peer``, or ``unknown`` if only the peer could tell and has not.
     """
 
     def __init__(self, message: str, *, peer: str, rolled_back: str) -> None:
@@ -309,14 +309,15 @@ class RollbackDetected(TriackError):
         self.rolled_back = rolled_back
 
     def anew(self, before: str = "") -> Self:
-        """The same error for another call to raise, with some words before its own."""
+        """The same error for another call to raise, with some words before its text."""
         return type(self)(f"{before}{self}", peer=self.peer, rolled_back=self.rolled_back)
 
 
 class GapDetected(RollbackDetected):
     """Another node answers for a peer, without the messages that the one before it acknowledged.
 
-    Raised with ``Reconnect(gap="error")``. Nothing is sent there, and messages stay queued, until the node before it
+    Raised with ``Reconnect(gap="error")``. This node sends nothing there, and messages stay queued, until the node
+    before
     answers again, or this one is started with ``gap="warn"``. ``rolled_back`` is ``peer``.
     """
 

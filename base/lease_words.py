@@ -1,13 +1,13 @@
-"""The layout of a node's notes of messages in hand: words of 64 bits that the process writes outside of any commit.
+"""The layout of a node's notes of leased messages: words of 64 bits that the process writes outside of any commit.
 
-The words outlive the process but not the machine: only the start that follows the one which wrote them may read them,
-in the same boot of the system (``store/lease_file.py``).
+The words outlive the process but not the machine: only the next start, in the same boot of the system, may read them
+(``store/lease_file.py``).
 
     header  the start that wrote them, the start before it, words of the section LEFT, where the section LIVE begins
-    LEFT    cells of earlier starts of which no commit has told yet
+    LEFT    cells of earlier starts that no commit has recorded yet
     LIVE    cells of this start
     cell    key of the packet's first row (0: free), how many words each of the two sets has,
-            the set of messages in hand, the set of messages acknowledged; message i is bit i
+            the set of leased messages, the set of acknowledged messages; message i is bit i
 """
 
 from array import array
@@ -22,20 +22,20 @@ HEADER_WORDS = 4
 CELL_HEAD = 2
 """Words of a cell before its sets."""
 LIVE_WORDS = 32 * 1024
-"""256 KiB, which each start writes: 8,192 packets of up to 64 messages, in hand or done since the last commit."""
+"""256 KiB, which each start writes: 8,192 packets of up to 64 messages, leased or done since the last commit."""
 
 Marks = dict[int, tuple[int, int]]
-"""By the key of a packet: its messages that were in hand when the process ended, and those that were acknowledged."""
+"""By the key of a packet: its messages that were leased when the process ended, and those that were acknowledged."""
 
 
 def begin_words(before: int, start: int, left: Marks) -> "array[int]":
-    """The words of a new start, with those that earlier ones have left, of which ``before`` was the last."""
+    """The words of a new start, with those that earlier ones left; ``before`` was the last of these."""
     cells = [word for key, marks in left.items() for word in _cell(key, *marks)]
     return array("Q", [start, before, len(cells), HEADER_WORDS + len(cells), *cells]) + array("Q", [0]) * LIVE_WORDS
 
 
 def read_marks(words: "memoryview | array[int]", start: int) -> Marks:
-    """Read the words of the last start that the store knows; nothing if they are of another one.
+    """Read the words of the last start that the store knows; nothing if another start wrote them.
 
     A start that died before its first commit is unknown to the store; its words repeat those that it had found.
     """

@@ -1,11 +1,10 @@
-"""Records of the session log as lines, and lines as records again (docs/session-log.md).
+"""Turns records of the session log into lines, and lines into records (docs/session-log.md).
 
-A line is JSON. The first of a segment is an object with all that is common to its records: version, node, start and
-both clocks. Of most events a record is much like the one of its kind before it: the same event in the same session or
-stream, with numbers that go on where that one ended. Such a record is a number or a short list: its kind, the time
-since the line before, and what is not as expected. All others are objects with their serial ``n`` and the time ``t``
-since the first record; one with ``as`` begins a kind. So no line needs a later one, and a segment may be cut off at any
-byte.
+A line is JSON. The first one of a segment is an object with all that its records share: version, node, start and both
+clocks. Most records are much like the one of their kind before: the same event in the same session or stream, with
+numbers that continue where that one ended. Such a record is a number or a short list: its kind, the time since the line
+before, and what is not as expected. All others are objects with their serial ``n`` and the time ``t`` since the first
+record; one with ``as`` begins a kind. So no line needs a later one, and a segment may be cut off at any byte.
 """
 
 import json
@@ -23,19 +22,18 @@ Rules = tuple[Rule, ...]
 SEGMENT_BEGIN: Final = b'{"v":'
 """The beginning of the first line of a segment, and of no other one."""
 SEGMENT_BYTES: Final = 64 * 1024 * 1024
-"""A segment is read and moved as one: large enough that there are few, small enough to handle."""
+"""A segment is read and moved as a whole: large enough that there are few, small enough to handle."""
 SEGMENT_NS: Final = 24 * 3600 * 10**9
-"""A segment has the records of a day at most: old ones are removed by segments, also those of a node with little to do.
-"""
+"""A segment covers a day at most, as old records are removed by segments, also on a node with little to do."""
 KINDS_MAX: Final = 4096
-"""Kinds of records that are known at a time; beyond that, numbering starts anew. Enough for a dozen for each busy
-session and stream, and it bounds the memory."""
+"""The most kinds known at a time; then numbering starts again. Enough for a dozen for each busy session and stream, and
+it bounds the memory."""
 BRIEF_MAX: Final = 500
-"""Brief lines that follow each other. Then a record is written in full, with serial and time, so that a line that was
-lost or changed is noticed; that costs a byte in four records."""
+"""The most brief lines in a row. The next record is full, with serial and time, so that a lost or changed line is
+noticed; that costs a byte in four records."""
 
 NS_MAX: Final = 1 << 62
-"""Nanoseconds that no clock reaches within a century; with them times are sums that tables have room for."""
+"""Nanoseconds that no clock reaches within a century; within them sums of times fit into tables."""
 
 
 class _Shape:
@@ -47,7 +45,7 @@ class _Shape:
         shared = [name for name in fields if name in _SHARED]
         self.shared_of: Callable[[Record], object] = itemgetter(*shared) if shared else _nothing_of
         self.rules = rules_of(fields)
-        # By the shared values, the number of the kind and the fields of its last record.
+        # The number of the kind and the fields of its last record, by the shared values.
         self.kinds: dict[object, tuple[int, Record]] = {}
 
 
@@ -77,15 +75,15 @@ class LineWriter:
         self._wall_offset_ns = wall_offset_ns
         self.written = 0
         self.at_ns = 0
-        # The beginning of every segment but the first.
+        # Begins every segment but the first.
         self._settings: Record = {}
         self._begun_ns: int | None = None
         self._size_bytes = 0
         # By event and names of fields: as many as the schema has shapes.
         self._shapes: dict[tuple[str, ...], _Shape] = {}
-        # How many kinds they have together.
+        # The kinds of all shapes.
         self._known = 0
-        # How many brief lines there were since the last full one.
+        # Brief lines since the last full one.
         self._brief = 0
         self._lines: list[str] = []
 
@@ -106,7 +104,7 @@ class LineWriter:
         shared = shape.shared_of(fields)
         number, last = shape.kinds.get(shared) or (0, fields)
         if number and self._brief < BRIEF_MAX and self._begun_ns is not None:
-            # As ``following``, which a reader calls: without a call for each record.
+            # As ``following``, which a reader calls, but without a call for each record.
             expected, pending = dict(last), fields.get("pending", 0)
             for rule in shape.rules:
                 rule(last, expected, pending)
@@ -132,7 +130,7 @@ class LineWriter:
         self._lines.append(f"{head}{kind}{comma}{text}}}")
 
     def _put_brief(self, number: int, at_ns: int, fields: Record, expected: Record) -> None:
-        """Add a record of which everything is known but the time, and perhaps some of its own fields."""
+        """Add a record of which only the time, and perhaps some fields, are not as expected."""
         self.written += 1
         since_ns, self.at_ns = at_ns - self.at_ns, at_ns
         self._brief += 1
@@ -172,14 +170,14 @@ class LineWriter:
 
 
 def segments_in(log: bytes) -> list[bytes]:
-    """Return the segments of a log, each of which is a file of its own."""
+    """Return the segments of a log, each of which is one file."""
     first, *others = log.split(b"\n" + SEGMENT_BEGIN)
     begun = [first, *(SEGMENT_BEGIN + other for other in others)]
     return [segment + b"\n" for segment in begun[:-1]] + begun[-1:]
 
 
 def following(last: Record, rules: Rules, pending: int) -> Record:
-    """Return what a record is expected to have that follows another one of its kind."""
+    """Return what is expected of the record that follows another one of its kind."""
     expected = dict(last)
     for rule in rules:
         rule(last, expected, pending)
@@ -187,7 +185,7 @@ def following(last: Record, rules: Rules, pending: int) -> Record:
 
 
 def rules_of(fields: Iterable[str]) -> Rules:
-    """Return how the fields of a kind go on from one record to the next: where the last one ended."""
+    """Return how the fields of a kind continue from one record to the next: where the last one ended."""
     names = set(fields)
     return tuple(rule for name, rule in _RULES if name in names and (name != "ranges" or "cumulative" not in names))
 
@@ -231,7 +229,7 @@ _RULES: Final[tuple[tuple[str, Rule], ...]] = (
     ("number", _next_number), ("at_place", _next_place), ("ordinal", _next_ordinal), ("packet", _next_packet),
     ("first", _next_range), ("cumulative", _next_cumulative), ("ranges", _next_ranges),
 )  # fmt: skip
-"""By a field that a kind has. Of ``ranges`` beside ``cumulative`` nothing is expected."""
+"""By a field that a kind has. Nothing is expected of ``ranges`` beside ``cumulative``."""
 
 
 # A compiled class does not have its ``__slots__``.
@@ -239,7 +237,7 @@ _READER_STATE: Final = ("_at_ns", "_begun_ns", "_brief", "_common", "_kinds", "_
 
 
 class LineReader:
-    """Makes records of the lines of a segment, one by one, or of several segments one behind the other."""
+    """Makes records of the lines of a segment, or of several segments in their order."""
 
     __slots__ = _READER_STATE
 
@@ -247,7 +245,7 @@ class LineReader:
         self._common: Record = {}
         self._begun_ns = 0
         self._wall_offset_ns = 0
-        # The last record of each kind, and how its fields go on.
+        # The last record of each kind, and how its fields continue.
         self._kinds: dict[int, tuple[Record, Rules]] = {}
         # Serial and time of the last record, and whether its line was brief.
         self._n = 0
@@ -255,21 +253,20 @@ class LineReader:
         self._brief = False
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state for a file: how fields go on follows from the records."""
+        """The state for a file, without the rules, which follow from the records."""
         state = {name: getattr(self, name) for name in _READER_STATE}
         return {**state, "_kinds": {number: record for number, (record, _) in self._kinds.items()}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """The reader goes on where it was."""
+        """Continue where the reader was."""
         for name, value in state.items():
             setattr(self, name, value)
         self._kinds = {number: (record, rules_of(record)) for number, record in state["_kinds"].items()}
 
     def read(self, line: Record | int | list[Any]) -> Record:
-        """Return the record of a line, with all its fields; the line is the reader's from now on.
+        """Return the record of a line, with all its fields; the reader owns the line from now on.
 
-        Raises:
-            ValueError: it needs what no line before it says, or does not follow the one before it.
+        Raises ValueError: it needs what no line before it says, or does not follow the one before it.
         """
         if not isinstance(line, dict):
             return self.follow(line)
@@ -315,9 +312,9 @@ class LineReader:
         return {**self._common, "at_ns": at_ns, "wall_ns": at_ns + self._wall_offset_ns, **line}
 
     def follow(self, line: int | list[Any]) -> Record:
-        """Return the record of a brief line: it is like the one of its kind before it.
+        """Return the record of a brief line, which is like the one of its kind before.
 
-        Raises ValueError: there is none, or the line is not made like that.
+        Raises ValueError: there is none, or the line has another form.
         """
         number, since_ns, other = line, 0, _NOTHING
         if type(line) is list and 1 < len(line) <= _BRIEF_PARTS:
@@ -343,7 +340,7 @@ class LineReader:
 
 
 def _pending_of(last: Record, other: Record) -> int:
-    """Return how many packets a record newly covers that says something else than expected, if it says that at all."""
+    """Return how many packets a record newly covers: ``other`` may say it, else it is as before. Raises ValueError."""
     pending = last.get("pending", 0)
     if not other:
         return int(pending)
@@ -360,13 +357,13 @@ _NOTHING: Final[Record] = {}
 _BRIEF_PARTS: Final = 3
 """The kind, the time since the line before, and the fields that are not as expected."""
 _FIXED: Final = frozenset({"v", "node", "incarnation", "n", "at_ns", "wall_ns", "event", *SHARED})
-"""Fields that a brief line does not change: all of its kind have them, or they follow from it."""
+"""Fields that a brief line does not change: all of its kind share them, or they follow from it."""
 _SHARED: Final = frozenset(SHARED)
 _REPEATED: Final = frozenset(EVENTS["node_continued"].fields)
 
 
 def _make_encode() -> Callable[[Record, int], Iterable[str]]:
-    """The encoder that ``json.JSONEncoder`` makes anew for each record, which takes as long as encoding one."""
+    """The encoder that ``json.JSONEncoder`` would make anew for each record, which costs as much as encoding one."""
     encoder = json.JSONEncoder(separators=(",", ":"), check_circular=False)
     make = getattr(json.encoder, "c_make_encoder", None)
     if make is None:  # another Python than CPython

@@ -14,21 +14,18 @@ NAME_PUNCTUATION = frozenset("._-$")
 _UNSEEN = frozenset(
     map(chr, (0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180C, 0x180D, 0x180F, 0x3164, 0xFFA0))
 ) | frozenset(map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
-"""Letters and marks that Unicode shows as nothing (Default_Ignorable_Code_Point): with one, two names look alike."""
+"""Characters that Unicode shows as nothing (Default_Ignorable_Code_Point): with one, two names look alike."""
 
 TOPIC_PREFIX = "topic:"
-"""What the name of a topic has before it where the name of a queue may stand, too: no queue has a colon in its name."""
+"""Marks a topic where a queue could also be named: no queue has a colon in its name."""
 LEVEL_END = "."
 """Divides the levels of a topic's name, as in WSO2 Message Broker."""
 ONE_LEVEL, ALL_BELOW = "*", "#"
 """Levels of a pattern: any one level; that name, and all names below it."""
 
 COMPARED_MAX = 100
-"""How many names one is compared with.
-
-Each takes as many microseconds as it has letters. Where there are more, programs have made most of them, with numbers:
-each is like all others.
-"""
+"""Compare a name with no more than this many. Each takes as many microseconds as it has letters. If there are more,
+programs have made most of them, with numbers: each looks like all others."""
 TOLD_MAX = 20
 """Names in a message: as many as fit on a screen."""
 
@@ -39,18 +36,17 @@ def composed(text: str) -> str:
 
 
 def find_name(name: str, known: Container[str]) -> str:
-    """A name as it is known, or composed. A store may have a queue whose name was kept before names were composed."""
+    """A name as it is known, or composed: a store may have a queue from before names were composed."""
     return name if name in known else composed(name)
 
 
 def check_name(name: object) -> str:
-    """Return ``name``, composed, when it can name a queue, a peer or a memory endpoint.
+    """Return ``name``, composed, if it can name a queue, a peer or a memory endpoint.
 
     A name has 1 to 124 bytes of UTF-8: letters, the marks that belong to them, digits, ``.``, ``_``, ``-`` and ``$``,
     and no ``.`` at its start.
 
-    Raises:
-        AddressError: with the name and what is wrong with it.
+    Raises AddressError, with the name and what is wrong with it.
     """
     if not isinstance(name, str):
         raise AddressError(f"a name is text, not {name!r}")
@@ -79,12 +75,9 @@ def _is_mark(char: str) -> bool:
 
 
 def check_topic(name: object) -> str:
-    """Return ``name``, composed, when it can name a topic: levels such as ``Games.Cricket.Scores``, each as in a queue.
+    """Return ``name``, composed, if it can name a topic: levels such as ``Games.Cricket.Scores``, each as in a queue.
 
-    With ``topic:`` before it, it has no more bytes than the name of a queue.
-
-    Raises:
-        AddressError: with the name and what is wrong with it.
+    With ``topic:`` before it, it has no more bytes than the name of a queue. Raises AddressError.
     """
     checked = check_name(name)
     _check_filled(checked)
@@ -105,13 +98,10 @@ def _check_filled(name: str) -> str:
 
 
 def check_pattern(pattern: object) -> str:
-    """Return ``pattern``, composed, when it can stand for topics.
+    """Return ``pattern``, composed, if it is a pattern of topics. Raises AddressError.
 
-    ``Games.*`` has one level below, ``Games.#`` that and all below.
-    Its first level is the name of a root; ``*`` may stand for any other level, and ``#`` may be the last one.
-
-    Raises:
-        AddressError: with the pattern and what is wrong with it.
+    ``Games.*`` matches one level below, ``Games.#`` that name and all below. The first level is the name of a root; any
+    other may be ``*``, and the last one ``#``.
     """
     if not isinstance(pattern, str):
         raise AddressError(f"a pattern of topics is text, not {pattern!r}")
@@ -135,12 +125,9 @@ def check_pattern(pattern: object) -> str:
 
 
 def check_permitted(pattern: object) -> str:
-    """Return ``pattern``, composed, when it can say what a peer may subscribe to.
+    """Return ``pattern``, composed, if it can say what a peer may subscribe to. Raises AddressError.
 
-    As ``check_pattern``, and over all roots, too: ``#`` is every topic.
-
-    Raises:
-        AddressError: with the pattern and what is wrong with it.
+    As ``check_pattern``, but the first level may be ``*``, and ``#`` is every topic.
     """
     if not isinstance(pattern, str):
         raise AddressError(f"a pattern of topics is text, not {pattern!r}")
@@ -153,7 +140,7 @@ def check_permitted(pattern: object) -> str:
 
 
 def covers(permitted: str, pattern: str) -> bool:
-    """Whether every topic that ``pattern`` stands for is one that ``permitted`` stands for."""
+    """Whether every topic that ``pattern`` matches also matches ``permitted``."""
     wide, narrow = permitted.split(LEVEL_END), pattern.split(LEVEL_END)
     for at, level in enumerate(wide):
         if level == ALL_BELOW:
@@ -164,17 +151,14 @@ def covers(permitted: str, pattern: str) -> bool:
 
 
 def check_queue(name: object) -> str:
-    """Return ``name``, composed, when messages can be sent there: to a queue, or with ``topic:`` before it to a topic.
-
-    Raises AddressError: with the name and what is wrong with it.
-    """
+    """Return ``name``, composed, if one can send there: a queue, or a topic after ``topic:``. Raises AddressError."""
     if isinstance(name, str) and name.startswith(TOPIC_PREFIX):
         return TOPIC_PREFIX + check_topic(name.removeprefix(TOPIC_PREFIX))
     return check_name(name)
 
 
 def split_topic(name: str) -> tuple[str, str | None]:
-    """The queue in which messages for a name arrive, and what its topic has below the root; None for a queue.
+    """The queue in which messages for a name arrive, and the rest of its topic below the root; None for a queue.
 
     ``topic:Games.Cricket`` gives ``topic:Games`` and ``Cricket``.
     """
@@ -185,7 +169,7 @@ def split_topic(name: str) -> tuple[str, str | None]:
 
 
 def nearest(name: str, known: Collection[str]) -> str | None:
-    """The known name that the writer of ``name`` most likely meant; None when none is near, or there are many."""
+    """The known name that the writer of ``name`` most likely meant; None if none is similar, or there are many."""
     from difflib import get_close_matches  # noqa: PLC0415 - only for mistyped names
 
     if len(known) > COMPARED_MAX:
@@ -203,10 +187,7 @@ def what_else(name: str, known: Collection[str]) -> str:
 
 
 class StreamId(NamedTuple):
-    """Which stream: nothing else tells two apart, at either end or on the way.
-
-    Its number is unique among those streams of its origin that have not ended.
-    """
+    """Identifies a stream at both ends and on the way. ``number`` is unique among its origin's live streams."""
 
     origin: bytes
     number: int

@@ -1,4 +1,4 @@
-"""Events of a node for its program: links that come and go, and peers that it no longer speaks to."""
+"""Events of a node for its program, such as links that come and go, and peers that it no longer talks to."""
 
 from dataclasses import dataclass
 
@@ -68,11 +68,11 @@ class LinkDown:
 
 @dataclass(frozen=True, slots=True)
 class LinkDowngraded:
-    """A synchronous link is asynchronous for now: what waits on it counts as passed on when its next hop has stored it.
+    """A synchronous link is asynchronous for now: its packets count as passed on once the next hop has stored them.
 
     Attributes:
-        peer: the neighbour that takes the messages.
-        oldest_s: for how long the oldest packet has waited for the word that it was passed on.
+        peer: the neighbour that receives the messages.
+        oldest_s: for how long the oldest packet has waited to be passed on.
         packets: how many wait for that.
     """
 
@@ -86,7 +86,7 @@ class LinkUpgraded:
     """A link that was downgraded is synchronous again.
 
     Attributes:
-        peer: the neighbour that takes the messages.
+        peer: the neighbour that receives the messages.
     """
 
     peer: str
@@ -94,12 +94,12 @@ class LinkUpgraded:
 
 @dataclass(frozen=True, slots=True)
 class WayChanged:
-    """Messages of routes that have several neighbours go by another one of them from now on.
+    """Messages of routes with several neighbours go through another one of them from now on.
 
     Attributes:
-        ways: the neighbours, the one to prefer first.
-        via: the one that takes the messages now.
-        before: the one that took them before.
+        ways: the neighbours, the preferred one first.
+        via: the one that receives the messages now.
+        before: the one that received them before.
     """
 
     ways: tuple[str, ...]
@@ -109,7 +109,7 @@ class WayChanged:
 
 @dataclass(frozen=True, slots=True)
 class PeerSilent:
-    """No node answers at an address, and messages for it wait. Reported once until one does; the node tries on.
+    """No node answers at an address, and messages for it wait. Reported once until one does; the node keeps trying.
 
     Attributes:
         address: where it tries.
@@ -122,7 +122,7 @@ class PeerSilent:
 
 @dataclass(frozen=True, slots=True)
 class PeerUnknown:
-    """Messages for a peer wait, as this node does not trust it, or knows no address of it and is not called by it.
+    """Messages for a peer wait: this node does not trust it, or knows no address of it and gets no call from it.
 
     Reported once until that has changed.
 
@@ -154,13 +154,12 @@ class PeerHalted:
 class GapFound:
     """Another node answers for a peer, and has none of the messages that the one before it acknowledged.
 
-    Attributes:
-        peer: the peer that this node sends to, by name.
-        node_id: the node that answers, 32 hex digits.
-        before: the one that has the acknowledged messages, as far as they are unread.
-        queues: those of the peer of which messages were acknowledged, or given up.
-        halts: whether the node has stopped sending there, as ``Reconnect(gap=)`` says.
-        cause: all of that in a sentence.
+    peer: the peer that this node sends to, by name.
+    node_id: the node that answers, 32 hex digits.
+    before: the node that has the acknowledged messages, unless they were read.
+    queues: the peer's queues whose messages were acknowledged, or given up.
+    halts: whether the node has stopped sending there, as ``Reconnect(gap=)`` says.
+    cause: all of that in a sentence.
     """
 
     peer: str
@@ -196,7 +195,7 @@ class QueueOverQuota:
     Attributes:
         queue: its name.
         messages: how many are in it.
-        bytes: of the packets that hold them.
+        bytes: the size of the packets that hold them.
     """
 
     queue: str
@@ -206,11 +205,11 @@ class QueueOverQuota:
 
 @dataclass(frozen=True, slots=True)
 class DeadLettersWaiting:
-    """As many dead letters wait as ``DeadLetters.warn_at`` says. Reported once until there are fewer than half of them.
+    """The queue of dead letters has reached ``DeadLetters.warn_at``. Reported once until fewer than half of them wait.
 
     Attributes:
         queue: their queue.
-        messages: how many are in it. None is refused because of that.
+        messages: how many are in it. The node refuses none because of that.
     """
 
     queue: str
@@ -232,7 +231,7 @@ class BridgeUp:
 
 @dataclass(frozen=True, slots=True)
 class BridgeLost:
-    """A bridge has lost its broker, or does not reach it. It tries again; a further failure of that cause is no event.
+    """A bridge has lost its broker, or does not reach it. It tries again; a repeated cause is no new event.
 
     Attributes:
         bridge: its name.
@@ -265,7 +264,7 @@ class JournalFull:
     Attributes:
         queue: the journal, ``$journal.`` and the name of its queue.
         messages: how many copies are in it.
-        bytes: of the packets that hold them.
+        bytes: the size of the packets that hold them.
         when_full: what happens now: ``drop oldest``, ``stop`` or ``hold``, see ``Journal``.
     """
 
@@ -277,11 +276,11 @@ class JournalFull:
 
 @dataclass(frozen=True, slots=True)
 class StoreLow:
-    """The disk has less room than the reserve, or enough of it again. While it is low nothing new is accepted for it.
+    """The disk has less room than the reserve, or enough again. While it is low the node accepts nothing new for it.
 
     Attributes:
         is_low: True when it has less room than the reserve, False when it has enough again.
-        room_bytes: how much more the disk takes.
+        room_bytes: how many more bytes the disk accepts.
     """
 
     is_low: bool
@@ -290,17 +289,17 @@ class StoreLow:
 
 @dataclass(frozen=True, slots=True)
 class StreamHeld:
-    """Messages to a queue wait at their sender, as their destination has no room; or the wait is over.
+    """Messages to a queue wait at their sender, as their destination has no room; or the wait has ended.
 
-    Reported once for all queues of a peer that wait for one reason, and for each queue where the queue is the reason.
+    Reported once for all queues of a peer that wait for one reason, and for each queue if the queue is the reason.
 
     Attributes:
         peer: the node at the other end, by name.
-        queue: the destination queue; the first of them, where all of the peer's wait.
+        queue: the destination queue; the first of them if all of the peer's wait.
         reason: why, by the names of docs/reasons.md: ``queue-full``, ``peer-quota``, ``store-low`` and others.
-        here: True when this node lets the peer's messages wait, False when the peer lets this node's wait. Where the
-            reason is this node's own queue or disk, ``QueueOverQuota`` and ``StoreLow`` tell of it instead.
-        is_held: False when the wait is over.
+        here: True if this node makes the peer's messages wait, False if the peer makes this node's wait. If the reason
+            is this node's own queue or disk, ``QueueOverQuota`` and ``StoreLow`` report it instead.
+        is_held: False when the wait has ended.
     """
 
     peer: str
@@ -312,7 +311,7 @@ class StreamHeld:
 
 @dataclass(frozen=True, slots=True)
 class CanSend:
-    """A queue takes messages again: a ``send_nowait`` to it had raised ``WouldBlock``. Reported once after each.
+    """A queue accepts messages again after a ``send_nowait`` to it raised ``WouldBlock``. Reported once after each.
 
     Attributes:
         destination: ``peer/queue``, or the name of a queue of this node.
@@ -334,7 +333,7 @@ class StreamsNearLimit:
         peer: the other node, by name.
         streams: how many are live.
         limit: how many may be.
-        incoming: whether they come from the peer, or lead there.
+        incoming: True if they come from the peer, False if they lead there.
         is_full: whether some have to wait.
     """
 
@@ -364,7 +363,8 @@ class MessagesDiscarded:
 class SubscriptionLost:
     """Another node had ended a subscription to its topics, and this node asks for it again: messages are missed.
 
-    As after a cut that lasts longer than a subscription that is not durable. How many they are is not known.
+    That happens when a cut lasts longer than a subscription that is not durable. How many messages are missed is
+    unknown.
 
     Attributes:
         destination: the node and the pattern, as they were given to ``subscribe``.
@@ -377,7 +377,7 @@ class SubscriptionLost:
 
 @dataclass(frozen=True, slots=True)
 class AckWaitOver:
-    """Readers had messages of a subscription for too long: they have failed. Reported at most once a second.
+    """Readers kept messages of a subscription for too long: those count as failed. Reported at most once a second.
 
     Attributes:
         topic: the first level of the topics' names.
@@ -403,9 +403,9 @@ class EventsMissed:
 
 @dataclass(frozen=True, slots=True)
 class NoRoute:
-    """A neighbour has brought messages for a node to which no route of this one leads: they go back as dead letters.
+    """A neighbour brought messages for a node to which this one has no route: they go back as dead letters.
 
-    Reported once for each until routes or peers change.
+    Reported once for each node until routes or peers change.
 
     Attributes:
         final: the node that they are for, as the neighbour calls it.
@@ -418,15 +418,15 @@ class NoRoute:
 
 @dataclass(frozen=True, slots=True)
 class TransitOverQuota:
-    """What waits here for other nodes has reached a quota: a neighbour waits.
+    """The messages that wait here for other nodes have reached a quota: a neighbour must wait.
 
-    Reported once until all has left that this neighbour had brought.
+    Reported once until all that this neighbour brought has left.
 
     Attributes:
-        came_by: the neighbour that has brought a message without room.
+        came_by: the neighbour whose message found no room.
         messages: how many wait here in all.
-        bytes: of those that this neighbour has brought.
-        all_bytes: of all of them.
+        bytes: the bytes that this neighbour has brought.
+        all_bytes: the bytes of all of them.
     """
 
     came_by: str

@@ -1,16 +1,16 @@
-"""The text of a path: the address of a peer, and, where that matters, at which address of this machine it called.
+"""The text of a path: a peer's address, and, where that matters, the address of this machine that the peer called.
 
-``udp://192.0.2.9:7801`` is a path that leaves from whichever address the system chooses.
-``udp://192.0.2.9:7801?at=198.51.100.7`` leaves from 198.51.100.7, as that is where the peer called: a firewall on its
-side lets no answer through from anywhere else. A session goes by paths, and takes a peer that begins to call elsewhere
-for one that has moved. Users, and code that looks for a peer, get the address alone.
+``udp://192.0.2.9:7801`` leaves from whichever address the system chooses.
+``udp://192.0.2.9:7801?at=198.51.100.7`` leaves from 198.51.100.7, as the peer called there: a firewall on its side
+accepts an answer from nowhere else. A session goes by paths, and assumes that a peer which begins to call elsewhere has
+moved. Users, and code that looks for a peer, get the address alone.
 """
 
 from typing import Literal, get_args
 
 UdpSockets = Literal["batched", "portable"]
-"""What carries UDP: ``batched``, many datagrams in one call of the system, which Linux offers alone; ``portable``,
-asyncio-dgram, one datagram in a call, on every system and event loop."""
+"""What carries UDP: ``batched``, many datagrams in one system call, on Linux only; ``portable``, asyncio-dgram, one
+datagram in a call, on every system and event loop."""
 UDP_SOCKETS: tuple[UdpSockets, ...] = get_args(UdpSockets)
 
 _AT = "?at="
@@ -18,7 +18,7 @@ _AT = "?at="
 
 
 def path_of(address: str, called: str) -> str:
-    """The path to an address, from that address of this machine; empty for the one that the system chooses."""
+    """The path to an address, from that address of this machine; empty: the system chooses it."""
     return f"{address}{_AT}{called}" if called else address
 
 
@@ -28,5 +28,5 @@ def address_in(path: str) -> str:
 
 
 def called_in(path: str) -> str:
-    """The address of this machine, without a port; empty for the one that the system chooses."""
+    """The address of this machine, without a port; empty: the system chooses it."""
     return path.partition(_AT)[2]

@@ -1,8 +1,8 @@
 """The peers that a node knows, by name, with their keys, their addresses and their permissions.
 
-A peer is a name of this node's own choosing. Its keys prove its identity (there are several while keys are exchanged
-for new ones); its addresses only say where to look for it, and may be wrong. Queues, streams and links belong to peers,
-so that they outlive every address. A node that runs without keys knows peers by address alone.
+This node chooses the names of its peers. A peer's keys prove its identity (it has several while it replaces them); its
+addresses only say where to look, and may be wrong. Queues, streams and links belong to peers, so that they outlive
+every address. A node that runs without keys knows peers by address alone.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,17 +20,17 @@ class Peer:
     """One peer.
 
     Attributes:
-        keys: its X25519 public keys, 32 bytes each; the first is the one to call it by. None without keys.
+        keys: its X25519 public keys, 32 bytes each; calls use the first. None without keys.
         addresses: where it may be, as ``udp://host:port`` and the like; the first is tried first.
         psk: 32 bytes that both sides have agreed on.
-        may_send: patterns (as of ``fnmatch``) of the queues that it may send to.
-        may_relay: patterns of the nodes to which it may send by way of this node.
+        may_send: patterns (``fnmatch``) of the queues that it may send to.
+        may_relay: patterns of the nodes that it may send to through this node.
         relays_for: patterns of the nodes whose messages it may bring here as a relay.
         seal: whether messages for it are sealed, so that no node on the way can read them.
-        sealed_only: take messages of it that a relay brings, and messages that it brings as a relay, only sealed.
-        keep_alive_s: keep a session with it, and ping it over UDP when nothing was sent for that many seconds, as it
-            cannot call this node; 0: no pings; None: the node's own setting.
-        may_subscribe: patterns of the topics of this node to which it may subscribe, as of ``check_permitted``.
+        sealed_only: accept only sealed messages from it through a relay, and only sealed ones that it relays.
+        keep_alive_s: keep a session with it, and ping it over UDP after that many seconds without traffic, as it cannot
+            call this node; 0: no pings; None: the node's own setting.
+        may_subscribe: patterns (``check_permitted``) of the topics of this node that it may subscribe to.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Peer:
 
     @property
     def wants_touch(self) -> bool:
-        """Whether a session with it is kept open with nothing to send."""
+        """Whether a session with it stays open without traffic."""
         return bool(self.keep_alive_s)
 
     def may_send_to(self, queue: str) -> bool:
@@ -55,11 +55,11 @@ class Peer:
         return _matches(queue, self.may_send)
 
     def may_relay_to(self, final: str) -> bool:
-        """Whether it may send to a node by way of this one. Each node that ``final`` names must be allowed."""
+        """Whether it may send to a node through this one. Each node that ``final`` names must be allowed."""
         return all(_matches(name, self.may_relay) for name in final.split("@"))
 
     def may_subscribe_to(self, pattern: str) -> bool:
-        """Whether it may subscribe to all topics that a pattern stands for."""
+        """Whether it may subscribe to all topics that match a pattern."""
         return any(covers(permitted, pattern) for permitted in self.may_subscribe)
 
     def may_bring(self, origin: str) -> bool:
@@ -104,6 +104,6 @@ class Directory:
         return self._by_address.get(address)
 
     def trusts(self, name: str, key: bytes) -> bool:
-        """Whether that key still is that peer's."""
+        """Whether that key still belongs to that peer."""
         peer = self._by_key.get(key)
         return peer is not None and peer.name == name

@@ -5,7 +5,7 @@ import re
 from math import isfinite
 
 SHOWN_LETTERS_MAX = 1_000
-"""A line of a log that is longer is not read, and anyone could make it long."""
+"""No one reads a longer line of a log, and anyone could make it long."""
 
 _SECRET = re.compile(r"(triack-(?:private|shared)-)[a-z2-7]+", re.IGNORECASE)
 
@@ -23,7 +23,7 @@ def printable(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """Do the same with text that may be long and has no secrets, such as the name of a file: nothing is left out."""
+    """Escape text that may be long and has no secrets, such as the name of a file: nothing is left out."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else _escape(char) for char in text)
@@ -45,7 +45,7 @@ def _escape(char: str) -> str:
 
 
 def _escape_json(char: str) -> str:
-    # json.dumps escapes all but ASCII, of which DEL is the only character that is not printable and that it leaves.
+    # json.dumps escapes everything but ASCII; DEL is the only ASCII character that it leaves and that is not printable.
     return "\\u007f" if char == "\x7f" else json.dumps(char)[1:-1]
 
 

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
 Range = tuple[int, int]
-"""An inclusive range ``(first, last)``."""
+"""Inclusive: ``(first, last)``."""
 _NONE: list[int] = []
-"""Shared by all sets without a gap, which are nearly all sets of a node; never changed."""
+"""Shared by all sets without a gap, nearly all sets of a node; never changed."""
 
 
 class NumberSet:
@@ -64,11 +64,11 @@ class NumberSet:
         return list(zip(self._firsts[-most:], self._lasts[-most:], strict=True))
 
     def ranges_up_to(self, number: int) -> list[Range]:
-        """The ranges above ``cumulative`` that begin no later."""
+        """The ranges above ``cumulative`` that begin at or below ``number``."""
         return self.lowest_ranges(bisect_right(self._firsts, number))
 
     def add(self, number: int) -> bool:
-        """Add one number. Returns False when it was there already."""
+        """Add one number. Returns False if the set had it."""
         if number == self.cumulative + 1:
             self.cumulative = number
             if self._firsts and self._firsts[0] == number + 1:
@@ -90,9 +90,9 @@ class NumberSet:
             self.take_run(first, last)
 
     def take_run(self, first: int, last: int) -> list[range]:
-        """Add neighbouring numbers, ``last`` included. Returns those that were not there, as ranges.
+        """Add neighbouring numbers, ``last`` included. Returns the new ones, as ranges.
 
-        Numbers that are there already cost nothing: only the gaps between them are walked.
+        Numbers that the set has cost nothing: only the gaps between them are walked.
         """
         first = max(first, self.cumulative + 1)
         if first > last:
@@ -119,7 +119,7 @@ class NumberSet:
         return fresh
 
     def forget_below(self, floor: int) -> None:
-        """Count every number up to ``floor`` as seen: they are no longer wanted."""
+        """Count every number up to ``floor`` as seen: no one wants them any more."""
         if floor <= self.cumulative:
             return
         self.cumulative = floor
@@ -128,7 +128,7 @@ class NumberSet:
             del self._firsts[0], self._lasts[0]
 
     def below(self, limit: int) -> "NumberSet":
-        """Those of the numbers that are smaller."""
+        """The numbers of the set that are smaller."""
         if self.cumulative >= limit:
             return NumberSet(limit - 1)
         within = [(first, min(last, limit - 1)) for first, last in self.ranges if first < limit]
@@ -170,7 +170,7 @@ def as_ranges(numbers: list[int]) -> list[Range]:
 
 
 def without(ranges: Iterable[Range], others: Sequence[Range]) -> list[Range]:
-    """Ascending, disjoint ranges without others of the same kind."""
+    """Ascending, disjoint ranges minus others of the same kind."""
     left: list[Range] = []
     at = 0
     for first, last in ranges:
@@ -188,7 +188,7 @@ def without(ranges: Iterable[Range], others: Sequence[Range]) -> list[Range]:
 
 
 def joined(ranges: Iterable[Range]) -> list[Range]:
-    """The same numbers as few ranges, ascending."""
+    """The same numbers in the fewest ranges, ascending."""
     found: list[Range] = []
     for first, last in sorted(ranges):
         if found and first <= found[-1][1] + 1:

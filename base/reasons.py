@@ -1,6 +1,6 @@
 """Why something was dropped, refused or given up: each reason by name, with a sentence for people.
 
-The names are counted in ``Node.stats``, written to the session log, and listed in docs/reasons.md.
+``Node.stats`` counts the names, the session log has them, and docs/reasons.md lists them.
 """
 
 from enum import StrEnum
@@ -197,7 +197,7 @@ class HoldReason(Reason):
 
 
 class FreedReason(Reason):
-    """Why a relay answers for a packet no longer."""
+    """Why a relay no longer answers for a packet."""
 
     STORE_ACK = "store-ack", "It is on the disk of the next hop."
     ONWARD_ACK = "onward-ack", "The next hop of a synchronous link has passed it on, and it is on the disk behind that."
@@ -210,7 +210,7 @@ class FreedReason(Reason):
 
 
 class DeadReason(Reason):
-    """Why a message is in the dead-letter queue, beside the reasons for which a destination rejects it."""
+    """Why a message is in the dead-letter queue, beside the reasons of a destination to reject it."""
 
     REACH_QUEUE_TIMEOUT = "reach-queue-timeout", "Its time to reach the queue ran out."
     RECEIVE_TIMEOUT = "receive-timeout", "Its time to be received ran out."
@@ -230,7 +230,7 @@ class DeadReason(Reason):
 
 
 class BridgeReason(Reason):
-    """Why a message is in the queue of a bridge for those that it can never pass on."""
+    """Why a message can never be passed on, and is in the bridge's queue for those."""
 
     UNFIT = "unfit", "The rules of the bridge, this node or the protocol of the broker have no place for it."
     RETURNED = "returned", "The broker leads it to no queue (AMQP, mandatory)."
@@ -238,17 +238,17 @@ class BridgeReason(Reason):
 
 
 EXPIRED = (DeadReason.REACH_QUEUE_TIMEOUT, DeadReason.RECEIVE_TIMEOUT)
-"""Reasons for which a message is dead as its time has run out."""
+"""Reasons of messages whose time has run out."""
 
 
 class Trouble(StrEnum):
-    """Something that stops messages and that an operator can mend.
+    """Something that stops messages and that an operator can fix.
 
-    This is the only table of them. The line of the log, the rows of ``triack status``, the event, the metric and the
-    table of docs/troubles.md are made of it.
+    This is the only table of them: the log line, the rows of ``triack status``, the event, the metric and the table of
+    docs/troubles.md come from it.
 
     Attributes:
-        sentence: what is wrong; ``{about}`` stands for the peer, host or queue, ``{detail}`` for what else is known.
+        sentence: what is wrong; ``{about}`` is the peer, host or queue, ``{detail}`` what else is known.
         remedy: what the operator can do.
     """
 

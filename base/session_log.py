@@ -1,8 +1,9 @@
 """The session log's schema, version 6: every event, the fields of its records, and their meanings.
 
-Pure data. ``queues/manager/recorder.py`` writes such records, ``tools/replay`` reads them, and ``make docs`` writes the
-tables of docs/session-log.md from here. All names are part of the file format: they stay as they are.
-``base/log_lines.py`` turns records into lines, and lines into records.
+Pure data, and part of the file format: no name may change. ``queues/manager/recorder.py`` writes such records,
+``base/log_lines.py`` turns them into lines and back, ``tools/replay`` reads them, and ``make docs`` writes the tables
+of
+docs/session-log.md from here.
 """
 
 from typing import Final, NamedTuple
@@ -12,12 +13,7 @@ SCHEMA_VERSION: Final = 6
 
 
 class Field(NamedTuple):
-    """The type and meaning of a field.
-
-    Attributes:
-        type: the type that its value has in Python; a list is one of pairs, each a list of two ints.
-        sentence: the meaning of the value.
-    """
+    """The type and meaning of a field. ``type`` is its Python type; a list is one of pairs, each a list of two ints."""
 
     type: type
     sentence: str
@@ -228,7 +224,7 @@ FIELDS: Final[dict[str, Field]] = {
     "rolled_back": Field(str, "whose store: `own`, `peer`, or `unknown` when the peer has not said"),
     "contradicts": Field(int, "a start of another node, as its incarnation, of which that node has told two things"),
 }
-"""All other fields. A name means the same in every event; where an event adds something, its sentence says so."""
+"""All other fields. A name means the same in every event; if an event adds something, its sentence says so."""
 
 SETTINGS: Final = (
     "max_unacked_packet",
@@ -257,7 +253,7 @@ POLICY: Final = (
     "store_ack_timeout_min_ns",
     "store_ack_timeout_max_ns",
 )
-"""Also in force in a session, by agreement of both ends."""
+"""Further values in force in a session, by agreement of both ends."""
 
 TERMS: Final = ("ack_at_once", "cleanup_interval_ns")
 """Other terms of a session."""
@@ -670,7 +666,7 @@ SHARED: Final = (
     "resend", "duplicate", "recovered", "redelivered", "priority", "topic",
     "subscription",
 )  # fmt: skip
-"""Fields that are alike in many records: a segment says them once and refers to them, see ``base/log_lines.py``."""
+"""Fields that are alike in many records: a segment says them once and refers to them (``base/log_lines.py``)."""
 
 SHARING: Final = frozenset(EVENTS) - {
     "node_started", "node_continued", "node_stopped", "start_before", "woke_late", "position_recovered",
@@ -679,4 +675,4 @@ SHARING: Final = frozenset(EVENTS) - {
     "topic_opened", "subscribed", "unsubscribed", "subscription_changed", "subscription_suspended",
     "subscription_resumed",
 }  # fmt: skip
-"""Events whose records come again and again for one session or stream."""
+"""Events that recur for one session or stream."""

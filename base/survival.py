@@ -1,4 +1,4 @@
-"""The failures that a node's store survives: the one promise that a setting may weaken, named by the loss."""
+"""The failures that a node's store survives. Only this promise may be weakened by a setting; the loss names it."""
 
 from typing import Literal, get_args
 
@@ -7,4 +7,4 @@ Survives = Literal["power loss", "process crash", "nothing"]
 ``process crash``: the system has it and writes it later. ``nothing``: it is in memory."""
 
 SURVIVES: tuple[Survives, ...] = get_args(Survives)
-"""All of them, strongest first; their places are their codes between nodes, so none may move."""
+"""Strongest first. Their places are their codes between nodes, so none may move."""

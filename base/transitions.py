@@ -1,7 +1,7 @@
-"""Tables of transitions, and the one way from a state to the next.
+"""Tables of transitions, and the one function that moves from a state to the next.
 
-A table has a row for each state: each possible event, and the state that follows. Events that change nothing are in the
-row, too. So a missing key is always a mistake of our own code.
+A table has a row for each state: each possible event, and the next state. The row also has the events that change
+nothing, so a missing key is always a mistake of our own code.
 """
 
 from collections.abc import Mapping
