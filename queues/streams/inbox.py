@@ -52,7 +52,7 @@ from triack.queues.streams.arrival_records import (
 from triack.queues.streams.awaited_ends import AwaitedEnds
 from triack.queues.streams.ended_streams import ENDED_STREAM, EndedStreams
 from triack.queues.streams.group_commit import REFUSED, GroupCommit, Turn
-from triack.queues.streams.incoming_stream import Arrival, IncomingStream
+from triack.queues.streams.incoming_stream import HELD_BYTES, Arrival, IncomingStream
 from triack.queues.streams.owed_acks import OwedAcks
 from triack.queues.streams.positions import Positions
 from triack.queues.streams.stream_state import EXPRESS_STREAMS, FORGOTTEN_KEY
@@ -401,7 +401,8 @@ class Inbox:
     ) -> tuple[Outcome, list[tuple[SequenceHeader, Arrival]]] | None:
         """The outcome of a run and the packets that may follow it now; None when each must be looked at."""
         header, packets = run.header, len(run.bodies)
-        if stream.is_too_early(header, crowded=self.admission.early.is_full(header.origin)):
+        early_bytes = run.body_bytes + packets * HELD_BYTES
+        if stream.is_too_early(header, crowded=not self.admission.early.takes(header.origin, early_bytes)):
             return None
         if not stream.ordered:
             return (Outcome.ACCEPTED, []) if stream.filter.handle_run(header, packets) else None

@@ -113,6 +113,12 @@ class Hostile:
         for frame in frames:
             self.frames(frame)
 
+    def burst(self, *frames: bytes) -> None:
+        """Send frames in the session, in datagrams that arrive together."""
+        datagrams = [self.seal(Kind.DATA, frame, self.connection_id) for frame in frames]
+        self.victim.live.handle_datagrams(datagrams, self.address, self.world.now_ns)
+        self.victim.drain()
+
     def packet(self, content: bytes, delivery: Delivery = Delivery.TRANSACTIONAL) -> bytes:
         """The next packet of the session, as a frame."""
         self.packets += 1

@@ -26,7 +26,7 @@ from triack.queues.peers.link import CONTROL_MAX
 from triack.queues.peers.session_settings import largest_window
 from triack.queues.stages import Stage
 from triack.queues.streams.holds import HeldStream, Holds
-from triack.queues.streams.incoming_stream import IncomingStream
+from triack.queues.streams.incoming_stream import HELD_BYTES, IncomingStream
 from triack.queues.streams.owed_acks import OwedAcks
 from triack.session.protocol.binary import BINARY
 from triack.session.protocol.frames import AckFrame, PacketFrame
@@ -60,15 +60,20 @@ def test_who_goes_on_when_told_to_stop_gets_nothing_in() -> None:
     assert stream.turn == turn
 
 
-def test_packets_that_come_too_early_fill_a_quarter_of_a_peers_memory() -> None:
-    """The first of them is withheld: nothing can be delivered, and nothing more is kept."""
+@pytest.mark.parametrize("together", [1, 14])
+def test_packets_that_come_too_early_fill_a_quarter_of_a_peers_memory(together: int) -> None:
+    """One of them is withheld: nothing more can be delivered, and nothing more is kept, singly or by the run."""
     world = PlainWorld(1)
     node = world.node("b", NodeSettings(limits=Limits(peer_memory_bytes=40_000)))
     evil = Hostile(world, node)
-    for number in range(2, 120):
-        evil.frames(evil.message(number, queue="q", stream=1, body=batch(bytes(900))))
+    packets = {it: evil.message(it, queue="q", stream=1, body=batch(bytes(100))) for it in (1, *range(3, 115))}
+    evil.frames(packets[1])
     world.run(SECOND)
-    assert 0 < node.live.inbox.admission.early.of(ORIGIN) <= 11_000
+    for first in range(3, 115, together):
+        evil.burst(*[packets[number] for number in range(first, first + together)])
+    world.run(SECOND)
+    assert 0 < node.live.inbox.admission.early.of(ORIGIN) <= 10_000 + HELD_BYTES + 200
+    assert node.live.inbox.streams[0].sequence.held
 
 
 def test_a_node_is_behind_while_half_of_what_a_peer_may_have_waits_for_its_disk() -> None:
