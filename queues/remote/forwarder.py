@@ -1,13 +1,13 @@
-"""Passes the messages of one subscription on to the node that it belongs to, by ordinary outgoing queues.
+"""Passes the messages of one subscription on to the node that it belongs to, by ordinary outgoing streams.
 
-Promise: what a durable subscription gets is done for it with the commit that holds the outgoing packet, so that it is
-here once: as a content of its topic or on its way. A subscription that is not durable is done with a message when the
-acknowledgement that frees its class has come: until then it is pending, as in the hands of a local reader.
+Promise: what a durable subscription gets is done for it with the commit that holds the outgoing packet. So each message
+is stored once: as a content of its topic, or in a stream. A subscription that is not durable is done with a message
+when the acknowledgement that frees its class has arrived: until then it is pending, as with a local reader.
 
     AHEAD of the cursor --drawn--> SUBMITTED --the acknowledgement of its class--> FREED
                           durable: done        any other: done
 
-At most as many messages as the subscription may have pending, and ``AHEAD_BYTES``, are on their way.
+At any time at most ``AHEAD_BYTES``, and as many messages as the subscription may have pending, are in transit.
 """
 
 from collections.abc import Callable
@@ -23,26 +23,20 @@ from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.topics.subscription import Subscription
 
 AHEAD_BYTES = 4 * 1024 * 1024
-"""On their way at a time: some windows of the largest datagrams, and one message of the largest size."""
+"""In transit at a time: some windows of the largest datagrams, and one message of the largest size."""
 TURN_MESSAGES = 256
 """Drawn at a time: what is drawn is submitted together, and few hundred messages fill a packet of the largest size."""
 OVERHEAD_BYTES = 64
-"""Bytes that a message counts in limits on memory beside its body, as any message."""
+"""Bytes that each message counts in limits on memory beside its body."""
 
 Draw = Callable[[Mailbox, int, int, int], list[tuple[Run, range]]]
 """Hands out the next messages of a queue: at most that many, and that many bytes, at that time; see ``Engine``."""
 _NOT_PASSED = CARING | {NO_DEAD_LETTER}
-"""Properties that are about what happens to the message at the node to which it was published."""
+"""Properties about what happens to the message at the node to which it was published."""
 
 
 class _Way:
-    """One outgoing queue of a subscription: it hears which messages are freed.
-
-    Attributes:
-        outgoing: as given.
-        hands: messages of a subscription that is not durable, by their tickets.
-        is_full: whether senders must wait for its reader: never.
-    """
+    """Learns which messages of one outgoing stream are freed; ``hands``: those that are not durable, by ticket."""
 
     __slots__ = ("_freed", "hands", "is_full", "outgoing")
 
@@ -60,11 +54,10 @@ class _Way:
 
     @property
     def ahead_bytes(self) -> int:
-        """Their bytes."""
         return self.outgoing.pending_bytes + self.outgoing.unacked_bytes
 
     def end(self) -> None:
-        """Hear of nothing more."""
+        """Learn of nothing more."""
         self.outgoing.readers.remove(self)
 
     def handle_acked(self, ticket: int, messages: int, size_bytes: int, *, ack_requested: bool) -> None:
@@ -80,19 +73,15 @@ class _Way:
 
 
 class Forwarder:
-    """Passes the messages of one subscription on.
+    """Passes the messages of one subscription of another node on.
 
     Args:
-        subscription: of another node.
-        outbox: takes the messages.
-        draw: hands them out.
+        draw: hands out messages.
         stir: called when something may go.
-        node_id: this node.
 
     Attributes:
-        subscription: as given.
-        is_allowed: whether its node may have it, by the permissions of now.
-        is_told: the same, as its node has heard it.
+        is_allowed: whether its node may have it, by the present permissions.
+        is_told: the same, as its node knows it.
     """
 
     __slots__ = ("_done", "_draw", "_node_id", "_outbox", "_stir", "_ways", "is_allowed", "is_told", "subscription")
@@ -118,7 +107,7 @@ class Forwarder:
         subscription.mailbox.listeners.append(self.handle_ready)
 
     def _hear(self, outgoing: OutgoingStream) -> _Way:
-        """Use an outgoing queue, and hear what becomes of its messages."""
+        """Use an outgoing stream, and learn what happens to its messages."""
         self._outbox.pass_on(outgoing, self.subscription.root.topic)
         return _Way(outgoing, self._handle_freed)
 
@@ -129,7 +118,7 @@ class Forwarder:
         return peer.name, subscribed_queue(peer.subscription)
 
     def move(self, name: str, turn: Turn) -> None:
-        """Its node has another name from now on: what is on its way, and all that comes, goes there."""
+        """Its node has another name from now on: messages in transit, and all later ones, go there."""
         self.subscription.subscriber.name = name
         for outgoing in self.streams:
             self._outbox.move(outgoing, name, turn)
@@ -137,12 +126,12 @@ class Forwarder:
 
     @property
     def streams(self) -> list[OutgoingStream]:
-        """The outgoing queues with messages of it."""
+        """The outgoing streams with messages of it."""
         return [way.outgoing for way in self._ways.values()]
 
     @property
     def ahead(self) -> int:
-        """Number of messages that are on their way."""
+        """Number of messages in transit."""
         return sum([way.ahead for way in self._ways.values()])
 
     def handle_ready(self) -> None:
@@ -208,7 +197,7 @@ class Forwarder:
         self.subscription.mailbox.acknowledge_many(done)
 
     def _way_for(self, delivery: Delivery, priority: int, turn: Turn) -> _Way:
-        """The outgoing queue for messages that were published in a class and with a priority."""
+        """The outgoing stream for messages that were published in a class and with a priority."""
         weakest = Delivery.RECOVERABLE if self.subscription.durable else Delivery.EXPRESS
         weaker = min(delivery, max(Delivery(self.subscription.subscriber.delivery), weakest))
         priority = priority if weaker is delivery else default_priority(weaker)
@@ -234,7 +223,7 @@ class Forwarder:
         )
 
     def end(self) -> None:
-        """The subscription has ended: what of it has not arrived is given up."""
+        """The subscription has ended: give up what has not arrived."""
         for way in self._ways.values():
             way.end()
             self._outbox.dead_lettering.purge(way.outgoing)
@@ -249,7 +238,6 @@ def _passed(properties: Properties) -> Properties | None:
 
 
 def _joined(done: list[tuple[QueuedPacket, int]]) -> list[tuple[QueuedPacket, int]]:
-    """The messages of each packet as one."""
     joined: dict[QueuedPacket, int] = {}
     for packet, bits in done:
         joined[packet] = joined.get(packet, 0) | bits

@@ -1,13 +1,12 @@
 """The subscriptions of other nodes to topics of this one: who may have which, how long they last, and their forwarders.
 
-Promise: a durable one goes on until its node or an operator ends it. Any other one ends ``LEASE_NS`` after its node was
-heard last, or had a session with this one, and with this process. The answer to a request is in the commit that does
-what was asked, so that a request that is made again does no harm. No node can name a subscription of another one.
+Promise: a durable one continues until its node or an operator ends it. Any other one ends with this process, or
+``LEASE_NS`` after its node was last heard or had a session with this one. The answer to a request is in the commit that
+does what was asked, so that a repeated request does no harm. No node can name a subscription of another one.
 
-A subscriber is a node, by its id, whatever the way by which its requests come: from a relay to another one, or to a
-session of its own, its subscriptions are the same, and what is on its way goes on in the same streams. A right belongs
-to the peer that has proved to be that node. A node that has proved nothing has the rights of the relay that brings it,
-whatever name the relay gives it.
+A subscriber is a node, by its id. If its requests come by another relay, or by a session with it, its subscriptions
+stay the same, and messages in transit continue in the same streams. A right belongs to the peer that has proved to be
+that node. A node that has proved nothing has the rights of the relay that brings it, whatever name the relay gives it.
 """
 
 from collections import Counter
@@ -33,7 +32,7 @@ from triack.queues.topics.subscription import Peer, Subscription
 from triack.queues.topics.topics import Topics
 
 LEASE_NS = 60 * SECOND
-"""A subscription that is not durable ends so long after its node was heard last: twice as long as the node may take."""
+"""A subscription that is not durable ends this long after its node was last heard: twice what the node may need."""
 
 
 class Subscriber(NamedTuple):
@@ -61,19 +60,11 @@ class PeerSubscriptions:
     """The subscriptions of all peers.
 
     Args:
-        settings: says how many a peer may have.
-        topics: of this node.
-        queues: of this node.
-        outbox: takes what is passed on.
         directory: says who may subscribe to what.
-        draw: hands out messages.
-        reply: sends answers.
         has_session: whether a node of that name has a session with this one.
-        is_here: whether a node, by its id, has one.
+        is_here: the same, by the node's id.
         proved_of: the peer that has proved to be a node.
         keyless: whether nodes have no keys here: then each node of this machine may subscribe, as it may send.
-        drops: counts what was refused.
-        node_id: this node.
     """
 
     def __init__(
@@ -116,13 +107,13 @@ class PeerSubscriptions:
         outbox.dead_lettering.subscription_of = self._title_of
 
     def handle_restored(self) -> None:
-        """The store has been read: go on with its subscriptions."""
+        """The store has been read: continue its subscriptions."""
         for subscription in self._topics.subscriptions.values():
             if subscription.peer is not None:
                 self._begin(subscription)
 
     def handle_settings(self, settings: NodeSettings) -> None:
-        """Another number of subscriptions is in force, for further ones."""
+        """Another limit is in force, for further subscriptions."""
         self._settings = settings
 
     def _begin(self, subscription: Subscription) -> None:
@@ -134,7 +125,6 @@ class PeerSubscriptions:
         self._stir(forwarder)
 
     def _note_node(self, subscription: Subscription, node: str) -> None:
-        """It belongs to this node."""
         peer = subscription.subscriber
         self._forget_node(subscription)
         peer.node = node
@@ -160,15 +150,15 @@ class PeerSubscriptions:
         return self._keyless or (entry is not None and bool(entry.may_subscribe))
 
     def _entry(self, who: Subscriber) -> DirectoryPeer | None:
-        """What the directory has of a node: of the peer that has proved to be it, or else of the relay that brings it.
+        """The directory's entry for a node: of the peer that has proved to be it, or else of the relay that brings it.
 
-        What a relay calls a node proves nothing: the rights of a peer of that name are none of its. A relay that may
-        bring nothing of a node any more lets it have nothing, either.
+        The name that a relay gives a node proves nothing: it gives no rights of a peer of that name. If a relay may no
+        longer bring anything of a node, the node has no rights, either.
         """
         proved = self._directory.named(who.proved) if who.proved else None
         called, by_relay, via = who.name.rpartition(BY_HAND)
         if not by_relay:
-            # A subscription of a version that kept no ids has its name from this node's own directory.
+            # In an older store without ids, the name of a subscription's node is from this node's own directory.
             return self._directory.named(who.name) if not who.node else proved
         relay = self._directory.named(via)
         names = [called] if proved is None else [called, proved.name]
@@ -181,14 +171,14 @@ class PeerSubscriptions:
         return self._keyless or (entry is not None and entry.may_subscribe_to(pattern))
 
     def _may_have(self, subscription: Subscription) -> bool:
-        """Whether its node may have it, as it asks now, or did when the subscription began: sealed or not."""
+        """Whether its node may have it, sealed or not as it asks now, or did when the subscription began."""
         peer = subscription.subscriber
         node = bytes.fromhex(peer.node)
         proved = {self._proved_of(node, is_sealed) for is_sealed in (False, True)} if node else {""}
         return any(self._may(Subscriber(peer.name, peer.node, one), subscription.pattern) for one in proved)
 
     def handle_directory_changed(self) -> None:
-        """Nothing is passed on to a node that may not have it any more, until it may again."""
+        """Nothing is passed on to a node that may no longer have it, until it may again."""
         for subscription, forwarder in self._forwarders.items():
             forwarder.is_allowed = self._may_have(subscription)
             self._stir(forwarder)
@@ -225,17 +215,16 @@ class PeerSubscriptions:
                 subscription.note_changed()
 
     def _renew(self, who: Subscriber, turn: Turn) -> None:
-        """A node that has subscriptions was heard; any number of nodes may ask for nothing."""
+        """A node that has subscriptions was heard. Others are not noted, as any number of nodes may ask for nothing."""
         if who.node in self._by_node:
             self._leases.set(who.node, turn.now_ns + LEASE_NS)
 
     def _find(self, who: Subscriber, name: str) -> Subscription | None:
         """The subscription of a node by its name there; also one of a node that had the name of this one before it.
 
-        What a peer has proved to be its own is not for a node that a relay calls the same.
+        What a peer has proved to be its own is not for a node to which a relay gives the same name.
 
-        Raises:
-            SubscriptionMismatch: another node of that name has it.
+        Raises SubscriptionMismatch if another node of that name has it.
         """
         found = self._by_node.get(who.node, {}).get(name)
         if found is not None:
@@ -249,13 +238,13 @@ class PeerSubscriptions:
                 f"subscription {found.title} belongs to another node, {other}, that is called {who.name}, too: "
                 "give one of the two nodes another name"
             )
-        # Its machine has a new store, or this node has its subscription of a version that kept no ids.
+        # Its machine has a new store, or this node has its subscription from a version that kept no ids.
         self._note_node(found, who.node)
         found.note_changed()
         return found
 
     def _has_gone(self, node: bytes, who: Subscriber) -> bool:
-        """Whether a node that was called as another one is now may have a new store, which is that other one."""
+        """Whether ``who``, which has the name that ``node`` had, may be that machine with a new store."""
         proved = self._proved_of(node, True)
         if proved not in ("", who.proved) or self._is_here(node):
             return False
@@ -263,7 +252,7 @@ class PeerSubscriptions:
         return proved != "" or BY_HAND not in who.name or self._leases.of(node.hex()) is None
 
     def _refusal(self, ask: Subscribe, who: Subscriber, known: Subscription | None) -> tuple[str, str]:
-        """Why a node does not get a subscription, and the same in words; empty if it does."""
+        """Why a node does not get a subscription: a reason and a sentence; empty if it does."""
         try:
             pattern = check_pattern(ask.pattern)
         except AddressError as error:
@@ -307,7 +296,7 @@ class PeerSubscriptions:
         self._renew(who, turn)
 
     def handle_unsubscribe(self, ask: Unsubscribe, who: Subscriber, turn: Turn) -> None:
-        """A node ends a subscription; the same for one that has ended."""
+        """A node ends a subscription; the answer is the same for one that has ended."""
         self._meet(who, turn)
         known = self._known(who, ask.name)
         if known is not None:
@@ -315,13 +304,12 @@ class PeerSubscriptions:
         self._reply(who.name, Answer("ended", ask.name, ask.number), turn)
 
     def _known(self, who: Subscriber, name: str) -> Subscription | None:
-        """The same as ``_find``; none if it belongs to another node."""
         with suppress(SubscriptionMismatch):
             return self._find(who, name)
         return None
 
     def handle_live(self, ask: Live, who: Subscriber, turn: Turn) -> None:
-        """A node names all its subscriptions here: end the others, and tell it which there are not."""
+        """A node names all its subscriptions here: end the others, and tell it which do not exist."""
         self._meet(who, turn)
         unknown = {it: number for it, number in ask.names.items() if self._known(who, it) is None}
         self._renew(who, turn)
@@ -339,7 +327,7 @@ class PeerSubscriptions:
         self._stir(forwarder)
 
     def _tell_right(self, forwarder: Forwarder, turn: Turn) -> None:
-        """The right to a subscription was taken back, or given again: let its node know, unless nothing leads there."""
+        """The right to a subscription was withdrawn, or given again: tell its node, if a way leads there."""
         peer = forwarder.subscription.subscriber
         if forwarder.subscription.mailbox.has_ended or self._directory.named(_payer(peer.name)) is None:
             return
@@ -352,7 +340,6 @@ class PeerSubscriptions:
     # ---- ends
 
     def _handle_end(self, subscription: Subscription) -> None:
-        """A subscription has ended, by its node, its lease or an operator."""
         forwarder = self._forwarders.pop(subscription, None)
         if forwarder is not None:
             self._forget_node(subscription)
@@ -366,7 +353,7 @@ class PeerSubscriptions:
             self._reply(peer.name, Answer("ended", peer.subscription, peer.number), turn)
 
     def _title_of(self, peer: str, queue: str, messages: int) -> str:
-        """The durable subscription whose messages, passed on in vain, become dead letters; counts them if none is."""
+        """The durable subscription whose forwarded messages become dead letters; counts them if it is none."""
         for subscription, forwarder in self._forwarders.items():
             if subscription.durable and forwarder.destination == (peer, queue):
                 return subscription.title
@@ -407,7 +394,7 @@ class PeerSubscriptions:
 
     @property
     def denied(self) -> list[Subscription]:
-        """The subscriptions for which messages wait that their nodes may not have."""
+        """The subscriptions with waiting messages that their nodes may not have."""
         return [it for it, forwarder in self._forwarders.items() if it.mailbox.length and not forwarder.is_allowed]
 
     def pump_of(self, subscription: Subscription) -> Forwarder | None:

@@ -1,7 +1,7 @@
 """What a node does about subscriptions over the network: those of others to its topics, and its own to theirs.
 
-Promise: a request is taken in the commit that does what it asks and that holds its answer. No queue of this file takes
-anything from a node that has no business with it.
+Promise: a request is acknowledged in the commit that does what it asks and that holds its answer. The queues of this
+module accept messages only from nodes that have a subscription here, or may ask for one.
 """
 
 from collections import Counter
@@ -30,35 +30,24 @@ from triack.queues.topics.subscription import Subscription
 from triack.queues.topics.topics import Topics
 
 REQUESTS_MAX = 256
-"""Taken at a time: some milliseconds of work."""
+"""Handled at a time: some milliseconds of work."""
 REQUEST_BYTES = 4 * 1024 * 1024
-"""Their bytes: one of the largest size."""
+"""Their bytes: one request of the largest size."""
 ANSWERS_MAX = 10_000
-"""Packets of answers that wait for the nodes of one neighbour, some 10 MB: ten times as many as it has subscriptions by
-default."""
+"""Waiting packets of answers for the nodes of one neighbour, some 10 MB: ten times its subscriptions by default."""
 
 
 class RemoteApi:
-    """Takes requests and answers about subscriptions, and keeps both sides of them going.
+    """Handles requests and answers about subscriptions, and drives both sides of them.
 
     Args:
-        content: what the store had at the start.
-        settings: limits.
-        topics: of this node.
-        queues: of this node.
-        outbox: takes requests, answers, and what is passed on.
-        directory: the peers of the node.
-        routes: the way to each node.
         name_of: the name of a node in destinations; empty for this node.
         way_back: the name by which messages go to a node that has sent a stream; empty if none leads there.
-        has_session: whether a node has a session with this one, by its name.
-        is_here: the same, by its id.
+        has_session: whether a node has a session with this one, by its name; ``is_here`` by its id.
         proved_of: the peer that has proved to be a node.
         keyless: whether nodes have no keys here.
         draw: hands out messages.
         recheck: called when another node may send to a queue, or may not any more.
-        commit: the next commit.
-        drops: counts what was refused.
 
     Attributes:
         of_peers: the subscriptions of other nodes.
@@ -146,16 +135,15 @@ class RemoteApi:
         return Subscriber(self._way_back(*stream), stream.origin.hex(), self._proved_of(stream.origin, sealed))
 
     def _asks(self, stream: StreamId) -> bool:
-        """Whether this node has subscriptions at another one."""
         return any(self._is_of(stream, found) for found in self.own.subscriptions.values())
 
     def _is_of(self, stream: StreamId, found: RemoteSubscription) -> bool:
-        """Whether a node is that of a subscription: the one that has accepted it, or that is called so."""
+        """Whether a node is that of a subscription: the one that has accepted it, or that has its name."""
         names = self._name_of(stream.origin), self._way_back(*stream)
         return found.node == stream.origin.hex() or any(self._is_at(name, found.peer) for name in names)
 
     def _is_at(self, name: str, peer: str) -> bool:
-        """Whether a node's name is that of a destination: the same, or that which the way by relays gives it."""
+        """Whether a node's name is that of a destination: the same, or the one that the way by relays gives it."""
         if name == peer:
             return True
         way, (own, _, via) = self._routes.way_of(peer), name.rpartition("@")
@@ -170,7 +158,7 @@ class RemoteApi:
     def _has_enough(self, name: str) -> bool:
         """Whether a node, or all behind a relay, leave too many answers waiting to get more.
 
-        It may ask as often as it likes and take no answer. One that is without an answer says again what it wants.
+        It may ask often and accept no answer. A node without an answer repeats what it wants.
         """
         link = self._outbox.links.get(self._via_of(name))
         streams = () if link is None else link.streams
@@ -186,7 +174,6 @@ class RemoteApi:
         self._outbox.submit(outgoing, Outgoing(body, {NO_DEAD_LETTER: True}), len(body))
 
     def _take(self, packet: QueuedPacket, index: int, turn: Turn) -> None:
-        """Take one message."""
         content, stream = packet.open(), StreamId(packet.origin, packet.stream)
         who = self._subscriber(stream, sealed=content.sealed)
         try:
@@ -230,7 +217,7 @@ class RemoteApi:
         return not (has_mail or self.own.has_work or self.of_peers.has_work)
 
     def go(self, turn: Turn) -> bool:
-        """Take what has come, pass on what may go, and ask and tell what is due. Returns whether topics may go on."""
+        """Handle, pass on, ask and answer what is due. Returns whether topics may continue."""
         mailbox = self._mailbox
         while mailbox is not None and mailbox.length:
             drawn = self._draw(mailbox, REQUESTS_MAX, REQUEST_BYTES, turn.now_ns)
@@ -248,7 +235,7 @@ class RemoteApi:
         self.own.handle_session_opened(neighbour)
 
     def handle_directory_changed(self) -> None:
-        """Permissions, or the names of nodes, are others."""
+        """Permissions, or the names of nodes, have changed."""
         self.of_peers.handle_directory_changed()
         self.own.handle_directory_changed()
 
@@ -258,7 +245,7 @@ class RemoteApi:
             self.own.handle_refused(lambda peer: self._is_at(sender, peer), reason, now_ns)
 
     def handle_routes_changed(self) -> None:
-        """Requests may go by another way, and so may what is asked for: let the nodes with the topics hear of it."""
+        """Requests and messages may go by another way: tell the nodes with the topics."""
         self.own.handle_routes_changed()
 
     def handle_timer(self, now_ns: int) -> None:

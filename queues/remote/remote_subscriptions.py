@@ -1,16 +1,16 @@
 """The subscriptions of this node to topics of other nodes.
 
-Promise: a durable one, and what was asked for it, is on the disk with the next commit; a request whose answer is lost
-is made again. The node with the topics hears at each session, and every ``RENEW_NS`` if one of them is not durable,
-which subscriptions there are, so that each half that was lost on one side is mended.
+Promise: a durable one, and what was asked for it, is on the disk with the next commit; a request without an answer is
+repeated. At each session, and every ``RENEW_NS`` if one of them is not durable, this node tells the node with the
+topics which subscriptions there are: what one side has lost is restored.
 
     ASKED --accepted--> LIVE --unknown there--> ASKED (asked again)
     ASKED --refused--> OVER
-    ASKED, LIVE --unsubscribed, or nobody reads one that is not durable--> ENDING --ended--> OVER
+    ASKED, LIVE --unsubscribed, or one that is not durable has no reader--> ENDING --ended--> OVER
     ASKED, LIVE --ended there--> OVER
 
-A LIVE one may get nothing: its node may not have it any more. The node with the topics says so, and when it may again.
-When it is OVER its queue goes, with all that waits in it.
+A LIVE one may get nothing: its node may no longer have it. The node with the topics says so, and when it may again.
+When it is OVER, its queue is removed, with all that waits in it.
 """
 
 import json
@@ -35,9 +35,9 @@ from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.outgoing_stream import OutgoingStream
 
 RENEW_NS = 30 * SECOND
-"""So often a node that has subscriptions which are not durable names them: twice in the time after which they end."""
+"""A node names its subscriptions that are not durable this often: twice in the time after which they end."""
 START_BITS = 32
-"""Requests of a start have the number of the start above these bits: later ones have higher numbers."""
+"""A request's number has the number of the start above these bits: later requests have higher numbers."""
 _KEY = f"{OWN_STATE}remote:"
 
 
@@ -91,15 +91,11 @@ class RemoteSubscription:
 
     Attributes:
         peer: the node with the topics.
-        ask: what was asked.
         shared: whether it may have several readers at a time.
-        state: as it is.
         node: the id of the node that has accepted it, in hexadecimal digits; empty until then.
-        error: why it was refused.
         trouble: why it has no answer or gets nothing, although it was not refused; None if nothing is known.
-        why: the same in words.
-        since_ns: when its state, or its trouble, became as it is.
-        mailbox: its queue; None when that has gone.
+        since_ns: when its state, or its trouble, last changed.
+        mailbox: its queue; None when that is gone.
         waiters: called when the state has changed.
     """
 
@@ -153,7 +149,7 @@ class RemoteSubscription:
 
 
 class _Requests:
-    """Hears which requests to one node will not arrive. See ``AckReader``."""
+    """Learns which requests to one node will not arrive. See ``AckReader``."""
 
     __slots__ = ("_handle", "_peer", "is_full", "tickets")
 
@@ -180,14 +176,9 @@ class RemoteSubscriptions:
     """All subscriptions of this node to topics of other nodes.
 
     Args:
-        queues: the queues of this node.
-        outbox: takes the requests.
         incarnation: number of this start.
         recheck: called when another node may send to a queue, or may not any more.
         via_of: the neighbour by which messages for a node go.
-
-    Attributes:
-        subscriptions: by their names.
     """
 
     def __init__(
@@ -207,10 +198,10 @@ class RemoteSubscriptions:
         self._recheck = recheck
         self.subscriptions: dict[str, RemoteSubscription] = {}
         self._requests: dict[str, _Requests] = {}
-        # Nodes that are to hear which subscriptions there are.
+        # Nodes that must learn which subscriptions there are.
         self._live: dict[str, None] = {}
         self._renew_ns: int | None = None
-        # Queues to be removed, those that nobody reads any more, and requests that were refused.
+        # Queues to be removed, those without readers, and requests that were refused.
         self._dropping: dict[str, None] = {}
         self._left: list[str] = []
         queues.notices.on_left = self._handle_left
@@ -219,7 +210,7 @@ class RemoteSubscriptions:
     # ---- starting
 
     def restore(self, content: StoreContent) -> None:
-        """Take what the store has, before its queues are restored. Raises StoreDamaged."""
+        """Read what the store has, before its queues are restored. Raises StoreDamaged."""
         for key, value in content.state.items():
             if key.startswith(_KEY):
                 name = key.removeprefix(_KEY)
@@ -227,7 +218,7 @@ class RemoteSubscriptions:
                 self._queues.windows[found.queue] = found.ask.max_unacked
 
     def handle_restored(self, turn: Turn) -> None:
-        """The queues are restored. Those of subscriptions that ended with the process before go."""
+        """The queues are restored. Remove those of subscriptions that ended with the process before."""
         known = {found.queue for found in self.subscriptions.values()}
         for found in self.subscriptions.values():
             found.since_ns = turn.now_ns
@@ -263,14 +254,9 @@ class RemoteSubscriptions:
     ) -> RemoteSubscription:
         """Begin a subscription, or find the durable one of that name. Its request goes with the next commit.
 
-        Args:
-            peer: the node with the topics.
-            pattern: the topics; it was checked.
-            turn: the call.
-            durable: its name, which was checked; None for one that ends with its reader.
-            shared: whether it may have several readers at a time.
-            delivery: of its messages, if they were not published in a weaker class.
-            max_unacked: messages that may be on their way, and in its queue.
+        ``pattern`` and ``durable``, the name of one that outlives its reader, were checked. ``delivery`` is the class
+        of its messages that were not published in a weaker one. ``max_unacked`` messages may be in transit, and in its
+        queue.
 
         Raises:
             SubscriptionMismatch: the subscription of that name is another one, or it is ending.
@@ -304,7 +290,7 @@ class RemoteSubscriptions:
         return found
 
     def unsubscribe(self, found: RemoteSubscription, turn: Turn) -> None:
-        """End a subscription: its request goes with the next commit, and its queue when the answer has come."""
+        """End a subscription: its request goes with the next commit, its queue when the answer has come."""
         self._handle(found, RemoteEvent.LEFT, turn)
         if found.state is RemoteState.ENDING:
             self._tell(found.peer, Unsubscribe(found.name, found.ask.number), [found.name], turn)
@@ -346,7 +332,7 @@ class RemoteSubscriptions:
         return True
 
     def handle_refused(self, sender: Callable[[str], bool], reason: RejectReason, now_ns: int) -> None:
-        """This node has refused what the node with some topics says of subscriptions."""
+        """This node has refused what the node with some topics says about subscriptions."""
         for found in self.subscriptions.values():
             if found.state is RemoteState.ASKED and sender(found.peer):
                 found.note(Trouble.ANSWER_REFUSED, _said(reason), now_ns)
@@ -363,7 +349,7 @@ class RemoteSubscriptions:
                     self._tell(peer, found.ask, [name], turn)
 
     def _handle_rejected(self, peer: str, names: list[str], reason: str) -> None:
-        """A request will never arrive: that node takes none of this one."""
+        """A request will never arrive: that node accepts none of this one."""
         self._refused += [(name, reason) for name in names if name in self.subscriptions]
         if not names:
             self._live[peer] = None  # a request of the process before, perhaps for one that waits
@@ -410,7 +396,7 @@ class RemoteSubscriptions:
         self._live |= {found.peer: None for found in self.subscriptions.values()}
 
     def handle_directory_changed(self) -> None:
-        """Answers that were refused may be taken now: ask again."""
+        """Refused answers may be accepted now: ask again."""
         self._live |= {found.peer: None for found in self.subscriptions.values() if found.state is RemoteState.ASKED}
 
     def handle_timer(self, now_ns: int) -> None:
@@ -426,11 +412,11 @@ class RemoteSubscriptions:
 
     @property
     def has_work(self) -> bool:
-        """Whether ``go`` has something to look at."""
+        """Whether ``go`` has something to do."""
         return bool(self._refused or self._left or self._live or self._dropping)
 
     def go(self, turn: Turn) -> None:
-        """Ask and tell what is due, and let queues go."""
+        """Ask and tell what is due, and remove queues."""
         while self._refused:
             refused, self._refused = self._refused, []
             for name, reason in refused:
@@ -473,11 +459,11 @@ class RemoteSubscriptions:
 
 
 def _said(reason: str, why: str = "") -> str:
-    """A reason by its name, and in words; nothing for none."""
+    """A reason by its name, and as a sentence; nothing for none."""
     return f"{why or _sentence(reason)} ({reason})" if reason else ""
 
 
 def _sentence(reason: str) -> str:
-    """What a name of a reason means, of a node that refuses a subscription or the packet with the request."""
+    """A reason as a sentence, for a node that refuses a subscription or the packet with the request."""
     known: dict[str, Reason] = {it.value: it for kind in (RejectReason, RefusalReason) for it in kind}
     return known.get(reason, RefusalReason.UNKNOWN).sentence

@@ -1,13 +1,13 @@
-"""What nodes ask and tell each other about subscriptions: JSON in transactional messages of ``$subscriptions``.
+"""Requests and answers between nodes about subscriptions: JSON in transactional messages of ``$subscriptions``.
 
     the subscriber asks                                          the node with the topics answers
     subscribe: name, number, pattern, durable, delivery, ...     accepted, or refused with a reason
     unsubscribe: name, number                                    ended
     live: the names and numbers of all its subscriptions here    unknown: those that it does not have
 
-``ended`` comes without a question when an operator there ended the subscription, ``accepted`` with a reason when its
-node may not have it any more, and without one when it may again. ``live`` ends each subscription that
-it does not name.
+``ended`` comes without a request when an operator there ended the subscription. ``accepted`` comes with a reason when
+its node may no longer have it, and without one when it may again. ``live`` ends each subscription that it does not
+name.
 """
 
 import json
@@ -22,7 +22,7 @@ from triack.base.reasons import DropReason
 from triack.queues.mailboxes.system_queues import subscribed_queue
 
 LETTERS_MAX = {"pattern": 1_000, "why": 1_000}
-"""Of a pattern, as each is kept in memory until it is refused, and of an explanation. Other texts are names."""
+"""Most characters of a pattern, as each is kept until it is refused, and of an explanation. Other texts are names."""
 NAMES_MAX = 100_000
 """Subscriptions in one message: as many as fit into the largest one."""
 NUMBER_MAX = 1 << 62
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class _Message:
-    """One message. Its fields, in their order, are those of the JSON, behind ``do``, which says what it is."""
+    """One message. Its fields, in their order, are those of the JSON, after ``do``, which names its kind."""
 
     do: str
 
@@ -51,10 +51,8 @@ class Subscribe(_Message):
     Attributes:
         name: the subscription's name at the subscriber, which has a queue for it.
         number: of the request.
-        pattern: the topics.
-        durable: whether it goes on while its subscriber is away.
+        durable: whether it continues while its subscriber is away.
         delivery: the class of its messages, or a weaker one in which they were published.
-        max_unacked: messages that may be on their way.
     """
 
     do: str = field(default="subscribe", init=False)
@@ -85,12 +83,7 @@ class Live(_Message):
 
 @dataclass(frozen=True)
 class Answer(_Message):
-    """What has become of a subscription: ``accepted``, ``refused`` or ``ended``.
-
-    Attributes:
-        reason: why it was refused, or why one that was accepted gets nothing now, by the names of ``RefusalReason``.
-        why: the same in words.
-    """
+    """What happened to a subscription: ``accepted``, ``refused`` or ``ended``; ``reason`` is a ``RefusalReason``."""
 
     do: str
     name: str
@@ -119,7 +112,6 @@ def check_remote_name(name: object) -> str:
 
 
 Message = Subscribe | Unsubscribe | Live | Answer | Unknown
-"""What one node says to the other."""
 
 _KINDS: Mapping[str, type[Message]] = {
     "subscribe": Subscribe,
@@ -141,7 +133,6 @@ def decode(body: bytes) -> Message:
 
 
 def _get(its: Any, name: str, kind: type[T]) -> T:
-    """A field of its type. Raises ValueError."""
     value = its.get(name) if isinstance(its, dict) else None
     if type(value) is not kind:
         raise ValueError(f"{name} is no {kind.__name__}")
