@@ -1,1 +1,1 @@
-"""Journals: what readers took from the queues of this node, as long as there is room."""
+"""Journals: what readers acknowledged in the queues of this node, as long as there is room."""

@@ -1,15 +1,15 @@
-"""Copies of what readers took from the queues of this node, and of what it has sent (MSMQ's target and source journal).
+"""Copies of what readers acknowledged on this node, and of what it has sent (MSMQ's target and source journal).
 
-Promise: a message that a reader took is in its queue or in the journal, never in both and never in neither: one commit
-deletes it there and adds it here. What expired, was purged, moved or became a dead letter is not copied. A journal has
-a limit; what it cannot take is counted, and reading goes on. The same holds for messages that were sent with
-``journal=True`` and their outgoing queue, from which an acknowledgement frees them; ``streams/sent_copies.py`` finds
-these.
+Promise: a message that a reader has read is in its queue or in the journal, never in both and never in neither: one
+commit deletes it there and adds it here. What expired, was purged, moved or became a dead letter is not copied. A
+journal has a limit. What does not fit is counted, and reading continues. The same holds for messages that were sent
+with ``journal=True`` and their outgoing stream, from which an acknowledgement frees them; ``streams/sent_copies.py``
+finds these.
 
-A packet is copied when its last message is done. One whose body is only on the disk then, as another than a reader has
-ended it, waits for its body, and the commit that deletes it waits with it.
+A packet is copied when its last message is done. If its body is only on the disk then, because another than a reader
+has ended it, it waits for its body, and the commit that deletes it waits with it.
 
-    TAKEN --its body is here--> READY --the commit begins--> a copy in the journal
+    TAKEN --its body is in memory--> READY --the commit begins--> a copy in the journal
     TAKEN --its body is on the disk--> MISSING --fetched--> TAKEN
 """
 
@@ -45,11 +45,10 @@ class _Taken(NamedTuple):
     """A packet that is done, and which of its messages are to be copied.
 
     Attributes:
-        queue: the queue that readers took them from; the journal itself for messages that were sent.
-        packet: the packet.
+        queue: the queue of the readers; the journal itself for messages that were sent.
         bits: the messages.
-        sent_to: where they were sent; empty for those that readers took.
-        passed: those of its messages that no reader took, and that are not copied therefore.
+        sent_to: where they were sent; empty for those that were read here.
+        passed: those of its messages that no reader has read, and that therefore are not copied.
     """
 
     queue: str
@@ -60,22 +59,18 @@ class _Taken(NamedTuple):
 
 
 DROPPED_MAX = 1_000
-"""Copies that give way in one commit beyond those that came: some milliseconds of work."""
+"""Copies that one commit drops beyond those that it adds: some milliseconds of work."""
 
 
 class Journals:
     """The journals of one node.
 
     Args:
-        queues: the queues of this node.
         is_low: whether the disk has less room than its reserve.
-        drops: counts dropped copies, by reason.
-        record: writes to the session log.
 
     Attributes:
         express: express packets that were sent, and which of their messages to copy: they need no commit.
         missing: packets to copy whose bodies are only on the disk, and their queues.
-        news: for the operator, see ``take_news``.
     """
 
     def __init__(
@@ -95,17 +90,16 @@ class Journals:
         self.missing: dict[QueuedPacket, Mailbox] = {}
         self.news: list[JournalFull] = []
         self._told: set[str] = set()
-        # The journals.
         self._names: dict[str, None] = {}
         queues.notices.keep_copy = self.take
 
     def restore(self) -> None:
-        """Look after the journals of the store: tell of those that are full, and keep them within their limits."""
+        """Read the journals of the store: report those that are full, and keep them within their limits."""
         self._names = {name: None for name in self._queues.mailboxes if is_journal(name)}
         self.handle_committed()
 
     def take(self, mailbox: Mailbox, packet: QueuedPacket) -> bool:
-        """Take a packet of a journaled queue that is done. Returns whether the next commit may delete it."""
+        """Note a done packet of a journaled queue. Returns whether the next commit may delete it."""
         excluded = mailbox.reader.excluded
         passed = excluded.get(packet.first_place, 0)
         taken = bits_of(range(packet.count)) & ~passed
@@ -117,12 +111,9 @@ class Journals:
         return True
 
     def keep_sent(self, packet: QueuedPacket, bits: int, sent_to: str) -> None:
-        """Take messages of a packet that was sent, given as bits: the next commit deletes it, or puts it in its queue.
+        """Copy messages, given as bits, of a packet that was sent: the next commit deletes it, or puts it in its queue.
 
-        Args:
-            packet: with its body; ``count`` is the number of its messages.
-            bits: the messages.
-            sent_to: their destination.
+        ``packet`` has its body, and its number of messages. ``sent_to`` is their destination.
         """
         ready = self._ready if packet.delivery in DURABLE else self.express
         ready.append(_Taken(SENT_JOURNAL, packet, bits, sent_to))
@@ -134,7 +125,7 @@ class Journals:
         return fetch_packets(self.missing, self._load)
 
     def _load(self, bodies: dict[int, bytes]) -> None:
-        """Bodies have come; the next commit deletes their packets."""
+        """Bodies have been read; the next commit deletes their packets."""
         for packet, pieces in list(arrived(self.missing, bodies)):
             packet.pieces = pieces
             self.missing.pop(packet).note_change(packet)
@@ -225,7 +216,7 @@ class Journals:
             self._record("journaled", now_ns, **fields, kept=kept)
 
     def handle_committed(self) -> None:
-        """The copies are in their journals: drop the oldest of those that are over their quota."""
+        """The copies are in their journals: drop the oldest of those that exceed their quota."""
         for name in self._names:
             journal = self._queues.mailboxes.get(name)
             if journal is None:
@@ -239,7 +230,7 @@ class Journals:
                 self._drop_oldest(journal)
 
     def _are_over(self, coming_bytes: int = 0) -> bool:
-        """Whether all journals together have more than a node may have in its queues, which they do not count for."""
+        """Whether all journals together exceed what a node may have in its queues, for which they do not count."""
         mailboxes = self._queues.mailboxes
         kept_bytes = sum([mailboxes[name].fill.bytes.value for name in self._names if name in mailboxes])
         return kept_bytes + coming_bytes > self._queues.limits.node_quota_bytes
@@ -249,7 +240,7 @@ class Journals:
         while not journal.fill.fits(0, 0) or (messages.value and self._are_over()):
             dropped = journal.drop_oldest(max(1, min(messages.value - messages.limit, DROPPED_MAX)))
             if not dropped:
-                return  # readers have all of them in hand
+                return  # readers have leased all of them
             self._drops[DropReason.JOURNAL_REPLACED] += len(dropped)
 
     # ---- the operator
@@ -276,12 +267,11 @@ class Journals:
 
 
 def _is_full(journal: Mailbox, when_full: str) -> bool:
-    """Whether a journal takes no more; one that stops makes copies again as soon as the smallest one fits."""
+    """Whether a journal accepts no more; one that stops makes copies again as soon as the smallest one fits."""
     return not journal.fill.fits(1, 1) if when_full == "stop" else journal.fill.is_full
 
 
 def _that_fit(one: _Taken, size_bytes: int, fill: Fill) -> int:
-    """Which messages of a packet a journal has room for, the first ones first."""
     room = fill.messages.limit - fill.messages.value
     if room <= 0 or not fill.fits(0, size_bytes):
         return 0
