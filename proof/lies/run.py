@@ -75,7 +75,7 @@ RIGHT: dict[str, set[str]] = {
     },
     "queued": {
         *_TOPIC, "claims", "queue", "forgotten", "ack_unreceived", "resend_tiers", "previous", "gaps", "lost",
-        "close_without_full_resend",
+        "close_without_full_resend", "node_life",
     },
     "rejected": {
         "rejected", "rejection_made_up", "claims", "store_ack_before_commit", "order_ack_before_commit", "gaps",

@@ -142,7 +142,6 @@ class Incoming(Side[Receiver]):
         self._top = (-1, -1)
         self._ack_top = (0, 0)
         self._handed_at: dict[str, tuple[int, int, int]] = {}
-        self._found: dict[int, RangeSet] | None = None
         # The sequences with something that came, or was found on the disk, in this start and was not forgotten since;
         # and the newest of all.
         self._here: set[int] = set()
@@ -169,14 +168,9 @@ class Incoming(Side[Receiver]):
 
     # ---- starts of the node
 
-    def handle_life(self, record: Record) -> None:
-        """The node's settings, at the begin of each start and of each segment."""
-        self._life = record
-
     def handle_started(self, record: Record) -> None:
         """A new start: what was on disk must be there again; express is gone."""
-        self._end_recovery(record)
-        self._found = {}
+        super().handle_started(record)
         self._here.clear()
         self._unanswered = None
         self._cut_ns.clear()
@@ -196,32 +190,24 @@ class Incoming(Side[Receiver]):
                 for low, high in receiver.settled.missing(*span):
                     receiver.kept.update(dict.fromkeys(range(low, high + 1), 0))
 
-    def _end_recovery(self, record: Record, *dues: Due) -> None:
-        found, self._found = self._found, None
-        if found is not None:
-            self._judge_recovered(record, found, *dues)
-
-    def _judge_recovered(
-        self, record: Record, found: dict[int, RangeSet], *dues: Due, before: int | None = None
+    def _judge_missing(
+        self,
+        record: Record,
+        found: dict[int, RangeSet],
+        due: Due,
+        *dues: Due,
+        final: bool = False,  # noqa: ARG002 - what is not there stays missing
     ) -> None:
-        """Report what was on disk and was not recovered.
-
-        Args:
-            record: shows that the start has said all that it found.
-            found: what that was, by sequence.
-            dues: what else must hold.
-            before: the logs of all starts before this one have to be whole; by default the start of the record.
-        """
+        """What was on the disk must be recovered."""
         if self.node == self._origin:
             return
         newest = max(found, default=-1)
-        before = record["incarnation"] if before is None else before
         for sequence, receiver in self.sequences.items():
             if sequence < newest:
                 continue
             have = found.get(sequence, RangeSet())
             # The end of an earlier log may have recorded that the stream was forgotten, unless that end is there.
-            ends = settled(self.node, receiver.found_in, receiver.found_in if sequence in found else before)
+            ends = settled(self.node, receiver.found_in, receiver.found_in if sequence in found else due.end_ns)
             for first, last in receiver.on_disk:
                 for low, high in have.missing(first, last):
                     evidence = f"on disk before the restart, recovered {list(have) or 'nothing'}"
@@ -243,13 +229,7 @@ class Incoming(Side[Receiver]):
             self._judge_found(record, receiver, found)
         for span in found:
             receiver.recovered.add(*span)
-        if self._found is not None and record["sequence"] in self._found:
-            self._at(record, "claims", "recovered twice in one start", record["sequence"])
-        if self._found is None:
-            evidence = "a position recovered, but not at a start"
-            self._at(record, "node_life", evidence, record["sequence"])
-        else:
-            self._found[record["sequence"]] = found
+        self._find(record, found)
         if ordered:
             self._top = max(self._top, (record["sequence"], record["number"]))
 
@@ -648,11 +628,6 @@ class Incoming(Side[Receiver]):
         if before is None or end > before:
             self._handed_at[record["queue"]] = end
 
-    def finish_start(self, later: Due) -> None:
-        """A later start, if there is one, did not find any of this."""
-        self._found = None
-        self._judge_recovered(self._life, {}, later, before=later.end_ns)
-
     # ---- the end
 
     def finish(self, later: Due, removed: Callable[[int], RangeSet]) -> None:
@@ -662,11 +637,7 @@ class Incoming(Side[Receiver]):
             later: holds if the node has started again after the last record seen here.
             removed: the packets of a sequence that its origin gave up.
         """
-        if self._life:
-            if self._found is not None:
-                self._judge_recovered(self._life, self._found, later)
-            later = later._replace(incarnation=later.incarnation + 1)
-            self._judge_recovered(self._life, {}, later, before=later.end_ns)
+        self._finish_starts(later)
         for sequence, receiver in self.sequences.items():
             if receiver.cls != EXPRESS:
                 self._judge_unread(sequence, receiver, removed(sequence))

@@ -61,8 +61,6 @@ class Outgoing(Side[Sender]):
     def __init__(self, node: str, origin: str, stream: int, out: Output) -> None:
         super().__init__(node, origin, stream, out)
         self._tiers = Tiers(origin, stream, out)
-        # The last start before this one whose log mentions the stream.
-        self._before = 0
         # What the session in use has sent: session -> sequence -> numbers; the older ones are over.
         self._carried: dict[str, dict[int, RangeSet]] = {}
         # When its route changed last: sessions that were open then have begun no wait.
@@ -73,7 +71,6 @@ class Outgoing(Side[Sender]):
         self._way, self._ends = "", dict[str, tuple[str, str]]()
         # Its sequence then, and what of that was to be sent from then on: another one may go another way again.
         self._switched, self._news = 0, RangeSet()
-        self._again: dict[int, RangeSet] | None = None
         # The last session that failed, and by sequence what failed sessions carried and no later one did.
         self._last_failed: Record | None = None
         self._last_ended: Record | None = None
@@ -132,14 +129,12 @@ class Outgoing(Side[Sender]):
 
     def handle_life(self, record: Record) -> None:
         """The node's settings, at the begin of each start and of each segment."""
+        super().handle_life(record)
         self._tiers.handle_settings(record)
-        self._life = record
 
     def handle_started(self, record: Record) -> None:
         """A new start of the node: what is wanted must be queued again, express is gone."""
-        self._end_recovery(record)
-        self._before = int(self._life["incarnation"] if self._life else record["incarnation"])
-        self._again = {}
+        super().handle_started(record)
         self._carried.clear()
         self._former.clear()
         self._ends.clear()
@@ -156,26 +151,20 @@ class Outgoing(Side[Sender]):
             if sender.cls == EXPRESS:
                 sender.wanted = RangeSet()
 
-    def _end_recovery(self, record: Record) -> None:
-        again, self._again = self._again, None
-        if again is not None:
-            # In a start that is missing it may have been acknowledged.
-            due = settled(self.node, self._before, record["incarnation"])
-            self._judge_forgotten(record, again, {number: it.wanted for number, it in self.sequences.items()}, due)
-
-    def _judge_forgotten(
-        self, record: Record, again: dict[int, RangeSet], wanted: dict[int, RangeSet], *dues: Due
+    def _judge_missing(
+        self, record: Record, found: dict[int, RangeSet], due: Due, *dues: Due, final: bool = False
     ) -> None:
-        """Report what was wanted and is missing, and drop it."""
-        for number, numbers in wanted.items():
-            if self.sequences[number].cls == EXPRESS or not self.is_origin:
+        """What was wanted must be queued again."""
+        for number, sender in self.sequences.items() if self.is_origin else ():
+            if sender.cls == EXPRESS:
                 continue
-            found = again.get(number, RangeSet())
-            for first, last in list(numbers):
-                for low, high in found.missing(first, last):
+            there = found.get(number, RangeSet())
+            for span in list(sender.wanted):
+                for low, high in there.missing(*span):
                     evidence = "neither acknowledged nor removed, and not queued again after the restart"
-                    self._at(record, "forgotten", evidence, number, *dues, number=low, last=high)
-                    numbers.take(low, high)
+                    self._at(record, "forgotten", evidence, number, due, *dues, number=low, last=high)
+                    if final:
+                        sender.wanted.take(low, high)
 
     # ---- what there is to send
 
@@ -187,18 +176,10 @@ class Outgoing(Side[Sender]):
         sender, first, last = self._sequence(record), record["first"], record["last"]
         sender.cls, self._peer_name = record["class"], record["peer_name"]
         if record.get("recovered"):
-            if self._again is None:
-                self._at(record, "queue", "recovered, but not at a start", record["sequence"], number=first)
-            else:
-                again = self._again.setdefault(record["sequence"], RangeSet())
-                for low, high in again.overlap(first, last):
-                    self._at(
-                        record, "claims", "recovered twice in one start", record["sequence"], number=low, last=high
-                    )
-                again.add(first, last)
+            self._find(record, [(first, last)])
             news = sender.queued.missing(first, last)
         else:
-            self._end_recovery(record)
+            self.handle_other(record)
             if record["sequence"] in self._ended:
                 self._at(record, "claims", "queued after its stream had ended", record["sequence"], number=first)
             for low, high in sender.queued.overlap(first, last):
@@ -436,28 +417,13 @@ class Outgoing(Side[Sender]):
             if sender.cls == TRANSACTIONAL and not any(sequence in numbers for numbers in others):
                 self._tiers.handle_failed(record, sender.wanted)
 
-    def finish_start(self, later: Due) -> None:
-        """A later start, if there is one, did not queue any of this again."""
-        self._again = None
-        due = settled(self.node, self._life["incarnation"], later.end_ns)
-        self._judge_forgotten(self._life, {}, self._wanted(), later, due)
-
-    def _wanted(self) -> dict[int, RangeSet]:
-        return {number: RangeSet(sender.wanted) for number, sender in self.sequences.items()}
-
     # ---- the end
 
     def finish(self, later: Due) -> None:
         """Judge what only the whole record shows; more of it may follow."""
         if not self.is_origin:
             return
-        if self._life:
-            wanted, start = self._wanted(), self._life["incarnation"]
-            if self._again is not None:
-                due = settled(self.node, self._before, start)
-                self._judge_forgotten(self._life, self._again, wanted, later, due)
-            later = later._replace(incarnation=later.incarnation + 1)
-            self._judge_forgotten(self._life, {}, wanted, later, settled(self.node, start))
+        self._finish_starts(later)
         for number, sender in self.sequences.items():
             self._judge_skipped(number, sender)
         self._judge_left_behind()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import Generic, Protocol, TypeVar
 
-from triack.tools.replay.checks.findings import LaneReporter, Output, Record
+from triack.tools.replay.checks.findings import Due, LaneReporter, Output, Record, settled
+from triack.tools.replay.log.ranges import RangeSet, Span
 from triack.tools.replay.log.schema import TRANSACTIONAL
 
 
@@ -26,6 +28,10 @@ class Side(LaneReporter, ABC, Generic[Known]):
         self.node = node
         self.sequences: dict[int, Known] = {}
         self._life: Record = {}
+        # The last start before this one whose log mentions the stream; and what this one has found on its disk, by
+        # sequence, while it says so.
+        self._before = 0
+        self._found: dict[int, RangeSet] | None = None
 
     @abstractmethod
     def _begin(self) -> Known:
@@ -38,10 +44,64 @@ class Side(LaneReporter, ABC, Generic[Known]):
             known.cls = record.get("class", TRANSACTIONAL)
         return known
 
+    # ---- starts of the node
+
+    def handle_life(self, record: Record) -> None:
+        """The node's settings, at the begin of each start and of each segment."""
+        self._life = record
+
+    def handle_started(self, record: Record) -> None:
+        """A new start of the node: what was on its disk must be there again."""
+        self.handle_other(record)
+        self._before = int((self._life or record)["incarnation"])
+        self._found = {}
+
     def handle_other(self, record: Record) -> None:
         """Any record that no start begins with: the node has said what it found."""
-        self._end_recovery(record)
+        found, self._found = self._found, None
+        if found is not None:
+            # In a start that is missing it may have ended.
+            due = settled(self.node, self._before, record["incarnation"])
+            self._judge_missing(record, found, due, final=True)
+
+    def _find(self, record: Record, spans: Iterable[Span]) -> None:
+        """A start has found packets on its disk."""
+        sequence = record["sequence"]
+        if self._found is None:
+            self._at(record, "node_life", f"{record['event']}, found, but not at a start", sequence)
+            return
+        found = self._found.setdefault(sequence, RangeSet())
+        for span in spans:
+            for low, high in found.overlap(*span):
+                self._at(record, "claims", "recovered twice in one start", sequence, number=low, last=high)
+            found.add(*span)
 
     @abstractmethod
-    def _end_recovery(self, record: Record) -> None:
-        """Judge what a start has found; the record shows that it has said all of it."""
+    def _judge_missing(
+        self, record: Record, found: dict[int, RangeSet], due: Due, *dues: Due, final: bool = False
+    ) -> None:
+        """Report what was on the disk before a start and was not found.
+
+        Args:
+            record: shows that the start has said all that it found.
+            found: what that was, by sequence.
+            due: the logs that have to be whole.
+            dues: what else must hold.
+            final: whether the start is over, so that what is missing is to be forgotten.
+        """
+
+    def finish_start(self, later: Due) -> None:
+        """A later start, if there is one, did not find any of this."""
+        self._found = None
+        due = settled(self.node, self._life["incarnation"], later.end_ns)
+        self._judge_missing(self._life, {}, due, later, final=True)
+
+    def _finish_starts(self, later: Due) -> None:
+        """The log is over; ``later`` holds if the node has started again after the last record seen here."""
+        if not self._life:
+            return
+        start = self._life["incarnation"]
+        if self._found is not None:
+            self._judge_missing(self._life, self._found, settled(self.node, self._before, start), later)
+        later = later._replace(incarnation=later.incarnation + 1)
+        self._judge_missing(self._life, {}, settled(self.node, start), later)

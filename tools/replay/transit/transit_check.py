@@ -91,9 +91,6 @@ class Passing(Side[Passed]):
 
     def __init__(self, node: str, origin: str, stream: int, out: Output) -> None:
         super().__init__(node, origin, stream, out)
-        # The last start before this one whose log mentions the stream, and what this one has found on its disk.
-        self._before = 0
-        self._found: dict[int, RangeSet] | None = None
         # The sessions that packets came by in this start, each with the name of the neighbour, if that is known.
         self._came_by: dict[str, str] = {}
         # Whether it has told a neighbour what is stored behind it, as it does over synchronous links alone.
@@ -124,43 +121,27 @@ class Passing(Side[Passed]):
 
     # ---- starts of the node
 
-    def handle_life(self, record: Record) -> None:
-        """The node's settings, at the begin of each start and of each segment."""
-        self._life = record
-
     def handle_started(self, record: Record) -> None:
         """A new start: what was on disk must be there again; express is gone."""
-        self._end_recovery(record)
-        self._before = int(self._life["incarnation"] if self._life else record["incarnation"])
-        self._found = {}
+        super().handle_started(record)
         self._came_by.clear()
         for known in self.sequences.values():
             known.restart()
 
-    def _end_recovery(self, record: Record) -> None:
-        found, self._found = self._found, None
-        if found is not None:
-            # In a start that is missing it may have been freed.
-            self._judge_forgotten(record, found, settled(self.node, self._before, record["incarnation"]), final=True)
-
-    def _judge_forgotten(self, record: Record, found: dict[int, RangeSet], *dues: Due, final: bool = False) -> None:
-        """Report what was in transit on the disk before a start and was not found; forget it if the start is over."""
+    def _judge_missing(
+        self, record: Record, found: dict[int, RangeSet], due: Due, *dues: Due, final: bool = False
+    ) -> None:
+        """What was in transit must be found."""
         for sequence, known in self.sequences.items():
             if known.cls == EXPRESS:
                 continue
             there = found.get(sequence, RangeSet())
-            for first, last in list(known.held):
-                for low, high in there.missing(first, last):
+            for span in list(known.held):
+                for low, high in there.missing(*span):
                     evidence = "in transit before the restart, not freed, and not found again"
-                    self._at(record, "transit_forgotten", evidence, sequence, *dues, number=low, last=high)
+                    self._at(record, "transit_forgotten", evidence, sequence, due, *dues, number=low, last=high)
                     if final:
                         known.drop(low, high)
-
-    def finish_start(self, later: Due) -> None:
-        """A later start, if there is one, did not find any of this."""
-        self._found = None
-        due = settled(self.node, self._life["incarnation"], later.end_ns)
-        self._judge_forgotten(self._life, {}, later, due, final=True)
 
     # ---- what comes
 
@@ -202,7 +183,7 @@ class Passing(Side[Passed]):
         known, first, last = self._sequence(record), record["first"], record["last"]
         known.cls = record["class"]
         if record.get("recovered"):
-            self._recover(record)
+            self._find(record, [(first, last)])
         else:
             if record["peer_name"] not in self._came_by.values() and "" not in self._came_by.values():
                 evidence = f"said to have come by {record['peer_name']}, and no session with that has brought any"
@@ -213,16 +194,6 @@ class Passing(Side[Passed]):
         known.since += [(low, high, record["wall_ns"]) for low, high in known.held.missing(first, last)]
         known.taken.add(first, last)
         known.held.add(first, last)
-
-    def _recover(self, record: Record) -> None:
-        sequence = record["sequence"]
-        if self._found is None:
-            self._at(record, "node_life", "in transit and recovered, but not at a start", sequence)
-            return
-        found = self._found.setdefault(sequence, RangeSet())
-        for low, high in found.overlap(record["first"], record["last"]):
-            self._at(record, "claims", "recovered twice in one start", sequence, number=low, last=high)
-        found.add(record["first"], record["last"])
 
     # ---- what leaves
 
@@ -351,10 +322,4 @@ class Passing(Side[Passed]):
 
     def finish(self, later: Due) -> None:
         """Judge what only the whole record of this node shows; more of it may follow."""
-        if not self._life:
-            return
-        start = self._life["incarnation"]
-        if self._found is not None:
-            self._judge_forgotten(self._life, self._found, later, settled(self.node, self._before, start))
-        later = later._replace(incarnation=later.incarnation + 1)
-        self._judge_forgotten(self._life, {}, later, settled(self.node, start))
+        self._finish_starts(later)
