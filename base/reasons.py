@@ -233,6 +233,10 @@ class BridgeReason(Reason):
     """Why a message can never be passed on, and is in the bridge's queue for those."""
 
     UNFIT = "unfit", "The rules of the bridge, this node or the protocol of the broker have no place for it."
+    TOO_LARGE = (
+        "too-large",
+        "The broker takes no larger ones; or it came from there, has over 16 MiB, and no body here.",
+    )
     RETURNED = "returned", "The broker leads it to no queue (AMQP, mandatory)."
     REJECTED = "rejected", "The broker refuses it for good (AMQP, basic.nack; MQTT, a reason code)."
 

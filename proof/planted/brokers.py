@@ -181,7 +181,7 @@ class _MqttLink:
         self._handler = handler
         nothing: Callable[..., None] = lambda *_: None  # noqa: E731 - many names for it
         self._keep_connection_callback = SimpleNamespace(cancel=nothing)
-        self._protocol = SimpleNamespace(proto_ver=5, id_generator=handler.id_generator)
+        self._protocol = SimpleNamespace(proto_ver=5, id_generator=handler.id_generator, read=None)
         self._transport = SimpleNamespace(
             get_write_buffer_size=lambda: 0, is_closing=lambda: False, pause_reading=nothing, resume_reading=nothing,
             close=nothing,
@@ -257,7 +257,7 @@ class AmqpBroker(Broker):
             self._unacked[link.tag] = payload, again
             name = self._named.setdefault(payload, f"m{next(self._ids)}")
             said = spec.Basic.Deliver("0", link.tag, redelivered=again, exchange="", routing_key="in")
-            header = SimpleNamespace(properties=spec.Basic.Properties(message_id=name))
+            header = SimpleNamespace(properties=spec.Basic.Properties(message_id=name), body_size=len(payload))
             self._later(link, link.deliver, SimpleNamespace(delivery=said, body=payload, header=header))
 
     def acknowledge(self, tag: int) -> None:
@@ -288,6 +288,7 @@ class _AmqpConnection:
         self.on_consumer_cancel_callbacks: set[object] = set()
         self.reader: Any = None
         self.tag = 0
+        self._read_content = None
 
     async def connect(self) -> None:
         self._broker._accept(self, self._fail)

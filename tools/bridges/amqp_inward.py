@@ -11,7 +11,6 @@ brought to the disk, and for nothing else.
 import ssl
 from collections.abc import Sequence
 
-from triack.base.reasons import BridgeReason
 from triack.bridges.amqp_link import AmqpLink, Arrived
 from triack.bridges.amqp_messages import from_amqp, origin_of, value_in
 from triack.bridges.remembered import Node_
@@ -52,11 +51,10 @@ class AmqpInward(Taking[Arrived]):
 
     async def _commit(self, batch: Sequence[Arrived]) -> None:
         async with self._node.transaction() as tx:
-            taken = await self._send(tx, batch)
+            refused = await self._send(tx, batch)
             await tx.commit()
-        await self._count(
-            {"taken": taken, "repeated": sum(it.again for it in batch)}, {BridgeReason.UNFIT: len(batch) - taken}
-        )
+        taken = len(batch) - refused.total()
+        await self._count({"taken": taken, "repeated": sum(it.again for it in batch)}, refused)
 
     def _destination_of(self, it: Arrived) -> tuple[str, str]:
         return it.rule.destination(lambda name: value_in(it, name)), it.rule.queue
@@ -71,4 +69,8 @@ class AmqpInward(Taking[Arrived]):
         return origin_of(it)
 
     async def _acknowledge(self, batch: Sequence[Arrived]) -> None:
-        await self.link.acknowledge(batch[-1].tag)
+        tags = [it.tag for it in batch if not it.too_large]
+        for tag in {it.tag for it in batch}.difference(tags):
+            await self.link.reject(tag)
+        if tags:
+            await self.link.acknowledge(tags[-1])

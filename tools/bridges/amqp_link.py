@@ -18,7 +18,7 @@ from aiormq.abc import DeliveredMessage
 from aiormq.exceptions import AMQPError, InvalidFrameError
 
 from triack.base.reasons import BridgeReason
-from triack.bridges.remembered import BrokerAway
+from triack.bridges.remembered import BYTES_MAX, BrokerAway
 from triack.node.config.bridge_rules import TakeQueue
 
 HEARTBEAT_S = 20
@@ -49,6 +49,7 @@ class Arrived:
         routing_key: by which it was published.
         again: whether the broker says that it may have sent it before.
         properties: as aiormq has them.
+        too_large: its size in bytes, if it is too large: then it has no payload.
     """
 
     rule: TakeQueue
@@ -58,6 +59,7 @@ class Arrived:
     routing_key: str
     again: bool
     properties: spec.Basic.Properties
+    too_large: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +96,15 @@ class AmqpLink:
         arrived: gets each message, in the order of the channel.
 
     Attributes:
+        may_read: set while the content of messages is read.
         answered: gets the message id of each message that the broker has, or never takes, with the reason.
     """
 
     def __init__(self, arrived: Callable[[Arrived], None]) -> None:
         self._arrived = arrived
         self._connection: Connection | None = None
+        self.may_read = asyncio.Event()
+        self.may_read.set()
         self.answered: Callable[..., None] = lambda *_: None
         self._published: set[asyncio.Task[Any]] = set()
         self._lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -138,10 +143,26 @@ class AmqpLink:
                     self._taking = cast("Channel", await connection.channel(publisher_confirms=False))
                     self._giving = cast("Channel", await connection.channel())
                     await self._taking.basic_qos(prefetch_count=in_flight)
+                    self._take_over(self._taking)
         except TimeoutError:
             raise BrokerAway(f"{where} has not answered for {CONNECT_S:g} s") from None
         except BrokerAway as error:
             raise BrokerAway(f"{where}: {error}") from None
+
+    def _take_over(self, channel: Any) -> None:
+        """Have bodies read as far as there is room: aiormq reads on, and keeps bodies of whatever size."""
+        read = channel._read_content  # noqa: SLF001 - it has no other way
+
+        async def read_when_there_is_room(frame: Any, header: Any) -> DeliveredMessage:
+            await self.may_read.wait()
+            if header.body_size <= BYTES_MAX:
+                return cast("DeliveredMessage", await read(frame, header))
+            missing = header.body_size
+            while missing > 0:
+                missing -= len((await channel._get_frame()).value)  # noqa: SLF001 - the same
+            return DeliveredMessage(delivery=frame, header=header, body=b"", channel=channel)
+
+        channel._read_content = read_when_there_is_room  # noqa: SLF001 - the same
 
     async def consume(self, rules: Sequence[TakeQueue]) -> None:
         """Have the broker send what is in queues. Raises BrokerAway."""
@@ -168,6 +189,7 @@ class AmqpLink:
                     said.routing_key or "",
                     bool(said.redelivered),
                     message.header.properties,
+                    0 if message.body else message.header.body_size,
                 )
             )
 
@@ -177,6 +199,11 @@ class AmqpLink:
         """Say that a message and all before it are on the disk. Raises BrokerAway."""
         with _told():
             await self._taking.basic_ack(tag, multiple=True, wait=False)
+
+    async def reject(self, tag: int) -> None:
+        """Give a message up: the broker has it in the dead letters of its queue, if that has any. Raises BrokerAway."""
+        with _told():
+            await self._taking.basic_reject(tag, requeue=False, wait=False)
 
     async def check_exchanges(self, names: Sequence[str]) -> None:
         """Raises BrokerAway if there is no such exchange."""

@@ -16,7 +16,7 @@ from zlib import crc32
 from triack.base.errors import UsageError
 from triack.base.reasons import BridgeReason
 from triack.bridges.part import Link, Part
-from triack.bridges.remembered import Node_, Refusal, Tx, refuse
+from triack.bridges.remembered import Node_, Refusal, Tx, refusal_of, refuse
 from triack.node.config.bridge_rules import GiveRule
 from triack.node.config.bridge_table import BridgeTable
 from triack.node.control.tasks import first_of
@@ -140,7 +140,7 @@ class Giving(Part, Generic[R, P]):
             try:
                 plan.append((it, self._plan(rule, it)))
             except UsageError as error:
-                run.refused.append((it, (BridgeReason.UNFIT, str(error))))
+                run.refused.append((it, refusal_of(error)))
         async with self._turn or nullcontext():
             await self._publish(run, plan)
             in_order.release()

@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from triack.base.errors import UsageError
-from triack.base.reasons import BridgeReason
 from triack.bridges.messages import from_mqtt
 from triack.bridges.packets import Arrived, Connection
 from triack.bridges.remembered import Node_, recall
@@ -44,7 +43,6 @@ class Inward(Taking[Arrived]):
         self._unacknowledged = 0
         # With each message its release may come. mosquitto 2.0 counts one of QoS 2 only until its PUBREC.
         self._most = 2 * table.in_flight + UNACKNOWLEDGED_MAX
-        self._holds_back = False
         self._name = f"bridge:{table.name}:in"
         # Packet ids of messages of QoS 2 that are on the disk, until the broker releases them.
         self._held: set[int] = set()
@@ -57,9 +55,17 @@ class Inward(Taking[Arrived]):
                 return
             self._unacknowledged += 1
         super().handle_arrived(it)
-        if len(self._pending) > self._most and not self._holds_back:
-            self._holds_back = True
-            self.link.hold_back(hold=True)
+
+    @property
+    def _is_full(self) -> bool:
+        return super()._is_full or len(self._pending) > self._most
+
+    async def run(self) -> None:
+        """See ``Taking``."""
+        try:
+            await super().run()
+        finally:  # the broker does not send those of QoS 0 again
+            self.counts["dropped"] += self._unacknowledged
 
     async def open(self, tls: ssl.SSLContext | None, password: str | None) -> None:
         """Connect, and remember what is here. Raises BrokerAway, and errors of the node."""
@@ -85,13 +91,6 @@ class Inward(Taking[Arrived]):
         if self._rules:
             await self.link.subscribe([rule.filter for rule in self._rules], self._table.qos)
 
-    def _next_batch(self) -> list[Arrived]:
-        batch = super()._next_batch()
-        if self._holds_back and not self._pending:
-            self._holds_back = False
-            self.link.hold_back(hold=False)
-        return batch
-
     async def _acknowledge(self, batch: Sequence[Arrived]) -> None:
         self._unacknowledged -= sum(it.qos == 0 for it in batch)
         for it in batch:
@@ -102,15 +101,14 @@ class Inward(Taking[Arrived]):
         held = set(self._held) if held is None else held
         new = [it for it in batch if _is_new(it, held)]
         async with self._node.transaction() as tx:
-            taken = await self._send(tx, new)
+            refused = await self._send(tx, new)
             if held != self._held:
                 tx.remember(self._name, array("H", sorted(held)).tobytes() or None)
             await tx.commit()
         self._held = held
         self._known = self._messages_in(batch) - len(new)
-        await self._count(
-            {"taken": taken, "repeated": sum(it.again for it in new)}, {BridgeReason.UNFIT: len(new) - taken}
-        )
+        taken = len(new) - refused.total()
+        await self._count({"taken": taken, "repeated": sum(it.again for it in new)}, refused)
 
     def _messages_in(self, batch: Sequence[Arrived]) -> int:
         return sum(not it.released for it in batch)

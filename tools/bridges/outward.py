@@ -14,7 +14,7 @@ from itertools import count
 from triack.bridges.giving import Giving, Run
 from triack.bridges.messages import as_text, to_mqtt
 from triack.bridges.packets import LAST_ID, Connection
-from triack.bridges.remembered import Node_, Tx, recall
+from triack.bridges.remembered import Node_, TooLarge, Tx, recall
 from triack.node.config.bridge_table import BridgeTable, Give
 from triack.node.handles.message import Message
 
@@ -22,6 +22,8 @@ AT_LEAST_ONCE, EXACTLY_ONCE = 1, 2
 """QoS."""
 RELEASED = ""
 """Stands for a message that the broker has, and this node no more: only its packet id is still to be released."""
+REST_BYTES = 7
+"""Of the packet of a message: its first byte, its length, and its packet id."""
 TOPICS_MAX = 1_000
 """That are kept in bytes."""
 
@@ -60,7 +62,11 @@ class Outward(Giving[Give, Plan]):
             await self._note()
 
     def _plan(self, rule: Give, message: Message) -> Plan:
-        return self._topic(rule.topic(message.headers, message.topic)), to_mqtt(message)
+        topic, properties = self._topic(rule.topic(message.headers, message.topic)), to_mqtt(message)
+        size, most = len(topic) + len(properties) + len(message.body) + REST_BYTES, self._link.packet_bytes_max
+        if most is not None and size > most:
+            raise TooLarge(f"a packet of {size} bytes, and the broker takes {most}")
+        return topic, properties
 
     async def _publish(self, run: Run, plan: Sequence[tuple[Message, Plan]]) -> None:
         if self._table.qos == EXACTLY_ONCE and plan:

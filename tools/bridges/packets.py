@@ -1,13 +1,13 @@
-"""One connection to a broker of MQTT 5, over gmqtt's packets.
+"""One connection to a broker of MQTT 5, over gmqtt.
 
-gmqtt reads and writes the packets. What MQTT asks of both ends after a crash it keeps in memory alone, as others
-do: so this answers PUBLISH, PUBREC and PUBREL only when the bridge says so, and the bridge chooses the packet ids.
+gmqtt connects, and knows what is in packets. What MQTT asks of both ends after a crash it keeps in memory alone, as
+others do: so this answers PUBLISH, PUBREC and PUBREL only when the bridge says so, which also chooses the packet ids.
 """
 
 import asyncio
 import logging
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from struct import error as StructError
 from types import MappingProxyType, SimpleNamespace
 from typing import Any, NamedTuple
@@ -19,8 +19,8 @@ from gmqtt.mqtt.utils import ConnectionState
 from gmqtt.subscription import Subscription
 
 from triack.base.reasons import BridgeReason
-from triack.bridges.framing import packed_length
-from triack.bridges.remembered import BrokerAway
+from triack.bridges.framing import Packet, PacketReader, packed_length
+from triack.bridges.remembered import BYTES_MAX, BrokerAway
 
 REFUSED_FROM = 0x80
 """Reason codes from here on are refusals (MQTT 5, section 2.4)."""
@@ -37,8 +37,6 @@ KEEPALIVE_S = 30
 """A broker that is silent for twice as long has gone."""
 CONNECT_S = 10.0
 """A broker answers a CONNECT long before, also over a bad link."""
-PACKET_BYTES_MAX = 4 * 1024 * 1024
-"""As much as the body of a message has here; a broker does not deliver what is larger."""
 PUBLISH = 0x30
 """The upper half of its first byte."""
 FLUSH_PARTS = 100
@@ -74,7 +72,10 @@ def in_words(code: int) -> str:
 
 
 class Arrived(NamedTuple):
-    """A message of the broker, or with ``released`` its word that the exactly-once exchange of one is over (PUBREL)."""
+    """A message of the broker, or with ``released`` its word that the exactly-once exchange of one is over (PUBREL).
+
+    One that is too large has no payload, but its bytes in ``too_large``.
+    """
 
     packet_id: int
     qos: int = 2
@@ -82,6 +83,7 @@ class Arrived(NamedTuple):
     payload: bytes = b""
     properties: Mapping[str, Any] = MappingProxyType({})
     released: bool = False
+    too_large: int = 0
 
     @property
     def again(self) -> bool:
@@ -98,6 +100,8 @@ class Connection(MqttPackageHandler):  # type: ignore[misc] # gmqtt has no types
     Attributes:
         session_present: whether the broker still has the session.
         receive_maximum: how many messages of QoS 1 and 2 it takes at a time.
+        packet_bytes_max: how large a packet it takes; None if it does not say.
+        may_read: set while what it sends is read.
         answered: gets the packet id of each message that the broker has, or never takes, with the reason.
         completed: gets each packet id that it has released.
     """
@@ -126,6 +130,9 @@ class Connection(MqttPackageHandler):  # type: ignore[misc] # gmqtt has no types
         self.id_generator = SimpleNamespace(next_id=lambda: SUBSCRIBE_ID)
         self.session_present = False
         self.receive_maximum = RECEIVE_MAXIMUM
+        self.packet_bytes_max: int | None = None
+        self.may_read = asyncio.Event()
+        self.may_read.set()
         self.answered: Callable[..., None] = nothing
         self.completed: Callable[[int], None] = nothing
         self._arrived = arrived
@@ -136,6 +143,7 @@ class Connection(MqttPackageHandler):  # type: ignore[misc] # gmqtt has no types
         self._subscribed: asyncio.Future[list[int]] | None = None
         self._link: Any = None
         self._packets: list[bytes] = []
+        self._reader = PacketReader(BYTES_MAX)
         self.on_message = self._on_unacknowledged
 
     # ---- what the bridge does
@@ -162,13 +170,13 @@ class Connection(MqttPackageHandler):  # type: ignore[misc] # gmqtt has no types
                 self._link = await MQTTConnection.create_connection(
                     host, port, tls or False, False, KEEPALIVE_S, self._connection_state, self
                 )
+                self._take_over(self._link._protocol)  # noqa: SLF001 - it has no other way
                 await self._link.auth(
                     client_id,
                     user.encode() if user else None,
                     password,
                     session_expiry_interval=session_s,
                     receive_maximum=in_flight,
-                    maximum_packet_size=PACKET_BYTES_MAX,
                 )
                 await self._connected
         except TimeoutError:
@@ -224,11 +232,16 @@ class Connection(MqttPackageHandler):  # type: ignore[misc] # gmqtt has no types
         while transport.get_write_buffer_size() > WRITE_BYTES:  # noqa: ASYNC110 - it sets no event
             await asyncio.sleep(DRAIN_S)
 
-    def hold_back(self, *, hold: bool) -> None:
-        """Read nothing more from the broker, or go on: for one that sends more than it may."""
-        transport = self._link._transport  # noqa: SLF001 - gmqtt reads all that comes
-        if not transport.is_closing():
-            transport.pause_reading() if hold else transport.resume_reading()
+    def _take_over(self, protocol: Any) -> None:
+        """Have what comes read as far as there is room: gmqtt reads on, and keeps packets of whatever size."""
+        read = protocol.read
+
+        async def read_when_there_is_room(*given: Any, **named: Any) -> bytes:
+            await self.may_read.wait()
+            data: bytes = await read(*given, **named)
+            return data
+
+        protocol.read, protocol._read_packet = read_when_there_is_room, self._handle_bytes  # noqa: SLF001 - the same
 
     def release(self, packet_id: int) -> None:
         """Send PUBREL with the next ``flush``; ``completed`` hears of PUBCOMP."""
@@ -275,12 +288,40 @@ class Connection(MqttPackageHandler):  # type: ignore[misc] # gmqtt has no types
     # ---- what gmqtt calls
 
     def __call__(self, package: Any) -> None:
-        """Handle a packet. What cannot be read ends the connection, and comes again with the next one."""
+        """Handle a packet of gmqtt's own: the connection has ended."""
+        self._handle([Packet(package.cmd, package.data)])
+
+    def _handle_bytes(self, data: bytes) -> int:
+        """Handle what came. Returns how much of it that was: all."""
+        self._link._last_data_in = self._loop.time()  # noqa: SLF001 - gmqtt tells a broker that has gone by it
+        self._handle(self._reader.feed(data))
+        return len(data)
+
+    def _handle(self, packets: Iterable[Packet]) -> None:
+        """Handle packets. What cannot be read ends the connection, and comes again with the next one."""
         try:
-            self._handle_packet(package.cmd, package.data)
+            for packet in packets:
+                if packet.too_large:
+                    self._handle_too_large(packet)
+                else:
+                    self.__get_handler__(packet.first)(packet.first, packet.content)
         except (LookupError, ValueError, TypeError, StructError) as error:
             self._fail(f"the broker has sent what cannot be read: {error}")
             self.close()
+
+    def _parse_properties(self, packet: bytes) -> tuple[dict[str, Any], bytes]:
+        properties, rest = super()._parse_properties(packet)
+        if properties is None:
+            raise ValueError("properties that MQTT has not")
+        return properties, rest
+
+    def _handle_too_large(self, packet: Packet) -> None:
+        first, content, size = packet
+        if first & 0xF0 != PUBLISH:
+            raise ValueError(f"a packet of {size} bytes that is no message")
+        qos, end = first >> 1 & 3, 2 + int.from_bytes(content[:2])
+        packet_id = _id_in(content[end:]) if qos else 0
+        self._arrived(Arrived(packet_id, qos, content[2:end].decode(), b"", {"dup": first >> 3 & 1}, too_large=size))
 
     def _send_command(self, command: int, packet_id: int, again: bool, reason_code: int = 0) -> None:
         self._packets.append(CommandWithMidPacket.build_package(command, packet_id, again, reason_code))
@@ -294,6 +335,7 @@ class Connection(MqttPackageHandler):  # type: ignore[misc] # gmqtt has no types
         self._update_keepalive_if_needed()
         self.session_present = bool(flags & 1)
         self.receive_maximum = self._connack_properties.get("receive_maximum", [RECEIVE_MAXIMUM])[0]
+        self.packet_bytes_max = self._connack_properties.get("maximum_packet_size", [None])[0]
         self._connected.set_result(None)
 
     def _handle_disconnect_packet(self, _command: int, packet: bytes) -> None:

@@ -1,5 +1,6 @@
 """One direction of a bridge, whatever the protocol: its counts, and what the operator hears when nothing passes."""
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping
@@ -12,7 +13,13 @@ from triack.node.files import operator_log
 
 
 class Link(Protocol):
-    """A connection to a broker."""
+    """A connection to a broker.
+
+    Attributes:
+        may_read: set while what the broker sends is read.
+    """
+
+    may_read: asyncio.Event
 
     async def wait_lost(self) -> None:
         """Wait for the end. Raises BrokerAway then."""

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Mapping
 from inspect import isawaitable
 from typing import TypeVar
 
-from triack.base.errors import TriackError
+from triack.base.errors import TriackError, UsageError
 from triack.base.reasons import BridgeReason
 from triack.node.client.client import Client
 from triack.node.client.client_transaction import ClientTransaction
@@ -18,10 +18,22 @@ Node_ = Node | Client
 Tx = Transaction | ClientTransaction
 Refusal = tuple[BridgeReason, str]
 """Why a message can never be passed on."""
+BYTES_MAX = 16 * 1024 * 1024
+"""Of messages that came from a broker and are not on the disk: with more, it is not read. One that is larger is refused
+without its payload."""
 
 
 class BrokerAway(TriackError):
     """There is no connection to the broker; the text says why."""
+
+
+class TooLarge(UsageError):
+    """A message is larger than can pass."""
+
+
+def refusal_of(error: UsageError) -> Refusal:
+    """Why a message can never be passed on."""
+    return BridgeReason.TOO_LARGE if isinstance(error, TooLarge) else BridgeReason.UNFIT, str(error)
 
 
 def no_counts() -> dict[str, int]:

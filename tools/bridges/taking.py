@@ -1,13 +1,15 @@
 """From a broker to the node, whatever the protocol: what came since the last commit goes to the disk in one commit.
 
 The broker hears of messages when their commit has returned. Messages for which there is no room stay here, and so do
-those behind them; without acknowledgements the broker then sends no more than ``in_flight``.
+those behind them; without acknowledgements the broker then sends no more than ``in_flight``. Of large ones that may be
+too many: while BYTES_MAX wait here nothing more is read. As answers to what is given are not read then, either, the
+connection ends when that lasts; what was not acknowledged comes again with the next.
 """
 
 import asyncio
 import ssl
 from abc import abstractmethod
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import groupby
 from operator import itemgetter
@@ -25,7 +27,7 @@ from triack.base.errors import (
 )
 from triack.base.reasons import BridgeReason
 from triack.bridges.part import Link, Part
-from triack.bridges.remembered import Node_, Tx, refuse
+from triack.bridges.remembered import BYTES_MAX, BrokerAway, Node_, Refusal, TooLarge, Tx, refusal_of, refuse
 from triack.node.config.bridge_table import BridgeTable
 from triack.node.shell.outgoing_message import MessageProperties
 
@@ -34,6 +36,8 @@ BATCH_BYTES = 1024 * 1024
 """Of one commit: enough that its cost does not count, and small beside the memory of a node."""
 ROOM_S = 1.0
 """How long a commit waits for room before the operator hears of it."""
+HELD_BACK_S = 7.0
+"""How long a broker is not read: RabbitMQ ends a connection that takes nothing for 15 s, with no cause."""
 AGAIN_S = 0.5, 10.0
 """The first and the longest pause before a commit that failed is tried again."""
 _OF_NODE = (NodeClosed, StoreFailed, ConnectionLost)
@@ -46,7 +50,7 @@ class _Address(NamedTuple):
     """What messages that are sent as a run have in common: where they go, or why nowhere, their rule, all but keys."""
 
     to: str
-    why: str
+    refusal: Refusal | None
     rule: str
     properties: MessageProperties
     origin: dict[str, str]
@@ -59,6 +63,10 @@ class Came(Protocol):
     @property
     def payload(self) -> bytes:
         """Its content."""
+
+    @property
+    def too_large(self) -> int:
+        """Its size in bytes, if that is too much; then it has no content."""
 
 
 A = TypeVar("A", bound=Came)
@@ -80,7 +88,7 @@ class Taking(Part, Generic[A]):
     def __init__(self, node: Node_, table: BridgeTable) -> None:
         super().__init__(node, table, "takes")
         self._pending: deque[A] = deque()
-        self._in_hand = 0
+        self._in_hand = self._in_hand_bytes = 0
         # Those of the last commit that were here before, by their packet ids.
         self._known = 0
         self._wake = asyncio.Event()
@@ -101,7 +109,14 @@ class Taking(Part, Generic[A]):
     def handle_arrived(self, it: A) -> None:
         """A message came."""
         self._pending.append(it)
+        self._in_hand_bytes += len(it.payload)
+        if self._is_full:
+            self.link.may_read.clear()
         self._wake.set()
+
+    @property
+    def _is_full(self) -> bool:
+        return self._in_hand_bytes > BYTES_MAX
 
     async def run(self) -> None:
         """Take what comes, until something fails. Raises what keeps the node from taking anything."""
@@ -112,7 +127,10 @@ class Taking(Part, Generic[A]):
                 self._in_hand = len(batch)
                 await self._until_done(lambda: self._commit(batch))
                 self._in_hand = 0
+                self._in_hand_bytes -= sum(len(it.payload) for it in batch)
                 await self._tell_broker(batch)
+                if not self._is_full:
+                    self.link.may_read.set()
 
     async def _tell_broker(self, batch: Sequence[A]) -> None:
         """Acknowledge messages; the session log says so first."""
@@ -134,7 +152,7 @@ class Taking(Part, Generic[A]):
 
     async def _until_done(self, commit: Callable[[], Awaitable[None]]) -> None:
         """Bring messages to the disk, however long there is no room for them."""
-        pause_s = AGAIN_S[0]
+        pause_s, waited_s = AGAIN_S[0], 0.0
         while True:
             try:
                 await commit()
@@ -143,7 +161,10 @@ class Taking(Part, Generic[A]):
                 raise
             except TriackError as error:
                 self._hold(str(error))
+                if waited_s >= HELD_BACK_S and not self.link.may_read.is_set():
+                    raise BrokerAway(f"{self._in_hand_bytes} bytes are here and find no room: {error}") from None
             await asyncio.sleep(pause_s)
+            waited_s += pause_s
             pause_s = min(2 * pause_s, AGAIN_S[1])
         self._release()
 
@@ -171,35 +192,37 @@ class Taking(Part, Generic[A]):
     def _origin_of(self, it: A) -> dict[str, str]:
         """The headers that say where it came from: what is refused for its properties has these alone."""
 
-    async def _send(self, tx: Tx, messages: Iterable[A]) -> int:
-        """Send messages with a transaction, neighbours with one address as a list. Returns how many are not refused."""
-        taken, rule = 0, None
+    async def _send(self, tx: Tx, messages: Iterable[A]) -> Counter[BridgeReason]:
+        """Send messages with a transaction, neighbours with one address as a list. Returns how many are refused."""
+        refused, rule = Counter[BridgeReason](), None
         for address, run in groupby(map(self._addressed, messages), itemgetter(0)):
             if address.rule != rule:
                 rule = address.rule
                 await tx.note_bridge(self._table.name, rule)
-            taken += await self._send_run(tx, address, [content for _, *content in run])
-        return taken
+            refused.update(await self._send_run(tx, address, [content for _, *content in run]))
+        return refused
 
     def _addressed(self, it: A) -> tuple[_Address, bytes, str | None]:
         """A message as this node has it: its address, its body, and its key."""
-        key, rule = None, ""
+        key, to, rule, refusal = None, "", "", None
         try:
+            if it.too_large:
+                raise TooLarge(f"it has {it.too_large} bytes, and a bridge takes {BYTES_MAX}")
             to, rule = self._destination_of(it)
-            why = ""
             key = self._key_of(it)
         except UsageError as error:
-            to, why = "", str(error)
-        return _Address(to, why, rule, self._properties_of(it), self._origin_of(it), key is not None), it.payload, key
+            refusal = refusal_of(error)
+        address = _Address(to, refusal, rule, self._properties_of(it), self._origin_of(it), key is not None)
+        return address, it.payload, key
 
-    async def _send_run(self, tx: Tx, address: _Address, run: list[Any]) -> int:
-        """Send messages with one address, in order. Returns how many were not refused."""
-        to, why, _, properties, origin, has_keys = address
+    async def _send_run(self, tx: Tx, address: _Address, run: list[Any]) -> list[BridgeReason]:
+        """Send messages with one address, in order. Returns why messages were refused."""
+        to, refusal, _, properties, origin, has_keys = address
         bodies, keys = [body for body, _ in run], [key for _, key in run]
-        if why:
+        if refusal is not None:
             for body in bodies:
-                await refuse(tx, self._table, body, properties["headers"] or {}, (BridgeReason.UNFIT, why))
-            return 0
+                await refuse(tx, self._table, body, properties["headers"] or {}, refusal)
+            return [refusal[0]] * len(bodies)
         try:
             if len(run) == 1:
                 await tx.send(to, bodies[0], timeout=ROOM_S, **{**properties, "key": keys[0]})
@@ -209,7 +232,7 @@ class Taking(Part, Generic[A]):
             raise
         except UsageError as error:
             if len(run) > 1:  # which of them it is
-                return sum([await self._send_run(tx, address, [one]) for one in run])
-            await refuse(tx, self._table, bodies[0], origin, (BridgeReason.UNFIT, str(error)))
-            return 0
-        return len(run)
+                return [why for one in run for why in await self._send_run(tx, address, [one])]
+            await refuse(tx, self._table, bodies[0], origin, refusal_of(error))
+            return [BridgeReason.UNFIT]
+        return []

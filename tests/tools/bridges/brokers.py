@@ -6,7 +6,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -32,15 +32,16 @@ class Mosquitto:
     Args:
         folder: what it keeps.
         in_flight: messages of QoS 1 and 2 that it leaves unacknowledged; 0 for no limit.
+        more: lines of its configuration.
     """
 
-    def __init__(self, folder: Path, in_flight: int = 0) -> None:
+    def __init__(self, folder: Path, in_flight: int = 0, more: Sequence[str] = ()) -> None:
         self.port = free_port()
         self._config = folder / "mosquitto.conf"
         lines = [f"listener {self.port} 127.0.0.1", "allow_anonymous true", "persistence true"]
         lines += [f"persistence_location {folder}/", f"max_inflight_messages {in_flight}", "max_queued_messages 0"]
         # So that a test in which it is killed need not wait for half an hour: it writes what it has at each change.
-        lines += ["autosave_on_changes true", "autosave_interval 1", "user root"]
+        lines += ["autosave_on_changes true", "autosave_interval 1", "user root", *more]
         self._config.write_text("\n".join(lines) + "\n")
         self._process: subprocess.Popen[bytes] | None = None
         self.start()
@@ -88,12 +89,12 @@ def until_it_answers(process: "subprocess.Popen[bytes]", port: int, log: Path) -
 
 
 @contextmanager
-def mosquitto(folder: Path, in_flight: int = 0) -> Iterator[Mosquitto]:
+def mosquitto(folder: Path, in_flight: int = 0, more: Sequence[str] = ()) -> Iterator[Mosquitto]:
     """A broker while the block runs; without the program, the test is skipped."""
     if PROGRAM is None:
         pytest.skip(MISSING)
     folder.mkdir(exist_ok=True)
-    broker = Mosquitto(folder, in_flight)
+    broker = Mosquitto(folder, in_flight, more)
     try:
         yield broker
     finally:

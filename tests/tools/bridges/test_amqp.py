@@ -21,6 +21,7 @@ from triack.bridges import Bridge, BridgeTable
 from triack.bridges.amqp_link import AmqpLink
 from triack.bridges.amqp_outward import AmqpOutward
 from triack.bridges.remembered import BrokerAway
+from triack.bridges.taking import Taking
 from triack.node.node import port_of
 
 pytestmark = pytest.mark.slow
@@ -213,6 +214,47 @@ async def test_a_body_that_no_message_here_can_have_is_kept_whole(
             letter = await letters.get(WAIT)
             assert letter.headers["amqp-reason"] == "unfit"
             assert b"".join([part async for part in letter.stream()]) == body
+
+
+async def test_a_body_that_is_larger_than_a_bridge_takes_is_a_dead_letter_of_the_broker(
+    tmp_path: Path, rabbitmq: Rabbit, channel: AbstractChannel
+) -> None:
+    dead = await fresh_queue(channel, "dead")
+    await fresh_queue(channel, "orders", {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"})
+    body = bytes(17 * 1024 * 1024)
+    async with bridged(tmp_path, rabbitmq.url, take=["orders -> here"]) as (node, bridge):
+        for one in (b"before", body, b"behind", body):
+            await channel.default_exchange.publish(Message(one), "orders")
+        assert [it.body for it in await received(node, "here", 2)] == [b"before", b"behind"]
+        letter = (await received(node, "b.refused", 2))[0]
+        assert (letter.body, letter.headers["amqp-reason"]) == (b"", "too-large")
+        assert letter.headers["amqp-routing-key"] == "orders"
+        assert [len(it.body) for it in await taken_from(dead, 2)] == [len(body)] * 2
+        assert bridge.stats().refusals == {"too-large": 2}
+        assert bridge.stats().last_error is None
+
+
+async def test_large_messages_that_find_no_room_stay_at_the_broker(
+    tmp_path: Path, rabbitmq: Rabbit, channel: AbstractChannel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are few, and have many bytes. Nothing is read meanwhile, so the connection ends after a while."""
+    await fresh_queue(channel, "orders")
+    monkeypatch.setattr("triack.bridges.taking.BYTES_MAX", 100_000)
+    monkeypatch.setattr("triack.bridges.taking.HELD_BACK_S", 0.0)
+    settings = NodeSettings(limits=Limits(quota=Quota(messages=5)))
+    most, real = [0], Taking.handle_arrived
+
+    def arrived(self: Taking[Any], it: Any) -> None:
+        real(self, it)
+        most[0] = max(most[0], sum(len(one.payload) for one in self._pending))
+
+    monkeypatch.setattr(Taking, "handle_arrived", arrived)
+    sent = [str(number).encode() * 100_000 for number in range(10, 70)]
+    async with bridged(tmp_path, rabbitmq.url, settings=settings, take=["orders -> small"]) as (node, bridge):
+        await publish(channel, "orders", sent)
+        await until(lambda: "find no room" in str(bridge.stats().last_error), "it says why it has left")
+        assert [it.body for it in await received(node, "small", len(sent))] == sent
+    assert 100_000 < most[0] < 2_500_000, "what aiormq has begun to read may come"
 
 
 async def test_a_full_queue_stops_taking_and_loses_nothing(

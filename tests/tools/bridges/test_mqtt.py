@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 import triack
-from tests.tools.bridges.brokers import Mosquitto, as_properties, client_of, judged, until
+from tests.tools.bridges.brokers import Mosquitto, as_properties, client_of, judged, mosquitto, until
 from triack import BridgeLost, BridgeUp, Limits, Node, NodeSettings, Quota
 from triack.bridges import Bridge, BridgeTable
 from triack.bridges.outward import Outward
 from triack.bridges.packets import Connection
 from triack.bridges.remembered import BrokerAway
+from triack.bridges.taking import Taking
 from triack.node.node import port_of
 
 pytestmark = pytest.mark.slow
@@ -174,6 +175,60 @@ async def test_a_full_queue_stops_taking_and_loses_nothing(tmp_path: Path, broke
         assert bridge.stats().waiting < 120, "the broker keeps the rest"
         assert await bodies(node, "small", 200) == [str(number).encode() for number in range(200)]
         await until(lambda: bridge.stats().waits_for is None, "it goes on")
+
+
+async def test_large_messages_that_find_no_room_stay_at_the_broker(
+    tmp_path: Path, broker: Mosquitto, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are few, and have many bytes. Nothing is read meanwhile, so the connection ends after a while."""
+    monkeypatch.setattr("triack.bridges.taking.BYTES_MAX", 100_000)
+    monkeypatch.setattr("triack.bridges.taking.HELD_BACK_S", 0.0)
+    settings = NodeSettings(limits=Limits(quota=Quota(messages=5)))
+    most, real = [0], Taking.handle_arrived
+
+    def arrived(self: Taking[Any], it: Any) -> None:
+        real(self, it)
+        most[0] = max(most[0], sum(len(one.payload) for one in self._pending))
+
+    monkeypatch.setattr(Taking, "handle_arrived", arrived)
+    sent = [str(number).encode() * 20_000 for number in range(10, 70)]
+    async with (
+        bridged(tmp_path, broker, settings=settings, take=["sensors/# -> small"]) as (node, bridge),
+        client_of(broker) as sensor,
+    ):
+        for body in sent:
+            await sensor.publish("sensors/a", body, qos=1)
+        await until(lambda: "find no room" in str(bridge.stats().last_error), "it says why it has left")
+        came = await bodies(node, "small", len(sent))
+        assert list(dict.fromkeys(came)) == sent
+    assert 100_000 < most[0] < 300_000, "what was being read may come, and a kilobyte for each message"
+
+
+async def test_a_message_that_is_too_large_is_refused_by_name(tmp_path: Path, broker: Mosquitto) -> None:
+    """One that no message here can have is kept whole, if it is not larger than a bridge reads."""
+    whole, too_large = bytes(5 * 1024 * 1024), bytes(17 * 1024 * 1024)
+    async with bridged(tmp_path, broker, take=["in/# -> all"], qos=2) as (node, bridge), client_of(broker) as client:
+        for payload in (b"before", too_large, whole, b"behind"):
+            await client.publish("in/a", payload, qos=2)
+        assert await bodies(node, "all", 2) == [b"before", b"behind"]
+        async with node.receive("b.refused") as refused:
+            first, second = [await refused.get(WAIT) for _ in range(2)]
+            assert (first.body, first.headers["mqtt-topic"], first.headers["mqtt-reason"]) == (b"", "in/a", "too-large")
+            assert "and a bridge takes 16777216" in first.headers["mqtt-refused"]
+            assert b"".join([part async for part in second.stream()]) == whole
+            assert second.headers["mqtt-reason"] == "unfit"
+        await until(lambda: bridge.stats().refusals == {"too-large": 1, "unfit": 1}, "they are counted")
+
+
+async def test_what_the_broker_says_is_too_large_for_it_is_refused(tmp_path: Path) -> None:
+    """It would end the connection for it, again and again."""
+    with mosquitto(tmp_path / "mosquitto", more=["max_packet_size 20000"]) as broker:
+        async with bridged(tmp_path, broker, give=["commands -> plant"]) as (node, bridge):
+            for body in (bytes(19_000), bytes(20_000), b"behind"):
+                await node.send("commands", body)
+            assert await bodies(node, "b.refused", 1) == [bytes(20_000)]
+            await until(lambda: (bridge.stats().given, bridge.stats().refusals) == (2, {"too-large": 1}), "all pass")
+            assert bridge.stats().last_error is None
 
 
 async def test_a_broker_that_is_away_is_a_trouble_and_nothing_is_lost(tmp_path: Path, broker: Mosquitto) -> None:
