@@ -72,7 +72,7 @@ class Departing:
         if sent is not None and self._share is not None:
             ready_at_ns = self._share.ready_at_ns(self._rtt, sent.size_bytes, now_ns)
             if ready_at_ns > now_ns:
-                self._timers.start(Timer.PACING, ready_at_ns)
+                self._timers[Timer.PACING] = ready_at_ns
                 return None
         return sent
 

@@ -70,7 +70,7 @@ class LossTimers:
     @property
     def is_asking(self) -> bool:
         """Whether a ping has not been answered, and no packet waits for an ack."""
-        return self._timers.runs(Timer.ACK_LIMIT) and not self._window.awaits_ack
+        return Timer.ACK_LIMIT in self._timers and not self._window.awaits_ack
 
     @property
     def _quiet_ns(self) -> int:
@@ -83,15 +83,15 @@ class LossTimers:
         """Packets leave."""
         if run[-1].sends == 1:
             self._probing.begin_anew()
-        if self.store_ack_waiter.add(run) and not self._timers.runs(Timer.STORE_ACK_LIMIT):
+        if self.store_ack_waiter.add(run) and Timer.STORE_ACK_LIMIT not in self._timers:
             self._await_store(now_ns)
-        if not self._timers.runs(Timer.ACK_LIMIT):
-            self._timers.start(Timer.ACK_LIMIT, now_ns + self.timeout_ns)
+        if Timer.ACK_LIMIT not in self._timers:
+            self._timers[Timer.ACK_LIMIT] = now_ns + self.timeout_ns
         self.arm_probe(now_ns)
 
     def handle_pinged(self, now_ns: int) -> None:
         """A ping leaves: it must be answered before the ack timeout, as a packet must be acknowledged."""
-        self._timers.start_if_stopped(Timer.ACK_LIMIT, now_ns + self.timeout_ns)
+        self._timers.setdefault(Timer.ACK_LIMIT, now_ns + self.timeout_ns)
         self.await_quiet(now_ns)
         self.arm_probe(now_ns)
 
@@ -111,17 +111,17 @@ class LossTimers:
         elif self.is_asking:
             first_ns = probe_ns
         else:
-            self._timers.stop(Timer.PROBE)
+            self._timers.pop(Timer.PROBE, None)
             return
         # Several probes must fit into the ack timeout, and a patient wait and the timeout into the longest timeout.
         timeout_ns = self.policy.ack_timeout_ns(probe_ns)
         patient_ns = self.policy.ack_timeout_max_ns - timeout_ns
         wait_ns = self._probing.wait_ns(first_ns, timeout_ns // TIMEOUT_PROBES, patient_ns)
-        self._timers.start(Timer.PROBE, now_ns + wait_ns)
+        self._timers[Timer.PROBE] = now_ns + wait_ns
 
     def await_quiet(self, since_ns: int) -> None:
         """Something arrived or a ping left at ``since_ns``: check again later whether the peer is quiet."""
-        self._timers.start(Timer.QUIET, since_ns + self._quiet_ns)
+        self._timers[Timer.QUIET] = since_ns + self._quiet_ns
 
     # ---- what ends one
 
@@ -129,26 +129,26 @@ class LossTimers:
         """A datagram of any kind has come. All count: only a silent peer is given up."""
         put_off = self._probing.handle_heard(now_ns)
         if self.is_asking:
-            self._timers.stop(Timer.ACK_LIMIT)
+            self._timers.pop(Timer.ACK_LIMIT, None)
             self._probing.handle_answer()
             self.arm_probe(now_ns)
             return
         if put_off:
             self.arm_probe(now_ns)
-        if self._timers.runs(Timer.ACK_LIMIT):
-            self._timers.start(Timer.ACK_LIMIT, self._silent_at_ns(now_ns))
+        if Timer.ACK_LIMIT in self._timers:
+            self._timers[Timer.ACK_LIMIT] = self._silent_at_ns(now_ns)
 
     def _silent_at_ns(self, now_ns: int) -> int:
         """When a peer that was heard now has been silent for too long; not before the next probe, if those are rare."""
         limit_ns = now_ns + self.timeout_ns
         if not self._probing.is_patient:
             return limit_ns
-        asked_ns = self._timers.at(Timer.PROBE) or now_ns
+        asked_ns = self._timers.get(Timer.PROBE) or now_ns
         return max(limit_ns, min(asked_ns + self.timeout_ns, now_ns + self.policy.ack_timeout_max_ns))
 
     def handle_all_acked(self, now_ns: int) -> None:
         """No packet waits for a session ack."""
-        self._timers.stop(Timer.ACK_LIMIT)
+        self._timers.pop(Timer.ACK_LIMIT, None)
         self.await_quiet(now_ns)
 
     def handle_store_ack(self, cumulative: int, ranges: list[Range], now_ns: int) -> list[SessionPacket]:
@@ -157,7 +157,7 @@ class LossTimers:
         if stored:
             self._probing.begin_anew()
         if not self.store_ack_waiter:
-            self._timers.stop(Timer.STORE_ACK_LIMIT)
+            self._timers.pop(Timer.STORE_ACK_LIMIT, None)
         elif stored:
             self._await_store(now_ns)
         return stored
@@ -169,18 +169,18 @@ class LossTimers:
         limit ends no sooner than that, as far as its own maximum allows.
         """
         silence_ns = min(self.timeout_ns, self.policy.store_ack_timeout_max_ns)
-        self._timers.start(Timer.STORE_ACK_LIMIT, now_ns + max(self.store_ack_waiter.timeout_ns, silence_ns))
+        self._timers[Timer.STORE_ACK_LIMIT] = now_ns + max(self.store_ack_waiter.timeout_ns, silence_ns)
 
     def handle_freed(self, numbers: list[int]) -> None:
         """Store acks for these packets are no longer needed."""
         self.store_ack_waiter.forget(numbers)
         if not self.store_ack_waiter:
-            self._timers.stop(Timer.STORE_ACK_LIMIT)
+            self._timers.pop(Timer.STORE_ACK_LIMIT, None)
 
     def handle_quiet(self, now_ns: int) -> bool:
         """Check whether the peer is quiet. Returns whether it is, so that the owner must be notified."""
         # While an ack is awaited, probes already ask for it.
-        waits = self._timers.runs(Timer.ACK_LIMIT) or self.store_ack_waiter
+        waits = Timer.ACK_LIMIT in self._timers or self.store_ack_waiter
         since_ns = now_ns if waits else self._probing.heard_at_ns
         if now_ns < since_ns + self._quiet_ns:
             self.await_quiet(since_ns)

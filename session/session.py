@@ -163,7 +163,7 @@ class Session:
         self._counter = 0
         self._goodbye: CloseReason | None = None
         limit_ns = in_ns(settings.connect_timeout_s)
-        self._timers.start(Timer.CONNECT_LIMIT, end_ns(now_ns + limit_ns, spacing_ns))
+        self._timers[Timer.CONNECT_LIMIT] = end_ns(now_ns + limit_ns, spacing_ns)
         if peer is not None:
             self._take_peer(peer)
 
@@ -222,7 +222,7 @@ class Session:
     @property
     def is_paced(self) -> bool:
         """Whether a packet waits for credit of the pacer."""
-        return self._timers.runs(Timer.PACING)
+        return Timer.PACING in self._timers
 
     @property
     def room(self) -> int:
@@ -293,7 +293,7 @@ class Session:
         """Take no more packets, wait for the last acks, then close. Closes at once when it is not open."""
         if self.state is SessionState.OPEN:
             self._move(SessionEvent.DRAIN)
-            self._timers.start(Timer.DRAIN_LIMIT, now_ns + in_ns(self._settings.drain_timeout_s))
+            self._timers[Timer.DRAIN_LIMIT] = now_ns + in_ns(self._settings.drain_timeout_s)
             # Missing acks must not wait for the receiver's delays.
             self._probing.ping_due = True
             self._close_if_drained()
@@ -308,7 +308,7 @@ class Session:
         if self.peer is not None and not self._opening.due and reason not in UNTOLD:
             self._goodbye = reason
         self._move(reason)
-        self._timers.stop_all()
+        self._timers.clear()
         self._events.append(SessionClosed(reason, self.window.unacked))
 
     def take_counter(self, count: int = 1) -> tuple[int, int]:
@@ -328,14 +328,14 @@ class Session:
         if interval_ns == self._keep_alive.interval_ns:
             return
         self._keep_alive.interval_ns = interval_ns
-        self._timers.stop(Timer.KEEP_ALIVE)
+        self._timers.pop(Timer.KEEP_ALIVE, None)
         if interval_ns and self.state is SessionState.OPEN:
-            self._timers.start(Timer.KEEP_ALIVE, self._keep_alive.look_again_ns(now_ns))
+            self._timers[Timer.KEEP_ALIVE] = self._keep_alive.look_again_ns(now_ns)
 
     def hasten(self, wait_ns: int, now_ns: int) -> None:
         """The peer may be reachable again: an initiator without an answer repeats its hello within ``wait_ns``."""
         if self.state is SessionState.CONNECTING and self._opening.hasten(wait_ns):
-            self._timers.start(Timer.CONNECT_RESEND, now_ns + wait_ns)
+            self._timers[Timer.CONNECT_RESEND] = now_ns + wait_ns
 
     # ---- inputs
 
@@ -349,10 +349,10 @@ class Session:
             # The acceptor waits for our first datagram, so one must leave, and again until it is answered.
             self._opening.handle_measured(rtt_ns, tells=self.policy.reckons_by_rtt)
             self.ack_sender.session_ack.debt.handle_request()
-            self._timers.start(Timer.CONNECT_RESEND, now_ns + CONNECT_RESEND_NS)
+            self._timers[Timer.CONNECT_RESEND] = now_ns + CONNECT_RESEND_NS
             # It is open here, so it is not given up sooner than any open session.
             limit_ns = max(in_ns(self._settings.connect_timeout_s), self._loss_timers.timeout_ns)
-            self._timers.start(Timer.CONNECT_LIMIT, now_ns + limit_ns)
+            self._timers[Timer.CONNECT_LIMIT] = now_ns + limit_ns
         elif self.state is SessionState.ACCEPTING:
             self._opening.handle_connect(peer)
 
@@ -490,7 +490,7 @@ class Session:
     def _transmit_hello(self, now_ns: int) -> Transmit:
         hello, wait_ns = self._opening.say(now_ns), self._opening.wait_ns
         if wait_ns is not None:
-            self._timers.start(Timer.CONNECT_RESEND, end_ns(now_ns + wait_ns, self._opening.spacing_ns))
+            self._timers[Timer.CONNECT_RESEND] = end_ns(now_ns + wait_ns, self._opening.spacing_ns)
         kind = TransmitKind.CONNECT if self.initiator else TransmitKind.ACCEPT
         return Transmit(kind, *self.take_counter(), self._codec.encode_hello(hello))
 
@@ -534,19 +534,19 @@ class Session:
         rtt_ns = told_ns or measured_ns
         self.rtt.begin(rtt_ns)
         self.ack_sender.agree(self.policy, rtt_ns)
-        self._timers.stop(Timer.CONNECT_LIMIT)
-        self._timers.start(Timer.CLEANUP, now_ns + in_ns(self._settings.cleanup_interval_s))
+        self._timers.pop(Timer.CONNECT_LIMIT, None)
+        self._timers[Timer.CLEANUP] = now_ns + in_ns(self._settings.cleanup_interval_s)
         self.idle.handle_packet(now_ns)
         if self._keep_alive.interval_ns:
-            self._timers.start(Timer.KEEP_ALIVE, now_ns + self._keep_alive.interval_ns)
+            self._timers[Timer.KEEP_ALIVE] = now_ns + self._keep_alive.interval_ns
         self._events.append(SessionOpened())
         self._events += map(WindowChanged, self.window.changes())
 
     def _confirm(self) -> None:
         """The peer has spoken on the session, so that it is open at both ends."""
         self._opening.unconfirmed = False
-        self._timers.stop(Timer.CONNECT_RESEND)
-        self._timers.stop(Timer.CONNECT_LIMIT)
+        self._timers.pop(Timer.CONNECT_RESEND, None)
+        self._timers.pop(Timer.CONNECT_LIMIT, None)
 
     def _on_packet(self, frame: PacketFrame, counter: int, now_ns: int) -> None:
         self.peer_commit_serial = max(self.peer_commit_serial, frame.mark)
@@ -587,11 +587,11 @@ class Session:
         window.peer_window = max(1, frame.window)  # a window of 0 would never open again
         if acked:
             self._probing.handle_progress()
-            self._timers.stop(Timer.PROBE)
+            self._timers.pop(Timer.PROBE, None)
         else:
             self._probing.handle_barren()
         self._detect_losses(now_ns, acked)
-        if acked or not self._timers.runs(Timer.PROBE):
+        if acked or Timer.PROBE not in self._timers:
             self._loss_timers.arm_probe(now_ns)
         if acked and window.in_flight and not self._probing.last_asked and self._departing.is_stuck:
             # The window has shrunk, and packets that the peer need not acknowledge yet fill it.
@@ -631,9 +631,9 @@ class Session:
         lost, look_again_ns = self.window.detect_losses(now_ns)
         self.path_size.handle_acked(acked, lost)
         if look_again_ns is None:
-            self._timers.stop(Timer.LOSS)
+            self._timers.pop(Timer.LOSS, None)
         else:
-            self._timers.start(Timer.LOSS, max(look_again_ns, now_ns + 1))
+            self._timers[Timer.LOSS] = max(look_again_ns, now_ns + 1)
 
     # ---- timers
 
@@ -643,7 +643,7 @@ class Session:
         else:
             # Packets in flight already ask for an ack, unless the peer may take its time and the next waits for that.
             self._probing.ping_due = not self.window.in_flight or self._departing.next_larger(now_ns) is not None
-            self._timers.start(Timer.CONNECT_RESEND, now_ns + CONNECT_RESEND_NS)
+            self._timers[Timer.CONNECT_RESEND] = now_ns + CONNECT_RESEND_NS
 
     def _on_connect_limit(self, _now_ns: int) -> None:
         self.close(CloseReason.ACK_TIMEOUT if self._opening.unconfirmed else CloseReason.CONNECT_TIMEOUT)
@@ -676,7 +676,7 @@ class Session:
         waits = self.window.unacked or self._loss_timers.store_ack_waiter or self.state is not SessionState.OPEN
         if self.idle.is_over(now_ns) and not waits:
             self._events.append(SessionIdle())
-        self._timers.start(Timer.CLEANUP, self.idle.look_again_ns(now_ns))
+        self._timers[Timer.CLEANUP] = self.idle.look_again_ns(now_ns)
 
     def _on_path_mtu(self, now_ns: int) -> None:
         self.path_size.handle_timer(now_ns)
@@ -684,7 +684,7 @@ class Session:
     def _on_keep_alive(self, now_ns: int) -> None:
         if self._keep_alive.is_due(now_ns):
             self._probing.ping_due = True
-        self._timers.start(Timer.KEEP_ALIVE, self._keep_alive.look_again_ns(now_ns))
+        self._timers[Timer.KEEP_ALIVE] = self._keep_alive.look_again_ns(now_ns)
 
     def _on_pacing(self, _now_ns: int) -> None:
         """Nothing to do: ``poll_transmit`` looks at the pacer itself."""

@@ -55,12 +55,12 @@ def timers_of(session: Session) -> list[Timer]:
 
 def running(timers: Timers) -> list[Timer]:
     """The timers that run, lowest first."""
-    return sorted(timers._at)
+    return sorted(timers)
 
 
 def expire_session(session: Session, timer: Timer, now_ns: int) -> None:
     """Let the next ``handle_timer`` find that a timer has run out: every moment that it refers to was long ago."""
-    session._timers.start(timer, now_ns)
+    session._timers[timer] = now_ns
     if timer is Timer.LOSS:
         expire_window(session.window)
     elif timer is Timer.CLEANUP:
@@ -118,7 +118,9 @@ def normalize_session(session: Session, waits_ns: Mapping[Timer, int], counter: 
 
 def normalize_timers(timers: Timers, waits_ns: Mapping[Timer, int], now_ns: int) -> None:
     """Give running timers these waits, whenever they were started."""
-    timers._at = {timer: now_ns + waits_ns[timer] for timer in running(timers)}
+    wanted = {timer: now_ns + waits_ns[timer] for timer in running(timers)}
+    timers.clear()
+    timers.update(wanted)
 
 
 def normalize_opening(opening: Opening) -> None:

@@ -118,11 +118,10 @@ class AckSender:
     def arm(self, timers: Timers) -> None:
         """Set the timers of acks that are owed and not yet due."""
         for timer, debt in ((Timer.ACK_DELAY, self.session_ack.debt), (Timer.STORE_ACK_DELAY, self.store_ack.debt)):
-            deadline_ns = debt.deadline_ns
-            if deadline_ns is None:
-                timers.stop(timer)
-            else:
-                timers.start(timer, deadline_ns)
+            if debt.state is AckState.OWED and (deadline_ns := debt.deadline_ns) is not None:
+                timers[timer] = deadline_ns
+            elif timer in timers:
+                del timers[timer]
 
     def repeat(self) -> None:
         """The last acks may have been lost: they are due again."""

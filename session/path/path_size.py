@@ -154,7 +154,7 @@ class PathSize:
         """Put a new size in force, and notify the congestion control and the owner."""
         path = self._path
         if not path.is_asking:
-            self._timers.stop(Timer.PATH_MTU)
+            self._timers.pop(Timer.PATH_MTU, None)
         if path.size_bytes == self.size_bytes:
             return
         self._use(path.size_bytes)
@@ -170,5 +170,5 @@ class PathSize:
         if probe is None:
             return None
         self.probes += 1
-        self._timers.start(Timer.PATH_MTU, now_ns + max(PROBE_NS, self._rtt.probe_ns))
+        self._timers[Timer.PATH_MTU] = now_ns + max(PROBE_NS, self._rtt.probe_ns)
         return ProbeFrame(probe.number, probe.size_bytes - self.overhead_bytes)

@@ -37,48 +37,20 @@ class Timer(IntEnum):
     """Perhaps nothing has left for the keep-alive interval: if so, send a ping before a middlebox forgets the path."""
 
 
-class Timers:
-    """One deadline a timer, in nanoseconds of the caller's clock. A spurious wake-up does nothing."""
+class Timers(dict[Timer, int]):
+    """The timers that run, and when they run out, by the caller's clock. A spurious wake-up does nothing."""
 
-    __slots__ = ("_at",)
-
-    def __init__(self) -> None:
-        self._at: dict[Timer, int] = {}
-
-    def start(self, timer: Timer, at_ns: int) -> None:
-        """Start or move a timer."""
-        self._at[timer] = at_ns
-
-    def start_if_stopped(self, timer: Timer, at_ns: int) -> None:
-        """Start a timer unless it runs."""
-        self._at.setdefault(timer, at_ns)
-
-    def stop(self, timer: Timer) -> None:
-        """Stop a timer; stopping a stopped one is fine."""
-        if timer in self._at:
-            del self._at[timer]
-
-    def stop_all(self) -> None:
-        """Stop every timer."""
-        self._at.clear()
-
-    def runs(self, timer: Timer) -> bool:
-        """Whether a timer runs."""
-        return timer in self._at
-
-    def at(self, timer: Timer) -> int | None:
-        """When a timer runs out, or None."""
-        return self._at.get(timer)
+    __slots__ = ()
 
     def next_deadline(self) -> int | None:
         """The earliest deadline, or None."""
-        return min(self._at.values()) if self._at else None
+        return min(self.values()) if self else None
 
     def poll_expired(self, now_ns: int) -> Timer | None:
         """Stop and return one timer that has run out, lowest first, or None."""
-        due = [timer for timer, at_ns in self._at.items() if at_ns <= now_ns]
+        due = [timer for timer, at_ns in self.items() if at_ns <= now_ns]
         if not due:
             return None
         timer = min(due)
-        del self._at[timer]
+        del self[timer]
         return timer

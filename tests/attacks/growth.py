@@ -324,7 +324,6 @@ OTHERS = {
         queues/streams/outbox.py Outbox resends
         queues/streams/owed_acks.py OwedAcks sent
         session/path/path_mtu.py PathMtu _sizes
-        session/protocol/timers.py Timers _at
         transport/endpoint.py Endpoint drops
         transport/fragmenting.py Fragmenting _options
         transport/memory.py MemoryEndpoint drops

@@ -206,7 +206,7 @@ def test_everyone_hears_of_a_proved_size() -> None:
     assert told.events == [answered, answered, SizeChanged(1_452), answered, SizeChanged(9_000)]
     assert told.share.window.window_bytes == 4 * 9_000
     assert told.window.most_bytes == FLIGHT_PACKETS * 9_000
-    assert not told.timers.runs(Timer.PATH_MTU)
+    assert Timer.PATH_MTU not in told.timers
     assert told.path_size.room_bytes == 9_000 - 36
     assert told.path_size.piece_room_bytes == 1_200 - 36
     assert told.path_size.fits(packet(9_000))

@@ -198,28 +198,28 @@ def test_their_codes_on_the_wire_stay() -> None:
 def test_a_timer_runs_out_once_at_its_moment() -> None:
     """Not one nanosecond early, and not twice."""
     timers = Timers()
-    timers.start(Timer.PROBE, 30)
+    timers[Timer.PROBE] = 30
     assert timers.poll_expired(29) is None
     assert timers.poll_expired(30) is Timer.PROBE
     assert timers.poll_expired(31) is None
-    assert not timers.runs(Timer.PROBE)
+    assert Timer.PROBE not in timers
 
 
 def test_of_two_that_ran_out_the_lower_goes_first() -> None:
     """An ack that is due leaves before its session closes, whatever the deadlines."""
     timers = Timers()
-    timers.start(Timer.ACK_LIMIT, 10)
-    timers.start(Timer.ACK_DELAY, 20)
+    timers[Timer.ACK_LIMIT] = 10
+    timers[Timer.ACK_DELAY] = 20
     assert [timers.poll_expired(20), timers.poll_expired(20)] == [Timer.ACK_DELAY, Timer.ACK_LIMIT]
 
 
 def test_start_moves_a_timer_and_start_if_stopped_does_not() -> None:
     """The first is for deadlines that follow the last event, the second for those that follow the first."""
     timers = Timers()
-    timers.start_if_stopped(Timer.ACK_DELAY, 10)
-    timers.start_if_stopped(Timer.ACK_DELAY, 20)
+    timers.setdefault(Timer.ACK_DELAY, 10)
+    timers.setdefault(Timer.ACK_DELAY, 20)
     assert timers.next_deadline() == 10
-    timers.start(Timer.ACK_DELAY, 30)
+    timers[Timer.ACK_DELAY] = 30
     assert timers.next_deadline() == 30
 
 
