@@ -54,19 +54,19 @@ def _nothing_of(_fields: Record) -> object:
 
 
 class LineWriter:
-    """Makes lines of records."""
+    """Makes lines of records; ``lines`` are those that ``take`` has not fetched."""
 
     __slots__ = (
         "_begun_ns",
         "_brief",
         "_known",
-        "_lines",
         "_settings",
         "_shapes",
         "_size_bytes",
         "_start",
         "_wall_offset_ns",
         "at_ns",
+        "lines",
         "written",
     )
 
@@ -85,7 +85,7 @@ class LineWriter:
         self._known = 0
         # Brief lines since the last full one.
         self._brief = 0
-        self._lines: list[str] = []
+        self.lines: list[str] = []
 
     def add(self, event: str, at_ns: int, fields: Record) -> None:
         """Add a record."""
@@ -96,23 +96,32 @@ class LineWriter:
         if event not in SHARING:
             self._put(event, at_ns, "", fields)
             return
-        shape = self._shapes.get((event, *fields))
-        if shape is None:
-            shape = self._shapes[event, *fields] = _Shape(fields)
+        names = event, *fields
+        if names not in self._shapes:
+            self._shapes[names] = _Shape(fields)
+        shape = self._shapes[names]
         if "ranges" in fields:
             fields["ranges"] = list(map(list, fields["ranges"]))
         shared = shape.shared_of(fields)
-        number, last = shape.kinds.get(shared) or (0, fields)
-        if number and self._brief < BRIEF_MAX and self._begun_ns is not None:
-            # As ``following``, which a reader calls, but without a call for each record.
-            expected, pending = dict(last), fields.get("pending", 0)
-            for rule in shape.rules:
-                rule(last, expected, pending)
-            self._put_brief(number, at_ns, fields, expected)
-        else:
-            number = number or self._learn()
-            self._put(event, at_ns, f',"as":{number}', fields)
+        number, last = shape.kinds[shared] if shared in shape.kinds else (self._learn(), None)
         shape.kinds[shared] = number, fields
+        if last is None or self._brief >= BRIEF_MAX or self._begun_ns is None:
+            self._put(event, at_ns, f',"as":{number}', fields)
+            return
+        # As ``following``, which a reader calls, but without a call for each record.
+        expected, pending = dict(last), fields.get("pending", 0)
+        for rule in shape.rules:
+            rule(last, expected, pending)
+        since_ns, self.at_ns = at_ns - self.at_ns, at_ns
+        self.written += 1
+        self._brief += 1
+        if fields != expected:
+            other = {name: value for name, value in fields.items() if value != expected[name]}
+            self.lines.append(f"[{number},{since_ns},{''.join(_encode(other, 0))}]")
+        elif since_ns:
+            self.lines.append(f"[{number},{since_ns}]")
+        else:
+            self.lines.append(f"{number}")
 
     def _put(self, event: str, at_ns: int, kind: str, fields: Record) -> None:
         self.written += 1
@@ -127,20 +136,7 @@ class LineWriter:
         self._brief = 0
         text = "".join(_encode(fields, 0))[1:-1]
         comma = "," if text else ""
-        self._lines.append(f"{head}{kind}{comma}{text}}}")
-
-    def _put_brief(self, number: int, at_ns: int, fields: Record, expected: Record) -> None:
-        """Add a record of which only the time, and perhaps some fields, are not as expected."""
-        self.written += 1
-        since_ns, self.at_ns = at_ns - self.at_ns, at_ns
-        self._brief += 1
-        if fields != expected:
-            other = {name: value for name, value in fields.items() if value != expected[name]}
-            self._lines.append(f"[{number},{since_ns},{''.join(_encode(other, 0))}]")
-        elif since_ns:
-            self._lines.append(f"[{number},{since_ns}]")
-        else:
-            self._lines.append(f"{number}")
+        self.lines.append(f"{head}{kind}{comma}{text}}}")
 
     def _learn(self) -> int:
         if self._known == KINDS_MAX:
@@ -155,9 +151,7 @@ class LineWriter:
 
     def take(self) -> bytes:
         """All lines since the last call, each ended. They are of one segment; the next ones may begin another."""
-        if not self._lines:
-            return b""
-        lines, self._lines = self._lines, []
+        lines, self.lines = self.lines, []
         lines.append("")
         data = "\n".join(lines).encode()
         self._size_bytes += len(data)

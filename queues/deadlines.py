@@ -9,6 +9,8 @@ from typing import Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
 
+NEVER_NS = 1 << 62
+"""Later than any deadline."""
 STALE_MIN = 64
 """A heap with fewer entries is never rebuilt, as that would cost more than it frees. It is looked at as seldom."""
 
@@ -17,19 +19,27 @@ class Deadlines(Generic[Key]):
     """When each thing must be served again, by the caller's clock. Ties go by the order of setting.
 
     Attributes:
-        heap: every deadline that was set, some of them outdated. When it is empty nothing is ever due: callers that
-            look very often need not call.
+        heap: every deadline that was set, some of them outdated.
+        soonest_ns: nothing is due before; ``NEVER_NS`` when there is nothing. Callers that look very often need not
+            call.
     """
 
-    __slots__ = ("_at", "_order", "heap")
+    __slots__ = ("_at", "_order", "heap", "soonest_ns")
 
     def __init__(self) -> None:
         self._at: dict[Key, tuple[int, int, Key]] = {}
         self.heap: list[tuple[int, int, Key]] = []
+        self.soonest_ns = NEVER_NS
         self._order = 0
 
     def __len__(self) -> int:
         return len(self._at)
+
+    def clear(self) -> None:
+        """Remove all."""
+        self._at.clear()
+        self.heap.clear()
+        self.soonest_ns, self._order = NEVER_NS, 0
 
     def of(self, key: Key) -> int | None:
         """The deadline of one thing, or None."""
@@ -47,6 +57,7 @@ class Deadlines(Generic[Key]):
             # ``_order`` is unique, so that keys are never compared.
             entry = self._at[key] = (at_ns, self._order, key)
             heappush(self.heap, entry)
+            self.soonest_ns = self.heap[0][0]
             if not self._order % STALE_MIN and len(self.heap) > STALE_MIN + 2 * len(self._at):
                 self._compact()
 
@@ -56,12 +67,13 @@ class Deadlines(Generic[Key]):
         # Equal means identical, as orders are unique. Compiled code makes a new tuple at each access, so ``is`` fails.
         while heap and deadlines.get(heap[0][2]) != heap[0]:
             heappop(heap)
+        self.soonest_ns = heap[0][0] if heap else NEVER_NS
         return heap[0][0] if heap else None
 
     def poll_due(self, now_ns: int, limit: int | None = None) -> list[Key]:
         """Remove and return everything whose deadline has come, earliest first; no more than ``most``."""
         due: list[Key] = []
-        if not self.heap or self.heap[0][0] > now_ns:
+        if self.soonest_ns > now_ns:
             return due
         while len(due) != limit and (at_ns := self.earliest()) is not None and at_ns <= now_ns:
             key = heappop(self.heap)[2]

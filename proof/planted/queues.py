@@ -257,7 +257,7 @@ def _no_record(patch: Patch) -> None:
 
 @BUGS.by_seeds("a node whose disk failed spins", Engine, "next_deadline")
 def _spins(_right: Any, self: Engine) -> int | None:
-    deadlines = (self._transmitter.deadlines.earliest(), self.inbox.next_deadline(), self.outbox.next_deadline())
+    deadlines = [clock.earliest() for clock in (self._transmitter.deadlines, *self._clocks)]
     return min((at_ns for at_ns in deadlines if at_ns is not None), default=None)
 
 

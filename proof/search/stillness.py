@@ -14,7 +14,6 @@ from triack.ordering.hold import PROBE_NS, Hold
 from triack.ordering.outgoing import OutgoingSequence
 from triack.ordering.slow_start import SlowStart
 from triack.ordering.tiers import ResendTimer
-from triack.queues.deadlines import Deadlines
 from triack.queues.histogram import Histogram
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.manager.engine import Engine
@@ -280,30 +279,30 @@ def set_deadlines(engine: Engine) -> None:
 
 
 def _set_transmitter(transmitter: Transmitter) -> None:
-    transmitter.deadlines = Deadlines()
+    transmitter.deadlines.clear()
     for conversation in transmitter._handshakes.conversations.values():
         transmitter.deadlines.set(conversation, conversation.next_deadline())
 
 
 def _set_queues(queues: LocalQueues) -> None:
-    queues.notices.resuming = Deadlines()
+    queues.notices.resuming.clear()
     for mailbox in queues.mailboxes.values():
         mailbox.set_resume(0)
 
 
 def _set_owed(owed: OwedAcks) -> None:
-    owed._deadlines = Deadlines()
+    owed.deadlines.clear()
     for stream in owed._owing:
-        owed._deadlines.set(stream, stream.sequence.ack.deadline_ns)
+        owed.deadlines.set(stream, stream.sequence.ack.deadline_ns)
 
 
 def _set_outbox(outbox: Outbox) -> None:
-    outbox.retirement._deadlines = Deadlines()
+    outbox.retirement.deadlines.clear()
     for peer in outbox.retirement._idle:
         outbox.retirement._set_deadline(peer)
-    outbox._deadlines = Deadlines()
+    outbox.deadlines.clear()
     for outgoing in outbox._by_number.values():
         outbox._look_at(outgoing)
     for link in outbox.links.values():
         if link.conversation is None and link.busy:
-            outbox._deadlines.set(link, link.retry_at_ns)
+            outbox.deadlines.set(link, link.retry_at_ns)

@@ -624,8 +624,6 @@ class LocalQueues:
 
     def handle_timer(self, now_ns: int) -> None:
         """Let messages expire, and end waits of others."""
-        if not (self.notices.expiring.heap or self.notices.resuming.heap):
-            return
         now_ms = self._wall.ms(now_ns)
         self.expiry.handle_timer(now_ms)
         for mailbox in self.notices.resuming.poll_due(now_ms):
@@ -633,8 +631,6 @@ class LocalQueues:
 
     def next_deadline(self) -> int | None:
         """When a message expires or a wait ends, by the monotonic clock, or None."""
-        if not (self.notices.expiring.heap or self.notices.resuming.heap):
-            return None
         moments = (self.notices.resuming.earliest(), self.expiry.next_deadline_ms())
         return min((self._wall.ns(at_ms) for at_ms in moments if at_ms is not None), default=None)
 
@@ -718,8 +714,6 @@ class LocalQueues:
     def note_runs(self, now_ns: int) -> None:
         """Log what was handed out, came back or was purged since the last call. Ends every open run."""
         notices = self.notices
-        if not (notices.read or notices.returned or notices.purged):
-            return
         for mailbox in notices.read:
             runs = mailbox.take_runs()
             for fields in handed_fields(mailbox.name, runs, in_arrival_order=mailbox.in_arrival_order):

@@ -9,18 +9,18 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Protocol, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 from triack.base.clock import WallClock
 from triack.base.commit import Commit, StoreContent
 from triack.base.datagram import Channels, Header, Kind, connection_id_of, read_header
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError, TriackError
-from triack.base.news import NodeEvent
 from triack.base.peers import Directory
 from triack.base.reasons import DropReason
 from triack.base.units import MS
 from triack.queues.clock_jumps import ClockJumps
+from triack.queues.deadlines import NEVER_NS, Deadlines
 from triack.queues.fetching import Fetch
 from triack.queues.journals.journals import Journals
 from triack.queues.mailboxes.leases import Leases
@@ -35,7 +35,7 @@ from triack.queues.manager.burst import Burst
 from triack.queues.manager.callers import Callers
 from triack.queues.manager.effects import Effect, Job, Send, StartJob, Tell, TellRollback, WriteRecords
 from triack.queues.manager.jobs import Jobs
-from triack.queues.manager.link_news import News
+from triack.queues.manager.link_news import News, Newsworthy
 from triack.queues.manager.operator_settings import OperatorSettings
 from triack.queues.manager.pings import Pings, clock_of
 from triack.queues.manager.publish_windows import PublishWindows
@@ -73,17 +73,6 @@ from triack.session.protocol.states import CloseReason, SessionState
 
 if TYPE_CHECKING:
     from random import Random
-
-
-class _Newsworthy(Protocol):
-    """A part of the engine that has news for the operator."""
-
-    @property
-    def news(self) -> Sequence[object]:
-        """Something when ``take_news`` has anything to tell; mostly nothing."""
-
-    def take_news(self) -> Sequence[NodeEvent]:
-        """The news since the last call."""
 
 
 class Engine(OperatorSettings):
@@ -187,6 +176,10 @@ class Engine(OperatorSettings):
         self._router = self._make_router()
         self._transmitter = self._make_transmitter()
         self._newsworthy = self._find_newsworthy()
+        self._clocks: tuple[Deadlines[Any], ...] = (
+            *(self.inbox.order_acks.deadlines, self.inbox.held, self.inbox.awaited.due),
+            *(self.outbox.deadlines, self.outbox.retirement.deadlines),
+        )
         self._restore(content, now_ns)
 
     def _make_router(self) -> SessionEventRouter:
@@ -390,10 +383,11 @@ class Engine(OperatorSettings):
             wall=self.wall,
         )
 
-    def _find_newsworthy(self) -> tuple[_Newsworthy, ...]:
+    def _find_newsworthy(self) -> tuple[Newsworthy, ...]:
         """Every part of this node that has news for its operator, in the order in which they are told."""
         inbox, outbox, transits = self.inbox, self.outbox, self.transits
         return (
+            self.news,
             inbox.admission,
             inbox.admission.holds,
             outbox.links.resuming,
@@ -415,8 +409,9 @@ class Engine(OperatorSettings):
 
     def _payer_of(self, node_id: bytes) -> Payer:
         """The payer that is charged for what a node sends."""
-        brought = self._origins.of(node_id)
-        return self._owner_of(node_id) or (node_id if brought is None else brought.via)
+        owner = self.handshakes.peers.owner(node_id)
+        brought = None if owner else self._origins.of(node_id)
+        return owner or (node_id if brought is None else brought.via)
 
     def _owner_of(self, node_id: bytes) -> str:
         """The peer that has proved to be a node; empty when none has."""
@@ -845,12 +840,14 @@ class Engine(OperatorSettings):
 
     def handle_timer(self, now_ns: int) -> None:
         """Run everything that is due."""
-        self._transmitter.handle_timer(now_ns)
+        if self._transmitter.deadlines.soonest_ns <= now_ns:
+            self._transmitter.handle_timer(now_ns)
         if self.failure is None:
-            turn = self.jobs.turn(now_ns)
+            turn, notices = self.jobs.turn(now_ns), self.queues.notices
             self.inbox.handle_timer(turn)
-            self.queues.handle_timer(now_ns)
-            if self.queues.notices.has_topics:
+            if notices.expiring.heap or notices.resuming.heap:
+                self.queues.handle_timer(now_ns)
+            if notices.has_topics:
                 self.remote.handle_timer(now_ns)
             self.outbox.handle_timer(turn)
             if self.transits.is_used:
@@ -878,16 +875,16 @@ class Engine(OperatorSettings):
         earliest = self._transmitter.deadlines.earliest()
         if self.failure is not None:
             return earliest
+        until_ns, notices = NEVER_NS if earliest is None else earliest, self.queues.notices
         deadlines = (
-            self.inbox.next_deadline(),
-            self.queues.next_deadline(),
-            self.remote.next_deadline() if self.queues.notices.has_topics else None,
-            self.outbox.next_deadline(),
+            *[clock.earliest() for clock in self._clocks if clock.soonest_ns < until_ns],
+            self.queues.next_deadline() if notices.expiring.heap or notices.resuming.heap else None,
+            self.remote.next_deadline() if notices.has_topics else None,
             self.transits.next_deadline() if self.transits.is_used else None,
             self.outbox.sync_links.next_deadline() if self.outbox.sync_links.changed else None,
             self.ways.next_deadline() if self.routes.choices and not self.draining else None,
-            self.watching.next_deadline(),
-            self.topics.next_deadline() if self.queues.notices.has_topics else None,
+            self.watching.next_deadline() if self.watching.readers else None,
+            self.topics.next_deadline() if notices.has_topics else None,
             self.jobs.next_deadline(),
         )
         for at_ns in deadlines:
@@ -911,11 +908,11 @@ class Engine(OperatorSettings):
         # Express messages may have come into topics meanwhile, and go on.
         if self.queues.notices.has_topics and self._advance_topics(now_ns):
             sends += self._gather(now_ns)
-        self.watching.handle_time(now_ns)
+        if self.watching.readers:
+            self.watching.handle_time(now_ns)
         if self.jobs.stirred or self.outbox.wanting:
             self._start_job(effects, now_ns)
         self._write_records(effects, now_ns)
-        effects += self.news.take()
         for part in self._newsworthy:
             if part.news:
                 effects += [Tell(event) for event in part.take_news()]
@@ -924,7 +921,8 @@ class Engine(OperatorSettings):
         for finder in (self.handshakes.suspended, self.handshakes.told):
             if finder.detected:
                 effects += [TellRollback(error) for error in finder.take_detected()]
-        vouches, releases = self.handshakes.take_vouching()
+        kept = self.handshakes.kept_connections
+        vouches, releases = kept.take() if kept.changed else ((), ())
         effects += vouches
         if sends:
             effects += [Send(address, datagrams) for address, datagrams in sends]
@@ -952,10 +950,11 @@ class Engine(OperatorSettings):
             if self.transits.is_used:
                 self.jobs.stirred = True
                 self.transits.go(now_ns)
-            if not self.draining and (wanting := self.outbox.poll_links(now_ns)):
+            if self.outbox.links.awake and not self.draining and (wanting := self.outbox.poll_links(now_ns)):
                 self.jobs.stirred = True
                 self._transmitter.connect(wanting, now_ns)
-        return self._transmitter.poll(self._giving, now_ns)
+        is_ready = self.handshakes.awake or self.handshakes.replies
+        return self._transmitter.poll(self._giving, now_ns) if is_ready else []
 
     @property
     def _giving(self) -> Giving:
@@ -964,10 +963,11 @@ class Engine(OperatorSettings):
         return Giving.ANSWERS if self.draining else Giving.ALL
 
     def _write_records(self, effects: list[Effect], now_ns: int) -> None:
-        self.queues.note_runs(now_ns)
-        if self.queues.notices.has_topics:
+        notices, recorder = self.queues.notices, self._recorder
+        if notices.read or notices.returned or notices.purged:
+            self.queues.note_runs(now_ns)
+        if notices.has_topics:
             self.topics.note(now_ns)
-        recorder = self._recorder
         if recorder is None:
             return
         recorder.add_drops(self.drops, now_ns, last=False)

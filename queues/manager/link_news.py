@@ -1,10 +1,10 @@
 """Events about links to other nodes, until the next poll takes them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
+from typing import Protocol
 
 from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerSilent, PeerUnknown
 from triack.base.paths import address_in
-from triack.queues.manager.effects import Tell
 from triack.queues.peers.dialer import WaitsFor
 from triack.queues.peers.link import Conversation, Link
 from triack.session.protocol.states import CloseReason
@@ -16,6 +16,17 @@ _UNKNOWN = {
 _UNANSWERED = (CloseReason.CONNECT_TIMEOUT, CloseReason.PATH_LOST)
 
 
+class Newsworthy(Protocol):
+    """A part of the engine that has news for the operator."""
+
+    @property
+    def news(self) -> Collection[object]:
+        """Something when ``take_news`` may have anything to tell; mostly nothing."""
+
+    def take_news(self) -> Sequence[NodeEvent]:
+        """The news since the last call."""
+
+
 class News:
     """Gathers events in the order in which they happened.
 
@@ -23,17 +34,17 @@ class News:
         at: the conversations whose datagrams go to an address.
     """
 
-    __slots__ = ("_at", "_events")
+    __slots__ = ("_at", "news")
 
     def __init__(self, at: Callable[[str], list[Conversation]]) -> None:
         self._at = at
-        self._events: list[NodeEvent] = []
+        self.news: list[NodeEvent] = []
 
     def handle_opened(self, conversation: Conversation) -> None:
         """A session is open."""
         assert conversation.peer is not None
         address = address_in(conversation.path)
-        self._events.append(LinkUp(address, conversation.peer_label, conversation.peer_id.hex()))
+        self.news.append(LinkUp(address, conversation.peer_label, conversation.peer_id.hex()))
 
     def look_at(self, conversation: Conversation) -> None:
         """A session's timers ran: check whether its peer still does not answer."""
@@ -45,7 +56,7 @@ class News:
         link = conversation.link
         if conversation.known is not None:
             address, node_id = address_in(conversation.path), conversation.peer_id.hex()
-            self._events.append(LinkDown(address, conversation.peer_label, node_id, reason.value))
+            self.news.append(LinkDown(address, conversation.peer_label, node_id, reason.value))
         elif not conversation.peer_id and link is not None and reason in _UNANSWERED:
             self._be_silent(link)
 
@@ -53,7 +64,7 @@ class News:
         """A link needed a session; ``missing`` says why it has none, or none yet."""
         unknown = missing if missing in _UNKNOWN else None
         if unknown is not None and link.missing is not unknown:
-            self._events.append(PeerUnknown(link.peer, _UNKNOWN[unknown].format(link.peer)))
+            self.news.append(PeerUnknown(link.peer, _UNKNOWN[unknown].format(link.peer)))
         link.missing = unknown
 
     def handle_trouble(self, address: str, cause: str) -> None:
@@ -66,11 +77,9 @@ class News:
         """A peer does not answer at its last address: report it once it was called at all of its addresses."""
         if not link.silent and link.dialer.is_last:
             link.silent = cause or f"no answer from {link.peer}"
-            self._events.append(PeerSilent(link.dialer.address, link.silent))
+            self.news.append(PeerSilent(link.dialer.address, link.silent))
 
-    def take(self) -> list[Tell]:
+    def take_news(self) -> list[NodeEvent]:
         """Everything since the last call."""
-        if not self._events:
-            return []
-        events, self._events = self._events, []
-        return [Tell(event) for event in events]
+        news, self.news = self.news, []
+        return news

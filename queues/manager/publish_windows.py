@@ -26,16 +26,16 @@ class PublishWindows:
 
     Attributes:
         closings: how often the last place of a window was taken, by the neighbour that its messages go to.
+        news: the queues that were full for a sender that does not wait: it hears when it need not.
     """
 
-    __slots__ = ("_most", "_outbox", "_refused", "closings")
+    __slots__ = ("_most", "_outbox", "closings", "news")
 
     def __init__(self, most: int | None, outbox: Outbox) -> None:
         self._most = most
         self._outbox = outbox
         self.closings: Counter[str] = Counter()
-        # Those of which a sender was told that it would have to wait.
-        self._refused: dict[OutgoingStream, None] = {}
+        self.news: dict[OutgoingStream, None] = {}
 
     def left(self, outgoing: OutgoingStream, coming: int = 0) -> int:
         """How many more messages may be accepted, besides those that are coming; 0 or less for none."""
@@ -58,18 +58,11 @@ class PublishWindows:
 
     def note_refused(self, outgoing: OutgoingStream) -> None:
         """A sender was told that it would have to wait: it hears when it need not."""
-        self._refused[outgoing] = None
-
-    @property
-    def news(self) -> list[OutgoingStream]:
-        """The queues that were full for a sender that does not wait, and take messages again."""
-        if not self._refused:
-            return []
-        return [it for it in self._refused if self.left(it) > 0 and self._outbox.room_bytes(it) > 0]
+        self.news[outgoing] = None
 
     def take_news(self) -> list[CanSend]:
-        """An event for each of them, once."""
-        ready = self.news
+        """An event for each queue that takes messages again, once."""
+        ready = [it for it in self.news if self.left(it) > 0 and self._outbox.room_bytes(it) > 0]
         for outgoing in ready:
-            del self._refused[outgoing]
+            del self.news[outgoing]
         return [CanSend(it.destination, it.delivery.label) for it in ready]

@@ -276,7 +276,7 @@ class Recorder:
         """All records since the last call, each line ended."""
         if self._run is not None or self._entered is not None:
             self._end_run()
-        return self._lines.take()
+        return self._lines.take() if self._lines.lines else b""
 
 
 def _hops_of(header: SequenceHeader) -> int:

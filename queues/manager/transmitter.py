@@ -153,12 +153,16 @@ class Transmitter:
                     self._serve(conversation, giving, now_ns)
                     if conversation.session.is_paced:
                         paced[conversation] = None
-        # Credit grows with time: any later poll may let a packet go, and timers of the system are coarse.
-        ready.update(paced)
-        for address, datagram in self._handshakes.take_replies():
-            self._batch(address).append(datagram)
-        leaving, self._leaving = self._leaving, []
-        self._batches.clear()
+        if paced:
+            # Credit grows with time: any later poll may let a packet go, and timers of the system are coarse.
+            ready.update(paced)
+        if self._handshakes.replies:
+            replies, self._handshakes.replies = self._handshakes.replies, []
+            for address, datagram in replies:
+                self._batch(address).append(datagram)
+        if not self._leaving:
+            return []
+        leaving, self._leaving, self._batches = self._leaving, [], {}
         return leaving
 
     def _batch(self, address: str) -> list[bytes]:

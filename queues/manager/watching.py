@@ -7,10 +7,10 @@ from triack.queues.streams.outgoing_stream import OutgoingStream
 class Watching:
     """The readers of a node. Costs nothing while there are none."""
 
-    __slots__ = ("_readers",)
+    __slots__ = ("readers",)
 
     def __init__(self) -> None:
-        self._readers: list[tuple[OutgoingStream, AckEvents]] = []
+        self.readers: list[tuple[OutgoingStream, AckEvents]] = []
 
     def begin(self, outgoing: OutgoingStream, events: AckEvents) -> None:
         """Feed a reader from now on, beginning with the oldest unsettled message.
@@ -23,26 +23,23 @@ class Watching:
             else:
                 events.handle_failed(tickets.start, len(tickets), reason)
         outgoing.readers.append(events)
-        self._readers.append((outgoing, events))
+        self.readers.append((outgoing, events))
 
     def handle_time(self, now_ns: int) -> None:
         """Let every reader gather the outcomes since the last call; forget readers that have ended."""
-        for outgoing, events in self._readers:
+        for outgoing, events in self.readers:
             if events.ended:
                 outgoing.readers.remove(events)
             else:
                 events.handle_time(now_ns)
-        if self._readers:
-            self._readers = [reader for reader in self._readers if not reader[1].ended]
+        self.readers = [reader for reader in self.readers if not reader[1].ended]
 
     def end(self) -> None:
         """End all readers: there will be no more outcomes."""
-        for _, events in self._readers:
+        for _, events in self.readers:
             events.end()
 
     def next_deadline(self) -> int | None:
         """When ``handle_time`` must be called, or None."""
-        if not self._readers:
-            return None
-        deadlines = [events.next_deadline() for _, events in self._readers]
+        deadlines = [events.next_deadline() for _, events in self.readers]
         return min((at_ns for at_ns in deadlines if at_ns is not None), default=None)

@@ -37,7 +37,6 @@ from triack.queues.peers.dialer import WaitsFor
 from triack.queues.peers.freshness import Freshness, Moment
 from triack.queues.peers.history import History, Peers, covers
 from triack.queues.peers.introduction import NO_POINT, HistoryPoint, Introduction, RolledBack
-from triack.queues.peers.kept_connections import DropConnection, KeepConnection
 from triack.queues.peers.link import Conversation, Link
 from triack.queues.peers.relayed_histories import RelayedHistories
 from triack.queues.peers.session_port import SessionPort
@@ -89,8 +88,11 @@ class Handshakes:
 
     Attributes:
         awake: the conversations that have something to do.
+        conversations: all of them, by our connection id.
         history: of this node's store.
+        kept_connections: transport streams that have an open conversation.
         peers: what this node remembers of its peers.
+        replies: datagrams that belong to no session, with their addresses.
     """
 
     def __init__(
@@ -110,6 +112,7 @@ class Handshakes:
         report: Callable[[Conversation, int], None],
     ) -> None:
         self._index = Conversations()
+        self.conversations, self.kept_connections = self._index.by_connection, self._index.kept_connections
         self.codec: Codec = BINARY
         self.history = History(content)
         self.peers = Peers(content.peers.values(), content.addresses, content.state)
@@ -138,12 +141,7 @@ class Handshakes:
         self._record = record
         self._report = report
         self.awake: dict[Conversation, None] = {}
-        self._replies: list[tuple[str, bytes]] = []
-
-    @property
-    def conversations(self) -> dict[int, Conversation]:
-        """All of them, by our connection id."""
-        return self._index.by_connection
+        self.replies: list[tuple[str, bytes]] = []
 
     # ---- the initiator
 
@@ -252,7 +250,7 @@ class Handshakes:
         """
         answer = self._channels.answer(datagram, header, sender, now_ns)
         if answer.channel is None:
-            self._replies.append((sender, answer.retry))
+            self.replies.append((sender, answer.retry))
             return
         hello = self.codec.decode_hello(answer.payload)
         peer = Introduction.decode(hello.introduction)
@@ -260,7 +258,7 @@ class Handshakes:
         repeats = self._may_repeat(answer.channel.peer, peer, hello)
         if repeats and answer.retry:
             self._drops[DropReason.REPEATED_CONNECT] += 1
-            self._replies.append((sender, answer.retry))
+            self.replies.append((sender, answer.retry))
             return
         name = answer.channel.peer or self._name_of(peer)
         # A conversation keeps the channel, and a refusal is sealed with it.
@@ -359,7 +357,7 @@ class Handshakes:
         )
         receiver, payload = connect.hello.connection_id, self.codec.encode_hello(hello)
         answer = connect.channel.seal(Kind.ACCEPT, receiver, connect.counter, payload, now_ns)
-        self._replies.append((connect.sender, answer))
+        self.replies.append((connect.sender, answer))
 
     def _handle_own_connect(self, connect: Connect, now_ns: int) -> None:
         peer = connect.peer
@@ -637,17 +635,6 @@ class Handshakes:
             for conversation in self._index.of_node(peer.node_id):
                 self._close(conversation, CloseReason.ROLLBACK, now_ns)
         self.suspended.stop_links(peer.node_id, told=told)
-
-    # ---- outputs
-
-    def take_replies(self) -> list[tuple[str, bytes]]:
-        """Datagrams that belong to no session, with their addresses."""
-        replies, self._replies = self._replies, []
-        return replies
-
-    def take_vouching(self) -> tuple[list[KeepConnection], list[DropConnection]]:
-        """Transport streams that have an open conversation now, and those that no longer have one."""
-        return self._index.kept_connections.take()
 
 
 def _has_lost(older: Conversation, newer: Conversation) -> bool:

@@ -22,14 +22,18 @@ class DropConnection:
 
 
 class KeptConnections:
-    """Counts the open conversations of each connection, and reports when the first one begins and the last one ends."""
+    """Counts the open conversations of each connection, and reports when the first one begins and the last one ends.
 
-    __slots__ = ("_changed", "_open", "_told")
+    Attributes:
+        changed: the connections of which ``take`` may have something to say.
+    """
+
+    __slots__ = ("_open", "_told", "changed")
 
     def __init__(self) -> None:
         self._open: Counter[str] = Counter()
         self._told: set[str] = set()
-        self._changed: dict[str, None] = {}
+        self.changed: dict[str, None] = {}
 
     def add(self, path: str) -> None:
         """An open conversation uses that path now."""
@@ -45,13 +49,11 @@ class KeptConnections:
         self._open[path] += change
         if not self._open[path]:
             del self._open[path]
-        self._changed[path] = None
+        self.changed[path] = None
 
     def take(self) -> tuple[list[KeepConnection], list[DropConnection]]:
         """Changes since the last call, without connections that were dropped and kept again."""
-        if not self._changed:
-            return [], []
-        changed, self._changed = self._changed, {}
+        changed, self.changed = self.changed, {}
         vouch = [path for path in changed if path in self._open and path not in self._told]
         release = [path for path in changed if path not in self._open and path in self._told]
         self._told.update(vouch)

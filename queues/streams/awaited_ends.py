@@ -28,16 +28,17 @@ class AwaitedEnds:
     """The streams of a node of which that is so.
 
     Attributes:
+        due: when ``poll_due`` returns something.
         ends: what the origin of each has said, by which conversation, and until when to wait.
     """
 
-    __slots__ = ("_by", "_due", "ends")
+    __slots__ = ("_by", "due", "ends")
 
     def __init__(self) -> None:
         self.ends: dict[StreamId, tuple[Conversation, RelayedEnd, int]] = {}
         # How many each neighbour has said.
         self._by: Counter[str] = Counter()
-        self._due = Deadlines[StreamId]()
+        self.due = Deadlines[StreamId]()
 
     def wait(self, conversation: Conversation, packet: RelayedEnd, now_ns: int) -> None:
         """A stream has ended, and packets of it are missing. The first time that is said of it counts."""
@@ -52,12 +53,12 @@ class AwaitedEnds:
         is_same = before is not None and before[1].sequence == packet.sequence
         until_ns = before[2] if before is not None and is_same else now_ns + REST_NS
         self.ends[stream] = conversation, packet, until_ns
-        self._due.set(stream, until_ns)
+        self.due.set(stream, until_ns)
 
     def handle_stored(self, stream: StreamId, now_ns: int) -> None:
         """More of a stream is on the disk."""
         if stream in self.ends:
-            self._due.set(stream, now_ns)
+            self.due.set(stream, now_ns)
 
     def hasten(self, relay: str) -> None:
         """There is no place for another stream that a relay brings: the one that waits longest must end now."""
@@ -66,14 +67,14 @@ class AwaitedEnds:
         if found is not None:
             stream, (conversation, packet, _) = found
             self.ends[stream] = conversation, packet, 0
-            self._due.set(stream, 0)
+            self.due.set(stream, 0)
 
     def poll_due(self, now_ns: int) -> list[tuple[Conversation, RelayedEnd, bool]]:
         """What to look at now: which conversation has said it, what it said, and whether to wait no longer.
 
         A stream that still lacks something is to be handed to ``wait`` again.
         """
-        due = [(stream, self.ends[stream]) for stream in self._due.poll_due(now_ns)]
+        due = [(stream, self.ends[stream]) for stream in self.due.poll_due(now_ns)]
         return [(conversation, packet, until_ns <= now_ns) for _, (conversation, packet, until_ns) in due]
 
     def forget(self, stream: StreamId) -> None:
@@ -81,14 +82,10 @@ class AwaitedEnds:
         ended = self.ends.pop(stream, None)
         if ended is not None:
             self._uncount(ended[0])
-        self._due.set(stream, None)
+        self.due.set(stream, None)
 
     def _uncount(self, conversation: Conversation) -> None:
         by = conversation.link_name
         self._by[by] -= 1
         if not self._by[by]:
             del self._by[by]
-
-    def next_deadline(self) -> int | None:
-        """When ``poll_due`` returns something, or None."""
-        return self._due.earliest()

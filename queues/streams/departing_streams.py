@@ -37,6 +37,7 @@ class DepartingStreams(Generic[Stream]):
         wall: the time of day.
 
     Attributes:
+        deadlines: when streams, and links, must be looked at again.
         links: by peer.
         sync_links: the synchronous ones, and how far they are behind.
         wanting: the streams whose next bodies are only on the disk.
@@ -48,7 +49,7 @@ class DepartingStreams(Generic[Stream]):
         self.wanting: dict[Stream, None] = {}
         self._wall = wall
         self._table = table
-        self._deadlines = Deadlines[Any]()
+        self.deadlines = Deadlines[Any]()
 
     # ---- what differs by role
 
@@ -117,7 +118,7 @@ class DepartingStreams(Generic[Stream]):
         if expiry_ms is not None:
             expiry_ns = self._wall.ns(expiry_ms)
             at_ns = expiry_ns if at_ns is None else min(at_ns, expiry_ns)
-        self._deadlines.set(stream, at_ns)
+        self.deadlines.set(stream, at_ns)
 
     def expires_late(self, stream: Stream, run: list[Any], arrives_ns: int, now_ns: int) -> bool:
         """Whether packets of a run would arrive when their time is over; these expire now and must not leave."""

@@ -131,7 +131,7 @@ class Inbox:
         # Those of which the commit that goes to the disk, or will be the next, accepts packets.
         self._storing: Container[IncomingStream] = ()
         self.order_acks = OwedAcks(node_id, sealing, drops, record)
-        self._held = Deadlines[IncomingStream]()
+        self.held = Deadlines[IncomingStream]()
         self._held_at: dict[IncomingStream, tuple[int, int]] = {}
         # Before the store ack timeout of the relay, which would end its session.
         self._hold_ns = in_ns(settings.session.store_ack_timeout_min_s) // 2
@@ -384,7 +384,7 @@ class Inbox:
             stream.agree(conversation, header)
             self.order_acks.owe(stream)
         if outcome is Outcome.OUT_OF_ORDER:
-            if stream.relay and self._held.of(stream) is None:
+            if stream.relay and self.held.of(stream) is None:
                 self._hold(stream, turn.now_ns)
         else:
             if delivery in DURABLE:
@@ -637,7 +637,7 @@ class Inbox:
                 self._origins.forget(stream.origin)
         self.admission.handle_forgotten(stream)
         self.positions.forget(stream)
-        self._held.set(stream, None)
+        self.held.set(stream, None)
         self._held_at.pop(stream, None)
         self.order_acks.forget(stream)
         self._drop_unfinished(stream)
@@ -654,7 +654,7 @@ class Inbox:
         if accepted:
             self._take(stream, *accepted[0], turn)
             self._take_held(stream, accepted[1:], turn)
-        if stream.relay and stream.sequence.held and self._held.of(stream) is None:
+        if stream.relay and stream.sequence.held and self.held.of(stream) is None:
             self._hold(stream, turn.now_ns)
         if outcome in (Outcome.ACCEPTED, Outcome.OUT_OF_ORDER):
             return
@@ -842,17 +842,19 @@ class Inbox:
     def send_order_acks(self, route: Callable[[IncomingStream], Conversation | None], now_ns: int) -> None:
         """Hand every due order ack to a conversation; first let streams go on when there is room for them again."""
         self.admission.go()
-        self.order_acks.send(route, now_ns)
+        if self.order_acks.due:
+            self.order_acks.send(route, now_ns)
 
     def handle_timer(self, turn: Turn) -> None:
         """Let order acks become due whose wait has ended, and let go of packets that have waited for a gap to close."""
         now_ns = turn.now_ns
-        self.order_acks.handle_timer(now_ns)
+        if self.order_acks.deadlines.soonest_ns <= now_ns:
+            self.order_acks.handle_timer(now_ns)
         if self.awaited.ends:
             self._look_at_ended(turn)
-        if not self._held.heap:
+        if self.held.soonest_ns > now_ns:
             return
-        for stream in self._held.poll_due(now_ns):
+        for stream in self.held.poll_due(now_ns):
             position = self._held_at.pop(stream)
             if not stream.sequence.held or stream.has_ended:
                 continue
@@ -864,7 +866,7 @@ class Inbox:
     def _hold(self, stream: IncomingStream, now_ns: int) -> None:
         """Wait for a gap to close, but not until the relay that waits for store acks ends its session."""
         wait_ns = stream.via.session.peer_store_wait_ns if stream.via is not None else 0
-        self._held.set(stream, now_ns + (min(self._hold_ns, wait_ns // 2) if wait_ns else self._hold_ns))
+        self.held.set(stream, now_ns + (min(self._hold_ns, wait_ns // 2) if wait_ns else self._hold_ns))
         self._held_at[stream] = stream.sequence.position
 
     def _let_go(self, stream: IncomingStream, now_ns: int) -> None:
@@ -877,16 +879,6 @@ class Inbox:
             record_rejected(self._record, header, stream.delivery, RejectReason.HELD_BACK, now_ns)
             self._tell_rejected(arrival, header, FreedReason.LET_GO)
         self.admission.count_early(stream)
-
-    def next_deadline(self) -> int | None:
-        """When ``handle_timer`` must be called, or None."""
-        at_ns = self.order_acks.next_deadline()
-        if self.awaited.ends and (awaited_ns := self.awaited.next_deadline()) is not None:
-            at_ns = awaited_ns if at_ns is None else min(at_ns, awaited_ns)
-        if not self._held.heap:
-            return at_ns
-        held_ns = self._held.earliest()
-        return at_ns if held_ns is None else held_ns if at_ns is None else min(at_ns, held_ns)
 
 
 def _sender(header: SequenceHeader, conversation: Conversation) -> str:

@@ -278,7 +278,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
         self._forget_key(outgoing)
         del self._by_number[outgoing.stream_number]
         self.wanting.pop(outgoing, None)
-        self._deadlines.set(outgoing, None)
+        self.deadlines.set(outgoing, None)
         self.keys.handle_ended(outgoing)
         self.copies.asking.pop(outgoing, None)
         self.latency.forget(outgoing)
@@ -495,8 +495,6 @@ class Outbox(DepartingStreams[OutgoingStream]):
 
     def poll_links(self, now_ns: int) -> list[Link]:
         """The links that want a session now."""
-        if not self.links.awake:
-            return []
         awake = list(self.links.awake)
         self.links.awake.clear()
         wanting: list[Link] = []
@@ -508,9 +506,9 @@ class Outbox(DepartingStreams[OutgoingStream]):
             if link.busy and now_ns >= link.retry_at_ns:
                 wanting.append(link)
             elif link.busy:
-                self._deadlines.set(link, link.retry_at_ns)
+                self.deadlines.set(link, link.retry_at_ns)
             else:
-                self._deadlines.set(link, None)
+                self.deadlines.set(link, None)
         return wanting
 
     def contents_of(
@@ -886,10 +884,11 @@ class Outbox(DepartingStreams[OutgoingStream]):
 
     def handle_timer(self, turn: Turn) -> None:
         """Resend tiers, expiries, links that may try again, and streams that end."""
-        self.retirement.handle_timer(turn)
-        if not self._deadlines.heap:
+        if self.retirement.is_stirred or self.retirement.deadlines.soonest_ns <= turn.now_ns:
+            self.retirement.handle_timer(turn)
+        if self.deadlines.soonest_ns > turn.now_ns:
             return
-        for key in self._deadlines.poll_due(turn.now_ns):
+        for key in self.deadlines.poll_due(turn.now_ns):
             if isinstance(key, Link):
                 key.wake()
                 continue
@@ -947,12 +946,6 @@ class Outbox(DepartingStreams[OutgoingStream]):
             self.copies.load(stream.stream_number, entry.number, body)
 
     # ---- queries
-
-    def next_deadline(self) -> int | None:
-        """When ``handle_timer`` must be called, or None."""
-        at_ns = self._deadlines.earliest() if self._deadlines.heap else None
-        end_ns = self.retirement.next_deadline()
-        return at_ns if end_ns is None else end_ns if at_ns is None else min(at_ns, end_ns)
 
     @property
     def streams(self) -> list[OutgoingStream]:

@@ -28,13 +28,15 @@ class OwedAcks:
         record: writes to the session log.
 
     Attributes:
+        deadlines: when the waits of streams end.
+        due: the streams whose order ack leaves with the next ``send``.
         sent: order acks that left, by trigger.
         history: of this node's store, once it is known.
     """
 
     __slots__ = (
-        *("_deadlines", "_drops", "_due", "_node_id", "_owing", "_record", "_sealing", "_unasked"),
-        *("history", "sent"),
+        *("_drops", "_node_id", "_owing", "_record", "_sealing", "_unasked"),
+        *("deadlines", "due", "history", "sent"),
     )
 
     def __init__(self, node_id: bytes, sealing: Sealing, drops: Counter[DropReason], record: Record) -> None:
@@ -46,8 +48,8 @@ class OwedAcks:
         self.history: History | None = None
         self._owing: dict[IncomingStream, None] = {}
         self._unasked: dict[str | bytes, dict[IncomingStream, None]] = {}
-        self._due: dict[IncomingStream, None] = {}
-        self._deadlines = Deadlines[IncomingStream]()
+        self.due: dict[IncomingStream, None] = {}
+        self.deadlines = Deadlines[IncomingStream]()
 
     @property
     def streams(self) -> list[IncomingStream]:
@@ -60,8 +62,8 @@ class OwedAcks:
         if not stream.sequence.ack.due:
             self._unasked.setdefault(stream.side, {})[stream] = None
         if stream.owes_ack:
-            self._due[stream] = None
-        self._deadlines.set(stream, stream.sequence.ack.deadline_ns)
+            self.due[stream] = None
+        self.deadlines.set(stream, stream.sequence.ack.deadline_ns)
 
     def handle_request(self, *sides: str | bytes) -> list[IncomingStream]:
         """A peer wants every order ack that is owed to it. Repeated requests cost nothing.
@@ -72,7 +74,7 @@ class OwedAcks:
         Returns:
             The streams whose order ack had not been requested yet, and those whose order ack is about to leave.
         """
-        leaving = [stream for stream in self._due if stream.side in sides]
+        leaving = [stream for stream in self.due if stream.side in sides]
         owed = [stream for side in sides for stream in self._unasked.pop(side, ()) if stream in self._owing]
         for stream in owed:
             self._request(stream)
@@ -101,9 +103,9 @@ class OwedAcks:
     def forget(self, stream: IncomingStream) -> None:
         """A stream has ended: its origin needs no more acks."""
         self._owing.pop(stream, None)
-        self._due.pop(stream, None)
+        self.due.pop(stream, None)
         self._take_unasked(stream, stream.side)
-        self._deadlines.set(stream, None)
+        self.deadlines.set(stream, None)
 
     def request_all(self) -> None:
         """Owed order acks leave now: the node is about to close."""
@@ -116,24 +118,16 @@ class OwedAcks:
 
     def handle_timer(self, now_ns: int) -> None:
         """Let order acks become due whose wait has ended."""
-        if not self._deadlines.heap:
-            return
-        for stream in self._deadlines.poll_due(now_ns):
+        for stream in self.deadlines.poll_due(now_ns):
             stream.sequence.ack.handle_timer(now_ns)
             self.owe(stream)
-
-    def next_deadline(self) -> int | None:
-        """When the next one becomes due, or None."""
-        return self._deadlines.earliest() if self._deadlines.heap else None
 
     def send(self, route: Callable[[IncomingStream], Conversation | None], now_ns: int) -> None:
         """Hand every due order ack to a conversation with its origin's side.
 
         Without one it waits until a session opens, which asks for all of them.
         """
-        if not self._due:
-            return
-        due, self._due = self._due, {}
+        due, self.due = self.due, {}
         for stream in due:
             conversation = route(stream) if stream.owes_ack else None
             if conversation is None:

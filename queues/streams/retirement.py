@@ -83,6 +83,11 @@ class Retirement:
         forget: called with an outgoing queue whose stream ends, to unregister it.
         relayed: the live streams that have gone by way of a relay.
         prove: adds to the end of a stream the proof that this node says so, if its packets are sealed.
+
+    Attributes:
+        deadlines: when ``handle_timer`` must be called.
+        is_stirred: whether it must be called with the next poll.
+        news: for the operator.
     """
 
     def __init__(
@@ -113,14 +118,15 @@ class Retirement:
         self._torn: list[OutgoingStream] = []
         # By peer: the streams that have nothing outstanding, and since when, the longest idle first.
         self._idle: dict[str, OrderedDict[OutgoingStream, int]] = {}
-        self._deadlines = Deadlines[str]()
+        # By peer; None: when those of ``_relayed_ends`` that no answer has come for are said again.
+        self.deadlines = Deadlines[str | None]()
+        self.is_stirred = False
         self._pressed: dict[str, None] = {}
         self._crowded: set[str] = set()
         # By number: the streams that are ENDING or TOLD.
         self._ended: dict[int, OutgoingStream] = {}
-        # The same that have gone by relays, and when those that no answer has come for are said again.
+        # The same that have gone by relays.
         self._relayed_ends: dict[int, OutgoingStream] = {}
-        self._again_ns: int | None = None
         self._near: set[str] = set()
         self.news: list[StreamsNearLimit] = []
 
@@ -166,7 +172,7 @@ class Retirement:
 
     def handle_crowded(self, peer: str) -> None:
         """The destination has reached its limit of streams of this node: all idle ones must end."""
-        self._pressed[peer] = None
+        self._pressed[peer], self.is_stirred = None, True
         if peer not in self._crowded:
             self._crowded.add(peer)
             streams = len(self._links[peer].streams)
@@ -180,7 +186,7 @@ class Retirement:
         """Check the number of streams to a peer against its limit."""
         streams = len(self._links[peer].streams)
         if ROOM_SHARE * streams > self._limit:
-            self._pressed[peer] = None
+            self._pressed[peer], self.is_stirred = None, True
         if 4 * streams >= 3 * self._limit and peer not in self._near:
             self._near.add(peer)
             self.news.append(StreamsNearLimit(peer, streams, self._limit, incoming=False, is_full=False))
@@ -190,7 +196,7 @@ class Retirement:
     def handle_freed(self, outgoing: OutgoingStream) -> None:
         """Packets have left a stream, or it has none yet: note it if nothing is outstanding."""
         if not outgoing.busy and outgoing.life is StreamState.LIVE:
-            self._drained[outgoing] = None
+            self._drained[outgoing], self.is_stirred = None, True
 
     # ---- choosing
 
@@ -200,18 +206,19 @@ class Retirement:
             self._take_drained(turn.now_ns)
         if self._torn:
             self._end_torn(turn)
-        if self._again_ns is not None and self._again_ns <= turn.now_ns:
-            self._again_ns = None
+        due = self.deadlines.poll_due(turn.now_ns)
+        if None in due:
             self._tell_again()
-        if self._relayed_ends and self._again_ns is None:
-            self._again_ns = turn.now_ns + AGAIN_NS
-        if self._deadlines.heap:
-            for peer in self._deadlines.poll_due(turn.now_ns):
+        if self._relayed_ends and self.deadlines.of(None) is None:
+            self.deadlines.set(None, turn.now_ns + AGAIN_NS)
+        for peer in due:
+            if peer is not None:
                 self._end_due(peer, turn)
         if self._pressed:
             pressed, self._pressed = self._pressed, {}
             for peer in pressed:
                 self._end_surplus(peer, turn)
+        self.is_stirred = bool(self._torn)
 
     def _take_drained(self, now_ns: int) -> None:
         drained, self._drained = self._drained, {}
@@ -227,18 +234,13 @@ class Retirement:
             idle.move_to_end(outgoing)
             if peer in self._crowded or (peer and ROOM_SHARE * len(self._links[peer].streams) > self._limit):
                 self._pressed[peer] = None
-            if self._deadlines.of(peer) is None:
+            if self.deadlines.of(peer) is None:
                 self._set_deadline(peer)
 
     def _set_deadline(self, peer: str) -> None:
         idle = self._idle[peer]
         if idle and self._wait_ns is not None:
-            self._deadlines.set(peer, next(iter(idle.values())) + self._wait_ns)
-
-    def next_deadline(self) -> int | None:
-        """When ``handle_timer`` must be called, or None."""
-        at_ns, again_ns = self._deadlines.earliest() if self._deadlines.heap else None, self._again_ns
-        return again_ns if at_ns is None else at_ns if again_ns is None else min(at_ns, again_ns)
+            self.deadlines.set(peer, next(iter(idle.values())) + self._wait_ns)
 
     def _end_torn(self, turn: Turn) -> None:
         """End streams whose destinations wait for the rest of a message that has ended here."""
@@ -300,7 +302,7 @@ class Retirement:
     def _add_ended(self, outgoing: OutgoingStream) -> None:
         self._ended[outgoing.stream_number] = outgoing
         if outgoing.relayed:
-            self._relayed_ends[outgoing.stream_number] = outgoing
+            self._relayed_ends[outgoing.stream_number], self.is_stirred = outgoing, True
 
     def handle_session_opened(self, link: Link) -> None:
         """A session serves a link: tell its peer again which streams have ended, as far as it may still know them."""
@@ -314,6 +316,7 @@ class Retirement:
             if way != outgoing.way:
                 outgoing.go_by(way)
                 self._relayed_ends.update({outgoing.stream_number: outgoing} if outgoing.relayed else {})
+                self.is_stirred = True
                 self._tell(self._links[way.via], [outgoing] if outgoing.life is StreamState.TOLD else [])
 
     def _tell_again(self) -> None:

@@ -708,7 +708,7 @@ class Transits(DepartingStreams[TransitStream]):
         """Forget a stream of which nothing is here; its row goes with the next commit."""
         self._idle.pop(stream, None)
         self.wanting.pop(stream, None)
-        self._deadlines.set(stream, None)
+        self.deadlines.set(stream, None)
         self.holds.forget(stream)
         self.sync.forget(stream)
         self._lead(stream, None)
@@ -914,9 +914,9 @@ class Transits(DepartingStreams[TransitStream]):
 
     def handle_timer(self, turn: Turn) -> None:
         """Probes of held streams, packets whose time has run out, and streams that are idle."""
-        if not (self._deadlines.heap or self._idle):
+        if not (self.deadlines.heap or self._idle):
             return
-        for stream in self._deadlines.poll_due(turn.now_ns):
+        for stream in self.deadlines.poll_due(turn.now_ns):
             stream.sequence.hold.handle_timer(turn.now_ns)
             self._expire(stream, turn)
             self._look_at(stream)
@@ -963,7 +963,7 @@ class Transits(DepartingStreams[TransitStream]):
 
     def next_deadline(self) -> int | None:
         """When ``handle_timer`` must be called, or None."""
-        at_ns = self._deadlines.earliest() if self._deadlines.heap else None
+        at_ns = self.deadlines.earliest() if self.deadlines.heap else None
         if self._idle:
             idle_ns = next(iter(self._idle.values())) + IDLE_NS
             at_ns = idle_ns if at_ns is None else min(at_ns, idle_ns)

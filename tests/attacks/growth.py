@@ -70,7 +70,7 @@ ROWS = {
         queues/streams/inbox.py Inbox _streams _relayed _starts
         queues/streams/admission.py Admission _stopped _told_limit
         queues/streams/holds.py Holds _streams _told
-        queues/streams/owed_acks.py OwedAcks _owing _unasked _due
+        queues/streams/owed_acks.py OwedAcks _owing _unasked due
         queues/streams/positions.py Positions _streams
         queues/peers/origins.py Origins _brought
         queues/streams/transit_stream.py TransitStream stopped
@@ -84,7 +84,7 @@ ROWS = {
         queues/peers/conversations.py Conversations by_connection _accepted _by_node _by_name _by_path _by_source
         queues/peers/link.py Conversation awake
         queues/peers/handshake.py Handshakes awake
-        queues/peers/kept_connections.py KeptConnections _open _told _changed
+        queues/peers/kept_connections.py KeptConnections _open _told changed
     """,
     "`max_peer_subscriptions`": """
         queues/topics/topics.py Topics subscriptions _deleted _left _dropped _overdue _told_ns
@@ -359,10 +359,10 @@ OTHERS = {
         queues/manager/burst.py Burst payloads counters
         queues/manager/callers.py Callers news
         queues/manager/effects.py Send datagrams
-        queues/manager/link_news.py News _events
+        queues/manager/link_news.py News news
         queues/manager/recorder.py _Run counts
         queues/manager/transmitter.py Transmitter _batches _leaving
-        queues/peers/handshake.py Handshakes _replies
+        queues/peers/handshake.py Handshakes replies
         queues/peers/link.py Link _awake
         queues/peers/link.py Links awake
         queues/peers/resuming.py Resuming _unwritten news
@@ -422,7 +422,7 @@ OTHERS = {
         queues/peers/turns.py Turns _groups
         queues/stages.py _Wait left
         queues/stages.py StageTracker _starts _entries _failed _waiting
-        queues/manager/publish_windows.py PublishWindows _refused closings
+        queues/manager/publish_windows.py PublishWindows news closings
         queues/streams/accepted_keys.py AcceptedKeys _by_name _by_ordinal _by_stream _unpacked
         queues/streams/departure_records.py DepartureRecords topics
         queues/streams/outbox.py Outbox _queues _by_number unpacked

@@ -209,7 +209,7 @@ def test_the_rest_is_awaited_for_a_week_from_the_first_word() -> None:
     ends = AwaitedEnds()
     ends.wait(BY, end(1), 5)
     ends.wait(BY, end(1), REST_NS // 2)
-    assert ends.next_deadline() == REST_NS + 5
+    assert ends.due.earliest() == REST_NS + 5
     assert due(ends, REST_NS + 4) == []
     assert due(ends, REST_NS + 5) == [(1, True)]
 
@@ -218,7 +218,7 @@ def test_a_newer_stream_of_the_same_number_has_a_week_of_its_own() -> None:
     ends = AwaitedEnds()
     ends.wait(BY, end(1), 5)
     ends.wait(BY, end(1, 2), 50)
-    assert ends.next_deadline() == REST_NS + 50
+    assert ends.due.earliest() == REST_NS + 50
 
 
 def test_what_is_stored_is_looked_at_at_once() -> None:
@@ -229,7 +229,7 @@ def test_what_is_stored_is_looked_at_at_once() -> None:
     ends.handle_stored(StreamId(b"a" * 16, 1), 7)
     assert due(ends, 7) == [(1, False)]
     ends.wait(BY, end(1), 7)
-    assert ends.next_deadline() == REST_NS + 5
+    assert ends.due.earliest() == REST_NS + 5
 
 
 def test_the_oldest_of_a_relay_gives_way() -> None:
@@ -246,7 +246,7 @@ def test_a_forgotten_one_is_not_looked_at() -> None:
     ends = AwaitedEnds()
     ends.wait(BY, end(1), 1)
     ends.forget(StreamId(b"a" * 16, 1))
-    assert (due(ends, 2 * REST_NS), ends.next_deadline()) == ([], None)
+    assert (due(ends, 2 * REST_NS), ends.due.earliest()) == ([], None)
 
 
 def test_invented_ends_fill_no_memory_and_no_place_of_others() -> None:

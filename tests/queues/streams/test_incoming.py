@@ -508,7 +508,7 @@ def test_an_ack_leaves_when_it_is_due_and_not_before() -> None:
     scene, waits, ack_requested = Scenario(), owing_stream(1), owing_stream(2)
     assert scene.streams(lambda: scene.take(waits, 1)) == []
     assert scene.streams(lambda: scene.take(ack_requested, 1, ack_requested=True)) == [2]
-    due_ns = scene.owed.next_deadline()
+    due_ns = scene.owed.deadlines.earliest()
     assert due_ns is not None
     assert scene.streams(lambda: scene.owed.handle_timer(due_ns - 1)) == []
     assert scene.streams(lambda: scene.owed.handle_timer(due_ns)) == [1]
