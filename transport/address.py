@@ -21,7 +21,7 @@ HOST_BYTES_MAX = 253
 PORT_MAX = 65_535
 """16 bits (RFC 768, RFC 9293)."""
 
-# Underscores are no part of RFC 1123 host names, but container networks use them.
+# RFC 1123 host names have no underscores, but container networks use them.
 _HOST_NAME = re.compile(r"(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)(?:\.[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)*")
 _DIGITS_AND_DOTS = re.compile(r"[0-9.]+")
 _PORT = re.compile(r"[0-9]{1,5}")
@@ -32,7 +32,6 @@ class Address:
     """Where an endpoint is.
 
     Attributes:
-        scheme: ``udp``, ``tcp`` or ``memory``.
         host: host name in lower case, IPv4 or IPv6 address without brackets; the name, for ``memory``.
         port: 1 to 65535; 0 for ``memory``, and for "any free port" when listening.
     """
@@ -43,14 +42,9 @@ class Address:
 
     @classmethod
     def parse(cls, text: object, *, listening: bool = False) -> Self:
-        """Read ``scheme://host:port``.
+        """Read ``scheme://host:port``; hosts and schemes may be in any case.
 
-        Args:
-            text: the address; host names and schemes may be in any case.
-            listening: allow port 0, "any free port".
-
-        Raises:
-            AddressError: with the text and what is wrong with it.
+        ``listening`` allows port 0, "any free port". Raises AddressError, with the text and what is wrong with it.
         """
         if not isinstance(text, str):
             raise AddressError(f"an address is text, such as udp://host:port, not {text!r}")
@@ -74,7 +68,7 @@ class Address:
 
     @property
     def is_wildcard(self) -> bool:
-        """Whether it stands for all addresses of a machine, so that no peer can call it: 0.0.0.0 or ::."""
+        """Whether it means all addresses of a machine, so that no peer can call it: 0.0.0.0 or ::."""
         return self.host in ("0.0.0.0", "::")  # noqa: S104 - nothing is bound here
 
     @property
@@ -96,9 +90,7 @@ class Destination:
 
     Attributes:
         queue: the name of the queue, or ``topic:`` and the name of a topic.
-        address: the address of its node, when the text names one.
-        peer: the name of its node, when the text names one. ``plant-b@hub`` is plant-b by way of hub. With neither,
-            the queue is local.
+        peer: the name of its node; ``plant-b@hub`` is plant-b through hub. Without address and peer the queue is local.
     """
 
     queue: str
@@ -107,11 +99,7 @@ class Destination:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read ``udp://host:port/queue``, ``peer/queue`` or ``queue``.
-
-        Raises:
-            AddressError: with the text and what is wrong with it.
-        """
+        """Read ``udp://host:port/queue``, ``peer/queue`` or ``queue``. Raises AddressError, with text and fault."""
         node, separator, queue = text.rpartition("/")
         scheme, marks, _ = text.partition("://")
         if marks and scheme.lower() not in SCHEMES:
@@ -131,7 +119,7 @@ class Destination:
 
 
 def check_loopback(operation: str, address: Address) -> None:
-    """Raises NotLoopback for an address that is not surely on this machine: only nodes with keys may reach others.
+    """Raise NotLoopback for an address that may be beyond this machine: only nodes with keys may reach others.
 
     A name other than ``localhost`` may be anywhere.
     """

@@ -1,12 +1,12 @@
-"""A UDP socket of Linux that carries many datagrams in one call of the system, both ways.
+"""A UDP socket of Linux that carries many datagrams in one system call, both ways.
 
 Datagrams of equal size to one address leave in one ``sendmsg`` with UDP_SEGMENT; one ``recvmsg`` with UDP_GRO brings
-datagrams that came together from one (udp(7)). The bytes on the network are the same as without. Nothing is queued
-here: when the system takes no more datagrams, the sender waits for a moment, and the next one behind it; a datagram
+datagrams that came together from one address (udp(7)). The bytes on the network are the same. Nothing is queued here:
+when the system accepts no more datagrams the sender waits for a moment, and the next sender waits behind it. A datagram
 that finds no room then is lost.
 
 A socket that is bound to all addresses reports where each datagram arrived, and sends from a given address
-(``called``). Where a system offers that and no batches, this class serves such a socket as well, with runs of one.
+(``called``). If a system offers that but no batches, this class serves such a socket too, with runs of one.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from triack.transport.resolve import SocketAddress
 from triack.transport.routes import ROUTES_MAX
 
 Arrived = Callable[[list[bytes], SocketAddress, bytes], None]
-"""Takes datagrams that came together, where they came from, and where they arrived (``called.called_by``)."""
+"""Accepts datagrams that came together, where they came from, and where they arrived (``called.called_by``)."""
 
 SOL_UDP = 17
 """The level of the two options, from Linux's ``udp.h``; the ``socket`` module has no names for these three."""
@@ -36,34 +36,34 @@ UDP_GRO = 104
 SEGMENTS_MAX = 64
 """UDP_MAX_SEGMENTS of the systems that have the fewest."""
 RUN_BYTES_MAX = 65_000
-"""A run travels through the system as one datagram of at most 65,507 bytes; headers of IPv6 may be longer."""
+"""A run passes through the system as one datagram of at most 65,507 bytes; headers of IPv6 may be longer."""
 RECEIVE_BYTES = 64 * 1024
 """Room for any run, and for any datagram."""
 ROOM_SECONDS = 0.05
-"""How long a sender waits while the system takes no more datagrams.
+"""How long a sender waits while the system accepts no more datagrams.
 
-A link of 100 Mbit/s sends Linux's buffer of a socket in less. One of 200 kbit/s needs seven seconds, in which the rest
-of the node would stand still.
+A link of 100 Mbit/s sends Linux's buffer of a socket in less. One of 200 kbit/s needs seven seconds, and the rest of
+the node must not stand still that long.
 """
 READS_MAX = 64
-"""Calls to receive in a round of the loop. Where nothing gathers datagrams into runs, as in a tunnel, each brings one,
-and a round of the node costs as much as several of them."""
+"""Calls to receive in a round of the loop. If nothing gathers datagrams into runs, as in a tunnel, each call brings
+one, and a round of the node costs as much as several calls."""
 BURST_MAX = 512
-"""Datagrams that are enough for a round: as many as are handed to the node at once."""
+"""Datagrams that are enough for a round: as many as the node receives in one burst."""
 
 _SIZE = struct.Struct("@H")  # the value of UDP_SEGMENT
 _GRO_SIZE = struct.Struct("@i")  # the value of UDP_GRO
 _GRO_BYTES = socket.CMSG_SPACE(_GRO_SIZE.size) if sys.platform != "win32" else 0  # not on Windows
 _CUT = int(socket.MSG_TRUNC | socket.MSG_CTRUNC)  # as a number: a flag of Python's is added up for each call
 _TOO_LONG = (errno.EINVAL, errno.EMSGSIZE)
-"""A datagram of a run is longer than the path carries in one piece. Alone the system sends it in fragments, if it
-may (``fragmenting``)."""
+"""A datagram of a run is longer than the path carries in one piece. Alone, the system sends it in fragments if it may
+(``fragmenting``)."""
 AGAIN_SECONDS = 10.0
 """How long a refusal of runs counts: routes, devices and path MTUs change, and another refusal costs one call."""
 
 
 def offers_batches(sock: socket.socket) -> bool:
-    """Ask the system for batches on a UDP socket. Returns False, and changes nothing, where it has none."""
+    """Ask the system for batches on a UDP socket. Returns False, and changes nothing, if it has none."""
     if sys.platform != "linux":
         return False
     try:
@@ -75,7 +75,7 @@ def offers_batches(sock: socket.socket) -> bool:
 
 
 def runs_of(datagrams: list[bytes], longest_bytes: int) -> Iterator[list[bytes]]:
-    """Cut a burst into runs that may leave together: equal sizes, of which the last may be less; the order stays."""
+    """Cut a burst into runs that may leave together, in order: equal sizes, of which the last may be less."""
     if len(datagrams) == 1:
         yield datagrams
         return
@@ -106,7 +106,7 @@ class BatchedSocket:
         self._buffer = bytearray(RECEIVE_BYTES)
         self._view = memoryview(self._buffer)
         self._most_bytes = RUN_BYTES_MAX if batches else 0
-        # The longest datagram that may share a run to an address that has refused a run, and until when that counts.
+        # For an address that refused a run: the longest datagram that may share one, and until when that counts.
         self._refusals: dict[SocketAddress, tuple[int, float]] = {}
         self._fragmenting = Fragmenting(sock)
         self._turn = asyncio.Lock()
@@ -120,7 +120,7 @@ class BatchedSocket:
     async def send(
         self, datagrams: list[bytes], sockaddr: SocketAddress, leaving_from: Sequence[Ancillary] = ()
     ) -> None:
-        """Send each once, in order, from the address that was called; datagrams that cannot leave are counted."""
+        """Send each once, in order, from the address that was called; count those that cannot leave."""
         async with self._turn:
             for run in runs_of(datagrams, self._longest_bytes(sockaddr)):
                 if not await self._send_run(run, sockaddr, leaving_from):
@@ -128,7 +128,7 @@ class BatchedSocket:
                         await self._send_run([datagram], sockaddr, leaving_from)
 
     async def _send_run(self, run: list[bytes], sockaddr: SocketAddress, leaving_from: Sequence[Ancillary]) -> bool:
-        """Send a run. Returns False when none of it has left, and each is to be tried alone."""
+        """Send a run. Returns False if none of it has left, and each datagram should be tried alone."""
         while not self._is_closed:
             self._fragmenting.choose(len(run[0]))
             try:
@@ -165,7 +165,7 @@ class BatchedSocket:
         return longest_bytes
 
     def _handle_refused(self, error: OSError, size_bytes: int, sockaddr: SocketAddress) -> None:
-        """The device may not send batches (EIO), or none of such length; other errors are those of any datagram."""
+        """The device cannot send batches (EIO), or none of such length; other errors are those of any datagram."""
         if error.errno != errno.EIO and error.errno not in _TOO_LONG:
             return
         if len(self._refusals) >= ROUTES_MAX:
@@ -180,7 +180,7 @@ class BatchedSocket:
             del self._refusals[sockaddr]
 
     async def _wait_for_room(self) -> bool:
-        """Wait until the system takes more. Returns False when that takes too long, and then at once until it does."""
+        """Wait until the system accepts more. Returns False after too long, and then immediately until it does."""
         if self._room is not None:
             return False
         room = self._room = self._loop.create_future()
@@ -197,7 +197,7 @@ class BatchedSocket:
     # ---- receiving
 
     def _read(self) -> None:
-        """Read datagrams up to a bound: other tasks of the loop have their turn before the rest."""
+        """Read datagrams up to a bound, so that other tasks of the loop get their turn."""
         taken = 0
         for _ in range(READS_MAX):
             if taken >= BURST_MAX:
@@ -222,7 +222,7 @@ class BatchedSocket:
             self._on_arrived(datagrams, sockaddr, called_by(ancillary))
 
     async def close(self) -> None:
-        """Free the address; a sender that waits for room goes on, and counts the rest as dropped."""
+        """Free the address; a sender that waits for room continues, and counts the rest as dropped."""
         if self._is_closed:
             return
         self._is_closed = True

@@ -1,15 +1,15 @@
 """At which address of this machine a datagram arrived, and how an answer leaves from there.
 
-A UDP socket that is bound to all addresses sends from the one that the system prefers for the way to the peer. A peer
-that called another one of them does not get such an answer: firewalls and address translators on its side know the
-address that it called, and drop datagrams from elsewhere. So such a socket asks the system at which address each
-datagram arrived, and names that address again with the answer (IP_PKTINFO, ip(7); IPV6_PKTINFO, RFC 3542, section 6).
+A UDP socket that is bound to all addresses sends from the one that the system prefers for the way to the peer. If the
+peer called another one, it does not get the answer: firewalls and address translators on its side know the address that
+it called, and drop datagrams from elsewhere. So such a socket asks the system at which address each datagram arrived,
+and names that address with the answer (IP_PKTINFO, ip(7); IPV6_PKTINFO, RFC 3542, section 6).
 
-The path to a peer names the address only where it is not the one that the system prefers anyway: then both ends of a
-session mean the same path, whether they called or were called. The system's preference may change while a node runs, as
-interfaces come and go, so it is asked again every few seconds.
+The path to a peer names the address only if the system prefers another one: so both ends of a session mean the same
+path, whether they called or were called. The preference may change while a node runs, as interfaces come and go, so the
+node asks again every few seconds.
 
-Only Linux is asked, as its numbers and layouts are the ones below. Elsewhere the system chooses.
+Only Linux is asked, as the numbers and layouts below are its own. Elsewhere the system chooses.
 """
 
 import contextlib
@@ -43,16 +43,15 @@ ANCILLARY_BYTES = socket.CMSG_SPACE(_PKTINFO6.size) if sys.platform != "win32" e
 PREFERRED_SECONDS = 5.0
 """How long the system's preference for a peer is remembered.
 
-To ask takes two calls of the system; a session whose answers leave from the wrong address for that long ends, and the
-next one finds the right one.
+To ask takes two system calls. A session whose answers leave from the wrong address for that long ends, and the next one
+finds the right address.
 """
 
 
 def offers_called(sock: socket.socket) -> bool:
     """Ask the system to report at which address each datagram arrives.
 
-    Returns:
-        False, and nothing is changed, where the system does not report it, and for a socket with one address only.
+    Returns False, and changes nothing, if the system does not report it, or the socket has only one address.
     """
     if sys.platform != "linux" or not is_for_all(sock.getsockname()):
         return False
@@ -67,7 +66,7 @@ def offers_called(sock: socket.socket) -> bool:
 
 
 def called_by(ancillary: Iterable[Ancillary]) -> bytes:
-    """The address at which a datagram arrived: 4 or 16 bytes, or none when the system did not report it."""
+    """The address at which a datagram arrived: 4 or 16 bytes; empty if the system did not report it."""
     for level, kind, content in ancillary:
         if level == socket.IPPROTO_IP and kind == _IP_PKTINFO:
             return bytes(content[4:8])
@@ -77,13 +76,13 @@ def called_by(ancillary: Iterable[Ancillary]) -> bytes:
 
 
 def answer_from(called: str, family: int, sockaddr: SocketAddress) -> list[Ancillary]:
-    """The control message that lets a datagram leave from an address of this machine."""
+    """The control message that makes a datagram leave from an address of this machine."""
     if not called:
         return []
     ip = ipaddress.ip_address(called)
     if family == socket.AF_INET:
         return [(socket.IPPROTO_IP, _IP_PKTINFO, _PKTINFO.pack(_ANY_INTERFACE, ip.packed, bytes(4)))]
-    # Link-local addresses may be the same on several interfaces; all others are found by the system's own rules.
+    # Several interfaces may have the same link-local address; the system finds the interface of all others.
     is_scoped = ip.is_link_local and family_of(sockaddr) == socket.AF_INET6
     interface = sockaddr[3] if is_scoped else _ANY_INTERFACE
     packed = ip.packed if isinstance(ip, ipaddress.IPv6Address) else _MAPPED + ip.packed
@@ -92,19 +91,14 @@ def answer_from(called: str, family: int, sockaddr: SocketAddress) -> list[Ancil
 
 @dataclass(slots=True)
 class _Known:
-    """The local address of a path.
-
-    Attributes:
-        text: the address that was called; empty when the system prefers it.
-        until_seconds: when the system is asked again.
-    """
+    """The local address of a path, empty if the system prefers it, and when to ask the system again."""
 
     text: str
     until_seconds: float
 
 
 class Called:
-    """Knows for each datagram at which address it arrived, if that is not the one that the system prefers."""
+    """Knows at which address each datagram arrived, if that is not the one that the system prefers."""
 
     __slots__ = ("_known",)
 
@@ -112,7 +106,7 @@ class Called:
         self._known: dict[tuple[SocketAddress, bytes], _Known] = {}
 
     def text_of(self, sockaddr: SocketAddress, called: bytes, now_seconds: float) -> str:
-        """The address of this machine that an answer has to name, empty for none."""
+        """The address of this machine that an answer has to name; empty: none."""
         known = self._known.get((sockaddr, called))
         if known is None or now_seconds >= known.until_seconds:
             known = self._look(sockaddr, called, now_seconds)
@@ -130,7 +124,7 @@ class Called:
 
 
 def _preferred(sockaddr: SocketAddress) -> str:
-    """The address from which the system sends to another one; empty when it cannot.
+    """The address from which the system sends to another one; empty if it cannot.
 
     To connect a datagram socket sends nothing (udp(7)).
     """

@@ -1,4 +1,4 @@
-"""One connection of the TCP endpoint: a bounded backlog of datagrams, written as the peer takes them."""
+"""One connection of the TCP endpoint: a bounded backlog of datagrams, written as fast as the peer reads them."""
 
 import asyncio
 import contextlib
@@ -9,15 +9,15 @@ from typing import NamedTuple
 from triack.transport.frames import Framer
 
 UNSENT_BYTES_MAX = 16 * 1024 * 1024
-"""For each connection: a few windows of the largest datagrams; beyond that its reader has stopped reading."""
+"""For each connection: a few windows of the largest datagrams. Beyond that, its reader has stopped reading."""
 ENTRY_BYTES = 64
 """The memory of a kept datagram besides its bytes."""
 USER_TIMEOUT_MS = 30_000
-"""RFC 5482: a host that vanished, or takes nothing, is noticed before the system's 15 minutes."""
+"""RFC 5482: a host that vanished, or reads nothing, is noticed before the system's 15 minutes."""
 USER_TIMEOUT_MAX_MS = 0x7FFFFFFF
 """The option is a C integer: 24 days."""
 KEEPALIVE_IDLE_SECONDS = 60
-"""An idle connection is looked at every minute: by default it would be every two hours (RFC 9293 section 3.8.4)."""
+"""Probe an idle connection every minute; the default is two hours (RFC 9293 section 3.8.4)."""
 
 
 class Waits(NamedTuple):
@@ -35,7 +35,7 @@ class Connection:
 
     Attributes:
         deadline: the timer that ends it unless a session vouches for it; None once one has.
-        writer: its stream, as long as it is open.
+        writer: its stream while it is open.
     """
 
     __slots__ = (
@@ -67,13 +67,13 @@ class Connection:
 
     @property
     def unsent_count(self) -> int:
-        """The number of datagrams that were never handed to the system."""
+        """How many datagrams were never given to the system."""
         return len(self._unsent)
 
     def attach(self, writer: asyncio.StreamWriter) -> None:
         """Start writing."""
         transport = writer.transport
-        # No buffering in the transport: this class counts the datagrams that are not sent.
+        # No buffer in the transport: this class counts the unsent datagrams.
         transport.set_write_buffer_limits(high=0)
         _set_options(transport.get_extra_info("socket"), self._waits.silence_s)
         self.writer = writer
@@ -93,7 +93,7 @@ class Connection:
         return len(datagrams) - kept
 
     async def flushed(self) -> None:
-        """Wait until everything offered was handed to the system, or the connection has ended."""
+        """Wait until everything offered was given to the system, or the connection has ended."""
         if self._flusher is not None:
             await asyncio.wait([self._flusher])
 
@@ -116,7 +116,7 @@ class Connection:
                 self._flusher = asyncio.create_task(self._flush_slowly(self.writer, written_bytes))
 
     async def _flush_slowly(self, writer: asyncio.StreamWriter, written_bytes: int) -> None:
-        """Write the gathered datagrams, each time the transport is empty."""
+        """Write the gathered datagrams each time the transport is empty."""
         with contextlib.suppress(OSError):  # the reader sees the end of the connection too
             await writer.drain()
             self._unsent_bytes -= written_bytes
@@ -134,7 +134,7 @@ class Connection:
 
 
 def _set_options(sock: TransportSocket, silence_s: float) -> None:
-    """Send at once, and notice that a host is gone, but not before its session does; best effort on other systems."""
+    """Send without delay, and notice a lost host, but not before its session does; best effort on other systems."""
     user_timeout_ms = max(USER_TIMEOUT_MS, min(round(1_000 * silence_s), USER_TIMEOUT_MAX_MS))
     options = [
         (socket.IPPROTO_TCP, "TCP_NODELAY", 1),

@@ -3,9 +3,9 @@
 They show that its sender knows a public key, and that it receives at its address: WireGuard's mac1 and mac2 (sections
 5.3 and 5.4.4 of its paper; RFC 9147, section 5.1).
 
-A mac is keyed BLAKE2s (RFC 7693). The key of a first mac is made of the receiver's public key; the key of a second one
-is a cookie, which is itself a mac of the sender's address, under a secret that changes. So nothing is kept for a
-stranger, and its datagram costs a hash.
+A mac is keyed BLAKE2s (RFC 7693). The key of a first mac is derived from the receiver's public key. The key of a second
+one is a cookie: a mac of the sender's address, under a secret that changes. So nothing is kept for a stranger, and its
+datagram costs a hash.
 
 Pure: clock and randomness are arguments.
 """
@@ -22,7 +22,7 @@ Entropy = Callable[[int], bytes]
 MAC_BYTES = 16
 """As long as the tag of a cipher (RFC 5116, section 5.1)."""
 COOKIE_LIFE_NS = 120 * SECOND
-"""How long the secret is the newest one, and its cookies are sent back for (section 5.4.7)."""
+"""How long a secret is the newest one, and how long its cookies are sent back (section 5.4.7)."""
 _SECRET_BYTES = 32
 """The longest key of BLAKE2s (RFC 7693, section 2.1)."""
 
@@ -64,10 +64,7 @@ class Cookies:
         return any(mac_fits(mac(secret, told), data, shown) for secret in (self._secret, self._previous))
 
     def _turn(self, now_ns: int) -> None:
-        """Change the secret when its time is over.
-
-        A secret that was not used in time is not kept as the previous one.
-        """
+        """Change the secret when its time has ended. One that was not used in time does not become the previous one."""
         age_ns = 2 * COOKIE_LIFE_NS if self._since_ns is None else now_ns - self._since_ns
         if age_ns >= COOKIE_LIFE_NS:
             self._previous = self._secret if age_ns < 2 * COOKIE_LIFE_NS else self._entropy(_SECRET_BYTES)

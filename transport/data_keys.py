@@ -1,15 +1,13 @@
-"""The keys of one direction of a connection: each is used for a while, and the next is made from it.
+"""The keys of one direction of a connection: each is used for a while, and the next is derived from it.
 
     epoch 0 --2^20 datagrams, or 120 s--> epoch 1 --> epoch 2 --> ...
 
-The sealing end goes on to the next epoch by itself and names it in the header; the opening end follows when a datagram
+The sealing end moves to the next epoch by itself and names it in the header; the opening end follows when a datagram
 of a later epoch has a good tag. An older key cannot be found from a newer one, so leaked keys open nothing that was
 sent before (Noise, section 11.3). An epoch's number in the header has 16 bits and may wrap: it only has to tell
-neighbours apart, as no key comes back.
+neighbours apart, as no key is used again.
 
-Ciphers are made of keys when they are needed, and kept until ``cool``.
-
-Pure: the clock is an argument.
+Ciphers are made of keys when they are needed, and kept until ``cool``. Pure: the clock is an argument.
 """
 
 from cryptography.exceptions import InvalidTag
@@ -24,16 +22,16 @@ from triack.transport.replay_window import ReplayWindow
 OVERHEAD_BYTES = HEADER_BYTES + TAG_BYTES
 """Bytes of a datagram beside its payload."""
 REKEY_DATAGRAMS = 1 << 20
-"""Sealed with one key: a two-thousandth of the bytes within AES-GCM's margin (2^24.5 full records, RFC 8446 section
-5.5), and few enough for tests to reach it."""
+"""Datagrams sealed with one key: a two-thousandth of the bytes within AES-GCM's margin (2^24.5 full records, RFC 8446
+section 5.5), and few enough for tests to reach it."""
 REKEY_NS = 120 * SECOND
 """How long one key seals: as long as WireGuard's (section 6.1 of its paper)."""
 EXPIRY_NS = 180 * SECOND
-"""How long one key opens: its time, and half of that again for datagrams in flight."""
+"""How long one key opens: as long as it seals, and half of that again for datagrams in flight."""
 PREVIOUS_NS = 60 * SECOND
-"""How long the key before is kept beside a new one: the same half."""
+"""How long the previous key is kept beside a new one: the same half."""
 AHEAD_MAX = 64
-"""Epochs that a peer may have gone on unheard: two hours in which everything was lost."""
+"""Epochs that a peer may have moved on unheard: two hours in which everything was lost."""
 FORGERIES_MAX = 1 << 20
 """Datagrams with a bad tag on one connection: far below the 2^36 that RFC 9001 (section 6.6) allows the weaker of our
 two ciphers, ChaCha20-Poly1305, and no honest path damages that many."""
@@ -56,12 +54,9 @@ class SealingKeys:
         self._use(key, now_ns)
 
     def seal(self, kind: Kind, connection_id: int, counter: int, payloads: list[bytes], now_ns: int) -> list[bytes]:
-        """Return whole datagrams, whose counters follow the first one.
-
-        Raises UsageError for a counter that is not above all before it.
-        """
+        """Return whole datagrams with consecutive counters. Raises UsageError if the first is not above all so far."""
         if not self._last < counter <= NONCE_MAX - len(payloads):
-            # With the same counter twice, AES-GCM would let anyone forge datagrams: refused also for a mistake of ours.
+            # The same counter twice would let anyone forge datagrams under AES-GCM: refuse even our own mistake.
             raise UsageError(f"seal datagram {counter}: {self._last} was sealed before it")
         sealed: list[bytes] = []
         while payloads:
@@ -124,7 +119,7 @@ class OpeningKeys:
         self._expiry_ns = now_ns + EXPIRY_NS
         self._previous = b""
         self._previous_ns = 0
-        # The next moment at which a key goes: until then, the current epoch's datagrams need no second look.
+        # When the next key goes. Until then, datagrams of the current epoch need no closer look.
         self._look_ns = self._expiry_ns
         self._ahead: list[bytes] = []
 
@@ -133,7 +128,7 @@ class OpeningKeys:
 
         Raises:
             ProtocolError: ``too-short``, ``replayed``, ``key-expired``, ``bad-tag``, ``too-many-forgeries``; only the
-                forgeries have been counted then.
+                count of forgeries has changed then.
         """
         if len(datagram) < OVERHEAD_BYTES:
             raise ProtocolError(DropReason.TOO_SHORT, f"{len(datagram)} bytes")
@@ -175,12 +170,12 @@ class OpeningKeys:
         if steps > AHEAD_MAX:
             raise self._forged()
         while len(self._ahead) < steps:
-            # Kept, also when this datagram is forged: the work is done once in an epoch, however many forgeries come.
+            # Kept even if this datagram is forged, so that forgeries cause this work only once in an epoch.
             self._ahead.append(next_key(self._suite, self._ahead[-1] if self._ahead else self._key))
         return steps, self._suite.aead(self._ahead[steps - 1])
 
     def _follow(self, steps: int, now_ns: int) -> None:
-        """The peer has gone on by ``steps`` epochs."""
+        """The peer has moved on by ``steps`` epochs."""
         if steps == 1:
             self._previous, self._previous_ns = self._key, min(now_ns + PREVIOUS_NS, self._expiry_ns)
         else:

@@ -21,9 +21,9 @@ class Endpoint(Protocol):
     """Sends and receives datagrams, best effort: any may be lost, come twice or late.
 
     Attributes:
-        on_trouble: called with an address and a sentence when the system says that nothing will reach it for now.
-        inbox: the arrived datagrams; the receiver sets there whose a datagram is (``Inbox.source_of``), and charges its
-            cost (``Inbox.charge``).
+        on_trouble: called with an address and a sentence when the system says that nothing reaches it for now.
+        inbox: the arrived datagrams. The receiver sets how to find their source (``source_of``), and charges their cost
+            (``charge``).
     """
 
     address: str
@@ -38,15 +38,16 @@ class Endpoint(Protocol):
     async def send(self, datagrams: list[bytes], to: str) -> None:
         """Send the datagrams to an address, in one burst.
 
-        Trouble on the way is counted in ``drops`` and never raised, and the call waits no longer than the system needs
-        to take the datagrams.
+        Trouble on the way is counted in ``drops`` and never raised. The call waits no longer than the system needs to
+        accept
+        the datagrams.
 
         Raises:
             AddressError: ``to`` cannot be an address of this kind of endpoint.
         """
 
     async def receive(self) -> Burst:
-        """Wait for datagrams and return those that are there, up to a bound, each source in its turn.
+        """Wait for datagrams and return those that have arrived, up to a bound, each source in its turn.
 
         An element with empty ``data`` says that the path to its ``sender`` is gone. One caller at a time; cancelling
         the call loses nothing.

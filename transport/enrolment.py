@@ -1,4 +1,4 @@
-"""Enrolment: two nodes of which both know a one-time code learn each other's keys, and that these are the right ones.
+"""Enrolment: two nodes that know a one-time code learn each other's keys, and that these are the right ones.
 
     1 HELLO    header 20, ephemeral 32, zeros 172, mac of the cookie 16, mac 16        256 bytes
     2 RETRY    header 20, cookie 16, mac 16                                             52
@@ -6,20 +6,20 @@
     4 PROOF    header 20, static 48, sealed proof 32 + who + zeros + 16              1,200
     5 WELCOME  header 20, sealed proof 32 + who + 16                                 1,200 at most
 
-It is Noise XX, with the code around it. The header's connection id is the client's own choice, its counter the number
-of the step. ``who`` is a count, then a name and addresses, each after its length (two bytes, big-endian).
+It is Noise XX, with the code around it. The client chooses the header's connection id; the counter is the number of the
+step. ``who`` is a count, then a name and addresses, each after its length (two bytes, big-endian).
 
 A stranger gets no answer: the macs of steps 1 to 3 are keyed by the code, and those of the answers cover the mac of the
-hello that they answer. Nothing is kept, and no shared secret computed, before a cookie has shown that the client
-receives at its address (``cookies``). An HMAC (RFC 2104), keyed by the code, over the handshake's hash (Noise, revision
-34, section 11.2) and the prover's own static key proves that no third party is in between. Wrong codes use up nothing.
-No answer is longer than what it answers, and each datagram has one at most.
+hello that they answer. Before a cookie has shown that the client receives at its address (``cookies``), nothing is kept
+and no shared secret computed. An HMAC (RFC 2104), keyed by the code, over the handshake's hash (Noise, revision 34,
+section 11.2) and the prover's own static key proves that no third party is in between. Wrong codes use up nothing. Each
+datagram has at most one answer, which is no longer than itself.
 
     client  CALLING --answer--> PROVING --welcome--> ENROLLED
             CALLING, PROVING --30 s, or its host's limit--> FAILED; until then it repeats its last datagram,
             twice a second
     server  (nothing) --hello with a good cookie--> ASKED --proof--> PROVED --confirmed by its host--> WELCOMED
-            ASKED --the invitation ends, or 16 newer ones--> (nothing); hellos and proofs that come again get the same
+            ASKED --the invitation ends, or 16 newer ones--> (nothing); a repeated hello or proof gets the same
             answer again
 
 Pure, but for ``entropy``: the clock is an argument.
@@ -49,23 +49,22 @@ from triack.transport.noise import AESGCM_SHA256, KEY_BYTES, TAG_BYTES, Handshak
 HELLO_BYTES = 256
 """Longer than the answers to it, with room for the answers of later versions."""
 PROOF_BYTES = 1_200
-"""The welcome, with as much content, must not be longer, and the length of names stays hidden; each path that carries
+"""The welcome, with as much content, must not be longer, and the length of names stays hidden. Each path that carries
 QUIC carries it (RFC 9000, section 14.1)."""
 REPEAT_NS = 500 * MS
-"""Between two tries of a client: people wait for it, and longer than most round trips."""
+"""Between two tries of a client: people wait for it, and it is longer than most round trips."""
 LIFE_NS = 30 * SECOND
-"""Of a client, unless its host says otherwise: 60 tries for three round trips. Where a third is lost, it fails once in
-a million million times."""
+"""Life of a client, unless its host says otherwise: 60 tries for three round trips. If a third is lost, it fails once
+in a million million times."""
 INVITATIONS_MAX = 16
-"""Open at once: every hello of a stranger is compared with each."""
+"""Open at a time: every hello of a stranger is compared with each."""
 CLOSED_MAX = 16
-"""Codes that are over and are still recognised, for the operator: every hello of a stranger is compared with each."""
+"""Ended codes that are still recognised, for the operator: every hello of a stranger is compared with each."""
 PENDING_MAX = 16
 """Clients that have begun: only one that knows a code can begin."""
 ADDRESSES_MAX = 8
-"""Of one node: more than it has."""
+"""Addresses of one node: more than it has."""
 _HELLO, _RETRY, _ANSWER, _PROOF, _WELCOME = range(1, 6)
-"""The steps."""
 _RETRY_BYTES = HEADER_BYTES + 2 * MAC_BYTES  # header, cookie, mac
 _ANSWER_BYTES = HEADER_BYTES + 2 * (KEY_BYTES + TAG_BYTES) + MAC_BYTES
 """The key in the clear has no tag, but the empty payload has one."""
@@ -74,11 +73,11 @@ _HMAC_BYTES = 32
 _WHO_BYTES_MAX = PROOF_BYTES - HEADER_BYTES - KEY_BYTES - TAG_BYTES - _HMAC_BYTES - TAG_BYTES
 """The rest of a proof."""
 _NO_COOKIE = bytes(MAC_BYTES)
-"""In the place of a cookie's mac, as long as there is no cookie."""
+"""Replaces a cookie's mac while there is no cookie."""
 _ID_BYTES = 8
 """Of a connection id."""
 _CLIENT, _SERVER = b"triack enrol client", b"triack enrol server"
-"""The side of a proof: neither proof can be shown as the other's."""
+"""The side of a proof: neither side can show the other's proof."""
 _LENGTH = Struct("!H")
 
 
@@ -95,7 +94,7 @@ class _MacKeys(NamedTuple):
 
 
 class Enrolled(NamedTuple):
-    """The facts that one side has learned of the other."""
+    """What one side has learned of the other."""
 
     name: str
     key: bytes
@@ -103,7 +102,7 @@ class Enrolled(NamedTuple):
 
 
 class Arrival(NamedTuple):
-    """A client that has proved to know the code of an invitation."""
+    """A client that has proved that it knows the code of an invitation."""
 
     invitation: Invitation
     enrolled: Enrolled
@@ -134,11 +133,7 @@ class _Pending:
 
 
 class EnrolmentServer:
-    """The side that has invited.
-
-    Raises:
-        UsageError: the name or an address cannot be one, or they are too long.
-    """
+    """The side that has invited. Raises UsageError: the name or an address cannot be one, or they are too long."""
 
     __slots__ = ("_arrivals", "_closed", "_cookies", "_entropy", "_invitations", "_pairs", "_pending", "_suite", "_who")
 
@@ -156,9 +151,9 @@ class EnrolmentServer:
         self._arrivals: deque[Arrival] = deque()
 
     def use_keys(self, keys: Iterable[bytes]) -> None:
-        """Have these private keys from now on, the one to call others with first.
+        """Have these private keys from now on, the first of them for calls to others.
 
-        A client that has begun goes on, unless it would learn a removed key.
+        A client that has begun continues, unless it would learn a removed key.
         """
         self._pairs = [KeyPair.of(key) for key in keys]
         there = {pair.public for pair in self._pairs}
@@ -166,29 +161,23 @@ class EnrolmentServer:
             del self._pending[place]
 
     def invite(self, invitation: Invitation, now_ns: int) -> None:
-        """Let a client that knows its secret enrol.
-
-        Raises:
-            UsageError: 16 are open.
-        """
+        """Let a client that knows its secret enrol. Raises UsageError: 16 are open."""
         self._close_expired(now_ns)
         if len(self._invitations) >= INVITATIONS_MAX:
             raise UsageError(f"invite: {INVITATIONS_MAX} invitations are open")
         self._invitations[invitation] = _MacKeys.of(invitation.secret)
 
     def withdraw(self, invitation: Invitation) -> None:
-        """End the invitation; does nothing when it has been used or has expired."""
+        """End the invitation; does nothing if it has been used or has expired."""
         self._close(invitation)
 
     def open_invitations(self, now_ns: int) -> list[Invitation]:
-        """Those that have been neither used nor withdrawn and have not expired."""
+        """The invitations that are neither used, withdrawn nor expired."""
         self._close_expired(now_ns)
         return list(self._invitations)
 
     def handle_datagram(self, datagram: bytes, header: Header, sender: str, now_ns: int) -> bytes:
-        """Return the datagram that answers this one; empty when none does.
-
-        A proof is answered by ``confirm``: first there is an arrival.
+        """Return the datagram that answers this one, or empty. ``confirm`` answers a proof, once it gave an arrival.
 
         Raises:
             ProtocolError: ``not-invited``, ``code-expired``, ``too-short``, ``bad-header``, ``unknown-connection``,
@@ -203,11 +192,11 @@ class EnrolmentServer:
         raise ProtocolError(DropReason.BAD_HEADER, f"step {step}")
 
     def poll_enrolled(self) -> Arrival | None:
-        """The next client that has proved to know a code, or None. It waits to be confirmed."""
+        """The next client that has proved that it knows a code, or None. It waits to be confirmed."""
         return self._arrivals.popleft() if self._arrivals else None
 
     def confirm(self, arrival: Arrival) -> bytes:
-        """Return the welcome for its sender. Call it when the other is trusted, durably: the welcome says so."""
+        """Return the welcome for its sender. First trust the sender, durably: the welcome says that it is trusted."""
         place = arrival.sender, arrival.connection_id
         pending = self._pending.get(place)
         if pending is None:  # 16 newer ones took its place, or its key is gone
@@ -320,14 +309,12 @@ TRANSITIONS: dict[ClientState, dict[ClientEvent, ClientState]] = {
     ClientState.ENROLLED: {},
     ClientState.FAILED: {},
 }
-"""State, then event, then the next state."""
 
 
 class EnrolmentClient:
     """The side that was invited: it has something to send from the start.
 
-    Raises:
-        UsageError: the name or an address cannot be one, or they are too long.
+    Raises UsageError: the name or an address cannot be one, or they are too long.
     """
 
     __slots__ = (
@@ -382,11 +369,11 @@ class EnrolmentClient:
 
     @property
     def is_over(self) -> bool:
-        """Whether it has come to an end, good or bad."""
+        """Whether it has ended, well or badly."""
         return self.state in (ClientState.ENROLLED, ClientState.FAILED)
 
     def next_deadline(self) -> int | None:
-        """When ``handle_timer`` has something to do, in nanoseconds; None when it is over."""
+        """When ``handle_timer`` has something to do, in nanoseconds; None once it has ended."""
         return None if self.is_over else min(self._repeat_ns, self._until_ns)
 
     def handle_timer(self, now_ns: int) -> None:
@@ -408,11 +395,11 @@ class EnrolmentClient:
         return self._datagram
 
     def handle_datagram(self, datagram: bytes, header: Header, now_ns: int) -> None:
-        """Take a datagram of the server.
+        """Accept a datagram of the server.
 
         Raises:
             ProtocolError: ``bad-header``, ``unknown-connection``, ``unexpected-accept``, ``not-invited``, ``bad-tag``,
-                ``bad-hello``, ``own-node``: it is as if it had not come.
+                ``bad-hello``, ``own-node``: nothing has changed then.
         """
         step = _read_step(header)
         if header.connection_id != self.connection_id:
@@ -434,7 +421,7 @@ class EnrolmentClient:
 
     def _handle_retry(self, datagram: bytes) -> None:
         said = self._check_mac(datagram, self._macs.retry, _RETRY_BYTES)
-        # The first one is obeyed at once, later ones when it is time to repeat: two nodes must not play ping-pong.
+        # Obey the first one immediately, later ones when it is time to repeat, so that two nodes do not play ping-pong.
         self._has_to_send = not self._cookie
         self._cookie = said[HEADER_BYTES:]
         self._datagram = self._hello()
@@ -462,7 +449,7 @@ class EnrolmentClient:
         self._has_to_send = False
 
     def _check_mac(self, datagram: bytes, key: bytes, length: int) -> bytes:
-        """The bytes before the mac, which covers the hello's, too."""
+        """The bytes before the mac, which also covers the hello's mac."""
         said, shown = datagram[:-MAC_BYTES], datagram[-MAC_BYTES:]
         if len(datagram) != length or not mac_fits(key, said + self._datagram[-MAC_BYTES:], shown):
             raise ProtocolError(DropReason.NOT_INVITED)
@@ -477,7 +464,7 @@ class EnrolmentClient:
 
 
 def _prologue(scheme: str, header: bytes) -> bytes:
-    """The unsent agreement of both ends: the transport, and the header of the hello."""
+    """What both ends agree on without sending it: the transport, and the header of the hello."""
     return b"Triack enrol " + scheme.encode() + b" " + header
 
 
@@ -501,7 +488,7 @@ def _prove(secret: bytes, label: bytes, transcript: bytes, key: bytes) -> bytes:
 
 
 def _check(payload: bytes, secret: bytes, label: bytes, transcript: bytes, key: bytes) -> Enrolled:
-    """The identity of the side that has proved to know the code."""
+    """The identity of the side, if it has proved that it knows the code."""
     if not hmac.compare_digest(_prove(secret, label, transcript, key), payload[:_HMAC_BYTES]):
         raise ProtocolError(DropReason.NOT_INVITED, "proof")
     name, *addresses = _decode_who(payload[_HMAC_BYTES:])

@@ -1,7 +1,7 @@
-"""Channels end in a forked child, because parent and child would seal with the same keys and counters.
+"""Ends channels in a forked child, because parent and child would seal with the same keys and counters.
 
 With AES-GCM, two datagrams under one key and nonce reveal both contents, and let anyone forge more (RFC 5116, section
-5.1.1). ``multiprocessing`` forks by default before Python 3.14, so it happens without a call of ``os.fork``.
+5.1.1). ``multiprocessing`` forks by default before Python 3.14, without a call of ``os.fork``.
 """
 
 import os
@@ -17,11 +17,10 @@ class Ending(Protocol):
 
 
 _alive: WeakSet[Ending] = WeakSet()
-"""In this process."""
 
 
 def end_in_children(thing: Ending) -> None:
-    """Have its ``end`` called in every process that is forked from this one while it exists."""
+    """Call its ``end`` in every process that is forked from this one while it exists."""
     _alive.add(thing)
 
 

@@ -1,8 +1,8 @@
-"""Which datagrams the network may cut into fragments: those that every path is to carry, and no longer ones.
+"""Which datagrams the network may cut into fragments: those that every path should carry, and no longer ones.
 
-A datagram that is longer than the base has a proved size, or is a probe of it, and a probe that arrives in fragments
-proves nothing (RFC 8899, section 3). It leaves with the don't-fragment bit, regardless of the system's own path MTU,
-and a system whose link is narrower refuses it. Others may be cut, so that narrow old links work.
+A longer datagram has a proved size, or is a probe of one, and a probe that arrives in fragments proves nothing (RFC
+8899, section 3). It leaves with the don't-fragment bit, regardless of the system's own path MTU, and a system whose
+link is narrower refuses it. Others may be cut, so that narrow old links work.
 """
 
 import contextlib
@@ -16,13 +16,13 @@ IP_MTU_DISCOVER = 10
 IPV6_MTU_DISCOVER = 23
 """Linux's ``in6.h``."""
 PMTUDISC_DONT = 0
-"""Without the bit, in fragments where need be; the same for both families (ip(7), ipv6(7))."""
+"""Without the bit, in fragments if needed; the same for both families (ip(7), ipv6(7))."""
 PMTUDISC_PROBE = 3
 """With the bit, and regardless of the system's own path MTU."""
 
 
 class Fragmenting:
-    """A UDP socket's don't-fragment bit. Where the system is not Linux it stays as it is."""
+    """A UDP socket's don't-fragment bit. On other systems than Linux it stays as it is."""
 
     __slots__ = ("_is_whole", "_options", "_sock")
 
@@ -30,7 +30,7 @@ class Fragmenting:
         self._sock = sock
         self._options: list[tuple[int, int]] = []
         if sys.platform == "linux":
-            # A socket for both families sends by both rules.
+            # A socket for both families follows both rules.
             self._options.append((socket.IPPROTO_IP, IP_MTU_DISCOVER))
             if sock.family == socket.AF_INET6:
                 self._options.append((socket.IPPROTO_IPV6, IPV6_MTU_DISCOVER))

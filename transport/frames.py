@@ -1,6 +1,6 @@
 """Datagrams in a byte stream. Pure.
 
-Triack's own framer puts each after its length, four bytes, big-endian. The TCP endpoint takes another one as well.
+Triack's own framer puts each after its length, four bytes, big-endian. The TCP endpoint accepts another framer.
 """
 
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ class Framer(Protocol):
     """Puts the datagrams of one connection into its byte stream, and takes those of the peer out of the other.
 
     Attributes:
-        max_datagram_bytes: the longest datagram that it takes.
+        max_datagram_bytes: the longest datagram that it accepts.
     """
 
     max_datagram_bytes: ClassVar[int]
@@ -48,8 +48,7 @@ class Framer(Protocol):
     def feed(self, data: bytes) -> list[bytes]:
         """Return the datagrams that ``data``, the next bytes from the peer, completes.
 
-        Raises:
-            ProtocolError: ``frame-too-large``; the stream cannot be read any further.
+        Raises ProtocolError ``frame-too-large``: the stream cannot be read any further.
         """
 
 
@@ -73,13 +72,9 @@ class LengthFramer:
         return bool(self._buffer)
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Return the datagrams that ``data`` completes.
-
-        Raises:
-            ProtocolError: ``frame-too-large``; the stream cannot be read any further.
-        """
+        """Return the datagrams that ``data`` completes. Raises ProtocolError: see ``Framer``."""
         self._buffer += data
-        # Bytes that trickle in one by one must not cost a parse each.
+        # Bytes that arrive one by one must not cost a parse each.
         if len(self._buffer) < self._needed_bytes:
             return []
         return self._cut()

@@ -1,9 +1,8 @@
-"""How many handshakes a node takes on: all, as long as few come; under load a share for each host.
+"""How many handshakes a node accepts: all, as long as few come; under load a share for each host.
 
 A stranger that knows a node's public key can make it compute shared secrets. Below ``CONNECTS_PER_SECOND`` that costs
 little, and no proof is asked for. Above it, a connect must prove that its sender receives at its address
-(``cookies``), and then each host has its own share, in a table whose size never changes: hosts that fall on the same
-place share one.
+(``cookies``), and each host has a share, in a table of fixed size: hosts that fall on the same place share one.
 
 Pure: clock and randomness are arguments.
 """
@@ -16,24 +15,23 @@ from triack.transport.address import Address
 from triack.transport.cookies import mac
 
 CONNECTS_PER_SECOND = 100
-"""Taken without a question, and as many at once: a handshake costs a quarter of a millisecond, so this is a fortieth of
-a core."""
+"""Accepted without a question, also in one burst: a handshake costs a quarter of a millisecond, so this is a fortieth
+of a core."""
 CONNECTS_PER_HOST = 20
-"""A second for each host, and as many at once: a site behind one address connects in a moment, and the busiest host
-costs half a percent of a core. WireGuard takes as many."""
+"""A second for each host, also in one burst: a site behind one address connects in a moment, and the busiest host
+costs half a percent of a core. WireGuard accepts as many."""
 PLACES = 1_024
-"""Of hosts: 8 KiB in all. To shut out one host, an attacker must own others that fall on the same place."""
+"""For hosts: 8 KiB in all. To shut out one host, an attacker must own others that fall on the same place."""
 _NETWORK_BITS = 64
 """A host with one IPv6 address has all that begin with the same bits (RFC 4291, section 2.5.1)."""
 _PLACE_BYTES = 8
-"""Of a mac: enough to choose a place evenly."""
+"""Bytes of a mac: enough to choose a place evenly."""
 
 
 class Admission:
     """Counts connects. A count is the moment at which it is back at zero (ITU-T I.371, virtual scheduling).
 
-    Args:
-        secret: random, so that no attacker can know which hosts fall on the same place.
+    ``secret`` is random, so that no attacker can know which hosts fall on the same place.
     """
 
     __slots__ = ("_all_ns", "_hosts_ns", "_secret")
@@ -65,6 +63,6 @@ class Admission:
 
 
 def _after(count_ns: int, per_second: int, now_ns: int) -> int | None:
-    """The count with one more, at that rate and with as many at once; None when that is too many."""
+    """The count with one more, at that rate and with a burst of that size; None: too many."""
     after_ns = max(count_ns, now_ns) + SECOND // per_second
     return after_ns if after_ns <= now_ns + SECOND else None

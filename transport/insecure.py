@@ -38,11 +38,7 @@ class InsecureChannel:
         return [self.seal(Kind.DATA, connection_id, at, payload, now_ns) for at, payload in run]
 
     def open(self, datagram: bytes, _header: Header, _now_ns: int) -> bytes:
-        """Return the payload.
-
-        Raises:
-            ProtocolError: ``too-short``, or ``bad-tag``, when the digest does not fit.
-        """
+        """Return the payload. Raises ProtocolError: ``too-short``, or ``bad-tag`` if the digest does not fit."""
         if len(datagram) < HEADER_BYTES + DIGEST_BYTES:
             raise ProtocolError(DropReason.TOO_SHORT, f"{len(datagram)} bytes")
         if blake2b(memoryview(datagram)[:-DIGEST_BYTES], digest_size=DIGEST_BYTES).digest() != datagram[-DIGEST_BYTES:]:
@@ -69,7 +65,7 @@ class InsecureChannels:
         return _CHANNEL.overhead_bytes
 
     def knows(self, _peer: str) -> bool:
-        """It takes nothing to call anyone."""
+        """Any peer can be called."""
         return True
 
     def dial(self, _peer: str, _scheme: str) -> Channel:

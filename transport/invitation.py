@@ -1,6 +1,6 @@
 """Invitations to enrol, and the one-time codes that people carry from one node to the other.
 
-A code is 128 random bits, written as eight groups of four letters and digits: base32 (RFC 4648), with a checksum, so
+A code is 128 random bits, written as eight groups of four letters and digits: base32 (RFC 4648) with a checksum, so
 that a typo is noticed where it is made. It is good for one enrolment, within an hour.
 """
 
@@ -18,11 +18,11 @@ SECRET_BYTES = 16
 LIFE_NS = 3_600 * SECOND
 """Long enough to walk over to the other machine, short enough that a forgotten code opens nothing tomorrow."""
 _CHECKSUM_BYTES = 4
-"""One typo of four thousand million passes; and 20 bytes are base32 without padding."""
+"""One typo in four thousand million passes; and 20 bytes are base32 without padding."""
 _CODE_LETTERS = (SECRET_BYTES + _CHECKSUM_BYTES) * 8 // 5
 """Five bits each."""
 _GROUP_LETTERS = 4
-"""As much as people read out at once."""
+"""As much as people read out in one breath."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Invitation:
     """Lets one node that knows its secret enrol.
 
     Attributes:
-        secret: 16 random bytes; no text that is made of an invitation shows them, but for ``code``.
+        secret: 16 random bytes; no text made of an invitation shows them, except ``code``.
         expires_at_ns: when it ends, by the monotonic clock.
     """
 
@@ -52,8 +52,7 @@ class Invitation:
 def decode_code(text: object) -> bytes:
     """Return the secret of a code; capitals, spaces and hyphens do not count.
 
-    Raises:
-        UsageError: names the fault without repeating any of the text.
+    Raises UsageError, which names the fault without repeating any of the text.
     """
     if not isinstance(text, str):
         raise UsageError("read a code: it is text")

@@ -18,11 +18,7 @@ Filter = Callable[[bytes, str, str], Iterable[bytes]]
 
 
 class MemoryNetwork:
-    """Named endpoints that reach each other, and a hook to disturb the path between them.
-
-    Args:
-        filter: called for every datagram in flight; without one everything arrives.
-    """
+    """Named endpoints that reach each other. ``filter`` is called for every datagram in flight, to disturb the path."""
 
     def __init__(self, filter: Filter | None = None) -> None:  # noqa: A002 - the plain name
         self.filter = filter
@@ -34,7 +30,7 @@ class MemoryNetwork:
 
         Raises:
             AddressError: the name is not one.
-            TransportError: the name is taken.
+            TransportError: the name is in use.
         """
         if name is None:
             name = f"unnamed-{next(self._unnamed)}"
@@ -75,7 +71,7 @@ class MemoryEndpoint:
         self._is_closed = False
 
     async def send(self, datagrams: list[bytes], to: str) -> None:
-        """Hand each datagram to its receiver at once; lost ones are counted in ``drops``."""
+        """Give each datagram to its receiver immediately; count lost ones in ``drops``."""
         for datagram in datagrams:
             if self._is_closed:
                 self.drops[DropReason.CLOSED] += 1
@@ -86,17 +82,13 @@ class MemoryEndpoint:
                 self.on_trouble(to, f"no process listens at {to}")
 
     def vouch(self, address: str) -> None:
-        """There is a session with the peer at that address, which has nothing here that could be kept."""
+        """There is a session with the peer at that address, for which nothing needs to be kept here."""
 
     def release(self, address: str) -> None:
         """The session with the peer at that address is gone."""
 
     async def receive(self) -> Burst:
-        """Wait for datagrams and return the burst that is there.
-
-        Raises:
-            TransportError: the endpoint is closed.
-        """
+        """Wait for datagrams and return the next burst. Raises TransportError: the endpoint is closed."""
         return await self.inbox.take()
 
     async def close(self) -> None:

@@ -1,8 +1,8 @@
-"""Noise handshakes, as the Noise Protocol Framework has them, revision 34 (noiseprotocol.org): IK, IKpsk2, XX and X.
+"""Noise handshakes, as in the Noise Protocol Framework, revision 34 (noiseprotocol.org): IK, IKpsk2, XX and X.
 
-A handshake is two or three messages. Each side writes and reads them in turn, and has afterwards the same hash of all
-messages and two keys, one for each direction, that no third party can know. X is a single message, which carries its
-payload to somebody who has not spoken: ``Seals`` seals messages end to end with it.
+A handshake is two or three messages. The sides write and read them in turn. Afterwards both have the same hash of all
+messages and two keys, one for each direction, that no third party can know. X is a single message: it carries its
+payload to a side that has not spoken. ``Seals`` uses it to seal messages end to end.
 
 Pure: the ephemeral keys are arguments. An unreadable message changes nothing, and raises a ``ProtocolError`` for each
 cause: a tag, a point of low order (the shared secret would be zero, RFC 7748 section 6.1), or a static key that the
@@ -33,9 +33,9 @@ NONCE_MAX = 2**64 - 1
 """No message has it: it makes the next key (section 4.2, REKEY)."""
 
 _SEAL, _MAC = b"triack seal 1", b"triack seal mac 1"
-"""What tells the keys of sealed messages, and of proofs about them, from all other uses of the same private keys."""
+"""Separates the keys of sealed messages, and of proofs about them, from all other uses of the same private keys."""
 MAC_KEYS_MAX = 4_096
-"""Keys of proofs that are kept, one for each pair of nodes: a shared secret costs as much as 30 proofs."""
+"""Cached keys of proofs, one for each pair of nodes: a shared secret costs as much as 30 proofs."""
 
 
 class Aead(Protocol):
@@ -49,11 +49,11 @@ class Aead(Protocol):
 
 
 class Suite(NamedTuple):
-    """A cipher and a hash; the curve is X25519 always. Both hashes have 32 bytes.
+    """A cipher and a hash; the curve is always X25519. Both hashes have 32 bytes.
 
     Attributes:
         hash: its name in ``hashlib``.
-        nonce: makes the cipher's nonce of a number (section 12: the two disagree about its byte order).
+        nonce: makes the cipher's nonce from a number (section 12: the two ciphers differ in byte order).
     """
 
     name: str
@@ -62,11 +62,11 @@ class Suite(NamedTuple):
     nonce: Callable[[int], bytes]
 
     def digest(self, data: bytes) -> bytes:
-        """The hash of that."""
+        """The hash of data."""
         return hashlib.new(self.hash, data).digest()
 
     def hkdf(self, salt: bytes, material: bytes, outputs: int) -> list[bytes]:
-        """That many keys of two (section 4.3)."""
+        """Derive that many keys from two (section 4.3)."""
         secret = hmac.digest(salt, material, self.hash)
         keys = [b""]
         for number in range(1, outputs + 1):
@@ -79,7 +79,7 @@ CHACHAPOLY_BLAKE2S = Suite("25519_ChaChaPoly_BLAKE2s", ChaCha20Poly1305, "blake2
 
 
 def next_key(suite: Suite, key: bytes) -> bytes:
-    """The key that follows this one, which cannot be found from it (section 4.2, REKEY)."""
+    """The key that follows this one; this one cannot be found from it (section 4.2, REKEY)."""
     return suite.aead(key).encrypt(suite.nonce(NONCE_MAX), bytes(KEY_BYTES), b"")[:KEY_BYTES]
 
 
@@ -103,9 +103,9 @@ class KeyPair(NamedTuple):
 class Pattern(Enum):
     """The order of keys in the messages (sections 7.4, 7.5, and 9.4 for the psk).
 
-    In IK and X the initiator knows the other's key.
-
-    The value is the name, the words (the specification's tokens) of each message, and whether there is a psk.
+    In IK and X the initiator knows the other's key. The value is the name, the words (the specification's tokens) of
+    each
+    message, and whether there is a psk.
     """
 
     IK = "IK", ("e es s ss", "e ee se"), False
@@ -126,7 +126,7 @@ class _Transcript:
 
     def __init__(self, suite: Suite, name: str) -> None:
         self._suite = suite
-        # A name as long as a hash or shorter is itself the first one (section 5.2).
+        # A name that is no longer than a hash is itself the first one (section 5.2).
         encoded = name.encode()
         self.hash = encoded.ljust(KEY_BYTES, b"\0") if len(encoded) <= KEY_BYTES else suite.digest(encoded)
         self._chain = self.hash
@@ -177,17 +177,17 @@ class Handshake:
 
     Args:
         pattern: of its messages.
-        suite: cipher and hash; both sides have the same.
+        suite: cipher and hash; the same on both sides.
         initiator: whether this side writes the first message.
         prologue: bytes on which both sides must agree without sending them.
         static: this side's static key.
-        remote_static: the other's, when it is known beforehand: the responder's, in IK and X.
+        remote_static: the other's, if known beforehand: the responder's, in IK and X.
         psk: 32 bytes that both sides know, in IKpsk2.
 
     Attributes:
-        remote_static: the other side's lasting public key, empty until it is known. When the message that carried it
-            has been read, the other side has proved that it is its own.
-        psk: may be set later, as a responder knows which one when it has read the caller's key.
+        remote_static: the other side's lasting public key, empty until known. Once the message that carried it has been
+            read, the other side has proved that it owns the key.
+        psk: may be set later: a responder knows which one when it has read the caller's key.
     """
 
     __slots__ = (
@@ -233,30 +233,23 @@ class Handshake:
 
     @property
     def hash(self) -> bytes:
-        """Of all messages; once finished, the same at both sides and nowhere else (section 11.2)."""
+        """The hash of all messages; once finished, the same at both sides and nowhere else (section 11.2)."""
         return self._transcript.hash
 
     def write(self, payload: bytes, ephemeral: bytes = b"") -> bytes:
         """Return the next message.
 
-        Args:
-            payload: its content.
-            ephemeral: 32 random bytes that are used nowhere else, for a message that begins a side's part.
-
-        Raises:
-            ProtocolError: ``bad-tag``: the other side's ephemeral key is of low order; nothing has changed then.
+        ``ephemeral`` is 32 random bytes, used nowhere else, for a message that begins a side's part. Raises
+        ProtocolError
+        ``bad-tag``: the other side's ephemeral key is of low order; nothing has changed then.
         """
         return self._attempt(self._write, payload, ephemeral)
 
     def read(self, message: bytes, admit: Callable[[bytes], None] | None = None) -> bytes:
         """Return the payload of the next message.
 
-        Args:
-            message: as the other side has written it.
-            admit: called with the other's static key as soon as it can be read, before it is used; it may raise.
-
-        Raises:
-            ProtocolError: ``too-short`` or ``bad-tag``, or the error of ``admit``; nothing has changed then.
+        ``admit`` is called with the other's static key once it can be read, before it is used; it may raise. Raises
+        ProtocolError: ``too-short`` or ``bad-tag``, or the error of ``admit``; nothing has changed then.
         """
         return self._attempt(self._read, message, admit)
 
@@ -266,7 +259,6 @@ class Handshake:
         return self._transcript.split()
 
     def _attempt(self, step: Callable[[bytes, Any], bytes], data: bytes, more: object) -> bytes:
-        """Take one step, or none."""
         before = self._messages, copy(self._transcript), self._ephemeral, self._remote_ephemeral, self.remote_static
         try:
             return step(data, more)
@@ -326,7 +318,7 @@ class Handshake:
 
 
 class Seals:
-    """Seals messages end to end: each is a handshake of the pattern X by itself, so that no state is kept."""
+    """Seals messages end to end: each is a separate handshake of the pattern X, so that no state is kept."""
 
     __slots__ = ("_entropy", "_mac_keys", "_own", "_suite")
 
@@ -341,15 +333,11 @@ class Seals:
         self._mac_keys: dict[tuple[bytes, bytes], bytes] = {}
 
     def seal(self, to: bytes, text: bytes, bound: bytes) -> bytes:
-        """Seal a text for the owner of a public key, who can also tell who has sealed it.
+        """Seal a text for the owner of a public key, who can also tell who sealed it.
 
-        Args:
-            to: that public key.
-            text: what only its owner can read.
-            bound: what the other end must know; with any other value it can open nothing.
-
-        Raises:
-            ProtocolError: ``bad-tag``: nobody shares secrets with that key.
+        With another value of ``bound`` the other end can open nothing. Raises ProtocolError ``bad-tag``: the key can
+        share no
+        secret.
         """
         prologue = _SEAL + bound
         sealing = Handshake(
@@ -360,8 +348,7 @@ class Seals:
     def open(self, sealed: bytes, bound: bytes) -> tuple[bytes, bytes]:
         """Open a text that was sealed for one of this node's keys. Returns the public key of its sealer, and the text.
 
-        Raises:
-            ProtocolError: ``too-short`` or ``bad-tag``: it was sealed for somebody else, or has changed on its way.
+        Raises ProtocolError ``too-short`` or ``bad-tag``: it was sealed for another node, or has changed on its way.
         """
         error = ProtocolError(DropReason.BAD_TAG, "no key opens it")
         for pair in self._own:
@@ -375,11 +362,11 @@ class Seals:
         raise error
 
     def mac(self, peer: bytes, said: bytes) -> bytes:
-        """The proof that the owner of this node's first key says that to the owner of another one."""
+        """A proof, for the owner of another key, that the owner of this node's first key says that."""
         return self._mac(self._own[0], peer, said)
 
     def fits(self, peers: Iterable[bytes], said: bytes, mac: bytes) -> bool:
-        """Whether a proof was made by the owner of one of these public keys for one of this node's."""
+        """Whether the owner of one of these public keys made a proof for one of this node's keys."""
         for peer in peers:
             for pair in self._own:
                 try:

@@ -1,4 +1,4 @@
-"""A UDP socket on asyncio-dgram, for every system and event loop: one call of the system for each datagram."""
+"""A UDP socket on asyncio-dgram, for every system and event loop: one system call for each datagram."""
 
 import asyncio
 import contextlib
@@ -16,10 +16,10 @@ from triack.transport.fragmenting import Fragmenting
 from triack.transport.resolve import SocketAddress
 
 RECEIVE_BYTES = 64 * 1024
-"""Room for any datagram. asyncio makes a buffer for each that comes; its own size, 256 KiB, is so large that the C
-library of Linux gets it from the system, and gives it back, each time: two page faults a datagram."""
+"""Room for any datagram. asyncio makes a buffer for each one. Its default size, 256 KiB, is so large that the C library
+of Linux gets it from the system, and returns it, each time: two page faults for each datagram."""
 STALE_ERRORS_MAX = 64
-"""Errors of earlier datagrams that are skipped before one is sent; more do not pile up between two sendings."""
+"""Errors of earlier datagrams to skip before one is sent; more do not pile up between two sendings."""
 
 
 class PortableSocket:
@@ -35,7 +35,7 @@ class PortableSocket:
         self.sockname: SocketAddress = stream.sockname
         self._stream = stream
         self._fragmenting = Fragmenting(sock)
-        # Whether all datagrams have left; asyncio keeps those that the system does not take.
+        # Whether all datagrams have left; asyncio keeps those that the system does not accept.
         self._drained = stream._drained  # noqa: SLF001 - it shows no other way
         self._drops = drops
         self._on_arrived = on_arrived
@@ -54,7 +54,7 @@ class PortableSocket:
     async def send(
         self, datagrams: list[bytes], sockaddr: SocketAddress, leaving_from: Sequence[Ancillary] = ()
     ) -> None:
-        """Send each once, in order; datagrams that cannot leave are counted. The system chooses the local address."""
+        """Send each once, in order; count those that cannot leave. The system chooses the local address."""
         assert not leaving_from  # no caller knows another address
         for datagram in datagrams:
             await self._send_one(datagram, sockaddr)

@@ -1,6 +1,6 @@
 """Received datagrams that the node has not taken yet: bounded in number and bytes, shared by sources.
 
-``Inbox.source_of``, which its owner sets, finds the source of a datagram, as anyone may send from an address. When
+Anyone may send from an address, so ``Inbox.source_of``, which its owner sets, finds the source of a datagram. When
 there is no room for another datagram, the source with most of them loses one.
 """
 
@@ -18,26 +18,26 @@ from triack.transport.wakeup import Wakeup
 __all__ = ["BURST_BYTES_MAX", "BURST_MAX", "Inbox", "Received", "SourceOf", "Trouble", "same_for_all", "tell_nobody"]
 
 COALESCE_MAX = 64
-"""How many datagrams a burst may gather while more keep coming; that many rounds of the loop take less than a
+"""Datagrams that a burst may gather while more keep coming; that many rounds of the loop take less than a
 millisecond."""
 BACKLOG_MAX = 8_192
 """Datagrams that wait for the node: the windows of more than a hundred peers."""
 BACKLOG_BYTES_MAX = 64 * 1024 * 1024
 """The same in bytes, for datagrams as large as TCP connections carry."""
 STREAM_MAX = 1_024
-"""Datagrams of one source that are read from its TCP connections before those have to wait: others keep their room."""
+"""Datagrams of one source that are read from its TCP connections before those must wait, so that others have room."""
 STREAM_BYTES_MAX = 4 * 1024 * 1024
 """The same in bytes: a window of the largest datagrams."""
 
 
 Trouble = Callable[[str, str], None]
-"""Takes an address that cannot be reached for now, and why."""
+"""Accepts an address that cannot be reached for now, and why."""
 SourceOf = Callable[[bytes], Hashable]
-"""Returns the source of a datagram, as far as that is visible: by the connection that it names. None: unknown."""
+"""Returns the source of a datagram, as far as its connection id tells; None: unknown."""
 
 
 def tell_nobody(_address: str, _cause: str) -> None:
-    """The handler of trouble before another one is set."""
+    """Ignore trouble, before another handler is set."""
 
 
 def same_for_all(_datagram: bytes) -> Hashable:
@@ -46,9 +46,9 @@ def same_for_all(_datagram: bytes) -> Hashable:
 
 
 class Inbox:
-    """The hand-over from the transport's reader to the caller of ``receive``.
+    """Passes datagrams from the transport's reader to the caller of ``receive``.
 
-    A datagram transport offers and lets the excess be dropped; a TCP connection offers and then waits for room.
+    A datagram transport offers, and the excess is dropped; a TCP connection offers and then waits for room.
     """
 
     __slots__ = ("_address", "_arrived", "_closed", "_drops", "_room", "_turns", "source_of")
@@ -68,7 +68,7 @@ class Inbox:
         return self._turns.count >= BACKLOG_MAX or self._turns.held_bytes >= BACKLOG_BYTES_MAX
 
     def offer(self, data: bytes, sender: str) -> None:
-        """Add a datagram; count it as dropped when the backlog is full, or when it is empty and so has no meaning."""
+        """Add a datagram. Count one as dropped if the backlog is full, or if it is empty and so has no meaning."""
         if not data:
             self._drops[DropReason.EMPTY] += 1
             return
@@ -97,7 +97,7 @@ class Inbox:
         self._arrived.set()
 
     async def offer_all(self, datagrams: Iterable[bytes], sender: str) -> None:
-        """Add all datagrams, waiting for room as often as it takes; for TCP connections, which lose nothing."""
+        """Add all datagrams, waiting for room as often as needed; for TCP connections, which lose nothing."""
         for data in datagrams:
             source = self.source_of(data)
             while not self._has_stream_room(source) and not self._closed:
@@ -109,7 +109,7 @@ class Inbox:
                 self._add(source, [Received(data, sender)], len(data))
 
     def _has_stream_room(self, source: Hashable) -> bool:
-        """Whether a TCP connection may bring one more: a source with nothing waiting always may."""
+        """Whether a TCP connection may bring one more: always if its source has nothing waiting."""
         waiting, held_bytes = self._turns.waiting_of(source)
         return not waiting or not (self.is_full or waiting >= STREAM_MAX or held_bytes >= STREAM_BYTES_MAX)
 
@@ -121,12 +121,13 @@ class Inbox:
     async def take(self, *, coalesce: bool = False) -> Burst:
         """Wait until there are datagrams, and return those whose turn it is: see ``Turns``.
 
-        Other tasks of the loop run before, also when there are some already: so a caller that calls this again and
-        again does not work through a backlog in one go. Nothing is lost when the wait is cancelled.
+        Other tasks of the loop always run first, so that a caller in a loop does not work through a backlog without a
+        pause.
+        Cancelling the wait loses nothing.
 
         Args:
-            coalesce: first let the rest of a burst come in. asyncio reads one UDP datagram in a round of the loop,
-                and the handler of a burst does much of its work once for all of it.
+            coalesce: first let the rest of a burst come in. asyncio reads one UDP datagram in a round of the loop, and
+                the handler of a burst does much of its work once for all of it.
 
         Raises:
             TransportError: the endpoint is closed.
@@ -167,7 +168,7 @@ class Inbox:
         self._turns.charge(source, cost_ns)
 
     def close(self) -> None:
-        """Wake all waiting callers; datagrams that were not taken are forgotten."""
+        """Wake all waiting callers; forget the datagrams that were not taken."""
         self._closed = True
         self._turns.clear()
         self._arrived.set()

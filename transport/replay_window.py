@@ -1,20 +1,19 @@
-"""Which counters of a direction have come, so that no datagram is taken twice (RFC 4303, section 3.4.3; RFC 6479).
+"""Which counters of a direction have come, so that no datagram is accepted twice (RFC 4303, section 3.4.3; RFC 6479).
 
-The window ends at the greatest counter that was taken, and never goes back: counters older than the window count as
-seen.
+The window ends at the greatest counter so far, and never goes back: older counters than the window's count as seen.
 """
 
 WINDOW = 8_192
-"""Counters that are remembered: more than a path reorders by. A bit each takes 1 KiB for a direction with losses, and
-nothing for one without."""
+"""Remembered counters: more than a path reorders by. One bit each makes 1 KiB for a direction with losses; one without
+needs none."""
 _ALL = (1 << WINDOW) - 1  # cuts to the window
 
 
 class ReplayWindow:
-    """Remembers the last ``WINDOW`` counters, by those that have not come: of these an honest path has few.
+    """Remembers the last ``WINDOW`` counters by those that have not come: an honest path has few of these.
 
     Attributes:
-        newest: the greatest counter that was taken; -1 before the first.
+        newest: the greatest counter so far; -1 before the first.
     """
 
     __slots__ = ("_missing", "newest")
@@ -24,12 +23,12 @@ class ReplayWindow:
         self._missing = 0  # bit n: the counter n before the newest
 
     def has(self, counter: int) -> bool:
-        """Whether it was taken, or is too old to tell."""
+        """Whether it has come, or is too old to tell."""
         behind = self.newest - counter
         return behind >= 0 and (behind >= WINDOW or not self._missing >> behind & 1)
 
     def take(self, counter: int) -> None:
-        """It has come, and was authentic; ``has`` was False."""
+        """Note a counter that came and was authentic; ``has`` was False."""
         ahead = counter - self.newest
         if ahead < 0:
             self._missing ^= 1 << -ahead

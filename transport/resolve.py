@@ -1,4 +1,4 @@
-"""Names to socket addresses, without stopping the event loop, and operating system errors to ours."""
+"""Turns names into socket addresses, without stopping the event loop, and errors of the system into ours."""
 
 import asyncio
 import errno
@@ -19,11 +19,11 @@ SocketAddress: TypeAlias = tuple[Any, ...]
 """Addresses of the socket module: IPv4 (host, port) and IPv6 (host, port, flow, scope)."""
 
 ADDRESSES_MAX = 8
-"""Of one name: trying more of them, one after the other, takes longer than a connect waits."""
+"""Addresses of one name: to try more of them, one after the other, takes longer than a connect waits."""
 
 LOOKUPS_MAX = 256
-"""Threads that wait for the name service of the system, which may take 20 s for each name. More silent names than that
-are one mistake of the network, and wait for each other."""
+"""Threads that wait for the system's name service, which may take 20 s for each name. If more names are silent, the
+network has a fault, and they wait for each other."""
 
 _IPV4_PARTS = 2
 """Host and port."""
@@ -32,7 +32,7 @@ _IPV4_MAPPED = "::ffff:"
 
 
 def address_of(scheme: str, sockaddr: SocketAddress) -> str:
-    """Return the canonical text of a socket address, as a peer of it would write it."""
+    """Return the canonical text of a socket address, as a peer there would write it."""
     host, port, *flow_and_scope = sockaddr
     if host.startswith(_IPV4_MAPPED) and "." in host:
         host = host.removeprefix(_IPV4_MAPPED)  # an IPv4 peer on a socket for both families
@@ -58,10 +58,9 @@ def mapped(sockaddr: SocketAddress) -> SocketAddress:
 
 
 def lookup_numeric(address: Address) -> SocketAddress | None:
-    """Return the socket address when the host is a number, at once; None when it is a name.
+    """Return the socket address if the host is a number; None if it is a name. Does not block.
 
-    Raises:
-        OSError: an IPv6 address whose scope does not exist on this machine.
+    Raises OSError: an IPv6 address whose scope does not exist on this machine.
     """
     if ":" not in address.host and not address.host[-1].isdigit():
         return None
@@ -75,10 +74,10 @@ def lookup_numeric(address: Address) -> SocketAddress | None:
 
 
 class _Lookups:
-    """Runs look-ups in daemon threads of its own, of which there are as many as names that are waited for.
+    """Runs look-ups in separate daemon threads, as many as names that are waited for.
 
-    Not in the event loop's pool of threads: it has few, which the program needs for itself, and the end of a program
-    waits for them.
+    It does not use the event loop's pool of threads: the program needs those few for itself, and its end waits for
+    them.
     """
 
     def __init__(self) -> None:
@@ -144,22 +143,15 @@ def _answer(
 
 
 async def lookup(address: Address) -> list[SocketAddress]:
-    """Ask the system's resolver, in a thread: all addresses, those of IPv4 first, as it is those that nodes listen at.
-
-    Raises:
-        OSError: the name does not exist.
-    """
+    """Ask the system's resolver, in a thread, for all addresses: first IPv4, where nodes listen. Raises OSError."""
     found = await _LOOKUPS.ask(lambda: socket.getaddrinfo(address.host, address.port, type=socket.SOCK_DGRAM))
     return sorted(dict.fromkeys(entry[4] for entry in found), key=family_of)[:ADDRESSES_MAX]
 
 
 async def resolve_listening(address: Address) -> SocketAddress:
-    """Return the one socket address to bind.
+    """Return the one socket address to bind. Raises OSError: the name does not exist.
 
     A name with several addresses means one of them, IPv4 before IPv6: bound to all, port 0 would become several ports.
-
-    Raises:
-        OSError: the name does not exist.
     """
     kind, flags = socket.SOCK_STREAM, socket.AI_PASSIVE
     found = await _LOOKUPS.ask(lambda: socket.getaddrinfo(address.host, address.port, type=kind, flags=flags))
@@ -167,10 +159,9 @@ async def resolve_listening(address: Address) -> SocketAddress:
 
 
 def bound(kind: socket.SocketKind, sockaddr: SocketAddress) -> socket.socket:
-    """Return a socket that is bound there. One for all IPv6 addresses takes IPv4, too, on every system.
+    """Return a socket bound there. One for all IPv6 addresses accepts IPv4 too, on every system.
 
-    Raises:
-        OSError: the address is not this machine's, or in use.
+    Raises OSError: the address is not this machine's, or in use.
     """
     sock = socket.socket(family_of(sockaddr), kind)
     try:
@@ -187,7 +178,7 @@ def bound(kind: socket.SocketKind, sockaddr: SocketAddress) -> socket.socket:
 
 
 def is_for_all(sockaddr: SocketAddress) -> bool:
-    """Whether a socket that is bound there has every address of the machine."""
+    """Whether a socket bound there has every address of the machine."""
     return ipaddress.ip_address(sockaddr[0].partition("%")[0]).is_unspecified
 
 
@@ -198,7 +189,7 @@ def cannot(operation: str, address: Address, error: OSError) -> TransportError:
 
 def cause_of(error: OSError) -> str:
     """The system's reason, as the end of a sentence."""
-    # The resolver and TLS number their errors differently, and asyncio adds text of its own to those of bind.
+    # The resolver and TLS number their errors differently, and asyncio adds text to those of bind.
     if isinstance(error, ssl.SSLCertVerificationError):
         cause = f"its certificate was not accepted: {error.verify_message}"
     elif isinstance(error, ssl.SSLError):

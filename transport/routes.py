@@ -1,7 +1,7 @@
-"""Where the addresses are that an endpoint sends to: numbers at once, names by a lookup in the background.
+"""Where the addresses are that an endpoint sends to: numbers immediately, names after a lookup in the background.
 
-A name may have several addresses, and its host may move. Of several, one that has answered is kept; else the next one
-is tried after a second. Every minute the name is looked up again, and its addresses have to answer anew.
+A name may have several addresses, and its host may move. The route keeps an address that has answered; otherwise it
+tries the next one after a second. Every minute it looks the name up again, and the addresses must answer anew.
 """
 
 import asyncio
@@ -14,11 +14,11 @@ from triack.transport.address import Address
 from triack.transport.resolve import SocketAddress, address_of, lookup, lookup_numeric
 
 ROUTES_MAX = 4_096
-"""Remembered addresses, each way: anyone can send from any address, so there must be an end to it."""
+"""Remembered addresses, each way: anyone can send from any address, so there must be a limit."""
 NAME_LIFETIME_SECONDS = 60.0
 """After this time a name is looked up again, as its host may have moved; resolvers do not return its TTL."""
 TRY_SECONDS = 1.0
-"""A second connect has been sent by then (``session/protocol/opening.py``); and a connect has time for several
+"""By then a second connect has been sent (``session/protocol/opening.py``), and a connect has time for several
 addresses."""
 
 
@@ -27,8 +27,8 @@ class _Route:
     """Where one address is.
 
     Attributes:
-        options: the socket addresses of its name, one for a number.
-        expires_at_seconds: when the name is to be looked up again.
+        options: the socket addresses of its name; just one for a number.
+        expires_at_seconds: when to look the name up again.
         look_at_seconds: when there is something to do, at the earliest.
     """
 
@@ -69,7 +69,7 @@ class Routes:
     # ---- sending
 
     def find(self, to: str) -> SocketAddress | None:
-        """Return where ``to`` is; None when it is being looked up, which ``on_lookup`` ends.
+        """Return where ``to`` is; None while a lookup runs, which calls ``on_lookup`` when it ends.
 
         Raises:
             AddressError: it is of another scheme.

@@ -5,21 +5,20 @@
     RETRY     header 20, cookie 16, mac 16
     others    header 20, sealed payload + 16
 
-The initiator knows the responder's public key, and sends its own encrypted to it; both have to be in the other's
-directory. Each connect is a handshake of its own with fresh keys, so one that is lost or late costs nothing but itself.
+The initiator knows the responder's public key, and sends its own encrypted to it; each must be in the other's
+directory. Each connect is a new handshake with fresh keys, so one that is lost or late costs nothing but itself.
 The prologue binds protocol, version, suite, kind of transport and the connect's header; other headers are associated
 data, or under the mac.
 
-A stranger gets no answer at all. A connect is checked cheapest first: its length, the mac that shows that the sender
-knows our public key, under load the mac that proves its address; only then is a shared secret computed. The caller of
-``answer`` may ask for the second mac at any time. A connect is never shorter than its answer, and it has one answer at
-most.
+A stranger gets no answer at all. A connect is checked cheapest first: its length; the mac that shows that the sender
+knows our public key; under load the mac that proves its address; only then is a shared secret computed. The caller of
+``answer`` may ask for the second mac at any time. A connect has at most one answer, which is never longer than itself.
 
     initiator    CALLING --accept opened--> CALLED --data sealed--> TALKING
                  a later accept replaces an earlier one until data is sealed; none does afterwards
     responder    ASKED --accept sealed--> TALKING
 
-An idle channel keeps only its keys, and in a child that the process forks no channel can be used: ``warm_channels``.
+An idle channel keeps only its keys; in a forked child no channel can be used (``warm_channels``).
 
 Pure, but for ``entropy``: the clock is an argument.
 """
@@ -43,18 +42,18 @@ from triack.transport.noise import AESGCM_SHA256, KEY_BYTES, TAG_BYTES, Handshak
 from triack.transport.warm_channels import WarmChannels
 
 CONNECT_BYTES = 1_200
-"""Of a connect at least: longer than any accept; each path that carries QUIC carries it (RFC 9000, section 14.1)."""
+"""The least size of a connect, longer than any accept; each path for QUIC carries it (RFC 9000, section 14.1)."""
 ATTEMPTS_MAX = 32
-"""Connects whose accept is still opened, the newest ones: all that leave within ten seconds, and then some."""
+"""Connects whose accept is still opened, the newest ones: more than leave within ten seconds."""
 RETRY_PAUSE_NS = 1 * SECOND
-"""Between two obeyed requests to prove an address: each costs a whole connect, and an attacker who sees our connects,
-and knows the key that we dial, could ask again and again."""
+"""Between two obeyed requests to prove an address. Each costs a whole connect, and an attacker who sees our connects,
+and knows the key that we dial, could repeat them forever."""
 _LENGTH = Struct("!H")
 _CONNECT_ADDS = HEADER_BYTES + 2 * KEY_BYTES + 2 * TAG_BYTES + _LENGTH.size + 2 * MAC_BYTES
 """Bytes of a connect beside its hello and the zeros that make it long enough."""
 _RETRY_BYTES = HEADER_BYTES + 2 * MAC_BYTES  # header, cookie, mac
 _NO_COOKIE = bytes(MAC_BYTES)
-"""In the place of a cookie's mac, as long as there is no cookie."""
+"""Replaces a cookie's mac while there is no cookie."""
 # Looked up once: each look at a member of an enum costs more than the comparison.
 _CONNECT, _ACCEPT, _RETRY, _DATA, _CHALLENGE, _RESPONSE = (
     Kind.CONNECT,
@@ -67,7 +66,7 @@ _CONNECT, _ACCEPT, _RETRY, _DATA, _CHALLENGE, _RESPONSE = (
 
 
 class _MacKeys(NamedTuple):
-    """The keys made of a public key, to show that one knows it."""
+    """The keys derived from a public key, to show that one knows it."""
 
     hello: bytes
     retry: bytes
@@ -85,7 +84,7 @@ class _Own(NamedTuple):
 
 
 class _Choice(NamedTuple):
-    """The pair of keys of a call: both sides may have several, while old ones are exchanged for new ones."""
+    """The pair of keys of a call: both sides may have several while they replace old ones."""
 
     own: _Own
     peer_key: bytes
@@ -121,11 +120,7 @@ class SecureChannels:
         self.use_keys(keys)
 
     def use_keys(self, keys: Iterable[bytes]) -> None:
-        """Use these private keys from now on; conversations that have begun keep theirs.
-
-        Raises:
-            UsageError: the list is empty.
-        """
+        """Use these private keys from now on; conversations that have begun keep theirs. Raises UsageError: none."""
         pairs = [KeyPair.of(key) for key in keys]
         if not pairs:
             raise UsageError("a secure channel needs a private key")
@@ -138,7 +133,7 @@ class SecureChannels:
         return OVERHEAD_BYTES
 
     def knows(self, peer: str) -> bool:
-        """Whether the directory has a key of that peer that can be used."""
+        """Whether the directory has a usable key of that peer."""
         return bool(self._keys_of(peer))
 
     def _keys_of(self, peer: str) -> list[bytes]:
@@ -146,11 +141,7 @@ class SecureChannels:
         return [] if known is None else [key for key in known.keys if self._can_call(key)]
 
     def dial(self, peer: str, scheme: str) -> Channel:
-        """The channel of a conversation that begins here.
-
-        Raises:
-            ProtocolError: ``no-key``: the directory has no key of that peer that can be used, or no such peer.
-        """
+        """The channel of a conversation that begins here. Raises ProtocolError ``no-key``: see ``Channels``."""
         known, keys = self._directory.named(peer), self._keys_of(peer)
         if known is None or not keys:
             raise ProtocolError(DropReason.NO_KEY, peer)
@@ -158,7 +149,7 @@ class SecureChannels:
         return _Caller(self._suite, self._entropy, self._warm, scheme, known, choices)
 
     def _can_call(self, key: bytes) -> bool:
-        """Whether a key is another node's, and a point that secrets can be shared with."""
+        """Whether a key is another node's, and a point that can share secrets."""
         own = next(iter(self._own.values()))
         try:
             own.pair.exchange(key)
@@ -167,12 +158,7 @@ class SecureChannels:
         return key not in self._own
 
     def answer(self, datagram: bytes, header: Header, sender: str, now_ns: int) -> Answer:
-        """The channel of a conversation that a connect asks for, and the payload of that connect.
-
-        Raises:
-            ProtocolError: ``too-short``, ``bad-mac``, ``too-many-connects``, ``other-suite``, ``bad-tag``,
-                ``untrusted``, ``own-node``, ``bad-hello``: nothing is answered then.
-        """
+        """The channel that a connect asks for, and the connect's payload. Raises ProtocolError: see ``Channels``."""
         if len(datagram) < CONNECT_BYTES:
             raise ProtocolError(DropReason.TOO_SHORT, f"{len(datagram)} bytes")
         said, shown = datagram[:-MAC_BYTES], datagram[-MAC_BYTES:]
@@ -218,7 +204,7 @@ class SecureChannels:
             payload = _unpad(handshake.read(datagram[HEADER_BYTES : -2 * MAC_BYTES], admit))
         except ProtocolError as error:
             if error.reason == DropReason.BAD_TAG and not callers:
-                # Its sender knows our key, as the mac has shown, and its own key cannot be read.
+                # The mac shows that the sender knows our key, but its own key cannot be read.
                 raise ProtocolError(DropReason.OTHER_SUITE) from error
             raise
         channel = _Answerer(self._suite, self._entropy, self._warm, callers[0], handshake, len(datagram))
@@ -241,14 +227,14 @@ class _Secured:
         self._opening: OpeningKeys | None = None
 
     def cool(self) -> None:
-        """Drop the ciphers; they can be made again of the keys."""
+        """Drop the ciphers; the keys can make them again."""
         self._is_warm = False
         if self._sealing is not None and self._opening is not None:
             self._sealing.cool()
             self._opening.cool()
 
     def _warm_up(self) -> bool:
-        """Whether the keys may be used; not when they are another process's."""
+        """Whether the keys may be used: not if another process has them too."""
         self._is_warm = self._warm.admit(self)
         return self._is_warm
 
@@ -258,7 +244,7 @@ class _Secured:
         return OVERHEAD_BYTES
 
     def seal_run(self, connection_id: int, counter: int, payloads: list[bytes], now_ns: int) -> list[bytes]:
-        """Return whole datagrams of data. Raises UsageError when there are no keys yet, or no longer any."""
+        """Return whole datagrams of data. Raises UsageError if there are no keys yet, or no longer any."""
         if self._sealing is None or not (self._is_warm or self._warm_up()):
             raise self._refuse(_DATA.name, "the handshake is not over")
         return self._sealing.seal(_DATA, connection_id, counter, payloads, now_ns)
@@ -345,7 +331,7 @@ class _Caller(_Secured):
         if self._warm.has_ended or self._is_talking or counter in self._attempts:
             raise self._refuse(f"CONNECT {counter}", "data has been sealed, or a connect of that number")
         header = Header(_CONNECT, connection_id, counter).encode()
-        # A silent peer may not know this key yet, or have lost that one: the next connect has others.
+        # A silent peer may not know this key yet, or may have lost that one: the next connect tries others.
         choice = self._choices[self._turn % len(self._choices)]
         handshake = Handshake(
             Pattern.IKPSK2,
@@ -377,7 +363,7 @@ class _Caller(_Secured):
         return self._agree(attempt, datagram, header, now_ns)
 
     def _agree(self, attempt: _Attempt, datagram: bytes, header: Header, now_ns: int) -> bytes:
-        """An accept."""
+        """Read an accept."""
         choice = attempt.choice
         if not mac_fits(choice.own.macs.hello, datagram[:-MAC_BYTES], datagram[-MAC_BYTES:]):
             raise ProtocolError(DropReason.BAD_MAC)
@@ -389,7 +375,7 @@ class _Caller(_Secured):
         return hello
 
     def _obey(self, attempt: _Attempt, datagram: bytes, now_ns: int) -> None:
-        """A retry: the connect has to be sent again, with this cookie."""
+        """Obey a retry: the connect must be sent again, with this cookie."""
         said, shown = datagram[:-MAC_BYTES], datagram[-MAC_BYTES:]
         if len(datagram) != _RETRY_BYTES or not mac_fits(attempt.choice.peer_macs.retry, said + attempt.mac, shown):
             raise ProtocolError(DropReason.BAD_MAC)
@@ -436,7 +422,7 @@ class _Answerer(_Secured):
 
 
 def _prologue(scheme: str, header: bytes) -> bytes:
-    """The unsent agreement of both ends; the suite is in the handshake's name, the version in the header."""
+    """What both ends agree on without sending it; the suite is in the handshake's name, the version in the header."""
     return b"Triack " + scheme.encode() + b" " + header
 
 

@@ -1,8 +1,7 @@
 """Accepted connections that no session has vouched for: limited for one host and in all, and the newest stay.
 
-A stranger keeps a place only until others need it: a new connection is always accepted, and stays until as many newer
-ones have come as there are places. If a host's share is full, its own oldest goes; if all places are full, the oldest
-of the host that has the most.
+A new connection is always accepted, and stays until as many newer ones have come as there are places. If a host's
+share is full, its own oldest goes; if all places are full, the oldest of the host that has the most.
 """
 
 from collections.abc import Iterator
@@ -12,12 +11,12 @@ from typing import Generic, TypeVar
 from triack.transport.resolve import SocketAddress
 
 STRANGERS_MAX = 256
-"""Far more nodes than call for the first time in the second that a handshake takes; a quarter of the file descriptors
-that systems usually give to a process."""
+"""Far more nodes than call for the first time within the second that a handshake takes; a quarter of the file
+descriptors that systems usually give to a process."""
 STRANGERS_PER_HOST_MAX = 32
-"""One machine has that many nodes at most; and it takes eight machines to fill all places."""
+"""One machine has that many nodes at most; and to fill all places takes eight machines."""
 IPV6_HOST_BITS = 64
-"""One host has as many IPv6 addresses as it likes, of one such network (RFC 4291, section 2.5.1)."""
+"""One host has as many IPv6 addresses of one such network as it likes (RFC 4291, section 2.5.1)."""
 
 T = TypeVar("T")
 
@@ -41,7 +40,7 @@ class Strangers(Generic[T]):
         return stranger in self._host_of
 
     def admit(self, stranger: T, host: str) -> T | None:
-        """Add one. Returns the connection that has to go for it, and is forgotten here."""
+        """Add one. Returns the connection that must end for it; that one is already forgotten."""
         self._host_of[stranger] = host
         neighbours = self._by_host.setdefault(host, {})
         neighbours[stranger] = None
@@ -54,7 +53,7 @@ class Strangers(Generic[T]):
         return oldest
 
     def forget(self, stranger: T) -> None:
-        """A session vouched for it, or it has ended. Nothing happens if it is not here."""
+        """A session vouched for it, or it has ended. Does nothing if it is unknown."""
         host = self._host_of.pop(stranger, None)
         if host is not None:
             neighbours = self._by_host[host]

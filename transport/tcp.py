@@ -1,11 +1,11 @@
 """The TCP endpoint: datagrams as frames over asyncio streams, with or without TLS.
 
-A connection is opened by the first datagram to an address and carries both directions; an accepted one is known by
-the ephemeral address of its peer. When a connection ends, for whatever reason, the receiver is notified once that the
-path is gone, after all datagrams that came over it. The next datagram to a listening address opens a new connection.
+The first datagram to an address opens a connection, which carries both directions; an accepted one is known by the
+ephemeral address of its peer. When a connection ends, for whatever reason, the receiver learns once that the path is
+gone, after all datagrams that came over it. The next datagram to a listening address opens a new connection.
 
 A session must vouch for each connection in time. A connection that was opened here may lead nowhere although the system
-accepts writes, for example when a forwarder in between has lost its other side: a new one may arrive.
+accepts writes, for example if a forwarder in between has lost its other side; a new one may arrive.
 
 Nothing grows without bound: unwritten datagrams are kept up to a cap, a full inbox stops the reading, and an accepted
 connection without a session ends when others need its place (``strangers.py``).
@@ -40,22 +40,22 @@ from triack.transport.strangers import STRANGERS_MAX, Strangers, host_of
 from triack.transport.turns import Burst
 
 READ_BYTES = 256 * 1024
-"""Read at once: four of the largest datagrams."""
+"""Bytes of one read: four of the largest datagrams."""
 BUFFER_BYTES = 64 * 1024
 """Read ahead (at most twice this) of a connection whose datagrams are not taken: there may be hundreds of them."""
 CONNECT_TIMEOUT_SECONDS = 10.0
-"""As long as a session has for its connection by default: later it is useless. One that has longer gets it (``Waits``),
-here and below."""
+"""As long as a session has for its connection by default: later it is useless. If a session has longer (``Waits``), so
+have the connection and its vouching."""
 VOUCH_TIMEOUT_SECONDS = 10.0
-"""A connection without a session by then leads nowhere, or takes a place from others."""
+"""A connection without a session by then leads nowhere, or occupies the place of others."""
 FRAME_TIMEOUT_SECONDS = 30.0
 """So does one that leaves a datagram unfinished; it gets as long as the system allows for unacknowledged data."""
 NEXT_ADDRESS_SECONDS = 0.25
 """The wait before the next address of a host with several is tried (RFC 8305, section 5)."""
 ACCEPT_PAUSE_SECONDS = 0.05
-"""The pause when the system has no file descriptor left: one must come free first."""
+"""The pause if the system has no file descriptor left: one must become free first."""
 CLOSE_TIMEOUT_SECONDS = 1.0
-"""Written bytes get this long to leave; another session would resend them."""
+"""How long written bytes get to leave; another session would resend them."""
 
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 """No file descriptor, or no memory, is left for another connection."""
@@ -94,8 +94,7 @@ class TcpEndpoint:
     """A listening socket, if asked for, and the connections in both directions. Make it with :meth:`open`.
 
     Drops are counted as ``too-large``, ``empty``, ``send-overflow``, ``connect-failed``, ``closed``, ``not-loopback``;
-    ended connections as ``frame-too-large``, ``frame-timeout``, ``too-many-connections``,
-    ``not-vouched``.
+    ended connections as ``frame-too-large``, ``frame-timeout``, ``too-many-connections``, ``not-vouched``.
     """
 
     def __init__(self, address: str, *, loopback_only: bool, tls: Tls, framer: type[Framer], waits: Waits) -> None:
@@ -124,11 +123,7 @@ class TcpEndpoint:
         framer: type[Framer] = LengthFramer,
         waits: Waits = NO_WAITS,
     ) -> "TcpEndpoint":
-        """Listen at an address, or make an endpoint that only connects.
-
-        Raises:
-            TransportError: with the address and the cause.
-        """
+        """Listen at an address, or make an endpoint that only connects. Raises TransportError, with the cause."""
         if listen is None:  # no peer can connect to it
             address = Address("tcp", "127.0.0.1", 0)
             return cls(str(address), loopback_only=loopback_only, tls=tls, framer=framer, waits=waits)
@@ -152,8 +147,7 @@ class TcpEndpoint:
     async def send(self, datagrams: list[bytes], to: str) -> None:
         """Write the datagrams to the connection to ``to``, which is opened if necessary; never waits for it.
 
-        Raises:
-            AddressError: ``to`` is not the address of a TCP endpoint.
+        Raises AddressError: ``to`` is not the address of a TCP endpoint.
         """
         if self._is_closed:
             self.drops[DropReason.CLOSED] += len(datagrams)
@@ -267,11 +261,7 @@ class TcpEndpoint:
     # ---- receiving
 
     async def receive(self) -> Burst:
-        """Wait for datagrams or the end of a path, and return them.
-
-        Raises:
-            TransportError: the endpoint is closed.
-        """
+        """Wait for datagrams or the end of a path, and return them. Raises TransportError: the endpoint is closed."""
         return await self.inbox.take()
 
     async def _read(self, connection: Connection, reader: asyncio.StreamReader) -> None:
@@ -340,10 +330,9 @@ class TcpEndpoint:
 
 
 async def _accepted(listening: socket.socket) -> tuple[socket.socket, SocketAddress]:
-    """The next connection. A cancelled call has taken none, which ``loop.sock_accept`` does not promise.
+    """The next connection. A cancelled call has accepted none; ``loop.sock_accept`` does not promise that.
 
-    Raises:
-        OSError: the system cannot accept one now.
+    Raises OSError: the system cannot accept one now.
     """
     loop = asyncio.get_running_loop()
     while True:
@@ -363,10 +352,9 @@ async def _accepted(listening: socket.socket) -> tuple[socket.socket, SocketAddr
 
 
 async def _dial(address: Address) -> socket.socket:
-    """Connect to the first address of a name that takes a connection; each is given a moment before the next one.
+    """Connect to the first address of a name that accepts a connection, with a moment for each before the next one.
 
-    Raises:
-        OSError: none does; the failure of the first.
+    Raises OSError: none does; the failure of the first.
     """
     number = lookup_numeric(address)
     places = deque([number] if number is not None else await lookup(address))
@@ -395,7 +383,7 @@ async def _dial_at(place: SocketAddress) -> socket.socket:
     sock = socket.socket(family_of(place), socket.SOCK_STREAM)
     try:
         sock.setblocking(False)
-        # The scope of a link-local address is a number after it, and asyncio looks up what is no number.
+        # The scope of a link-local address is a number after it; asyncio would look up anything but a number.
         await asyncio.get_running_loop().sock_connect(sock, (place[0].partition("%")[0], *place[1:]))
     except BaseException:
         sock.close()

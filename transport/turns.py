@@ -1,15 +1,15 @@
-"""Which source's datagrams are taken next, when many wait: each source has its turn of processor time.
+"""Which source's datagrams come next when many wait: each source has its turn of processor time.
 
 Promise: while others wait, a source that has had ``AHEAD_NS`` more of the processor than the one with least is not
-served; and each burst has only one turn of a source. So a source whose datagrams cost much, or come without end, waits
-for its own datagrams, and the others hardly do. This is fair queueing by measured cost, as Linux schedules
-processes (its virtual run time) and routers flows (RFC 8290, section 4.2, deficit round robin).
+served, and each burst has only one turn of a source. So a source whose datagrams cost much, or come without end, waits
+for its own datagrams, and the others hardly do. This is fair queueing by measured cost, as Linux schedules processes
+(virtual run time) and routers schedule flows (RFC 8290, section 4.2, deficit round robin).
 
-That also holds for a source that waits alone, as long as others were served just before and the process is busy,
-usually with their datagrams: then it gets one share of the time among them. When the process has nothing else to do, no
-source waits.
+The promise also covers a source that waits alone, if others were served just before and the process is busy, usually
+with their datagrams: it then gets one share of the time among them. If the process has nothing else to do, no source
+waits.
 
-A source that comes back after a rest begins where the one with least is, so that no source saves up time.
+A source that returns after a rest begins where the one with least is, so that no source saves up time.
 """
 
 from collections import deque
@@ -19,15 +19,15 @@ from typing import NamedTuple
 from triack.base.units import MS
 
 BURST_MAX = 512
-"""Datagrams handed out at once, so that one busy endpoint leaves the loop to others."""
+"""Most datagrams in a burst, so that one busy endpoint leaves the loop to others."""
 BURST_BYTES_MAX = 512 * 1024
-"""The same in bytes: less than a node lets wait for its disk before it lets a burst wait."""
+"""The same in bytes: less than what a node lets wait for its disk before it lets a burst wait."""
 TURN_DATAGRAMS = 64
-"""Of one source in a burst, when it is not the only one: a window, and the result of one call of the system."""
+"""Of one source in a burst, if there are others: a window, and the result of one system call."""
 TURN_BYTES = 128 * 1024
-"""The same in bytes: a few of the largest datagrams, so that large ones are not handed out one by one."""
+"""The same in bytes: a few of the largest datagrams, so that large ones do not go one by one."""
 AHEAD_NS = 1 * MS
-"""By how much a source may be ahead of the one with least: about the cost of a turn of small datagrams."""
+"""How far a source may be ahead of the one with least: about the cost of a turn of small datagrams."""
 IDLE_NS = MS // 5
 """A round of the event loop that takes no longer had nothing else to do."""
 LATELY_NS = 100 * MS
@@ -44,11 +44,7 @@ class Received(NamedTuple):
 
 
 class Burst(list[Received]):
-    """Datagrams that are handed out at once.
-
-    Attributes:
-        turns: in order, each source and how many of the datagrams are its.
-    """
+    """Datagrams that are given out together. ``turns``: in order, each source and how many of the datagrams are its."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -123,7 +119,7 @@ class Turns:
         return True
 
     def add_behind(self, last: Received) -> None:
-        """Add an element that has to come after all datagrams of its sender."""
+        """Add an element that must come after all datagrams of its sender."""
         sources = [
             source for source, its in self._waiting.items() if any(item.sender == last.sender for item in its.items)
         ]
@@ -132,12 +128,9 @@ class Turns:
     def take(self, now_ns: int, busy_ns: int = 0) -> Burst:
         """The next burst; there must be datagrams. A source that had a turn and has more comes last in the next one.
 
-        Args:
-            now_ns: the clock.
-            busy_ns: how long everything else in the process has kept the processor since the last call.
-
-        Returns:
-            An empty burst when the waiting source is ahead, and others wanted the processor: ask again after those.
+        ``busy_ns`` is how long everything else in the process has used the processor since the last call. Returns an
+        empty
+        burst if the waiting source is ahead, and others wanted the processor: ask again after those.
         """
         burst, floor_ns = Burst(), self._raise_floor(now_ns, busy_ns)
         waiting = self._waiting
@@ -160,7 +153,7 @@ class Turns:
         """How much of the processor each source may have had by now."""
         waiting = self._waiting
         if busy_ns >= IDLE_NS and len(waiting) == 1 and (others := self._others(now_ns, waiting)):
-            # Other work is for sources that wait for nothing at this moment, and will be back.
+            # Other work is for sources that wait for nothing at this moment, and will return.
             self._floor_ns += busy_ns // others
         else:
             self._floor_ns = max(self._floor_ns, min([its.spent_ns for its in waiting.values()]))

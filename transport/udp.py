@@ -1,14 +1,13 @@
-"""The UDP endpoint: in batches where the system has them (``batched.py``), else on asyncio-dgram (``portable.py``).
+"""The UDP endpoint: in batches if the system has them (``batched.py``), else on asyncio-dgram (``portable.py``).
 
-Its owner may choose one of the two. No other system than Linux has batches, so there asyncio-dgram carries everything.
+Its owner may choose one of the two. Only Linux has batches.
 
-Datagrams to a numeric address leave at once. Those to a host name wait, bounded, for a lookup in the background,
-so that a slow resolver delays no other peer (``routes.py``).
+Datagrams to a numeric address leave immediately. Those to a host name wait, bounded, for a lookup in the background, so
+that a slow resolver delays no other peer (``routes.py``). A node that listens at all addresses answers from the one
+that was called (``called.py``).
 
-A node that listens at all addresses answers from the one that was called (``called.py``).
-
-Datagrams that the listening socket cannot send go through another one, opened when it is first needed: one for each
-family of addresses, so that a node that listens on IPv4, on this machine alone, or not at all, reaches everyone.
+Datagrams that the listening socket cannot send go through another one, opened when first needed: one for each family of
+addresses. So a node that listens on IPv4, on this machine alone, or not at all, reaches everyone.
 """
 
 import asyncio
@@ -46,7 +45,7 @@ MAX_DATAGRAM_BYTES = 65_507
 SOCKET_BUFFER_BYTES = 4 * 1024 * 1024
 """Holds several thousand datagrams while the process does something else; systems cut it to what they allow."""
 WAITING_MAX = 256
-"""Datagrams that wait for one lookup: a few windows; the rest is lost, and comes again."""
+"""Datagrams that wait for one lookup: a few windows; the rest is lost, and resent later."""
 
 _NO_SUCH_FAMILY = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
 """The error of a machine without IPv6."""
@@ -102,11 +101,7 @@ class UdpEndpoint:
 
     @classmethod
     async def open(cls, listen: Address | None, *, loopback_only: bool, udp: UdpSockets | None = None) -> "UdpEndpoint":
-        """Bind a socket, if there is an address to listen at.
-
-        Raises:
-            TransportError: with the address and the cause.
-        """
+        """Bind a socket, if there is an address to listen at. Raises TransportError, with the address and the cause."""
         check_sockets(udp)
         if listen is None:  # no peer can call it
             return cls(str(Address("udp", "127.0.0.1", 0)), loopback_only=loopback_only, udp=udp)
@@ -134,10 +129,9 @@ class UdpEndpoint:
     # ---- sending
 
     async def send(self, datagrams: list[bytes], to: str) -> None:
-        """Send each datagram once, best effort; those that cannot leave are counted in ``drops``.
+        """Send each datagram once, best effort; count those that cannot leave in ``drops``.
 
-        Raises:
-            AddressError: ``to`` is not the address of a UDP endpoint.
+        Raises AddressError: ``to`` is not the address of a UDP endpoint.
         """
         try:
             sockaddr = self._routes.find(address_in(to))
@@ -203,7 +197,7 @@ class UdpEndpoint:
             return self._outgoing[family]
 
     def vouch(self, address: str) -> None:
-        """There is a session with the peer at that address, which has nothing here that could be kept."""
+        """There is a session with the peer at that address, for which nothing needs to be kept here."""
 
     def release(self, address: str) -> None:
         """The session with the peer at that address is gone."""
@@ -211,11 +205,7 @@ class UdpEndpoint:
     # ---- receiving
 
     async def receive(self) -> Burst:
-        """Wait for datagrams and return the burst that is there.
-
-        Raises:
-            TransportError: the endpoint is closed.
-        """
+        """Wait for datagrams and return the next burst. Raises TransportError: the endpoint is closed."""
         return await self.inbox.take(coalesce=not self._is_batched)
 
     def _handle_arrived(self, datagrams: list[bytes], sockaddr: SocketAddress, called: bytes) -> None:
@@ -240,7 +230,7 @@ class UdpEndpoint:
 
 
 def check_sockets(udp: UdpSockets | None) -> None:
-    """Raises TransportError for a kind of socket that this system does not have."""
+    """Raise TransportError for a kind of socket that this system does not have."""
     if udp != "batched":
         return
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
@@ -250,7 +240,7 @@ def check_sockets(udp: UdpSockets | None) -> None:
 
 
 def _bound(sockaddr: SocketAddress) -> socket.socket:
-    """A socket that is bound there. Raises OSError."""
+    """A socket bound there. Raises OSError."""
     sock = bound(socket.SOCK_DGRAM, sockaddr)
     for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
         with contextlib.suppress(OSError):  # a smaller buffer only loses more datagrams

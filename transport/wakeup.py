@@ -1,18 +1,14 @@
 """An event that one task waits for, and all others set.
 
-It is ``asyncio.Event`` for a single waiter, without a list of waiters: a single message in flight makes every task of
-a node wait and go on once or twice.
+It is ``asyncio.Event`` for a single waiter, without a list of waiters: for a single message in flight, every task of a
+node waits and continues once or twice.
 """
 
 import asyncio
 
 
 class Wakeup:
-    """Set or clear; one task at a time waits until it is set.
-
-    Attributes:
-        is_set: whether ``wait`` returns at once.
-    """
+    """Set or clear; one task at a time waits until it is set. If ``is_set``, ``wait`` returns immediately."""
 
     __slots__ = ("_sleeper", "is_set")
 
@@ -21,7 +17,7 @@ class Wakeup:
         self._sleeper: asyncio.Future[None] | None = None
 
     def set(self) -> None:
-        """Let the waiting task go on, and the next one not wait at all."""
+        """Let the waiting task continue, and the next one not wait at all."""
         self.is_set = True
         if self._sleeper is not None and not self._sleeper.done():
             self._sleeper.set_result(None)
@@ -31,7 +27,7 @@ class Wakeup:
         self.is_set = False
 
     async def wait(self) -> None:
-        """Wait until it is set. Nothing is lost when that is cancelled."""
+        """Wait until it is set. Cancelling the wait loses nothing."""
         if not self.is_set:
             self._sleeper = asyncio.get_running_loop().create_future()
             await self._sleeper

@@ -1,13 +1,13 @@
-"""Which channels have their ciphers at hand, and which have only their keys.
+"""Which channels have their ciphers ready, and which have only their keys.
 
-A cipher of OpenSSL takes 2.6 KiB, and each channel has two; it is made of a key of 32 bytes in a microsecond. So only a
-limited number of channels keep their ciphers: when one more begins to talk, the one that began longest ago has to make
-its ciphers anew when it talks next.
+A cipher of OpenSSL needs 2.6 KiB, each channel has two, and making one from a key of 32 bytes takes a microsecond. So
+only a limited number of channels keep their ciphers: when one more begins to talk, the one that began longest ago must
+make its ciphers anew when it talks next.
 
     COLD --seals | opens--> WARM --as many began later | the process is a forked child--> COLD
 
-In a child that the process forks every channel is cold, and stays so: two that seal with the same keys and counters
-reveal everything (``forking``).
+In a forked child every channel is cold, and stays so: two that seal with the same keys and counters reveal everything
+(``forking``).
 """
 
 from collections import deque
@@ -25,7 +25,7 @@ class Cooling(Protocol):
     """An object that makes ciphers."""
 
     def cool(self) -> None:
-        """Drop them, and ask before the next are made."""
+        """Drop them, and ask before making the next ones."""
 
 
 class WarmChannels:
@@ -48,7 +48,7 @@ class WarmChannels:
         return True
 
     def end(self) -> None:
-        """From now on no channel may make ciphers: the keys are another process's."""
+        """From now on no channel may make ciphers: the keys belong to another process."""
         self.has_ended = True
         while self._warm:
             self._cool_oldest()
