@@ -1,1 +1,1 @@
-"""What a node says of its state: numbers, states of streams, and what troubles it."""
+"""What a node reports of its state: numbers, states of streams, and what troubles it."""

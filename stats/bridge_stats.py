@@ -19,11 +19,11 @@ class BridgeStats:
         taken: messages that came from the broker and are on the disk of this node.
         given: messages that the broker has acknowledged.
         waiting: messages that came and are not on the disk yet, and messages that the broker has not acknowledged.
-        repeated: messages taken that the broker marked as sent again: what came without a key may be here twice.
+        repeated: messages taken that the broker marked as sent again; those without a key may be stored twice.
         refused: messages of either side that can never be passed on; they are in the queue ``NAME.refused``.
-        refusals: how many of them for which reason (``BridgeReason``).
-        dropped: messages of QoS 0 for which there was no room.
-        waits_for: why nothing is taken from the broker or given to it now; None when nothing is in the way.
+        refusals: how many of them for each reason (``BridgeReason``).
+        dropped: messages of QoS 0 that found no room.
+        waits_for: why nothing is taken from the broker or given to it now; None if nothing prevents it.
         last_error: the newest of all failures; None before the first.
     """
 

@@ -1,4 +1,4 @@
-"""Why messages do not arrive yet, and why a node takes no new ones: in a word, and as a sentence."""
+"""Why messages do not arrive yet, and why a node accepts no new ones: as a name, and as a sentence."""
 
 from collections.abc import Iterable
 
@@ -9,14 +9,14 @@ from triack.queues.streams.outgoing_stream import OutgoingStream
 
 
 def waits_for(engine: Engine, outgoing: OutgoingStream) -> str:
-    """Why the messages to a queue do not arrive yet, as in stats; empty when no reason is known."""
+    """Why the messages to a queue do not arrive yet, as stats name it; empty if no reason is known."""
     link = engine.outbox.links.get(outgoing.via)
     missing = None if link is None else engine.handshakes.waits_for(link)
     return missing or engine.outbox.holds.of(outgoing) or ""
 
 
 def cause_of(engine: Engine, outgoing: OutgoingStream) -> str:
-    """The same as a sentence, with the address and what the system said last; empty when no reason is known."""
+    """The same as a sentence, with the address and what the system said last; empty if no reason is known."""
     link = engine.outbox.links.get(outgoing.via)
     if link is None:
         return ""
@@ -37,7 +37,7 @@ def cause_of(engine: Engine, outgoing: OutgoingStream) -> str:
 
 
 def _missing(engine: Engine, link: Link) -> WaitsFor | None:
-    """What a link lacks, or has lacked for messages whose time has run out since."""
+    """What a link lacks, or lacked when messages ran out of time."""
     missing = engine.handshakes.waits_for(link)
     if missing is None and (link.conversation is None or not link.conversation.is_open):
         return link.missing or (None if link.dialer.since_ns is None else WaitsFor.ANSWER)
@@ -57,7 +57,7 @@ def causes(engine: Engine) -> str:
 
 
 def cause_at(engine: Engine, peer: str) -> str:
-    """Why a node has not answered, as a sentence, as far as is known here."""
+    """Why a node has not answered, as a sentence, as far as this node knows."""
     busy = [it for it in engine.outbox.streams if it.peer == peer and it.busy]
     if cause := next(filter(None, (cause_of(engine, it) for it in busy)), ""):
         return cause
@@ -66,7 +66,7 @@ def cause_at(engine: Engine, peer: str) -> str:
 
 
 def why_not_ready(engine: Engine, name: str, links: Iterable[str] = ()) -> str | None:
-    """Why the node takes no new messages, or lacks a session that one of these peers needs; None for no reason."""
+    """Why the node accepts no new messages, or lacks a session that one of these peers needs; None: no reason."""
     if engine.draining:
         return f"node {name} closes"
     if engine.inbox.admission.store_low:

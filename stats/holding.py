@@ -1,4 +1,4 @@
-"""The readers that have messages of this node's queues in hand: stats show them, and ``release`` takes them back."""
+"""The readers that have leases on messages of this node's queues: stats show them, and ``release`` ends the leases."""
 
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -9,7 +9,7 @@ from triack.queues.mailboxes.queued_packet import Lease, QueuedPacket
 RELEASED = "somebody released the queue"
 """Why a message was taken back."""
 OVERDUE = "its hand-over timeout was over"
-"""The same."""
+"""Why a message was taken back."""
 
 
 @dataclass(slots=True)
@@ -20,8 +20,8 @@ class Reader:
         name: its name for people: of a task, a thread or a program.
         pid: its process, if that is another one.
         is_here: whether it dies with the process of the node.
-        waits_for: why its handler failed with messages that wait now; empty when none does.
-        is_own: whether the node itself reads, so that it takes back what it says it waits for.
+        waits_for: why its handler failed with messages that wait now; empty if none wait.
+        is_own: whether the node itself reads; it then takes back what its ``waits_for`` is about.
     """
 
     name: str = ""
@@ -32,7 +32,7 @@ class Reader:
 
 
 class HeldPacket(NamedTuple):
-    """Messages of one packet that one reader has: those whose bits are set, the first of them since ``since_ns``."""
+    """Leased messages of one packet: those whose bits are set, the first of them since ``since_ns``."""
 
     packet: QueuedPacket
     bits: int
@@ -40,17 +40,17 @@ class HeldPacket(NamedTuple):
 
 
 class Holder(Protocol):
-    """Something that has messages of queues in hand."""
+    """Something that has leases on messages of queues."""
 
     @property
     def reader(self) -> Reader:
-        """The reader with these hands."""
+        """The reader behind it."""
 
     def held(self, queue: str) -> list[HeldPacket]:
-        """The messages of a queue in hand."""
+        """The leased messages of a queue."""
 
     def take_back(self, queue: str) -> int:
-        """Take back the messages of a queue in hand. Returns their number."""
+        """Take back the leased messages of a queue. Returns their number."""
 
 
 class Holding:
@@ -73,7 +73,7 @@ class Holding:
             self._by_queue.pop(queue, None)
 
     def of(self, queue: str) -> list[tuple[Reader, list[HeldPacket]]]:
-        """The readers that have messages of a queue in hand, or failed with messages that wait now."""
+        """The readers that have messages of a queue, or failed with messages that wait now."""
         held = [(holder.reader, holder.held(queue)) for holder in self._by_queue.get(queue, ())]
         return [(reader, packets) for reader, packets in held if packets or reader.waits_for]
 

@@ -1,6 +1,6 @@
 """A node's statistics as typed values: queues, links, sessions, and counters by reason.
 
-The names are documented in docs/metrics.md and do not change: monitoring programs may rely on them.
+docs/metrics.md documents the names. They do not change: monitoring programs may rely on them.
 """
 
 from collections import Counter
@@ -36,14 +36,14 @@ from triack.stats.troubles import TroubleStats, find_troubles
 
 @dataclass(frozen=True, slots=True)
 class HolderStats:
-    """A reader that has messages of a queue in hand.
+    """A reader that has leased messages of a queue.
 
     Attributes:
         name: the task, thread or program that reads.
         pid: its process, if that is not the node's; None if it is the node's, or unknown.
         messages: the number of messages that it has.
-        since_s: seconds since the first of them was handed over; 0 for none.
-        waits_for: the error with which its handler failed last, while messages wait for that; None when none does.
+        since_s: seconds since it received the first of them; 0 for none.
+        waits_for: the error with which its handler failed last, while messages wait for that; None if none wait.
     """
 
     name: str
@@ -58,17 +58,17 @@ class QueueStats:
     """One queue of this node.
 
     Attributes:
-        messages: unacknowledged messages, including those in the hands of readers.
+        messages: unacknowledged messages, including those that readers have.
         bytes: size of the packets that hold them.
-        oldest_s: seconds since the oldest of them was sent, by the clocks of its sender and of this node; None when
-            there are none.
+        oldest_s: seconds since the oldest of them was sent, by the clocks of its sender and of this node; None if there
+            are none.
         is_full: whether it has reached its quota, so that senders wait or are refused.
         arrived: messages that have come into it since the node started.
         left: messages that have gone from it since: acknowledged, expired, moved or purged.
-        holders: the readers that have messages in hand, or whose handlers failed with messages that wait.
-        paused_s: seconds since an operator paused it, so that readers wait; None when it is not paused.
+        holders: the readers that have leased messages, or whose handlers failed with messages that wait.
+        paused_s: seconds since an operator paused it, so that readers wait; None if it is not paused.
         state: ``local``, ``full`` or ``paused``.
-        waits_for: what has to happen before it hands out or accepts messages again; None for nothing.
+        waits_for: what must happen before it gives out or accepts messages again; None for nothing.
         max_messages: its quota of messages.
         max_bytes: its quota of bytes.
         when_full: what happens then: ``hold`` or ``reject``; for dead letters as ``DeadLetters`` says.
@@ -94,13 +94,13 @@ class QueueStats:
 
     @property
     def in_hand(self) -> int:
-        """How many messages are in the hands of readers."""
+        """How many messages readers have leased."""
         return sum(holder.messages for holder in self.holders)
 
 
 @dataclass(frozen=True, slots=True)
 class HistogramStats:
-    """How often a duration was how long, since the node started.
+    """How often a duration was how long, since the node started: a histogram.
 
     Attributes:
         bounds_s: the longest duration of each bucket, in seconds, ascending.
@@ -118,25 +118,25 @@ class OutgoingStats:
     """One outgoing queue: the messages on their way to one queue elsewhere, in one class and of one priority.
 
     Attributes:
-        peer: the peer's name, or its address when it has no name.
+        peer: the peer's name, or its address if it has no name.
         queue: the queue there.
         delivery: the class.
         messages: messages that have not arrived yet, as far as is known.
         packets: packets that the ack of their class has not freed yet; messages still to be packed count as one.
         bytes: size of their bodies.
         accepted: messages that were accepted since the node started.
-        held: why the destination has no room for them now, by the names of docs/reasons.md; None when it has.
-        paused_s: seconds since an operator paused it, so that nothing leaves; None when it is not paused.
+        held: why the destination has no room for them now, by the names of docs/reasons.md; None if it has.
+        paused_s: seconds since an operator paused it, so that nothing leaves; None if it is not paused.
         via: the peer that they go to: the relay on the way to ``peer``, or else ``peer`` itself.
-        stalled_s: seconds since a message arrived there, or since the first of those that wait was sent, if that is
-            later; None when no message waits. After a start it counts from the latter until a message arrives.
+        stalled_s: seconds since a message arrived there, or since the first waiting one was sent, if that is later;
+            None if no message waits. After a start it counts from the latter until a message arrives.
         state: ``connected``, ``waiting``, ``held``, ``paused``, ``suspended``, or ``inactive`` without messages.
-        waits_for: what its messages wait for: ``key``, ``address``, ``answer`` and ``restart`` as of its link, ``room``
+        waits_for: what its messages wait for: ``key``, ``address``, ``answer`` and ``restart`` as in its link, ``room``
             with the reason, ``resume``, ``start`` while no process runs the node, an ack that frees them once all are
-            sent, or ``relay`` when a relay has all of them; None when they wait for nothing, or there are none.
+            sent, or ``relay`` if a relay has all of them. None: nothing, or there are none.
         priority: of its messages.
-        oldest_s: seconds since the first of those that wait was sent, over restarts of the node as well; None when none
-            waits, or none is on the disk yet.
+        oldest_s: seconds since the first waiting message was sent, also over restarts of the node; None if none waits,
+            or none is on the disk yet.
     """
 
     peer: str
@@ -185,12 +185,12 @@ class TransitStats:
         via: the neighbour that they go to; empty while no route or peer leads to their destination.
         messages, packets: number of messages, and of the packets that hold them.
         bytes: of these packets.
-        oldest_s: seconds since the first of them came; of those that came before this node started, since they were
-            sent, by the clocks of their origin and of this node.
-        held: why the next hop lets them wait, by the names of docs/reasons.md; None if it does not.
-        paused_s: seconds since an operator paused their destination here; None when it is not paused.
+        oldest_s: seconds since the first of them came. For those that came before this node started: seconds since they
+            were sent, by the clocks of their origin and of this node.
+        held: why the next hop makes them wait, by the names of docs/reasons.md; None if it does not.
+        paused_s: seconds since an operator paused their destination here; None if it is not paused.
         state: ``connected``, ``waiting``, ``paused``, ``held`` or ``suspended``.
-        waits_for: as of ``OutgoingStats``, or ``route`` while no route or peer leads to their destination.
+        waits_for: as in ``OutgoingStats``, or ``route`` while no route or peer leads to their destination.
         priority: theirs.
     """
 
@@ -212,13 +212,13 @@ class TransitStats:
 
 @dataclass(frozen=True, slots=True)
 class AckStats:
-    """When this end of a session acknowledges, as agreed at its opening: as soon as one of these conditions holds.
+    """When this end of a session acknowledges, as agreed at its opening: when the first of these conditions holds.
 
     Attributes:
         packets: after this many packets; None: no such condition.
         bytes: after this many bytes of packets; None: no such condition.
         delay_s: this many seconds after the first packet that is not acknowledged.
-        piggyback_s: along with other packets when this much of the delay has passed; None: never.
+        piggyback_s: with other packets once this much of the delay has passed; None: never.
     """
 
     packets: int | None
@@ -271,14 +271,14 @@ class LinkStats:
         sessions: sessions opened since the node started.
         resends: packets retransmitted in all of them.
         suspended: why nothing is sent there any more, or None.
-        waits_for: why messages to the peer cannot leave: ``key`` when this node does not trust it, ``address`` when the
-            peer has to connect, as its address is unknown, ``answer`` while it has not answered an attempt to connect,
-            ``restart`` when it is suspended. None when nothing is missing, or there are no messages for it.
+        waits_for: why messages to the peer cannot leave: ``key`` if this node does not trust it; ``address`` if its
+            address is unknown and it must connect; ``answer`` while it has not answered an attempt to connect;
+            ``restart`` if it is suspended. None if nothing is missing, or there are no messages for it.
         session: the open session, or None.
         gaps: how often another node answered than the one that had acknowledged earlier messages.
         window_closings: how often a publish window of a queue whose messages go to it was full (``publish_window``).
         mode: ``sync`` while the link is synchronous, by a route; else ``async``.
-        is_idle: whether no session is open and nothing needs one, as nothing is to be sent to the peer.
+        is_idle: whether no session is open and none is needed, as there is nothing to send to the peer.
     """
 
     is_up: bool
@@ -294,7 +294,7 @@ class LinkStats:
 
     @property
     def state(self) -> str:
-        """In a word: ``up``, ``idle``, ``down`` or ``suspended``. The first two are in good order."""
+        """``up``, ``idle``, ``down`` or ``suspended``. The first two are in good order."""
         if self.suspended:
             return "suspended"
         return "up" if self.is_up else "idle" if self.is_idle else "down"
@@ -306,8 +306,8 @@ class WayStats:
 
     Attributes:
         to: the destinations that it is for.
-        ways: the neighbours, the one to prefer first.
-        via: the one that takes the messages now.
+        ways: the neighbours, the preferred one first.
+        via: the one that receives the messages now.
         why: why that one does: how those before it are.
     """
 
@@ -324,31 +324,31 @@ class NodeStats:
     Attributes:
         queues: its queues by name.
         outgoing: its outgoing queues, without those to its own queues.
-        links: the peers to which it sends, by name, or by address when they have no names.
+        links: the peers to which it sends, by name, or by address if they have no names.
         sessions: every open session.
         drops: counts of drops, by the reasons of docs/reasons.md.
         closes: sessions that ended, by reason.
         rollbacks: suspended peers by node id, with whose store it is: ``own``, ``peer`` or ``unknown``.
-        dead_letters: messages that went to the dead-letter queue since the node started, or to one that their sender
-            has chosen, by reason.
-        store_low: whether nothing new is accepted for the disk, as it has less room than the reserve.
-        room_bytes: bytes that the disk still takes, at the last check; None if unknown.
+        dead_letters: messages that went to the dead-letter queue, or to one that their sender has chosen, since the
+            node started, by reason.
+        store_low: whether the node accepts nothing new for the disk, as that has less room than the reserve.
+        room_bytes: bytes that the disk still accepts, at the last check; None if unknown.
         survives: the kind of failure that the node's store survives: ``power loss``, unless a setting or the lack of a
             data directory makes it less.
         holds: messages that wait at peers for room at this node.
         transit: messages of other nodes that wait here for other nodes.
         topics: the topics of this node and their subscriptions, by the first level of their names.
         subscriptions: the subscriptions of this node to topics of other nodes.
-        troubles: all that stops messages now and that an operator can mend, with what to do.
-        store_busy_s: seconds that the store's current job has taken so far; None while it has none. Many seconds mean
-            that the disk hangs.
+        troubles: all that stops messages now and that an operator can fix, with what to do.
+        store_busy_s: seconds that the store's current job has taken so far; None without a job. Many seconds mean that
+            the disk hangs.
         commit_time: how long the group commits took.
-        ack_latency: how long packets waited for the ack that frees them; of each outgoing queue, one packet is measured
+        ack_latency: how long packets waited for the ack that frees them; in each outgoing queue one packet is measured
             at a time.
-        time_in_queue: the time from sending a message until a reader got it first, by the clocks of its sender and of
+        time_in_queue: the time from sending a message until the first reader got it, by the clocks of its sender and of
             this node.
         acks: acks that left, by kind (``session``, ``store``, ``order``) and by trigger.
-        tier_resends: packets that were sent again for want of an order ack, by resend tier.
+        tier_resends: packets that were resent because an order ack was missing, by resend tier.
         streams: the state of its streams, a thousand of each kind at most; ``Node.streams`` has any of them.
         ways: the routes that have several neighbours, and which of these is in use.
         declined_letters: messages that ended without a dead letter, as their senders want none, by reason.
@@ -391,7 +391,7 @@ class DiskFigures:
 
     Attributes:
         commits: of the group commits that have returned.
-        began_ns: when the current job was given to the store; None while there is none.
+        began_ns: when the current job was given to the store; None without a job.
     """
 
     commits: Histogram = field(default_factory=lambda: Histogram(COMMIT_BOUNDS_S))
@@ -422,7 +422,7 @@ def gather(
         links={peer: _link(link, engine) for peer, link in engine.outbox.links.items()},
         holds=[
             HoldStats(*it[:3], it.reason.value)
-            # Streams of several priorities that wait for the same reason are one line.
+            # Streams of several priorities that wait for the same reason make one line.
             for it in dict.fromkeys((*engine.inbox.admission.holds.streams, *engine.transits.holds.waiting.streams))
         ],
         transit=[
@@ -517,7 +517,7 @@ def _size_of(mailbox: Mailbox) -> int:
 
 
 def _is_shown(name: str, mailbox: Mailbox) -> bool:
-    """Whether it is a queue for users: of the parts of large messages only those that are coming count."""
+    """Whether users see the queue: one with parts of large messages only while parts arrive."""
     return not (name.startswith(TOPIC_PREFIX) or (isinstance(mailbox, PartsQueue) and not _size_of(mailbox)))
 
 

@@ -1,6 +1,6 @@
-"""The state of a queue in a word, and what it waits for, as an operator of MSMQ knows it from its management console.
+"""The state of a queue in a word, and what it waits for, as MSMQ's management console shows it to an operator.
 
-The words of outgoing queues are those of MSMQ's QueueState where it has one ([MS-MQDMPR] 3.1.1.3).
+The words for outgoing queues are those of MSMQ's QueueState, if it has one ([MS-MQDMPR] 3.1.1.3).
 """
 
 from enum import StrEnum
@@ -18,9 +18,9 @@ class QueueState(StrEnum):
     """The state of a queue."""
 
     LOCAL = "local"
-    """A queue of this node that accepts messages and hands them out."""
+    """A queue of this node that accepts messages and gives them out."""
     FULL = "full"
-    """A queue of this node that has reached its quota: it hands messages out, and accepts none."""
+    """A queue of this node that has reached its quota: it gives messages out, and accepts none."""
     INACTIVE = "inactive"
     """An outgoing queue without messages and without a session."""
     CONNECTED = "connected"
@@ -28,7 +28,7 @@ class QueueState(StrEnum):
     WAITING = "waiting"
     """An outgoing queue whose messages cannot leave before something happens."""
     HELD = "held"
-    """An outgoing queue for whose messages the destination has no room."""
+    """An outgoing queue whose messages find no room at the destination."""
     PAUSED = "paused"
     """An operator has paused it."""
     SUSPENDED = "suspended"
@@ -93,7 +93,7 @@ def _at_rest(*, busy: bool) -> StateNow:
 
 
 def _state_of_link(engine: Engine, link: Link, held: str | None, *, busy: bool) -> StateNow | None:
-    """What stops all streams of a link, or this one's hold; None when neither does."""
+    """What stops all streams of a link, or this one's hold; None if neither does."""
     if link.suspended is not None:
         return StateNow(QueueState.SUSPENDED, "restart")
     missing = engine.handshakes.waits_for_session(link)
@@ -105,13 +105,13 @@ def _state_of_link(engine: Engine, link: Link, held: str | None, *, busy: bool) 
 
 
 def _unless_closed(link: Link, waits_for: str | None) -> StateNow:
-    """Connected; or waiting when the session has ended as idle, and all packets were sent before."""
+    """Connected; or waiting if the session has ended as idle after all packets were sent."""
     is_open = link.conversation is not None and link.conversation.is_live
     return StateNow(QueueState.CONNECTED if is_open else QueueState.WAITING, waits_for)
 
 
 def again_ns(engine: Engine, stream: OutgoingStream | TransitStream, now: StateNow) -> int | None:
-    """When a stream is sent again, or its peer called again, if nothing happens before; None for no such time."""
+    """When a stream is resent, or its peer called again, if nothing happens before; None: no such time."""
     if engine.draining or now.state in (QueueState.PAUSED, QueueState.SUSPENDED, QueueState.INACTIVE):
         return None
     if now.state is QueueState.HELD:

@@ -1,7 +1,7 @@
 """The state of single streams for an operator: what MSMQ shows of exactly-once delivery, and more.
 
 A stream is all messages of one node to one queue of another node in one class. Numbers are those of its packets, which
-count from 1 in each sequence. The names do not change, as those of ``stats`` do not.
+count from 1 in each sequence. The names do not change.
 """
 
 from collections import Counter
@@ -35,23 +35,23 @@ class OutgoingStreamStats:
         number: its number at this node.
         via: the neighbour that it goes to: a relay, or ``peer`` itself.
         state: ``connected``, ``waiting``, ``held``, ``paused``, ``suspended``, or ``inactive`` without messages.
-        waits_for: what its packets wait for; None when they wait for nothing, or there are none.
+        waits_for: what its packets wait for; None if they wait for nothing, or there are none.
         sequence: the id of its sequence.
         next_number: the number of its next packet.
-        first, last: its first and its last unacknowledged packet; None when there is none.
-        to_send: packets that wait to be sent, or to be sent again.
+        first, last: its first and its last unacknowledged packet; None if there is none.
+        to_send: packets that wait to be sent, or to be resent.
         sent: packets that were sent and are not acknowledged.
         kept: acknowledged packets of large messages of which others are not.
         acked: the packet up to which the last order ack reaches; None before the first since the node started.
         acked_s: seconds since that ack came last.
         acked_times: how often it has come.
-        tier: the resend tier, ``1-3``, ``4-6``, ``7-9`` or ``10-``, of its next resend; None when none is due.
+        tier: the resend tier, ``1-3``, ``4-6``, ``7-9`` or ``10-``, of its next resend; None if none is due.
         attempts: resends in a row without an order ack that covers more.
-        resends: packets that were sent again for want of an order ack since the node started.
-        again_s: seconds until it is sent again, or its peer is called again, if nothing happens before. None when
-            nothing is to be sent again, when its session does that by itself, or when something else is needed first.
-        relay_has: the packet up to which a relay has all on its disk, where they wait; None when none has said so.
-        stalled_s: as of ``OutgoingStats``, of packets.
+        resends: packets that were resent because an order ack was missing, since the node started.
+        again_s: seconds until it is resent, or its peer is called again, if nothing happens before. None if there is
+            nothing to resend, if its session resends by itself, or if something else is needed first.
+        relay_has: the packet up to which a relay has all on its disk, where they wait; None if no relay has said so.
+        stalled_s: as in ``OutgoingStats``, for packets.
     """
 
     peer: str
@@ -95,20 +95,20 @@ class IncomingStreamStats:
     """One stream that this node receives.
 
     Attributes:
-        peer: the node that sends it, as this node calls it; its id in 32 hex digits when it has no name here.
+        peer: the node that sends it, as this node calls it; its id in 32 hex digits if it has no name here.
         queue: the queue of this node.
         delivery: the class.
         priority: of its messages; of an incoming stream, that of the newest packet.
         number: its number at the node that sends it.
-        via: the neighbour that it comes by: a relay, or ``peer`` itself; None while there is no session with it.
+        via: the neighbour that brings it: a relay, or ``peer`` itself; None without a session with that.
         sequence: the id of its sequence.
         accepted: its last accepted packet; None unless it is transactional.
         out_of_order: packets that wait here for others before them.
         rejected: packets that were not accepted since the last one that was, duplicates among them.
-        refused: packets that were rejected for good, which the sender may not know of yet.
+        refused: packets that were rejected for good; the sender may not know that yet.
         acked: the packet up to which the last order ack reaches; None before the first since the node started.
         acked_s: seconds since that ack left.
-        held: why its sender has to wait, by the names of docs/reasons.md; None when it has not.
+        held: why its sender must wait, by the names of docs/reasons.md; None if it need not.
     """
 
     peer: str
@@ -150,16 +150,16 @@ class TransitStreamStats:
         came_by: the neighbour that brings it.
         via: the neighbour that it goes to; None while no route or peer leads to its destination.
         state: ``connected``, ``waiting``, ``held``, ``suspended``, or ``inactive`` without messages.
-        waits_for: what its packets wait for; None when they wait for nothing, or there are none.
+        waits_for: what its packets wait for; None if they wait for nothing, or there are none.
         sequence: the id of its sequence.
-        highest: the last packet of it that was here.
-        first, last: the first and the last packet that is here; None when none is.
-        to_send: packets here that wait to be sent, or to be sent again.
+        highest: the last packet of it that was stored here.
+        first, last: the first and the last packet stored here; None if there is none.
+        to_send: packets here that wait to be sent, or to be resent.
         sent: packets here that were sent and are not acknowledged.
         acked: the packet up to which the last order ack of its destination reaches; None before the first.
-        again_s: seconds until it is sent again, or the neighbour called again, if nothing happens before; None when
-            there is no such time.
-        oldest_s: as of ``TransitStats``; None when no packet is here.
+        again_s: seconds until it is resent, or the neighbour called again, if nothing happens before; None: no such
+            time.
+        oldest_s: as in ``TransitStats``; None if no packet is stored here.
     """
 
     final: str
@@ -188,13 +188,13 @@ class TransitStreamStats:
 
     @property
     def is_busy(self) -> bool:
-        """Whether anything of it is here."""
+        """Whether any packet of it is stored here."""
         return self.first is not None
 
 
 @dataclass(frozen=True, slots=True)
 class StreamsStats:
-    """Streams of a node, those first of which something waits.
+    """Streams of a node; those with something that waits come first.
 
     Attributes:
         outgoing: those that it sends to other nodes.
@@ -210,13 +210,9 @@ class StreamsStats:
 
 
 def gather_streams(engine: Engine, now_ns: int, name: str | None = None) -> StreamsStats:
-    """The state of the streams of a node.
+    """The state of a node's streams, at most ``STREAMS_MAX`` of each kind.
 
-    Args:
-        engine: the node's.
-        now_ns: the monotonic clock.
-        name: only those to or from this peer, or to this queue or destination; None for all. At most ``STREAMS_MAX`` of
-            each kind.
+    ``name`` selects those to or from a peer, or to a queue or destination; None: all.
     """
     outgoing = [it for it in engine.outbox.streams if it.peer and name in (None, it.peer, it.destination, it.via)]
     incoming = [

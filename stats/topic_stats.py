@@ -1,4 +1,4 @@
-"""Statistics of topics and of the subscriptions to them, as typed values; ``stats`` has those of the node."""
+"""Statistics of topics and of the subscriptions to them, as typed values; ``node_stats`` has those of the node."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,23 +20,23 @@ class SubscriptionStats:
 
     Attributes:
         name: of a durable one, its name; of any other, one that the node has given it.
-        pattern: the topics that it takes.
-        durable: whether it goes on while nobody reads it.
+        pattern: the topics that it receives.
+        durable: whether it continues without a reader.
         shared: whether it may have several readers at a time.
         readers: how many it has.
-        pending: messages that it has got and not acknowledged, those in hand included.
-        in_hand: messages in the hands of its readers.
-        bytes: size of the packets that hold the pending ones: they stay on the disk for it.
-        oldest_s: seconds since the oldest message that waits was sent; None when none waits.
+        pending: messages that it has got and not acknowledged, leased ones included.
+        in_hand: messages that its readers have leased.
+        bytes: size of the packets that hold the pending ones, which stay on the disk for it.
+        oldest_s: seconds since the oldest message that waits was sent; None if none waits.
         max_unacked: pending messages at which it has no room for its topic's strategy; durable ones always have.
         discarded: messages that were dropped for it since the node started.
-        late_acks: acknowledgements, and returns, of messages that were its reader's no longer.
+        late_acks: acknowledgements, and returns, of messages that its reader no longer had.
         redelivered: messages that came back.
         suspended: whether its reader has paused it, so that it misses what is dispatched; a durable one misses nothing.
-        peer: the node to which it belongs; empty for this one.
+        peer: the node that owns it; empty for this one.
         on_the_way: messages that were passed on to that node, and have not arrived there as far as is known.
-        waits_for: why no more are passed on, as for an outgoing queue, or ``may_subscribe`` if the node may not have
-            it any more; None when nothing stops them.
+        waits_for: why no more are passed on, as in an outgoing queue, or ``may_subscribe`` if the node may not have it
+            any more; None if nothing stops them.
     """
 
     name: str
@@ -65,16 +65,16 @@ class RemoteSubscriptionStats:
     Attributes:
         name: of a durable one, its name; of any other, one that this node has given it.
         peer: the node with the topics.
-        pattern: the topics that it takes.
-        durable: whether it goes on while nobody reads it.
+        pattern: the topics that it receives.
+        durable: whether it continues without a reader.
         shared: whether it may have several readers at a time.
         state: ``asked`` until that node has answered, ``live``, or ``ending`` until that node has heard that it ends.
         queue: the queue of this node in which its messages wait.
         readers: how many it has.
-        pending: messages that wait there, those in hand included.
-        waits_for: why it gets nothing: ``answer`` until that node has answered, ``answer-refused`` when this node
-            refuses the answer, ``may_subscribe`` when it may not have it any more; None when nothing is known.
-        since_s: seconds since its state, or what it waits for, became as it is, or the node was started.
+        pending: messages that wait there, leased ones included.
+        waits_for: why it gets nothing: ``answer`` until that node has answered, ``answer-refused`` if this node refuses
+            the answer, ``may_subscribe`` if it may not have it any more; None if no reason is known.
+        since_s: seconds since its state, or what it waits for, last changed, or since the node started.
     """
 
     name: str
@@ -105,11 +105,11 @@ class TopicStats:
         strategy: when messages go to subscriptions that are not durable.
         messages: messages that some subscription wants, or that are not dispatched.
         bytes: size of the packets that hold them; each is stored once.
-        oldest_s: seconds since the oldest of them was sent; None when there are none.
+        oldest_s: seconds since the oldest of them was sent; None if there are none.
         waiting: messages that the strategy has not dispatched, as subscriptions have no room.
         is_full: whether it has reached its quota, so that publishers wait or are refused.
         arrived: messages that were published to it since the node started.
-        discarded: messages that were dropped for slow subscriptions since then, each time for one of them.
+        discarded: messages dropped for slow subscriptions since then, counted once for each subscription.
         subscriptions: those to topics below it.
     """
 
@@ -200,5 +200,5 @@ def _subscription(one: Subscription, holding: Holding, now_ms: int, passing: Pas
 
 
 def age_s(since_ms: int | None, now_ms: int) -> float | None:
-    """Seconds since a time of day; a clock that differs makes none negative."""
+    """Seconds since a time of day; never negative, even if clocks differ."""
     return None if since_ms is None else max(0, now_ms - since_ms) * MS / SECOND

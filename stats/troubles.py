@@ -13,9 +13,9 @@ from triack.queues.streams.holds import Holds
 
 _MISSING = {WaitsFor.KEY: Trouble.NO_KEY, WaitsFor.ADDRESS: Trouble.NO_ADDRESS}
 _UNRESOLVED = "cannot resolve"
-"""How the transport begins what it says of a host name that it does not find (``transport/resolve.py``)."""
+"""Begins what the transport says of a host name that it does not find (``transport/resolve.py``)."""
 _NO_ANSWER = "no answer"
-"""How the event of a silent peer begins when the system has reported no error (``queues/manager/link_news.py``)."""
+"""Begins the event of a silent peer if the system has reported no error (``queues/manager/link_news.py``)."""
 _JOURNAL_FULL = {
     "drop oldest": "its oldest copies give way to new ones",
     "stop": "nothing more is copied into it",
@@ -23,7 +23,7 @@ _JOURNAL_FULL = {
 }
 """What happens while a journal is full."""
 _TOLD_HERE = (HoldReason.QUEUE_FULL, HoldReason.STORE_LOW, HoldReason.STORE_BUSY)
-"""Reasons of this node for which there is another row, or which end with the next job of the disk."""
+"""Reasons of this node that have another row, or that end with the next job of the disk."""
 
 
 def when_journal_full(name: str, when_full: str) -> str:
@@ -34,7 +34,7 @@ def when_journal_full(name: str, when_full: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TroubleStats:
-    """Something that stops messages now and that an operator can mend.
+    """Something that stops messages now and that an operator can fix.
 
     Attributes:
         trouble: its name, one of ``triack.base.reasons.Trouble``.
@@ -42,7 +42,7 @@ class TroubleStats:
         cause: what is wrong, in a sentence.
         remedy: what the operator can do.
         since_s: seconds since it began; None if unknown.
-        times: the number of calls of a host that gets no answer; 1 for all else.
+        times: how many calls of the host got no answer; 1 for all else.
     """
 
     trouble: str
@@ -54,7 +54,7 @@ class TroubleStats:
 
 
 def find_troubles(engine: Engine, now_ns: int) -> list[TroubleStats]:
-    """All that stops messages now; of a node that closes or is at rest, what its disk and its queues have."""
+    """All that stops messages now; on a node that closes or is at rest, only troubles of its disk and its queues."""
     if engine.draining:
         return list(_room(engine, now_ns))
     return [
@@ -97,7 +97,7 @@ def _links(engine: Engine, now_ns: int) -> Iterator[TroubleStats]:
 
 
 def _seals(engine: Engine) -> Iterator[TroubleStats]:
-    """Messages that cannot be sealed, and so wait."""
+    """Messages that wait because they cannot be sealed."""
     waiting = {it.peer: it.seal.missing for it in engine.outbox.streams if it.busy and it.seal and it.seal.missing}
     yield from (row_of(Trouble.CANNOT_SEAL, peer, missing) for peer, missing in waiting.items())
 
@@ -122,7 +122,7 @@ def _since_s(link: Link, now_ns: int) -> float | None:
 
 
 def _rollbacks(engine: Engine) -> Iterator[TroubleStats]:
-    """Suspended peers to which no link leads."""
+    """Suspended peers without a link."""
     led_to = {link.peer_id for link in engine.outbox.links.values()}
     for node_id, error in engine.handshakes.suspended.errors.items():
         if node_id not in led_to:
@@ -152,6 +152,6 @@ def _holds(engine: Engine) -> Iterator[TroubleStats]:
 
 
 def _told(holds: Holds, left_out: tuple[HoldReason, ...]) -> list[tuple[str, str]]:
-    """Peer and reason, once each; where a queue is full, with the queue."""
+    """Peer and reason, once each; if a queue is full, with the queue."""
     found = {it.told_as: it for it in holds.streams if it.reason not in left_out}
     return [(f"{it.peer}/{queue}" if queue else it.peer, it.reason.value) for (_, _, queue), it in found.items()]
