@@ -1,1 +1,1 @@
-"""Topics: contents that several subscriptions read, patterns, and the strategies that let contents go."""
+"""Topics: contents that several subscriptions read, patterns, and the strategies that dispatch contents."""

@@ -1,8 +1,8 @@
 """The contents of a topic that subscriptions still want: the youngest in memory, those before them on the disk.
 
-Promise: their memory has a limit, however far behind a subscription is; a content that is only on the disk takes a few
-bytes. Fast subscriptions read the young contents, which are in memory once for all of them. A subscription
-that is behind fetches what it reads, once for all that are as far behind.
+Promise: their memory has a limit, however far behind a subscription is; a content that is only on the disk costs a few
+bytes. Fast subscriptions read the young contents, which are in memory once for all of them. A subscription that is
+behind fetches what it reads, once for all that are as far behind.
 """
 
 from bisect import bisect_right
@@ -17,16 +17,15 @@ from triack.queues.mailboxes.queued_packet import QueuedPacket
 from triack.queues.mailboxes.quotas import NO_LIMIT
 
 DEAD_MAX = 256
-"""Places of contents that have gone, in the list of all, before it is made anew: as much work as those were."""
+"""This many places of removed contents may stay in the list of all before it is made anew."""
 
 
 class Contents:
     """The contents of one topic, in the order of their places.
 
     Args:
-        cache: the memory of all queues of the node.
-        set_expiry: called with a content and when it expires, by the wall clock in milliseconds; with None for the
-            content, when the next one expires that is only on the disk.
+        set_expiry: called with a content and when it expires, in ms of the wall clock; for None, when the next one
+            expires that is only on the disk.
 
     Attributes:
         wanted: the number of subscriptions that still want a content in memory, and one more before its dispatch; by
@@ -51,12 +50,12 @@ class Contents:
         self._cache = cache
         self._set_expiry = set_expiry
         self._ready: dict[int, QueuedPacket] = {}
-        # The first places of those in memory, ascending, and of some that have gone.
+        # The first places of those in memory, ascending, and of some that were removed.
         self._places: list[int] = []
         self._backlog = DiskBacklog()
-        # How many packets of each block of the backlog were removed, by its first place; without those that are whole.
+        # How many packets of each block of the backlog were removed, by its first place; without whole blocks.
         self._removed = Counter[int]()
-        # Those that subscriptions have taken from it and not passed yet, with the number of these subscriptions.
+        # Those that subscriptions keep from the disk and have not passed yet, with the number of these subscriptions.
         self._taken: dict[int, tuple[QueuedPacket, int]] = {}
         self._growing = 0
         self.wanted: dict[int, int] = {}
@@ -93,7 +92,7 @@ class Contents:
         return packet
 
     def _shelve(self, packet: QueuedPacket) -> None:
-        self._backlog.add(replace(packet, content=None))  # a reader may have this one in hand
+        self._backlog.add(replace(packet, content=None))  # a reader may have leased this one
         start = self._backlog.block_of(packet.first_place)
         if start != self._growing:
             before, self._growing = self._growing, start
@@ -102,7 +101,7 @@ class Contents:
             self._set_expiry(None, self._backlog.next_expiry_ms)
 
     def trim(self, most: int, last: int) -> None:
-        """Keep the eldest contents only on the disk, up to a place, as long as at most that number wants each."""
+        """Keep the oldest contents only on the disk, up to a place, as long as at most that number wants each."""
         while self._ready:
             place, packet = next(iter(self._ready.items()))
             if self.wanted[place] > most or packet.last_place > last:
@@ -110,7 +109,7 @@ class Contents:
             self._shelve(self._pop(place))
 
     def remove(self, packet: QueuedPacket) -> bool:
-        """Remove a content. Returns whether it was here."""
+        """Remove a content. Returns whether it was stored."""
         place = packet.first_place
         if place in self._ready:
             self._pop(place)
@@ -129,9 +128,9 @@ class Contents:
             self._backlog.drop_block(start)
 
     def walk(self, place: int) -> Iterator[QueuedPacket]:
-        """Yield the contents that have a message at this place or later, in order. Some may have gone meanwhile.
+        """Yield the contents that have a message at this place or later, in order. Some may be gone meanwhile.
 
-        Those that are only on the disk are objects of their own for each walk.
+        Each walk makes other objects of those that are only on the disk.
         """
         if self._backlog and not (self._ready and place >= next(iter(self._ready))):
             for packet in self._backlog.walk(place):
@@ -154,7 +153,7 @@ class Contents:
         return found
 
     def let_go(self, packet: QueuedPacket) -> None:
-        """A subscription keeps a content no more that it has taken."""
+        """A subscription no longer keeps a content."""
         found, subscriptions = self._taken.pop(packet.first_place)
         if subscriptions > 1:
             self._taken[packet.first_place] = found, subscriptions - 1
@@ -173,14 +172,14 @@ class Contents:
             packet.pieces = pieces
 
     def poll_expired(self, now_ms: int, most: int) -> list[QueuedPacket]:
-        """Expired contents that are only on the disk; the caller removes them. More may be due at once."""
+        """Expired contents that are only on the disk; the caller removes them. More may be due."""
         expired = self._backlog.poll_expired(now_ms, most)
         self._set_expiry(None, self._backlog.next_expiry_ms)
         return expired
 
 
 class View(Level):
-    """A line of contents. They are only read from it, so it has neither packets nor memory for them, as a line has."""
+    """A level that only reads contents, so it has neither packets nor memory for them."""
 
     __slots__ = ()
 
@@ -189,12 +188,12 @@ class View(Level):
         self.limit = NO_LIMIT
 
     def take_whole(self, place: int, limit: int, most_bytes: int) -> tuple[list[QueuedPacket], int]:  # noqa: ARG002 - a line looks at them
-        """None: each is looked at, as it may not be for this reader."""
+        """None: each is inspected, as it may not be for this reader."""
         return [], most_bytes
 
 
 class AllContents(View):
-    """All contents of a root, to be looked at and to expire: no reader gets them from here."""
+    """All contents of a root, to be inspected and to expire: no reader gets them from here."""
 
     __slots__ = ("_contents",)
 
@@ -216,7 +215,7 @@ class AllContents(View):
 
 
 class OneLine(PriorityQueue):
-    """A view in place of the lines of a queue: its messages come in the order of their arrival."""
+    """A view in place of the levels of a queue: its messages come in the order of their arrival."""
 
     def __init__(self, line: View) -> None:
         self.by_rank = [line]

@@ -4,15 +4,12 @@ from array import array
 from bisect import bisect_left
 
 GRAINS = 1_000
-"""As many times are kept for one timeout: an age is too small by a thousandth of it at most, and never too large."""
+"""Number of times that are kept for one timeout: an age is at most a thousandth of it too small, and never too large.
+"""
 
 
 class DispatchTimes:
-    """The times of one topic.
-
-    Args:
-        timeout_ns: ages above this are alike.
-    """
+    """The times of one topic; ages above ``timeout_ns`` are alike."""
 
     __slots__ = ("_lasts", "_timeout_ns", "_times_ns")
 
@@ -40,5 +37,5 @@ class DispatchTimes:
         self._timeout_ns = timeout_ns
 
     def of(self, place: int) -> int:
-        """When the message at a place that was dispatched went, or hardly later."""
+        """When the message at a place was dispatched, or hardly later."""
         return self._times_ns[bisect_left(self._lasts, place)]

@@ -1,4 +1,4 @@
-"""What ended subscriptions had wanted: released some contents at a time, as many subscriptions may end at once.
+"""Contents that ended subscriptions had wanted: released some at a time, as many subscriptions may end together.
 
 Promise: each content that a subscription wanted when it ended is released once. Subscriptions that ended with the same
 messages done, and with one pattern, cost one walk over the contents together.
@@ -16,11 +16,10 @@ class _Group:
     """Ended subscriptions that want the same contents.
 
     Attributes:
-        one: one of them.
+        one: one of them; ``count`` is their number.
         limit: the place of the last message that they may have.
         place: from here on nothing was released.
-        count: how many they are.
-        takes: whether their pattern stands for a topic, by its name.
+        takes: whether their pattern matches a topic, by its name.
     """
 
     __slots__ = ("count", "limit", "one", "place", "takes")
@@ -33,7 +32,6 @@ class _Group:
         self.takes: dict[str, bool] = {}
 
     def wants(self, packet: QueuedPacket) -> bool:
-        """Whether they wanted a content."""
         if packet.first_place in self.one.mailbox.reader.done:
             return False
         takes = self.takes.get(packet.topic)
@@ -43,12 +41,7 @@ class _Group:
 
 
 class ReleaseBacklog:
-    """The ended subscriptions of one root.
-
-    Args:
-        contents: of that root.
-        release: called with a content and how many subscriptions want it no more; returns how many steps that took.
-    """
+    """The ended subscriptions of one root. ``release`` returns how many steps it needed."""
 
     __slots__ = ("_begun", "_contents", "_groups", "_release")
 

@@ -1,4 +1,4 @@
-"""The strategies of WSO2 Message Broker: when a topic lets its next messages go to subscriptions that are not durable.
+"""The strategies of WSO2 Message Broker: when a topic dispatches messages to subscriptions that are not durable.
 
 Promise: all is counted in messages, whatever the packets. What is decided depends on the arguments alone.
 
@@ -8,7 +8,7 @@ Promise: all is counted in messages, whatever the packets. What is decided depen
     discard_allowed   when one of them has room         is acknowledged in place of the subscription
 
 A subscription has room while fewer messages are pending for it than it may have. If there is no subscription, the
-message goes immediately, and none gets it.
+message goes immediately, and no subscription gets it.
 """
 
 from collections.abc import Iterable
@@ -17,12 +17,9 @@ from triack.queues.node_settings import Strategy
 
 
 def room_of(strategy: Strategy, pending: Iterable[tuple[int, int]], most: int) -> int:
-    """How many of the next messages may go now.
+    """How many of the next ``most`` messages may go now.
 
-    Args:
-        strategy: of the topic.
-        pending: of each subscription that would get them: the messages that are pending, and how many may be.
-        most: how many there are.
+    ``pending``: for each subscription that would get them, how many messages are pending, and how many may be.
     """
     rooms = [limit - value for value, limit in pending]
     if not rooms:

@@ -1,7 +1,7 @@
-"""Which subscriptions of a root take a topic: remembered by name, for thousands of names and of subscriptions.
+"""Which subscriptions of a root match a topic: remembered by name, for thousands of names and of subscriptions.
 
-Promise: what is remembered of a name are the patterns that stand for it, not their subscriptions. So it takes little
-memory, and a subscription that begins or ends under a pattern that others have changes nothing of it.
+Promise: a name's entry has the patterns that match it, not their subscriptions. So it needs little memory, and does not
+change when a subscription begins or ends under a pattern that others have.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,11 +15,11 @@ MATCHES_MAX = 4_096
 """Names that are remembered: more than most applications publish to in turns. Any other is matched."""
 
 _Patterns = list[dict[Subscription, None]]
-"""The subscriptions of each pattern that stands for a topic, as they are now."""
+"""The subscriptions of each pattern that matches a topic, as they are now."""
 
 
 class Found(NamedTuple):
-    """The subscriptions that take a topic, by their patterns: those that are durable, and all others."""
+    """The subscriptions that match a topic, by their patterns: those that are durable, and all others."""
 
     by_durable: _Patterns
     by_other: _Patterns
@@ -63,7 +63,7 @@ class SubscriberCache:
         self._trie(one).remove(one.pattern, one)
 
     def of(self, topic: str) -> Found:
-        """Those that take a topic. It is valid until another subscription begins."""
+        """Those that match a topic. Valid until another subscription begins."""
         found = self._found.get(topic)
         if found is None:
             if len(self._found) >= MATCHES_MAX:
@@ -72,7 +72,7 @@ class SubscriberCache:
         return found
 
     def takes(self, one: Subscription, topic: str) -> bool:
-        """Whether the pattern of a subscription stands for a topic."""
+        """Whether the pattern of a subscription matches a topic."""
         found = self._found.get(topic)
         if found is None:
             return stands_for(one.pattern, topic)

@@ -30,12 +30,12 @@ from triack.queues.pauses import Pause
 from triack.queues.topics.contents import Contents, OneLine, View
 
 AHEAD_MAX = 64
-"""Contents that a subscription takes from the disk at a time: few enough that thousands of slow ones take little."""
+"""Contents that a subscription reads from the disk together: few, so that thousands of slow ones need little memory."""
 FETCH_AHEAD_BYTES = 256 * 1024
-"""Bodies of them that are fetched at a time, for the same reason."""
+"""Bodies of them that are fetched together, for the same reason."""
 BEHIND_LOOKS = 16
-"""A subscription is behind if it would take the time of this number of looks to read what is pending. At the pace of
-the topic that is a small part of the cache, and many times more than what readers differ by that take turns."""
+"""A subscription is behind if it would need this number of looks to read what is pending. At the pace of the topic that
+is a small part of the cache, and much more than the difference between readers that alternate."""
 
 
 @dataclass(slots=True)
@@ -44,10 +44,9 @@ class Peer:
 
     Attributes:
         name: of the node, as messages go there now: the way to a node may change, and it is the same subscriber.
-        subscription: the subscription's name at that node.
         number: of the request that made it; later ones of that node have higher numbers.
         delivery: messages go there in this class, or in a weaker one if they were published in that.
-        node: the id of the node, in hexadecimal digits; empty if the store has none, of an earlier version.
+        node: the id of the node, in hexadecimal digits; empty in a store of an earlier version.
     """
 
     name: str
@@ -58,19 +57,15 @@ class Peer:
 
     @property
     def title(self) -> str:
-        """What its subscription is called when it begins, by which the node with the topics knows it from then on."""
+        """The initial name of its subscription, by which the node with the topics knows it from then on."""
         return f"{self.name}/{self.subscription}"
 
 
 class Root(Protocol):
     """What a subscription needs of its topic's root.
 
-    Attributes:
-        mailbox: where its messages arrive. While that is paused, no reader of a subscription gets anything.
-        topic: its name.
-        last_place: the place of the youngest message.
-        dispatched: the place of the last message that was dispatched.
-        contents: the messages that subscriptions want.
+    While ``mailbox``, where its messages arrive, is paused, no reader of a subscription gets anything. ``last_place``
+    is the place of the youngest message, ``dispatched`` that of the last dispatched one.
     """
 
     mailbox: Mailbox
@@ -80,21 +75,17 @@ class Root(Protocol):
     contents: Contents
 
     def takes(self, subscription: "Subscription", topic: str) -> bool:
-        """Whether a subscription's pattern stands for a topic."""
+        """Whether a subscription's pattern matches a topic."""
 
     def release(self, packet: QueuedPacket) -> None:
-        """A subscription wants a content no more."""
+        """A subscription no longer wants a content."""
 
     def stir(self) -> None:
         """A subscription has room again."""
 
 
 class _Line(View):
-    """The messages that a subscription has still to read: a view of the contents of its root.
-
-    Attributes:
-        place: from here on nothing was handed out, except of the first packet.
-    """
+    """The messages that a subscription has still to read. From ``place`` on only the first packet was handed out."""
 
     __slots__ = ("_ahead", "_gone", "_of", "_root", "_seen", "place")
 
@@ -105,13 +96,13 @@ class _Line(View):
         self.place = after + 1
         # The first packet, if it is in memory for all subscriptions.
         self._seen: QueuedPacket | None = None
-        # Packets that this subscription has taken from the disk, by their places.
+        # Packets that this subscription has read from the disk, by their places.
         self._ahead: dict[int, QueuedPacket] = {}
         # Packets that expired.
-        self._gone: dict[int, None] = {}  # a set takes three times as much
+        self._gone: dict[int, None] = {}  # a set needs three times as much
 
     def first(self) -> QueuedPacket | None:
-        """See ``Line``."""
+        """See ``Level``."""
         reader = self._of.mailbox.reader
         limit = self.limit = self._of.limit
         while self.place <= limit:
@@ -171,19 +162,19 @@ class _Line(View):
         self.place = packet.last_place + 1
 
     def drop_first(self) -> None:
-        """See ``Line``."""
+        """See ``Level``."""
         packet = self._seen or next(iter(self._ahead.values()))
         self._pass(packet)
 
     def remove(self, packet: QueuedPacket) -> bool:
-        """See ``Line``."""
+        """See ``Level``."""
         if packet.last_place < self.place or packet.first_place in self._gone:
             return False
         self._gone[packet.first_place] = None
         return True
 
     def walk(self, place: int) -> Iterator[QueuedPacket]:
-        """See ``Line``."""
+        """See ``Level``."""
         for packet in self._root.contents.walk(max(place, self.place)):
             if packet.first_place > self._of.limit:
                 return
@@ -192,15 +183,14 @@ class _Line(View):
 
     @property
     def _coming(self) -> Iterable[QueuedPacket]:
-        """The packets that are read next."""
         return [self._seen] if self._seen is not None else self._ahead.values()
 
     def poll_fetch(self, take: Callable[[dict[int, bytes]], None]) -> Fetch | None:
-        """See ``Line``."""
+        """See ``Level``."""
         return fetch_packets(self._coming, take, FETCH_AHEAD_BYTES)
 
     def load(self, bodies: dict[int, bytes]) -> None:
-        """See ``Line``."""
+        """See ``Level``."""
         for packet, pieces in arrived(self._coming, bodies):
             self._root.contents.load(packet, pieces)
 
@@ -209,26 +199,20 @@ class Subscription:
     """One subscription.
 
     Args:
-        root: its topic's root.
-        notices: notices to the owner of all subscriptions.
-        title: its name.
-        pattern: the topics that it takes.
-        durable: whether it goes on while nobody reads it; it has this number in the store. 0: not durable.
+        title: its name; the name of its queue has the pattern, too.
+        durable: its number in the store; 0: not durable. A durable one continues without readers.
         shared: whether it may have several holders at a time.
         peer: the node to which it belongs; None for this one.
         after: the place of the last message that is too old for it.
         max_unacked: how many messages may be pending before it has no room.
-        ack_wait_ns: how long a message may be in hand; 0: without limit.
+        ack_wait_ns: how long a message may be leased; 0: without limit.
 
     Attributes:
-        discarded: number of messages that were dropped for it.
-        late_acks: number of acknowledgements, and returns, of messages that were its reader's no longer.
-        redelivered: number of messages that came back.
-        overdue: number of those that the node took back, as they were in hand for too long.
-        title: as given; the name of its queue has the pattern, too.
+        late_acks: number of acknowledgements, and returns, of messages that their reader no longer had.
+        overdue: number of those that the node took back, as they were leased for too long.
         mailbox: the queue that its readers read: nothing arrives there, and its messages are contents of the root.
-        suspended_at: of one that is not durable and is suspended, the place of the last message dispatched before;
-            None otherwise.
+        suspended_at: of one that is not durable and is suspended, the place of the last message dispatched before; None
+            otherwise.
     """
 
     __slots__ = (
@@ -288,7 +272,7 @@ class Subscription:
         self.after = after
         self.max_unacked = max_unacked
         self.ack_wait_ns = ack_wait_ns
-        # How many messages had left at the last look, and how many did from look to look of late.
+        # How many messages had left at the last look, and how many recently did from look to look.
         self._left_before = self._pace = 0
         self.suspended_at: int | None = None
         # Packets that are partly done, or had setbacks; the store has their progress.
@@ -300,7 +284,7 @@ class Subscription:
 
     @property
     def durable(self) -> bool:
-        """Whether it goes on while nobody reads it."""
+        """Whether it continues without readers."""
         return self.row_id > 0
 
     @property
@@ -317,7 +301,7 @@ class Subscription:
         return self.root.dispatched if self.suspended_at is None else self.suspended_at
 
     def handle_pause(self) -> None:
-        """It, or its topic, was paused, or goes on."""
+        """It, or its topic, was paused or resumed."""
         suspended = None if self.suspended_at is None else Pause(0, arrivals=False)
         self.mailbox.pause = self.root.mailbox.pause or suspended
         self.mailbox.interrupt()
@@ -332,12 +316,12 @@ class Subscription:
     # ---- filling
 
     def wants(self, packet: QueuedPacket) -> bool:
-        """Whether a content whose topic it takes, and that it may have, is not done."""
+        """Whether a content with a matching topic, which it may have, is not done."""
         place, until = packet.first_place, self.suspended_at
         return place > self.after and place not in self.mailbox.reader.done and (until is None or place <= until)
 
     def lose(self, packet: QueuedPacket, index: int) -> None:
-        """A content expires before it, from one message on, is dispatched; it gets none of it, suspended or not."""
+        """A content expires, from one message on, before it is dispatched: the subscription never gets that part."""
         if packet.first_place > self.after and packet.first_place not in self.mailbox.reader.done:
             self.note_expired(packet, list(range(index, packet.count)))
             self.mailbox.reader.acknowledge(packet, bits_of(range(packet.count)))
@@ -347,7 +331,7 @@ class Subscription:
         return (bits_of(range(index, index + count)) & ~self.mailbox.reader.acked(packet)).bit_count()
 
     def look_behind(self) -> bool:
-        """Whether nobody reads it, or it has no room and is slow. What only such subscriptions want is not in memory.
+        """Whether it has no reader, or has no room and is slow. What only such subscriptions want is not in memory.
 
         One that has no room for a moment soon reads what is pending.
         """
@@ -356,18 +340,18 @@ class Subscription:
         return not box.listeners or (box.length > self.max_unacked and self._pace * BEHIND_LOOKS < box.length)
 
     def suspend(self) -> None:
-        """It gets nothing from now on, and is not asked for room; what is dispatched meanwhile is not for it."""
+        """It gets nothing from now on, and is not asked for room. What is dispatched meanwhile is not for it."""
         self.suspended_at = self.root.dispatched
         self.handle_pause()
 
     def miss(self, packet: QueuedPacket, index: int, count: int) -> None:
-        """It is suspended, and misses messages of a packet of which it has those before them."""
+        """It is suspended, and misses messages of a packet. It has those before them."""
         self.mailbox.reader.acknowledge(packet, bits_of(range(index, index + count)))
         if packet.first_place in self.mailbox.reader.done:
             self._handle_done(packet)
 
     def resume(self) -> QueuedPacket | None:
-        """It gets what is dispatched from now on. Returns a packet of which it gets only the rest."""
+        """It gets what is dispatched from now on. Returns a packet if it gets only the rest of that."""
         since, last = self.suspended_at, self.root.dispatched
         assert since is not None
         self.suspended_at = None
@@ -384,7 +368,7 @@ class Subscription:
         return head
 
     def assign(self, packet: QueuedPacket, messages: int, *, first: bool) -> None:
-        """It gets messages of a content; ``first`` says whether they are the first of that."""
+        """It gets messages of a content; ``first``: they are the first of it."""
         self.mailbox.length += messages
         self.mailbox.last_place = packet.last_place
         if first:
@@ -406,7 +390,7 @@ class Subscription:
     # ---- what its readers do
 
     def note_returned(self, lease: Lease, *, overdue: bool) -> None:
-        """See ``Owner``. What was handed out before is told before it."""
+        """See ``Owner``. What was handed out before is logged before it."""
         self.redelivered += 1
         self.overdue += overdue
         fields = {**self.record_fields, "ranges": [(lease.place, lease.place)], "overdue": overdue}
@@ -453,7 +437,6 @@ class Subscription:
             self.root.stir()
 
     def _handle_done(self, packet: QueuedPacket) -> None:
-        """Messages of a packet are done."""
         reader = self.mailbox.reader
         place, setbacks = packet.first_place, reader.setbacks
         if place in reader.begun:
@@ -503,7 +486,7 @@ class Subscription:
     # ---- dropping
 
     def eldest(self) -> tuple[QueuedPacket, int] | None:
-        """The eldest message that is pending, packet and index."""
+        """The oldest pending message, packet and index."""
         done = self.mailbox.reader.done
         for packet in self.root.contents.walk(done.cumulative + 1):
             if packet.first_place > self.limit:
@@ -528,7 +511,7 @@ class Subscription:
         self._handle_done(packet)
 
     def drop_expired(self, expired: dict[QueuedPacket, list[int]]) -> dict[QueuedPacket, list[int]]:
-        """See ``Owner``. Without a dead letter if it is not durable: it would have lost the message anyhow."""
+        """See ``Owner``. Without a dead letter if it is not durable: it would have lost the message in any case."""
         if self.mailbox.has_ended:
             return {}  # a message had come back to it
         if self.row_id:
@@ -538,7 +521,7 @@ class Subscription:
                 continue
             self.note_expired(packet, indices)
             self.mailbox.reader.acknowledge(packet, sum([1 << index for index in indices]))
-            # Of the others it has got none yet.
+            # It has got none of the others yet.
             assigned = sum([packet.first_place + index <= self.limit for index in indices])
             self.mailbox.length -= assigned
             self.mailbox.left += assigned
@@ -547,7 +530,7 @@ class Subscription:
         return {}
 
     def note_expired(self, packet: QueuedPacket, indices: list[int]) -> None:
-        """See ``Owner``. What was handed out, or came back, before is told before it."""
+        """See ``Owner``. What was handed out, or came back, before is logged before it."""
         ranges = as_ranges([packet.first_place + index for index in indices])
         fields = {**self.record_fields, "ranges": ranges, "receive_by_ms": packet.receive_by_ms}
         self._tell("expired", fields)
@@ -591,7 +574,7 @@ class Subscription:
 
     @property
     def highest(self) -> int:
-        """The greatest place that it knows of."""
+        """The greatest place that it knows."""
         return max(self.after, self.mailbox.reader.done.highest)
 
     def counts(self) -> Counter[str]:
@@ -600,7 +583,6 @@ class Subscription:
 
 
 def _ascending(ranges: list[Range]) -> Iterator[list[Range]]:
-    """The ranges in lists, each of which ascends."""
     part: list[Range] = []
     for one in ranges:
         if part and one[0] <= part[-1][1]:

@@ -1,10 +1,10 @@
 """The topics below one root: the queue in which their messages arrive, and from which subscriptions read.
 
-Promise: a content is kept once, however many subscriptions want it, and is deleted with the commit in which the last of
-them is done with it. Messages have their places in the order in which they arrived, and are dispatched in that order.
+Promise: a content is kept once, however many subscriptions want it. The commit in which the last of them is done with
+it deletes it. Messages have their places in the order in which they arrived, and are dispatched in that order.
 
     arrives -> in a commit (express: in memory) -> has its place: durable subscriptions have it
-    -> dispatched: the others that match have it -> nobody wants it any more: deleted with the next commit
+    -> dispatched: the others that match have it -> no subscription wants it any more: deleted with the next commit
 
 Quotas, unfinished large messages and charges are those of a queue (``Mailbox``).
 """
@@ -37,8 +37,8 @@ ASKED_PER_STEP = 16
 """Subscriptions that are asked whether they want a content in the time of one such release."""
 
 LOOK_MESSAGES = 1_000
-"""After this many messages a root looks which subscriptions are behind: as many as may be pending by default, and the
-look costs little beside them."""
+"""After this many messages a root checks which subscriptions are behind: as many as may be pending by default, and the
+check costs little beside them."""
 
 
 class _Behind(NamedTuple):
@@ -59,12 +59,7 @@ class Owner(Protocol):
 
 
 class Dispatch(NamedTuple):
-    """Messages that the strategy let go at one moment, for the session log.
-
-    Attributes:
-        first, last: their places.
-        assigned: how many each subscription got.
-    """
+    """Messages that were dispatched together, for the session log: their places, and how many each subscription got."""
 
     first: int
     last: int
@@ -87,29 +82,19 @@ class TopicRoot:
     """The topics below one root.
 
     Args:
-        queue_id: its number in the store.
         name: ``topic:`` and the root's name.
-        notices: notices to the owner of all queues.
-        quota: its limits.
-        settings: its strategy.
-        after: no place up to this one may be given again; it is the last one that the store has reserved.
-        owner: hears of what happens here.
+        after: the last place that the store has reserved: none up to it may be given again.
 
     Attributes:
         mailbox: the queue of its name, where its messages arrive; it has their number and size.
-        topic: the root's name.
-        settings: as given.
         last_place: the place of the youngest message.
         dispatched: the place of the last message that was dispatched.
-        contents: the messages that subscriptions want.
-        subscriptions: those to topics below it.
         next_place: the place of the next message to arrive.
         placed: contents that have got their places, until the session log has them.
         unsaid: by subscriptions that began while messages before them had no record yet, what happened to these since,
             and the place behind which the session log has it.
         reserved: the last place that the store has reserved, or will have with the next commit.
-        freed: places of contents that nobody wants any more, and whether anybody did, until then.
-        discarded: number of messages that were dropped for slow subscriptions.
+        freed: places of contents that no subscription wants any more, and whether any did, until then.
         discard_at_ns: when ``discard`` must be called; None while nothing can be too old.
         unheard: number of messages that no subscription wanted.
         restoring: whether it is being restored: a large message that began in an earlier process may be whole later.
@@ -145,10 +130,10 @@ class TopicRoot:
         self._owner = owner
         self._subscriber_cache = SubscriberCache()
         self._times = DispatchTimes(in_ns(settings.delivery_timeout_s))
-        # The places of durable contents whose commit has not returned, ascending, and express ones that come behind.
+        # The places of durable contents whose commit has not returned, ascending, and of express ones behind them.
         self._awaited: deque[int] = deque()
         self._early: deque[QueuedPacket] = deque()
-        # First places of contents that have expired before their dispatch, and that durable subscriptions still want.
+        # First places of contents that expired before their dispatch, and that durable subscriptions still want.
         self._skipped: set[int] = set()
         self._behind = _Behind(0, after)
         self._release_backlog = ReleaseBacklog(self.contents, self._release_all)
@@ -187,19 +172,18 @@ class TopicRoot:
         self.stir()
 
     def _handle_pause(self) -> None:
-        """The topic was paused, or goes on."""
         for one in self.subscriptions:
             one.handle_pause()
 
     def resume(self, subscription: Subscription) -> None:
-        """A suspended subscription goes on with what is dispatched from now on."""
+        """A suspended subscription continues with what is dispatched from now on."""
         head = subscription.resume()
         if head is not None and head.first_place in self.contents.wanted:
             self.contents.wanted[head.first_place] += 1
         subscription.handle_pause()
 
     def takes(self, subscription: Subscription, topic: str) -> bool:
-        """Whether a subscription's pattern stands for a topic."""
+        """Whether a subscription's pattern matches a topic."""
         return self._subscriber_cache.takes(subscription, topic)
 
     # ---- arriving
@@ -208,7 +192,7 @@ class TopicRoot:
         self.mailbox.set_deadline(packet, at_ms)
 
     def handle_charged(self, packet: QueuedPacket, *, begins: bool, ends: bool) -> None:
-        """See ``Sink``; a message has its place in the order of the commits from here on."""
+        """See ``Sink``. From here on a message has its place, in the order of the commits."""
         if begins and not packet.topic and packet.pieces:
             below = topic_of(packet.pieces[0])
             packet.topic = LEVEL_END.join([self.topic, below]) if below else self.topic
@@ -256,7 +240,7 @@ class TopicRoot:
         self.stir()
 
     def _restore(self, packet: QueuedPacket, durable: list[Subscription]) -> None:
-        """A content of an earlier process: whatever that had dispatched, only durable subscriptions are left."""
+        """A content of an earlier process: only durable subscriptions are left, whatever that had dispatched."""
         self.dispatched = self.last_place
         wanting = sum([one.pending(packet) for one in durable])
         self.contents.append(packet, wanting)
@@ -266,9 +250,9 @@ class TopicRoot:
     # ---- dispatching
 
     def dispatch(self, now_ns: int) -> Dispatch | None:
-        """Let go what the strategy lets go, and what ended subscriptions wanted. Returns what was dispatched, or None.
+        """Dispatch what the strategy allows, and release what ended subscriptions wanted. Returns what was dispatched.
 
-        What is too much for one turn is left for another one, see ``goes_on``.
+        Work that exceeds one turn is left for another one, see ``goes_on``.
         """
         if self._release_backlog:
             self._release_backlog.go(TURN_RELEASED)
@@ -293,7 +277,7 @@ class TopicRoot:
         return Dispatch(first, self.dispatched, assigned) if self.dispatched >= first else None
 
     def _dispatch_content(self, packet: QueuedPacket, assigned: dict[Subscription, int], now_ns: int) -> bool:
-        """Let go as many messages of the next content as may go. Returns whether all of them have."""
+        """Dispatch as many messages of the next content as may go. Returns whether all of them have gone."""
         place, settings = packet.first_place, self.settings
         found = self._subscriber_cache.of(packet.topic)
         takers = [one for one in found.others if one.suspended_at is None and one.wants(packet)]
@@ -333,9 +317,9 @@ class TopicRoot:
         return True
 
     def discard(self, now_ns: int) -> list[Discarded]:
-        """Acknowledge in place of subscriptions what they have not acknowledged within the timeout, the eldest first.
+        """Acknowledge in place of subscriptions what they have not acknowledged within the timeout, the oldest first.
 
-        What is too much for one turn is left for the next one: it is due then.
+        Work that exceeds one turn is left for the next one: it is due then.
         """
         discarded: list[Discarded] = []
         if self.discard_at_ns is None or now_ns < self.discard_at_ns:
@@ -365,7 +349,7 @@ class TopicRoot:
     # ---- leaving
 
     def _release_all(self, packet: QueuedPacket, subscriptions: int) -> int:
-        """Some ended subscriptions want a content no more. Returns the steps that took."""
+        """Some ended subscriptions no longer want a content. Returns how many steps that cost."""
         is_ready = packet.first_place in self.contents.wanted
         self.release(packet, subscriptions)
         if is_ready:
@@ -373,7 +357,7 @@ class TopicRoot:
         return 1 + self._subscriber_cache.of(packet.topic).number // ASKED_PER_STEP
 
     def release(self, packet: QueuedPacket, subscriptions: int = 1) -> None:
-        """Some subscriptions want a content no more, or it was dispatched."""
+        """Some subscriptions no longer want a content, or it was dispatched."""
         place, wanted = packet.first_place, self.contents.wanted
         left = wanted.get(place)
         if left is None:
@@ -413,7 +397,7 @@ class TopicRoot:
         return self.contents.is_ready(packet)
 
     def expire(self, packets: Collection[QueuedPacket]) -> Iterator[tuple[Mailbox, QueuedPacket]]:
-        """Let contents expire for each subscription that does not have them in hand. See ``Sink``."""
+        """Let contents expire for each subscription that has not leased them. See ``Sink``."""
         for packet in packets:
             takers = self._subscriber_cache.of(packet.topic)
             for one in takers.durable:
@@ -433,6 +417,6 @@ class TopicRoot:
         for one in takers.others:
             one.lose(packet, 0)
         if packet.first_place in self.contents.wanted:
-            # Its dispatch is over for what counts who wants it, although it passes here once more.
+            # It counts as dispatched from now on, although it is processed here once more.
             self._skipped.add(packet.first_place)
             self.release(packet)

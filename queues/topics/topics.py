@@ -1,6 +1,6 @@
 """The topics of a node, and the subscriptions to them.
 
-Promise: a durable subscription is on the disk before ``subscribe`` is over for its caller, and its row changes with the
+Promise: a durable subscription is on the disk before ``subscribe`` returns to its caller, and its row changes with the
 commit that acknowledges its messages. What the session log has of topics is in the order in which it happened.
 """
 
@@ -26,24 +26,17 @@ from triack.queues.topics.subscription import Peer, Subscription, ranges_of
 from triack.queues.topics.topic_root import Discarded, Dispatch, TopicRoot
 
 PLACES = 1 << 20
-"""Places that a commit reserves for a root. With a number this large few commits do; no place comes twice."""
+"""Places that a commit reserves for a root: so many that few commits do. No place is used twice."""
 TURN_ENDS = 200
-"""Subscriptions without holders that are ended in one turn: some milliseconds, or some more with thousands of names."""
+"""Subscriptions without holders that end in one turn: some milliseconds, or some more with thousands of names."""
 _KEY = f"{OWN_STATE}places:"
 _PLACE = Struct("!Q")
 
 
 class Topics:
-    """All topics of a node.
-
-    Args:
-        settings: the strategies.
-        queues: the queues of the node; the roots are among them.
-        drops: counts drops, by reason.
-        record: writes to the session log.
+    """All topics of a node, whose roots are among ``queues``.
 
     Attributes:
-        subscriptions: by their names.
         on_end: called with each subscription that ends.
         pack: called before a subscription begins: what was accepted until then gets its place.
     """
@@ -61,7 +54,7 @@ class Topics:
         self._record = record
         self.subscriptions: dict[str, Subscription] = {}
         main = queues.notices
-        # A reader that dies with messages in hand does not count for a subscription: a note has room for one reader.
+        # A reader that dies with leases does not count for a subscription: a note has room for one reader.
         self._notices = Notices(
             drops,
             cache=main.cache,
@@ -78,13 +71,12 @@ class Topics:
         self._next_row = 1
         self._numbered = 0
         self._deleted: list[int] = []
-        # Roots that need more places.
         self._growing: dict[TopicRoot, None] = {}
         # Of the store: subscriptions by the queue of their root, and the last place that was reserved, by root.
         self._rows: dict[int, list[SubscriptionRow]] = {}
         self._reserved: dict[str, int] = {}
         self._left: list[Subscription] = []
-        # Messages that were dropped, or overdue, and not yet reported; and when that was reported last.
+        # Messages that were dropped, or overdue, and not yet reported; and when that was last reported.
         self._dropped = Counter[Subscription]()
         self._overdue = Counter[Subscription]()
         self._told_ns: dict[tuple[Subscription, bool], int] = {}
@@ -98,7 +90,7 @@ class Topics:
     # ---- starting
 
     def restore(self, content: StoreContent) -> None:
-        """Take what the store has of topics, before its queues are restored. Raises StoreDamaged."""
+        """Read what the store has of topics, before its queues are restored. Raises StoreDamaged."""
         for key, value in content.state.items():
             if key.startswith(_KEY):
                 if len(value) != _PLACE.size:
@@ -109,7 +101,7 @@ class Topics:
             self._rows.setdefault(row.queue, []).append(row)
 
     def handle_restored(self, now_ns: int) -> None:
-        """The queues are restored, and with them the contents: go on behind all places that were ever given."""
+        """The queues are restored, and with them the contents: continue behind all places that were ever given."""
         for root in list(self._opened):
             root.last_place = root.dispatched = root.next_place - 1
             root.restoring = False
@@ -173,20 +165,13 @@ class Topics:
     ) -> Subscription:
         """Begin a subscription, or find the durable one of that name, which has the limits of its holder from now on.
 
-        What was accepted before is not for it, whether or not its commit has returned.
+        What was accepted before is not for it, whether or not its commit has returned. ``pattern`` was checked. One
+        that is not ``durable`` (a name) ends with its holder. ``max_unacked``: how many messages may be pending before
+        it has no room. ``ack_wait_ns``: how long a message may be leased; 0: without limit. ``peer``: the node to which
+        it belongs, which has another name for it; None for this one. ``title``: its name here; empty for ``durable`` or
+        ``peer.title``.
 
-        Args:
-            pattern: the topics; it was checked.
-            turn: the call.
-            durable: its name; None for one that ends with its holder.
-            shared: whether it may have several holders at a time.
-            max_unacked: how many messages may be pending before it has no room; None: as the settings say.
-            ack_wait_ns: how long a message may be in hand; 0: without limit; None: as the settings say.
-            peer: the node to which it belongs, whose name for it it has; None for this one.
-            title: what it is called here; empty for its name or, for that of another node, ``peer.title``.
-
-        Raises:
-            SubscriptionMismatch: the subscription of that name is another one, or has a holder with other limits.
+        Raises SubscriptionMismatch if the subscription of that name is another one, or has a holder with other limits.
         """
         topic = pattern.split(LEVEL_END, maxsplit=1)[0]
         settings = self._settings.topic_of(topic)
@@ -229,7 +214,7 @@ class Topics:
         return subscription
 
     def settings_of(self, pattern: str) -> Topic:
-        """The settings of the topics that a pattern stands for."""
+        """The settings of the topics that a pattern matches."""
         return self._settings.topic_of(pattern.split(LEVEL_END, maxsplit=1)[0])
 
     def _change(self, known: Subscription, max_unacked: int, ack_wait_ns: int, now_ns: int) -> None:
@@ -308,9 +293,9 @@ class Topics:
     # ---- going on
 
     def advance(self, now_ns: int) -> None:
-        """Let go what the strategies let go, and end subscriptions whose holders have gone.
+        """Dispatch what the strategies allow, and end subscriptions whose holders have gone.
 
-        What is too much for one turn goes on in the next one, see ``next_deadline``.
+        Work that exceeds one turn continues in the next one, see ``next_deadline``.
         """
         self._turn_ns = None
         if self._left:
@@ -341,11 +326,11 @@ class Topics:
             self._note_freed(root, now_ns)
 
     def next_deadline(self) -> int | None:
-        """When ``advance`` must be called: more is to be done than one turn did, or a message is too old; or None."""
+        """When ``advance`` must be called, as work is left or a message is too old; or None."""
         return self._too_old.earliest() if self._turn_ns is None and self._too_old.heap else self._turn_ns
 
     def take_news(self, now_ns: int) -> list[MessagesDiscarded | AckWaitOver]:
-        """News for the operator since the last call; of one subscription at most one of a kind a second."""
+        """News for the operator since the last call: at most one of a kind a second for one subscription."""
         news: list[MessagesDiscarded | AckWaitOver] = []
         if not (self._dropped or self._overdue):
             return news
@@ -415,7 +400,7 @@ class Topics:
                 self._note_freed(root, now_ns)
 
     def _note_begun(self, subscription: Subscription, now_ns: int, *, recovered: bool = False) -> None:
-        """Its record stands behind those of the messages that have places before it, also where their commit comes."""
+        """Its record follows those of the messages that have places before it, even if their commit is later."""
         root = subscription.root
         assert isinstance(root, TopicRoot)
         if root.next_place - 1 > root.last_place:
@@ -434,7 +419,7 @@ class Topics:
         )
 
     def _say(self, event: str, one: Subscription, now_ns: int, **about: Any) -> None:
-        """Log what happened to a subscription; not before it is logged that this begins."""
+        """Log what happened to a subscription, once its beginning is logged."""
         root = one.root
         assert isinstance(root, TopicRoot)
         if one in root.unsaid:
@@ -493,12 +478,9 @@ def _require_same(known: Subscription, pattern: str, durable: str, *, shared: bo
 
 
 def placed_fields(topic: str, placed: Iterable[QueuedPacket], *, recovered: bool) -> Iterator[dict[str, Any]]:
-    """Yield the fields of a `placed` record for each series of packets of one name whose numbers and places go on.
+    """Yield the fields of a `placed` record for each series of packets of one name with successive numbers and places.
 
-    Args:
-        topic: the root.
-        placed: the packets, by their places.
-        recovered: whether the store had them at the start.
+    ``placed`` is ordered by places. ``recovered``: whether the store had them at the start.
     """
     fields: dict[str, Any] = {}
     about: tuple[object, ...] = ()
@@ -532,7 +514,7 @@ def placed_fields(topic: str, placed: Iterable[QueuedPacket], *, recovered: bool
 
 
 def _joined(discarded: Iterable[Discarded]) -> Iterator[tuple[Subscription, int, int, int, int]]:
-    """Yield discarded messages of one subscription that follow each other as one: the first and the last place."""
+    """Yield successive discarded messages of one subscription as one: the first and the last place."""
     last: tuple[Subscription, int, int, int, int] | None = None
     for one, place, age_ns, pending in discarded:
         if last is not None and last[0] is one and last[2] == place - 1:

@@ -1,4 +1,4 @@
-"""Which subscriptions take a topic: their patterns, by levels.
+"""Which subscriptions match a topic: their patterns, by levels.
 
 Promise: a match costs as many steps as the name has levels, and as there are ``*`` on the way, however many patterns
 and values there are.
@@ -12,13 +12,7 @@ T = TypeVar("T")
 
 
 class _Level(Generic[T]):
-    """The patterns that begin alike.
-
-    Attributes:
-        below: by the next level.
-        here: those that end here.
-        all: those whose last level is ``#``.
-    """
+    """The patterns that begin alike: by the next level, those that end here, and those whose last level is ``#``."""
 
     __slots__ = ("all", "below", "here")
 
@@ -29,7 +23,6 @@ class _Level(Generic[T]):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is left of it."""
         return not (self.below or self.here or self.all)
 
 
@@ -63,9 +56,9 @@ class Trie(Generic[T]):
                 del above.below[level]
 
     def match(self, name: str) -> list[dict[T, None]]:
-        """The values of each pattern that stands for a name, in the order of the patterns' levels.
+        """The values of each pattern that matches a name, in the order of the patterns' levels.
 
-        What is added there or removed later is seen in the result, except for the first value of a pattern.
+        The result shows values that are added or removed later, except for the first value of a pattern.
         """
         found: list[dict[T, None]] = []
         reached = [self._top]
@@ -81,7 +74,7 @@ class Trie(Generic[T]):
 
 
 def stands_for(pattern: str, name: str) -> bool:
-    """Whether one pattern stands for a name, in as many steps as they have levels."""
+    """Whether one pattern matches a name, in as many steps as they have levels."""
     levels, ends = _divide(pattern)
     names = name.split(LEVEL_END)
     if len(names) < len(levels) or (len(names) > len(levels) and not ends):
@@ -90,6 +83,6 @@ def stands_for(pattern: str, name: str) -> bool:
 
 
 def _divide(pattern: str) -> tuple[list[str], bool]:
-    """The levels of a pattern, and whether it stands for all names below them, too."""
+    """The levels of a pattern, and whether it matches all names below them, too."""
     levels = pattern.split(LEVEL_END)
     return (levels[:-1], True) if levels[-1] == ALL_BELOW else (levels, False)
