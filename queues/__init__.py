@@ -1,1 +1,1 @@
-"""The queue manager: sessions and sequences put together with queues, links and group commits. Pure, as they are."""
+"""The queue manager: sessions and sequences put together with queues, links and group commits. Pure, like them."""

@@ -1,7 +1,7 @@
 """How long packets wait for the ack that frees them, and streams that do not move.
 
 It measures one packet of each stream at a time, as TCP without timestamps measures round trips (RFC 6298, section 3):
-so it costs the same for each commit and each ack, however many packets they hold.
+so each commit and each ack costs the same, however many packets it holds.
 """
 
 from collections.abc import Container
@@ -16,8 +16,8 @@ class _Measured:
 
     Attributes:
         number: the packet that is measured; 0 for none.
-        began_ns: when it might be sent first.
-        moved_ns: when the stream began to wait, or packets of it were freed last.
+        began_ns: when it could first be sent.
+        moved_ns: when the stream began to wait, or packets of it were last freed.
     """
 
     number: int
@@ -26,11 +26,7 @@ class _Measured:
 
 
 class AckLatency:
-    """The ack latency of the outgoing streams of a node.
-
-    Attributes:
-        durations: of the measured packets.
-    """
+    """The ack latency of the outgoing streams of a node; ``durations`` are those of the measured packets."""
 
     __slots__ = ("_streams", "durations")
 
@@ -41,12 +37,12 @@ class AckLatency:
     def handle_restored(self, stream: object, sent_ns: int) -> None:
         """A stream had packets in the store; ``sent_ns`` is when the first of them was sent.
 
-        Nothing says when others of it were freed last, before the start.
+        When others of it were last freed, before the start, is unknown.
         """
         self._streams[stream] = _Measured(0, sent_ns, sent_ns)
 
     def handle_started(self, stream: object, number: int, now_ns: int) -> None:
-        """Packets of a stream may be sent; ``number`` is that of the last one."""
+        """Packets of a stream, up to this number, may be sent."""
         measured = self._streams.get(stream)
         if measured is None:
             self._streams[stream] = _Measured(number, now_ns, now_ns)
@@ -54,14 +50,7 @@ class AckLatency:
             measured.number, measured.began_ns = number, now_ns
 
     def handle_freed(self, stream: object, left: Container[int], now_ns: int, *, busy: bool) -> None:
-        """Packets of a stream were freed.
-
-        Args:
-            stream: the stream.
-            left: the numbers of the packets that it still has.
-            now_ns: the clock.
-            busy: whether there are any.
-        """
+        """Packets of a stream were freed; ``left`` are the numbers that it still has. ``busy``: it has some."""
         measured = self._streams.get(stream)
         if measured is None:
             if busy:

@@ -1,7 +1,7 @@
 """Administration messages: which message asks for one, and what it says ([MS-MQQB] 3.1.7.15).
 
-A sender asks with a queue of its own node and with flags. The node at which something happens to the message sends the
-answer there, as an ordinary message of the same class of delivery. It asks for nothing itself.
+A sender asks by naming a queue of its node and by flags. The node at which something happens to the message sends the
+answer there, as an ordinary message of the same class of delivery. The answer asks for nothing itself.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -26,11 +26,8 @@ class Told:
     Attributes:
         origin: the node that sent them.
         stream, sequence, number: their packet; of a large message, the last one.
-        delivery: their class of delivery.
         destination: where they were going, as their node or this one writes it.
-        content: the messages of the packet.
         indices: those that it happened to.
-        message_class: what happened.
         place: the index in the packet of the message whose index in ``content`` is 0.
     """
 
@@ -47,11 +44,11 @@ class Told:
 
 
 Tell = Callable[[Told, int], None]
-"""Takes what happened, and when, by the monotonic clock; the next commit holds the answers."""
+"""Gets what happened, and when, by the monotonic clock; the next commit holds the answers."""
 
 
 def nobody_told(_told: Told, _now_ns: int) -> None:
-    """Tell nobody: of parts that stand alone."""
+    """Tell no node: for parts that are used alone."""
 
 
 def write_request(queue: str, acks: Acks) -> dict[str, Any]:
@@ -60,7 +57,7 @@ def write_request(queue: str, acks: Acks) -> dict[str, Any]:
 
 
 def request_of(properties: Properties) -> AdminRequest | None:
-    """The request of a message; None for none, and for one that cannot be read."""
+    """The request of a message; None for none, and if it cannot be read."""
     said = properties.get(ADMIN)
     if not isinstance(said, dict) or CLASS in properties:
         return None
@@ -90,7 +87,6 @@ def wanted_by(told: Told) -> dict[str, list[int]]:
 
 
 _CLASSES: dict[object, MessageClass] = {int(it): it for it in MessageClass}
-"""By their numbers: a look-up in an enumeration takes several times as long."""
 
 
 def class_of(properties: Properties) -> MessageClass:
@@ -107,7 +103,7 @@ def class_in(properties: Sequence[Properties] | None, index: int) -> MessageClas
 
 
 def answers_to(told: Told, indices: list[int]) -> list[Outgoing]:
-    """The administration messages about messages of a packet, in a form that costs little for many."""
+    """The administration messages about messages of a packet, in a form that is cheap for many."""
     content, properties = told.content, told.content.properties
     if told.message_class.is_negative or properties is None:
         return [ack_of(told, index) for index in indices]
@@ -123,13 +119,12 @@ def answers_to(told: Told, indices: list[int]) -> list[Outgoing]:
 
 
 def _shared(told: Told, properties: Properties) -> Properties:
-    """What all answers about messages with these properties say."""
     label = properties.get("label")
     return {"reply_to": told.destination, **({"label": label} if isinstance(label, str) else {})}
 
 
 def ack_of(told: Told, index: int) -> Outgoing:
-    """The administration message about one of the messages: the body of a negative one is that of the message."""
+    """The administration message about one message: a negative one has the body of that message."""
     content = told.content
     properties: Properties = {
         **_shared(told, content.properties[index] if content.properties else {}),

@@ -15,10 +15,9 @@ PLACE = Struct("!II")
 ANSWERS, BATCH, RICH, FRAGMENT = 0, 1, 2, 3
 """Kinds of bodies."""
 KIND_BITS, LARGE, TOPIC = 0b11, 0b100, 0b1000
-"""The bits of the first byte that say which kind of body it is, whether its message stands for a large one, and whether
-it has the name of a topic."""
+"""Bits of the first byte: the kind of body, whether its message represents a large one, whether it names a topic."""
 SEAL = LARGE
-"""The bit of the first byte of a sealed body: its kind is 0, which stands for nothing large."""
+"""The bit of the first byte of a sealed body: its kind is 0, which represents nothing large."""
 OPENED = 0x8000
 """The bit of the count of a body that came sealed and was opened: no packet has room for 32,768 messages."""
 PRIORITY_SHIFT = 4
@@ -28,7 +27,7 @@ TIME_MAX_MS = (1 << 64) - 1
 SEAL_ADDS_BYTES = 96
 """What sealing a text adds: the ephemeral key, 32 bytes, the sealed key of the sealer, 48, and a tag, 16."""
 SEALED_BYTES = SEAL_ADDS_BYTES + 1 + PLACE.size
-"""By how much longer a body is when it is sealed: its first byte and its place are there twice."""
+"""By how much longer a sealed body is: its first byte and its place are there twice."""
 
 assert HEAD.size + PLACE.size == HEAD_BYTES, "what ``count_of`` and ``fragment_range`` need to see"
 
@@ -53,7 +52,7 @@ def read_plain(head: bytes) -> tuple[int, int] | None:
 
 
 def large_of(head: bytes) -> int:
-    """The ordinal of the large message for which the message of a body stands, by its first bytes; 0 for none."""
+    """The ordinal of the large message that the message of a body represents, by its first bytes; 0 for none."""
     return int(HEAD.unpack_from(head)[2]) if head[0] & LARGE and not is_sealed(head) else 0
 
 

@@ -1,15 +1,15 @@
 """Corrects stored deadlines if the wall clock was set since an earlier start.
 
 Promise: an outgoing packet lives as long as its sender said, by elapsed time, however the clock was set between two
-starts, and its times for the receiver are moved forward with the clock. A clock that was set forward does not expire a
-packet in a queue, if it was sent by the clock before. If the clock was set back, a packet in a queue may expire late.
+starts. Its times for the receiver are moved forward with the clock. If the clock was set forward, a packet in a queue
+that was sent by the clock before does not expire early. If it was set back, a packet in a queue may expire late.
 
 A jump is stored with the first commit after it; the rows themselves stay as they are.
 
-A message of a node whose clock is not set lives at its receiver from its arrival on: its times can only be compared
-with each other. A receiver that restarts counts anew.
+If a sender's clock is not set, a message of it lives at its receiver from its arrival on: its times can only be
+compared with each other. A receiver that restarts counts anew.
 
-The same holds for what is told of the age of a message. No age is below 0, or counts from a clock that was not set.
+The same holds for reported ages of messages. No age is below 0, or counts from a clock that was not set.
 """
 
 import json
@@ -65,11 +65,7 @@ class ClockJumps:
             self._jumps.append(_Jump(*jump, {}))
 
     def restore(self, state: Mapping[str, bytes], streams: Iterable[OutgoingStreamRow], commit: Commit) -> None:
-        """Restore the jumps from the store, and store a new one with the next commit.
-
-        Raises:
-            StoreDamaged: they cannot be read.
-        """
+        """Restore the jumps from the store, and store a new one with the next commit. Raises StoreDamaged."""
         found = _read(state.get(_STATE, b"[]"))
         if not self._jumps:
             self._jumps = found
@@ -106,7 +102,7 @@ class ClockJumps:
     def _moved_ms(self, sent_at_ms: int) -> int:
         """By how much the clock was set forward since it showed that time, as a sender's clock did.
 
-        A clock that is set back may have been wrong before: that takes back only what it was set forward.
+        A clock that is set back may have been wrong before: only earlier moves forward are taken back.
         """
         moved_ms = 0
         for jump in self._jumps:
@@ -120,17 +116,12 @@ class ClockJumps:
         return _past_ms(head, self.outgoing_ms(sequence, number), now_ms)
 
     def age_ms(self, head: bytes, now_ms: int) -> int:
-        """How long ago a packet of another node was sent, as far as its clock and this node's tell; 0 if they do not.
-
-        Args:
-            head: the first bytes of its body.
-            now_ms: this node's clock.
-        """
+        """How long ago a packet of another node was sent, by its first bytes; 0 if the clocks cannot tell."""
         return now_ms - _past_ms(head, self._moved_ms(sent_at_of(head)) if self.any else 0, now_ms)
 
 
 def _past_ms(head: bytes, by_ms: int, now_ms: int) -> int:
-    """When a packet was sent, by a clock that was moved since; now if that clock was not set, or is ahead."""
+    """When a packet was sent, by a clock that was moved since then; now if that clock was not set, or is ahead."""
     at_ms = sent_at_of(head) + by_ms
     return now_ms if at_ms > now_ms or at_ms < UNSET_BEFORE_MS <= now_ms else at_ms
 

@@ -1,4 +1,4 @@
-"""One deadline for each of many things. The earliest is found at once; a thing without a deadline costs nothing.
+"""One deadline for each of many things. The earliest is at the top of a heap; what has none costs nothing.
 
 A heap keeps every deadline that was set; an outdated entry is skipped when it comes to the top.
 """
@@ -12,16 +12,14 @@ Key = TypeVar("Key", bound=Hashable)
 NEVER_NS = 1 << 62
 """Later than any deadline."""
 STALE_MIN = 64
-"""A heap with fewer entries is never rebuilt, as that would cost more than it frees. It is looked at as seldom."""
+"""A heap with fewer entries is never rebuilt, as that would cost more than it frees. It is checked as seldom."""
 
 
 class Deadlines(Generic[Key]):
     """When each thing must be served again, by the caller's clock. Ties go by the order of setting.
 
-    Attributes:
-        heap: every deadline that was set, some of them outdated.
-        soonest_ns: nothing is due before; ``NEVER_NS`` when there is nothing. Callers that look very often need not
-            call.
+    ``heap`` has every deadline that was set. ``soonest_ns``: nothing is due before, so frequent callers need not call;
+    ``NEVER_NS`` when nothing is due.
     """
 
     __slots__ = ("_at", "_order", "heap", "soonest_ns")
@@ -71,7 +69,7 @@ class Deadlines(Generic[Key]):
         return heap[0][0] if heap else None
 
     def poll_due(self, now_ns: int, limit: int | None = None) -> list[Key]:
-        """Remove and return everything whose deadline has come, earliest first; no more than ``most``."""
+        """Remove and return everything whose deadline has come, earliest first; no more than ``limit``."""
         due: list[Key] = []
         if self.soonest_ns > now_ns:
             return due

@@ -1,10 +1,10 @@
-"""Bodies that only the disk has: which of them are fetched next, and who takes them.
+"""Bodies that only the disk has: which of them are fetched next, and for whom.
 
-Promise: ``poll`` gives one fetch at a time. What a caller has asked for comes first, in order; then each source in its
-turn, a source being asked only while one of its containers holds something. A fetch has the bodies that its source
-needs next: at least one packet's, and no further ones when they have ``FETCH_BYTES``. Its bodies go to ``take`` in one
-call, without those whose rows were deleted meanwhile. A source keeps no note of what it has asked for: while a body is
-still missing, it asks again. A fetch that never returns, as the node ends, is told so with ``fail``.
+Promise: ``poll`` gives one fetch at a time. What a caller has asked for is first, in order; then each source in its
+turn, and only while one of its containers holds something. A fetch has the bodies that its source needs next: at least
+one packet's, and no further ones when they have ``FETCH_BYTES``. Its bodies go to ``take`` in one call, without those
+whose rows were deleted meanwhile. A source keeps no note of what it has asked for: while a body is still missing, it
+asks again. If a fetch never returns, as the node ends, ``fail`` is called.
 
     only on the disk --the next that its source needs--> in a fetch --read--> taken: in memory, or its row is gone
 """
@@ -18,13 +18,13 @@ from typing import NamedTuple, Protocol, TypeVar
 from triack.base.commit import Read
 
 FETCH_BYTES = 2 * 1024 * 1024
-"""Bodies fetched at a time: enough that reading outweighs the request, and much less than the memory for bodies."""
+"""Bodies of one fetch: enough that reading outweighs the request, and much less than the memory for bodies."""
 FETCH_ROWS = 2_048
 """The same for small packets: many windows, as a fetch costs more than reading them."""
 
 
 def _no_waiter(_error: Exception) -> None:
-    """Of a source: the node ends, and the source with it."""
+    """For a source: it ends with the node."""
 
 
 @dataclass(slots=True, eq=False)
@@ -32,7 +32,7 @@ class Fetch(Read):
     """A fetch of bodies.
 
     Attributes:
-        take: takes those that were found, by their keys.
+        take: gets those that were found, by their keys.
         fail: called instead with the error, when the store fails or the node ends.
     """
 
@@ -41,18 +41,14 @@ class Fetch(Read):
 
 
 class Source(NamedTuple):
-    """One that needs bodies. ``poll`` gives its next fetch, or None; it is called only while ``needs`` is not empty."""
+    """It needs bodies. ``poll`` gives its next fetch, or None; it is called only while ``needs`` is not empty."""
 
     needs: Collection[object]
     poll: Callable[[], Fetch | None]
 
 
 class Fetches:
-    """The fetches of a node.
-
-    Args:
-        sources: in the order in which they are served.
-    """
+    """The fetches of a node, with its sources in the order in which they are served."""
 
     def __init__(self, *sources: Source) -> None:
         self._sources = sources
@@ -85,11 +81,8 @@ def next_fetch(
 ) -> Fetch | None:
     """A fetch of the bodies that are needed next, or None.
 
-    Args:
-        table: of the store.
-        needed: keys and size of each packet; what exceeds the fetch is not drawn.
-        take: takes the bodies.
-        most_bytes: no further packet follows when those before it have as many.
+    ``needed``: keys and size of each packet; what exceeds the fetch is not drawn. Once the packets before it have
+    ``most_bytes``, no further one follows.
     """
     keys: list[int] = []
     for rows, size_bytes in needed:

@@ -1,4 +1,4 @@
-r"""Names of MSMQ's queues ([MS-MQMQ] 2.1), and what they are here.
+r"""Names of MSMQ's queues ([MS-MQMQ] 2.1), and what they mean here.
 
     format name   DIRECT=OS:host\private$\orders, DIRECT=TCP:10.0.0.5\private$\orders, DIRECT=HTTP://host/msmq/orders,
                   PUBLIC=guid, PRIVATE=guid\number, MACHINE=guid, DL=guid, MULTICAST=address:port, CONNECTOR=guid;
@@ -31,7 +31,7 @@ _WITHOUT_MEANING = {
     "MULTICAST": "there is no multicast: publish to a topic",
     "CONNECTOR": "there are no connector queues: a program that reads a queue can speak to another system",
 }
-"""Kinds of format names for which there is nothing here, and what to do instead."""
+"""Kinds of format names that mean nothing here, and what to do instead."""
 _PREFIX, _LABEL = "FORMATNAME:", "LABEL:"
 """What programs write before a name where several kinds may stand."""
 _SUFFIXES = {"JOURNAL": "", "DEADLETTER": DEAD_LETTER_QUEUE, "DEADXACT": DEAD_LETTER_QUEUE, "XACTONLY": ""}
@@ -42,7 +42,7 @@ _SYSTEM_PATHS = {"JOURNAL$": "JOURNAL", "DEADLETTER$": "DEADLETTER", "XACTDEADLE
 
 @dataclass(frozen=True, slots=True)
 class MsmqQueue:
-    """One element of a name of MSMQ, and what it is here.
+    """One element of a name of MSMQ, and what it means here.
 
     Attributes:
         name: the element, as it was written.
@@ -142,7 +142,6 @@ def _system_queue(element: str, suffix: str, queue: str) -> str:
 
 
 def _path(element: str, path: str) -> MsmqQueue:
-    r"""``host\private$\queue``, ``host\queue`` or ``host\system$;SUFFIX``."""
     host, backslash, rest = path.strip().partition("\\")
     where, _, suffix = rest.partition(";")
     folder, inner, queue = where.partition("\\")

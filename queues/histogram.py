@@ -6,22 +6,18 @@ from collections.abc import Sequence
 from triack.base.units import SECOND
 
 COMMIT_BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
-"""From a commit of an NVMe disk to one of a disk that hangs."""
 LATENCY_BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
-"""From a round trip of a local network to a peer that was away for minutes."""
 WAIT_BOUNDS_S = (0.01, 0.1, 1.0, 10.0, 60.0, 300.0, 1_800.0, 3_600.0, 21_600.0, 86_400.0)
-"""From a reader that waits for each message to one that comes once a day."""
 
 
 class Histogram:
     """Counts durations by length.
 
     Args:
-        bounds_s: the longest duration of each bucket, in seconds, ascending; one more bucket has all that are longer.
+        bounds_s: the longest duration of each bucket, in seconds, ascending; one more bucket has all longer ones.
 
     Attributes:
-        counts: how many durations each bucket has; the last is that of the longer ones.
-        sum_ns: of all durations.
+        counts: how many durations each bucket has.
     """
 
     __slots__ = ("_bounds_ns", "counts", "sum_ns")
@@ -33,7 +29,7 @@ class Histogram:
 
     @property
     def bounds_s(self) -> list[float]:
-        """As given."""
+        """The longest duration of each bucket, in seconds."""
         return [bound_ns / SECOND for bound_ns in self._bounds_ns]
 
     def observe(self, duration_ns: int, times: int = 1) -> None:

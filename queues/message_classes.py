@@ -127,12 +127,12 @@ _ON_THE_WAY: dict[str, MessageClass] = {
 
 
 def class_on_the_way(reason: str) -> MessageClass:
-    """The class of the message that says that another one ended on its way for this reason."""
+    """The class of the message about another one that ended for this reason before it was in its queue."""
     return _ON_THE_WAY.get(reason, MessageClass.DELETED)
 
 
 def class_at_queue(reason: str) -> MessageClass:
-    """The same of one that ended in its queue, or in the hands of a reader."""
+    """The same of one that ended in its queue, or leased to a reader."""
     if reason == DeadReason.PURGED:
         return MessageClass.QUEUE_PURGED
     return MessageClass.RECEIVE_TIMEOUT if reason == DeadReason.RECEIVE_TIMEOUT else MessageClass.RECEIVE_REJECTED

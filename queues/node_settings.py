@@ -93,8 +93,8 @@ LARGE_MOST_BYTES = 1 << 47
 
 
 PART_MIN_BYTES = 256
-"""The smallest part of a large body, except the last: each may be a row of the store of its own, as each piece of a
-message may, which has the same limit."""
+"""The smallest part of a large body, except the last. Each may be a row of the store, as each piece of a message may.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class LargeBodies:
 
 
 Gap = Literal["warn", "error"]
-"""Whether to go on when the node that a peer's name leads to is not the one that acknowledged what was sent before."""
+"""Whether to continue when a peer's name leads to another node than the one that acknowledged what was sent before."""
 _AfterSessionLost = Literal["resend", "hand back"]
 
 
@@ -184,7 +184,7 @@ class Reconnect:
 STREAM_BYTES = 2_048
 """Memory of a stream without its out-of-order packets, measured: state machines, names, entries in tables."""
 STORE_LOG_MIN_BYTES = 256 * 1024
-"""Sixteen pages of a store: with fewer, every few commits would be written twice at once."""
+"""Sixteen pages of a store: with fewer, every few commits would be written twice."""
 STORE_LOG_MAX_BYTES = 1024**3
 """A log is read and written again as a whole after an unclean end: that takes seconds for a GiB."""
 WhenFull = Literal["hold", "reject"]
@@ -389,7 +389,7 @@ class Topic:
 
 
 ALL_ROOTS = "*"
-"""The root whose settings are for all that have none of their own: no name can be that."""
+"""The root whose settings are for all that have no other: no name can be that."""
 
 
 def check_root(root: str) -> str:
@@ -547,7 +547,7 @@ class NodeSettings:
         return own or self.limits.quota_of(queue)
 
     def redelivery_of(self, queue: str) -> Redelivery:
-        """When failed messages of that queue come again."""
+        """When failed messages of that queue are redelivered."""
         return self.queue_redelivery.get(queue, self.redelivery)
 
 

@@ -1,9 +1,9 @@
 """The queues that an operator has paused, until the operator resumes them; a restart changes nothing.
 
-Promise: nothing new leaves a paused outgoing queue, and no reader gets a message of a paused queue of this node. Both
+Promise: nothing new leaves a paused outgoing stream, and no reader gets a message of a paused queue of this node. Both
 accept messages until their quotas are full. When arrivals are paused too, a queue of this node accepts none.
 
-A name is that of a queue of this node, ``peer/queue``, or ``peer/`` for all outgoing queues to a peer.
+A name is that of a queue of this node, ``peer/queue``, or ``peer/`` for all outgoing streams to a peer.
 """
 
 from collections.abc import Mapping
@@ -19,12 +19,7 @@ _PAUSE = Struct("!Q?")
 
 
 class Pause(NamedTuple):
-    """One pause.
-
-    Attributes:
-        since_ms: when it began, by the wall clock.
-        arrivals: whether a queue of this node accepts nothing meanwhile.
-    """
+    """One pause, by the wall clock. ``arrivals``: whether a queue of this node accepts nothing meanwhile."""
 
     since_ms: int
     arrivals: bool
@@ -47,7 +42,7 @@ class Pauses:
                 self.by_name[composed(key.removeprefix(_PREFIX))] = Pause(*_PAUSE.unpack(value))
 
     def pause(self, name: str, *, arrivals: bool, now_ms: int, commit: Commit) -> None:
-        """Pause a queue with the next commit. A queue that is paused already keeps the moment since which it is."""
+        """Pause a queue with the next commit. If it is paused already, it keeps the time of its pause."""
         before = self.by_name.get(name)
         pause = Pause(now_ms if before is None else before.since_ms, arrivals)
         self.by_name[name] = pause
@@ -65,7 +60,7 @@ class Pauses:
         return self.by_name.get(name)
 
     def of_stream(self, peer: str, queue: str) -> Pause | None:
-        """The pause of an outgoing queue: its own, or that of all queues to its peer."""
+        """The pause of an outgoing stream: that of its queue, or of all queues of its peer."""
         if not peer:
             return None
         return self.by_name.get(f"{peer}/{queue}") or self.by_name.get(f"{peer}/")

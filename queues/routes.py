@@ -1,7 +1,7 @@
 """Routes: by which neighbour messages for a node go, when this node holds no session with that node itself.
 
-Static, as of MSMQ without a directory: a route names destinations by a pattern, and one neighbour, or several of which
-the first that answers is used (``triack.queues.ways``). Each relay on the way decides with routes of its own.
+They are static, as in MSMQ without a directory. A route names destinations by a pattern, and neighbours: the first that
+answers is used (``triack.queues.ways``). Each relay on the way decides by its own routes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,12 +21,11 @@ BY_HAND = "@"
 PATTERN_LETTERS_MAX = 256
 """Twice as many as in a name."""
 ONWARD_INTERVAL_S = 0.5
-"""Between two words about what was passed on: as long as an order ack waits for others by default."""
+"""Between two reports of what was passed on: as long as an order ack waits for others by default."""
 SWITCH_AFTER_S = 10.0
-"""Longer than a restart of a process takes, and than the connect timeout. It is short beside the minutes for which a
-relay that has failed is missing."""
+"""Longer than a restart of a process, and than the connect timeout; short beside the minutes of a relay's failure."""
 WAYS_MAX = 8
-"""Neighbours of one route: each that comes before the one in use is called all the time."""
+"""Neighbours of one route: each that comes before the one in use is called continuously."""
 LinkName = Literal["async", "sync"]
 """How a link frees packets, by its name."""
 
@@ -92,7 +91,6 @@ class Route:
         self._check_link()
 
     def _check_link(self) -> None:
-        """Check what is said of the link."""
         if self.link not in ("async", "sync"):
             raise UsageError(f"Route: link is {self.link!r}: write async or sync")
         check_settings(self, may_be_zero=("grace_s",))
@@ -110,7 +108,7 @@ class Route:
 
     @property
     def ways(self) -> tuple[str, ...]:
-        """The neighbours, the one to prefer first."""
+        """The neighbours, the preferred one first."""
         return (self.via,) if isinstance(self.via, str) else tuple(self.via)
 
     @property
@@ -134,7 +132,6 @@ class Route:
 
 
 def _check_via(via: object) -> str | tuple[str, ...]:
-    """The neighbour of a route, or its neighbours."""
     if isinstance(via, str) or not isinstance(via, Sequence):
         return check_name(via)
     names = tuple(map(check_name, via))
@@ -164,10 +161,10 @@ def check_routes(operation: str, routes: object) -> tuple[Route, ...]:
 
 @dataclass(slots=True)
 class RouteChoice:
-    """Which of several neighbours is in use; all routes with the same ones have it together.
+    """Which of several neighbours is in use; all routes with the same ones share it.
 
     Attributes:
-        ways: the neighbours, the one to prefer first.
+        ways: the neighbours, the preferred one first.
         after_ns: the time that counts, as ``Route.switch_after_s``.
         index: of the one in use.
         ask_at_ns: when to ask those before it whether they are still there.
@@ -189,12 +186,11 @@ class Way:
     """The way to a destination.
 
     Attributes:
-        via: the neighbour that takes the messages, by name or address.
+        via: the neighbour that gets the messages, by name or address.
         final: how that neighbour is to resolve the destination; empty when it is the destination itself.
-        why: the rule that says so, for people.
         renamed: whether the neighbour calls the destination by another name, as the route says.
-        seal: whether messages of this node that go this way are sealed, as the route says.
-        choice: of which neighbours that one is in use, if the route has several.
+        seal: whether the route seals messages of this node.
+        choice: which of several neighbours is in use.
     """
 
     via: str
@@ -214,12 +210,9 @@ class Routes:
     """The routes of a node; one object for all readers, changed in place.
 
     Args:
-        directory: its peers.
         routes: in the order in which they are tried.
 
     Attributes:
-        all: the routes.
-        choices: which neighbours are in use of routes that have several, by those and their time.
         has_met: whether a peer has ever had a session with this node, as far as is known.
     """
 
@@ -257,17 +250,17 @@ class Routes:
         return None if route is None else route.sync
 
     def onward_interval_ns(self, via: str) -> int:
-        """How long to gather what was passed on to a neighbour before those that wait for that are told."""
+        """How long this node gathers what it has passed on to a neighbour before it reports that to those that wait."""
         route = self._by_via.get(via)
         return round((ONWARD_INTERVAL_S if route is None else route.onward_interval_s) * SECOND)
 
     def explain(self, final: str, why_in_use: Callable[[RouteChoice], str]) -> list[str]:
-        """Every rule that has something to say about a destination, the one that counts first."""
+        """Every rule that applies to a destination, the one that counts first."""
         ways = self._decisions(final)
         return [f"{it.why}: {why_in_use(it.choice)}" if it.choice is not None else it.why for it in ways]
 
     def way_of(self, final: str) -> Way:
-        """The same for senders: what nothing names waits for a peer of that name."""
+        """The same for senders: if no rule names a destination, messages wait for a peer of that name."""
         return self.way(final) or Way(final, "", f"nothing says where {final} is: no peer has that name, and no route")
 
     def _decisions(self, final: str) -> Iterator[Way]:

@@ -1,4 +1,4 @@
-"""Quotas that an operator has set for single queues; they go before those of the settings, and outlive restarts."""
+"""Quotas that an operator has set for single queues. They override the settings, and outlive restarts."""
 
 from collections.abc import Mapping
 from struct import Struct
@@ -40,7 +40,7 @@ class SetQuotas:
         commit.state[_PREFIX + name] = _QUOTA.pack(quota.messages, quota.size_bytes, quota.when_full == "reject")
 
     def unset(self, name: str, commit: Commit) -> bool:
-        """Let the settings say the quota of a queue, with the next commit. Returns whether it was set."""
+        """Return a queue to the quota of the settings, with the next commit. Returns whether another one was set."""
         if self.by_name.pop(name, None) is None:
             return False
         commit.state[_PREFIX + name] = None

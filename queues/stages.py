@@ -41,11 +41,11 @@ STAGES: dict[Delivery, Stage] = {
     Delivery.RECOVERABLE: Stage.STORED,
     Delivery.TRANSACTIONAL: Stage.ORDERED,
 }
-"""The stage at which a node lets go of a message of a class, over a link that is not synchronous."""
+"""The stage at which a node deletes a message of a class, over a link that is not synchronous."""
 LAST_STAGES: dict[Delivery, Stage] = STAGES | {Delivery.RECOVERABLE: Stage.ONWARD}
 """The last stage of each class."""
 _BY_NAME = {stage.name.lower(): stage for stage in Stage}
-_DONE = StreamPacketState.DONE  # a name of its own, as every packet is compared with it
+_DONE = StreamPacketState.DONE  # its own name, as every packet is compared with it
 
 
 def as_stage(stage: object) -> Stage:
@@ -58,13 +58,12 @@ def as_stage(stage: object) -> Stage:
 
 
 Waiter = Callable[[str | None], None]
-"""Called once, with None when the stage is reached or with the reason why it never will be."""
 
 PRUNE_AT = 1_024
 """Limit of separate failures: beyond it, messages up to the oldest failure are forgotten."""
 DONE_MAX = 32
 """Done packets that are kept, or an eighth of all if that is more. It is small because a node may have thousands of
-outgoing queues; forgetting packets one at a time would be expensive where many wait."""
+outgoing streams; forgetting packets one at a time would be expensive where many wait."""
 
 
 @dataclass(slots=True)
@@ -87,7 +86,7 @@ class _Wait:
 
 
 class StageTracker:
-    """The messages of one outgoing queue by ticket, the count of messages submitted before them."""
+    """The messages of one outgoing stream by ticket, the count of messages submitted before them."""
 
     __slots__ = (
         "_entries",
@@ -213,7 +212,7 @@ class StageTracker:
             self._waiting.pop(ticket, None)
 
     def halt(self, error: RollbackDetected | None) -> None:
-        """Nothing leaves any more: waiters for more than ``QUEUED`` get the error. None: sending goes on."""
+        """Nothing leaves any more: waiters for more than ``QUEUED`` get the error. None: sending continues."""
         self.suspended = error
         if error is not None:
             self._answer_all(range(self.queued))
@@ -254,7 +253,6 @@ class StageTracker:
         return True
 
     def _find(self, ticket: int) -> list[StreamPacket]:
-        """The packets that hold a message: several for a large one, none when it was freed long ago."""
         found: list[StreamPacket] = []
         at = bisect_right(self._starts, ticket) - 1
         # Only the fragments of one large message share a ticket, and they are neighbours.
@@ -273,7 +271,6 @@ class StageTracker:
 
 
 def _common(waiting: dict[int, list[_Wait]], tickets: range) -> list[int]:
-    """The tickets that have waiters, found from the smaller side."""
     if len(tickets) < len(waiting):
         return [ticket for ticket in tickets if ticket in waiting]
     return [ticket for ticket in waiting if ticket in tickets]

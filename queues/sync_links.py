@@ -1,7 +1,7 @@
 """The synchronous links of a node: how far each is behind, and whether it is asynchronous for now.
 
-A packet is awaited from the moment in which it is on this node's disk until the neighbour has passed it on. That does
-not depend on whether it is still here: over a link that is asynchronous for now this node lets go of it earlier.
+A packet is awaited from when it is on this node's disk until the neighbour has passed it on. It need not be stored so
+long: over a link that is asynchronous for now this node deletes it earlier.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -23,10 +23,10 @@ class NextHop:
     Attributes:
         awaited: whether the link is synchronous, by the routes, so that the node says what it has passed on.
         is_async: whether it has said, in this session, that its store acks are enough.
-        turn: turn of its last word about that.
+        turn: turn of its last statement about that.
         waits: everything up to this number is on its disk, or has left it, and waits; 0 if it has not said so.
-        waits_turn: turn of its last word about that, in this session.
-        former: the neighbours by which the stream went before, in this process, by name.
+        waits_turn: turn of its last statement about that, in this session.
+        former: the neighbours that got the stream before, in this process, by name.
     """
 
     awaited: bool = False
@@ -37,14 +37,14 @@ class NextHop:
     former: tuple[str, ...] = ()
 
     def handle_word(self, turn: int, *, is_async: bool) -> bool:
-        """It says whether its store acks are enough. Returns whether the word is newer than those before."""
+        """It says whether its store acks are enough. Returns whether this is newer than earlier statements."""
         if turn <= self.turn:
             return False
         self.turn, self.is_async = turn, is_async
         return True
 
     def handle_waits(self, turn: int, here: int) -> bool:
-        """It says how far it has packets that wait, 0 if none does. Returns whether the word is newer than the last."""
+        """It says how far it has packets that wait, 0 if none does. Returns whether this is newer than the last."""
         if turn <= self.waits_turn:
             return False
         self.waits_turn, self.waits = turn, here
@@ -55,22 +55,17 @@ class NextHop:
         self.turn, self.is_async = 0, False
 
     def forget_waits(self) -> bool:
-        """Its session is over, or packets go to another node now. Returns whether it had said that packets wait."""
+        """Its session has ended, or packets go to another node now. Returns whether it had said that packets wait."""
         waited = self.waits > 0
         self.waits = self.waits_turn = 0
         return waited
 
 
 class SyncLinks:
-    """The synchronous links of a node.
-
-    Args:
-        routes: say which links are synchronous.
-        record: writes to the session log.
-        start_ns: when the node started.
+    """The synchronous links of a node, by its routes.
 
     Attributes:
-        changed: the links to look at, by name; while there are none, time does not matter.
+        changed: the links to check, by name; while there are none, time does not matter.
         news: see ``take_news``.
     """
 
@@ -89,7 +84,7 @@ class SyncLinks:
     # ---- which links
 
     def awaits(self, way: Way | None) -> bool:
-        """Whether packets that go by a way wait for the word that they were passed on."""
+        """Whether packets that go by a way wait for the report that they were passed on."""
         return way is not None and not way.is_direct and self._routes.sync_link(way.via) is not None
 
     def is_sync(self, way: Way | None) -> bool:
@@ -122,7 +117,7 @@ class SyncLinks:
         self.changed[way.via] = None
 
     def remove(self, way: Way | None, stream: Hashable, ranges: Iterable[Range]) -> list[Range]:
-        """Packets of a stream were passed on, or are awaited no longer for another reason. Returns those that were."""
+        """Packets were passed on, or are not awaited any more for another reason. Returns those that were awaited."""
         awaited = self._awaited.get(stream)
         if awaited is None or way is None:
             return []
@@ -130,13 +125,13 @@ class SyncLinks:
         return awaited.remove(ranges)
 
     def keep(self, stream: Hashable, ranges: list[Range]) -> None:
-        """A session is over: of packets that are here no longer nothing will be heard."""
+        """A session has ended: nothing will be heard of packets that are no longer stored."""
         awaited = self._awaited.get(stream)
         if awaited is not None:
             awaited.keep(ranges)
 
     def forget(self, stream: Hashable) -> None:
-        """A stream has ended, or goes by another way."""
+        """A stream has ended, or uses another way."""
         if self._awaited.pop(stream, None) is not None:
             for streams in self._by_link.values():
                 streams.pop(stream, None)
@@ -171,7 +166,6 @@ class SyncLinks:
         return at_ns
 
     def _since_ns(self, via: str) -> int | None:
-        """Since when the oldest packet waits that goes by a link."""
         times = [awaited.since_ns for awaited in self._by_link.get(via, {}).values()]
         return min((since_ns for since_ns in times if since_ns is not None), default=None)
 

@@ -1,14 +1,14 @@
-"""Which of the neighbours of a route takes its messages: the first that answers.
+"""Which of the neighbours of a route gets its messages: the first that answers.
 
-Promise: a neighbour that has been silent for the time of the route gives way to the next, and takes its messages back
+Promise: a neighbour that has been silent for the time of the route is replaced by the next. It gets its messages back
 when it has been well for as long. So one that comes and goes more often than that changes nothing, and no route changes
 more often than once in that time, unless the neighbour in use is silent and another one answers.
 
-    USED --silent for the time--> LEFT (called all the time) --well for the time--> USED
+    USED --silent for the time--> LEFT (called continuously) --well for the time--> USED
 
-A neighbour is silent while this node wants a session with it and has none. Nothing is known of one that this node does
-not want to talk to; it counts as one that may answer. What is behind a neighbour does not matter: one that answers, and
-cannot pass anything on, is not silent.
+A neighbour is silent while this node wants a session with it and has none. If this node does not want to talk to one,
+nothing is known of it, and it counts as one that may answer. What is behind a neighbour does not matter: one that
+answers, and cannot pass anything on, is not silent.
 
 Nothing of this outlives the process: a start begins with the first neighbour.
 """
@@ -29,7 +29,7 @@ class Contact:
         well_since_ns: since when each session with it was good, or ended because there was nothing to send; or None.
         silent_since_ns: since when a session with it is wanted and there is none; None if there is one, or none is
             wanted.
-        heard_at_ns: when something came from it last.
+        heard_at_ns: when something last arrived from it.
     """
 
     well_since_ns: int | None = None
@@ -43,13 +43,13 @@ class Contact:
             self.well_since_ns = now_ns
 
     def handle_lost(self, since_ns: int) -> None:
-        """A session is over, and not because there was nothing to send; or a call got no answer."""
+        """A session has ended, and not because there was nothing to send; or a call got no answer."""
         self.well_since_ns = None
         if self.silent_since_ns is None:
             self.silent_since_ns = since_ns
 
     def handle_wanted(self, now_ns: int, *, wanted: bool) -> None:
-        """There is no session with it; is one wanted?"""
+        """There is no session with it; ``wanted``: whether there should be."""
         if not wanted:
             self.silent_since_ns = None
         elif self.silent_since_ns is None:
@@ -66,20 +66,12 @@ class Contact:
 
 
 ASKS = 4
-"""Questions in the time that counts: one that comes and goes within it is found out, as it does not answer one."""
+"""Questions in the time that counts: a neighbour that comes and goes within it fails to answer one."""
 _UNKNOWN = Contact()
-"""Of a neighbour with which this node has had nothing to do."""
 
 
 def choose(index: int, contacts: Sequence[Contact], after_ns: int, now_ns: int) -> int:
-    """The neighbour to use from now on, by its index.
-
-    Args:
-        index: of the one in use.
-        contacts: what is known of each, the one to prefer first.
-        after_ns: the time that counts.
-        now_ns: the clock.
-    """
+    """The index of the neighbour to use next. ``contacts``: the preferred one first; ``index``: the one in use."""
     for earlier in range(index):
         if contacts[earlier].is_well(after_ns):
             return earlier
@@ -99,13 +91,9 @@ class Ways:
     """The neighbours in use of all routes that have several.
 
     Args:
-        routes: the routes, and which neighbours are in use.
         contact_of: what is known of a neighbour; None for nothing.
         call: from now on, call these neighbours, and no others, even if there is nothing to send to them.
         ask: ask a neighbour whether it is still there, if there is a session with it.
-
-    Attributes:
-        news: see ``take_news``.
     """
 
     __slots__ = ("_ask", "_call", "_contact_of", "_looked_ns", "_routes", "news")
@@ -125,12 +113,12 @@ class Ways:
         self.news: list[WayChanged] = []
 
     def handle_routes_changed(self) -> None:
-        """The routes are others: call what is preferred to what is in use, and nothing else."""
+        """The routes have changed: call only the neighbours that are preferred to those in use."""
         choices = self._routes.choices.values()
         self._call({via for choice in choices for via in choice.ways[: choice.index]})
 
     def handle_time(self, now_ns: int) -> bool:
-        """Look at all of them. Returns whether another neighbour is in use of some route."""
+        """Check all. Returns whether another neighbour is in use of some route."""
         changed, self._looked_ns = False, now_ns
         for choice in self._routes.choices.values():
             index = choose(choice.index, self._contacts(choice), choice.after_ns, now_ns)
@@ -162,7 +150,7 @@ class Ways:
         return [self._contact_of(via) or _UNKNOWN for via in choice.ways]
 
     def explain(self, choice: RouteChoice, now_ns: int) -> str:
-        """Why the neighbour that is in use is that one."""
+        """Why this neighbour is in use."""
         contacts = self._contacts(choice)
         told = [_say(via, it, choice.after_ns, now_ns) for via, it in zip(choice.ways, contacts, strict=True)]
         if choice.index:
@@ -176,7 +164,6 @@ class Ways:
 
 
 def _say(via: str, contact: Contact, after_ns: int, now_ns: int) -> str:
-    """How a neighbour is, in words."""
     if contact.silent_since_ns is not None:
         return f"{via} has been silent for {(now_ns - contact.silent_since_ns) / SECOND:.0f} s"
     if contact.well_since_ns is not None:

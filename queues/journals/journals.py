@@ -46,7 +46,6 @@ class _Taken(NamedTuple):
 
     Attributes:
         queue: the queue of the readers; the journal itself for messages that were sent.
-        bits: the messages.
         sent_to: where they were sent; empty for those that were read here.
         passed: those of its messages that no reader has read, and that therefore are not copied.
     """
@@ -125,7 +124,6 @@ class Journals:
         return fetch_packets(self.missing, self._load)
 
     def _load(self, bodies: dict[int, bytes]) -> None:
-        """Bodies have been read; the next commit deletes their packets."""
         for packet, pieces in list(arrived(self.missing, bodies)):
             packet.pieces = pieces
             self.missing.pop(packet).note_change(packet)

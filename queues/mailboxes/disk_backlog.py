@@ -21,13 +21,11 @@ _RECORD = Struct("<QQQQQIIIHH")
 _PLACE = Struct("<Q")
 _MESSAGES = Struct("<H")
 RECORD_BYTES = _RECORD.size
-"""Memory of an uncompressed packet, without its share of a block's overhead."""
 _MESSAGES_AT = RECORD_BYTES - _MESSAGES.size
 """Offset of the message count; 0 messages: the packet was removed."""
 BLOCK_RECORDS = 512
 """Packets that leave it together: few enough that their objects are small, enough that blocks are few."""
 BLOCK_BYTES = BLOCK_RECORDS * RECORD_BYTES
-"""Of a full block."""
 _RISING_BYTES = 32
 """The first fields of a record, up to ``sent_at_ms``: they rise little from one packet of a sender to the next."""
 _COLUMNS = Columns(RECORD_BYTES, _RISING_BYTES, BLOCK_RECORDS)
@@ -178,7 +176,6 @@ class DiskBacklog:
         return block
 
     def _index_of(self, start: int) -> int | None:
-        """The index of the block that begins at a place, or None if it is gone."""
         index = bisect_left(self._starts, start)
         return index if index < len(self._starts) and self._starts[index] == start else None
 
@@ -253,7 +250,6 @@ def _records(block: bytearray) -> Iterator[_Record]:
 
 
 def _is_plain(packet: QueuedPacket) -> bool:
-    """Whether a record can describe a packet, except for its body."""
     keys = packet.keys
     if not keys or len(keys) > ROWS_MAX or packet.large:
         return False

@@ -27,13 +27,9 @@ class IncomingRun:
 
     Attributes:
         packet: the session's number of the first.
-        header: of the first.
         previous_step: by how much ``previous`` rises from packet to packet.
         bodies: one for each packet, as are ``counts``, the two times and ``lefts_ms``.
         sent_at_ms: by the sender's wall clock.
-        receive_by_ms: by the same clock; 0 for never.
-        ack_requested: whether any packet asks for an order ack.
-        size_bytes: of all contents.
         first_byte: of every body: it holds the priority.
         lefts_ms: how long each packet has left, if relays pass them on.
         follow: reads a packet that may follow.

@@ -58,13 +58,9 @@ class BodyState(IntEnum):
     """How far a body is."""
 
     COMING = 0
-    """Its announcement is stored, and not all of its parts."""
     WHOLE = 1
-    """All parts are on the disk, and no message represents it yet."""
     CLAIMED = 2
-    """A message of a queue represents it."""
     FREED = 3
-    """It is being deleted; nothing leaves this state."""
 
 
 class BodyEvent(IntEnum):
@@ -175,11 +171,7 @@ class Body:
 
     Attributes:
         stream: the number of the stream that brings it.
-        total_bytes: its size, as announced.
-        announcement: the store key of its announcement.
         fill: the reserved part of the quota of its queue.
-        parts: those that are stored, in order; ``have_bytes`` is their size.
-        claims: number of messages that represent it.
         is_over: whether a part has come that is so small that only the last one may be.
     """
 

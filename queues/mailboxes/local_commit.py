@@ -27,7 +27,6 @@ class LocalCommit:
     Attributes:
         now_ns: the monotonic clock.
         now_ms: the wall clock.
-        commit: the part for the store.
         waiters: called when it has returned: with None, or with the error that ended the store.
     """
 

@@ -90,10 +90,6 @@ class LocalQueues:
 
     Args:
         declared: the only queues besides the system queues, or None to create a queue on arrival.
-        wall: the time of day.
-        drops: counts of drops, by reason.
-        record: writes to the session log, ``record(event, now_ns, **fields)``.
-        payer_of: the payer that is charged for what a node sends.
         words: memory for the notes of leases; None for no notes.
 
     Attributes:
@@ -103,7 +99,6 @@ class LocalQueues:
         declined_letters: number of messages that were given up without a dead letter, as their senders want none, by
             reason.
         waits: from sending to the first lease, by the senders' clocks and this node's.
-        on_removed: called with the name of an unused queue that was removed to make room.
         make_topic: makes the queue in which the messages of a topic arrive, of its number and its name.
         windows: the messages that such a queue accepts, by its name; that subscription continues.
         untold: packets that care which messages were acknowledged since the last commit began: their queue, and which
@@ -240,7 +235,6 @@ class LocalQueues:
             yield from content.messages
 
     def _count_left(self, queue: str, progress: Progress, held: int, acked: int, now_ms: int) -> None:
-        """The process that had leased messages of a packet died: count them as done or failed."""
         progress.left = acked & ~progress.acked
         progress.acked |= acked
         redelivery, setbacks = self._settings.redelivery_of(queue), progress.setbacks
@@ -250,7 +244,6 @@ class LocalQueues:
                 setbacks.waits[index] = Wait(now_ms + length_ms, length_ms, redelivery.keep_order)
 
     def _handle_settled(self, error: Exception | None) -> None:
-        """The commit that counts the leases of the last start has returned: messages may be handed out."""
         if error is None:
             self.notices.settles = False
             self.in_hand.forget_left()
@@ -533,7 +526,6 @@ class LocalQueues:
         return "" if self.is_fixed or len(self.mailboxes) >= self._settings.max_queues else name
 
     def _drop_oldest_letters(self) -> None:
-        """Drop the oldest dead letters if those of a commit, which are in the queue by now, exceed the quota."""
         mailbox = self.mailboxes[DEAD_LETTER_QUEUE]
         messages = mailbox.fill.messages
         while not mailbox.fill.fits(0, 0):
@@ -549,7 +541,6 @@ class LocalQueues:
         return value if value >= limit else 0
 
     def _count_letters(self) -> None:
-        """Tell the operator once when there are many dead letters."""
         many = self.many_letters
         if many and not self._warned:
             self.notices.news.append(DeadLettersWaiting(DEAD_LETTER_QUEUE, many))

@@ -28,7 +28,6 @@ class Wanted(NamedTuple):
 
     Attributes:
         origin: the node of the id; empty for a correlation id.
-        ordinal: its ordinal there.
         correlation_id: empty when the id is given.
     """
 

@@ -72,7 +72,6 @@ class Notices:
             node, or of requests for one; else there is nothing to do for topics.
         news: for the operator. A queue that becomes full is named once until it has room.
         purged: messages purged since the last log record, with the name of their queue.
-        returned: the same for messages that applications gave back.
         taken: express packets of journaled queues that are done.
         keep_copy: gets a durable packet of a journaled queue that is done; returns whether the commit may delete it.
         settled: durable messages that are done, as bits of their packets, and are in no commit that has begun.
@@ -81,10 +80,7 @@ class Notices:
         expiring: when the waiting messages of a packet expire, in ms of the wall clock, see ``Mailbox.expire``; with
             None, the first packet that is only on the disk, see ``Mailbox.poll_expired``.
         resuming: when the next wait of a queue ends, in ms of the wall clock: interrupt it then.
-        disk: bytes in the queues of this node, without express messages.
-        express: bytes of express messages in memory.
         relieved: whether some queue has become shorter since the last check.
-        idled: queues that may have become idle since the last check.
         keeping: queues of parts of large bodies that were not idle at that check; they may be when bodies are deleted.
         on_left: called with a queue that has not ended when its last listener has left.
         settles: whether nothing is handed out yet, because no commit holds the leases that the last start left.
@@ -167,21 +163,16 @@ class Mailbox:
     """One queue.
 
     Args:
-        queue_id: its number in the store.
         is_apart: whether its content counts for no other quota, as with dead letters.
         in_arrival_order: whether it is read in the order of arrival, whatever the priorities are.
         lines: the queue that it is read from, if not from its own.
-        sink: gets what arrives, if it is read elsewhere.
         owner: has its messages, if nothing arrives in it.
 
     Attributes:
-        next_position: position in the store of the next packet.
         length: number of unacknowledged messages; ``lengths`` has it by priority.
         left: number of messages that were done in this process.
         restored: number of messages at the start of this process.
         size_bytes: of the packets with unacknowledged messages.
-        fetching: whether bodies are being read from the store.
-        listeners: called when there may be something to read.
         last_place: the place of the youngest message that was ever stored, see ``reader_state``.
         pause: since when an operator has paused it, or None. While it is paused, no reader gets anything.
         journal: whether a journal keeps what readers acknowledge.
@@ -334,7 +325,6 @@ class Mailbox:
         self.put_all(packets, None)
 
     def _give_way(self, packet: QueuedPacket) -> None:
-        """A packet was added: end the open run if its messages have a lower priority."""
         if self._run is not None and self._run.packet.priority < packet.priority:
             self.end_run()
 
@@ -375,7 +365,6 @@ class Mailbox:
         return packets
 
     def _count(self, packet: QueuedPacket, messages: int, size_bytes: int, packets: int = 1) -> None:
-        """Add amounts, which may be negative, for several packets like this one."""
         fill = self.fill
         fill.messages.add(messages)
         if size_bytes:
@@ -457,7 +446,6 @@ class Mailbox:
             self._drop_partials(stream, list(express))
 
     def _drop_partials(self, stream: StreamId, ordinals: list[int]) -> None:
-        """Drop unfinished messages. Nothing will ever read their rows, so the next commit deletes them."""
         for ordinal in ordinals:
             partial = self.partials.pop(stream, ordinal)
             rows = list(partial.rows.values())
@@ -470,7 +458,6 @@ class Mailbox:
             self.notices.dirty[self] = None
 
     def _forget_pieces(self, partial: Partial, origin: bytes) -> None:
-        """Release the memory of pieces that are one message now, or were dropped."""
         partial.forget(self.notices.cache, self._share)
         if partial.overhead_bytes:
             self.notices.express.add(origin, -partial.overhead_bytes)
@@ -717,7 +704,6 @@ class Mailbox:
         return reader.returned_run(its, now_ms) if until else None
 
     def _wait_of(self, packet: QueuedPacket, index: int, now_ms: int) -> Wait | None:
-        """Let the next message of a priority wait, if its wait began before a restart: it returns after that."""
         its, wait = self.reader.lines[packet.priority], self.reader.wait_of(packet.first_place + index, now_ms)
         if wait is not None:
             its.next += 1

@@ -16,14 +16,10 @@ class Partial:
     """The pieces of one message.
 
     Attributes:
-        total_bytes: size of the message.
         begun_by: the number of the packet that came first.
-        rows: the pieces that have arrived, by their offset.
         progress: what an earlier process did with the message; the store keeps it with the first piece.
         more_bytes: what it was charged beside its own size, as it represents a larger message.
         last_number: number of its last packet; 0 before any piece has arrived.
-        cached_bytes: its memory for bodies.
-        overhead_bytes: charged overhead of its pieces.
         place: its place, if its last piece has one; else 0.
     """
 

@@ -14,16 +14,12 @@ class QueuedPacket:
 
     Attributes:
         keys: store keys of its rows; empty for express.
-        count: number of messages in it.
         pieces: bodies of its rows; empty while they are only on the disk.
         restored: whether it was in the store at the start: an earlier process may have handed out its messages.
         first_place: the place in the queue of its first message, see ``reader_state``; 0 before it has one.
-        sent_at_ms: wall clock of its sender.
         receive_by_ms: wall clock at which its waiting messages expire; 0 for never.
         charged_bytes: its charge against quotas; 0 before it is charged.
         priority: the level that it waits in, see ``priority_queue``.
-        content: its messages, once ``open`` was called.
-        topic: the topic to which its messages were published; empty in a queue.
         cares: whether what happens to its messages has consequences that its body tells, see ``base.commit.CARES``.
         large: the ordinal of the large message that its one message represents, see ``large_bodies``; 0 for none.
     """

@@ -31,7 +31,6 @@ class ReaderLine:
 
     Attributes:
         next: the place after the last message that was handed out; while a run is open, the place where it began.
-        returned: messages that came back.
         apart: places from ``next`` on of messages that had to wait, or whose reader died, before a restart; ascending.
     """
 
@@ -48,9 +47,7 @@ class ReaderState:
 
     Attributes:
         lines: what it did with each level, by priority; each is made at its first use.
-        done: the places of packets whose messages are all acknowledged.
         begun: partly acknowledged packets, by their first places: bit i is set when message i is acknowledged.
-        setbacks: of messages of packets that are not done, by place.
         chosen: messages that were handed out before their turn and are not done, as bits by first places of packets.
         excluded: messages of a journaled queue that are done without a reader's acknowledgement, as bits by first
             places.

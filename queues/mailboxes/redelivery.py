@@ -45,9 +45,7 @@ class Return(NamedTuple):
     """How an application gives a message back.
 
     Attributes:
-        failed: whether that counts as a failure.
         delay_ms: how long it waits; None for the wait after its number of failures.
-        redelivery: the consumer's setting, None for that of the queue.
         reason: why it is dead when it has failed too often.
         dead: whether it becomes a dead letter immediately.
     """

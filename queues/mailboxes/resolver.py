@@ -38,7 +38,6 @@ class RemoteQueue:
 
 
 Target = LocalQueue | SystemQueue | RemoteQueue
-"""The meaning of a name."""
 
 
 def local_queue(name: str) -> LocalQueue | SystemQueue:

@@ -11,7 +11,6 @@ NO_SETBACKS: Final = Setbacks()
 """Setbacks of a run that was made for a record, or outside the queue's process."""
 
 NO_FAILURES: Final[Mapping[int, int]] = MappingProxyType({})
-"""Failures of nearly all runs."""
 
 
 class Run:
@@ -21,9 +20,6 @@ class Run:
     ask for the next one.
 
     Args:
-        first: the index of the first message.
-        end: the index after the last message.
-        setbacks: of the reader, by place.
         failures: how often messages had failed when the run began, by index, without those that had not.
         redelivered: whether they may have been handed out before.
         apart: whether they are handed out before or after their turn: they came back, or were chosen.

@@ -33,24 +33,18 @@ class Writer(Enum):
     """Who may send to a system queue."""
 
     NODE = "node"
-    """This node alone."""
     PEERS = "peers"
-    """Each peer that may connect."""
 
 
 class SystemQueue(NamedTuple):
     """One row of the table.
 
     Attributes:
-        purpose: which messages it holds.
-        writer: its permitted writers.
         stands: whether it exists during the whole life of a node.
         is_apart: whether its messages count only for its own quota.
         gives_up: whether a message of it that fails too often goes to the dead-letter queue.
-        quota: its quota, by the limits of the node.
         overflow: addition to the operator's event when it is over its quota.
         why_no_quota: where its limits are, for an operator who would set a quota.
-        in_arrival_order: whether it is read in the order of arrival, whatever the priorities of its messages are.
     """
 
     name: str
@@ -126,7 +120,6 @@ _TABLE = (
     ),
 )
 SYSTEM_QUEUES: Final = {queue.name: queue for queue in _TABLE}
-"""All system queues, by name."""
 STANDING_QUEUES: Final = tuple(queue.name for queue in _TABLE if queue.stands)
 """The system queues that each node has from its start."""
 

@@ -49,11 +49,9 @@ class WaitsFor(StrEnum):
     """What is missing before packets can go to a peer."""
 
     KEY = "key"
-    """It is not trusted, or no key of it is known."""
     ADDRESS = "address"
     """Its address is unknown: it has to call."""
     ANSWER = "answer"
-    """It has answered no call yet."""
     RESTART = "restart"
     """One of the two stores is an older copy: nothing is exchanged until the right one is back."""
 
@@ -66,7 +64,6 @@ class Dialer:
         away: the dialers of this node whose peers are called without success; it adds and removes itself.
 
     Attributes:
-        address: the address of the last call, empty before.
         known: its entry in the directory at the last call.
         since_ns: since when it has been called without success, or None; moved later to make calls frequent again.
     """

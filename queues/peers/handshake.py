@@ -75,19 +75,12 @@ class Handshakes:
     """All conversations of a node, from connect to open.
 
     Args:
-        content: what the store had at the start.
         name: a label for people.
         address: where the node listens, empty when it does not.
-        channels: makes the channels of conversations.
-        random: for ids.
-        outbox: has the links.
         positions: positions of incoming streams.
-        drops: counts of drops, by reason.
-        record: writes to the session log, ``record(event, now_ns, **fields)``.
         report: called with a conversation whose session has something to report.
 
     Attributes:
-        awake: the conversations that have something to do.
         conversations: all of them, by our connection id.
         history: of this node's store.
         kept_connections: transport streams that have an open conversation.
@@ -180,12 +173,10 @@ class Handshakes:
         return known.addresses if known is not None else (peer,) if "://" in peer else ()
 
     def _ways_to(self, peer: str) -> tuple[str, ...]:
-        """The same, and the address that the peer itself has announced."""
         addresses, learned = self.addresses_of(peer), self.peers.addresses.get(peer)
         return (*addresses, learned) if learned and learned not in addresses else addresses
 
     def _call(self, link: Link, addresses: tuple[str, ...], now_ns: int) -> None:
-        """Begin a session with the node at the next of a link's addresses."""
         try_ns = link.dialer.choose(addresses, now_ns)
         path = link.dialer.address
         channel = self._channels.dial(link.peer, path.partition(":")[0])
@@ -227,7 +218,6 @@ class Handshakes:
             self._connect_again(conversation, peer.node_id, self.peers.of(peer.node_id), RolledBack.NONE)
 
     def _is_true(self, peer: Introduction) -> bool:
-        """Whether this is not our own node, and what it remembers of our store is in our history."""
         return peer.node_id != self._node_id and self.history.has(peer.remembered)
 
     def _has_enough(self, peer: Introduction) -> bool:
@@ -273,7 +263,6 @@ class Handshakes:
         return proved != "" and not self._freshness.take(proved, peer.node_id, moment)
 
     def _name_of(self, peer: Introduction) -> str:
-        """The name of an unproved node: by the address that it announces, or by its own name if it has none."""
         if peer.address:
             there = self._directory.at(peer.address)
             return peer.address if there is None else there.name
@@ -441,7 +430,6 @@ class Handshakes:
         try_ns: int | None = None,
         spacing_ns: int = 0,
     ) -> SessionPort:
-        """A session with a peer by its name and path (``named``), and its node id as far as it is known."""
         name, path = named
         link = self._outbox.links.get(name)
         return Session(
@@ -517,7 +505,6 @@ class Handshakes:
             self._close(oldest, CloseReason.SUPERSEDED, now_ns)
 
     def _adopt(self, conversation: Conversation, now_ns: int) -> None:
-        """The peer has connected: its session serves our link to it, unless that has one."""
         link = self._outbox.links.get(conversation.link_name)
         if link is None:
             return
@@ -638,7 +625,6 @@ class Handshakes:
 
 
 def _has_lost(older: Conversation, newer: Conversation) -> bool:
-    """Whether a peer that has opened the newer one cannot have the older one any more."""
     if newer.session.initiator or not older.is_open:
         return False
     if not older.session.initiator:

@@ -132,10 +132,8 @@ class Peers:
     """What this node remembers of its peers.
 
     Args:
-        rows: what the store had at the start.
         addresses: the addresses that peers have announced, by name; stored, so that a peer that was never dialled is
             found after a restart.
-        state: what else the store had.
     """
 
     __slots__ = ("_known", "_met", "_needed", "_written", "addresses")

@@ -49,7 +49,6 @@ class HistoryPoint(NamedTuple):
 
 
 NO_POINT = HistoryPoint(0, 0)
-"""No point: nothing is known, or nothing is claimed."""
 NO_NODE = bytes(16)
 
 
@@ -84,9 +83,6 @@ class Introduction:
     """What a queue manager says of itself, and of the other one, when they connect.
 
     Attributes:
-        node_id: 16 bytes that name the queue manager permanently.
-        name: a label for people.
-        address: where it listens, empty when it does not.
         dialled: the initiator's name for the acceptor, echoed. The initiator has one link by that name, so a newer
             session from the same node to the same name replaces an older one.
         point: the latest point of the sender's store on its disk.

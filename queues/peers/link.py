@@ -53,9 +53,6 @@ class Conversation:
     Attributes:
         channel: protects its datagrams; for an acceptor, that of the newest connect.
         path: the address to send to. When the peer moves and has answered from there, it follows (``paths``).
-        peer_name: this node's name for the peer; empty when it has none.
-        awake: the conversations of this node that have something to do; it adds itself.
-        own: this node's last introduction.
         peer: the other node's introduction; None for an initiator that has no answer yet.
         control: order acks, by (stream, 0), and rejections, by (stream, number), that wait for room; None for none.
         refusing: number of packets that these refuse, including answers that the peer has not acknowledged yet.
@@ -65,7 +62,6 @@ class Conversation:
         accepted_at: the address of the accept whose keys the initiator uses.
         connect_counter: that of the newest connect, for the accept that answers it.
         known: what this node remembers of the peer; None before the session was open.
-        label: the session's id as the log writes it.
     """
 
     session: SessionPort
@@ -260,24 +256,17 @@ class Link:
     unanswered attempt it tries the peer's next address, later if the peer has been away for long (``Dialer``).
 
     Args:
-        random: for jitter.
-        awake: the links of this node that have something to do; it adds itself.
         calls: whether this node does not listen, so that it must keep in touch with the peer.
         lowest_share: the lowest priority gets one packet of this many of a destination queue, see ``turns``.
-        away: the peers that are away, see ``Dialer``.
 
     Attributes:
-        contact: whether the peer answers.
         is_awaited: whether a route waits until the peer is back, so that it is called even if nothing is sent.
-        dialer: chooses the address and time of the next call.
-        patience: the waits between sessions, and in them for the peer's disk.
         peer_id: the node that was found there last, so that the next connect can name what is remembered of it.
         suspended: why nothing may be sent to that node any more, or None.
         retry_at_ns: when the next attempt to connect may be made.
         silent: why the peer does not answer, once the operator was notified of that; empty before.
         missing: the key or the address, once the operator was notified that this node does not know it; None before.
         idle: whether the last open session ended because there was nothing to send, and none has opened since.
-        sessions: number of sessions opened.
         resends: number of packets that were resent in ended sessions.
         pings: number of pings of the peer that wait for their answers, so that a session must be open for them.
         keeps_touch: whether the peer cannot call this node, so that a session must be open even if nothing is sent.
@@ -484,12 +473,9 @@ class Links(dict[str, Link]):
     """The links of a node by peer, each created at its first use.
 
     Args:
-        random: for jitter.
         calls: whether no peer can call this node, so that it must keep in touch with every peer that has a link.
-        lowest_share: as for ``Link``.
 
     Attributes:
-        awake: those that have something to do; each adds itself.
         resuming: the nodes that have the acknowledged messages.
         ways: which neighbours are in use of routes that have several; the engine sets it.
     """

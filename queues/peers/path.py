@@ -40,9 +40,7 @@ class PathState(Enum):
     """State of path validation."""
 
     SETTLED = "settled"
-    """There is no candidate."""
     ASKING = "asking"
-    """The candidate must be challenged."""
     WAITING = "waiting"
 
 
@@ -50,14 +48,10 @@ class PathEvent(Enum):
     """Event of path validation."""
 
     ELSEWHERE = "elsewhere"
-    """The newest datagram came from an address that is neither the path nor the candidate."""
     BACK = "back"
-    """The newest datagram came by the path."""
     ASKED = "asked"
     AGAIN = "again"
-    """No answer for a while."""
     ANSWERED = "answered"
-    """The challenge came back, from the candidate."""
     GIVEN_UP = "given up"
 
 
@@ -78,7 +72,6 @@ TRANSITIONS: dict[PathState, dict[PathEvent, PathState]] = {
         PathEvent.GIVEN_UP: PathState.SETTLED,
     },
 }
-"""State, then event, then the next state."""
 
 
 class Paths:

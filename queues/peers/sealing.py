@@ -80,7 +80,6 @@ class Seal:
     """The seal of a stream.
 
     Attributes:
-        key: the public key of its destination.
         missing: why its packets cannot be sealed now, so that they wait; for people.
         by: the destination itself, once it has proved an answer about the stream; empty before.
     """
@@ -149,12 +148,7 @@ class Sealing:
     """The sealed messages of a node, in both directions.
 
     Args:
-        seals: has its keys; None for a node without keys.
-        directory: the peers, with their keys.
-        routes: the way to each destination.
         owner_of: the peer that has proved to be a node; empty when none has.
-        drops: counts of drops, by reason.
-        record: writes to the session log.
     """
 
     __slots__ = ("_bound", "_directory", "_drops", "_node_id", "_owner_of", "_record", "_routes", "_seals")
@@ -226,7 +220,6 @@ class Sealing:
         return not seal.missing
 
     def _destination(self, peer: str) -> Peer | None:
-        """The peer that has the queues of a destination, whatever the way to it."""
         return self._directory.named(peer.partition(BY_HAND)[0])
 
     def seal(self, outgoing: Sealed, number: int, previous: int, body: bytes) -> bytes:

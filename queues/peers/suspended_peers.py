@@ -29,13 +29,7 @@ class Suspended(NamedTuple):
 
 
 class SuspendedPeers:
-    """The peers that a node has suspended, for the life of its process.
-
-    Args:
-        node_id: the node's own id.
-        drops: counts of drops, by reason.
-        record: writes to the session log, ``record(event, now_ns, **fields)``.
-    """
+    """The peers that a node has suspended, for the life of its process."""
 
     __slots__ = ("_accused", "_by_node", "_directory", "_drops", "_leading", "_node_id", "_record", "detected")
 

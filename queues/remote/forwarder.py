@@ -158,7 +158,6 @@ class Forwarder:
             pass
 
     def _go_on(self, turn: Turn) -> bool:
-        """Pass some messages on. Returns whether more may go."""
         most = min(TURN_MESSAGES, self.subscription.max_unacked - self.ahead)
         most_bytes = AHEAD_BYTES - sum([way.ahead_bytes for way in self._ways.values()])
         if most <= 0 or most_bytes <= 0:
@@ -231,7 +230,6 @@ class Forwarder:
 
 
 def _passed(properties: Properties) -> Properties | None:
-    """The properties of a message that its subscribers get."""
     if _NOT_PASSED.isdisjoint(properties):
         return properties or None
     return {name: value for name, value in properties.items() if name not in _NOT_PASSED} or None

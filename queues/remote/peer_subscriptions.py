@@ -60,7 +60,6 @@ class PeerSubscriptions:
     """The subscriptions of all peers.
 
     Args:
-        directory: says who may subscribe to what.
         has_session: whether a node of that name has a session with this one.
         is_here: the same, by the node's id.
         proved_of: the peer that has proved to be a node.
@@ -403,5 +402,4 @@ class PeerSubscriptions:
 
 
 def _payer(name: str) -> str:
-    """The neighbour that answers for a node."""
     return name.rpartition(BY_HAND)[2]

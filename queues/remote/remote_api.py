@@ -45,8 +45,6 @@ class RemoteApi:
         way_back: the name by which messages go to a node that has sent a stream; empty if none leads there.
         has_session: whether a node has a session with this one, by its name; ``is_here`` by its id.
         proved_of: the peer that has proved to be a node.
-        keyless: whether nodes have no keys here.
-        draw: hands out messages.
         recheck: called when another node may send to a queue, or may not any more.
 
     Attributes:

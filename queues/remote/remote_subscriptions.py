@@ -90,8 +90,6 @@ class RemoteSubscription:
     """One subscription.
 
     Attributes:
-        peer: the node with the topics.
-        shared: whether it may have several readers at a time.
         node: the id of the node that has accepted it, in hexadecimal digits; empty until then.
         trouble: why it has no answer or gets nothing, although it was not refused; None if nothing is known.
         since_ns: when its state, or its trouble, last changed.
@@ -176,7 +174,6 @@ class RemoteSubscriptions:
     """All subscriptions of this node to topics of other nodes.
 
     Args:
-        incarnation: number of this start.
         recheck: called when another node may send to a queue, or may not any more.
         via_of: the neighbour by which messages for a node go.
     """
@@ -349,7 +346,6 @@ class RemoteSubscriptions:
                     self._tell(peer, found.ask, [name], turn)
 
     def _handle_rejected(self, peer: str, names: list[str], reason: str) -> None:
-        """A request will never arrive: that node accepts none of this one."""
         self._refused += [(name, reason) for name in names if name in self.subscriptions]
         if not names:
             self._live[peer] = None  # a request of the process before, perhaps for one that waits
@@ -464,6 +460,5 @@ def _said(reason: str, why: str = "") -> str:
 
 
 def _sentence(reason: str) -> str:
-    """A reason as a sentence, for a node that refuses a subscription or the packet with the request."""
     known: dict[str, Reason] = {it.value: it for kind in (RejectReason, RefusalReason) for it in kind}
     return known.get(reason, RefusalReason.UNKNOWN).sentence

@@ -199,10 +199,8 @@ class Subscription:
     """One subscription.
 
     Args:
-        title: its name; the name of its queue has the pattern, too.
         durable: its number in the store; 0: not durable. A durable one continues without readers.
         shared: whether it may have several holders at a time.
-        peer: the node to which it belongs; None for this one.
         after: the place of the last message that is too old for it.
         max_unacked: how many messages may be pending before it has no room.
         ack_wait_ns: how long a message may be leased; 0: without limit.

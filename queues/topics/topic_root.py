@@ -82,14 +82,11 @@ class TopicRoot:
     """The topics below one root.
 
     Args:
-        name: ``topic:`` and the root's name.
         after: the last place that the store has reserved: none up to it may be given again.
 
     Attributes:
         mailbox: the queue of its name, where its messages arrive; it has their number and size.
-        last_place: the place of the youngest message.
         dispatched: the place of the last message that was dispatched.
-        next_place: the place of the next message to arrive.
         placed: contents that have got their places, until the session log has them.
         unsaid: by subscriptions that began while messages before them had no record yet, what happened to these since,
             and the place behind which the session log has it.
@@ -332,7 +329,6 @@ class TopicRoot:
         return discarded
 
     def _discard_for(self, one: Subscription, discarded: list[Discarded], now_ns: int) -> int | None:
-        """Do that for one subscription. Returns when its next message is too old, or None."""
         timeout_ns = in_ns(self.settings.delivery_timeout_s)
         while (eldest := one.eldest()) is not None:
             packet, index = eldest
@@ -349,7 +345,6 @@ class TopicRoot:
     # ---- leaving
 
     def _release_all(self, packet: QueuedPacket, subscriptions: int) -> int:
-        """Some ended subscriptions no longer want a content. Returns how many steps that cost."""
         is_ready = packet.first_place in self.contents.wanted
         self.release(packet, subscriptions)
         if is_ready:
@@ -413,7 +408,6 @@ class TopicRoot:
                     one.lose(packet, self.dispatched + 1 - packet.first_place)
 
     def _skip(self, packet: QueuedPacket, takers: Found) -> None:
-        """A content expires before its dispatch: subscriptions that are not durable never get it."""
         for one in takers.others:
             one.lose(packet, 0)
         if packet.first_place in self.contents.wanted:
