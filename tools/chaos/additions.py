@@ -1,10 +1,10 @@
-"""Additions to the plans of seeds since these were drawn first.
+"""Additions to the plans of seeds since these were first drawn.
 
 Addresses of both transports, narrow paths, slow links, changing permissions, middle boxes that forget, second openers
 of a store, clocks that are set between two starts, messages that kill, dead letters beside little quotas, many names,
 priorities, paused queues, answers to senders that ask for them, and bodies that are sent in parts.
 
-Each draws from a random stream of its own, so that a seed keeps its old plan, and gets the addition.
+Each draws from another random stream, so that a seed keeps its old plan, and gets the addition.
 """
 
 from dataclasses import replace
@@ -20,34 +20,25 @@ from triack.tools.chaos.rarities import HELD_FEW
 ANSWERS_CHANCE = 0.25
 """Of the streams of honest plans: most plans have none of them, so that others stay as they were."""
 LETTERS_CHANCE = 0.15
-"""The same of dead letters that are to go elsewhere."""
 _ACKS = (1, 2, 3, 14, 15)
 STREAMED_SHARE = 1 / 6
 """Of the honest plans: a block of 250 seeds has large bodies about forty times."""
 RELAYED_SHARE = 1 / 2
-"""The same with relays, where fewer streams can have them."""
 PARTS_BYTES = (300, 900, 3_000)
-"""Several parts in a packet, about one, and several packets for each part."""
 LOW_SHARE = 1 / 2
-"""Of the plans with bodies in parts."""
 LOW_ROOM_BYTES = (-1, 100, 3_000, 20_000)
 """Beside the reserve: the disk is low, or has room for no body, for a small one, or for one at a time."""
 LOWS_MAX = 3
-"""Times that others take the room of a disk."""
 STREAMED_QUOTA_BYTES = 15_000
 """Of some of their queues, beside the room for one body: a second one waits for the reader of the first."""
 MIXED_SHARE = 0.6
-"""Of the plans in which somebody moves."""
 NARROW_SHARE = 1 / 4
-"""Of the plans over UDP."""
 NARROWS_MAX = 2
-"""Times that a path changes, each way."""
 WANTED_BYTES = (1_200, 9_000, 32_000, 65_535)
 """Ends that do not agree are among them, and one that probes nothing."""
 CARRIED_BYTES = (0, 1_200, 1_300, 1_472, 5_000, 8_972, 40_000)
 """0 for no limit; never less than the base."""
 SLOW_SHARE = 1 / 10
-"""Of all plans: a block of 250 seeds has it twenty-five times."""
 RATES_BPS = (16_000, 64_000, 500_000)
 """From a large datagram in more than half a second, beyond the timeouts of some, to hardly a wait."""
 QUEUES_BYTES = (0, 1_500, 6_000)
@@ -55,50 +46,38 @@ QUEUES_BYTES = (0, 1_500, 6_000)
 HIDDEN_SHARE = 1 / 8
 """Of the plans over UDP: a block of 250 seeds has it nearly thirty times."""
 HIDES_MAX = 3
-"""Times that a host goes behind a middle box."""
 FLOW_LIVES_MS = (100, 1_000, 5_000, 30_000)
 """Shorter than a session's waits, as long as they are, and those of real middle boxes."""
 WAVERING_SHARE = 1 / 12
-"""Of the plans that can have it: a block of 250 seeds has it more than ten times."""
 WAVERS_MAX = 3
-"""Times that a permission is taken away."""
 POISON_SHARE = 1 / 12
-"""Of the plans that can have it, as of those that waver."""
 POISON_MAX = 2
 """Messages of a stream that kill: each of them costs as many starts as it has tries."""
 LETTERS_SHARE = 1 / 2
 """Of the plans in which messages have to be received in time: few enough as it is."""
 LETTERS_QUOTA_BYTES = 2_000
-"""Of one peer, in all queues: twenty small messages, or one packet of them. Dead letters are not to count for it."""
+"""Of one peer, in all queues: twenty small messages, or one packet of them. Dead letters must not count for it."""
 
 PRIORITY_SHARE = 1 / 2
-"""Of the streams that may have them: cheap, and beside all else that is drawn."""
 PRIORITIES_MAX = 4
-"""Of one stream: each is an outgoing queue of its own."""
+"""Of one stream: each is another outgoing stream."""
 PAUSED_SHARE = 1 / 8
-"""Of the plans that can have it: a block of 250 seeds has it nearly thirty times."""
 PAUSES_MAX = 4
-"""Times that somebody pauses a queue."""
 VISITED_SHARE = 1 / 6
-"""Of the plans."""
 VISITS_MAX = 4
-"""Second openers of a run."""
 SET_SHARE = 1 / 10
-"""Of the plans that can have it."""
 SETS_MAX = 3
-"""Times that a clock is set, or is not set any more."""
 ONCE_SHARE = 1 / 5
 """Of the plans that can have it: streams end in each block of 250 seeds in some fifty ways."""
 ONCE_NAMES = (4, 12, 24)
-"""Queues that get a few messages each, one after the other or at once."""
 LIVE_MAX = (2, 4, 4_096)
-"""Live streams of a peer: with so few of them nearly each has to wait for its place."""
+"""Live streams of a peer: with few of them nearly each has to wait for its place."""
 RETIRE_S = (0.01, 0.3, 3.0)
-"""How long a stream is idle before it ends: while its packets are still under way, or hardly before the faults do."""
+"""How long a stream is idle before it ends: while its packets are still in flight, or hardly before the faults do."""
 
 
 def mix_transports(plan: Plan, random: Random) -> Plan:
-    """Machines that move are looked for at addresses of both transports, and go from one to the other."""
+    """Machines that move are sought at addresses of both transports, and go from one to the other."""
     if not any(host.others for host in plan.hosts) or random.random() >= MIXED_SHARE:
         return plan
     hosts = tuple(replace(host, others=tuple(_either(other, random) for other in host.others)) for host in plan.hosts)
@@ -106,7 +85,7 @@ def mix_transports(plan: Plan, random: Random) -> Plan:
 
 
 def narrow(plan: Plan, random: Random) -> Plan:
-    """Paths with a largest datagram, each way its own, which changes; and nodes that want longer ones."""
+    """Paths with a largest datagram, each way another one, which changes; and nodes that want longer ones."""
     if plan.hosts[0].address.startswith("tcp:") or random.random() >= NARROW_SHARE:
         return plan
     hosts = tuple(
@@ -124,7 +103,7 @@ def narrow(plan: Plan, random: Random) -> Plan:
 
 
 def slow(plan: Plan, random: Random) -> Plan:
-    """Links with a rate, each path its own, and a queue before it that overflows."""
+    """Links with a rate, each path another one, and a queue before it that overflows."""
     if random.random() >= SLOW_SHARE:
         return plan
     rate_bps, queue_bytes = random.choice(RATES_BPS), random.choice(QUEUES_BYTES)
@@ -132,7 +111,7 @@ def slow(plan: Plan, random: Random) -> Plan:
 
 
 def hide(plan: Plan, random: Random) -> Plan:
-    """A host that nobody can call for a while: it is behind a middle box, which lets in only answers."""
+    """A host that cannot be called for a while: it is behind a middle box, which lets in only answers."""
     if plan.hosts[0].address.startswith("tcp:") or random.random() >= HIDDEN_SHARE:
         return plan
     host = random.randrange(len(plan.hosts))
@@ -173,7 +152,7 @@ def waver(plan: Plan, random: Random) -> Plan:
 
 
 def visit(plan: Plan, random: Random) -> Plan:
-    """Somebody opens the store of a node that runs: a second process is started by mistake."""
+    """A second process opens the store of a running node by mistake."""
     if random.random() >= VISITED_SHARE:
         return plan
     moments = [random.randrange(plan.faults_end_ns) for _ in range(random.randint(1, VISITS_MAX))]
@@ -184,7 +163,7 @@ def visit(plan: Plan, random: Random) -> Plan:
 def set_clocks(plan: Plan, random: Random) -> Plan:
     """Machines without a battery: their clocks show 1970 or the time of day, and change with a start.
 
-    A message with an hour to reach its queue has to arrive, as no run takes that long. No other clock jumps then: a
+    A message with an hour to reach its queue has to arrive, as no run lasts that long. No other clock jumps then: a
     machine that was off, with a clock that may have been right, cannot know for how long.
     """
     if any(stream.read_ms for stream in plan.streams) or not plan.is_honest or random.random() >= SET_SHARE:
@@ -255,7 +234,7 @@ def poison(plan: Plan, random: Random) -> Plan:
 
 
 def fill_with_letters(plan: Plan, random: Random) -> Plan:
-    """A machine whose peers may have little in its queues, and where messages die: letters must stop nobody."""
+    """A machine whose peers may have little in its queues, and where messages die: dead letters must stop no peer."""
     ends = [stream.receiver for stream in plan.streams if stream.read_ms]
     if not ends or random.random() >= LETTERS_SHARE:
         return plan
@@ -267,7 +246,7 @@ def fill_with_letters(plan: Plan, random: Random) -> Plan:
 
 
 def name_once(plan: Plan, random: Random) -> Plan:
-    """Many queues for a few messages each, machines whose streams end soon, and of which each peer may have few."""
+    """Many queues for a few messages each, at machines whose streams end soon, and with few streams for each peer."""
     if not plan.is_honest or random.random() >= ONCE_SHARE:
         return plan
     live_max, retire_s = random.choice(LIVE_MAX), random.choice(RETIRE_S)
@@ -292,8 +271,8 @@ def name_once(plan: Plan, random: Random) -> Plan:
 def ask_for_answers(plan: Plan, random: Random) -> Plan:
     """The same plan, in which some senders ask for administration messages, or want their dead letters elsewhere.
 
-    Not where a disk lies or a store is an older copy: then the same may happen twice, and be told twice. Nor between
-    nodes without keys: no name leads back to one that has not called again since a restart.
+    Not where a disk lies or a store is an older copy: then the same may happen twice, and be reported twice. Nor
+    between nodes without keys: no name leads back to one that has not called again since a restart.
     """
     if not plan.is_secure or not plan.is_honest:
         return plan
@@ -308,7 +287,7 @@ def ask_for_answers(plan: Plan, random: Random) -> Plan:
 def stream_bodies(plan: Plan, random: Random) -> Plan:
     """The same plan, in which some streams have messages that are sent in parts; some of their queues hold only one.
 
-    Not where a disk lies or a store is an older copy: what a sender has given up there may come to be again.
+    Not where a disk lies or a store is an older copy: what a sender has given up may be stored again.
     """
     share = RELAYED_SHARE if plan.routes else STREAMED_SHARE
     if not plan.is_honest or random.random() >= share:
@@ -347,7 +326,6 @@ def lower_disks(plan: Plan, random: Random) -> Plan:
 
 
 def _may_stream(plan: Plan, stream: StreamPlan) -> bool:
-    """Whether messages of a stream can be large: express messages cannot, nor those with a copy at their sender."""
     classes = ("transactional",) if plan.routes else ("transactional", "recoverable")
     is_own = stream.source < 0 and not stream.below and not stream.astray and not stream.poison
     return is_own and stream.delivery in classes and not (stream.journal or stream.sealed or stream.lied_about)

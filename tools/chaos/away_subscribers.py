@@ -1,6 +1,6 @@
 """Subscribers on other machines than the topics, in a simulated world: drawn, and at work.
 
-What they get is judged by the session logs: each message that was passed on to them arrives, once, in order.
+The session logs judge what they get: each message that was passed on to them arrives, once, in order.
 """
 
 from random import Random
@@ -18,17 +18,12 @@ from triack.tools.chaos.plan import AwayPlan
 from triack.tools.sim.world import World
 
 TURN_NS: Final = 60 * MS
-"""The longest wait between two turns of a subscriber."""
 KINDS: Final = ("quick", "slow", "dead", "flapping")
-"""A subscriber takes all that there is, now and then one message, nothing, or goes away and comes again."""
+"""A subscriber reads all messages, now and then one, none, or leaves and returns."""
 TAKES: Final = {"quick": 1_000, "slow": 1, "flapping": 10, "dead": 0}
-"""Messages that a subscriber of a kind takes in a turn, at most."""
 LEAVE_CHANCE: Final = 0.1
-"""How often one that is flapping goes away, and one that is slow takes something."""
 END_CHANCE: Final = 0.2
-"""How often one that goes away ends a durable subscription."""
 FAIL_CHANCE: Final = 0.05
-"""How often a message is given back."""
 
 
 def draw_away(random: Random, hosts: int, hub: int, patterns: tuple[str, ...]) -> tuple[AwayPlan, ...]:
@@ -83,7 +78,7 @@ class AwaySubscriber:
             self._read(engine, found, self._random.randint(0, TAKES[self.kind]))
 
     def _subscribed(self, engine: Engine) -> RemoteSubscription | None:
-        """The subscription, begun anew if its process or itself has ended."""
+        """The subscription, begun anew if it has ended or its process has."""
         found = self._found
         if found is not None and engine is self._engine and found.state in (RemoteState.ASKED, RemoteState.LIVE):
             return found
@@ -99,7 +94,7 @@ class AwaySubscriber:
                 delivery=plan.delivery,
                 max_unacked=plan.max_unacked,
             )
-        except TriackError:  # its end is on its way
+        except TriackError:  # its end is in progress
             return None
         self._engine, self._found = engine, found
         if found.mailbox is not None and self._hear not in found.mailbox.listeners:
@@ -107,7 +102,7 @@ class AwaySubscriber:
         return found
 
     def _hear(self) -> None:
-        """Something may be there; it is read at the next turn."""
+        """A message may be there; it is read at the next turn."""
 
     def _leave(self, engine: Engine, found: RemoteSubscription) -> None:
         if found.ask.durable and self._random.random() < END_CHANCE:

@@ -16,9 +16,9 @@ from triack.base.units import SECOND
 from triack.tools.chaos.run import run_seed
 
 CHUNK_SEEDS = 8
-"""Seeds for a worker at a time: enough that handing them over costs nothing."""
 GC_THRESHOLD = 100_000
-"""New objects between two looks for garbage in a worker: a world lives as long as its run, and most looks find none."""
+"""New objects between two collections in a worker: a world lives as long as its run, and most collections find nothing.
+"""
 
 
 class Report(NamedTuple):

@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 SEEDS = 200
 """Enough to meet every kind of fault many times."""
 EXIT_FAIL = 1
-"""A promise was broken."""
 PLAIN_EVERY_S = 5.0
-"""Where there is no terminal, a line now and then shows that it goes on."""
+"""Without a terminal, a line now and then shows progress."""
 SHOWN_FAILURES = 10
 """Each is a line; more failures than these usually have one cause."""
 
@@ -74,7 +73,6 @@ def chaos(
 
 
 def _check_options() -> None:
-    """Refuse options that would be ignored. Raises UsageError."""
     given = given_options()
     kind, allowed = ("--seed", _ONE) if "--seed" in given else ("a run of many seeds", _MANY)
     for option in given:
@@ -125,7 +123,6 @@ def _write_logs(outcome: Outcome, folder: Path) -> None:
 
 
 def _shrink(plan: Plan, outcome: Outcome, console: Console) -> None:
-    """Print the smallest plan that breaks the same rule."""
     from triack.tools.chaos.run import run_plan
     from triack.tools.chaos.shrink import shrink
 
@@ -172,7 +169,7 @@ def _many(
 
 
 class _Shown:
-    """Prints failures as they come, and a line now and then where there is no terminal."""
+    """Prints failures as they come, and without a terminal a line now and then."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

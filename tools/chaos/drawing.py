@@ -32,7 +32,7 @@ from triack.tools.sim.faults import Faults
 from triack.tools.sim.world import World
 
 CUT_CHANCE = 0.3
-"""Of machines whose logs are cut: their missing records accuse nobody, so most machines are judged in full."""
+"""Of machines whose logs are cut: missing records accuse no node, so most machines are judged in full."""
 INSECURE_CHANCE = 1 / 8
 """Nodes without keys are for one machine; enough that a few hundred seeds meet every fault without them, too."""
 
@@ -54,7 +54,7 @@ class _Draw:
         return self.random.randrange(self.hosts)
 
     def times(self, most_every_ns: int) -> list[int]:
-        """Moments until the end, as if by chance, but not denser than asked."""
+        """Moments until the end, random, but not denser than asked."""
         moments, at_ns = [], 0
         while (at_ns := at_ns + self.random.randrange(most_every_ns // 4, 2 * most_every_ns)) < self.end_ns:
             moments.append(at_ns)
@@ -105,7 +105,6 @@ def _with_logs(plan: Plan, random: Random) -> Plan:
 
 
 def _with_packets(plan: Plan, random: Random) -> Plan:
-    """The same plan, in which some machines limit the messages in a packet."""
     hosts = [host.having(messages_per_packet=random.choice(_MESSAGES_PER_PACKET)) for host in plan.hosts]
     return replace(plan, hosts=tuple(hosts))
 

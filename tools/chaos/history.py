@@ -8,14 +8,14 @@ are those of section "What is promised" in docs/proof.md:
 - total queue: in the end everything accepted was handed out or is a dead letter;
 - in time: a message with a time to be received is handed out before it, or is a dead letter;
 - refusals: a refused message is a dead letter, for a reason that the plan knows, and never handed out; only an express
-  message may have been taken by an earlier process there, and its letter says so;
+  message may have been accepted by an earlier process there, and its dead letter says so;
 - poison: a message that kills its reader is handed out as often as it may be tried again, and then a dead letter, and
   no other message becomes one for that;
 - unknown outcomes: a batch whose commit never returned is there as a whole or not at all, and never twice;
 - journal: a copy in a journal is of a message that was sent and, in the journal of its queue, handed out; there is one
   of each, and where a journal has no limit, there is one of each message that its reader acknowledged or that arrived;
-- hand-over: a message that comes again was not durably acknowledged, and is marked; a reader that keeps its position in
-  the store sees every message exactly once.
+- hand-over: a redelivered message was not durably acknowledged, and is marked; a reader that keeps its position in
+  the store gets every message exactly once.
 """
 
 from collections import Counter, defaultdict
@@ -32,7 +32,6 @@ HEAD_BYTES = 14
 
 READ = "read"
 SENT = "sent"
-"""The two kinds of journals: of a queue, and of a sender."""
 
 
 class Fate(IntEnum):
@@ -63,29 +62,20 @@ class StreamHistory:
     """One stream.
 
     Attributes:
-        ordered: whether it is transactional.
-        durable: whether it outlives crashes.
-        expires: whether its messages may become dead letters, as one of their times ran out.
+        expires: whether its messages may become dead letters, as one of their times ended.
         refusals: for which reasons its destination may refuse them.
         suspected: for which reasons they may be dead letters as a relay lies about them; they may have arrived, too.
-        forbidden: whether its destination has to refuse all of them.
         relayed: whether relays pass them on, so that receipts say what the next hop has.
-        poison: numbers of messages that end the process that handles them.
         kills: how often each of these did, as far as its machine can know.
-        fates: by number, as far as submitted.
-        handed: how often each number was handed out as fresh.
         acknowledged: numbers whose acknowledgement is on disk; ``done`` is the greatest.
-        returned: numbers that the reader gave back and that have not come again.
-        buried: numbers found in the dead-letter queue.
+        returned: numbers that the reader gave back and that were not redelivered yet.
         refused: those of them that were refused, and never reached their queue.
         excused: why not everything has to arrive; empty if it must.
         undone: numbers that were accepted in a state which the sender's machine has lost.
-        hands_back: whether its sender hands back messages in flight when a session is lost.
         read_by_ms: by number, when they have to be received, where that is limited.
         is_strict: whether repetition can be judged, which it cannot on a machine that was taken back.
-        journals: in which journals, ``READ`` or ``SENT``, all of its messages have to be that belong there.
+        journals: which journals, ``READ`` or ``SENT``, must have all messages that belong there.
         copied: by kind of journal, the numbers found there.
-        sizes: by number, how long the body of each is that was submitted.
         knows_kills: whether ``kills`` is complete, which it is not after a loss of power.
     """
 
@@ -123,7 +113,7 @@ class StreamHistory:
         return not (self.expires or self.refusals or self.suspected or self.excused or self.hands_back)
 
     def is_late(self, number: int, at_ms: int) -> bool:
-        """Whether a message was to be received before that time, by the reader's wall clock."""
+        """Whether a message should have been received before that time, by the reader's wall clock."""
         return 0 < self.read_by_ms.get(number, 0) <= at_ms
 
 
@@ -142,7 +132,7 @@ class History:
     # ---- the sender
 
     def submitted(self, parts: list[Part]) -> Batch:
-        """A batch was given to a node; nothing is known yet."""
+        """A batch was given to a node; its outcome is unknown."""
         batch = Batch(parts)
         self._batches.append(batch)
         for part in parts:
@@ -193,7 +183,7 @@ class History:
             self._check_position(stream, number, reader)
         elif number in seen.handed and seen.durable and not redelivered and seen.is_strict:
             self._found("hand-over", stream, f"{number} comes again without a word")
-        # A message that was given back and has expired meanwhile comes no more.
+        # A message that was given back and has expired meanwhile is not redelivered.
         seen.returned = {other for other in seen.returned if not seen.is_late(other, at_ms)}
         if seen.ordered and seen.returned and number > min(seen.returned):
             self._found("hand-over", stream, f"{number} comes before {min(seen.returned)}, which was given back")
@@ -221,20 +211,20 @@ class History:
                 self._found("prefix", stream, f"{number} comes before {skipped}, which was accepted")
 
     def killed(self, stream: int, number: int, further_tries: int) -> None:
-        """A message has ended the process that handled it, of a machine that tries a message so often again."""
+        """A message has ended the process that handled it. Its machine tries it again this often."""
         seen = self.streams[stream]
         seen.kills[number] += 1
         if seen.kills[number] > further_tries + 1:
             self._found("poison", stream, f"{number} has killed {seen.kills[number]} times, and is handed out still")
 
     def lost_power(self, stream: int) -> None:
-        """The machine that reads a stream was without power: its notes of messages in hand are gone."""
+        """The machine that reads a stream was without power: its notes of leases are gone."""
         seen = self.streams[stream]
         seen.kills.clear()
         seen.knows_kills = False
 
     def gave_back(self, stream: int, number: int) -> None:
-        """The reader could not use a message: it comes again, before anything younger."""
+        """The reader could not use a message: it is redelivered, before anything younger."""
         self.streams[stream].returned.add(number)
 
     def acknowledged(self, stream: int, numbers: list[int]) -> None:
@@ -272,7 +262,7 @@ class History:
         seen.buried.add(number)
 
     def _is_copy(self, stream: int, number: int, body: bytes) -> bool:
-        """Whether these are the bytes of a message; of a large one, those that say which it is."""
+        """Whether these are the bytes of a message; of a large one, those that identify it."""
         size_bytes = self.streams[stream].sizes.get(number, len(body))
         return body in (body_of(stream, number, size_bytes), body_of(stream, number, 0))
 
@@ -291,7 +281,6 @@ class History:
         seen.copied[kind].add(number)
 
     def _check_journals(self, index: int, seen: StreamHistory) -> None:
-        """Everything that journals without limits had to keep is there."""
         if not seen.durable or seen.excused or not seen.is_strict:
             return
         wanted = {
@@ -325,7 +314,7 @@ class History:
         return max((number for number, fate in fates.items() if fate is Fate.ACCEPTED), default=-1) + 1
 
     def take_back_reader(self, stream: int, handed: dict[int, int] | None) -> None:
-        """The reader's machine was taken back to an older state: everything since then is open again."""
+        """The reader's machine was restored to an older state: everything since then is open again."""
         seen = self.streams[stream]
         seen.acknowledged.clear()
         seen.done = -1
@@ -335,7 +324,7 @@ class History:
             seen.newest = max(handed, default=-1)
 
     def take_back_sender(self, stream: int, first: int) -> None:
-        """The sender's machine was taken back: the messages that it accepted since and had not sent are unknown."""
+        """The sender's machine was restored: messages that it accepted since and had not sent are unknown."""
         seen = self.streams[stream]
         seen.undone.update(number for number in seen.fates if number >= first)
 
@@ -362,7 +351,7 @@ class History:
         ]
 
     def finish(self) -> None:
-        """All faults are over and everything had time to arrive: a missing message is lost."""
+        """All faults have ended and everything had time to arrive: a missing message is lost."""
         for index, seen in enumerate(self.streams):
             missing = self.missing(index) if seen.durable and not seen.excused else []
             if missing:
@@ -393,7 +382,7 @@ class History:
 
 
 def body_of(stream: int, number: int, size_bytes: int) -> bytes:
-    """The body that message ``number`` of a stream has at a size; its first bytes say which it is."""
+    """The body of a message at a size; its first bytes identify it."""
     head = b"%03d:%08d: " % (stream, number)
     filler = blake2b(head, digest_size=32).digest()
     return (head + filler * (size_bytes // 32 + 1))[: max(size_bytes, HEAD_BYTES)]

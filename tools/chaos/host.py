@@ -1,4 +1,4 @@
-"""One machine of a chaos run: a simulated host as it was planned, that starts again, and that judges look at."""
+"""One machine of a chaos run: a simulated host as planned, that restarts, and that judges inspect."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,7 +19,7 @@ from triack.tools.sim.storms import Storms
 from triack.tools.sim.world import World
 
 RETRY_NS = 500 * MS
-"""An operator who finds a node ended starts it again after this time."""
+"""After this time an operator restarts a node that has ended."""
 
 
 class Host(SimHost):
@@ -47,7 +47,7 @@ class Host(SimHost):
         self.storms = Storms()
         self.standstill = Standstill()
         self._sleepers: dict[str, Callable[[], None]] = {}
-        # The effects before the timer that has just run out; -1: none has.
+        # The effects before the timer that has just ended; -1: none has.
         self._woken_at = -1
 
     @property
@@ -78,14 +78,13 @@ class Host(SimHost):
         return engine
 
     def lose_power(self) -> None:
-        """The power of its machine is gone, and what the end of its log had not reached the disk."""
+        """The machine loses its power, and the end of its log that was not on the disk."""
         super().lose_power()
         if self.plan.cuts_log:
             self._cut_log()
         self.on_power_loss()
 
     def _cut_log(self) -> None:
-        """The end of the session log had not been written by the system: a few lines of it, many, or any part."""
         self.boots += 1
         if self.records:
             log, random = self.records[-1], self.world.chance(f"log {self.name} {self.boots}")
@@ -104,7 +103,7 @@ class Host(SimHost):
             self._sleepers.pop(queue)()
 
     def has_messages(self, queue: str) -> bool:
-        """Whether there is something to read in a queue, by a process that works."""
+        """Whether a working process can read something in a queue."""
         engine = self.engine
         if engine is None or engine.failure is not None or engine.draining:
             return False
@@ -131,7 +130,7 @@ class Host(SimHost):
         super()._tick(timer_ns)
 
     def store_failed(self, error: TriackError) -> None:
-        """Someone notices and ends the process; the disk's cache outlives it."""
+        """An operator notices and ends the process; the disk's cache outlives it."""
         self.ends.append(f"failed {type(error).__name__}")
         self.next_crash.down_ns = RETRY_NS
         self.later(RETRY_NS, self._give_up)

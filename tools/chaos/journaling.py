@@ -1,6 +1,6 @@
-"""Journals of a run: which hosts keep what their readers took, or what they sent; and who reads the copies.
+"""Journals of a run: which hosts keep what their readers acknowledged, or what they sent; and who reads the copies.
 
-Each journal is read now and then, so that one that holds its senders lets them go on. What is read there goes into the
+Each journal is read now and then, so that one that holds its senders releases them. What is read there goes into the
 history, which knows which copies must be there.
 """
 
@@ -22,13 +22,10 @@ from triack.tools.chaos.plan import HostPlan, Plan, StreamPlan
 SENT_CHANCE = 0.25
 """Of the streams of honest plans: most have none, so that others stay as they were."""
 READ_CHANCE = 0.25
-"""The same of their queues."""
 WHEN_FULL: tuple[WhenJournalFull, ...] = ("drop oldest", "stop", "hold")
-"""All that may happen when a journal is full."""
 MESSAGES = (3, 20, NO_LIMIT, NO_LIMIT)
-"""The most in a journal: full at once, now and then, or never; only of the last all copies have to be there."""
+"""The most in a journal: soon full, now and then, or never; only the last has to have all copies."""
 GAP_NS = 200 * MS
-"""Between two looks into a journal."""
 
 
 def keep_journals(plan: Plan, random: Random) -> Plan:
@@ -71,7 +68,7 @@ def journals_of(host: Host, plans: tuple[StreamPlan, ...], hosts: list[Host]) ->
 
 
 def what_is_kept(plan: StreamPlan, host: Host, to: Host, low: frozenset[int]) -> frozenset[str]:
-    """In which journals, if they have no limit, all messages of a stream have to be that belong there."""
+    """Which journals, if they have no limit, must have all messages of a stream that belong there."""
     kept = to.settings.limits.queue_journal.get(plan.queue)
     kinds = {READ} if kept is not None and kept.messages == NO_LIMIT and plan.receiver not in low else set()
     if plan.journal and host.settings.limits.journal.messages == NO_LIMIT and plan.sender not in low:
@@ -80,7 +77,7 @@ def what_is_kept(plan: StreamPlan, host: Host, to: Host, low: frozenset[int]) ->
 
 
 class QueueReader(ABC):
-    """Reads all of a queue of a host, some time after something comes."""
+    """Reads all of a queue of a host, some time after something arrives."""
 
     def __init__(self, host: Host, name: str, gap_ns: int) -> None:
         self.host = host
@@ -114,11 +111,11 @@ class QueueReader(ABC):
 
     @abstractmethod
     def look_at(self, lease: Lease) -> None:
-        """See what a message says."""
+        """Check what a message says."""
 
 
 class JournalReader(QueueReader):
-    """Reads a journal of a host, and tells the history of what is there."""
+    """Reads a journal of a host into the history."""
 
     def __init__(self, host: Host, name: str, history: History) -> None:
         super().__init__(host, name, GAP_NS)

@@ -23,14 +23,13 @@ TRIGGERS = (
     AckTrigger(window_share=None, delay_s=5.0, idle_s=0.1),
     AckTrigger(delay_rtts=8, delay_s=0.05, delay_max_s=2.0),
 )
-"""The policies of other systems, and one of each condition alone; two of nine ends have MSMQ's."""
 
 COUNTS = (*[10] * 6, *[20] * 4, 40, 120)
 """Messages of a stream: most faults show among ten, and some only beyond the largest window."""
 
 
 WINDOWS: tuple[int | Literal["auto"], ...] = (1, 2, 3, 8, 64, "auto", "auto")
-"""Packets; one that follows its path does so within the other end's."""
+"""Packets; a window that follows its path stays within the other end's."""
 
 
 def draw_host(random: Random, name: str, scheme: str) -> HostPlan:
@@ -51,7 +50,7 @@ def draw_host(random: Random, name: str, scheme: str) -> HostPlan:
 
 
 def _draw_trigger(random: Random) -> AckTrigger | None:
-    """How an end wants to be acknowledged; no two are alike but by chance."""
+    """How an end wants to be acknowledged; two are alike only by chance."""
     return random.choice(TRIGGERS)
 
 

@@ -8,9 +8,8 @@ from triack.tools.sim.world import World
 OUTGOING = 1
 """``Fault.other`` of a pause at the sender; at the receiver it is 0."""
 AGAIN_NS = 50 * MS
-"""How often an operator looks whether a queue must be resumed."""
 CALM_LOOKS = 20
-"""A resume that was found so often is durable: a second is more than a commit takes."""
+"""If a resume was found this often, it is durable: a second is more than a commit needs."""
 
 
 class Pausing:
@@ -52,7 +51,7 @@ class Pausing:
             self._paused[key] = 0
 
     def _resume(self, key: tuple[int, str], calm: int = 0) -> None:
-        """Resume a queue when its time is over and its node runs; again if the node died before that was durable."""
+        """Resume a queue when its time has ended and its node runs; again if the node died before that was durable."""
         host, name = self._hosts[key[0]], key[1]
         engine = host.engine
         if host.lost is not None or calm == CALM_LOOKS:

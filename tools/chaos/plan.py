@@ -1,6 +1,6 @@
 """The plan of one seed: every option and every fault, drawn before anything runs.
 
-A swarm: each seed first draws which kinds of fault are on at all and how strong, so that some seeds are all loss and
+A swarm: each seed first draws which kinds of fault occur at all and how strong, so that some seeds are all loss and
 some all crashes. The faults are an explicit list, so that a failing seed can be shrunk by leaving some of them out.
 """
 
@@ -19,8 +19,8 @@ DISHONEST = ("lie", "rot", "old-copy", "clone")
 """Faults against which no single store can keep its promise; they must be noticed."""
 
 STRANGE = ("junk", "replay", "forge", "overtake")
-"""The attacks of strangers: datagrams of no meaning, copies of others' datagrams, connects with a key that nobody
-trusts, and copies that come before their originals."""
+"""The attacks of strangers: datagrams of no meaning, copies of others' datagrams, connects with a key that no host
+trusts, and copies that arrive before their originals."""
 
 
 LASTING_MS = 3_600_000
@@ -28,7 +28,7 @@ LASTING_MS = 3_600_000
 
 
 def is_limited(limits: Limits) -> bool:
-    """Whether a host has limits of its own, journals apart: those refuse nobody."""
+    """Whether a host has its own limits, journals apart: those refuse no peer."""
     return replace(limits, queue_journal={}, journal=Journal()) != Limits()
 
 
@@ -38,22 +38,22 @@ class Fault:
 
     Attributes:
         kind: ``kill`` and ``power-loss`` (after ``after`` more effects, down for ``for_ns``), ``pause``, ``stop``
-            (orderly, and started again), ``cut``, ``cut-one-way``, ``clog``, ``rebind``, ``wall-jump`` (by
-            ``for_ns``), ``clock-set`` (of a clock that was not set, or back to that, with a start between; down for
-            ``for_ns``), ``second-opener`` (of its store, while it runs), ``disk-error`` (as ``call`` says, once or
-            until it is repaired), ``disk-full``, ``disk-low`` (with room for ``after`` bytes beside the reserve),
-            ``move`` (to the address of that number ``after``, down for ``for_ns``), ``rotate`` (another key within
-            ``for_ns``), ``revoke`` (of the ``other`` by the host), ``forbid`` (the host forbids the ``other`` the queue
-            of the stream of number ``after``), ``narrow`` (datagrams to the ``other`` have at most ``after`` bytes, 0
-            for any, from now on for good), ``reroute`` (the host sends messages for the host of number ``after`` by way
-            of the ``other``), ``hide`` (behind a middle box that forgets flows after ``after`` ms), ``pause-queue`` (of
-            the stream of number ``after``, at its receiver or, with ``other`` 1, at its sender; with ``forever``
-            nothing comes into it, either), one of ``STRANGE`` (``after`` datagrams within ``for_ns``), or of
-            ``DISHONEST``; ``hostile`` (a relay, see ``tools.chaos.sealing``).
+            (orderly, and started again), ``cut``, ``cut-one-way``, ``clog``, ``rebind``, ``wall-jump`` (by ``for_ns``),
+            ``clock-set`` (of a clock that was not set, or back to that, with a start between; down for ``for_ns``),
+            ``second-opener`` (of its store, while it runs), ``disk-error`` (as ``call`` says, once or until it is
+            repaired), ``disk-full``, ``disk-low`` (with room for ``after`` bytes beside the reserve), ``move`` (to the
+            address of that number ``after``, down for ``for_ns``), ``rotate`` (another key within ``for_ns``),
+            ``revoke`` (of the ``other`` by the host), ``forbid`` (the host forbids the ``other`` the queue of the
+            stream of number ``after``), ``narrow`` (datagrams to the ``other`` have at most ``after`` bytes, 0 for any,
+            from now on for good), ``reroute`` (the host sends messages for the host of number ``after`` by way of the
+            ``other``), ``hide`` (behind a middle box that forgets flows after ``after`` ms), ``pause-queue`` (of the
+            stream of number ``after``, at its receiver or, with ``other`` 1, at its sender; with ``forever`` nothing
+            enters it, either), one of ``STRANGE`` (``after`` datagrams within ``for_ns``), or of ``DISHONEST``;
+            ``hostile`` (a relay, see ``tools.chaos.sealing``).
         after: effects or calls until it strikes.
         again: effects after which the start that follows a crash is itself interrupted; -1 for not.
-        call: how the disk call that comes after ``after`` others fails: a kind of ``FailAt``.
-        forever: whether all calls after it fail as well, or somebody is trusted again only when all else is at rest.
+        call: how the disk call that follows ``after`` others fails: a kind of ``FailAt``.
+        forever: whether all calls after it fail as well, or trust returns only when all else is at rest.
     """
 
     at_ns: int
@@ -72,21 +72,15 @@ class StreamPlan:
     """Messages of one class from one host to a queue of another.
 
     Attributes:
-        size_bytes: how large; some are ``large_bytes``.
-        large_bytes: see ``size_bytes``; 0 for none.
-        streamed_bytes: how large those are that are sent in parts; 0 for none.
-        batch: how many are submitted at once, at most.
+        size_bytes: of most messages; some have ``large_bytes``; 0 for none.
+        streamed_bytes: size of messages that are sent in parts; 0 for none.
+        batch: how many are submitted together, at most.
         live_ms: time to reach the queue; 0 for no limit.
-        read_ms: time to be received; 0 for no limit.
-        is_read: whether anybody reads the queue; nobody only where messages have a time to be received.
-        source: index of the stream whose messages this one forwards, exactly once; -1 if it has its own.
-        forbidden: whether the sender may not send there.
-        wavers: whether it may not now and then.
+        is_read: whether the queue has a reader; it has none only where messages have a time to be received.
+        source: index of the stream whose messages this one forwards, exactly once; -1 for its own messages.
         astray: whether no way leads to the receiver, so that relays refuse all of its messages.
-        poison: numbers of messages that end the process that handles them.
         below: of a stream to a topic, what the names of its messages have below the root, in turns.
         priorities: of its messages, one after the other; none: all have the default of their class.
-        sealed: whether its messages are sealed.
         lied_about: whether a hostile relay may be on their way.
         acks: administration messages that the sender asks for, as flags.
         letters: the queue for dead letters of its messages; empty for the system's.
@@ -124,7 +118,7 @@ class StreamPlan:
         return self.priorities[number % len(self.priorities)] if self.priorities else None
 
     def describe(self) -> str:
-        """In a few words."""
+        """In a short form."""
         more = " forbidden" if self.forbidden else " forbidden now and then" if self.wavers else ""
         more += " astray" if self.astray else ""
         more += " sealed" if self.sealed else ""
@@ -142,7 +136,7 @@ class HostPlan:
     """One machine.
 
     ``transactional`` readers keep their position in the store, others only acknowledge. It begins at ``address``, and
-    is looked for at all of its ``addresses``. Where it ``cuts_log``, a loss of power takes the end of its session log.
+    others seek it at all of its ``addresses``. Where it ``cuts_log``, a loss of power loses the end of its session log.
     """
 
     name: str
@@ -203,7 +197,7 @@ class SubscriberPlan:
     shared: bool = False
 
     def describe(self) -> str:
-        """In a few words."""
+        """In a short form."""
         return f"{self.kind} {self.pattern} {self.durable}".rstrip()
 
 
@@ -220,7 +214,7 @@ class AwayPlan:
     delivery: Delivery
 
     def describe(self) -> str:
-        """In a few words."""
+        """In a short form."""
         return f"{self.kind} {self.pattern} {self.durable}".rstrip() + f" at {self.host}"
 
 
@@ -239,14 +233,12 @@ class Plan:
 
     Attributes:
         network: how bad it is until ``faults_end_ns``.
-        faults_end_ns: when the faults stop and everything must come to a good end.
+        faults_end_ns: when the faults stop and everything must end well.
         dead_path: a directed pair of hosts that never reach each other, not even after the faults stop.
         is_secure: whether the hosts have keys, and know each other by them.
         routes: of the hosts that have some.
         links: pairs of hosts that know each other; none: all do.
         subscribers: of topics; the first gets everything.
-        away: subscribers on other machines than the topics.
-        sync: the hosts whose links are synchronous.
     """
 
     seed: int
@@ -270,7 +262,7 @@ class Plan:
 
     @property
     def ends(self) -> list[int]:
-        """The streams whose messages are not those of another one, and are not forwarded."""
+        """The streams with original messages that are not forwarded."""
         forwarded = {stream.source for stream in self.streams}
         return [at for at, stream in enumerate(self.streams) if stream.source < 0 and at not in forwarded]
 
@@ -314,7 +306,6 @@ def by_time(faults: Iterable[Fault]) -> tuple[Fault, ...]:
 
 
 def _journals_of(host: HostPlan) -> str:
-    """The journals of a host, and what each does when it is full."""
     limits = host.settings.limits
     kept = {**limits.queue_journal, **({"$": limits.journal} if limits.journal != Journal() else {})}
     return " ".join([host.name, *(f"{queue} {journal.when_full}" for queue, journal in kept.items())]) if kept else ""

@@ -1,7 +1,7 @@
 """Features of only some seeds: more machines, moves, strangers, keys that change, revoked peers, queues full or unread.
 
-Each costs more than an average seed, and is rare enough that all of them together cost little. The rest of a plan does
-not depend on them: they draw from a random stream of their own.
+Each costs more than an average seed, and is so rare that all of them together cost little. The rest of a plan does not
+depend on them: they draw from another random stream.
 """
 
 from collections.abc import Callable
@@ -18,19 +18,17 @@ from triack.tools.chaos.plan import STRANGE, Fault, HostPlan, Plan
 SHARE = 0.4
 """Of the seeds: a hundred of them meet each rarity several times."""
 NAMES = "abcde"
-"""A crowd has no more machines: each pair of them has its own streams and paths."""
+"""A crowd has no more machines: each pair of them has other streams and paths."""
 LIMITED_COUNT = 40
 """Messages of a stream to a queue with a quota: each of them may have to wait for a reader."""
 LIMITED_GAP_NS = 10 * MS
-"""Between two looks of that reader."""
 HELD_FEW = 8
 """Packets: a node that holds no more early packets has no room for the rest of a large message."""
 QUICK_TIER_S = 0.3
-"""Packets refused for that are resent by the tiers, a few each time; with 5 s that takes minutes."""
+"""Packets refused for that are resent by the tiers, a few each time; with 5 s that lasts for minutes."""
 SLOW_GAP_NS = 300 * MS
-"""Between two looks of a reader that is too late for some messages."""
 LATE_NS = 50 * MS
-"""By how much the timers of its node are late: enough for expired messages to be handed out."""
+"""Its node's timers are this late: enough for expired messages to be handed out."""
 CROWD_END_NS = 8 * SECOND
 """A crowd has as much to do in this time as a pair in its whole run."""
 
@@ -51,12 +49,10 @@ def add_rarities(plan: Plan, random: Random) -> Plan:
 
 
 def _moments(plan: Plan, random: Random, most: int) -> list[int]:
-    """Some times before the faults end."""
     return [random.randrange(plan.faults_end_ns // 20, plan.faults_end_ns) for _ in range(random.randint(1, most))]
 
 
 def _crowd(plan: Plan, random: Random) -> Plan:
-    """Three to five machines; each may send to any other."""
     scheme = plan.hosts[0].address.partition(":")[0]
     names = NAMES[len(plan.hosts) : random.randint(3, len(NAMES))]
     hosts = (*plan.hosts, *(draw_host(random, name, scheme) for name in names))
@@ -72,7 +68,7 @@ def _crowd(plan: Plan, random: Random) -> Plan:
 
 
 def _move(plan: Plan, random: Random) -> Plan:
-    """Machines that are looked for at several addresses, and go from one to another."""
+    """Machines that others seek at several addresses, and that go from one to another."""
     faults, hosts = [], list(plan.hosts)
     for index in random.sample(range(len(hosts)), random.randint(1, 2)):
         base = hosts[index].address.rpartition(":")[0]
@@ -85,7 +81,6 @@ def _move(plan: Plan, random: Random) -> Plan:
 
 
 def _strangers(plan: Plan, random: Random) -> Plan:
-    """Datagrams of strangers."""
     kinds = STRANGE if plan.is_secure else STRANGE[:1]
     faults = []
     for at_ns in _moments(plan, random, 4):
@@ -96,7 +91,6 @@ def _strangers(plan: Plan, random: Random) -> Plan:
 
 
 def _rotate(plan: Plan, random: Random) -> Plan:
-    """Keys that are exchanged for others, while the old ones are good still."""
     faults = []
     for at_ns in _moments(plan, random, 2):
         for_ns = random.choice([200 * MS, 2 * SECOND, 10 * SECOND])
@@ -106,7 +100,7 @@ def _rotate(plan: Plan, random: Random) -> Plan:
 
 
 def _revoke(plan: Plan, random: Random) -> Plan:
-    """Peers that are not trusted for a while, mostly those that send."""
+    """Peers that are not trusted for a while, mostly senders."""
     faults = []
     for at_ns in _moments(plan, random, 3):
         stream = random.choice(plan.streams)
@@ -139,7 +133,7 @@ def _limited(host: HostPlan, random: Random) -> HostPlan:
 
 
 def _expire(plan: Plan, random: Random) -> Plan:
-    """Streams whose messages have to be received in time, by nobody or by a slow reader. All clocks agree then."""
+    """Streams whose messages have to be received in time, with a slow reader or none. All clocks agree then."""
     streams, hosts, own = list(plan.streams), list(plan.hosts), plan.ends
     for index in random.sample(own, min(random.choice([1, 2]), len(own))):
         read_ms, is_read, receiver = random.choice([50, 300, 2_000]), random.random() < 0.6, streams[index].receiver
@@ -159,7 +153,6 @@ def _hand_back(plan: Plan, random: Random) -> Plan:
 
 
 def _forbid(plan: Plan, random: Random) -> Plan:
-    """A stream to a queue to which its sender may not send."""
     streams, own = list(plan.streams), plan.ends
     for index in random.sample(own, min(1, len(own))):
         streams[index] = replace(streams[index], forbidden=True)
@@ -171,4 +164,4 @@ Kind = Callable[[Plan, Random], Plan]
 _KINDS: tuple[Kind, ...] = (_crowd, _move, _strangers, _rotate, _revoke, _fill, _expire, _hand_back, _forbid)
 """In an order in which each may change the results of those before it."""
 _PLAIN_KINDS: tuple[Kind, ...] = (_crowd, _strangers, _fill, _expire, _hand_back)
-"""Without keys an address is a peer, and nobody is a stranger who can seal a datagram."""
+"""Without keys an address is a peer, and no stranger can seal a datagram."""

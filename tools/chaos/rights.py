@@ -1,7 +1,7 @@
-"""Permissions to send to queues in a simulated world: taken away, given back, and watched.
+"""Permissions to send to queues in a simulated world: withdrawn, given back, and watched.
 
-When a host forbids a peer a queue, nothing of that peer comes into the queue from a second later on, until it is
-allowed again: messages are refused meanwhile, and taken afterwards.
+When a host forbids a peer a queue, nothing of that peer enters the queue from a second later on, until it is allowed
+again: messages are refused meanwhile, and accepted afterwards.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ from triack.tools.replay.log.files import parse_records
 from triack.tools.sim.world import World
 
 FORBIDDEN_NS = 1 * SECOND
-"""This long after a queue is forbidden, earlier messages are in it, and no more come: as after a revocation."""
+"""This long after a queue is forbidden, earlier messages are in it, and no more enter: as after a revocation."""
 
 
 @dataclass(slots=True)
@@ -62,7 +62,7 @@ class Rights:
         return next((spell for spell in self._spells if spell.stream == stream and not spell.end_ns), None)
 
     def forbid(self, fault: Fault) -> None:
-        """Forbid a stream for a while; nothing new when it is forbidden."""
+        """Forbid a stream for a while, unless it is forbidden already."""
         if self._spell(fault.after) is None:
             spell = Spell(fault.after, self._world.now_ns)
             self._spells.append(spell)
@@ -82,7 +82,7 @@ class Rights:
             self._end(spell)
 
     def judge(self, history: History, late: set[int]) -> None:
-        """Nothing came into a forbidden queue; and the last message was not refused, as it was allowed again."""
+        """Nothing entered a forbidden queue; and the last message was not refused, as it was allowed again."""
         for spell in self._spells:
             if self._plan.streams[spell.stream].receiver not in late:
                 self._judge(spell)

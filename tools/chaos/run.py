@@ -42,25 +42,21 @@ LIVENESS_NS = 30 * SECOND
 REST_NS = 120 * SECOND
 """And acknowledged in order, read and forgotten within this: lost order acks wait for their resend tier."""
 DEATHS_SHARE = 4
-"""A message kills its reader four times at most, and each death may come when the wait for the one before is over."""
+"""A message kills its reader four times at most, and each death may come when the last wait has ended."""
 LONG_AWAY_NS = 3_600 * SECOND
 AWAY_EVENTS = 8
-"""Times as many events, while others look for a node that is away for days."""
+"""Times as many events, while others seek a node that is away for days."""
 ASTRAY_PATIENCE = 80
 """A packet that no way leads to its destination passes 29 relays, and waits up to a minute at some of them. If all of
-them lose it, its origin sends it again with a later tier, after half an hour."""
+them lose it, its origin resends it with a later tier, after half an hour."""
 TIGHT_PATIENCE = 4
 """A relay with room for 4 KiB passes some six packets a second on, as acknowledgements wait for that long."""
 PLENTY_BYTES = 2**40
-"""Room on a disk that is enough for everything."""
 SLICE_NS = 100 * MS
-"""Between two looks whether all has arrived."""
 CALM_DELAY_NS = 5 * MS
-"""One way, when the faults are over: a window of one packet must still move within the 30 seconds."""
+"""One way, after the faults: a window of one packet must still move within the 30 seconds."""
 REFUSALS = (*RejectReason, CloseReason.REVOKED)
-"""The records of refusals in the session logs."""
 EVENTS_MAX = 500_000
-"""Ten times what a busy run takes."""
 
 
 @dataclass(slots=True)
@@ -98,13 +94,12 @@ def run_plan(plan: Plan) -> Outcome:
 
 
 def _located(error: Exception) -> str:
-    """An error, and where it was raised."""
     last = extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__}: {error}, in {last.name} ({Path(last.filename).name}:{last.lineno})"
 
 
 class _Scene:
-    """The world of one run, and the hand that breaks it."""
+    """The world of one run, and all that breaks it."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -151,13 +146,12 @@ class _Scene:
         )
 
     def _route(self, host: int, to: str, via: str | list[str], switch_s: float = 1.0) -> Route:
-        """A route of a host, with a synchronous link if the plan says so."""
         sync = self.plan.sync
         route = Route(to, via, onward_interval_s=sync.interval_s, switch_after_s=switch_s)
         return replace(route, link="sync", downgrade_after_s=sync.age_s) if host in sync.hosts else route
 
     def _lose_notes(self, index: int) -> None:
-        """A machine was without power: nobody knows which messages were in hand there."""
+        """A machine was without power: which messages were leased there is unknown."""
         for stream in self._read_at(index):
             self.work.history.lost_power(stream)
 
@@ -183,7 +177,6 @@ class _Scene:
         self._judge()
 
     def _heal(self) -> None:
-        """Stop every fault, except those that last for good."""
         self.network.faults = Faults(delay_ns=min(self.plan.network.delay_ns, CALM_DELAY_NS))
         self.network.heal()
         self._cut_dead_path()
@@ -204,7 +197,7 @@ class _Scene:
     def _converge(self) -> None:
         """Within 30 s everything accepted has arrived, and soon after nothing is left to do.
 
-        A message that kills its reader is a fault that comes after all others: the times begin anew with each death.
+        A message that kills its reader is a fault after all others: the times begin anew with each death.
         """
         start_ns = self.world.now_ns
         self.world.run(2 * LAST_GAP_NS)
@@ -218,11 +211,11 @@ class _Scene:
 
     @property
     def _patience(self) -> int:
-        """How many times as long things may take: copies that go round in a circle of relays wait for each other.
+        """How many times as long things may last: packets in a circle of relays wait for each other.
 
-        And a node that nobody has reached for days is tried now and then only. What a hostile relay has kept back comes
-        with a later resend tier. Relays with little room take a few packets in each round of acknowledgement delays. A
-        destination does so that holds one packet until those before it come, of which some go by another relay.
+        A node that was out of reach for days is tried only now and then. What a hostile relay has kept back is resent
+        with a later tier. Relays with little room accept a few packets in each round of acknowledgement delays, as does
+        a destination that holds one packet until those before it arrive, if some of them go by another relay.
         """
         was_away = any(fault.for_ns >= LONG_AWAY_NS or fault.kind == HOSTILE for fault in self.plan.faults)
         if was_away or any(stream.astray for stream in self.plan.streams):
@@ -230,9 +223,9 @@ class _Scene:
         return TIGHT_PATIENCE if self.plan.links and any(_is_tight(host) for host in self.plan.hosts) else 1
 
     def _wait_for(self, state: Callable[[], bool], most_ns: int) -> None:
-        """Let time pass until a state is reached, or so much has passed since the last death of a process.
+        """Let time pass until a state is reached, or this much has passed since the last death of a process.
 
-        Deaths come to an end, too: all is over after ``DEATHS_SHARE`` times as long, and sooner when a promise breaks.
+        Deaths come to an end, too: all ends after ``DEATHS_SHARE`` times as long, and sooner when a promise breaks.
         """
         since_ns, deaths = self.world.now_ns, self._deaths
         until_ns = since_ns + DEATHS_SHARE * most_ns
@@ -260,7 +253,6 @@ class _Scene:
         )
 
     def _idle(self) -> bool:
-        """Whether nothing durable waits anywhere that can still move."""
         if not self._arrived():
             return False
         for index, host in enumerate(self.hosts):
@@ -269,7 +261,7 @@ class _Scene:
             engine = host.engine
             if engine is None or engine.failure is not None or engine.busy_storing:
                 return False
-            # With a relay that is halted nobody knows what can still move.
+            # If a relay is halted, what can still move is unknown.
             if self.plan.links and self.tainted:
                 continue
             if any(stream.durable and not stream.sequence.is_empty for stream in engine.transits.streams):
@@ -282,7 +274,7 @@ class _Scene:
         return not any(self.work.read_journals(host) for host in self.hosts)
 
     def _reaches(self, index: int, peer: str) -> bool:
-        """Whether the path from a host to a peer, by its name or its address, and back, is fit for acknowledgements."""
+        """Whether the path from a host to a peer, by its name or its address, and back can carry acknowledgements."""
         pair = {index, next((i for i, host in enumerate(self.hosts) if peer in (host.name, host.address)), index)}
         dead = self.plan.dead_path is not None and pair == set(self.plan.dead_path)
         apart = self.trust.apart(min(pair), max(pair))
@@ -316,7 +308,7 @@ class _Scene:
             return "rollback"
         engine = self.hosts[index].engine
         if self.plan.links and engine is not None and not any(link.sessions for link in engine.outbox.links.values()):
-            # No route leads by it any more. So nobody can notice what a relay has lost.
+            # No route leads by it any more, so what a relay has lost cannot be noticed.
             return "met nobody"
         return ""
 
@@ -355,11 +347,11 @@ class _Scene:
             self._break_path(fault)
 
     def _give_room(self, host: Host, room_bytes: int) -> None:
-        """The disk of a host was looked at; a start knows nothing of its room."""
+        """The room on a host's disk was measured; a start knows nothing of it."""
         host.act(lambda: host.live.inbox.admission.handle_room(room_bytes))
 
     def _lead_elsewhere(self, host: Host, fault: Fault) -> None:
-        """A host moves, or lies from now on, or has another way to a destination, at once and for later starts."""
+        """A host moves, or lies from now on, or has another way to a destination, now and for later starts."""
         if fault.kind == HOSTILE:
             random, until_ns = Random(fault.after), self.world.now_ns + fault.for_ns
             host.act(lambda: self.hostile.append(Hostile(host.live, until_ns, random)))
@@ -388,7 +380,7 @@ class _Scene:
             self._open_again(host)
 
     def _open_again(self, host: Host) -> None:
-        """Another process opens the store of a node that runs: it is refused, and the node goes on."""
+        """Another process opens the store of a running node: it is refused, and the node continues."""
         if host.engine is None:
             return
         try:
@@ -460,7 +452,7 @@ class _Scene:
     def _take_back(
         self, index: int, snapshot: Snapshot | None, marks: dict[int, dict[int, int]], sent: dict[int, int]
     ) -> None:
-        """The machine goes down and comes back with older data."""
+        """The machine stops and restarts with older data."""
         host = self.hosts[index]
         host.crash_after(power=True, down_ns=300 * MS)
         host.on_power_loss = lambda: None
@@ -476,7 +468,7 @@ class _Scene:
             self.work.history.take_back_sender(stream, first)
 
     def _clone(self, index: int) -> None:
-        """A second process on a copy of the data, with the same identity, at an address of its own."""
+        """A second process on a copy of the data, with the same identity, at another address."""
         original = self.hosts[index]
         plan = replace(original.plan, name=f"{original.name}2", address=original.address.replace(":1", ":2"))
         disk = Disk(self.world.chance("disk of the clone"))
@@ -507,12 +499,12 @@ class _Scene:
             self._judge_records()
 
     def _judge_bodies(self) -> None:
-        """A body is there for a message of a queue, and has no room of its own any more; all others were freed."""
+        """A stored body belongs to a message of a queue, and no longer reserves room; all others were freed."""
         revoked = any(fault.kind == "revoke" for fault in self.plan.faults)
         if self.tainted or revoked or self.plan.dead_path is not None or not self._idle():
             return
         on_its_way = self._on_their_way()
-        # A process that begins again knows nothing of its express messages: their pieces stay until it comes by.
+        # A process that begins again knows nothing of its express messages: their pieces stay until it returns.
         died = {host.engine.node_id for host in self.hosts if host.engine is not None and host.ends}
         for host in self.hosts:
             if host.engine is None:
@@ -532,7 +524,7 @@ class _Scene:
             ]
 
     def _on_their_way(self) -> set[StreamId]:
-        """The streams of which packets or the end are on their way: nobody waits for express ones."""
+        """The streams with packets, or the end, in flight: express ones are not awaited."""
         alive = [host.engine for host in self.hosts if host.engine is not None]
         found = {stream for engine in alive for stream in engine.transits.ends.unanswered}
         for engine in alive:
@@ -580,22 +572,20 @@ class _Scene:
         }
 
     def close(self) -> None:
-        """Free the disks."""
         for host in [*self.hosts, *self.clones]:
             host.disk.close()
 
 
 def _is_tight(host: HostPlan) -> bool:
-    """Whether a host takes a few packets at a time."""
     return is_limited(host.settings.limits) or host.settings.order.max_held_packets == 1
 
 
 def _awaited(inbox: Inbox, *, has_died: bool) -> set[StreamId]:
-    """Streams of which pieces of messages lie here until the next packet or the end of the stream comes.
+    """Streams with stored pieces of messages that wait for the next packet or the end of the stream.
 
     A relay may still have the rest of a message whose stream has ended: its destination awaits it for a week. The rest
     may be a dead letter of a relay, or have died with one, with its origin behind relays or, of an express one, with an
-    earlier process of this node. A message is dead if a part of it was refused. All this its origin says with the next
+    earlier process of this node. A message is dead if a part of it was refused. Its origin says all this with the next
     packet.
     """
     awaited = set(inbox.awaited.ends)

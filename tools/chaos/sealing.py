@@ -1,9 +1,9 @@
 """Sealed streams in plans with relays, and relays that lie about them.
 
-A hostile relay does to the sealed transactional packets that it passes on what it can: it changes bits and fields,
-gives a packet the body of an earlier one, takes proofs off order acks, raises their numbers, and says in the name of
+A hostile relay does all that it can to the sealed transactional packets that it passes on: it changes bits and fields,
+gives a packet the body of an earlier one, removes proofs from order acks, raises their numbers, and says in the name of
 destinations what they never said. It lies until the faults end, or its process does. Sealed messages may go back to
-their origin then; none may be lost, come twice or out of order, or be changed.
+their origin then; none may be lost, redelivered, out of order, or changed.
 """
 
 from collections.abc import Callable
@@ -23,17 +23,12 @@ from triack.queues.streams.departing_stream import DepartingContext
 from triack.tools.chaos.plan import Fault, Plan, StreamPlan, by_time
 
 SEALED_SHARE: Final = 1 / 3
-"""Of the streams for which it can be judged."""
 HOSTILE_SHARE: Final = 1 / 3
-"""Of the plans with a sealed stream that it can lie about."""
 BEGINS_NS: Final = 100 * MS
-"""When it begins to lie, at the latest. It goes on until the faults end."""
 HOSTILE: Final = "hostile"
-"""The kind of the fault."""
 FINDINGS: Final = frozenset({"order_ack_made_up", "previous_raised", "rejection_made_up"})
 """The checks of ``triack replay`` that see what a hostile relay does; it records its packets as it sends them."""
 SUSPECTED: Final = frozenset({"bad-seal", "relay-denied"})
-"""Reasons for which messages may become dead letters where a relay is hostile."""
 _TAMPER, _REPLAY, _STRIP, _RAISE, _FORGE = 0.1, 0.05, 0.3, 0.1, 0.1
 _BODIES_KEPT = 8
 
@@ -41,7 +36,7 @@ _BODIES_KEPT = 8
 def seal_some(plan: Plan, random: Random) -> Plan:
     """The same plan, in which some streams are sealed, and some relays hostile.
 
-    No recoverable ones: their dead letters at relays are unreadable, so that nobody can count them.
+    No recoverable ones: their dead letters at relays are unreadable, so that they cannot be counted.
     """
     if not plan.is_secure:
         return plan
@@ -62,7 +57,7 @@ def seal_some(plan: Plan, random: Random) -> Plan:
 
 
 def _lied_at(plan: Plan, stream: StreamPlan) -> list[int]:
-    """The relays on the first way of a stream, if there is anything in it to lie about; others would lie to nobody."""
+    """The relays on the first way of a stream, if it has anything to lie about; others would lie to no node."""
     ways = {(route.host, route.to): route.via for route in plan.routes}
     host, relays = stream.sender, []
     while stream.delivery == "transactional" and (via := ways.get((host, stream.receiver))) is not None:
@@ -85,8 +80,6 @@ class Hostile:
         transits.handle_order_ack = self._acking(transits.handle_order_ack)
 
     def _passing(self, honest: Callable[..., Any]) -> Callable[..., Any]:
-        """Changes packets that leave."""
-
         def contents_of(stream: Any, run: Any, arrives_ns: int) -> Any:
             contents, contexts, asks = honest(stream, run, arrives_ns)
             if stream.delivery is Delivery.TRANSACTIONAL and arrives_ns < self._until_ns:
@@ -103,7 +96,7 @@ class Hostile:
         self._bodies = [*self._bodies[-_BODIES_KEPT:], header.body]
         body, previous, draw = header.body, header.previous, self._random.random()
         if draw < _TAMPER:
-            # Not what is seen of it: nodes record that, and it would differ from what was sent.
+            # Not the visible part: nodes record that, and it would differ from what was sent.
             at = self._random.randrange(HEAD_BYTES, len(body))
             body = body[:at] + bytes([body[at] ^ 1 << self._random.randrange(8)]) + body[at + 1 :]
         elif draw < _TAMPER + _REPLAY:

@@ -2,9 +2,9 @@
 
 They see all datagrams, and know every public key. With keys, a stranger may get a request to prove its address, and the
 answer to a copy of a connect, which only its first sender can read: never a datagram of a session, and never more than
-three times the bytes that it sent. But when one has relayed a connect as its own and another the accept that answers
-it, they are the path between two hosts, as any router is: then a session may use the address to which that accept was
-sent (decision 17).
+three times the bytes that it sent. But if one has relayed a connect as its own and another the accept that answers it,
+they are the path between two hosts, as any router is: then a session may use the address to which that accept was sent
+(decision 17).
 """
 
 from collections import Counter
@@ -22,13 +22,13 @@ from triack.transport.noise import KEY_BYTES
 from triack.transport.secure import SecureChannels
 
 CAPTURED_MAX = 256
-"""Datagrams that are kept for later: each a kilobyte, and of every kind some."""
+"""Datagrams that are kept for later: each a kilobyte, some of every kind."""
 JUNK_MAX_BYTES = 1_400
-"""About as large as the largest datagrams of most hosts."""
 OVERTAKE_CHANCE = 0.3
-"""Of each datagram for the host in question: some of a window are overtaken, and others are not."""
+"""Of each datagram for this host: some of a window are overtaken, and others are not."""
 AMPLIFICATION = 3
-"""Bytes that may go to an address for each that came from it, as long as nobody has proved to be there (promise L6)."""
+"""Bytes that may go to an address for each that came from it, as long as no host has proved to be there (promise L6).
+"""
 
 
 class Strangers:
@@ -97,7 +97,7 @@ class Strangers:
             self._captured[self._random.randrange(CAPTURED_MAX)] = datagram
         address, until_ns = self._overtaken.get(to, ("", 0))
         if self._world.now_ns < until_ns and self._random.random() < OVERTAKE_CHANCE:
-            # It is put on its way first, so that it comes first unless it is delayed for longer.
+            # It is sent first, so that it arrives first unless it is delayed for longer.
             self.throw(datagram, address, to)
 
     def _judge(self, datagram: bytes, sender: str, to: str) -> None:
@@ -114,13 +114,13 @@ class Strangers:
             self.violations.append(("amplification", f"{sender} sent a stranger {self._got[to]} bytes"))
 
     def _has_session(self, sender: str, to: str) -> bool:
-        """Whether a host takes an address for that of a peer; one that has only sent a connect gets a goodbye, too."""
+        """Whether a host believes an address to be a peer's; one that has only sent a connect gets a goodbye, too."""
         engines = [host.engine for host in self._hosts if host.address == sender]
         return any(one.known is not None for engine in engines if engine for one in engine.handshakes.at(to))
 
 
 class _Forger:
-    """Makes connects with a key that nobody trusts, for a stranger who knows the public key of the host."""
+    """Makes connects with an untrusted key, for a stranger who knows the public key of the host."""
 
     def __init__(self, victim: Host, key: bytes, random: Random) -> None:
         self._random = random

@@ -1,7 +1,6 @@
 """The subscribers of a simulated world: they begin subscriptions, and read them, or do not.
 
-The first one tells the history what it gets, as the reader of a queue does. What the others get is judged by the
-session logs.
+The first one tells the history what it gets, as the reader of a queue does. The session logs judge what others get.
 """
 
 from collections.abc import Callable
@@ -19,15 +18,12 @@ from triack.tools.chaos.plan import SubscriberPlan
 from triack.tools.sim.world import World
 
 TURN_NS = 60 * MS
-"""The longest wait between two turns of a subscriber."""
 TAKES = {"quick": 1_000, "slow": 1, "flapping": 10, "dead": 0, "failing": 10, "holding": 3, "pausing": 10}
-"""Messages that a subscriber of a kind takes in a turn, at most."""
+"""Most messages that each kind of subscriber reads in a turn."""
 LEAVE_CHANCE = 0.1
-"""How often one that is flapping goes away, and one that is slow takes something."""
 FAIL_CHANCE = 0.05
-"""How often a message is given back, by all but the first."""
 FAILING_CHANCE = 0.7
-"""How often by one that is failing: most of its messages become dead letters where few attempts are allowed."""
+"""How often by a failing one: most of its messages become dead letters where few attempts are allowed."""
 SETTLE_CHANCE = 0.3
 """How often one that holds a message is done with it in a turn: some are overdue by then."""
 
@@ -44,7 +40,7 @@ class Subscriber:
         self._history = history
         self._engine: Engine | None = None
         self._subscription: Subscription | None = None
-        # What is in hand, and what was taken from it as it was overdue.
+        # Leases, and those that were taken back as they were overdue.
         self._held: list[Lease] = []
         self._overdue: list[Lease] = []
         self._on_ready: list[Callable[[], None]] = []
@@ -87,7 +83,7 @@ class Subscriber:
             self._read(engine, subscription, self._random.randint(0, TAKES[self.kind]))
 
     def _found(self, engine: Engine) -> Subscription:
-        """The subscription, begun anew if its process or itself has ended."""
+        """The subscription, begun anew if it has ended or its process has."""
         known = self._subscription
         if known is None or engine is not self._engine or known.mailbox.has_ended:
             plan = self._plan
@@ -111,7 +107,6 @@ class Subscriber:
                 call()
 
     def _settle(self, engine: Engine, subscription: Subscription, *, leaves: bool) -> None:
-        """Be done with some of what is in hand; one that leaves gives back the rest."""
         done = [lease for lease in self._held if self.kind != "holding" or self._random.random() < SETTLE_CHANCE]
         for lease in done:
             self._held.remove(lease)
@@ -123,7 +118,6 @@ class Subscriber:
             engine.give_back(subscription.mailbox, self._held.pop(), Return(failed=False), self._world.now_ns)
 
     def _hold(self, engine: Engine, subscription: Subscription, lease: Lease) -> None:
-        """Keep a message in hand, until the node takes it back or it is settled."""
         self._held.append(lease)
         if subscription.ack_wait_ns:
             self._world.at(subscription.ack_wait_ns, lambda: self._take_back(engine, subscription, lease))

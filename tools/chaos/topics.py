@@ -1,8 +1,8 @@
-"""Plans of machines with topics: publishers, and subscribers that are slow, do nothing, or come and go.
+"""Plans of machines with topics: publishers, and subscribers that are slow, do nothing, or leave and return.
 
-One durable subscription gets everything and is read like a queue, so the promises of queues are judged by it. The
-others make trouble: they have the strategy stop, drop or go on, and pin what the quota counts. Most faults hit the
-machine with the topics, before any effect: that is at each step of a commit, too.
+One durable subscription gets everything and is read like a queue, so the promises of queues judge it. The others make
+trouble: they have the strategy stop, drop or continue, and pin what the quota counts. Most faults hit the machine with
+the topics, before any effect: that is at each step of a commit, too.
 """
 
 from dataclasses import dataclass, replace
@@ -18,21 +18,17 @@ from triack.tools.chaos.plan import Fault, HostPlan, Plan, StreamPlan, Subscribe
 from triack.tools.sim.faults import Faults
 
 TOPICS_FROM: Final = 2_000_000
-"""Seeds from here on draw topics; those below keep the plans that they have always had."""
+"""Seeds from here on draw topics; those below keep their plans."""
 GAMES: Final = "Games"
 EVERYTHING: Final = "all"
 """The durable subscription that gets everything, and tells the history."""
 NAMES: Final = ("", "Chess", "Chess.Blitz", "Go")
-"""The names of topics below the root."""
 PATTERNS: Final = (f"{GAMES}.#", f"{GAMES}.#", f"{GAMES}.*", f"{GAMES}.Chess.#", f"{GAMES}.Go", f"{GAMES}.*.Blitz")
 KINDS: Final = ("quick", "slow", "dead", "flapping")
-"""A subscriber takes all that there is, now and then one message, nothing, or goes away and comes again."""
 MORE_KINDS: Final = ("failing", "holding", "pausing")
-"""It fails with most messages, has some in hand for long and then goes away with them, or pauses."""
+"""It fails with most messages, leases some for long and then leaves with them, or pauses."""
 MORE_SHARE: Final = 1 / 2
-"""Of the seeds: those that draw what follows, too."""
 LIMITS: Final = (1, 3, 20, 1_000)
-"""Messages that may be pending."""
 QUOTA_BYTES: Final = 4_000
 """Some dozens of messages: less than what a dead subscriber pins."""
 QUOTA_SHARE: Final = 1 / 3
@@ -72,7 +68,6 @@ def draw_topics(seed: int, random: Random) -> Plan:
 
 
 def _with_disk_faults(plan: Plan, shape: _Shape, random: Random) -> Plan:
-    """Disks fail, that with the topics more often than others."""
     moments = [random.randrange(plan.faults_end_ns) for _ in range(random.randint(1, DISK_FAULTS_MAX))]
     drawn = draw_disk_faults(random, moments, (shape.hub, *range(shape.hosts)))
     return plan.plus(drawn)

@@ -1,7 +1,7 @@
 """Plans of machines with relays between them: lines of three and of five, a diamond, and a ring.
 
-Neighbours know each other; nobody else does. What hits relays is among the faults: kills at any effect, a store that is
-taken back to an older copy, an absence of three days, a tiny quota for what is in transit, a route that is switched.
+Only neighbours know each other. These faults hit relays: kills at any effect, a store that is restored from an older
+copy, an absence of three days, a tiny quota for what is in transit, a route that is switched.
 """
 
 from dataclasses import dataclass, replace
@@ -16,28 +16,23 @@ from triack.tools.chaos.plan import Fault, HostPlan, Plan, RoutePlan, StreamPlan
 from triack.tools.sim.faults import Faults
 
 RELAYED_FROM: Final = 1_000_000
-"""Seeds from here on draw relays; those below keep the plans that they have always had."""
+"""Seeds from here on draw relays; those below keep their plans."""
 DAY_NS: Final = 86_400 * SECOND
 AWAY_NS: Final = 3 * DAY_NS
 AWAY_SHARE: Final = 1 / 12
-"""Few: a run of three virtual days takes longer than others."""
 EAGER_S: Final = 600.0
 AWAY_MOST_S: Final = 900.0
-"""Below the 1,200 seconds that a run may take to come to rest after an absence (``run.ASTRAY_PATIENCE``)."""
+"""Below the 1,200 seconds that a run may need to come to rest after an absence (``run.ASTRAY_PATIENCE``)."""
 OLD_COPY_SHARE: Final = 1 / 10
 QUOTA_SHARE: Final = 1 / 4
 SYNC_SHARE: Final = 1 / 3
 KIND_SHARE: Final = 1 / 2
-"""Of each kind of fault, and of each class beside transactional."""
 QUOTA_BYTES: Final = 4_096
-"""Some dozens of messages: less than what most streams have on their way when a hop is away. Not where routes lead in a
-circle: relays that are all full wait for each other there."""
+"""Some dozens of messages: less than what most streams have in transit when a hop is away. Not where routes lead in a
+circle: full relays wait for each other there."""
 COUNT_MAX: Final = 40
-"""Messages of a stream: each passes several disks."""
 RETIRE_S: Final = (0.01, 0.3, 3.0)
-"""Less than the pauses between the messages of most streams, as long, and longer."""
 SWITCH_S: Final = (0.05, 0.5, 2.0)
-"""Less than the absences of gateways, as long as most, and longer than many."""
 _ENDS_S = (2, 4, 4, 8)
 _CRASHES = ("kill", "kill", "power-loss")
 
@@ -75,7 +70,7 @@ def _diamond() -> Topology:
 
 
 def _ring() -> Topology:
-    """0 sends by 1, and the default routes of 1, 2 and 3 lead in a circle; nobody knows 4."""
+    """0 sends by 1, and the default routes of 1, 2 and 3 lead in a circle; no route leads to 4."""
     routes = (
         RoutePlan(0, 2, 1), RoutePlan(0, -1, 1), RoutePlan(1, -1, 2), RoutePlan(2, 0, 1), RoutePlan(2, -1, 3),
         RoutePlan(3, -1, 1),
@@ -150,7 +145,7 @@ def _draw_ways(topology: Topology, plan: Plan, random: Random) -> Plan:
 
 
 def _draw_sync(topology: Topology, random: Random) -> SyncPlan:
-    """Of a third of all plans, some hosts whose links are synchronous; drawn last, so that the rest stays as it was."""
+    """In a third of all plans, some hosts whose links are synchronous; drawn last, so that the rest stays as it was."""
     if random.random() >= SYNC_SHARE:
         return SyncPlan()
     hosts = [host for host in range(topology.hosts) if random.random() < KIND_SHARE] or [0]
@@ -217,17 +212,14 @@ def _fill_disks(topology: Topology, end_ns: int, faults: list[Fault], random: Ra
 
 
 def _switch(topology: Topology, end_ns: int, faults: list[Fault], random: Random) -> None:
-    """Another relay becomes the way of a destination; ``after`` is that."""
+    """Another relay, ``after``, becomes the way of a destination."""
     for at_ns in _moments(end_ns, random, 3) if topology.switches else ():
         route = random.choice(topology.switches)
         faults.append(Fault(at_ns, "reroute", route.host, route.via, after=route.to))
 
 
 def _stay_away(topology: Topology, faults: list[Fault], random: Random) -> int:
-    """A hop is away for three days, and comes back; returns when the faults end then.
-
-    See ``_patient`` for the others.
-    """
+    """A hop is away for three days; returns when the faults end then. See ``_patient`` for the others."""
     host = random.randrange(1, topology.hosts)
     faults.append(Fault(random.randrange(SECOND), "kill", host, for_ns=AWAY_NS))
     return AWAY_NS + 5 * SECOND
@@ -236,9 +228,8 @@ def _stay_away(topology: Topology, faults: list[Fault], random: Random) -> int:
 def _patient(host: HostPlan) -> HostPlan:
     """A host while another is away for days.
 
-    Its sessions are as they are by default: with timeouts of fractions of a second three days have too many of them. It
-    calls less often than by default: 2,500 calls without an answer are the same as 400, and took half of the time of
-    all seeds.
+    Its sessions have default timeouts: with fractions of a second three days have too many sessions. It calls less
+    often than by default: 2,500 unanswered calls show no more than 400, and needed half of the time of all seeds.
     """
     reconnect = replace(host.settings.reconnect, eager_s=EAGER_S, away_most_s=AWAY_MOST_S)
     return host.having(session=SessionSettings(), reconnect=reconnect)

@@ -1,8 +1,8 @@
 """Trust in a simulated world, with keys and permissions: changed while all run, and watched.
 
-A key is exchanged as docs/keys.md says: its node answers with both, then the others learn the new one, then the old
-one goes, and no message may be lost. A host that revokes a peer has no session with it within a second, and no message
-of it in a queue, until it is trusted again; messages that the peer accepted meanwhile wait there.
+A key is exchanged as docs/keys.md says: its node answers with both, then the others learn the new one, then the old one
+goes, and no message may be lost. If a host revokes a peer, within a second it has no session with it, and no message of
+it enters a queue, until it is trusted again; messages that the peer accepted meanwhile wait there.
 """
 
 from collections.abc import Callable
@@ -19,9 +19,9 @@ from triack.tools.sim.residents import draw_key, public_of
 from triack.tools.sim.world import World
 
 REVOKED_NS = 1 * SECOND
-"""So long after a peer is revoked its last session is over (promise X8), and what it sent is in a queue or nowhere."""
+"""This long after a peer is revoked its last session has ended (promise X8), and what it sent is in a queue or nowhere.
+"""
 STEPS = 5
-"""Of an exchange of keys."""
 
 
 @dataclass(slots=True)
@@ -59,7 +59,7 @@ class Trust:
         self._late = {fault.host for fault in plan.faults if fault.kind == "pause"}
 
     def begin(self) -> None:
-        """Apply the lasting prohibitions from the start, and let hosts know their neighbours alone."""
+        """Apply the lasting prohibitions from the start, and let hosts know only their neighbours."""
         for host, other in permutations(range(len(self._hosts)), 2) if self._may_subscribe else ():
             self._tell(host, other)
         for host, other in self.rights.pairs:
@@ -69,7 +69,7 @@ class Trust:
             self._tell(other, one)
         for one, other in self._apart:
             if {one, other} in self._sealing:
-                # They know each other's keys alone.
+                # They know only each other's keys.
                 self._hosts[one].know(replace(self._hosts[other].peer, addresses=()))
                 self._hosts[other].know(replace(self._hosts[one].peer, addresses=()))
                 continue
@@ -77,7 +77,6 @@ class Trust:
             self._hosts[other].forget(self._hosts[one].name)
 
     def _tell(self, host: int, other: int) -> None:
-        """A host learns what there is to know of another."""
         self._hosts[host].know(replace(self._published[other], may_send=self.rights.of(host, other)))
 
     # ---- keys
@@ -106,7 +105,6 @@ class Trust:
             self._world.at(number * step_ns, step)
 
     def _publish(self, index: int, keys: tuple[bytes, ...], within_ns: int) -> None:
-        """All who know a host learn its keys, one after the other."""
         self._published[index] = replace(self._published[index], keys=tuple(map(public_of, keys)))
         for host in range(len(self._hosts)):
             if host != index:
@@ -119,7 +117,7 @@ class Trust:
     # ---- revocations
 
     def revoke(self, fault: Fault) -> None:
-        """Trust a peer no more, for a while."""
+        """Stop trusting a peer, for a while."""
         if self._spell(fault.host, fault.other) is not None:
             return
         host, other = self._hosts[fault.host], self._hosts[fault.other]
@@ -150,7 +148,7 @@ class Trust:
         return self._spell(one, other) is not None or self._spell(other, one) is not None
 
     def heal(self, history: History) -> bool:
-        """Give trust and permissions back where planned. Returns whether anybody is still revoked."""
+        """Give trust and permissions back where planned. Returns whether any host is still revoked."""
         self.rights.heal(history)
         for spell in self._spells:
             if not spell.lasts:
@@ -158,12 +156,11 @@ class Trust:
         return any(not spell.end_ns for spell in self._spells)
 
     def forgive(self) -> None:
-        """Everybody trusts everybody again."""
+        """All hosts trust each other again."""
         for spell in self._spells:
             self._end(spell)
 
     def _look(self, spell: Spell) -> None:
-        """A second later: is it over?"""
         host, name = self._hosts[spell.host], self._hosts[spell.other].name
         if spell.end_ns or host.engine is None or spell.host in self._late:
             return
@@ -174,7 +171,7 @@ class Trust:
     # ---- the verdict
 
     def judge(self, history: History) -> None:
-        """Nothing of a peer that is revoked opens a session, or comes into a queue; nor what it may not send."""
+        """Nothing of a revoked peer opens a session, or enters a queue; nor what it may not send."""
         self.rights.judge(history, self._late)
         self.violations += self.rights.violations
         for spell in self._spells:

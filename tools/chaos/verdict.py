@@ -8,9 +8,8 @@ from triack.tools.replay.log.schema import Violation
 
 
 def judge_logs(logs: Mapping[str, bytes]) -> list[Violation]:
-    """Judge session logs by the checks of ``triack replay``.
+    """Return the violations in session logs, by the checks of ``triack replay``.
 
-    Returns:
-        Their violations. A late record of a process that stood still and recorded that is none.
+    A late record of a process that stood still and recorded that is none.
     """
     return judge_records([record for log in logs.values() for record in parse_records(log)])

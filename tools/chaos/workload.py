@@ -32,40 +32,32 @@ from triack.tools.sim.world import World
 
 CLASSES = {delivery.label: delivery for delivery in Delivery}
 DELAYS_MS = (0, 10, 200)
-"""A failed message comes again at once, soon, or after a wait that a crash falls into now and then."""
+"""A failed message is redelivered immediately, soon, or after a wait that a crash interrupts now and then."""
 READ_MOST = (1, 10, 1_000)
-"""Readers that take one at a time, a few, or all that there is."""
 PAIR_CHANCE = 0.2
-"""How often a batch takes messages of another stream along, in the same commit."""
 LARGE_EVERY = 16
-"""One message in this many is large, in a stream that has large ones."""
 STREAMED_EVERY, STREAMED_AT = 5, 2
-"""One in this many is sent in parts, in a stream that has such messages; neither the first nor the last of a few."""
+"""In a stream with messages in parts, one in this many is; neither the first nor the last of a few."""
 TORN_CHANCE = 0.15
 """How often the source of a large body ends early, and its application tries again."""
 TORN_NS = 200 * MS
 GIVEN_UP_MAX = 16
-"""A sender that has given up one body this number of times goes on to the next message: on a slow path none may be
-there in its time, and a relay may be away for days."""
+"""A sender that has given up one body this number of times continues with the next message: on a slow path none may
+arrive in time, and a relay may be away for days."""
 """Until then, at most: some parts have arrived, or all."""
 PART_GAPS_NS = (1, 1, 20 * MS, 300 * MS)
-"""Between two parts that a reader takes: one of them is slow."""
+"""Between two parts that a reader reads: one of them is slow."""
 LAST_GAP_NS = 300 * MS
-"""The last messages leave at once, as the 30 seconds for their arrival have begun."""
 MISSED_MOST = 2_000
-"""A sender whose node has been away for this many turns looks less often from then on: nodes may be away for days."""
+"""If its node has been away for this many turns, a sender checks less often: nodes may be away for days."""
 MISSED_NS = 5 * SECOND
-"""How often; the 30 seconds for the arrival of all messages are enough for it."""
 ANSWERS_QUEUE = "acks"
-"""The queue of each host for administration messages."""
 ANSWERS_GAP_NS = 20 * MS
-"""Some of them come together, and none waits for long."""
 CLAIM_CHANCE = 0.3
-"""How often somebody waits for a receipt."""
 
 
 class Sender:
-    """One stream's source. It remembers in the world's memory which number is next, as a user with a list would."""
+    """The source of one stream. The world's memory has its next number, as a list of a user would."""
 
     def __init__(self, index: int, plan: StreamPlan, host: Host, to: Host, world: World, history: History) -> None:
         self.index = index
@@ -97,11 +89,11 @@ class Sender:
             self._world.at(gap_ns if self._missed < MISSED_MOST else MISSED_NS, self._turn)
 
     def lift_limits(self) -> None:
-        """Let no message die any more, where somebody reads: the last ones are to make every pair meet again."""
+        """Let no message die any more where there is a reader: the last ones must make every pair meet again."""
         self.plan = replace(self.plan, live_ms=0, read_ms=0 if self.plan.is_read else self.plan.read_ms)
 
     def finish(self) -> None:
-        """Send one message more, of an ordinary size, and then no other."""
+        """Send one more message, of an ordinary size, and then no other."""
         gap_ns = min(self.plan.gap_ns, LAST_GAP_NS)
         self.plan = replace(self.plan, count=self.next + 1, gap_ns=gap_ns, streamed_bytes=0)
         if self._upload is not None:
@@ -122,7 +114,6 @@ class Sender:
 
     @property
     def _ordinary(self) -> int:
-        """How many messages come before the next one that is sent in parts."""
         left = self.plan.count - self.next
         return min(left, (STREAMED_AT - self.next) % STREAMED_EVERY) if self.plan.streamed_bytes else left
 
@@ -171,7 +162,7 @@ class Sender:
             upload.give_up()
 
     def _stand_for(self, upload: BodySender, number: int) -> None:
-        """All parts are at their destination: submit the message that stands for them."""
+        """All parts are at their destination: submit the message that represents them."""
         engine, plan = self.host.live, self.plan
         if engine.draining:
             return
@@ -184,7 +175,7 @@ class Sender:
         expiry = message if isinstance(message, Outgoing) else Outgoing(b"")
         stands = LargeMessage(
             len(upload.body).to_bytes(SIZE_BYTES),
-            # In what dies on its way there is no body that says which it is.
+            # If it dies before it arrives, its body does not identify it.
             {**(expiry.properties or {}), "label": body_of(self.index, number, 0).decode()},
             expiry.reach_by_ms,
             receive_by_ms=expiry.receive_by_ms,
@@ -255,7 +246,7 @@ class Reader:
     """Reads the queue of one stream, and perhaps forwards what it reads.
 
     A transactional reader keeps the number that it has done in the store, in the commit that acknowledges; any other
-    just acknowledges, and gives some messages back.
+    only acknowledges, and gives some messages back.
     """
 
     def __init__(self, index: int, queue: str, host: Host, forward: Sender | None, world: World, hist: History) -> None:
@@ -272,7 +263,7 @@ class Reader:
         self._reads_in = 0
 
     def begin(self) -> None:
-        """Read now and then while there are messages; a reader that finds none sleeps until some come."""
+        """Read now and then while there are messages; a reader that finds none sleeps until some arrive."""
         if self.host.has_messages(self._queue):
             self._wake()
         else:
@@ -288,7 +279,6 @@ class Reader:
         self.begin()
 
     def _read_large(self, engine: Engine, mailbox: Mailbox, lease: Lease) -> None:
-        """Read a body part by part, and then do with its message as with any other."""
         at_ms, life = engine.wall.ms(self._world.now_ns), self.host.lives
         self._reads_in = life
 
@@ -309,12 +299,12 @@ class Reader:
         read_body(self.host, lease, self._random.choice(PART_GAPS_NS), done)
 
     def _read(self, engine: Engine) -> None:
-        # A process that reads a large body takes nothing else. One that stood still does several turns at once.
+        # A process that reads a large body reads nothing else. One that stood still does several turns together.
         if self._reads_in == self.host.lives:
             return
         mailbox = engine.make_queue(self._queue)
         taken: list[tuple[Lease, int]] = []
-        # Messages that are taken together are in hand together; a single one kills no other.
+        # Messages that are read together are leased together; a single one kills no other.
         for _ in range(1 if self._poison else self._random.choice(READ_MOST)):
             if self._forward is not None and not self._has_room(engine):
                 break
@@ -361,7 +351,6 @@ class Reader:
         return int(self.host.state.get(self._key, b"-1"))
 
     def _finish(self, engine: Engine, mailbox: Mailbox, taken: list[tuple[Lease, int]]) -> None:
-        """Acknowledge, remember and forward, in one commit."""
         numbers = [number for _, number in taken]
         for lease, _ in taken:
             _acknowledge(engine, mailbox, lease)
@@ -384,15 +373,15 @@ def _acknowledge(engine: Engine, mailbox: Mailbox, lease: Lease) -> None:
 class AnswerReader(QueueReader):
     """Reads the administration messages of a host: none comes twice, unless it is marked.
 
-    What is missing is seen in the session logs.
+    The session logs show what is missing.
     """
 
     def __init__(self, host: Host, history: History, plans: list[StreamPlan]) -> None:
         super().__init__(host, ANSWERS_QUEUE, ANSWERS_GAP_NS)
         self._history = history
-        # An express message is none that a crash repeats: what comes again there is another one.
+        # A crash does not repeat an express message: a later one is another message.
         self._durable = all(plan.delivery != "express" for plan in plans if plan.acks)
-        # While a store ack is on its way, the origin and a relay have a message. Either may give it up, and say so.
+        # While a store ack is in flight, the origin and a relay have a message. Either may give it up, and say so.
         self._two_have_it = bool(host.routes) and any(plan.acks and plan.delivery == "recoverable" for plan in plans)
         self._seen: set[tuple[object, MessageClass]] = set()
 
@@ -407,8 +396,6 @@ class AnswerReader(QueueReader):
 
 
 class _Worker(Protocol):
-    """Somebody who works from the beginning on."""
-
     def begin(self) -> None:
         """Begin to work."""
 
@@ -454,7 +441,7 @@ class Workload:
         ]
 
     def begin(self) -> None:
-        """Let everyone work; publishers once the subscription that gets everything is there."""
+        """Let all work; publishers once the subscription that gets everything exists."""
         for sender in self._own:
             if sender.plan.below:
                 self._subscribers[0].await_ready(sender.begin)
@@ -507,7 +494,7 @@ class Workload:
             mailbox.acknowledge(lease)
 
     def _body_of(self, lease: Lease) -> bytes:
-        """The body of a letter; the beginning of a large one, which may have died before it arrived."""
+        """The body of a dead letter; the beginning of a large one, which may have died before it arrived."""
         if not lease.packet.large:
             return lease.body
         return str((lease.packet.open().properties or [{}])[lease.index].get("label", "")).encode()
@@ -534,7 +521,7 @@ def _history_of(
 
 
 def _refusals_of(plan: StreamPlan, to: Host) -> frozenset[str]:
-    """Why the destination may refuse messages of a stream; nothing else may."""
+    """Why the destination may refuse messages of a stream; there are no other reasons."""
     limits = to.settings.limits
     quota = to.settings.quota_of(plan.queue)
     reasons = {RejectReason.ACCESS_DENIED} if plan.forbidden or plan.wavers else set()
