@@ -1,6 +1,6 @@
 """Large bodies through the engine of a simulated host: sent and read as ``node.handles.streaming`` does.
 
-Nothing here waits: each step is taken when the one before has come to its end, and none in a later process.
+Nothing here waits: each step follows the end of the one before, and none is done in a later process.
 """
 
 from collections.abc import Callable
@@ -21,12 +21,11 @@ from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.tools.sim.host import SimHost
 
 ROOM_GAP_NS, ROOM_GAP_MAX_NS = 20 * MS, 10_000 * MS
-"""Between two looks whether there is room, at first and at most."""
 
 
 @dataclass(slots=True)
 class BodySender:
-    """Sends one large body, and says when the message that stands for it is to be sent."""
+    """Sends one large body, and says when the message that represents it is to be sent."""
 
     host: SimHost
     where: str
@@ -51,7 +50,7 @@ class BodySender:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether it goes on: it has not ended, and neither has its process."""
+        """Whether it continues: neither it nor its process has ended."""
         return not self._ended and self.host.engine is not None and self.host.lives == self._life
 
     @property
@@ -59,7 +58,7 @@ class BodySender:
         return self.host.live.outgoing_stream(self.where, large_queue(self.queue), Delivery.TRANSACTIONAL)
 
     def go_on(self) -> None:
-        """Take the next steps that can be taken now: announce it, send parts, or say that it is whole."""
+        """Do the next possible steps: announce it, send parts, or say that it is whole."""
         self._wakes = False
         if not self.is_under_way:
             return
@@ -109,13 +108,12 @@ class BodySender:
         self._wake(1)
 
     def _wake(self, after_ns: int) -> None:
-        """Go on with an input of its own, as a task does."""
         if not self._wakes:
             self._wakes = True
             self.host.later(after_ns, self.go_on)
 
     def _await_room(self) -> None:
-        """Look again for room, more and more rarely: a relay may be away for days."""
+        """Check again for room, more and more rarely: a relay may be away for days."""
         self._wake(self._gap_ns)
         self._gap_ns = min(2 * self._gap_ns, ROOM_GAP_MAX_NS)
 

@@ -27,7 +27,6 @@ from triack.tools.sim.medium import Change, DiskFaults, FailAt, File, Medium, Pr
 __all__ = ["SECTOR_BYTES", "Change", "Disk", "DiskFaults", "FailAt", "Kept", "ProcessCrashed", "Snapshot", "sectors"]
 
 SECTOR_BYTES = 512
-"""A disk writes this much as a whole or not at all."""
 
 _names = count(1)
 
@@ -50,7 +49,7 @@ class Snapshot(NamedTuple):
 
 
 class MemoryHands:
-    """Messages in hand, noted in the memory of the machine: a killed process leaves the notes behind."""
+    """Leases, noted in the memory of the machine: a killed process leaves the notes behind."""
 
     def __init__(self) -> None:
         self._words: array[int] | None = None
@@ -126,7 +125,7 @@ class Disk(Medium):
         return [Kept(place)]
 
     def lose_power_with(self, kept: Iterable[Kept]) -> None:
-        """The machine stops, and just these changes have become durable, in this order."""
+        """The machine stops, and only these changes are durable, in this order."""
         self.boots += 1
         changes, self.unsynced = self.unsynced, []
         self._hands.clear()
@@ -148,11 +147,11 @@ class Disk(Medium):
         return boots.to_bytes(BOOT_BYTES), now_ns - since_ns
 
     def hands_of(self, folder: Path | None) -> MemoryHands | None:
-        """The notes of messages in hand of the node with that data directory; None for one in memory."""
+        """The notes of leases of the node with that data directory; None for one in memory."""
         return None if folder is None else self._hands.setdefault(folder, MemoryHands())
 
     def close(self) -> None:
-        """End the process, take the disk's name from SQLite and let go of all it holds."""
+        """End the process, remove the disk's name from SQLite and release all that it holds."""
         self._process.end()
         self.on_effect = None
         self.visible, self.durable, self.unsynced = {}, {}, []
@@ -176,18 +175,18 @@ class Disk(Medium):
         return {path: bytes(file.visible) for path, file in sorted(self.visible.items())}
 
     def damage(self, path: str, offset: int, data: bytes) -> None:
-        """Other bytes than were written, as seen and as kept."""
+        """Set other bytes than were written, in the visible and the durable content."""
         file = self.visible[path]
         for content in (file.visible, file.durable):
             put(content, offset, data)
 
     def cut(self, path: str, size_bytes: int) -> None:
-        """The end of a file is lost, as seen and as kept."""
+        """Lose the end of a file, in the visible and the durable content."""
         file = self.visible[path]
         del file.visible[size_bytes:], file.durable[size_bytes:]
 
     def rot(self, bits: int) -> None:
-        """Flip that many bits, anywhere on the disk."""
+        """Flip this many bits, anywhere on the disk."""
         files = sorted((path, file.visible) for path, file in self.visible.items() if file.visible)
         for _ in range(bits if files else 0):
             place = self.chance.randrange(sum(len(content) for _, content in files))
@@ -230,7 +229,7 @@ class Disk(Medium):
 
 
 def sectors(change: Change) -> list[tuple[int, int]]:
-    """The parts of a write that lie in one sector of the disk each, as ranges of its bytes."""
+    """The parts of a write by sectors of the disk, as ranges of its bytes."""
     size = len(change.data)
     first = -change.offset % SECTOR_BYTES
     edges = [0, *range(first or SECTOR_BYTES, size, SECTOR_BYTES), size]

@@ -14,7 +14,6 @@ from triack.tools.sim.medium import File, Medium
 SHARED, RESERVED, PENDING, EXCLUSIVE = 1, 2, 3, 4
 SYNCS_DIRECTORY = apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_MAIN_JOURNAL | apsw.SQLITE_OPEN_SUPER_JOURNAL
 EPOCH_MS = 210_866_760_000_000
-"""1970-01-01 as SQLite counts time: milliseconds of the Julian day."""
 
 
 class Process(apsw.VFS):
@@ -31,7 +30,7 @@ class Process(apsw.VFS):
         self.dead = True
         self.unregister()
 
-    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> "Handle":  # type: ignore[override]
+    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> "Handle":
         """Open a file; without a name a temporary one."""
         path = name.filename() if isinstance(name, apsw.URIFilename) else name or ""
         file, new = self.disk.open(self, path, create=not path or bool(flags[0] & apsw.SQLITE_OPEN_CREATE))
@@ -62,11 +61,11 @@ class Process(apsw.VFS):
         return microseconds
 
     def xCurrentTime(self) -> float:
-        """Always the same moment."""
+        """The same moment always."""
         return EPOCH_MS / 86_400_000
 
     def xCurrentTimeInt64(self) -> int:
-        """Always the same moment."""
+        """The same moment always."""
         return EPOCH_MS
 
     def xGetLastError(self) -> tuple[int, str | None]:
@@ -114,7 +113,7 @@ class Handle:
             try:
                 self.disk.sync_directory(self.process)
             except apsw.IOError:
-                # So does SQLite's own file system for Unix: it tries, and does not look.
+                # SQLite's file system for Unix also tries, and ignores the result.
                 return
 
     def xFileSize(self) -> int:
@@ -122,7 +121,7 @@ class Handle:
         return len(self.file.visible)
 
     def xLock(self, level: int) -> None:
-        """Take a lock, or raise BusyError because another handle has one that excludes it."""
+        """Lock, or raise BusyError because another handle has a lock that excludes it."""
         locks = self.process.locks.setdefault(self.path, {})
         others = max((held for handle, held in locks.items() if handle is not self), default=0)
         if others >= (PENDING if level == SHARED else RESERVED if level == RESERVED else SHARED):
@@ -132,7 +131,7 @@ class Handle:
         locks[self] = max(level, locks.get(self, 0))
 
     def xUnlock(self, level: int) -> None:
-        """Go down to a lock, or to none."""
+        """Return to a lower lock, or to none."""
         locks = self.process.locks.get(self.path, {})
         if level:
             locks[self] = min(level, locks.get(self, 0))
@@ -140,7 +139,7 @@ class Handle:
             locks.pop(self, None)
 
     def xCheckReservedLock(self) -> bool:
-        """Whether anyone is about to write."""
+        """Whether any handle is about to write."""
         return any(held >= RESERVED for held in self.process.locks.get(self.path, {}).values())
 
     def xFileControl(self, op: int, ptr: int) -> bool:  # noqa: ARG002
@@ -152,11 +151,11 @@ class Handle:
         return 512
 
     def xDeviceCharacteristics(self) -> int:
-        """Neither atomic nor in order; whether a write spares its neighbours is for the disk to say."""
+        """Neither atomic nor in order; the disk decides whether a write spares its neighbours."""
         return apsw.SQLITE_IOCAP_POWERSAFE_OVERWRITE if self.disk.powersafe else 0
 
     def xClose(self) -> None:
-        """Close it; its locks go."""
+        """Close it; its locks end."""
         self.xUnlock(0)
 
     def excepthook(self, *_: object) -> bool:

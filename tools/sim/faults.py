@@ -1,4 +1,4 @@
-"""How bad a network is, and the fate of a datagram on it: the one record, and the one way to decide.
+"""How bad a network is, and what happens to a datagram on it: one record, and one way to decide.
 
 The simulated network asks it in virtual time; the relay of the demo and the link of ``triack bench`` in real time.
 """
@@ -14,16 +14,15 @@ from triack.base.checks import check_between
 from triack.base.units import MS, SECOND
 
 BITS = 8
-"""Of a byte; links are rated in bits."""
 HEADER_BYTES = 28
-"""Of IP (20) and UDP (8, RFC 768): they take their time on a link as well."""
+"""Of IP (20) and UDP (8, RFC 768): they need time on a link as well."""
 
 SHARES = ("loss", "burst", "duplicate", "late_duplicate", "reorder", "spike", "corrupt", "truncate")
 """The fields of ``Faults`` that are chances."""
 LEAST = {"burst_length": 1, "late_ns": 1, "spike_ns": 2}
-"""The least values of other fields that have one above 0: a burst has a datagram, and a delay a moment to be drawn."""
+"""The least values of other fields that have one above 0: a burst has a datagram, and a delay has a drawn length."""
 REORDER_DELAYS = 4
-"""Datagrams without a time of their own are held back for up to this many times the delay: past most that follow."""
+"""Without a given time, datagrams are held back for up to this many times the delay: past most that follow."""
 
 
 @dataclass(slots=True)
@@ -106,7 +105,7 @@ class Fates:
         return arriving
 
     def link_ns(self, faults: Faults, datagram: bytes, path: object, now_ns: int) -> int:
-        """How long a datagram takes from now on until all before it, and itself, have passed a link with a rate."""
+        """How long until all datagrams before this one, and it, have passed a link with a rate."""
         if not faults.rate_bps:
             return 0
         size_bytes = len(datagram) + self._header_bytes
@@ -131,7 +130,7 @@ class Fates:
         return bool(faults.loss) and random.random() < faults.loss
 
     def delay_ns(self, faults: Faults) -> int:
-        """How long the next datagram takes."""
+        """How long the next datagram needs."""
         random, delay_ns = self._delays, faults.delay_ns
         if faults.jitter_ns:
             delay_ns += random.randrange(faults.jitter_ns)

@@ -1,15 +1,14 @@
-"""A middle box of the simulated network: hosts behind it are seen elsewhere, and reached only by flows that it knows.
+"""A middle box of the simulated network: hosts behind it appear at other addresses, and only known flows reach them.
 
 It acts like firewalls and address translators for UDP (RFC 4787: address- and port-dependent mapping and filtering,
 refreshed by outgoing datagrams). A flow begins with the first datagram from a host behind it to an address outside. It
-lets in datagrams from that address, until nothing has left by it for its life. A later datagram begins another flow,
-which is seen at another port.
+lets in datagrams from that address, until nothing has left by it for its life. A later datagram begins another flow, at
+another port.
 """
 
 from dataclasses import dataclass
 
 FIRST_PORT = 40_000
-"""Hosts behind a middle box are seen at ports above this one."""
 
 
 @dataclass(slots=True)
@@ -32,14 +31,14 @@ class FlowTable:
         self._ports = FIRST_PORT
 
     def hide(self, address: str, life_ns: int) -> None:
-        """Put a host behind a middle box that forgets flows after that time; 0 takes it out again."""
+        """Put a host behind a middle box that forgets flows after that time. 0: remove the middle box."""
         if life_ns:
             self._lives_ns[address] = life_ns
         else:
             self._lives_ns.pop(address, None)
 
     def handle_leaving(self, inside: str, outside: str, now_ns: int) -> str:
-        """A datagram leaves. Returns where its sender is seen, or an empty text if it is not behind a middle box."""
+        """A datagram leaves. Returns where its sender appears, or an empty text if it is not behind a middle box."""
         life_ns = self._lives_ns.get(inside)
         if life_ns is None:
             return ""
@@ -57,7 +56,7 @@ class FlowTable:
         return to if flow is None else flow.inside
 
     def inside_of(self, to: str, sender: str, now_ns: int) -> str | None:
-        """The receiver of a datagram from outside: without a middle box, ``to`` itself; None: nobody."""
+        """The receiver of a datagram from outside: without a middle box, ``to`` itself; None for no receiver."""
         flow = self._by_seen.get(to)
         if flow is None:
             return None if to in self._lives_ns else to

@@ -1,8 +1,8 @@
 """A host drives an engine: it gives it inputs, and does its effects. All simulated hosts are built on these.
 
-``EngineHost`` does effects one after the other, as the engine orders them. ``SimHost`` does them in
-virtual time: on the simulated network, and with the real store on a simulated disk. Its processes can end before any
-effect, stand still, or close.
+``EngineHost`` does effects one after the other, as the engine orders them. ``SimHost`` does them in virtual time: on
+the simulated network, and with the real store on a simulated disk. Its processes can end before any effect, stand
+still, or close.
 
 Every effect on the outside - a call that changes the disk, a record, a datagram - is counted, and a planned crash ends
 the process just before one of them, wherever that is.
@@ -40,13 +40,10 @@ from triack.tools.sim.world import WALL_NS, World
 FOLDER = Path("node")
 """Where a disk has the store; the same on all, so that a copy of a disk serves a clone."""
 PAGE_BYTES = 1_024
-"""Small, as a short test writes little."""
 CHECKPOINT_PAGES = 100
-"""Fewer than on a real disk, so that short tests see checkpoints, too."""
 BACKLOG_DATAGRAMS = 512
 """The operating system's backlog for a process that does not read."""
 CLOSE_POLL_NS = 20 * MS
-"""How often a node that is being closed looks whether it is done."""
 
 
 class EngineHost(ABC):
@@ -95,7 +92,7 @@ class EngineHost(ABC):
         """Tell the operator."""
 
     def tell_program(self, event: NodeEvent) -> None:  # noqa: B027 - most hosts have none that listens
-        """Tell the program, if there is one that listens."""
+        """Tell the program, if it listens."""
 
 
 @dataclass(slots=True)
@@ -128,27 +125,17 @@ class SimHost(EngineHost):
     """One machine with one node, in virtual time: through any number of processes, one after the other.
 
     Args:
-        world: the clock.
-        network: where it sends.
-        name: the node's name.
-        address: where it listens.
-        settings: of the node.
-        queues: those that the node has; None for any.
-        disk: its disk; a new one if it brings none.
-        keys: its private keys; if it brings none, it gets one of its own and joins the hosts that know each other on
-            its network. Without any (an empty tuple) it speaks insecurely, and knows the others by address alone.
+        keys: its private keys; by default a new one, with which it joins the hosts that know each other on its network.
+            An empty tuple: it speaks insecurely, and knows the others by address alone.
 
     Attributes:
-        identity: its keys, and its known peers; with keys, that is all of its network.
+        identity: its keys, and its known peers; with keys, all of its network.
         engine: the node, or None while no process runs.
-        records: the session log of each process, in order.
-        told: its processes' messages to the operator: rollbacks of stores.
         listens: whether others may call it at its address; if not, it only sends from there, from the next start on.
-        commit_ns: how long the disk takes for a job.
+        commit_ns: how long the disk needs for a job.
         timer_slack_ns: a timer is late by up to this.
-        burst_ns: how long datagrams are gathered, and then taken together; 0: each as it comes.
+        burst_ns: how long datagrams are gathered, and then handled together; 0: each by itself.
         wall_offset_ns: its wall clock at virtual zero, from the next start on.
-        routes: of the node, from the next start on.
         boots: how often its machine was started anew, and may have lost records of its session log.
     """
 
@@ -200,7 +187,7 @@ class SimHost(EngineHost):
 
     @property
     def peer(self) -> Peer:
-        """It as a peer of others."""
+        """Itself, as a peer of others."""
         return Peer(self.name, keys=tuple(map(public_of, self.identity.keys)), addresses=(self.address,))
 
     @property
@@ -213,11 +200,10 @@ class SimHost(EngineHost):
         self._learn(lambda: self.identity.know(peer))
 
     def forget(self, name: str) -> None:
-        """Trust a peer no more."""
+        """Stop trusting a peer."""
         self._learn(lambda: self.identity.forget(name))
 
     def _learn(self, change: Callable[[], object]) -> None:
-        """Write it down at once; a process that stands still has not read it, and the next one reads it all."""
         self.identity.unread.append(change)
         if self.engine is None:
             self._read()
@@ -318,14 +304,14 @@ class SimHost(EngineHost):
         Nothing in memory survives; ``end_disk``, or a kill, decides what is left on the disk.
         """
         self.network.detach(self.address)
-        # The disk first: a store that is let go while its process lives would close in good order.
+        # The disk first: a store that is released while its process lives would close in good order.
         (end_disk or self.disk.kill)()
         self.engine, self._store, self.job = None, None, None
         self._timer_ns = None
         self._arrived.clear()
 
     def crash_after(self, effects: int = 0, *, power: bool = False, down_ns: int = 0, again: int = -1) -> None:
-        """Let the process die before the effect that follows the next ``effects`` ones; the rest is as in ``Crash``."""
+        """Let the process die before the effect that follows this many others; the rest is as in ``Crash``."""
         self.next_crash = Crash(power, down_ns, again)
         if effects == 0 or self.engine is None:
             self.die()
@@ -338,7 +324,7 @@ class SimHost(EngineHost):
         self.address = address
 
     def die(self) -> None:
-        """The process is gone, now; it comes back later."""
+        """The process is gone, now; it restarts later."""
         if self.engine is not None:
             self.end_process("power-loss" if self.next_crash.power else "killed")
         elif self.next_crash.power:
@@ -347,7 +333,7 @@ class SimHost(EngineHost):
         self.world.at(self.next_crash.down_ns, self.start)
 
     def end_process(self, how: str) -> None:
-        """The process is gone, and it is kept how."""
+        """The process is gone; note how."""
         self.ends.append(how)
         self.world.note(self.name, how.encode())
         self.end(self.lose_power if self.next_crash.power else self.disk.kill)
@@ -360,7 +346,7 @@ class SimHost(EngineHost):
         self.disk.lose_power()
 
     def heal(self) -> None:
-        """Nothing is planned any more, the disk works, timers are in time, and a process that stood still goes on."""
+        """End all plans and faults: the disk works, timers are punctual, and the process continues."""
         self.effects.left = self.next_crash.again = -1
         self.disk.calm()
         self.timer_slack_ns = 0
@@ -370,7 +356,7 @@ class SimHost(EngineHost):
 
     @property
     def stands_still(self) -> bool:
-        """Whether what is asked of the process now has to wait."""
+        """Whether work for the process now has to wait."""
         return self._pause.until_ns > self.world.now_ns or bool(self._pause.waiting)
 
     def pause(self, for_ns: int) -> None:
@@ -423,7 +409,6 @@ class SimHost(EngineHost):
             self.die()
 
     def _go_on(self) -> None:
-        """The pause may be over: do the waiting work, in the order in which it came."""
         waiting, self._pause.waiting = self._pause.waiting, []
         for action in waiting:
             self.act(action)

@@ -1,8 +1,8 @@
 """The content of a simulated disk, and the outcome of each call to it; it does not know the callers.
 
 Each file has two contents: processes read the *visible* one, a loss of power leaves the *durable* one. A write, a
-truncation, a creation or a deletion changes the visible one at once and waits in ``unsynced``; a sync of the file makes
-its changes durable, and a sync of the directory makes creations and deletions durable.
+truncation, a creation or a deletion changes the visible one immediately and waits in ``unsynced``; a sync of the file
+makes its changes durable, and a sync of the directory makes creations and deletions durable.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ _CONTENT = ("write", "truncate")
 
 
 class ProcessCrashed(BaseException):
-    """The simulated process ended here; no code of it may run on, so no ``except Exception`` stops it."""
+    """The simulated process ended here; no more of its code may run, so no ``except Exception`` stops this."""
 
 
 class Life(Protocol):
@@ -36,17 +36,12 @@ class DiskFaults:
     """How the disk misbehaves. Numbers are chances per call, from 0 to 1; others are refused when they are set.
 
     Attributes:
-        read: a read fails (EIO).
-        write: a write fails (EIO), nothing of it is written.
         full: a write fails for want of space (ENOSPC), nothing of it is written.
         short: a write stops half-way for want of space.
         sync: a sync fails (EIO); of the file or of the directory.
-        open: a file cannot be opened.
-        truncate: a truncation fails (EIO).
-        delete: a deletion fails (EIO).
         lies: a sync says that it worked and makes nothing durable.
-        drop_on_failed_sync: after a failed sync of a file its changes count as written: a later sync that works leaves
-            them out, they stay visible, and a loss of power takes them, as the page cache of Linux does it.
+        drop_on_failed_sync: after a failed sync of a file its changes count as written, as in the page cache of Linux:
+            a later sync that works leaves them out, they stay visible, and a loss of power removes them.
     """
 
     read: float = 0.0
@@ -120,7 +115,7 @@ class Medium:
     # ---- calls of the file system
 
     def random_bytes(self, size_bytes: int) -> bytes:
-        """The next bytes of the disk's own source of chance, for SQLite."""
+        """The next bytes of the disk's source of randomness, for SQLite."""
         return self._salts.randbytes(size_bytes)
 
     def exists(self, path: str) -> bool:
@@ -233,7 +228,6 @@ class Medium:
             self.unsynced.append(change)
 
     def _take_content(self, file: File) -> list[Change]:
-        """Remove the writes and truncations of a file from the list of unsynced ones."""
         taken: list[Change] = []
         left: list[Change] = []
         for change in self.unsynced:
@@ -242,7 +236,6 @@ class Medium:
         return taken
 
     def _take(self, wanted: Callable[[Change], bool]) -> list[Change]:
-        """Remove changes from the list of unsynced ones."""
         taken = [change for change in self.unsynced if wanted(change)]
         self.unsynced = [change for change in self.unsynced if not wanted(change)]
         return taken

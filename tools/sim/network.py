@@ -1,12 +1,13 @@
-"""The simulated network: every datagram meets its fate here.
+"""The simulated network, which decides what happens to every datagram.
 
 Datagram addresses (``udp:``) get all of it: loss, independent and in bursts, duplicates, also much later, other orders,
 jitter and spikes of delay, flipped bits, truncation, a largest datagram, a link with a rate and a queue that overflows.
 TCP connections (``tcp:``) keep order and lose nothing; loss and a full link only delay them, and a cut ends the path.
-Cuts and clogs are directed; a rebound host sends from another address than the one that it listens at, as behind a
+
+Cuts and clogs are directed. A rebound host sends from another address than the one that it listens at, as behind a
 router that forgot it. So does one that speaks to an address of the other kind: it calls from a port of that kind, and
-is answered there as long as its process lives. A hidden host is behind a middle box, and is reached only by flows that
-it has begun and that are known still (``flows``).
+is answered there as long as its process lives. A hidden host is behind a middle box: only flows that it has begun, and
+that are still known, reach it (``flows``).
 """
 
 from collections import deque
@@ -20,16 +21,12 @@ from triack.tools.sim.residents import Residents
 from triack.tools.sim.world import World
 
 RETRANSMIT_NS = 200 * MS
-"""The delay of a lost segment of a TCP connection."""
 STREAM_PATIENCE_NS = 5 * SECOND
 """A TCP connection that was cut for this long is gone."""
 REBOUND_PORT = 20_000
-"""A rebound address is seen at ports above this one."""
 CALLING_PORT = 30_000
-"""A caller of an address of another transport is seen at ports above this one."""
 
 Path = tuple[str, str]
-"""The addresses of a sender and a receiver."""
 
 
 @dataclass(slots=True)
@@ -71,7 +68,7 @@ class Network:
         self._ports[address] = port
 
     def detach(self, address: str) -> None:
-        """Nobody listens there any more; TCP peers learn it."""
+        """Stop listening there; TCP peers learn it."""
         self._ports.pop(address, None)
         callers = [caller for caller, owner in self._called_by.items() if owner == address]
         for gone in (address, *callers):
@@ -101,12 +98,12 @@ class Network:
         self._held.setdefault((sender, to), [])
 
     def unclog(self, sender: str, to: str) -> None:
-        """Let held datagrams go on, all at once."""
+        """Release held datagrams, all together."""
         for datagram, path in self._held.pop((sender, to), []):
             self._transport(datagram, *path)
 
     def rebind(self, address: str) -> None:
-        """From now on this address is seen as another one; datagrams to the one seen before are lost."""
+        """From now on this address appears as another one; datagrams to the earlier appearance are lost."""
         self._rebound += 1
         self._reached_at.pop(self._seen_as.get(address, ""), None)
         seen = f"{address.rpartition(':')[0]}:{REBOUND_PORT + self._rebound}"
@@ -114,7 +111,7 @@ class Network:
         self._reached_at[seen] = address
 
     def hide(self, address: str, life_ns: int) -> None:
-        """Put a host behind a middle box that forgets UDP flows after that time: nobody can call it. 0: take it out."""
+        """Put a host behind a middle box that forgets UDP flows after that time: no host can call it. 0: remove it."""
         self._flows.hide(address, life_ns)
 
     def narrow(self, sender: str, to: str, most_bytes: int) -> None:
@@ -124,7 +121,7 @@ class Network:
     # ---- datagrams
 
     def send(self, datagram: bytes, sender: str, to: str) -> None:
-        """Put a datagram on its way."""
+        """Send a datagram."""
         if self.tap is not None:
             self.tap(datagram, sender, to)
         if self.alter is not None:
@@ -146,7 +143,6 @@ class Network:
             self._transport(datagram, seen, to)
 
     def _seen_calling(self, sender: str, to: str) -> str:
-        """The address from which somebody speaks to another: one of the same transport."""
         scheme = _scheme(to)
         if _scheme(sender) == scheme or sender not in self._ports:
             return sender
@@ -204,8 +200,6 @@ class Network:
             self._carry_on(path, stream)
 
     def _carry_on(self, path: Path, stream: deque[tuple[int, bytes]]) -> None:
-        """Deliver the first datagram of a TCP connection, then the next."""
-
         def arrive() -> None:
             if self._streams.get(path) is not stream:
                 return
@@ -228,7 +222,6 @@ class Network:
                 self.counts["broken-off"] += len(self._streams.pop(path))
 
     def _give_up(self, sender: str, to: str, cut_at_ns: int) -> None:
-        """A TCP connection that is still cut ends, and its data is lost."""
         if self._cuts.get((sender, to)) == cut_at_ns:
             self._held.pop((sender, to), None)
             self._break_off(sender, to)

@@ -3,11 +3,11 @@
 from triack.transport.noise import AESGCM_SHA256, NONCE_MAX, Aead, Suite
 
 _NEXT_KEY = AESGCM_SHA256.nonce(NONCE_MAX)
-"""That of the next key (Noise, section 4.2): both ends seal the same zeros with it, which tells nobody anything."""
+"""That of the next key (Noise, section 4.2): both ends seal the same zeros with it, which reveals nothing."""
 
 
 class Nonces:
-    """Whatever is sealed in its suite."""
+    """All that is sealed in its suite."""
 
     def __init__(self) -> None:
         self.suite: Suite = AESGCM_SHA256._replace(aead=lambda key: _Watched(self, key))
@@ -22,7 +22,7 @@ class Nonces:
 
 
 class _Watched:
-    """A cipher that tells what it seals with."""
+    """A cipher that reports what it seals with."""
 
     __slots__ = ("_aead", "_key", "_nonces", "decrypt")
 

@@ -17,7 +17,6 @@ from triack.transport.noise import AESGCM_SHA256, KEY_BYTES, KeyPair
 from triack.transport.secure import SecureChannels
 
 KEYS_CACHED = 1_024
-"""Nodes of one world are few, and each is asked for its public key with every start of every other."""
 
 
 class Resident(Protocol):
@@ -28,7 +27,7 @@ class Resident(Protocol):
         """It as a peer of others."""
 
     def know(self, peer: Peer) -> None:
-        """There is another."""
+        """Another node exists."""
 
 
 class Identity:
@@ -50,7 +49,7 @@ class Identity:
         return self._channels
 
     def use_keys(self, keys: tuple[bytes, ...]) -> None:
-        """Have these private keys from now on; a process that runs has them at once."""
+        """Use these private keys from now on, also in a running process."""
         self.keys = keys
         if self._channels is not None:
             self._channels.use_keys(keys)
@@ -60,18 +59,18 @@ class Identity:
         self.directory.replace([*(other for other in self.directory if other.name != peer.name), peer])
 
     def forget(self, name: str) -> None:
-        """Trust a peer no more."""
+        """Stop trusting a peer."""
         self.directory.replace([other for other in self.directory if other.name != name])
 
 
 class Residents:
-    """All nodes that know each other, in the order in which they came."""
+    """All nodes that know each other, in the order in which they joined."""
 
     def __init__(self) -> None:
         self._all: list[Resident] = []
 
     def join(self, resident: Resident) -> None:
-        """One more."""
+        """Add one."""
         for other in self._all:
             other.know(resident.peer)
             resident.know(other.peer)

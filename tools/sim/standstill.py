@@ -1,7 +1,7 @@
 """Streams that stand still: they have something to send, and no turn, or wait for room that nothing will make.
 
-Something else moves such a stream after all: a timer, or the end of its session some minutes later. So other judges see
-at most that a message took long.
+A timer, or the end of its session some minutes later, moves such a stream after all. So other judges see at most that a
+message was slow.
 """
 
 from typing import Final, NamedTuple
@@ -18,10 +18,9 @@ from triack.queues.streams.transit_stream import TransitStream
 
 STILL_NS: Final = 2 * SECOND
 LOOK_NS: Final = 1 * SECOND
-"""The time between two looks at a node of which nothing stands still."""
 
 _UNTAKEN: Final = (StreamPacketState.GIVEN_UP, StreamPacketState.REJECTED)
-"""They leave room for others as soon as the disk has their dead letters."""
+"""They free room for others as soon as the disk has their dead letters."""
 _AT_REST: Final = (StreamPacketState.WAITING_TO_SEND, StreamPacketState.ARRIVED)
 
 
@@ -61,12 +60,11 @@ class Standstill:
 
 
 def _still_of(engine: Engine) -> list[Still]:
-    """The streams of a node that stand still now."""
     if engine.failure is not None or engine.draining:
         return []
     outbox, transits, found = engine.outbox, engine.transits, list[Still]()
     for outgoing in outbox.streams:
-        # Until its key is known, or its bodies have come from the disk, a stream waits for these.
+        # Until its key is known, or its bodies are read from the disk, a stream waits for these.
         sealed = outgoing.seal is None or not outgoing.seal.missing
         if outgoing.peer and sealed and outgoing not in outbox.wanting:
             found += _judge(outgoing, f"stream {outgoing.stream_number}", outbox.links[outgoing.via])

@@ -1,15 +1,15 @@
-"""Nodes that do much while little comes of it: they storm each other with datagrams, or wake again and again.
+"""Nodes that do much with little result: they storm each other with datagrams, or wake again and again.
 
-That breaks no promise, and no message waits. So no other judge sees it. There are two measures.
+That breaks no promise, and no message waits, so no other judge sees it. There are two measures.
 
-The first is of minutes in which nothing comes of it at all. Measured over 4,000 seeds with relays, a node sends some
-300 datagrams in a minute in which no disk gets or loses a message, and wakes 100 times for nothing. Where a session
-fails for want of acks, all of a backlog goes out again, 1,400 datagrams in one minute. A storm goes on.
+The first is of minutes without any result. Measured over 4,000 seeds with relays, a node sends some 300 datagrams in a
+minute in which no disk gets or loses a message, and wakes 100 times for nothing. Where a session fails for want of
+acks, all of a backlog is resent, 1,400 datagrams in one minute. A storm continues.
 
-The second is of a whole run, in which messages do come and go: how many datagrams a node has sent, how many commits it
-has made and how often it has woken for nothing, for each packet that it has accepted and each second of the run.
-Measured over 300 plain seeds and 200 with relays, half of all nodes send at most 1.4 datagrams for each of these, make
-0.5 commits and wake 0.7 times for nothing. The most were 7.7, 1.7 and 4.5: few packets, most of them refused or lost.
+The second is of a whole run, in which messages do move: how many datagrams a node has sent, how many commits it has
+made and how often it has woken for nothing, for each packet that it has accepted and each second of the run. Measured
+over 300 plain seeds and 200 with relays, half of all nodes send at most 1.4 datagrams for each of these, make 0.5
+commits and wake 0.7 times for nothing. The most were 7.7, 1.7 and 4.5: few packets, most of them refused or lost.
 """
 
 from collections import Counter
@@ -23,18 +23,17 @@ MINUTE_NS: Final = 60 * SECOND
 MOST: Final = 1_000
 """Datagrams, or wakes for nothing, of one node in a minute."""
 MINUTES: Final = 3
-"""Minutes with more than that, one after the other, that make a storm."""
 
 _SENT, _WOKEN, _COMMITS = "datagrams sent", "wakes for nothing", "commits"
 
 
 EACH: Final = {_SENT: 24, _WOKEN: 15, _COMMITS: 6}
-"""Of each, what a node may do for a packet that it accepts, or a second of the run: three times the most measured."""
+"""What a node may do for a packet that it accepts, or a second of the run: three times the most measured."""
 BEGUN: Final = 20
 """Each run may do as much as for this many packets: sessions begin and end also for a few packets, or none."""
 
 ACCEPTED: Final = ("queued", "committed", "transit_committed")
-"""The events of packets that a node has accepted: of an application, for a queue of its own, or to pass on."""
+"""The events of packets that a node has accepted: of an application, for its queues, or to pass on."""
 
 
 def accepted_in(records: Iterable[Mapping[str, Any]]) -> int:
@@ -44,7 +43,7 @@ def accepted_in(records: Iterable[Mapping[str, Any]]) -> int:
 
 
 class Storms:
-    """What the nodes of a world do while little comes of it."""
+    """What the nodes of a world do with little result."""
 
     def __init__(self) -> None:
         self.violations: list[tuple[str, str]] = []
@@ -56,7 +55,7 @@ class Storms:
         self._done: dict[tuple[str, str], Counter[tuple[str, int]]] = {}
 
     def handle_commit(self, host: str, commit: Commit, now_ns: int) -> None:
-        """A store gets a commit: if messages come or go with it, there is progress."""
+        """A store gets a commit: if messages enter or leave with it, there is progress."""
         puts = commit.outgoing or commit.messages or commit.transit
         takes = commit.outgoing_deletes or commit.message_deletes or commit.transit_deletes
         kind = "of messages" if puts or takes else "of other rows" if commit else "of nothing"
@@ -72,12 +71,12 @@ class Storms:
         self._count((host, _SENT), datagrams, now_ns)
 
     def handle_woken(self, host: str, now_ns: int) -> None:
-        """A timer of a node ran out, and the node did nothing then."""
+        """A timer of a node has ended, and the node did nothing."""
         self._note(host, _WOKEN, "by a timer", 1, now_ns)
         self._count((host, _WOKEN), 1, now_ns)
 
     def judge(self, host: str, accepted: int, run_ns: int) -> None:
-        """A run is over in which a node has accepted this many packets: had it much more to do than these need?"""
+        """A run has ended in which a node has accepted this many packets: did it do much more than these need?"""
         seconds = run_ns // SECOND
         for what, each in EACH.items():
             done = self._done.get((host, what), Counter())
@@ -106,7 +105,6 @@ class Storms:
 
 
 def _most_of(done: Counter[tuple[str, int]]) -> str:
-    """Where most of it was done, and when."""
     by_place, by_second = Counter[str](), Counter[int]()
     for (where, second), count in done.items():
         by_place[where] += count

@@ -1,7 +1,7 @@
 """Virtual time: a clock, the planned events, randomness by concern, and the trace that two runs of one seed share.
 
-Nothing here knows of nodes. Time is integer nanoseconds and moves from event to event; events of one instant happen
-in the order in which they were planned. Every concern (the network, a disk, the workload) draws from its own random
+Nothing here knows of nodes. Time is integer nanoseconds and moves from event to event; events of one instant happen in
+the order in which they were planned. Every concern (the network, a disk, the workload) draws from another random
 stream, so that more draws in one shift none of the others.
 """
 
@@ -12,15 +12,12 @@ from heapq import heapify, heappop, heappush
 from random import Random
 
 START_NS = 1_000_000_000
-"""Where the virtual clock starts."""
 WALL_NS = 1_700_000_000_000_000_000
-"""The time of a right wall clock at virtual zero."""
 CANCELLED_MAX = 1_000
-"""This many cancelled events may stay in the heap before it is made anew."""
 
 
 class Livelock(Exception):
-    """More events than any run should take: something runs without progress."""
+    """More events than any run should need: something runs without progress."""
 
 
 class World:
@@ -47,7 +44,7 @@ class World:
         return self._planned
 
     def cancel(self, number: int) -> None:
-        """Cancel a planned event: no time passes for its sake, either."""
+        """Cancel a planned event: time does not pass for it, either."""
         self._cancelled.add(number)
         if len(self._cancelled) > max(CANCELLED_MAX, len(self._heap) // 2):
             self._heap = [event for event in self._heap if event[1] not in self._cancelled]
@@ -66,7 +63,6 @@ class World:
         self._happen()
 
     def _happen(self) -> None:
-        """Let the event that ``next_event_ns`` has found happen."""
         if self.events >= self.events_max:
             raise Livelock
         at_ns, _, action = heappop(self._heap)
@@ -75,7 +71,7 @@ class World:
         action()
 
     def run(self, for_ns: int, until: Callable[[], bool] | None = None) -> bool:
-        """Let time pass. Returns whether ``until``, asked after every event, came true."""
+        """Let time pass. Returns whether ``until``, asked after every event, became true."""
         end_ns = self.now_ns + for_ns
         while (at_ns := self.next_event_ns()) is not None and at_ns <= end_ns:
             self._happen()
