@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 EXIT_SIGNAL = 128
-"""As shells have it: a command that a signal ended exits with 128 and the number of the signal."""
 PIPED_COLUMNS = 100_000
 """Wider than any table: a program that reads a pipe line by line needs unbroken lines."""
 _DATA_VARIABLE = variable_of(("node", "data"))
@@ -46,7 +45,6 @@ _LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 
 
 _LOG_FORMAT = "triack.log-format"
-"""The key of the chosen format in the data of click's context."""
 
 existing_file = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -66,7 +64,7 @@ class CommandGroup(click.Group):
 
 
 class FloatRange(click.FloatRange):
-    """A number within bounds; ``nan``, which is within all of them, and ``inf`` are none."""
+    """A number within bounds. ``nan``, which is within all of them, and ``inf`` are refused."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the number."""
@@ -121,7 +119,7 @@ def _to_json(line: Any, **_how: Any) -> str:
 
 
 def _leave_out_what_says_nothing(_log: Any, _level: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Of the parts of a line, those that are empty, and a cause that the sentence has already."""
+    """Remove from a line what is empty, and a cause that the sentence has already."""
     said = str(line["event"])
     return {name: it for name, it in line.items() if it not in ({}, "") and not (name == "cause" and it in said)}
 
@@ -158,7 +156,7 @@ def _set_level(_context: click.Context, _parameter: click.Parameter, count: int)
 
 
 class Directory(click.Path):
-    """The directory of a node. An empty name, of a variable that is not set, is not the working directory."""
+    """The directory of a node. The empty name of an unset variable is not the working directory."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Its path."""
@@ -168,10 +166,7 @@ class Directory(click.Path):
 
 
 def data_said() -> Path | None:
-    """The data directory of the variable of node.data, or else of the file of TRIACK_CONFIG; None if neither names one.
-
-    Raises ConfigError when that file cannot be used.
-    """
+    """The directory of the variable of node.data, or of the file of TRIACK_CONFIG; or None. Raises ConfigError."""
     said, file = os.environ.get(_DATA_VARIABLE), os.environ.get(CONFIG_VARIABLE)
     if not said and file:
         said = Sources(Path(file), {}).read().node.data
@@ -181,7 +176,7 @@ def data_said() -> Path | None:
 def data_option_of(kind: click.Path, help_text: str, *, required: bool = True) -> Callable[[F], F]:
     """The option for the data directory of a node, which the environment or the context in use may name as well.
 
-    With ``required=False`` the command asks for the context itself, after what else names a node.
+    With ``required=False`` the command reads the context itself, after what else names a node.
     """
 
     def find(context: click.Context, option: click.Parameter, given: Path | None) -> Path | None:
@@ -255,7 +250,7 @@ def given_options() -> list[str]:
 
 
 def console_on(*, stderr: bool = False) -> "Console":
-    """Where text for people goes. It breaks lines for a terminal only."""
+    """Where text for people goes. It breaks lines only for a terminal."""
     from rich.console import Console
 
     # Names are shown as they are: ``:a:`` in one is no picture.
@@ -267,7 +262,7 @@ def console_on(*, stderr: bool = False) -> "Console":
 
 
 def json_line(found: Any) -> str:
-    """JSON as people read it: letters as they are, and what is not printable escaped as JSON does it."""
+    """JSON as people read it: letters as they are; JSON escapes only what is not printable."""
     return escaped_json(json.dumps(found, ensure_ascii=False))
 
 
@@ -307,7 +302,7 @@ def name_for(name: str | None, data: Path) -> str:
 
 
 def log_for(log: Path | None, data: Path) -> Path | None:
-    """Where the node of a command records: where the options say, or else where its previous start did.
+    """Where the node of a command records: where the options say, or else where its last start did.
 
     Otherwise a replay of that log would miss this start, and could prove nothing about it.
     """
@@ -348,7 +343,7 @@ async def _until_signal(work: Coroutine[Any, Any, int]) -> int:
     came: list[int] = []
 
     def stop(number: int) -> None:
-        # Once is enough: closing is bounded, and a second cancellation would break it off.
+        # Once is enough: closing is bounded, and a second cancellation would interrupt it.
         if not came:
             came.append(number)
             task.cancel()

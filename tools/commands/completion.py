@@ -10,7 +10,6 @@ from triack.base.errors import UsageError
 from triack.tools.cli import cli
 
 SHELLS = ("bash", "zsh", "fish")
-"""The shells that click knows."""
 VARIABLE = "_TRIACK_COMPLETE"
 """How the script asks ``triack`` for what could follow; click makes the name of the command's."""
 
@@ -43,7 +42,6 @@ def _shell_of_user() -> str:
 
 
 def _install(shell: str, script: str) -> Path:
-    """Write the script, and make the shell read it once, however often this runs. Returns where the shell finds it."""
     if shell == "fish":
         config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
         return _write(config / "fish" / "completions" / "triack.fish", script)

@@ -23,9 +23,7 @@ from triack.tools.operate.contexts import chosen_data
 from triack.transport.address import Address
 
 FILE = "triack.toml"
-"""Where the commands look when nothing else is said."""
 LINE_LETTERS = 100
-"""The width of comments in a new file."""
 _file_argument = click.argument(
     "file", metavar="[FILE]", envvar=CONFIG_VARIABLE, default=FILE, type=click.Path(dir_okay=False, path_type=Path)
 )
@@ -60,7 +58,7 @@ def _read(file: Path) -> tuple[Sources, Config]:
 
 
 def _try_open(read: tuple[Sources, Config]) -> None:
-    """Make the node, without starting it: some keys only contradict each other there, and some need an extra."""
+    """Make the node, without starting it: some keys contradict each other only there, and some need an extra."""
     from triack.tools.commands.serve import check_served
 
     sources, found = read

@@ -17,7 +17,6 @@ from triack.queues.packing import MAX_BODY_BYTES
 from triack.tools.commands.succession import Succession
 
 EXIT_LATE = 3
-"""All is stored, but not at the stage yet, as for ``triack send``."""
 
 
 def has_large(files: Sequence[Path]) -> bool:

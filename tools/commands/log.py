@@ -17,13 +17,11 @@ from triack.tools.commands.common import CommandGroup
 from triack.tools.commands.watching import working
 
 EXIT_ERROR = 2
-"""As ``triack replay`` has it for logs that cannot be read."""
 EXIT_BROKEN = 1
-"""As ``triack replay`` has it for a broken promise."""
 
 
 class Age(click.ParamType[float]):
-    """A time span such as ``30d``, ``12h``, ``90m`` or ``30s``; seconds, if there is no letter."""
+    """A time span such as ``30d``, ``12h``, ``90m`` or ``30s``; a number without a letter is in seconds."""
 
     name = "age"
 
@@ -38,7 +36,6 @@ class Age(click.ParamType[float]):
 
 
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
-"""Seconds in each unit."""
 _AGE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([smhd]?)")
 
 

@@ -23,19 +23,18 @@ from triack.node.control.intake import Chunk
 
 CHUNK_LINES = 1_000
 CHUNK_BYTES = 1024 * 1024
-"""A chunk of lines enters the node in one transaction: large enough for a commit, small against memory."""
 READ_BYTES = 256 * 1024
 WRITE_BYTES = 64 * 1024
 """The capacity of a pipe on Linux (pipe(7)): a write to a slow reader blocks no longer than necessary."""
 PACE_S = 0.05
 """When a pipe is read message by message, reads are reported after at most about this time."""
 AHEAD_FILE_LINES = 4_000
-"""A few batches, so that a file is written while the next is under way."""
+"""A few batches, so that a file is written while the next is in progress."""
 AHEAD_LINES = 128
-"""The reader of a pipe or a screen may stop at any time and hold back from others what is ready for it. So few lines
-cost no speed: writing them one by one takes longer than fetching them."""
+"""The reader of a pipe or a screen may stop at any time and withhold from others what is ready for it. So few lines
+cost no speed: writing them one by one is slower than fetching them."""
 CHUNKS_AHEAD = 8
-"""Chunks read ahead: reading goes on during a commit, and memory stays bounded."""
+"""Chunks read ahead: reading continues during a commit, and memory stays bounded."""
 
 
 @dataclass(slots=True)
@@ -57,10 +56,7 @@ class LineSource:
         threading.Thread(target=self._read, name="triack-input", daemon=True).start()
 
     async def next(self) -> Chunk | LineTooLong | None:
-        """The next lines, None at the end.
-
-        May be cancelled without losing any.
-        """
+        """The next lines, None at the end. May be cancelled without losing any."""
         item = await self._chunks.get()
         self._room.release()
         if isinstance(item, OSError):
@@ -160,8 +156,8 @@ def _chunks(first: int, lines: list[bytes]) -> Iterator[Chunk]:
 class LineSink:
     """Writes lines.
 
-    Into a pipe it writes one line at a time, and a line counts as written when the reader of the pipe has taken it: so
-    ``head -1`` takes one. Only Linux shows that of a pipe; elsewhere, and into files, a line counts when it is written.
+    Into a pipe it writes one line at a time, and a line counts as written when the reader of the pipe has read it: so
+    ``head -1`` gets one. Only Linux shows that of a pipe; elsewhere, and into files, a line counts when it is written.
     """
 
     def __init__(self, fd: int) -> None:
@@ -177,9 +173,8 @@ class LineSink:
     async def write(self, lines: list[bytes]) -> int:
         """Write lines.
 
-        Returns:
-            How many were written whole: fewer than given when there is an ``error``, or when the reader is slow; at
-            least one of them without an error.
+        Returns how many were written whole: fewer than given when there is an ``error``, or when the reader is slow; at
+        least one without an error.
         """
         done: asyncio.Future[int] = self._loop.create_future()
 
@@ -189,7 +184,7 @@ class LineSink:
 
         def job() -> None:
             count = self._write_one_by_one(lines) if self._paced else self._write(lines)
-            with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody waits
+            with contextlib.suppress(RuntimeError):  # the loop has ended, and no task waits
                 self._loop.call_soon_threadsafe(finish, count)
 
         began = self._loop.time()
@@ -244,8 +239,7 @@ class LineSink:
 def _make_small(fd: int) -> bool:
     """Let a pipe hold one page, the least there is: room in it then means that all was read (pipe(7)).
 
-    Returns:
-        Whether it is a pipe, and could be made so.
+    Returns whether it is a pipe, and could be made so.
     """
     if sys.platform != "linux" or not stat.S_ISFIFO(os.fstat(fd).st_mode):
         return False

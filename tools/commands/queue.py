@@ -38,7 +38,6 @@ from triack.tools.operate.amounts import age_of, size_of
 F = TypeVar("F", bound=Callable[..., Any])
 
 PREVIEW_CHARACTERS = 40
-"""As much of a body as a line has room for."""
 
 
 @click.group(cls=CommandGroup, no_args_is_help=False)
@@ -70,7 +69,6 @@ _SORTS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "bytes": lambda row: -row["bytes"],
     "oldest": lambda row: -(row["oldest_s"] or 0),
 }
-"""How to order the rows of ``triack queue list``; without a choice, as the node lists them."""
 
 
 def _choose_options(command: F) -> F:
@@ -368,7 +366,7 @@ def quota(
 
 
 def _if_made(name: str, before: triack.NodeStats, now: triack.NodeStats) -> str:
-    """What to add if a queue was made that was not there before: perhaps another one was meant."""
+    """What to add if a queue was made that was not there before: another one may have been meant."""
     known = _names(before)
     if composed(name) not in _names(now) - known:
         return ""
@@ -389,7 +387,7 @@ def _quota_of(it: triack.QueueStats) -> str:
 
 
 def _new_file(path: Path) -> TextIO:
-    """Bodies are for the owner of the data directory alone, wherever they are."""
+    """Bodies are only for the owner of the data directory, wherever they are."""
     return open(path, "x", encoding="utf-8", opener=partial(os.open, mode=0o600))
 
 

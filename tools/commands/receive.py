@@ -45,13 +45,10 @@ from triack.tools.commands.pipes import LineSink
 from triack.tools.commands.succession import Succession
 
 STDOUT = 1
-"""The file descriptor, which is written without Python's buffers: so it is known what was written."""
 OUT_BYTES = 4 * 1024 * 1024
-"""Messages in hand: a few batches, so that some are written while the next are under way."""
+"""Leased messages: a few batches, so that some are written while the next are in progress."""
 CONFIRM_S = 5.0
-"""How long to wait for the last confirmations when nothing is left to write."""
 GRACE_S = 1.0
-"""How long a write may still take when a signal interrupts it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +81,11 @@ class _Order:
 
 
 class _OutputLost(Exception):
-    """Standard output takes no more."""
+    """Standard output accepts no more."""
 
 
 class _NodeGone(WaitTimeout):
-    """No message came, because the serving process ended and no other took its place."""
+    """No message came, because the serving process ended and no other replaced it."""
 
 
 class _Output:
@@ -106,15 +103,11 @@ class _Output:
         return None if self._count is None else self._count - self.written
 
     def room(self, more: int = 0) -> int:
-        """How many messages to have in hand; ``more``: those of them that may turn out to be written already."""
+        """How many messages to lease; ``more``: those of them that may turn out to be written already."""
         return self._sink.room if self.left is None else min(self._sink.room, self.left + more)
 
     async def write(self, bodies: list[bytes]) -> int:
-        """Write messages.
-
-        Returns:
-            How many were written whole; the others are for another call, unless ``check`` says why not.
-        """
+        """Write messages. Returns how many were written whole; the others wait, unless ``check`` raises."""
         job = asyncio.create_task(self._sink.write(bodies))
         try:
             written = await asyncio.shield(job)
@@ -240,7 +233,6 @@ async def _transfer(order: _Order, output: _Output, timeout: float | None) -> No
 
 
 def _check_node(data: Path) -> None:
-    """Raises UsageError when there is no node in a directory."""
     if (data / STORE_FILE).exists():
         return
     others = [path.name for path in data.parent.glob("*") if (path / STORE_FILE).exists()]
@@ -269,7 +261,7 @@ async def _check_queue(client: Client, queue: str) -> None:
 def room_for(room: int, in_hand: int) -> int:
     """How many messages to ask for; none when that is less than half of what one answer may have.
 
-    Asking for room bit by bit would make messages arrive, and be written, bit by bit ever after: what TCP calls the
+    If it asked for room bit by bit, messages would arrive, and be written, bit by bit from then on: what TCP calls the
     silly window syndrome (RFC 9293, section 3.8.6.2).
     """
     free = room - in_hand
@@ -287,10 +279,10 @@ class _Batch:
 
 
 class _HandedOver:
-    """Receives from the process that has the directory, and from the next one when it goes away.
+    """Receives from the process that has the directory, and from the next one when that process ends.
 
-    A message that was written may come again when the process dies before its acknowledgement is on the disk. The ids
-    of those are kept until the process confirms them; ``_doubtful`` are those of earlier connections.
+    A message that was written may be redelivered when the process dies before its acknowledgement is on the disk. The
+    ids of those are kept until the process confirms them; ``_doubtful`` are those of earlier connections.
     """
 
     def __init__(self, order: _Order, output: _Output, timeout: float | None, succession: Succession) -> None:
@@ -335,7 +327,7 @@ class _HandedOver:
             raise WaitTimeout("no message came")
 
     async def _wait_confirmed(self, client: Client | None) -> None:
-        """Written messages have to leave the queue; a connection that closes at once may lose its last frames."""
+        """Written messages have to leave the queue; a connection that closes immediately may lose its last frames."""
         if client is None or not self._unconfirmed:
             return
         with contextlib.suppress(ConnectionError, TriackError, TimeoutError):
@@ -378,7 +370,6 @@ class _HandedOver:
             raise HandOverEnded(f"receive from {order.queue}: {why}") from None
 
     async def _draw(self, client: Client, reader: int) -> None:
-        """Take messages as there is room for them, while those before are being written."""
         wanted: dict[str, Any] = {"reader": reader, "about": self._order.as_json}
         while True:
             while not (most := room_for(self._most, self._in_hand)) or self._in_hand_bytes >= OUT_BYTES:
@@ -387,7 +378,7 @@ class _HandedOver:
             try:
                 header, body = await client.call("draw", most=most, timeout=0, **wanted)
             except WaitTimeout:
-                # A message that has not come again was acknowledged for good before the node died.
+                # A message that was not redelivered was acknowledged for good before the node died.
                 self._doubtful.intersection_update(self._unconfirmed)
                 self._arrived.set()
                 header, body = await client.call("draw", most=most, timeout=None, **wanted)
@@ -400,7 +391,6 @@ class _HandedOver:
             self._arrived.set()
 
     async def _write(self, client: Client) -> None:
-        """Write what was taken, until all is written and confirmed, or nothing comes any more."""
         while not (self._ending and not self._unconfirmed and not self._doubtful):
             if self._drawn:
                 await self._handle_batch(client, self._drawn.popleft())
@@ -429,7 +419,6 @@ class _HandedOver:
 
     @property
     def _most(self) -> int:
-        """How many messages the node may have handed out to us."""
         return self._output.room(len(self._doubtful))
 
     def _end(self) -> None:
@@ -453,7 +442,7 @@ class _HandedOver:
             # Everything up to the first new message that was not written.
             taken = fresh[written] if written < len(fresh) else len(ids)
             if written < len(fresh):
-                # Old messages never come after a new one.
+                # Old messages never follow a new one.
                 self._doubtful.intersection_update({*self._unconfirmed, *ids[:taken]})
             if taken > done:
                 self._acknowledge(client, batch, range(done, taken))

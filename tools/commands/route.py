@@ -67,7 +67,6 @@ def explain(*, data: Path, name: str, peer: str | None) -> int:
 
 
 def _refusal(peer: Peer, name: str, reasons: list[str], routes: list[Route]) -> str:
-    """Why a node does not pass a message of a peer on, or an empty string."""
     if not peer.may_relay_to(name):
         allowed = " ".join(peer.may_relay) or "nothing"
         return f"access-denied: {peer.name} may send by way of this node to {allowed} (triack trust add --may-relay)"

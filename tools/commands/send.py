@@ -43,13 +43,11 @@ from triack.tools.commands.tally import Tally
 from triack.transport.address import Destination
 
 STDIN = 0
-"""The file descriptor, which is read without Python's buffers."""
 UNSAFE_CHUNKS = 8
 """Chunks not yet durable at the serving node; at this many it stops reading, as it keeps them."""
 LOST = "the connection to the node that serves the directory was lost, and express messages are not sent twice"
-"""The error for express lines that a node took before it went away."""
+"""The error for express lines that a node accepted before it ended."""
 GRACE_S = 1.0
-"""How long a commit may still take when a signal or the timeout interrupts it."""
 EXIT_LATE = 3
 """All is stored, but not at the stage yet. Not 75 (EX_TEMPFAIL of sysexits), as that asks for another try."""
 
@@ -220,7 +218,6 @@ def send(
 
 
 def _check_key(delivery: triack.Delivery, key: str | None) -> None:
-    """Raises UsageError for a key of messages that have none."""
     if key is not None and delivery is triack.EXPRESS:
         raise click.UsageError("--key: express messages are on no disk, and neither are keys")
 
@@ -234,7 +231,6 @@ def _stage_of(delivery: triack.Delivery, name: str | None) -> triack.Stage:
 
 
 def _resolve(destination: str, peers: dict[str, str]) -> str:
-    """The destination by address, where ``--peer`` gives one; other names are known to the node, or not."""
     parsed = Destination.parse(destination)
     return f"{peers[parsed.peer]}/{parsed.queue}" if parsed.peer in peers else destination
 
@@ -275,7 +271,7 @@ async def _send(order: _Order, timeout: float | None, *, as_json: bool = False) 
 
 
 async def _transfer(order: _Order, tally: Tally, timeout: float | None) -> None:
-    """Send, with a timeout that does not include opening and closing a node of our own."""
+    """Send, with a timeout that does not include opening and closing the command's node."""
     async with Succession(order.data, order.open, gives_way=order.durable) as succession:
         link = await succession.first()
         async with asyncio.timeout(timeout):
@@ -283,7 +279,7 @@ async def _transfer(order: _Order, tally: Tally, timeout: float | None) -> None:
 
 
 class _HandedOver:
-    """Sends through the process that has the directory, and through the next one when it goes away."""
+    """Sends through the process that has the directory, and through the next one when that process ends."""
 
     def __init__(self, order: _Order, tally: Tally, succession: Succession) -> None:
         self._order = order
@@ -363,7 +359,7 @@ class _HandedOver:
         return number_of(header, "accepted")
 
     async def _take_leave(self) -> None:
-        """After a break: learn what has become safe meanwhile, to report it so, and let the node forget us."""
+        """After a break: learn what is safe by now, to report it, and let the node forget this producer."""
         if not self._greeted or not self._order.durable:
             return
         with contextlib.suppress(OSError, TriackError):
@@ -393,7 +389,6 @@ class _HandedOver:
         await self._forget(client)
 
     def _offer(self, client: Client, chunk: Chunk) -> None:
-        """Begin to hand a chunk over, after those before it."""
         self._offers.append(asyncio.create_task(self._hand_over(client, chunk), name="triack-send"))
         self._offered.set()
 
@@ -403,7 +398,6 @@ class _HandedOver:
         self._handle_safe(chunk.last)
 
     async def _await_taken(self) -> None:
-        """Raise the error of a chunk that was not taken."""
         while True:
             while not self._offers:
                 self._offered.clear()

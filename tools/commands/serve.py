@@ -45,9 +45,7 @@ from triack.tools.operate.notify import notifying, starting
 from triack.transport.address import Address
 
 _OPTIONS = {"queues": "--queue"}
-"""The options that are called otherwise than their keys."""
 _APART = ("window",)
-"""The options whose keys are not in the table ``node``."""
 
 
 @click.command()
@@ -140,7 +138,6 @@ def check_served(config: Config) -> None:
 
 
 def _arguments(given: Mapping[str, Any], peers: tuple[str, ...]) -> dict[KeyPath, tuple[object, str]]:
-    """The options as values of keys; those that were not given are none."""
     found: dict[KeyPath, tuple[object, str]] = {
         ("peers", name, "address"): (address, "--peer") for name, address in read_peers(peers).items()
     }
@@ -161,7 +158,6 @@ def _assigned(assignments: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
 
 
 def _read(sources: Sources) -> tuple[Sources, Config]:
-    """The configuration; a node without a name gets that of its data directory. Raises as the command does."""
     config = sources.read()
     if ("node", "data") not in config.said:
         why = "the data directory is missing: --data DIR, or data in [node] of the file of --config"

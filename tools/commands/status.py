@@ -16,10 +16,8 @@ from triack.tools.commands.watching import repeat, watch_option
 from triack.tools.operate.amounts import age_of, size_of
 
 BRIDGE_HEAD = ("BRIDGE", "BROKER", "LINK", "TAKEN", "GIVEN", "WAITING", "REPEATED", "REFUSED", "DROPPED", "WAITS FOR")
-"""The counts are those of ``BridgeStats``."""
 
 EXIT_NOT_RUNNING = 3
-"""As of the status action of init scripts: the program is not running (LSB 5.0, section 22.2)."""
 _SORTS = ("peer", "waiting", "state")
 
 
@@ -31,7 +29,7 @@ class OnTheWay:
     oldest_s: float | None = None
 
     def add(self, messages: int, oldest_s: float | None) -> None:
-        """Further ones."""
+        """Add messages."""
         self.messages += messages
         if oldest_s is not None:
             self.oldest_s = max(self.oldest_s or 0.0, oldest_s)
@@ -128,7 +126,7 @@ def _lines(node: Host, stats: triack.NodeStats) -> list[str]:
 
 
 def _rows(stats: triack.NodeStats) -> list[list[str]]:
-    """Each peer that it sends to, passes messages on to, or has a session with, and messages that no route leads on."""
+    """Each peer that it sends to, passes messages on to, or has a session with, and messages without a route."""
     on_the_way = waiting_for(stats)
     lost = on_the_way[""]
     rows = [["-", "no route", "-", str(lost.messages), age_of(lost.oldest_s), "route"]] if lost.messages else []
@@ -145,7 +143,7 @@ def _rows(stats: triack.NodeStats) -> list[list[str]]:
 def waiting_for(stats: triack.NodeStats) -> defaultdict[str, OnTheWay]:
     """Messages that have not arrived yet, those of other nodes included, by the peer that they go to from here.
 
-    Those that no route leads to their destination are under the empty name.
+    The empty name has those that no route leads to their destination.
     """
     waiting: defaultdict[str, OnTheWay] = defaultdict(OnTheWay)
     for out in stats.outgoing:
@@ -156,7 +154,7 @@ def waiting_for(stats: triack.NodeStats) -> defaultdict[str, OnTheWay]:
 
 
 def peers_of(stats: triack.NodeStats) -> list[tuple[str, triack.LinkStats | None, triack.SessionStats | None]]:
-    """Each peer that a node sends to, or has a session with: its name, its link and its session, if there are any."""
+    """The name, the link and the session of each peer that a node sends to, or has a session with."""
     serving = [it.session for it in stats.links.values() if it.session is not None]
     others = {it.peer: it for it in stats.sessions if it not in serving and it.peer not in stats.links}
     found = [(peer, link, link.session or _session_with(peer, stats)) for peer, link in stats.links.items()]
@@ -164,10 +162,9 @@ def peers_of(stats: triack.NodeStats) -> list[tuple[str, triack.LinkStats | None
 
 
 def state_of(link: triack.LinkStats | None, session: triack.SessionStats | None) -> str:
-    """The state of a peer in a word; a session that the peer has opened serves as well."""
+    """The state of a peer as one word; a session that the peer has opened serves as well."""
     return "up" if link is None or (session is not None and not link.suspended) else link.state
 
 
 def _session_with(peer: str, stats: triack.NodeStats) -> triack.SessionStats | None:
-    """A session that the peer has opened and that serves no link."""
     return next((it for it in stats.sessions if it.peer == peer), None)

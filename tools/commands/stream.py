@@ -27,7 +27,6 @@ _MEANING = {
     "store-ack": "all of it was sent; the next node has not confirmed that it is on its disk",
     "session-ack": "all of it was sent; the next node has not confirmed that it arrived",
 }
-"""What a stream waits for, as a sentence, by the words of the stats."""
 
 
 @click.group(cls=CommandGroup, no_args_is_help=False)
@@ -85,7 +84,6 @@ _KINDS = {"out": "outgoing", "in": "incoming", "transit": "passing"}
 
 
 def _each(streams: triack.StreamsStats) -> Iterable[tuple[str, StreamStats]]:
-    """All streams, each with its kind."""
     yield from (("out", it) for it in streams.outgoing)
     yield from (("in", it) for it in streams.incoming)
     yield from (("transit", it) for it in streams.transit)
@@ -119,7 +117,6 @@ def _row(kind: str, it: StreamStats) -> list[str]:
 
 
 def _lines(it: StreamStats) -> Iterable[str]:
-    """What is known of a stream, in sentences."""
     if isinstance(it, triack.IncomingStreamStats):
         yield from _incoming_lines(it)
         return

@@ -1,10 +1,9 @@
 """Finds the process that has a directory, and the next one after it, for a command that works through that process.
 
-Without such a process the command opens the directory and works through a node of its own in the same way. A server
-that goes away will be started again, and could not get a directory that another process has opened meanwhile: the
-command waits for it. Another command that goes away has finished: if no process serves the directory a moment later,
-this command opens it. A server that starts while a command has the directory gets it, and the command goes on through
-that server.
+Without such a process the command opens the directory and works through its own node in the same way. A server that
+ends will be started again, and could not get a directory that another process has opened meanwhile: the command waits
+for it. Another command that ends has finished: if no process serves the directory a moment later, this command opens
+it. A server that starts while a command has the directory gets it, and the command continues through that server.
 """
 
 import asyncio
@@ -24,7 +23,7 @@ from triack.node.files import operator_log
 from triack.tools.commands.common import given_options
 
 SETTINGS = {"--log", "--name", "--suite", "--tls-ca"}
-"""Options that apply to a node of the command's own. --insecure is not among them: nobody expects it to remove keys."""
+"""Options that apply to the command's own node; not --insecure: no user expects it to remove keys."""
 
 
 class Succession:
@@ -57,17 +56,13 @@ class Succession:
         self._passing = welcome.get("passing") is True
 
     async def first(self) -> Link:
-        """A connection to the one that has the directory.
-
-        Raises:
-            TriackError: no process serves the directory, and it cannot be opened.
-        """
+        """A connection to the process that has the directory. Raises TriackError if none can have it."""
         link = None if self._serves else await handover.find(self._data)
         if link is None:
             try:
                 return await self._open_own()
             except StoreInUse:
-                # Perhaps a process that begins to serve the directory just now.
+                # A process may begin to serve the directory now.
                 link = await handover.find_soon(self._data)
                 if link is None:
                     raise
@@ -77,10 +72,9 @@ class Succession:
         return link
 
     async def next(self) -> Link:
-        """The process that had the directory went away: return a connection to the next.
+        """The process that had the directory has ended: return a connection to the next.
 
-        Raises:
-            TriackError: the directory cannot be opened, or the node that was opened here has failed.
+        Raises TriackError if the directory cannot be opened, or the node that was opened here has failed.
         """
         if await self._let_go():
             return await handover.wait(self._data)
@@ -97,18 +91,14 @@ class Succession:
         return link
 
     async def again(self) -> Link:
-        """Another connection to the one that has the directory now.
-
-        Raises:
-            TriackError: the node that was opened here has failed.
-        """
+        """Another connection to the one that has the directory now. Raises TriackError if that has failed here."""
         if self.own is None:
             return await handover.find_soon(self._data) or await handover.wait(self._data)
         await self.check()
         return await self._talk(self.own)
 
     async def check(self) -> None:
-        """Raises TriackError when the node that was opened here has failed: what of."""
+        """Raises TriackError with the cause when the node that was opened here has failed."""
         if self.own is not None and self._giving_way is None:
             await self.own.flush()
 
@@ -133,7 +123,6 @@ class Succession:
         return ours
 
     def _handle_claim(self) -> None:
-        """A permanent node wants the directory; it asks until it has it."""
         if self.own is not None and self._gives_way and self._giving_way is None:
             operator_log.info(f"{self._data} goes to the process that is to serve it")
             self._giving_way = asyncio.create_task(self._opened.aclose())

@@ -10,9 +10,7 @@ from triack.queues.peers.dialer import WaitsFor
 from triack.tools.commands.pipes import LineTooLong
 
 RANGES_SHOWN = 20
-"""The number of ranges that fit into a few lines of a terminal."""
 STORED = "on the node's disk, and sent when it runs: do not send this again"
-"""A hint for lines that are late."""
 _STORED_BUT: dict[str, str] = {
     WaitsFor.KEY: "sent when this node trusts the peer (triack trust add)",
     WaitsFor.ANSWER: "sent when this node runs and the peer answers, which it does not now",
@@ -20,7 +18,6 @@ _STORED_BUT: dict[str, str] = {
     WaitsFor.RESTART: "not sent to that peer until the right stores are there and both nodes were started again",
     **{reason: f"sent when there is room for it at its destination ({reason})" for reason in HoldReason},
 }
-"""A hint for when that is not enough."""
 
 
 def stored_but(waits_for: str) -> str:

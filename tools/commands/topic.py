@@ -20,7 +20,7 @@ from triack.tools.commands.visiting import Host, on_node, stats_of
 from triack.tools.operate.amounts import age_of
 
 ANSWER_S = 2.0
-"""A node that takes longer to answer a request to subscribe may be away, so people hear what the command waits for."""
+"""A node that needs longer to answer a request to subscribe may be away, so users learn what the command waits for."""
 
 
 @click.group(cls=CommandGroup, no_args_is_help=False)

@@ -25,7 +25,7 @@ from triack.tools.commands.common import (
 )
 
 SECRET_LETTERS_MAX = 4096
-"""Of the file of a secret, which has one line: a device gives letters without end."""
+"""Of the file of a secret, which has one line: a device never ends."""
 
 _psk_option = click.option(
     "--psk",

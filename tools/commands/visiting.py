@@ -27,14 +27,10 @@ Host = triack.Node | triack.Client
 
 
 async def visit(data: Path, work: Callable[[Host], Awaitable[int]], *, only_looks: bool = False) -> int:
-    """Let a command do its work with the node of a directory, in a copy where it only looks and none can be written.
+    """Let a command work with the node of a directory, if possible in a copy where it only looks.
 
-    Returns:
-        Its exit code.
-
-    Raises:
-        UsageError: there is no node in the directory.
-        WaitTimeout: a process runs it, and does not answer.
+    Returns its exit code. Raises UsageError if there is no node in the directory, WaitTimeout if a process runs it and
+    does not answer.
     """
     link = await handover.find(data)
     if link is None:
@@ -42,7 +38,7 @@ async def visit(data: Path, work: Callable[[Host], Awaitable[int]], *, only_look
             async with _at_rest(data, only_looks=only_looks) as node:
                 return await work(node)
         except StoreInUse:
-            # Perhaps a process that begins to run the node just now.
+            # A process may begin to run the node now.
             link = await handover.find_soon(data)
             if link is None:
                 raise
@@ -76,9 +72,7 @@ async def stats_of(node: Host) -> triack.NodeStats:
 async def connected(data: Path, within_s: float | None = None) -> AsyncIterator[triack.Client]:
     """A client of the process that runs the node of a directory.
 
-    Raises:
-        NodeClosed: no process runs it.
-        WaitTimeout: a process runs it, and does not answer.
+    Raises NodeClosed if no process runs it, WaitTimeout if one does and does not answer.
     """
     client, limit_s = triack.connect(data, patience=0), ANSWER_S if within_s is None else within_s
     try:
@@ -98,13 +92,12 @@ async def connected(data: Path, within_s: float | None = None) -> AsyncIterator[
 async def calling(data: Path, peers: dict[str, str], suite: str) -> AsyncIterator[Host]:
     """The node of a directory, for a command that calls peers: in the process that runs it, or else opened here.
 
-    Raises:
-        TriackError: as ``triack.connect`` and ``triack.open``; UsageError for a directory without a node.
+    Raises TriackError as ``triack.connect`` and ``triack.open`` do; UsageError for a directory without a node.
     """
     link = await handover.find(data)
     if link is None:
         check_node(data)
-        # A few datagrams one by one: batches bring nothing.
+        # A few datagrams one by one: batches gain nothing.
         settings = triack.NodeSettings(udp="portable")
         async with triack.open(name_for(None, data), data=data, peers=peers, suite=suite, settings=settings) as node:
             yield node
@@ -122,7 +115,6 @@ def check_node(data: Path) -> None:
 
 @asynccontextmanager
 async def _at_rest(data: Path, *, only_looks: bool) -> AsyncIterator[triack.Node]:
-    """The node of a directory that no process runs."""
     if not only_looks or os.access(data, os.W_OK) or not (data / STORE_FILE).exists():
         async with open_at_rest(data) as node:
             yield node
@@ -135,7 +127,6 @@ async def _at_rest(data: Path, *, only_looks: bool) -> AsyncIterator[triack.Node
 
 
 def _copy_store(data: Path, folder: Path) -> None:
-    """Copy the store, and neither keys nor trusted peers. Raises StoreError."""
     try:
         for name in (STORE_FILE, f"{STORE_FILE}-wal"):
             if (data / name).exists():

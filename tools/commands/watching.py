@@ -1,4 +1,4 @@
-"""What is shown while a command goes on: views that are drawn again and again, and how far long work is."""
+"""What is shown while a command runs: views that are drawn again and again, and how far long work is."""
 
 import asyncio
 import contextlib
@@ -15,7 +15,6 @@ PLAIN_S = 5.0
 """Seconds between two lines about long work where there is no terminal: soon enough for a person who waits."""
 
 Draw = Callable[[], Awaitable[None]]
-"""Writes one view with ``click.echo``."""
 
 watch_option = click.option(
     "--watch",
@@ -50,12 +49,10 @@ async def repeat(draw: Draw, every_s: float | None) -> None:
 
 @contextlib.contextmanager
 def working(what: str) -> Iterator[Callable[[str], None]]:
-    """Say on stderr how far long work is, until the block ends; of work that is soon done, nothing stays there.
+    """Say on stderr how far long work is, until the block ends. Nothing stays there of work that soon ends.
 
-    On a terminal one line changes, and goes in the end. Elsewhere there is a line every few seconds.
-
-    Yields:
-        Call it with the progress in words, from any thread.
+    On a terminal one line changes, and disappears at the end. Elsewhere there is a line every few seconds. Yields a
+    function for the progress, a text, which any thread may call.
     """
     console = console_on(stderr=True)
     if console.is_terminal:
