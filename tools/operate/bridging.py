@@ -22,11 +22,10 @@ if TYPE_CHECKING:
     from triack.bridges import Bridge
 
 START_S = 10.0
-"""For which ``triack bridge`` waits for the node when it begins; a unit may start both together."""
+"""How long ``triack bridge`` waits for the node when it begins; a unit may start both together."""
 
 
 CLIENTS = {"mqtt": "gmqtt", "amqp": "aiormq"}
-"""The client of each protocol, which its extra brings."""
 
 
 def check_extra(table: BridgeTable) -> None:

@@ -25,7 +25,7 @@ from triack.tools.operate.amounts import age_of
 F = TypeVar("F", bound=Callable[..., Any])
 
 HUNG_S = 10.0
-"""As of ``/healthz``: a store whose job takes this long does not work."""
+"""As of ``/healthz``: a store with a job of this length does not work."""
 
 
 class Level(IntEnum):
@@ -38,7 +38,7 @@ class Level(IntEnum):
 
     @property
     def rank(self) -> int:
-        """What decides when several hold: something that is known to be wrong comes before something unknown."""
+        """Decides when several apply: a known trouble outranks something unknown."""
         return (Level.OK, Level.UNKNOWN, Level.WARNING, Level.CRITICAL).index(self)
 
 
@@ -63,7 +63,7 @@ class Limits:
 
 
 class _LimitsType(click.ParamType[Any]):
-    """The limits of an option; with ``named``, behind the name of a queue and a colon."""
+    """The limits of an option; with ``named``, after the name of a queue and a colon."""
 
     name = "limits"
 

@@ -43,11 +43,9 @@ CLOCK_AHEAD_S = 1.0
 RESOLVE_S = 3.0
 ANSWER_S = 3.0
 NO_LOCKS = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs")
-"""File systems whose locks or syncs may not be what they seem: two mounts may have locks of their own."""
+"""File systems whose locks or syncs may not be what they seem: two mounts may have separate locks."""
 TIME_ERROR = 5
-"""What adjtimex(2) returns while nothing disciplines the clock."""
 TIMEX_BYTES = 512
-"""More than a ``struct timex`` of any architecture."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +134,6 @@ def machine() -> Iterator[Finding]:
 
 
 def _java() -> int | None:
-    """The major version; None without Java."""
     program = shutil.which("java")
     if program is None:
         return None
@@ -248,7 +245,6 @@ def directory(data: Path) -> Iterator[Finding]:
 
 
 def _file_system(data: Path) -> str:
-    """The kind of the file system, as the system names it; empty if unknown."""
     try:
         mounts = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

@@ -1,6 +1,6 @@
-"""What session logs say of a message: each step on its way (docs/session-log.md).
+"""What session logs say of a message: each step (docs/session-log.md).
 
-A log names packets. The ``queued`` record of the sender says which ordinals its packets have, and records that have the
+A log names packets. The ``queued`` record of the sender says which ordinals its packets have, and records with the
 ``counts`` of packets say in which of them a message is.
 """
 
@@ -17,14 +17,12 @@ from triack.tools.replay.log.files import LogFile, find_logs, read_records
 Record = dict[str, Any]
 
 _CONTENT = frozenset({"packet_sent", "packet_received"})
-"""Of these, ``counts`` are all messages of a packet."""
 _ACKS = frozenset({"ack_received", "store_ack_received"})
-"""These name packets by the numbers of their session."""
 _UP_TO = frozenset({"order_ack_sent", "order_ack_received", "onward_sent", "onward_received"})
-"""These, and order acks that relays pass on, are of all packets up to a number: the first that reaches a message tells
-of it."""
+"""These, and order acks that relays pass on, are of all packets up to a number: the first that reaches a message
+counts."""
 _OF_STREAM = frozenset({"hold_received", "rerouted"})
-"""These tell of a message from when a node has it to send until it need not."""
+"""These concern a message from when a node has it to send until it need not."""
 _BEGINS = frozenset({"queued", "transit_committed"})
 _ENDS = frozenset({"removed", "transit_freed"})
 _ACK_EVENTS = {Ack.SESSION: "ack_received", Ack.STORE: "store_ack_received", Ack.ORDER: "order_ack_received"}
@@ -39,14 +37,11 @@ _SAID = (
 
 
 class Step(NamedTuple):
-    """One record that tells of a message.
+    """One record about a message.
 
     Attributes:
-        id: of the message.
         wall_ns: when, by the clock of the node's machine, in nanoseconds since 1970.
         node: the name of the node that says it; if its log does not name it, its id.
-        event: the name of the record.
-        why: what more the record says.
     """
 
     id: str
@@ -66,7 +61,7 @@ class _Where(NamedTuple):
 
 @dataclass(slots=True)
 class _Way:
-    """The records that may tell of one message, and what they say about where it is."""
+    """The records that may be about one message, and what they say about where it is."""
 
     id: str
     wanted: Wanted
@@ -78,19 +73,19 @@ class _Way:
     counts: dict[int, int] = field(default_factory=dict)
     # Packets that were sent: by whom in which session, the first number in the stream, the last, the first there.
     sent: set[tuple[tuple[str, str], int, int, int]] = field(default_factory=set)
-    # Nodes, and events that reach a number, of which one has reached all that the message may be in.
+    # Nodes, and events up to a number, that have reached all packets that may hold the message.
     reached: set[tuple[str, str]] = field(default_factory=set)
     found: list[Record] = field(default_factory=list)
 
     def begin(self, record: Record) -> None:
-        """Take a record of messages that their sender has queued, if this one is among them."""
+        """Note a record of messages that their sender has queued, if this one is among them."""
         offset = self.wanted.ordinal - record["ordinal"]
         if record["node"] == self.wanted.origin.hex() and 0 <= offset < record["count"]:
             self.stream, self.cls, self.offset = _stream_of(record), record["class"], offset
             self.first, self.last = record["first"], record["last"]
 
     def look_at(self, record: Record) -> None:
-        """Take a record of the stream, or of a session, if it may tell of the message."""
+        """Note a record of the stream, or of a session, if it may be about the message."""
         event, reach = record["event"], _reach_of(record)
         if reach is not None:
             if reach < self.first or _who(record) in self.reached:
@@ -123,7 +118,7 @@ class _Way:
         return _Where(self.first, self.last, self.offset if self.first == self.last else None)
 
     def told(self) -> list[Record]:
-        """The records that tell of the message."""
+        """The records about the message."""
         where, told, reached, have = self.where(), list[Record](), set[tuple[str, str]](), set[str]()
         for record in self.found:
             node, event = _who(record)
@@ -151,7 +146,6 @@ class _Way:
         return _meets(record, where.first, where.last) and _has_place(record, where)
 
     def _packets(self, session: tuple[str, str], where: _Where) -> Iterator[tuple[int, int]]:
-        """The numbers of its packets in a session."""
         for whose, first, last, packet in self.sent:
             begin, end = max(first, where.first), min(last, where.last)
             if whose == session and begin <= end:
@@ -159,12 +153,7 @@ class _Way:
 
 
 def steps_of(ids: Iterable[str], paths: Iterable[Path]) -> list[Step]:
-    """Find the steps of messages in session logs, each message's in the order of time by the clocks of the machines.
-
-    Raises:
-        UsageError: an id is none.
-        ReplayError: a log cannot be read.
-    """
+    """Find the steps of messages in session logs, in the order of time. Raises UsageError, ReplayError."""
     logs = find_logs(paths)
     ways = [_Way(id_, Wanted.by_id(id_)) for id_ in ids]
     names = _begin(ways, _records(logs))
@@ -185,7 +174,6 @@ def _records(logs: list[LogFile]) -> Iterator[Record]:
 
 
 def _begin(ways: list[_Way], records: Iterable[Record]) -> dict[str, str]:
-    """Find the streams of messages. Returns the names of nodes, and of the other ends of their sessions."""
     names: dict[str, str] = {}
     for record in records:
         if record["event"] == "node_started":
@@ -221,7 +209,6 @@ def _stream_of(record: Record) -> tuple[Any, ...]:
 
 
 def _meets(record: Record, first: int, last: int) -> bool:
-    """Whether a record tells of one of these packets, or of all of their stream."""
     if record["event"] in _OF_STREAM:
         return True
     reach = _reach_of(record)
@@ -229,7 +216,7 @@ def _meets(record: Record, first: int, last: int) -> bool:
 
 
 def _reach_of(record: Record) -> int | None:
-    """The packet up to which a record is of all; None for records of some packets."""
+    """The packet up to which a record applies; None for records of some packets."""
     if record["event"] in _UP_TO or record.get("kind") == "order-ack":
         reach: int = record["here"] if "here" in record else record["number"]
         return reach
@@ -254,7 +241,7 @@ def _holds(ranges: list[list[int]], first: int, last: int) -> bool:
 
 
 def _has_place(record: Record, where: _Where) -> bool:
-    """Whether a record that tells of some messages of its packets tells of this one."""
+    """Whether a record about some messages of its packets is about this one."""
     if "place" not in record or where.place is None:
         return True
     begin, number = record["place"], record["number"]

@@ -12,14 +12,13 @@ from triack.node.node import port_of, rows_read
 
 MICROSECONDS = 1_000_000
 EXTEND_S = 60
-"""Without a further word within this time, a start hangs."""
+"""Without another notice within this time, a start hangs."""
 TELL_S = 5
-"""Time between words of a start."""
 
 
 @asynccontextmanager
 async def starting(node: triack.Node) -> AsyncIterator[None]:
-    """Have systemd wait, while a node in the block starts and comes nearer to its end, however much it has to read."""
+    """Let systemd wait while a node in the block makes progress with its start, however much it has to read."""
     where = os.environ.get("NOTIFY_SOCKET", "")
     telling = asyncio.create_task(_extend(where, node), name="triack-starting") if where else None
     try:
@@ -46,7 +45,7 @@ async def notifying(node: triack.Node) -> AsyncIterator[None]:
     """Say that a node is ready, and at the end of the block that it stops. Does nothing without ``NOTIFY_SOCKET``.
 
     With ``WatchdogSec=`` it also says, twice in that time, that the node works: its event loop has turns, and no job of
-    its store takes that long. So systemd starts a node again whose process or disk hangs.
+    its store lasts that long. So systemd restarts a node whose process or disk hangs.
     """
     where = os.environ.get("NOTIFY_SOCKET", "")
     if not where:
@@ -63,7 +62,7 @@ async def notifying(node: triack.Node) -> AsyncIterator[None]:
 
 
 def _watchdog_s() -> float | None:
-    """The time in which systemd wants to hear of this process; None when it does not want to."""
+    """The time in which systemd expects a notice of this process; None when it expects none."""
     try:
         usec, pid = int(os.environ.get("WATCHDOG_USEC", "0")), int(os.environ.get("WATCHDOG_PID", os.getpid()))
     except ValueError:

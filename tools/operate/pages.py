@@ -35,7 +35,6 @@ def pages(topic: str | None, find: str | None) -> None:
 
 
 def _pages() -> dict[str, Traversable]:
-    """The pages by topic, those of all folders together."""
     folder = resources.files("triack.docs")
     found = [page for place in _FOLDERS for page in folder.joinpath(place).iterdir() if page.name.endswith(".md")]
     named = sorted(found, key=lambda page: page.name)
@@ -52,7 +51,6 @@ def _lines_with(text: str, page: str) -> list[str]:
 
 
 def _print(page: str) -> None:
-    """Render it on a terminal; as it is for a pipe."""
     console = console_on()
     if not console.is_terminal:
         click.echo(page, nl=False)

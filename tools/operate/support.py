@@ -26,7 +26,7 @@ LOG_BYTES_MAX = 256 * 1024
 """Of the newest segment of the session log: some thousand records, and little to send by mail."""
 LIBRARIES = ("apsw", "asyncio-dgram", "cryptography", "click", "rich", "structlog", "prometheus-client", "uvloop")
 _KEYS = re.compile(r"(triack-(?:public|private|shared)-)[a-z2-7]+", re.IGNORECASE)
-"""Public ones too: they name their owners to everyone who sees the file."""
+"""Public ones too: they name their owners to every reader of the file."""
 
 
 @click.command()

@@ -74,9 +74,7 @@ _HOMES = ("/home", "/root", "/run/user")
 _HIDDEN = {**dict.fromkeys(_HOMES, "ProtectHome"), **dict.fromkeys(("/tmp", "/var/tmp"), "PrivateTmp")}  # noqa: S108
 """What the hardening hides from the node, and the setting that does so (systemd.exec(5))."""
 _PATHS = ("data", "log", "tls_cert", "tls_key", "tls_ca")
-"""The keys of the table ``node`` that name files and directories."""
 _WRITTEN = ("data", "log")
-"""Those to which the node writes."""
 
 
 def unit(
@@ -174,7 +172,7 @@ def systemd(*, name: str, is_user: bool, run_as: str, folder: Path | None, argum
 
 
 def _paths_of(arguments: tuple[str, ...], name: str, *, is_user: bool) -> dict[str, str]:
-    """The paths that options of ``serve`` name, by their keys. Raises UsageError for one it would not find."""
+    """The paths that options of ``serve`` name, by their keys. Raises UsageError for one that it would not find."""
     paths = {key: (said, path) for said, key, path in _named_paths(arguments)}
     for key, (said, path) in paths.items():
         if not Path(path).is_absolute():
@@ -192,7 +190,7 @@ def _paths_of(arguments: tuple[str, ...], name: str, *, is_user: bool) -> dict[s
 
 
 def _named_paths(arguments: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
-    """The paths that options of ``serve`` name: what says it, the key, and the path. Of one key, the last counts."""
+    """The paths that options of ``serve`` name: their source, the key, and the path. Of one key, the last counts."""
     from triack.node.config.config import Sources
     from triack.tools.commands.serve import serve
 

@@ -1,7 +1,7 @@
 """``triack trace``: where a message is, or ended, at each node on its way that can be asked or whose log is given.
 
-It looks at what the nodes have: queues, dead letters, journals, and what is on its way from them. Session logs say how
-it came there.
+It reads what the nodes have: queues, dead letters, journals, and outgoing messages. Session logs say how the message
+came there.
 """
 
 import time
@@ -24,7 +24,6 @@ from triack.tools.operate.contexts import chosen_data
 from triack.tools.operate.history import steps_of
 
 EXIT_NOWHERE = 1
-"""No node has it. One that was read is nowhere, unless its queue has a journal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +31,7 @@ class Place:
     """Where a node has the message, or that it has none.
 
     Attributes:
-        queue: the queue, or the destination of a message on its way; empty for none.
+        queue: the queue, or the destination of an outgoing message; empty for none.
         state: ``waits``, ``on its way``, ``dead letter``, ``copy``, ``not here`` or ``cannot be asked``.
         age_s: seconds since it was sent, by the clocks of its sender and of this machine; of a dead letter, since it
             died. None if unknown.
@@ -94,7 +93,7 @@ async def _trace(id_: str | None, key: str, folders: tuple[Path, ...], logs: tup
         for it in (*map(asdict, found), *(step._asdict() for step in steps)):
             click.echo(json_line(it))
     else:
-        # The id is no news where it was given.
+        # If the id was given, it is not shown.
         left_out = int(id_ is not None)
         if found:
             rows = [
@@ -123,7 +122,6 @@ def _time_of(wall_ns: int) -> str:
 
 
 async def _with_key(folder: Path, key: str) -> list[str]:
-    """The messages that a node has accepted with a key; none if it cannot be asked."""
     found: list[str] = []
 
     async def work(node: Host) -> int:
@@ -136,7 +134,7 @@ async def _with_key(folder: Path, key: str) -> list[str]:
 
 
 async def _look_at(folder: Path, wanted: Wanted, id_: str) -> list[Place]:
-    """Where one node has the message; one place that says that it has none, or cannot be asked."""
+    """Where one node has the message; one place if it has none, or cannot be asked."""
     found: list[Place] = []
 
     async def work(node: Host) -> int:
@@ -155,7 +153,6 @@ async def _look_at(folder: Path, wanted: Wanted, id_: str) -> list[Place]:
 
 
 def _queues(stats: triack.NodeStats) -> list[str]:
-    """Every queue of a node, and every destination for which something is on its way."""
     outgoing = [f"{it.peer}/{it.queue}" for it in stats.outgoing if it.messages]
     transit = [f"{it.final}/{it.queue}" for it in stats.transit]
     mine = [name for name, it in stats.queues.items() if it.messages]
@@ -163,18 +160,16 @@ def _queues(stats: triack.NodeStats) -> list[str]:
 
 
 async def _look_into(node: Host, name: str, queue: str, stats: triack.NodeStats, id_: str) -> list[Place]:
-    """Where the message is in one queue: nowhere, or in one place."""
     try:
         async for message in node.browse(queue):
             if message.id == id_:
                 return [_place(name, message, stats)]
     except QueueNotFound:
-        pass  # all that was on its way there has arrived meanwhile
+        pass  # all outgoing messages have arrived meanwhile
     return []
 
 
 def _place(name: str, message: triack.BrowsedMessage, stats: triack.NodeStats) -> Place:
-    """Where a message is that was found."""
     queue, age_s = message.queue, max(0.0, time.time() - message.sent_at)
     if message.reason is not None:
         doubt = ", and may have arrived all the same" if message.maybe_delivered else ""
