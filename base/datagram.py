@@ -32,7 +32,7 @@ from typing import NamedTuple, Protocol
 from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
 
-VERSION = 8
+VERSION = 9
 """Of the protocol as a whole; a datagram of another version is dropped unread."""
 
 HEADER = Struct("!BBHQQ")

@@ -11,13 +11,11 @@ from triack.base.delivery import PRIORITY_MAX
 HEAD = Struct("!BHQQQ")
 """First byte, count of messages, ordinal of the first one, when it was sent, when it must have been received."""
 PLACE = Struct("!II")
-"""The size of a large message and the place of a piece in it, behind the head of a fragment or of a sealed body."""
-ANSWERS, BATCH, RICH, FRAGMENT = 0, 1, 2, 3
-"""Kinds of bodies."""
-KIND_BITS, LARGE, TOPIC = 0b11, 0b100, 0b1000
-"""Bits of the first byte: the kind of body, whether its message represents a large one, whether it names a topic."""
-SEAL = LARGE
-"""The bit of the first byte of a sealed body: its kind is 0, which represents nothing large."""
+"""The size of the text of a large message and the place of a piece in it, behind the head of a piece or of a sealed
+body."""
+RICH, SEAL, LARGE, TOPIC = 0b1, 0b10, 0b100, 0b1000
+"""The bits of the first byte that say whether messages have properties, whether the body is sealed, whether its message
+stands for a large one, and whether it has the name of a topic."""
 OPENED = 0x8000
 """The bit of the count of a body that came sealed and was opened: no packet has room for 32,768 messages."""
 PRIORITY_SHIFT = 4
@@ -27,15 +25,19 @@ TIME_MAX_MS = (1 << 64) - 1
 SEAL_ADDS_BYTES = 96
 """What sealing a text adds: the ephemeral key, 32 bytes, the sealed key of the sealer, 48, and a tag, 16."""
 SEALED_BYTES = SEAL_ADDS_BYTES + 1 + PLACE.size
-"""By how much longer a sealed body is: its first byte and its place are there twice."""
+"""By how much longer a body is when it is sealed, at most: its first byte is there twice, and it has a place."""
 
 assert HEAD.size + PLACE.size == HEAD_BYTES, "what ``count_of`` and ``fragment_range`` need to see"
 
 
 def count_of(head: bytes) -> int:
-    """Number of messages in a batch, by its first ``HEAD_BYTES``; 1 for a fragment."""
-    first, count, _, _, _ = HEAD.unpack_from(head)
-    return 1 if first & KIND_BITS == FRAGMENT else int(count) & ~OPENED
+    """Number of messages in a body, by its first ``HEAD_BYTES``; 1 for a piece of one."""
+    return int(HEAD.unpack_from(head)[1]) & ~OPENED or 1
+
+
+def is_piece(head: bytes) -> bool:
+    """Whether a body, by its first ``HEAD_BYTES``, is a piece of a larger message."""
+    return len(head) >= HEAD_BYTES and not (head[1] << 8 | head[2]) & ~OPENED
 
 
 def read_plain(head: bytes) -> tuple[int, int] | None:
@@ -46,14 +48,13 @@ def read_plain(head: bytes) -> tuple[int, int] | None:
     if len(head) < HEAD.size:
         return None
     first, count, _, sent_at_ms, receive_by_ms = HEAD.unpack_from(head)
-    if first & KIND_BITS == FRAGMENT or first & LARGE or receive_by_ms:
-        return None
-    return count & ~OPENED, sent_at_ms
+    count &= ~OPENED
+    return None if not count or first & (SEAL | LARGE) or receive_by_ms else (count, sent_at_ms)
 
 
 def large_of(head: bytes) -> int:
-    """The ordinal of the large message that the message of a body represents, by its first bytes; 0 for none."""
-    return int(HEAD.unpack_from(head)[2]) if head[0] & LARGE and not is_sealed(head) else 0
+    """The ordinal of the large message for which the message of a body stands, by its first bytes; 0 for none."""
+    return int(HEAD.unpack_from(head)[2]) if head[0] & LARGE else 0
 
 
 def priority_of(head: bytes) -> int:
@@ -82,7 +83,7 @@ def receive_by_of(head: bytes) -> int:
 
 
 def messages_in(body: bytes) -> int:
-    """Number of messages that end in a body: all of a batch, and one in the last fragment of a large one."""
+    """Number of messages that end in a body: all of a run, and one in the last piece of a large one."""
     head = body[:HEAD_BYTES]
     fragment = fragment_range(head, len(body))
     if fragment is None:
@@ -92,23 +93,17 @@ def messages_in(body: bytes) -> int:
 
 
 def fragment_range(head: bytes, size_bytes: int) -> tuple[int, int, int, int] | None:
-    """Ordinal, offset, length and total of a piece of a larger message; None for a batch or a whole message."""
-    sealed = is_sealed(head)
-    if not head or (head[0] & KIND_BITS != FRAGMENT and not sealed):
+    """Ordinal, offset, length and total of a piece of a larger message; None for whole messages."""
+    if not is_piece(head):
         return None
-    _, count, ordinal, _, _ = HEAD.unpack_from(head)
     total_bytes, offset = PLACE.unpack_from(head, HEAD.size)
-    length = size_bytes - HEAD.size - PLACE.size
-    if sealed:
-        if count:
-            return None
-        length -= SEALED_BYTES
-    return None if length == total_bytes else (ordinal, offset, length, total_bytes)
+    length = size_bytes - HEAD_BYTES - (SEAL_ADDS_BYTES + 1 if is_sealed(head) else 0)
+    return ordinal_of(head), offset, length, total_bytes
 
 
 def is_sealed(body: bytes) -> bool:
     """Whether a body, by its first bytes, is sealed."""
-    return bool(body) and body[0] & (KIND_BITS | SEAL) == SEAL
+    return bool(body) and bool(body[0] & SEAL)
 
 
 def was_sealed(body: bytes) -> bool:
@@ -117,15 +112,15 @@ def was_sealed(body: bytes) -> bool:
 
 
 def mark_opened(body: bytes) -> bytes:
-    """A body of ``pack_one`` with the mark of one that came sealed and was opened."""
+    """A body with the mark of one that came sealed and was opened."""
     first, count, *rest = HEAD.unpack_from(body)
     return HEAD.pack(first, count | OPENED, *rest) + body[HEAD.size :]
 
 
 def kept_until(body: bytes, receive_by_ms: int) -> bytes:
     """A body, or one piece of a message, as a journal keeps it: it has no consequences, and ends at that time."""
-    kind, count, ordinal, sent_at_ms, _ = HEAD.unpack_from(body)
-    return HEAD.pack(kind & ~CARES, count, ordinal, sent_at_ms, receive_by_ms) + body[HEAD.size :]
+    first, count, ordinal, sent_at_ms, _ = HEAD.unpack_from(body)
+    return HEAD.pack(first & ~CARES, count, ordinal, sent_at_ms, receive_by_ms) + body[HEAD.size :]
 
 
 def move_times(body: bytes, by_ms: int) -> bytes:

@@ -74,7 +74,7 @@ from triack.store.runs import (
 )
 from triack.store.wal import WriteAheadLog, is_orphan, log_size_bytes, pages_in, read_page, sync_directory
 
-SCHEMA_VERSION = 13
+SCHEMA_VERSION = 14
 """Stores of other versions are refused (docs/decisions/0002)."""
 PAGE_BYTES = 8_192
 """With larger pages, small commits write too much to the log. Smaller ones cut bodies into chains: at 4,096, large

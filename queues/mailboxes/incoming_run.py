@@ -12,10 +12,10 @@ from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
 from triack.ordering import wire
 from triack.ordering.wire import RelayedHeader, SequenceHeader
-from triack.queues.body_head import LARGE, TOPIC, large_of, priority_of
+from triack.queues.body_head import LARGE, large_of, priority_of
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 from triack.queues.mailboxes.system_queues import is_subscribed
-from triack.queues.packing import read_batch, source_of
+from triack.queues.packing import read_batch, says_publisher
 from triack.session.protocol.events import PacketArrived, RunArrived
 
 Context = TypeVar("Context")
@@ -128,7 +128,7 @@ class IncomingRun:
         batch = read_batch(body)
         if batch is None or body[0] != self.first_byte or (body[0] & LARGE and large_of(body)):
             return False
-        if body[0] & TOPIC and source_of(body) and not is_subscribed(self.header.queue):
+        if says_publisher(body) and not is_subscribed(self.header.queue):
             return False  # a look at it alone refuses it
         count, sent_at_ms, receive_by_ms = batch
         self.bodies.append(body)

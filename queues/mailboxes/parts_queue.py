@@ -2,9 +2,8 @@
 
 from collections.abc import Callable
 
-from triack.base.commit import HEAD_BYTES
 from triack.base.names import StreamId
-from triack.queues.body_head import large_of
+from triack.queues.body_head import HEAD, large_of
 from triack.queues.mailboxes.large_bodies import ANNOUNCED_BYTES, Bodies
 from triack.queues.mailboxes.mailbox import Mailbox, Notices
 from triack.queues.mailboxes.progress import Progress
@@ -17,7 +16,7 @@ def announced_bytes(head: bytes, size_bytes: int) -> int:
     """The size of the body that a packet announces, by its first ``HEAD_BYTES``; 0 for any other packet."""
     if not large_of(head) or part_bytes(size_bytes, 1) != ANNOUNCED_BYTES:
         return 0
-    return int.from_bytes(head[HEAD_BYTES - ANNOUNCED_BYTES :])
+    return int.from_bytes(head[HEAD.size : HEAD.size + ANNOUNCED_BYTES])
 
 
 class PartsQueue(Mailbox):

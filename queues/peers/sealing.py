@@ -333,7 +333,7 @@ class Sealing:
             return Refused(RejectReason.BAD_SEAL)
         try:
             key, text = seals.open(body[HEAD_BYTES:], bound)
-            opened = read_opened(body[:HEAD_BYTES], text, len(body))
+            opened = read_opened(body[:HEAD_BYTES], text)
             check_source(opened, is_subscribed(header.queue))
         except ProtocolError:
             return Refused(RejectReason.BAD_SEAL)

@@ -372,7 +372,7 @@ OTHERS = {
         queues/streams/holds.py Holds news
         queues/streams/retirement.py Retirement news
         queues/sync_links.py SyncLinks news
-        queues/packing.py _Packer packed _bodies _properties
+        queues/packing.py _Packer packed _bodies _groups
         queues/topics/subscription.py Subscription _told
         queues/topics/topic_root.py Dispatch assigned discarded
         session/datagram_builder.py _Draft parts

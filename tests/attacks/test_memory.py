@@ -98,7 +98,7 @@ def test_a_packet_costs_the_same_however_many_gaps_there_are(monkeypatch: pytest
 def test_a_large_message_that_is_none_is_a_dead_letter() -> None:
     """Each piece of it was sound. A reader of the queue gets what follows; a restart changes nothing."""
     world, node, evil = victim()
-    pieces = [bytearray(packed.body) for packed in pack([Outgoing(b"x" * 3_000)], 1_000, 5, 1)[0]]
+    pieces = [bytearray(packed.body) for packed in pack([Outgoing(b"x" * 3_000, {"label": "x"})], 1_000, 5, 1)[0]]
     pieces[0][HEAD_BYTES : HEAD_BYTES + 4] = b"\xff" * 4
     for number, piece in enumerate(pieces, 1):
         evil.frames(evil.message(number, body=bytes(piece)))
@@ -114,7 +114,7 @@ def test_a_large_message_that_is_none_is_a_dead_letter() -> None:
 def pieces_of(evil: Hostile, ordinal: int, piece_bytes: int, total_bytes: int, delivery: Delivery) -> None:
     """Send a large message but for its last piece, in pieces of that size."""
     for offset in range(0, total_bytes - piece_bytes, piece_bytes):
-        body = struct_pack("!BHQQQII", 3, 0, ordinal, 1, 0, total_bytes, offset) + bytes(piece_bytes)
+        body = struct_pack("!BHQQQII", 0, 0, ordinal, 1, 0, total_bytes, offset) + bytes(piece_bytes)
         evil.frames(evil.message(evil.packets + 1, previous=0, body=body, delivery=delivery))
 
 

@@ -484,7 +484,7 @@ def test_a_burst_is_looked_through_by_connection() -> None:
 
 def test_the_layout_is_as_documented() -> None:
     """Kind, version, epoch, connection id, counter."""
-    assert Header(Kind.DATA, 0x0123456789ABCDEF, 7, 1).encode().hex() == "030800010123456789abcdef0000000000000007"
+    assert Header(Kind.DATA, 0x0123456789ABCDEF, 7, 1).encode().hex() == "030900010123456789abcdef0000000000000007"
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,17 @@ def bodies() -> list[bytes]:
     plain = packing.Outgoing(b"body")
     rich = packing.Outgoing(b"body", {"a": 1, "b": [None, "x"]})
     large = packing.pack_one(packing.Outgoing(bytes(100), {"a": 1}), 5, 6)
-    return [packing.pack_one(plain, 1, 2), packing.pack_one(rich, 3, 4), large, *fragments()]
+    run = packing.AnswerRun(2, NODE, 7, {"label": "a"})
+    answers = [packing.Answer(b"", run=run, index=index) for index in range(2)]
+    topics = [packing.Outgoing(b"1", topic="a.b"), packing.Passed(b"2", topic="a.b", publisher=NODE, ordinal=7)]
+    packed, _ = packing.pack([rich, rich, plain, *answers, *topics], 400, 1, 2)
+    return [
+        packing.pack_one(plain, 1, 2),
+        packing.pack_one(rich, 3, 4),
+        large,
+        *fragments(),
+        *[one.body for one in packed],
+    ]
 
 
 def fragments() -> list[bytes]:

@@ -290,7 +290,7 @@ def sealed_body(data: bytes) -> None:
         sealed = seals[A_KEY].seal(public(B_KEY), text, head)
         sealer, inside = seals[B_KEY].open(sealed, head)
         assert (sealer, inside) == (public(A_KEY), text)
-        opened = packing.read_opened(head, inside, len(head) + len(sealed))
+        opened = packing.read_opened(head, inside)
         assert body_head.messages_in(opened) == body_head.messages_in(head + sealed)
         packing.unpack_pieces([opened])
 
@@ -321,22 +321,20 @@ def body(data: bytes) -> None:
             with refusing(ProtocolError):  # a fragment's text may still be none: it becomes a dead letter
                 assert len(packing.unpack(data).bodies) == body_head.count_of(data[:HEAD_BYTES_OF_BODY])
         else:
-            packing.join_fragments([packing.read_fragment(data)])
+            with refusing(ProtocolError):  # alone it is no message
+                packing.join_pieces([data])
     with refusing(ProtocolError):
         packing.unpack(data)
-    with refusing(ProtocolError):
-        packing.read_fragment(data)
 
 
 def properties(data: bytes) -> None:
     """The properties of one message."""
     data = data[:65_535]
     (rich,), _ = packing.pack([packing.Outgoing(b"", {"p": 1})], 1_000, 1, 1)
-    head = rich.body.removesuffix(b'\0\0\0\7{"p":1}')
-    assert len(head) == len(rich.body) - 11
-    lengths = bytes(2) + len(data).to_bytes(2)
+    head = rich.body.removesuffix(b'\0\7{"p":1}')
+    assert len(head) == len(rich.body) - 9
     with refusing(ProtocolError):
-        found = packing.unpack(head + lengths + data).properties
+        found = packing.unpack(head + len(data).to_bytes(2) + data).properties
         assert found is not None
         json.dumps(found)
 

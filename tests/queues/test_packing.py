@@ -12,6 +12,7 @@ from triack.base.errors import ProtocolError, UsageError
 from triack.base.reasons import DeadReason, DropReason, RejectReason
 from triack.queues import body_head
 from triack.queues.body_head import (
+    RICH,
     SEAL_ADDS_BYTES,
     SEALED_BYTES,
     cares_of,
@@ -41,11 +42,10 @@ from triack.queues.packing import (
     Unpacked,
     check,
     check_source,
-    join_fragments,
+    join_pieces,
     pack,
     pack_one,
     read_batch,
-    read_fragment,
     read_opened,
     split_to_seal,
     topic_of,
@@ -90,7 +90,7 @@ def unpack_all(packed: list[PacketBody]) -> list[tuple[int, bytes, dict[str, Any
             pieces.append(body)
             if not item.messages:
                 continue
-            body, pieces = join_fragments([read_fragment(piece) for piece in pieces]), []
+            body, pieces = join_pieces(pieces), []
         content = unpack(body)
         for index, one in enumerate(content.bodies):
             properties = content.properties[index] if content.properties else {}
@@ -157,10 +157,10 @@ def test_a_dead_letter_does_not_care() -> None:
 @example(b"x" * 65_536, {"label": "over the edge"})
 @example(b"x", {"label": "\ud800 lone"})
 def test_one_message_of_any_size_fits_one_body(body: bytes, properties: dict[str, Any]) -> None:
-    """Queues of this node take a message whole, in the batch form or the other."""
+    """Queues of this node take a message whole."""
     packed = pack_one(Outgoing(body, properties), 7, 9)
     content = unpack(packed)
-    assert (content.first_ordinal, content.sent_at_ms, content.bodies) == (7, 9, [body])
+    assert (content.first_ordinal, content.sent_at_ms, list(content.bodies)) == (7, 9, [body])
     assert (content.properties or [{}]) == [properties]
 
 
@@ -185,7 +185,7 @@ def test_messages_without_properties_take_no_bytes_for_those_of_others() -> None
     """One of a hundred belongs to a trace."""
     (plain,), _ = pack(few(100), 5_000, 1, 9)
     (traced,), _ = pack(few(100, 40), 5_000, 1, 9)
-    assert len(traced.body) - len(plain.body) == len(write_properties({"label": "40"})) + 2 * 4
+    assert len(traced.body) - len(plain.body) == len(write_properties({"label": "40"})) + 3 * 4
 
 
 def test_properties_that_a_few_neighbours_share_are_there_once() -> None:
@@ -197,38 +197,37 @@ def test_properties_that_a_few_neighbours_share_are_there_once() -> None:
     assert not any(properties for _, _, properties in [*found[:50], *found[53:]])
 
 
+def rich(*said: tuple[int, int], count: int = 3, text: bytes = b"{}") -> bytes:
+    """Messages of one byte, and such properties: of how many messages, and how long they say that they are."""
+    shared = b"".join([struct.pack("!HH", *one) + text for one in said])
+    return struct.pack("!BHQQQ", RICH, count, 1, 9, 0) + shared + struct.pack("!H", 1) * (count - 1) + b"abc"[:count]
+
+
 @pytest.mark.parametrize(
     "said",
     [
-        (0,),
-        (3, 0, 2, 1, 2, 2, 2),
-        (2, 1, 2, 1, 2),
-        (2, 2, 2, 1, 2),
-        (1, 3, 2),
-        (1, 0, 0),
-        (1, 0, 3),
-        (2, 0, 2),
-        (1,),
+        ((4, 2),),
+        ((2, 2), (2, 2)),
+        ((1, 2), (0, 2), (2, 2)),
+        ((1, 2), (1, 2)),
+        ((3, 60),),
+        ((0, 2),),
         (),
     ],
 )
-def test_properties_of_a_few_that_are_not_as_they_say_are_refused(said: tuple[int, ...]) -> None:
-    """Of none, of all, twice the same, backwards, beyond the last, empty, too long, cut off."""
-    head = struct.pack("!BHQQQ", 2, 3, 1, 9, 0)
-    body = head + struct.pack("!3H", 1, 1, 1) + struct.pack(f"!{1 + len(said)}H", 0xFFFF, *said)
+def test_properties_that_are_not_as_they_say_are_refused(said: tuple[tuple[int, int], ...]) -> None:
+    """Of too many messages, of none, of too few, too long; answers that are cut off."""
     with pytest.raises(ProtocolError) as caught:
-        unpack(body + b"abc" + b"{}" * (len(said) // 2))
+        unpack(rich(*said))
     assert caught.value.reason is DropReason.BAD_BODY
-    good = head + struct.pack("!3H", 1, 1, 1) + struct.pack("!4H", 0xFFFF, 1, 1, 2) + b"abc{}"
-    assert list(unpack(good).bodies) == [b"a", b"b", b"c"]
+    assert list(unpack(rich((1, 2), (2, 2))).bodies) == [b"a", b"b", b"c"]
 
 
 def test_properties_over_the_limit_are_refused() -> None:
     """The reader's memory is bounded whatever the lengths say."""
     raw = b'{"label":"' + b"x" * MAX_PROPERTIES_BYTES + b'"}'
-    body = b"\x02\x00\x01" + bytes(16) + b"\x00\x00" + len(raw).to_bytes(2, "big") + raw
-    with pytest.raises(ProtocolError, match="bad-body"):
-        unpack(body)
+    with pytest.raises(ProtocolError, match="properties over the limit"):
+        unpack(rich((1, len(raw)), count=1, text=raw))
 
 
 def test_largest_message_with_largest_properties_is_readable() -> None:
@@ -263,25 +262,28 @@ EXAMPLES = [
 
 
 @pytest.mark.parametrize("body", EXAMPLES)
-def test_every_truncation_is_refused(body: bytes) -> None:
-    """A cut batch never reads as a shorter one; of a cut fragment only the whole can tell."""
-    fragment = body[0] == EXAMPLES[2][0]
+def test_a_body_that_is_cut_off_or_goes_on_differs_in_its_last_message_only(body: bytes) -> None:
+    """It is as long as what is left, which a packet, a row, a seal and a large message say by themselves."""
+    whole = readable(body)
     for length in {*range(min(len(body), 600)), len(body) - 1}:
         found = readable(body[:length])
-        assert found is None
-        if fragment:
+        if found is None:
             continue
-        with pytest.raises(ProtocolError):
-            check(body[:length])
+        assert whole is not None
+        assert list(found.bodies[:-1]) == list(whole.bodies[:-1])
+        assert found.properties == whole.properties
+        assert whole.bodies[-1].startswith(found.bodies[-1])
+    more = readable(body + b"more")
+    assert more is None or (whole is not None and more.bodies[-1] == whole.bodies[-1] + b"more")
 
 
-@pytest.mark.parametrize("body", [EXAMPLES[0], EXAMPLES[1]])
-@pytest.mark.parametrize("more", [b"\x00", b"more than there should be"])
-def test_what_follows_a_batch_is_refused(body: bytes, more: bytes) -> None:
-    """Lengths must add up exactly, for every reader."""
-    for look in (check, unpack):
-        with pytest.raises(ProtocolError, match="bad-body"):
-            look(body + more)
+@pytest.mark.parametrize("body", EXAMPLES[2:4])
+def test_a_piece_is_no_message(body: bytes) -> None:
+    check(body)
+    for other in (body, body[:-1], body + b"x", body[:HEAD_BYTES]):
+        assert readable(other) is None
+    with pytest.raises(ProtocolError, match="not a whole message"):
+        join_pieces([body])
 
 
 @pytest.mark.parametrize("body", EXAMPLES)
@@ -295,9 +297,9 @@ def test_no_flipped_bit_surprises_the_reader(body: bytes) -> None:
 
 @given(st.binary(max_size=300))
 @example(b"")
-@example(b"\x03")
-@example(b"\x02\x00\x01" + bytes(16) + b"\x00\x00\x00\x02[]")
-@example(b"\x02\x00\x01" + bytes(16) + b"\x00\x00\x00\x02\xff\xff")
+@example(b"\x01")
+@example(rich((1, 2), count=1, text=b"[]"))
+@example(rich((1, 2), count=1, text=b"\xff\xff"))
 def test_arbitrary_bytes_never_surprise_the_reader(body: bytes) -> None:
     """Only a value or ``bad-body``; what ``check`` lets pass can be asked for its count and range."""
     readable(body)
@@ -314,30 +316,31 @@ def test_arbitrary_bytes_never_surprise_the_reader(body: bytes) -> None:
 def test_properties_that_are_no_object_are_refused(text: str) -> None:
     """Nesting without end, other JSON and half of an object are the peer's fault, never an exception of ours."""
     raw = text.encode()
-    body = b"\x02\x00\x01" + bytes(16) + b"\x00\x00" + len(raw).to_bytes(2, "big") + raw
-    with pytest.raises(ProtocolError, match="bad-body"):
-        unpack(body)
+    with pytest.raises(ProtocolError, match="properties"):
+        unpack(rich((1, len(raw) % (1 << 16)), count=1, text=raw))
 
 
-def test_only_the_last_fragment_is_small() -> None:
+def piece(total_bytes: int, offset: int, length: int) -> bytes:
+    """The piece of a large message at that place."""
+    return struct.pack("!BHQQQII", 0, 0, 1, 9, 0, total_bytes, offset) + bytes(length)
+
+
+def test_only_the_last_piece_is_small() -> None:
     """Each takes some hundred bytes of memory beside its own."""
-    head = b"\x03\x00\x00" + bytes(24) + (1_000).to_bytes(4, "big")
-    read_fragment(head + (1_000 - 1).to_bytes(4, "big") + b"x")
+    check(piece(1_000, 1_000 - 1, 1))
     with pytest.raises(ProtocolError, match="too small"):
-        read_fragment(head + bytes(4) + bytes(PIECE_MIN_BYTES - 1))
+        check(piece(1_000, 0, PIECE_MIN_BYTES - 1))
 
 
-def test_a_fragment_cannot_claim_more_than_the_largest_message() -> None:
-    """So the memory that fragments may claim is bounded."""
-    total = MAX_BODY_BYTES + MAX_PROPERTIES_BYTES + 4
-    head = b"\x03\x00\x00" + bytes(24)
-    read_fragment(head + total.to_bytes(4, "big") + bytes(4) + bytes(PIECE_MIN_BYTES))
-    with pytest.raises(ProtocolError):
-        read_fragment(head + (total + 1).to_bytes(4, "big") + bytes(4) + b"x")
-    with pytest.raises(ProtocolError):
-        read_fragment(head + (10).to_bytes(4, "big") + (10).to_bytes(4, "big") + b"x")
-    with pytest.raises(ProtocolError):
-        read_fragment(head + (10).to_bytes(4, "big") + bytes(4))
+def test_a_piece_lies_in_its_message_which_is_not_larger_than_the_largest() -> None:
+    """So the memory that pieces may claim is bounded."""
+    total_bytes = MAX_BODY_BYTES + MAX_PROPERTIES_BYTES + 4 + 256
+    check(piece(total_bytes, 0, PIECE_MIN_BYTES))
+    for place in ((total_bytes + 1, 0, PIECE_MIN_BYTES), (10, 10, 1), (10, 9, 2), (1_000, 0, 1_000)):
+        with pytest.raises(ProtocolError, match="out of range"):
+            check(piece(*place))
+    with pytest.raises(ProtocolError, match="too short"):
+        check(piece(10, 0, 0))
 
 
 def test_the_priority_is_in_the_first_byte_whatever_the_kind_is() -> None:
@@ -345,7 +348,7 @@ def test_the_priority_is_in_the_first_byte_whatever_the_kind_is() -> None:
     large = Outgoing(bytes(2_000), {"label": "x"})
     bodies = [item.body for item in pack([b"x", Outgoing(b"x", {"label": "x"}), large], 500, 1, 1, priority=5)[0]]
     assert {priority_of(body) for body in bodies} == {5}
-    whole = join_fragments([read_fragment(body) for body in bodies[1:]])
+    whole = join_pieces(bodies[1:])
     for body in (bodies[0], whole, pack_one(Outgoing(b"x", priority=5), 1, 1), move_times(bodies[0], 9)):
         assert (priority_of(body), unpack(body).priority) == (5, 5)
 
@@ -382,8 +385,8 @@ def test_a_large_message_has_its_topic_before_its_first_piece() -> None:
     bodies = published("Cricket", body=b"x" * 2_000)
     assert len(bodies) > 1
     assert [topic_of(body) for body in bodies] == ["Cricket"] + [None] * (len(bodies) - 1)
-    whole = unpack(join_fragments([read_fragment(body) for body in bodies]))
-    assert (whole.topic, whole.bodies) == ("Cricket", [b"x" * 2_000])
+    whole = unpack(join_pieces(bodies))
+    assert (whole.topic, list(whole.bodies)) == ("Cricket", [b"x" * 2_000])
 
 
 @pytest.mark.parametrize("name", [b"a..b", b"a.", b"a*", b"#", b"\xff", b"a" * 130])
@@ -428,7 +431,7 @@ def test_what_is_passed_on_says_who_published_it_in_each_body() -> None:
     assert told[-1] == (other, 900, 2, 5, "Games.Chess")
     pieces = [it.body for it in packed if it.body not in batches]
     whole = unpack_pieces(pieces[: len(pieces) // 2])
-    assert (whole.first_ordinal, whole.publisher, whole.bodies) == (40, bytes(16), [b"x" * 5_000])
+    assert (whole.first_ordinal, whole.publisher, list(whole.bodies)) == (40, bytes(16), [b"x" * 5_000])
 
 
 def test_only_a_subscription_takes_what_says_who_published_it() -> None:
@@ -452,7 +455,7 @@ def seal(body: bytes) -> bytes:
 
 def opened(sealed: bytes) -> bytes:
     head, text = sealed[:HEAD_BYTES], sealed[HEAD_BYTES + SEAL_ADDS_BYTES :]
-    return read_opened(head, text, len(sealed))
+    return read_opened(head, text)
 
 
 @given(MESSAGES, st.integers(600, 2_000), st.integers(0, 7))
@@ -465,7 +468,7 @@ def test_a_sealed_body_shows_how_many_messages_end_in_it_and_nothing_else(
         check(sealed)
         assert is_sealed(sealed)
         assert not was_sealed(sealed)
-        assert len(sealed) == len(body) + SEALED_BYTES
+        assert len(sealed) == len(body) + SEALED_BYTES - (body_head.is_piece(body) and body_head.PLACE.size)
         assert messages_in(sealed) == messages_in(body) == packet.messages
         assert fragment_range(sealed[:HEAD_BYTES], len(sealed)) == fragment_range(body[:HEAD_BYTES], len(body))
         assert (priority_of(sealed), receive_by_of(sealed)) == (priority_of(body), receive_by_of(body))
@@ -483,9 +486,9 @@ def test_a_sealed_body_shows_how_many_messages_end_in_it_and_nothing_else(
 
 def test_a_large_message_that_came_sealed_says_so() -> None:
     pieces = [packet.body for packet in pack([bytes(3_000)], 1_000, 1, 50)[0]]
-    content = unpack(join_fragments([read_fragment(opened(seal(piece))) for piece in pieces]))
+    content = unpack(join_pieces([opened(seal(piece)) for piece in pieces]))
     assert (content.sealed, content.bodies[0]) == (True, bytes(3_000))
-    assert not unpack(join_fragments([read_fragment(piece) for piece in pieces])).sealed
+    assert not unpack(join_pieces(pieces)).sealed
 
 
 def test_a_mark_that_travels_is_refused() -> None:
@@ -515,14 +518,13 @@ def test_inside_and_outside_of_a_sealed_body_must_agree() -> None:
     for wrong_head, wrong_text in (
         (head, b""),
         (head, bytes([text[0] | 0x10]) + text[1:]),
-        (head, bytes([text[0] & ~0x03 | 0x04]) + text[1:]),
-        (head, text + b"x"),
-        (head, split_to_seal(large)[1]),
+        (head, bytes([text[0] | body_head.SEAL]) + text[1:]),
+        (head, bytes([text[0] | RICH]) + text[1:]),
         (split_to_seal(large)[0], text),
         (head[:2] + b"\2" + head[3:], text),
     ):
         with pytest.raises(ProtocolError, match="bad-body"):
-            read_opened(wrong_head, wrong_text, HEAD_BYTES + SEAL_ADDS_BYTES + len(wrong_text))
+            read_opened(wrong_head, wrong_text)
 
 
 # What the first bytes of a body say, of each kind; the bodies are those of ``queues.packing``.

@@ -60,9 +60,9 @@ def test_a_body_takes_its_room_until_a_message_stands_for_it(bodies: Bodies, fil
     assert announce(bodies, fill, 1_030)
     assert (fill.bytes.value, fill.messages.value, bodies.held.of(ORIGIN)) == (1_030, 1, 1_030)
     assert bodies.claim(*ID) == 0
-    assert bodies.add(packet(2, 2 * 35 + 4 + 1_000, keys=2))
+    assert bodies.add(packet(2, 2 * 35 + 1_000, keys=2))
     assert not bodies.is_whole(*ID)
-    assert bodies.add(packet(4, 27 + 2 * 2 + 30, count=2))
+    assert bodies.add(packet(4, 27 + 2 + 30, count=2))
     assert bodies.is_whole(*ID)
     assert bodies.claim(*ID) == 1_030
     assert (fill.bytes.value, fill.messages.value, bodies.held.of(ORIGIN)) == (0, 0, 0)
@@ -72,7 +72,7 @@ def test_a_body_takes_its_room_until_a_message_stands_for_it(bodies: Bodies, fil
 def test_a_body_is_freed_when_the_last_message_that_stands_for_it_has_left(bodies: Bodies, fill: Fill) -> None:
     """Its announcement goes with that commit, its parts with later ones."""
     announce(bodies, fill, 10)
-    bodies.add(packet(2, 29 + 10))
+    bodies.add(packet(2, 27 + 10))
     assert bodies.claim(*ID) == bodies.claim(*ID) == 10  # as its dead letter takes the place of a message
     bodies.note_left(*ID)
     bodies.free_left()
@@ -91,7 +91,7 @@ def test_a_commit_deletes_some_parts(bodies: Bodies, fill: Fill, monkeypatch: py
     monkeypatch.setattr(large_bodies, "MERGED_BYTES", 0)
     announce(bodies, fill, 1_200)
     for key in range(2, 6):
-        bodies.add(packet(key, 29 + 300))
+        bodies.add(packet(key, 27 + 300))
     bodies.give_up(ID)
     assert bodies.poll_deletes() == [(1, 1), (2, 2), (3, 3)]
     assert bodies.deletes_any
@@ -102,7 +102,7 @@ def test_a_commit_deletes_some_parts(bodies: Bodies, fill: Fill, monkeypatch: py
 @pytest.mark.parametrize("end", ["another", "stream"])
 def test_an_unfinished_body_ends_with_what_comes_after_it(bodies: Bodies, fill: Fill, end: str) -> None:
     announce(bodies, fill, 100)
-    bodies.add(packet(2, 29 + 10))
+    bodies.add(packet(2, 27 + 10))
     if end == "another":
         assert announce(bodies, fill, 50, key=3, ordinal=8)
         assert list(bodies.by_id) == [(ORIGIN, 8)]
@@ -110,18 +110,18 @@ def test_an_unfinished_body_ends_with_what_comes_after_it(bodies: Bodies, fill: 
     else:
         bodies.handle_end(StreamId(ORIGIN, 1))
         assert fill.bytes.value == len(bodies.by_id) == 0
-        assert not bodies.add(packet(3, 29 + 10))
+        assert not bodies.add(packet(3, 27 + 10))
     assert bodies.poll_deletes() == [(1, 1), (2, 2)]
 
 
 def test_what_belongs_to_no_body_is_not_kept(bodies: Bodies, fill: Fill) -> None:
     """A part without an announcement, one too many, an empty one; and a second announcement."""
-    assert not bodies.add(packet(1, 29 + 10))
+    assert not bodies.add(packet(1, 27 + 10))
     announce(bodies, fill, 10)
-    assert not bodies.add(packet(2, 29 + 11))
-    assert not bodies.add(packet(2, 29))
-    assert bodies.add(packet(2, 29 + 10))
-    assert not bodies.add(packet(3, 29 + 1))
+    assert not bodies.add(packet(2, 27 + 11))
+    assert not bodies.add(packet(2, 27))
+    assert bodies.add(packet(2, 27 + 10))
+    assert not bodies.add(packet(3, 27 + 1))
     assert not announce(bodies, fill, 10, key=4)
     assert fill.bytes.value == 10
     bodies.note_left(ORIGIN, 99)
@@ -158,12 +158,12 @@ def test_parts_that_are_read_together_are_opened_one_by_one() -> None:
 def test_what_is_to_come_is_counted_until_it_is_here(bodies: Bodies, fill: Fill) -> None:
     """A body that is given up, and a second announcement of one, leave nothing behind."""
     announce(bodies, fill, 1_000)
-    bodies.add(packet(2, 29 + 300))
-    assert (bodies.coming_bytes, bodies.unseen_bytes) == (700, 329)
+    bodies.add(packet(2, 27 + 300))
+    assert (bodies.coming_bytes, bodies.unseen_bytes) == (700, 327)
     assert announce(bodies, fill, 500, key=3)  # it ends the first body
     assert bodies.coming_bytes == 500
     announce(bodies, fill, 300, key=4, ordinal=8)
-    bodies.add(packet(5, 29 + 300))
+    bodies.add(packet(5, 27 + 300))
     assert not announce(bodies, fill, 300, key=6, ordinal=8)
     assert (bodies.coming_bytes, fill.bytes.value, fill.messages.value) == (0, 300, 1)
     assert bodies.keeps_any(fill)
@@ -220,7 +220,7 @@ def test_parts_and_pieces_of_parts_make_a_body(shelf: Arriving) -> None:
     assert shelf.shelf.has_room_for(ORIGIN, 300)
     shelf.put(LargeMessage((700).to_bytes(8), ordinal=9), to=shelf.queue)
     assert shelf.queue.length == 1
-    assert shelf.queue.size_bytes == shelf.queue.fill.bytes.value == 700 + 37
+    assert shelf.queue.size_bytes == shelf.queue.fill.bytes.value == 700 + 35
     assert shelf.shelf.fill.bytes.value == 0
     assert not shelf.shelf.has_room_for(ORIGIN, 300)
     assert not shelf.shelf.is_idle

@@ -213,7 +213,7 @@ def test_large_properties_reach_the_dead_letter_queue_and_end_there(letter: str)
     for size_bytes in (1_000, 11_000, 16_200, 16_384, 40_000):
         text = letter * (size_bytes // len(letter.encode()))
         raw = f'{{"label":"{text}"}}'.encode()
-        body = struct_pack("!BHQQQHH", 2, 1, 1, 1, 1, 2, len(raw)) + b"hi" + raw
+        body = struct_pack("!BHQQQHH", 1, 1, 1, 1, 1, 1, len(raw)) + raw + b"hi"
         header = SequenceHeader(ORIGIN, 1, 1, evil.packets + 1, 0, "q", False, body)
         evil.frames(evil.packet(header.encode()))
     world.run(SECOND)

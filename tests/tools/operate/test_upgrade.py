@@ -10,20 +10,23 @@ from tests.house import ROOT
 from tests.node.nodes import WAIT
 from tests.tools.processes import triack as command
 
-VERSION_13 = ROOT / "tests" / "store" / "version-13.tar.xz"
-"""The directory of a node that the first version with a promise has written: two queues, a topic with a durable
-subscription, and a message on its way to a peer."""
+VERSION_13, VERSION_14 = (ROOT / "tests" / "store" / f"version-{version}.tar.xz" for version in (13, 14))
+"""The directory of a node that each has written: two queues, a topic with a durable subscription, and a message on its
+way to a peer. Version 14 is the first with a promise."""
 VERSION_AT = 60
 """Where the version is in a database (https://sqlite.org/fileformat.html, section 1.3)."""
 
 
-@pytest.fixture
-def kept(tmp_path: Path) -> Path:
-    folder = tmp_path / "plant"
+def unpacked(kept: Path, folder: Path) -> Path:
     folder.mkdir(mode=0o700)
-    with tarfile.open(VERSION_13) as archive:
+    with tarfile.open(kept) as archive:
         archive.extractall(folder, filter="data")
     return folder
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Path:
+    return unpacked(VERSION_14, tmp_path / "plant")
 
 
 async def test_what_the_first_version_has_kept_is_there(kept: Path) -> None:
@@ -43,22 +46,32 @@ async def test_what_the_first_version_has_kept_is_there(kept: Path) -> None:
 def test_a_store_of_this_version_needs_nothing(kept: Path) -> None:
     done = command("upgrade", "--data", kept)
     assert (done.returncode, done.stderr) == (0, b"")
-    assert b"store version 13, which this Triack reads: nothing to do" in done.stdout
+    assert b"store version 14, which this Triack reads: nothing to do" in done.stdout
 
 
-@pytest.mark.parametrize(("version", "said"), [(12, b"triack receive QUEUE --data"), (14, b"A newer Triack")])
+def test_a_store_of_before_the_first_release_is_refused(tmp_path: Path) -> None:
+    is_said_what_to_do(unpacked(VERSION_13, tmp_path / "plant"), 13, b"triack receive QUEUE --data")
+
+
+@pytest.mark.parametrize(("version", "said"), [(12, b"triack receive QUEUE --data"), (15, b"A newer Triack")])
 def test_of_another_version_is_said_what_to_do(kept: Path, version: int, said: bytes) -> None:
-    """Nothing in the directory is changed, by the command and by a node that is refused."""
     store = kept / "store.db"
     content = bytearray(store.read_bytes())
     content[VERSION_AT : VERSION_AT + 4] = version.to_bytes(4)
     store.write_bytes(content)
+    is_said_what_to_do(kept, version, said)
+
+
+def is_said_what_to_do(kept: Path, version: int, said: bytes) -> None:
+    """Nothing in the directory is changed, by the command and by a node that is refused."""
+    store = kept / "store.db"
+    content = store.read_bytes()
     done = command("upgrade", "--data", kept)
     assert done.returncode == 1
     assert said in done.stdout
     refused = command("queue", "list", "--data", kept)
     assert refused.returncode == 1
-    assert f"store version {version}, this Triack reads 13; `triack upgrade --data`".encode() in refused.stderr
+    assert f"store version {version}, this Triack reads 14; `triack upgrade --data`".encode() in refused.stderr
     assert store.read_bytes() == content
 
 
