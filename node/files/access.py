@@ -1,4 +1,4 @@
-"""The peers that may speak to a node, and that it may speak to.
+"""The peers that may talk to a node, and that it may talk to.
 
 With keys: the peers of its trust file, wherever they are, and no others. Without: every node on this machine.
 """
@@ -23,10 +23,9 @@ from triack.transport.secure import SecureChannels
 SUITES = {suite.name: suite for suite in (AESGCM_SHA256, CHACHAPOLY_BLAKE2S)}
 """The suites to choose from, by their names in the protocol's name (Noise, revision 34, section 8)."""
 DEFAULT_SUITE = AESGCM_SHA256.name
-"""The faster one where the processor has instructions for AES, as nearly all have."""
+"""The faster one if the processor has instructions for AES, as nearly all have."""
 
 _NODE_ID = re.compile("[0-9a-f]{32}")
-"""A node's id, as text."""
 
 T = TypeVar("T")
 
@@ -37,8 +36,7 @@ Start = Callable[[Coroutine[Any, Any, None], str], object]
 class Keyless:
     """A node without keys: it cannot authenticate peers, and so keeps to its machine.
 
-    Raises:
-        NotLoopback: an address is on another machine.
+    Raises NotLoopback: an address is on another machine.
     """
 
     loopback_only = True
@@ -52,11 +50,11 @@ class Keyless:
         return self.directory.named(peer) is not None or _NODE_ID.fullmatch(peer) is not None
 
     def check_listening(self, address: Address) -> None:
-        """Raises NotLoopback for an address beyond this machine."""
+        """Raise NotLoopback for an address beyond this machine."""
         check_loopback("listen on", address)
 
     def check_destination(self, _text: str, destination: Destination) -> None:
-        """Raises NotLoopback for an address beyond this machine; every node on it is accepted."""
+        """Raise NotLoopback for an address beyond this machine; every node on it is accepted."""
         if destination.address is not None:
             check_loopback(f"send to {destination.queue} at", destination.address)
 
@@ -65,34 +63,34 @@ class Keyless:
         return InsecureChannels()
 
     def watch(self, start: Start, work: Work, handle_changed: Callable[[], None]) -> None:
-        """There is nothing to follow."""
+        """Do nothing: there is no file to follow."""
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Raises UsageError."""
+        """Raise UsageError."""
         raise self._has_none
 
     @property
     def identity(self) -> Identity:
-        """Raises UsageError."""
+        """Raise UsageError."""
         raise self._has_none
 
     @property
     def suite(self) -> Suite:
-        """Raises UsageError."""
+        """Raise UsageError."""
         raise self._has_none
 
     @property
     def trust(self) -> TrustFile:
-        """Raises UsageError."""
+        """Raise UsageError."""
         raise self._has_none
 
     async def change_trust(self, change: Callable[[TrustFile], T], work: Work) -> T:  # noqa: ARG002 - there is no file
-        """Raises UsageError."""
+        """Raise UsageError."""
         raise self._has_none
 
     async def reread(self, work: Work) -> None:
-        """There is nothing to read."""
+        """Do nothing: there is no file to read."""
 
     async def change_addresses(self, addresses: dict[str, str], work: Work) -> None:  # noqa: ARG002 - there is no file
         """Know peers by other addresses. Raises NotLoopback."""
@@ -104,18 +102,13 @@ class Keyless:
 
 
 def _on_loopback(addresses: dict[str, str]) -> list[Peer]:
-    """Peers by their addresses. Raises NotLoopback."""
     for peer, address in addresses.items():
         check_loopback(f"know {peer} at", Address.parse(address))
     return [Peer(peer, addresses=(address,)) for peer, address in addresses.items()]
 
 
 class Secured:
-    """A node with keys: it speaks to the peers that it trusts.
-
-    Raises:
-        UsageError: there is no such suite.
-    """
+    """A node with keys: it talks to the peers that it trusts. Raises UsageError: there is no such suite."""
 
     loopback_only = False
 
@@ -132,10 +125,10 @@ class Secured:
         return self.directory.named(peer) is not None
 
     def check_listening(self, address: Address) -> None:
-        """It may listen anywhere."""
+        """Accept any address: it may listen anywhere."""
 
     def check_destination(self, text: str, destination: Destination) -> None:
-        """Raises AddressError for an address of no known peer, and for a peer without a known key."""
+        """Raise AddressError for an address of no known peer, and for a peer without a known key."""
         where = destination.address
         peer = self.directory.named(destination.peer or "") if where is None else self.directory.at(str(where))
         advice = "`triack trust add` and node.trust(...) tell a node whom to trust"
@@ -170,7 +163,7 @@ class Secured:
         return self._files.trust
 
     async def change_trust(self, change: Callable[[TrustFile], T], work: Work) -> T:
-        """Change the file of the peers, and use it as it is then. Raises what ``change`` raises."""
+        """Change the file of the peers, and use the result. Raises what ``change`` raises."""
         opened = self._files
         return await opened.peers_file.load(work, lambda: change(opened.trust))
 
@@ -180,7 +173,7 @@ class Secured:
         await self._files.peers_file.load(work, lambda: None)
 
     async def change_addresses(self, addresses: dict[str, str], work: Work) -> None:
-        """Know peers by other addresses, besides those of the file. Raises IdentityError, and nothing has changed."""
+        """Know peers by other addresses, besides those of the file. Raises IdentityError; then nothing has changed."""
         await self._files.change_addresses(addresses, work)
 
     def watch(self, start: Start, work: Work, handle_changed: Callable[[], None]) -> None:
@@ -192,7 +185,6 @@ class Secured:
 
 
 Access = Keyless | Secured
-"""Answers a node's questions about its peers."""
 
 
 class _Opened:
@@ -228,7 +220,6 @@ class _Opened:
         self.channels.use_keys(_raw(identity))
 
     def _decode_peers(self, content: bytes | None) -> list[Peer]:
-        """The peers in the file, and those that came as arguments."""
         peers = {peer.name: peer for peer in self.trust.decode(content)}
         for name, address in self._addresses.items():
             peer = peers.get(name, Peer(name))

@@ -1,6 +1,6 @@
-"""A file that a node follows: read in a thread, used in the event loop, and again whenever it has changed.
+"""A file that a node follows: read in a thread, used in the event loop, and again whenever it changes.
 
-Promise: the content in use was in the file when the file had the stamp kept with it, or later; so no change is missed,
+Promise: the content in use was in the file when the file had the stamp kept with it, or later. So no change is missed,
 and the node does not read its own change twice. A file that cannot be read is tried again at each check; one with a
 mistake in it waits for the next change. Until then the former content is in force.
 """
@@ -21,7 +21,7 @@ class Work(Protocol):
     """Runs a blocking job in a thread."""
 
     async def __call__(self, job: Callable[[], T], /) -> T:
-        """Returns and raises as the job does."""
+        """Return and raise as the job does."""
 
 
 class Followed(Generic[T]):
@@ -30,7 +30,7 @@ class Followed(Generic[T]):
     Args:
         files: the place of the file.
         name: of the file.
-        decode: decodes its content, or None if there is no file. In any thread; raises IdentityError.
+        decode: decodes its content; None: there is no file. In any thread; raises IdentityError.
         use: puts the decoded content in force, in the event loop.
     """
 
@@ -47,17 +47,17 @@ class Followed(Generic[T]):
         self._act(self._read())
 
     async def load(self, work: Work, change: Callable[[], R]) -> R:
-        """Make a change, and use the file as it is then. Returns and raises as ``change`` does; IdentityError."""
+        """Make a change, and use the resulting file. Returns and raises as ``change`` does; IdentityError."""
         async with self._loading:
             changed, reading = await work(lambda: (change(), self._read()))
             self._act(reading)
         return changed
 
     async def watch(self, work: Work) -> None:
-        """Use the file again whenever it has changed, until cancelled.
+        """Use the file again whenever it changes, until cancelled.
 
-        A file that cannot be used only leads to a line in the log: an operator who edits it must not lose all peers by
-        a comma.
+        A file that cannot be used only leads to a line in the log: an operator must not lose all peers by a wrong
+        comma.
         """
         stamp = self._stamp
         told: tuple[object, str] | None = None

@@ -26,14 +26,14 @@ IDENTITY_FILE = "identity"
 KEY_BYTES = 32
 """RFC 7748, section 5."""
 CHECKSUM_BYTES = 3
-"""One typo of 16 million passes; and 35 bytes are base32 without padding."""
+"""One typo in 16 million passes; and 35 bytes are base32 without padding."""
 TEXT_LETTERS = (KEY_BYTES + CHECKSUM_BYTES) * 8 // 5
 """Five bits each."""
 OWN_KEYS_MAX = 8
-"""Each is tried on every connection attempt of a stranger; two are enough to change keys."""
+"""Each is tried on every connection attempt of a stranger; to change keys, two are enough."""
 PUBLIC_KEYS_KEPT = FILE_BYTES_MAX // TEXT_LETTERS
-"""Public keys whose check is cached, more than any list of peers has. The list is read as a whole after each change, in
-the same order, so with one key more than the cache holds no key would be found again."""
+"""Cached checks of public keys, more than any list of peers has. The list is read as a whole after each change, in the
+same order: with one key more than the cache holds, none would be found again."""
 
 _HEADING = b"""\
 # The private keys of a Triack node: with them, anyone can speak in its name.
@@ -62,7 +62,7 @@ def encode_key(kind: KeyKind, key: bytes) -> str:
 
 
 def decode_key(kind: KeyKind, text: object) -> bytes:
-    """Read a key of that kind. Raises KeyUnreadable: the error names the mistake without repeating any of the text."""
+    """Read a key of that kind. Raises KeyUnreadable, which names the mistake without repeating any of the text."""
     if not isinstance(text, str):
         raise KeyUnreadable(f"a {kind} key is text")
     text = text.strip().lower()
@@ -119,7 +119,7 @@ class Identity:
     def decode(cls, content: bytes, where: str) -> Self:
         """Read the content of a file.
 
-        Raises IdentityError: with the file, the line, and the mistake; never with the content of the line.
+        Raises IdentityError, with the file, the line, and the mistake; never with the content of the line.
         """
         keys: list[X25519PrivateKey] = []
         for number, line in enumerate(content.split(b"\n"), 1):
@@ -172,7 +172,7 @@ class Identity:
 
 
 def open_identity(files: Files, entropy: Callable[[int], bytes]) -> Identity:
-    """The identity of a node; made, and durable, when it has none yet.
+    """The identity of a node; if it has none yet, make one durably.
 
     Raises IdentityError: the file is damaged, not private to its owner, or cannot be read or written.
     """

@@ -1,7 +1,7 @@
 """The files of the session log (docs/session-log.md).
 
 Segments grow by whole records and are renamed when the next one begins. The data directory has a note of their folder,
-so that a start without the argument for a log, as for browsing a node at rest, goes on with it.
+so that a start without the argument for a log, as for browsing a node at rest, continues it.
 """
 
 import contextlib
@@ -23,8 +23,9 @@ OPEN_SUFFIX = ".open"
 class LogFile:
     """Appends records to the current segment.
 
-    Records are with the operating system when ``append`` returns, so a killed process loses none of them. A full disk
-    ends the recording, with a warning; messages go on.
+    The operating system has the records when ``append`` returns, so a killed process loses none of them. A full disk
+    ends
+    the recording, with a warning; messages continue.
 
     Raises:
         StoreError: the folder or the first segment cannot be made.
@@ -80,7 +81,7 @@ class LogFile:
 
     def _open_next(self) -> None:
         self._segment += 1
-        # Another node of the same name, on other data, may have written here before.
+        # Another node of the same name, with other data, may have written here before.
         while self._path().exists() or self._open_path().exists():
             self._segment += 1
         self._begun = False
@@ -110,7 +111,7 @@ class Recorded(Note):
 
 
 def note_log(data: Path, log: Path | None, name: str) -> None:
-    """Note where a start records, or that it does not. A disk that takes no note does not stop a node."""
+    """Note where a start records, or that it does not. A disk that refuses the note does not stop a node."""
     with contextlib.suppress(OSError):
         if log is None:
             (data / Recorded.FILE).unlink(missing_ok=True)

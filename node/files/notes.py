@@ -14,7 +14,7 @@ from typing import ClassVar, TypeVar
 from triack.node.files.ownership import open_plain, users_by, users_of, why_refused
 
 NOTE_BYTES_MAX = 65_536
-"""The longest paths and names take a tenth of it; the beginning of a longer file is no note."""
+"""The longest paths and names need a tenth of it; the beginning of a longer file is no note."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,6 @@ class Note:
     """A note of one kind."""
 
     FILE: ClassVar[str]
-    """Its name in the directory."""
 
     folder: str
 
@@ -49,7 +48,7 @@ def read_note(data: Path, kind: type[N], told: Callable[[str], object] | None = 
 def read_signed_note(
     data: Path, kind: type[N], told: Callable[[str], object] | None = None
 ) -> tuple[N, frozenset[int] | None] | None:
-    """The note in a directory, stale or not, and the users whose files it may name (``users_by``); None for no note.
+    """The note in a directory, stale or not, and the users whose files it may name (``users_by``); None: no note.
 
     A file that another user may have written is ignored, and ``told`` gets a sentence about it.
     """
@@ -69,7 +68,7 @@ def read_signed_note(
 
 
 def decode_note(kind: type[N], content: bytes) -> N | None:
-    """Read a note; None for a content that ``write_note`` has not written."""
+    """Read a note; None if ``write_note`` has not written this content."""
     try:
         found = json.loads(content)
         values = {field.name: found[field.name] for field in fields(kind)}

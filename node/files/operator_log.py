@@ -1,14 +1,14 @@
 """The log for operators: the logger ``triack`` of the standard ``logging``, silent until the application asks for it.
 
 Each line is a sentence that names the node, what happened and the cause; its parts are attributes of the record, for
-other renderings. A line that cannot be written must not stop a node: standard error may be closed.
+other renderings.
 
-Text from outside never gets through unchanged: a line stays one line, without control characters and without secrets.
-Nor can others fill a disk: each place in the code that logs has a limit of lines a second. The last line says that more
-may be left out, and the next one after that how many were.
+Text from outside never passes unchanged: a line stays one line, without control characters and without secrets. Nor can
+others fill a disk: each place in the code that logs has a limit of lines a second. The last line says that more may be
+left out, and the next one after that how many were.
 
-A line that standard error does not take now is left out: a reader that has stopped reading, or a full disk, stops no
-node. The next line that it takes comes after one that says how many were left out.
+A line that standard error does not accept now is left out: no reader that has stopped, full disk or closed stream stops
+a node. Before the next line that it accepts comes one that says how many were left out.
 """
 
 import logging
@@ -25,7 +25,7 @@ NAME = "triack"
 """The root of our loggers: an application configures it to see, or not to see, the lines of Triack."""
 
 _log = logging.getLogger(NAME)
-# Without it Python prints warnings of a logger that nobody configured.
+# Without it Python prints the warnings of a logger that is not configured.
 _log.addHandler(logging.NullHandler())
 LINES_PER_SECOND = 10
 """For one place in the code, and so for one cause: more than a person reads."""
@@ -35,16 +35,16 @@ _CANNOT_WRITE = (OSError, ValueError)
 
 
 PIPE_BUF_BYTES = getattr(select, "PIPE_BUF", 512)
-"""A pipe that is ready to be written to takes as many without waiting (pipe(7))."""
+"""A pipe that is ready accepts this many bytes without waiting (pipe(7))."""
 
 _CALLER = 3
 """The caller of ``warning`` and the like is that far from ``Logger.log``: the line shows it as its place."""
 
 
 def write_within(stream: TextIO, text: str, seconds: float = 0) -> bool:
-    """Write to a stream of the process, such as standard error, if it takes all of it in time. Returns whether it did.
+    """Write to a stream of the process, such as standard error, if it accepts all in time. Returns whether it did.
 
-    A stream that is no file of the system, or a system that does not say what a file takes, is written to as ever.
+    A stream that is no file of the system, or a system that cannot tell what a file accepts, is written to as ever.
 
     Raises:
         OSError, ValueError: it cannot be written to.
@@ -68,10 +68,10 @@ def write_within(stream: TextIO, text: str, seconds: float = 0) -> bool:
 
 
 class PatientHandler(logging.StreamHandler[TextIO]):
-    """Writes lines to a stream whose reader may have stopped: it counts what is left out, and waits for nothing."""
+    """Writes lines to a stream whose reader may have stopped: it counts what is left out, and never waits."""
 
     left_out = 0
-    """The lines that were left out since the last one that was written."""
+    """Lines left out since the last one that was written."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one line, or leave it out."""
@@ -82,7 +82,7 @@ class PatientHandler(logging.StreamHandler[TextIO]):
             self.left_out += 1
 
     def flush(self) -> None:
-        """Say how many lines were left out, if it can be said by now."""
+        """Report how many lines were left out, if the stream accepts that by now."""
         self.acquire()
         try:
             with suppress(*_CANNOT_WRITE):
@@ -93,7 +93,7 @@ class PatientHandler(logging.StreamHandler[TextIO]):
     def _tell_left_out(self) -> bool:
         if not self.left_out:
             return True
-        # It begins a line: the one before may have been cut.
+        # It begins with a newline: the line before may have been cut.
         said = f"{counted(self.left_out, 'line')} of this log left out, as no process read them"
         record = logging.makeLogRecord({"name": NAME, "levelno": logging.WARNING, "levelname": "WARNING", "msg": said})
         if not write_within(self.stream, self.terminator + self.format(record) + self.terminator):
@@ -103,7 +103,7 @@ class PatientHandler(logging.StreamHandler[TextIO]):
 
 
 class _Limit(logging.Filter):
-    """Lets ``LINES_PER_SECOND`` through, for each place in the code."""
+    """Passes ``LINES_PER_SECOND`` for each place in the code."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -128,25 +128,26 @@ _log.addFilter(_Limit())
 
 
 def debug(event: str, **fields: object) -> None:
-    """Something that matters only to a person who looks for a mistake."""
+    """Log what matters only to a person who looks for a mistake."""
     _write(logging.DEBUG, event, fields)
 
 
 def info(event: str, **fields: object) -> None:
-    """Something that happens in normal operation."""
+    """Log what happens in normal operation."""
     _write(logging.INFO, event, fields)
 
 
 def warning(event: str, **fields: object) -> None:
-    """Something that an operator may want to look at."""
+    """Log what an operator may want to look at."""
     _write(logging.WARNING, event, fields)
 
 
 def notice(event: str, **fields: object) -> None:
-    """A warning about the last moment of a node, which a script without any logging would never see.
+    """Warn of the last moment of a node, which a script without any logging would never see.
 
-    Where the application has set up no logging at all, the line goes to standard error, as Python does it with warnings
-    of programs (``logging.lastResort``).
+    If the application has set up no logging at all, the line goes to standard error, as Python does with the warnings
+    of
+    programs (``logging.lastResort``).
     """
     _write(logging.WARNING, event, fields)
     if _is_unheard() and sys.stderr is not None:
@@ -165,7 +166,7 @@ def _is_unheard() -> bool:
 
 
 def error(event: str, **fields: object) -> None:
-    """Something that an operator must look at."""
+    """Log what an operator must look at."""
     _write(logging.ERROR, event, fields)
 
 
@@ -174,5 +175,5 @@ def _write(level: int, event: str, fields: dict[str, object]) -> None:
         return
     safe = {name: printable(value) if isinstance(value, str) else value for name, value in fields.items()}
     with suppress(*_CANNOT_WRITE):
-        # As a message without arguments, so that no percent sign in it means anything.
+        # A message without arguments, so that percent signs mean nothing.
         _log.log(level, printable(event), extra=safe, stacklevel=_CALLER)

@@ -1,6 +1,6 @@
 """The users whose files and processes a node trusts, on a machine that several users share.
 
-Promise: a file of another user of the machine is never taken for our own. Our own are files of the user of this process
+Promise: a file of another user of the machine never counts as our own. Our own are files of the user of this process,
 and of root, who can do everything anyway. One exception: for a process of root, files of the owner of the data
 directory that it was given count as that directory's own.
 """
@@ -16,13 +16,13 @@ from triack.store.folder import SAFELY, SAFELY_BY_LINKS
 ROOT = 0
 """The user who can do everything."""
 UNKNOWN_FILE = Path("/proc/sys/kernel/overflowuid")
-"""Has the user that stands for all unknown ones in a user namespace, as of a container (user_namespaces(7))."""
+"""Has the user that represents all unknown ones in a user namespace, as in a container (user_namespaces(7))."""
 UNKNOWN = 65_534
-"""That user where this file is missing."""
+"""That user if this file is missing."""
 
 
 def trusted_users(data: Path | None = None) -> frozenset[int]:
-    """The users whose files and processes count as our own. For systems that have users (POSIX).
+    """The users whose files and processes count as our own, on systems that have users (POSIX).
 
     Raises OSError: the directory cannot be examined.
     """
@@ -37,14 +37,14 @@ def trusted_users(data: Path | None = None) -> frozenset[int]:
 
 
 def users_of(data: Path) -> frozenset[int] | None:
-    """The users whose files in a directory, and beside it, count as its own; None where the system has no users."""
+    """The users whose files in a directory, and beside it, count as its own; None if the system has no users."""
     return trusted_users(data) if os.name == "posix" else None
 
 
 def users_by(writer: int | None, data: Path) -> frozenset[int] | None:
     """The users whose files and processes a note in a directory may name.
 
-    No user can make root use root's own files by a note in that user's directory.
+    A user cannot make root use root's own files by a note in that user's directory.
     """
     if writer is None:
         return None
@@ -59,10 +59,7 @@ def _unknown_user() -> int:
 
 
 def check_private(what: str, found: os.stat_result, users: Collection[int]) -> None:
-    """Make sure that only these users can use a file, or a folder.
-
-    Raises PermissionError: with a sentence that says why.
-    """
+    """Check that only these users can use a file or a folder. Raises PermissionError, with a sentence that says why."""
     mode = stat.S_IMODE(found.st_mode)
     if found.st_uid not in users:
         raise refused(f"{what} belongs to another user (uid {found.st_uid})")
@@ -71,10 +68,7 @@ def check_private(what: str, found: os.stat_result, users: Collection[int]) -> N
 
 
 def check_private_folder(folder: Path, found: os.stat_result, users: Collection[int]) -> None:
-    """Make sure that only these users can replace their files in a folder.
-
-    Raises PermissionError: with a sentence that says why.
-    """
+    """Check that only these users can replace their files in a folder. Raises PermissionError, with a reason."""
     mode = stat.S_IMODE(found.st_mode)
     if found.st_uid not in users:
         raise refused(f"{folder} belongs to another user (uid {found.st_uid})")
@@ -83,10 +77,11 @@ def check_private_folder(folder: Path, found: os.stat_result, users: Collection[
 
 
 def close_to_group(data: Path, names: Collection[str]) -> list[str]:
-    """Take the access of a group to files of a directory away, where the owner is right and nobody else has any.
+    """Remove a group's access to files of a directory, if the owner is right and all others have none.
 
-    The kubelet gives it to the group ``fsGroup`` of a pod, with each start. Access of everybody is no such thing: such
-    a file, and one of another user, stays as it is, and is refused by those who open it.
+    The kubelet gives that access to the group ``fsGroup`` of a pod with each start. A file that all may use, or of
+    another
+    user, stays as it is, and whoever opens it refuses it.
     """
     return [name for name in names if os.name == "posix" and _is_closed_now(data / name)]
 
@@ -154,7 +149,7 @@ def _check_written_by(what: str, found: os.stat_result, users: Collection[int] |
 
 
 def read_named(path: Path, bytes_max: int) -> bytes:
-    """Read a file whose path a person has given, by way of links as well; never wait for a pipe.
+    """Read a file whose path a person has given, through links as well; never block on a pipe.
 
     Raises:
         PermissionError: it is no regular file or too large, another user's, or others may write to it; with a sentence
@@ -174,11 +169,9 @@ def read_named(path: Path, bytes_max: int) -> bytes:
 
 
 def why_exposed(found: os.stat_result, *, secret: bool) -> str | None:
-    """A sentence on the access of other users to a file that people have made for a node; None without access.
+    """A sentence on the access of other users to a file that people have made for a node; None: no access.
 
-    Args:
-        found: its status.
-        secret: whether only its owner may read it. A group of a file of root, as Debian's ``ssl-cert``, may as well.
+    Only the owner may read a ``secret`` file, or the group of a file of root, as Debian's ``ssl-cert``.
     """
     if os.name != "posix" or not stat.S_ISREG(found.st_mode):
         return None
@@ -197,5 +190,5 @@ def why_refused(error: PermissionError) -> str:
 
 
 def refused(why: str) -> PermissionError:
-    """The error for a file that is not used; the sentence that says why is its ``strerror``."""
+    """The error for a file that is not used; its ``strerror`` says why."""
     return PermissionError(errno.EPERM, why)

@@ -1,6 +1,6 @@
 """Small files for their owner alone: keys, and the peers that a node trusts.
 
-Promise: a content comes from a regular file that no other user can read or write, by whatever name it was put there. A
+Promise: a content comes from a regular file that no other user can read or write, whatever name it was put under. A
 change happens as a whole or not at all, is durable when ``change`` returns, and builds on the change before it, also
 of another process. No error repeats any of the content.
 """
@@ -25,9 +25,9 @@ if sys.platform != "win32":
 FILE_BYTES_MAX = 16 * 1024 * 1024
 """Tens of thousands of peers; Triack did not write a larger file."""
 POLL_SECONDS = 0.5
-"""Time between checks of a file: a peer whose trust is withdrawn has to be gone within a second."""
+"""Time between checks of a file: a peer whose trust is withdrawn must be gone within a second."""
 LOCK_SECONDS = 5.0
-"""A change takes milliseconds: a process that locks the directory for so long does something else with it."""
+"""A change takes milliseconds: a process that locks the directory this long does something else with it."""
 LOCK_POLL_SECONDS = 0.02
 """Too short for a person who waits for a command to notice."""
 
@@ -127,16 +127,16 @@ class PrivateFiles:
             os.close(opened)
 
     def stamp(self, name: str) -> object:
-        """Equal as long as the file is unchanged; None if there is none."""
+        """Equal while the file is unchanged; None if there is none."""
         try:
-            # Not by ``Path``, which makes twenty calls of it: an idle node does little else.
+            # Not through ``Path``, which makes twenty calls of it: an idle node does little else.
             found = os.lstat(f"{self._folder}/{name}")
         except OSError:
             return None
         return found.st_dev, found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
     async def changed(self, name: str, stamp: object) -> object:
-        """Wait until the stamp is another one, and return that."""
+        """Wait until the stamp changes, and return the new one."""
         while (now := self.stamp(name)) == stamp:  # noqa: ASYNC110 - no notification works on every file system
             await asyncio.sleep(POLL_SECONDS)
         return now
@@ -171,11 +171,11 @@ class MemoryFiles:
         return content
 
     def stamp(self, name: str) -> object:
-        """Equal as long as it is unchanged; None if there is none."""
+        """Equal while it is unchanged; None if there is none."""
         return self._versions.get(name)
 
     async def changed(self, name: str, stamp: object) -> object:
-        """Wait until the stamp is another one, and return that."""
+        """Wait until the stamp changes, and return the new one."""
         while (future := self._wait(name, stamp)) is not None:
             await future
         return self._versions.get(name)
@@ -190,7 +190,6 @@ class MemoryFiles:
 
 
 Files = PrivateFiles | MemoryFiles
-"""The place of a node's own files."""
 
 
 def _finish(future: "asyncio.Future[None]") -> None:

@@ -1,7 +1,7 @@
-"""The files of TLS that a node was given, read again whenever they have changed.
+"""The TLS files that a node was given, read again whenever they change.
 
 Promise: new connections use the certificate and the authority that the files had a moment ago; open connections keep
-theirs. Files that cannot be used, as a certificate whose key is not there yet, only lead to a line in the log: the
+theirs. Files that cannot be used, such as a certificate whose key is still missing, only lead to a line in the log: the
 former content stays in force.
 """
 
@@ -28,7 +28,7 @@ class TlsFiles(Tls):
 
     Args:
         certificate: of the node, and those between it and its authority; PEM. None accepts connections without TLS.
-        key: the private key that belongs to it, if it is in a file of its own; PEM.
+        key: the private key that belongs to it, if that is in a separate file; PEM.
         authority: the authority of the certificates of others; PEM. None opens connections without TLS.
 
     Raises:
@@ -47,11 +47,11 @@ class TlsFiles(Tls):
         self._warn_of_modes()
 
     def read_now(self) -> None:
-        """Have the files read again at once, changed or not; the log has the result."""
+        """Have the files read again now, changed or not; the log has the result."""
         self._wanted.set()
 
     async def watch(self) -> None:
-        """Use the files again whenever they have changed, until cancelled."""
+        """Use the files again whenever they change, until cancelled."""
         before = self._stamps
         while True:
             asked = await self._is_asked()
@@ -83,14 +83,12 @@ class TlsFiles(Tls):
         self._warn_of_modes()
 
     def _look(self) -> list[_Stamp | None]:
-        """Equal as long as the files are unchanged; None for one that is not there."""
         return [_stamp_of(path) for path in self._paths]
 
     def _read(self, *, asking: bool = True) -> tuple[ssl.SSLContext | None, ssl.SSLContext | None]:
         """The contexts for the two ends. Blocks; raises IdentityError.
 
-        Args:
-            asking: whether OpenSSL may ask for the password of a key at the terminal.
+        ``asking``: OpenSSL may ask for the password of a key at the terminal.
         """
         server = client = None
         path = self._key or self._certificate or self._authority
@@ -106,7 +104,7 @@ class TlsFiles(Tls):
         return server, client
 
     def _check_regular(self) -> None:
-        """Raises IdentityError for what OpenSSL might read without end: a pipe gives its content once, or never."""
+        """Raise IdentityError for what OpenSSL might read without end: a pipe gives its content once, or never."""
         for path in self._paths:
             found = path.stat()
             if not stat.S_ISREG(found.st_mode):

@@ -43,8 +43,8 @@ TRUST_FILE = "trust.json"
 VERSION = 1
 """Of the file's format; another one is rejected."""
 KEEP_ALIVE_MIN_S, KEEP_ALIVE_MAX_S = 1, 86_400
-"""No middle box forgets a flow within a second (RFC 4787, section 4.3, says two minutes at least), and a flow that a
-ping a day keeps open needs none."""
+"""No middle box forgets a flow within a second (RFC 4787, section 4.3, requires two minutes), and a flow that one ping
+a day keeps open needs none."""
 PATTERN_LETTERS_MAX = 256
 """Twice as many as in a queue's name."""
 
@@ -56,10 +56,7 @@ class TrustFile:
         self.files = files
 
     def load(self) -> list[Peer]:
-        """All peers.
-
-        Raises IdentityError: the file is damaged, not private to its owner, or cannot be read; with its place.
-        """
+        """All peers. Raises IdentityError: the file is damaged, not private to its owner, or cannot be read."""
         return self.decode(self.files.read(TRUST_FILE))
 
     def decode(self, content: bytes | None) -> list[Peer]:
@@ -77,8 +74,9 @@ class TrustFile:
     ) -> Peer:
         """Trust a peer, or add to its entry; durable when this returns. Returns the new entry.
 
-        Keys and addresses come behind those that it has. Of its other ``fields``, see ``Peer``, None leaves one as it
-        is. No peer may have a key of the node's ``own``.
+        Keys and addresses follow those that it has. ``fields`` are others of ``Peer``; None keeps one unchanged. No
+        peer may
+        have a key of the node's ``own``.
 
         Raises:
             AddressError, UsageError: an argument is not valid, or belongs to another peer; or the peer would have
@@ -107,10 +105,11 @@ class TrustFile:
         may_send: Iterable[str] | None = None,
         own: Iterable[bytes] = (),
     ) -> Peer:
-        """Trust a node that has proved to know a one-time code; durable when this returns. Returns its new entry.
+        """Trust a node that has proved that it knows a one-time code; durable when this returns. Returns its new entry.
 
         A peer in the file gets no other key in this way; the peer with this key gets the new addresses. Without a
-        ``name`` by this node's operator, a new peer has the one that it claims.
+        ``name`` by
+        this node's operator, a new peer has the one that it claims.
 
         Raises:
             AddressError, UsageError: its name, its key or an address is another peer's, or the node's own.
@@ -132,7 +131,7 @@ class TrustFile:
         return self._change(change)[enrolled[0]]
 
     def remove(self, name: str, *, keys: Iterable[bytes] = (), addresses: Iterable[str] = ()) -> None:
-        """Trust a peer no longer; or, if keys or addresses are given, remove only these from it.
+        """Stop trusting a peer; or, if keys or addresses are given, remove only these from it.
 
         Raises:
             UsageError: there is no such peer, or it has no such key or address.
@@ -185,17 +184,14 @@ def encode_trust(peers: Iterable[Peer]) -> bytes:
 
 
 def _describe(peer: Peer) -> dict[str, Any]:
-    """An entry: its keys, its addresses and what it may send, and all else that is not as of a new peer."""
+    """An entry: its keys, its addresses and what it may send, and all else that differs from a new peer."""
     fields = {name: getattr(peer, name) for name in _FIELDS}
     shown = {name: it for name, it in fields.items() if name in _ALWAYS or it != getattr(_NEW, name)}
     return {name: _FIELDS[name].write(it) for name, it in shown.items()}
 
 
 def decode_trust(content: bytes, where: str) -> list[Peer]:
-    """Read the content of a file.
-
-    Raises IdentityError: with the file, the line or the field, and the mistake; never with a key.
-    """
+    """Read the content of a file. Raises IdentityError, with the file, the place and the mistake; never with a key."""
     try:
         document = json.loads(content.decode(), object_pairs_hook=_without_twins)
         fields = _fields("", document, {"version", "peers"})
@@ -207,21 +203,19 @@ def decode_trust(content: bytes, where: str) -> list[Peer]:
             raise _Wrong("peers", "two of them have one name, written in two ways")
         _check_owners(peers)
     except json.JSONDecodeError as error:
-        # Without the error as its cause, which has the whole file in it.
+        # Not with the error as its cause, which contains the whole file.
         raise IdentityError(f"read {where}, line {error.lineno}, column {error.colno}: {error.msg}") from None
     except UnicodeDecodeError as error:
         raise IdentityError(f"read {where}, byte {error.start}: not UTF-8") from None
     except RecursionError:
         raise IdentityError(f"read {where}: too deeply nested") from None
     except ValueError as error:
-        # A secret in the wrong place must not be shown.
+        # Do not show a secret in the wrong place.
         raise IdentityError(printable(f"read {where}: {error}")) from None
     return peers
 
 
 class _Wrong(ValueError):
-    """A mistake, with its field."""
-
     def __init__(self, field: str, why: str) -> None:
         super().__init__(f"{field}: {why}" if field else why)
 
@@ -273,12 +267,11 @@ def _read(place: str, read: Callable[[str], Any], value: object) -> Any:
 
 
 def _extended(peer: Peer, keys: Iterable[bytes], addresses: Iterable[str], said: dict[str, Any]) -> Peer:
-    """A peer with more in its entry."""
     return replace(peer, keys=_united(peer.keys, keys), addresses=_united(peer.addresses, addresses), **said)
 
 
 def _check_foreign(name: str, keys: Iterable[bytes], own: Iterable[bytes]) -> None:
-    """Raises UsageError if a peer would get a key of the node itself."""
+    """Raise UsageError if a peer would get a key of the node itself."""
     if set(own) & set(keys):
         raise UsageError(f"trust {name}: this is the node's own key")
 
@@ -305,7 +298,7 @@ def _read_keep_alive(place: str, seconds: Any) -> float | None:
 
 
 def _check_owners(peers: Iterable[Peer]) -> None:
-    """Raises ValueError if two peers share a key or an address: it would be ambiguous which of them is meant."""
+    """Raise ValueError if two peers share a key or an address: it would be ambiguous which one is meant."""
     owners: dict[bytes | str, str] = {}
     for peer in peers:
         fields: dict[str, tuple[bytes | str, ...]] = {"keys": peer.keys, "addresses": peer.addresses}
@@ -336,7 +329,6 @@ class _Field(NamedTuple):
 
 
 def _texts(check: Callable[[str], Any], write: Callable[[Any], Any] = str) -> _Field:
-    """A list of texts."""
     return _Field(
         lambda place, values: _read_list(place, check, values),
         lambda values: list(map(write, values)),
@@ -360,8 +352,6 @@ _FIELDS = {
     "seal": _Field(_read_truth),
     "sealed_only": _Field(_read_truth),
 }
-"""The fields of a peer, in the order of the file."""
 _ALWAYS = ("keys", "addresses", "may_send")
 _NEW = Peer("")
 PEER_FIELDS = tuple(_FIELDS)
-"""Their names."""
