@@ -2,25 +2,25 @@
 
     hello(v) -> welcome(v, name, node_id, address, passing) | error(message, usage)
     call(n, do, ...) -> part(n)..., done(n, ...) | failed(n, error, message)
-    cancel(n): the caller waits no more; what the call put into a transaction, or its answer gives out, is taken back
+    cancel(n): the caller no longer waits; what the call put into a transaction, or its answer gives out, is taken back
     ack(message), ack(message, count), reject(message, failed), unwatch(watch, forget): no answer
     waits(reader, why): what messages wait for that its handler has failed with; no answer
     leave(reader), leave(transaction): its last reference is gone; no answer
     failed(n, error, message, ended): with ``ended`` the node works no more, although its process may
-    taken_back(messages, why): the caller has these messages in hand no more; late(why): an ack came too late, and
+    taken_back(messages, why): the caller's leases on these messages ended; late(why): an ack came too late, and
     without ``told``, which says that the application knows
-    bye: the caller ends in good order; a caller that ends without it has died with its messages in hand
+    bye: the caller ends in good order; a caller that ends without it has died with its leases
 
-The arguments of a call after ``do`` are in ``verb_table``. ``passing`` is true for a command that has its directory
-only until its work is done; see ``handover``.
+``verb_table`` has the arguments of a call after ``do``. ``passing`` is true for a command that has its directory only
+until its work is done; see ``handover``.
 
-Calls run at once and are answered as they end; an answer that does not fit into one frame goes ahead in parts. Each
-call has a number that no other call has meanwhile. The node sends no more answers to a caller that does not read them:
-it makes an answer when there is room for it, one at a time, and does not read from that caller either. When too many
-answers of calls that had to wait are unsent, the connection ends. The objects that a caller holds - receipts, readers,
-messages, transactions, events of the node and of acknowledgements - have numbers here, and limits; when the connection
-ends, readers and events close and transactions roll back, so that nothing stays held. Invitations stay open: the other
-node may come with the code after the caller has ended.
+Calls run immediately and are answered as they end; an answer that does not fit into one frame is preceded by parts. No
+two running calls have the same number. The node sends no more answers to a caller that does not read them: it makes an
+answer when there is room for it, one at a time, and does not read from that caller either. If too many answers of calls
+that had to wait are unsent, the connection ends. The objects that a caller holds (receipts, readers, messages,
+transactions, events of the node and of acknowledgements) have numbers here, and limits. When the connection ends,
+readers and events close and transactions roll back, so that nothing stays held. Invitations stay open: the other node
+may come with the code after the caller has ended.
 """
 
 import asyncio
@@ -60,10 +60,10 @@ from triack.queues.stages import Stage
 from triack.stats.holding import Reader
 
 RECEIPTS_MAX = 65_536
-"""Receipts that one connection may still wait for: a few megabytes; the oldest are forgotten beyond that."""
+"""Receipts that one connection may still wait for: a few megabytes; beyond that the oldest are forgotten."""
 STEPS_MAX = 131_072
-"""Sends and receives of one transaction. If each send has another destination than the one before it, the answer to the
-commit has some 45 bytes for each, so that all of them still fit into a frame."""
+"""Sends and receives of one transaction. If each send has another destination, the answer to the commit has some 45
+bytes for each, so that all of them still fit into a frame."""
 READERS_MAX = 4_096
 """Of one connection: some kilobytes each."""
 TRANSACTIONS_MAX = 4_096
@@ -71,18 +71,18 @@ TRANSACTIONS_MAX = 4_096
 WATCHES_MAX = 1_024
 """Events that one connection follows: of the node, and of acknowledgements."""
 PRODUCERS_MAX = 64
-"""Processes that send through one connection: each of ours is one, and keeps up to 256 chunks of receipts here."""
+"""Processes that send through one connection: each keeps up to 256 chunks of receipts here."""
 UPLOADS_MAX = 64
 """Large messages that one connection is sending: each keeps some parts in memory."""
 INVITATIONS_MAX = 1_024
-"""That one connection may still ask about; the oldest are forgotten beyond that. A node has far fewer open ones."""
+"""Invitations that one connection may still ask about; the oldest are forgotten beyond that. A node has far fewer."""
 HELD_MAX = 131_072
-"""Messages in the hands of one connection. Their bodies are at the other end; the rest takes tens of MB here."""
+"""Messages leased to one connection. Their bodies are at the other end; the rest needs tens of MB here."""
 CALLS_BYTES_MAX = 256 * 1024 * 1024
-"""Bytes of calls that have not ended: some tens of senders of the largest messages have that much under way. The node
-does not read from a connection with more until some calls have ended."""
+"""Bytes of calls that have not ended: as many as some tens of senders of the largest messages. The node does not read
+from a connection with more until some calls have ended."""
 QUEUED_MAX = 256
-"""Calls that wait for their turn to be answered: with more, the other end reads too slowly or not at all, and the node
+"""Calls that wait for their turn to be answered. With more, the other end reads too slowly or not at all, and the node
 does not read from it either."""
 UNSENT_BYTES_MAX = 64 * 1024 * 1024
 """Bytes of answers that wait until the other end reads: sixteen of the largest messages."""
@@ -118,15 +118,15 @@ class Calls:
         self._kept: dict[On, dict[int, Any]] = {on: {} for on in On}
         self._kept_receipts = 0
         self._in_order: set[int] = set()  # readers that take their messages one after the other
-        # Messages by number, with the number of the reader; their numbers by reader, those taken back too.
+        # Messages by number, with the number of the reader; their numbers by reader, also of those taken back.
         self._messages: dict[int, tuple[int, Message]] = {}
         self._held: dict[int, dict[int, None]] = {}
-        # By call: what its answer has given out. Its caller may not have got it.
+        # By call: what its answer has given out. Its caller may not have received it.
         self._answered: OrderedDict[int, _Given] = OrderedDict()
-        # Steps of open transactions by call: their callers may not have heard of them.
+        # Steps of open transactions by call: their callers may not know of them.
         self._steps: dict[int, tuple[Transaction, int]] = {}
         self._steps_of: dict[Transaction, list[int]] = {}
-        # Why messages were taken back, by number, while the caller may not have heard of it.
+        # Why messages were taken back, by number, while the caller may not know.
         self._taken_back: dict[int, tuple[int, str]] = {}
 
     async def run(self) -> None:
@@ -207,11 +207,11 @@ class Calls:
             transaction, step = self._steps.pop(number)
             transaction.undo(step)
         if number in self._answered:
-            # It waits no more, so it takes nothing. Messages go back before a later call takes what is behind them.
+            # It no longer waits, so it takes nothing. Messages go back before a later call takes what is behind them.
             self._take_back(self._answered.pop(number))
 
     def _settle(self, header: Header) -> None:
-        """Messages are done, or come again: ``count`` of them, or one, as far as they are still held."""
+        """Messages are done, or redelivered: ``count`` of them, or one, unless they are no longer held."""
         first = number_of(header, "message")
         count = min(number_of(header, "count"), BATCH_MESSAGES) if "count" in header else 1
         delay = None if header.get("delay_ms") is None else number_of(header, "delay_ms") / 1_000
@@ -243,7 +243,6 @@ class Calls:
             return  # the connection has ended, and its reader notices
 
     async def _work(self, number: int, header: Header, body: bytes) -> None:
-        """Carry out a call, and answer it."""
         verb = check_call(header)
         if verb.may_wait is not None:
             async with self._in_turn():
@@ -268,7 +267,7 @@ class Calls:
 
     @asynccontextmanager
     async def _in_turn(self) -> AsyncIterator[None]:
-        """Make and send one answer at a time, when the other end has taken those before it."""
+        """Make and send one answer at a time, when the other end has read those before it."""
         self._queued += 1
         try:
             async with self._turn:
@@ -279,7 +278,7 @@ class Calls:
             self._fewer.set()
 
     async def _do_at_once(self, verb: Verb, header: Header, body: bytes) -> Answer | None:
-        """Do what needs no wait; None when there is nothing yet, and the call wants to wait for it."""
+        """Do what needs no wait. Returns None if there is nothing yet, and the call wants to wait for it."""
         if not verb.may_wait or not (header["timeout"] is None or header["timeout"] > 0):
             return await self._do(verb, header, body)
         try:
@@ -304,7 +303,7 @@ class Calls:
             raise
 
     def _take_back(self, given: _Given | None) -> None:
-        """No caller gets it: messages go back into their queue, and anything else ends."""
+        """The caller does not get it: messages go back into their queue, and anything else ends."""
         if given is None:
             return
         kind, number, count = given
@@ -314,7 +313,7 @@ class Calls:
             self._let_go(On(kind), number)
 
     def _check_unsent(self) -> None:
-        """Raises ConnectionError, and ends the connection, when too many bytes wait for a caller that does not read."""
+        """Raise ConnectionError, and end the connection, if too many bytes wait for a caller that does not read."""
         if self._unsent_bytes + self._link.unsent_bytes <= UNSENT_BYTES_MAX:
             return
         why = f"{UNSENT_BYTES_MAX // 2**20} MiB of answers wait, and it does not read them"
@@ -336,7 +335,6 @@ class Calls:
             raise TriackError(f"{verb.name}: {cause.strerror or cause}") from cause
 
     async def _call(self, verb: Verb, on: On, header: Header, body: bytes) -> Answer:
-        """Call a method of the node, or of an object that it has given out."""
         placed, named = verb.read(header, body)
         if verb.result is WATCH:
             _check_room("follow events", self._kept[On.WATCH], WATCHES_MAX, "of them")
@@ -354,7 +352,6 @@ class Calls:
     # ---- what stays at the node for the caller
 
     def _keep(self, given: Receipt | Receipts | list[Receipt] | Events | Acknowledgements | OpenInvitation) -> int:
-        """Keep an object that stays at the node, under a number for the caller."""
         if isinstance(given, Events | Acknowledgements):
             return self._add(On.WATCH, given)
         if isinstance(given, OpenInvitation):
@@ -374,7 +371,7 @@ class Calls:
         return number
 
     def _at(self, on: On, header: Header) -> Any:
-        """What the caller has under a number. Raises why it is there no more."""
+        """What the caller has under a number. Raises an error that says why it is gone."""
         it = self._kept[on].get(header[on.value])
         if it is not None:
             return it
@@ -390,7 +387,7 @@ class Calls:
         raise KeyError(header[on.value])
 
     def _forget(self, on: On, number: int) -> Any:
-        """Keep something no more, nor what hangs on it. Returns it; None if it is not there."""
+        """Stop keeping something, and what depends on it. Returns it; None if it is not kept."""
         it = self._kept[on].pop(number, None)
         if on is On.READER:
             self._in_order.discard(number)
@@ -403,7 +400,7 @@ class Calls:
         return it
 
     def _let_go(self, on: On, number: int) -> None:
-        """Something ends: its caller has let go of it, or has not got it, or the connection has ended."""
+        """End something: its caller released it, or has not received it, or the connection has ended."""
         match self._forget(on, number):
             case None:
                 return
@@ -438,7 +435,7 @@ class Calls:
         return {}, b""
 
     async def _step_follow(self, header: Header) -> Answer:
-        """The receipt of a message that was sent with a key, for a client that has lost it with a connection."""
+        """The receipt of a message that was sent with a key, for a client that lost it with a connection."""
         receipt = find_kept(self._node._port, header["ordinal"])
         return {"receipt": None if receipt is None else self._keep(receipt)}, b""
 
@@ -497,7 +494,6 @@ class Calls:
         return describe_events(self._node.node_id, await watch.get_many()), b""
 
     def _note_wait(self, header: Header) -> None:
-        """A reader says what its messages wait for."""
         reader = self._kept[On.READER].get(number_of(header, "reader"))
         if reader is not None:
             reader.reader.waits_for = printable(str(header.get("why")))
@@ -523,7 +519,7 @@ class Calls:
         return {"reader": number}, b""
 
     async def _step_subscribe(self, header: Header) -> Answer:
-        """A reader of a subscription. What it does with a message too late changes nothing, so nobody is told."""
+        """A reader of a subscription. What it does with a message too late changes nothing, and is not reported."""
         _check_room(f"subscribe to {header['pattern']}", self._kept[On.READER], READERS_MAX, "readers")
         redelivery = None if header["redelivery"] is None else Redelivery(**header["redelivery"])
         about = {name: header[name] for name in ("durable", "shared", "ack_wait_s", "max_unacked")}
@@ -541,7 +537,6 @@ class Calls:
         return {"reader": number}, b""
 
     async def _step_pause_reader(self, header: Header) -> Answer:
-        """A reader of a subscription takes nothing, or goes on."""
         reader = self._at(On.READER, header)
         if not isinstance(reader, Subscriber):
             raise UsageError("pause a reader: it is none of a subscription")
@@ -584,7 +579,7 @@ class Calls:
         return self._hand_out(header, [message], *content_of(message))
 
     def _hand_out(self, header: Header, messages: Sequence[Message], fields: Header, content: bytes) -> Answer:
-        """Messages for the caller, whose bodies are in the content, and are let go here."""
+        """Messages for the caller; the answer has their bodies, which are dropped here."""
         return {"message": self._hold(header, messages), "reader": header["reader"], **fields}, content
 
     async def _step_get_many(self, header: Header) -> Answer:
@@ -594,7 +589,6 @@ class Calls:
         return self._hand_out(header, batch, {"count": len(batch), **fields}, content)
 
     async def _step_draw(self, header: Header) -> Answer:
-        """The next messages as lines, with their descriptions if the call wants them."""
         most = min(header["most"], BATCH_MESSAGES)
         batch = await self._reader(header).get_many(most, header["timeout"])
         for message in batch:
@@ -616,7 +610,7 @@ class Calls:
         return reader
 
     def _hold(self, header: Header, messages: Sequence[Message]) -> int:
-        """Keep messages that the caller has in hand. Returns the number of the first; the others follow."""
+        """Keep messages that the caller has leased. Returns the number of the first; the others are consecutive."""
         first, reader = self._next, header["reader"]
         self._next += len(messages)
         self._messages.update(enumerate([(reader, message) for message in messages], first))
@@ -634,7 +628,6 @@ class Calls:
         return {"transaction": self._add(On.TRANSACTION, Transaction(port, reader=self._reader_of(header)))}, b""
 
     async def _step_bridge_said(self, header: Header) -> Answer:
-        """A bridge that runs in the caller's process tells of itself."""
         said = (header[name] for name in ("bridge", "said", "why", "count", "known"))
         self._node._port.note_bridge_said(*said)
         return {}, b""
@@ -642,7 +635,7 @@ class Calls:
     # ---- steps: peers, and looking
 
     async def _step_claim(self, _header: Header) -> Answer:
-        """Another, permanent node wants the directory."""
+        """Give way: another, permanent node wants the directory."""
         if self._give_way is not None:
             self._give_way()
         return {"passing": self._give_way is not None}, b""
@@ -655,13 +648,11 @@ class Calls:
 
 
 def _check_room(what: str, kept: Sized, most: int, of_what: str) -> None:
-    """Raises UsageError when a connection has reached a limit."""
     if len(kept) >= most:
         raise UsageError(f"{what}: this connection has {most} {of_what}; end some, or use another connection")
 
 
 def _check_steps(transaction: Transaction, destination: str) -> None:
-    """Raises UsageError when a transaction has too many steps to send more."""
     if transaction.last_step >= STEPS_MAX:
         raise UsageError(
             f"send to {destination} in a transaction: it has sent and received {STEPS_MAX} times; commit it, and go on "
@@ -670,7 +661,7 @@ def _check_steps(transaction: Transaction, destination: str) -> None:
 
 
 def _given_by(fields: dict[str, Any]) -> _Given | None:
-    """What the caller of this answer holds from then on, besides receipts."""
+    """What the caller of this answer then holds, besides receipts."""
     if "message" in fields and "reader" in fields:
         return "message", fields["message"], fields.get("count", 1)
     kinds = ("transaction", "reader", "watch", "upload", "invitation")

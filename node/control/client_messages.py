@@ -1,6 +1,6 @@
-"""Messages on their way between a node and a process that uses it: their fields and their contents.
+"""Messages between a node and a process that uses it: their fields and their contents.
 
-A body goes in a frame, as it is; several share one up to a limit. A message from the node is like any other, but its
+A body goes into a frame unchanged; several share one up to a limit. A message from the node is like any other, but its
 holder is at the other end.
 """
 
@@ -23,7 +23,7 @@ from triack.queues.packing import MAX_BODY_BYTES, Outgoing, pack_one
 
 
 class ClientHolder:
-    """Answers for one message that the node has handed to this process."""
+    """Answers for one message that the node has leased to this process."""
 
     __slots__ = ("_client", "_epoch", "_keeper", "_number")
 
@@ -38,7 +38,7 @@ class ClientHolder:
         self._settle("ack")
 
     def give_back(self, _lease: Lease, *, failed: bool, delay_ms: int | None, dead: bool = False) -> None:
-        """The message comes again, or is dead."""
+        """The message is redelivered, or is dead."""
         self._settle("reject", failed=failed, delay_ms=delay_ms, dead=dead)
 
     def _settle(self, op: str, **fields: Any) -> None:
@@ -53,13 +53,13 @@ class ClientHolder:
 
 
 def name_of(destination: object, delivery: Delivery) -> str:
-    """The name of a delivery class on the way. Raises UsageError when one of the two is of a wrong type."""
+    """The name of a delivery class in a frame. Raises UsageError: one of the two has a wrong type."""
     check_sent("send to", destination, delivery)
     return delivery.name
 
 
 def frames_of(destination: str, bodies: Iterable[bytes], keys: Iterable[str] | None = None) -> list[dict[str, Any]]:
-    """The ``bodies`` of a list of messages, and their ``keys``, cut into lists for one frame each; at least one.
+    """Cut the ``bodies`` of a list of messages, and their ``keys``, into lists for one frame each; at least one.
 
     Raises:
         UsageError: a body is not made of bytes, a key is no text, or there are not as many keys as bodies.
@@ -91,7 +91,7 @@ def _cut(destination: str, bodies: Iterable[bytes]) -> list[list[bytes]]:
 
 
 def content_of(message: Message) -> Answer:
-    """A message for ``message_of``: the fields that are not in a packet, and the body of a packet of its own."""
+    """A message for ``message_of``: the fields that are not in a packet, and the body of a packet for it alone."""
     origin, _, ordinal = message.id.partition("-")
     outgoing = Outgoing(
         message.size.to_bytes(8) if message.is_large else message.body,

@@ -26,7 +26,7 @@ from triack.stats.stream_stats import StreamsStats
 
 _NEWS: Final[dict[str, Callable[..., NodeEvent]]] = {kind.__name__: kind for kind in get_args(NodeEvent)}
 _SINGLE = "single"
-"""Stands for an event of each message, in the place of a trigger."""
+"""Replaces a trigger: an event for each message."""
 
 
 def describe_every(every: Every) -> dict[str, Any] | None:
@@ -41,14 +41,14 @@ def describe_every(every: Every) -> dict[str, Any] | None:
 
 
 def read_every(said: dict[str, Any] | None) -> Every:
-    """The same, read. Raises UsageError or TypeError: there is no such trigger."""
+    """Read the result of ``describe_every``. Raises UsageError or TypeError: there is no such trigger."""
     if said is None:
         return None
     return "message" if said == {_SINGLE: True} else AckTrigger(**said)
 
 
 def describe_events(origin: str, events: list[AckEvent]) -> dict[str, Any]:
-    """Events of acknowledgements; the messages apart from them, as older builds read no more than four values."""
+    """Events of acknowledgements; ordinals separately, as older builds read no more than four values of an event."""
     return {
         "events": [[event.kind.value, event.first, event.last, event.reason] for event in events],
         "origin": origin,
@@ -57,7 +57,7 @@ def describe_events(origin: str, events: list[AckEvent]) -> dict[str, Any]:
 
 
 def read_events(header: dict[str, Any]) -> list[AckEvent]:
-    """The same, read. Older nodes say no ordinals."""
+    """Read the result of ``describe_events``. Older nodes send no ordinals."""
     events, origin = header["events"], header.get("origin", "")
     ordinals = header.get("ordinals") or [()] * len(events)
     return [
@@ -72,14 +72,14 @@ def describe_news(event: NodeEvent) -> list[Any]:
 
 
 def read_news(said: list[Any]) -> NodeEvent:
-    """The same, read."""
+    """Read the result of ``describe_news``."""
     kind, fields = said
     event: NodeEvent = read_as(_NEWS[kind], fields)
     return event
 
 
 def read_as(kind: Any, said: Any) -> Any:
-    """A value of a type from what JSON has of it: tuples are lists there, members of enums values, records objects."""
+    """A value of a type from its JSON, which has lists for tuples, values for members of enums, objects for records."""
     read = _reader_of(kind)
     return said if read is None else read(said)
 
@@ -118,7 +118,7 @@ def describe_receipts(receipts: Iterable[Receipt]) -> list[list[Any]]:
 
 
 def read_receipts(origin: str, runs: list[list[Any]]) -> dict[str, list[Any]]:
-    """The same, read: the ``ids`` and the ``numbers`` of all messages, in order."""
+    """Read the result of ``describe_receipts``: the ``ids`` and the ``numbers`` of all messages, in order."""
     ids: list[str] = []
     numbers: list[int | None] = []
     for count, ordinal, number in runs:
@@ -144,12 +144,10 @@ class Result:
 
 
 def _one(name: str, kind: Any) -> Result:
-    """A value, or a record, that has a place in the header."""
     return Result(lambda it, _keep: ({name: it}, b""), lambda header, _content: read_as(kind, header[name]))
 
 
 def _long(kind: Any) -> Result:
-    """What may be longer than a header."""
     return Result(lambda it, _keep: ({}, encode(it)), lambda _header, content: read_as(kind, json.loads(content)))
 
 

@@ -2,8 +2,8 @@
 
     4 bytes, big-endian: length of the rest | JSON object | newline | body
 
-Both ends are Triack, but perhaps of different versions: the first frame of each side, ``hello`` and ``welcome``,
-carries ``v``. Nothing that arrives is trusted beyond its bounds.
+Both ends are Triack, but perhaps of different versions: the first frame of each side, ``hello`` and ``welcome``, has
+``v``. Nothing that arrives is trusted beyond its bounds.
 """
 
 import asyncio
@@ -31,10 +31,10 @@ CALLS_MAX = 16_384
 CALL_BYTES = 256
 """Of the header of a call beside its arguments: numbers and names."""
 ERROR_CHARS_MAX = 65_536
-"""Of an error's text: more than anybody reads."""
+"""Of an error's text: more than anyone reads."""
 CLOSE_S = 2.0
-"""How long the other end may take to read the last frames: a running process does in milliseconds, but one that was
-stopped, or whose own reader has stopped, never does."""
+"""How long the other end may take to read the last frames: a running process needs milliseconds; one that was stopped,
+or whose reader has stopped, never does."""
 BUSY_S = 0.02
 """Time between attempts to connect to a process with many waiting connections: a few turns of its loop."""
 BUSY_TRIES = 500
@@ -44,7 +44,6 @@ _PEER = Struct("3i")  # of SO_PEERCRED: pid, uid, gid
 
 Header = dict[str, Any]
 Answer = tuple[dict[str, Any], bytes]
-"""Header and body of the answer to a call."""
 
 
 class Caller(Protocol):
@@ -79,20 +78,20 @@ class Link:
 
     @property
     def unsent_bytes(self) -> int:
-        """Bytes that the other end has not taken yet."""
+        """Bytes that the other end has not read yet."""
         return self._writer.transport.get_write_buffer_size()
 
     async def drained(self) -> None:
-        """Wait until the other end has taken nearly all that was sent. Raises ConnectionError."""
+        """Wait until the other end has read nearly all that was sent. Raises ConnectionError."""
         await self._writer.drain()
 
     def abort(self) -> None:
-        """End the connection at once; unsent frames are lost."""
+        """End the connection immediately; unsent frames are lost."""
         self._writer.transport.abort()
 
     @property
     def peer_pid(self) -> int | None:
-        """The process at the other end; None when that is this one, or unknown."""
+        """The process at the other end; None if that is this one, or unknown."""
         end = self._writer.get_extra_info("socket")
         try:
             pid, _, _ = _PEER.unpack(end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
@@ -108,7 +107,7 @@ class Link:
     def post(self, op: str, body: bytes = b"", **fields: Any) -> None:
         """Send one frame, without waiting. Does nothing on a connection that has ended: ``receive`` reports that.
 
-        Raises UsageError: the frame is longer than the other end takes; nothing was sent.
+        Raises UsageError: the frame is longer than the other end accepts; nothing was sent.
         """
         header = encode({"op": op, **fields})
         length = len(header) + 1 + len(body)
@@ -122,7 +121,7 @@ class Link:
         Raises:
             ConnectionError: the connection has ended.
             ProtocolError: the bytes that came are no frame.
-            TriackError: the other end reports an error; UsageError when it was a wrong request.
+            TriackError: the other end reports an error; UsageError if it was a wrong request.
         """
         try:
             if self._coming_bytes is None:
@@ -208,7 +207,7 @@ async def pair() -> tuple[Link, Link]:
 
 
 async def _connect(end: socket.socket, path: Path, users: Collection[int]) -> None:
-    """As ``loop.sock_connect``, which would take a full queue of waiting connections for success."""
+    """As ``loop.sock_connect``, which would read a full queue of waiting connections as success."""
     end.setblocking(False)
     for _ in range(BUSY_TRIES):
         with socket_file.opened(path, users) as name, contextlib.suppress(BlockingIOError):
@@ -220,7 +219,7 @@ async def _connect(end: socket.socket, path: Path, users: Collection[int]) -> No
 
 
 def encode(it: object) -> bytes:
-    """What goes into a frame as JSON; records are objects with the names of their fields."""
+    """An object as JSON for a frame; records are objects with the names of their fields."""
     return json.dumps(it, separators=(",", ":"), default=_fields_of).encode()
 
 
@@ -231,7 +230,7 @@ def _fields_of(record: Any) -> dict[str, Any]:
 
 
 def check_frame(do: str, body: bytes, **fields: Any) -> None:
-    """Raises UsageError for a call that is longer than a frame, before it is made."""
+    """Raise UsageError for a call that is longer than a frame, before it is made."""
     _check_length(do, len(encode(fields)) + CALL_BYTES + len(body))
 
 
@@ -241,7 +240,7 @@ def _check_length(what: str, length: int) -> None:
 
 
 def check_sayable(what: str, fields: Mapping[str, object]) -> None:
-    """Raises UsageError, with its name, for a field that JSON cannot express."""
+    """Raise UsageError, with its name, for a field that JSON cannot express."""
     for name, value in fields.items():
         try:
             encode(value)
@@ -265,7 +264,7 @@ def number_of(header: Header, key: str) -> int:
 
 
 def cut(body: bytes, sizes: object) -> list[bytes]:
-    """Cut a body into pieces of these sizes. Raises ProtocolError when they do not fill it."""
+    """Cut a body into pieces of these sizes. Raises ProtocolError if they do not fill it."""
     if (
         not isinstance(sizes, list)
         or any(type(size) is not int or size < 0 for size in sizes)

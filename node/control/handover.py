@@ -30,17 +30,16 @@ SOON_S = 1.0
 CLAIM_S = 10.0
 """How long a node that gives way may take to close: its ``close_timeout_s``, and as much again."""
 PASSING: ContextVar[Callable[[], None] | None] = ContextVar("triack_passing", default=None)
-"""Set where a command opens a node that has a directory only until the command's work is done. It is called when a
-permanent node claims the directory. The command's node is not started again, so a process that works through it opens
-the directory next."""
+"""Set if a command opens a node that has a directory only until the command's work is done; called when a permanent
+node claims the directory. The command's node does not start again, so a process that works through it opens the
+directory next."""
 
 _Opened = TypeVar("_Opened")
 Told = Callable[[str], object]
-"""Takes a sentence for people."""
 
 
 def _tell_nobody(_why: str) -> None:
-    """Drop a sentence that was told before: the search is repeated."""
+    """Drop a sentence that was reported before: the search is repeated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +53,7 @@ class Served(Note):
     listen: str
 
     def is_ours(self) -> bool:
-        """Whether ``make_socket_path`` may have made the socket. Raises ValueError for a path that no system takes."""
+        """Whether ``make_socket_path`` may have made the socket. Raises ValueError for a path of no system."""
         path = Path(self.control)
         ours = path.name == socket_file.SOCKET_FILE and path.parent.name.startswith(socket_file.SOCKET_FOLDER_PREFIX)
         return ours and b"\0" not in os.fsencode(self.control)
@@ -70,7 +69,7 @@ def publish(data: Path, served: Served) -> None:
 
 
 def retract(data: Path, served: Served) -> None:
-    """The directory is no longer served."""
+    """Remove the note and the socket: the directory is no longer served."""
     if read_note(data, Served) == served:
         with contextlib.suppress(OSError):
             (data / Served.FILE).unlink()
@@ -80,9 +79,9 @@ def retract(data: Path, served: Served) -> None:
 async def find(data: Path, told: Told = operator_log.warning) -> Link | None:
     """A connection to the process that serves the directory, or None; ``told`` hears why a socket is not used.
 
-    A process that was killed leaves its file behind. This waits a moment for a restart of it, as opening the directory
-    here would keep it out. The file stays for the next process to remove: a live process may be out of our sight, with
-    a ``/tmp`` of its own.
+    A process that was killed leaves its file behind. This waits a moment for its restart, as opening the directory here
+    would keep it out. The next process removes the file: a live process may be out of our sight, with a separate
+    ``/tmp``.
     """
     if DOORS.get() is None and read_note(data, Served, told) is None:
         return None
@@ -129,9 +128,9 @@ async def find_soon(data: Path) -> Link | None:
 
 
 async def open_claiming(data: Path, open_node: Callable[[], Awaitable[_Opened]]) -> _Opened:
-    """Open a permanent node: a command that has its directory meanwhile gives way.
+    """Open a permanent node: a command that holds its directory gives way.
 
-    Raises StoreInUse: the process that has it is permanent as well, or does not let go.
+    Raises StoreInUse: the process that has it is permanent as well, or does not release it.
     """
     loop = asyncio.get_running_loop()
     end, claimed = loop.time() + SOON_S, False

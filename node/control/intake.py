@@ -1,4 +1,4 @@
-"""Lines of one producer on their way through a node, which it asks over the control socket.
+"""Lines of one producer on their way through a node; the producer uses the control socket.
 
 Promise: a chunk of lines enters the node once and whole, together with the number of its last line, however often it is
 offered and whenever the process is killed. Progress is reported in order: ``finished`` is the last line up to which all
@@ -36,7 +36,7 @@ Failure = tuple[int, int, str]
 
 @dataclass(slots=True)
 class Chunk:
-    """Some successive lines, or files; ``first`` is the number of the first, from 1."""
+    """Some consecutive lines, or files; ``first`` is the number of the first, from 1."""
 
     first: int
     lines: list[bytes]
@@ -62,7 +62,7 @@ Progress = tuple[int, list[Failure]]
 
 
 class Producer:
-    """A process that sends lines through the node, seen from the node: its calls."""
+    """A process that sends lines through the node, seen from the node."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class Producer:
         self._news = asyncio.Event()
         self._following: asyncio.Task[None] | None = None
         self._one_at_a_time = asyncio.Lock()
-        # Why a chunk was refused: those behind it, which are on their way already, are refused, too.
+        # Why a chunk was refused: those behind it, which are already on their way, are refused too.
         self._refused: BaseException | None = None
 
     async def begin(self) -> int:
@@ -114,9 +114,9 @@ class Producer:
             self._to_follow.put_nowait(_Recovered(self._finished + 1, self._accepted, end))
 
     async def take(self, first: int, bodies: Iterable[bytes]) -> None:
-        """Take lines, the first of which has that number; when this returns they are safe.
+        """Accept lines, the first of which has that number; when this returns they are safe.
 
-        Lines that were taken before are skipped. Waits while too many chunks are not finished.
+        Lines that were accepted before are skipped. Waits while too many chunks are not finished.
         """
         async with self._one_at_a_time:
             if self._refused is not None:
@@ -135,7 +135,7 @@ class Producer:
         else:
             transaction = self._node.transaction()
             await self._put(transaction, chunk)
-            # Another connection of the same producer may have been faster; nothing can come between this look and the
+            # Another connection of the same producer may have been faster. Nothing can come between this look and the
             # commit, which takes everything before it waits.
             known = self._node.recall(self._key)
             last = self._accepted if known is None else int(json.loads(known)[0])
@@ -153,13 +153,13 @@ class Producer:
         if key is None:
             await transaction.send_many(destination, chunk.lines, delivery=delivery, **self._properties)
             return
-        # Each line has a key of its own: with the same one, only the first would be accepted.
+        # Each line needs its own key: with the same one, only the first would be accepted.
         keys = [f"{key}:{number}" for number in range(chunk.first, chunk.last + 1)]
         properties: MessageProperties = {**self._properties, "key": None}
         await transaction.send_many(destination, chunk.lines, delivery=delivery, keys=keys, **properties)
 
     async def progress(self) -> Progress:
-        """Wait until more lines are decided."""
+        """Wait until more lines are decided. Returns the last finished line, and new failures."""
         await self._news.wait()
         if self._following is not None and self._following.done():
             await self._following
@@ -168,7 +168,7 @@ class Producer:
         return self._finished, failures
 
     async def forget(self) -> str:
-        """The producer has ended: remember nothing of it. Returns why its lines do not arrive yet."""
+        """Remember nothing of a producer that has ended. Returns why its lines do not arrive yet."""
         if self._key is not None:
             transaction = self._node.transaction()
             transaction.remember(self._key, None)
@@ -176,7 +176,7 @@ class Producer:
         return waits_for(self._port.engine, self._outgoing)
 
     def close(self) -> None:
-        """Follow nothing more."""
+        """Stop following."""
         if self._following is not None:
             self._following.cancel()
 
@@ -230,7 +230,7 @@ class Producer:
 
 
 def add_failure(failures: list[Failure], new: Failure) -> None:
-    """Add a failure, in order; joined with the one before it if they touch and have the same reason."""
+    """Add a failure, in order; join it with the one before if they touch and have the same reason."""
     if failures and failures[-1][1] + 1 == new[0] and failures[-1][2] == new[2]:
         failures[-1] = (failures[-1][0], new[1], new[2])
     else:

@@ -1,4 +1,4 @@
-"""Telling the process that serves a data directory that its keys, or its peers, have changed.
+"""Telling the process that serves a data directory that its keys or its peers have changed.
 
 The node notices by itself within half a second; an operator who has withdrawn trust wants to know that it has.
 """
@@ -11,16 +11,15 @@ from triack.node.control import handover
 from triack.node.control.control_frames import Link, call_once
 
 REREAD_S = 10.0
-"""A running node answers within milliseconds; one that does not answer for this long is stopped, or stuck."""
+"""A running node answers within milliseconds; one that takes this long is stopped, or stuck."""
 
 
 async def reread(data: Path) -> bool:
     """Have the node that runs on a directory read its files again, and wait until they are in force.
 
-    When this returns, sessions of peers that are trusted no more have ended.
-
-    Returns:
-        Whether a node runs there; if not, the next one starts with the files.
+    When this returns, sessions of peers that are no longer trusted have ended. Returns whether a node runs there; if
+    not,
+    the next one starts with the files.
 
     Raises:
         WaitTimeout: it runs, and has not answered for ``REREAD_S`` seconds.

@@ -3,8 +3,8 @@
 A connection is one conversation of calls, see ``calls.py``. It begins with ``hello`` and ``welcome``, which name the
 version that each side speaks; an error of the conversation itself ends it with an ``error`` frame.
 
-Only processes of the node's own user, and of root, are served (``socket_file.py``). A socket that was removed is made
-again.
+Only processes of the node's own user, and of root, are served (``socket_file.py``). If the socket was removed, the node
+makes another.
 """
 
 import asyncio
@@ -27,9 +27,9 @@ from triack.node.files.ownership import trusted_users
 from triack.node.handles.verbs import Verbs
 
 HELLO_S = 10.0
-"""How long a process may take to send its ``hello``: ours do so at once, and others would take up a connection."""
+"""How long a process may take to send its ``hello``: ours do it immediately, and others would occupy a connection."""
 CONNECTIONS_MAX = 512
-"""Each takes a descriptor; or half of all that the process may have, if that is less."""
+"""Each needs a descriptor; or half of all that the process may have, if that is less."""
 LOOK_S = 5.0
 """Time between checks that the socket is still there: a runtime directory goes when its user logs out."""
 
@@ -60,7 +60,6 @@ class ControlServer:
             raise
 
     async def _listen(self) -> None:
-        """Listen at a new socket, and publish where it is."""
         if self._doors is not None:
             self._retract = self._doors.publish(self._data, self._begin)
             return
@@ -88,7 +87,7 @@ class ControlServer:
         await self._close()
 
     async def _watch_over(self) -> None:
-        """Keep the socket there as long as the node works, and no longer: no process is to wait for a failed node."""
+        """Keep the socket there while the node works, and no longer: no process should wait for a failed node."""
         failed = asyncio.create_task(self._node.failed())
         try:
             while not (await asyncio.wait((failed,), timeout=LOOK_S if self._doors is None else None))[0]:
@@ -98,7 +97,6 @@ class ControlServer:
         await self._close()
 
     async def _listen_again(self) -> None:
-        """Make another socket if the former one was removed."""
         if self._served is None or is_there(Path(self._served.control)):
             return
         gone, before = self._served, self._server
@@ -181,7 +179,7 @@ async def converse(node: Verbs, link: Link, give_way: Callable[[], None] | None,
             )
         await Calls(node, link, give_way).run()
     except (NodeClosed, StoreError) as error:
-        # Not the other end's fault: it finds the next process that serves the directory, and goes on there.
+        # Not the other end's fault: it finds the next process that serves the directory, and continues there.
         operator_log.info(f"control socket: a conversation ended: {error}")
     except TriackError as error:
         with contextlib.suppress(OSError):

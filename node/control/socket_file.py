@@ -1,10 +1,9 @@
 """The file of a control socket: its place, its owner, and the process at its other end.
 
-Promise: not a byte goes to a process, and none is taken from one, that runs as another user of the machine. A socket is
-made in a fresh folder of mode 0700, below a directory in which no other user can replace it. A process
-that dials it checks the owner and the mode of the folder and of the socket, follows no link to either, and asks the
-system for the user of the process at the other end (SO_PEERCRED, unix(7)). A socket that was left behind is removed
-only if it is our own.
+Promise: no byte goes to or comes from a process that runs as another user of the machine. A socket is made in a fresh
+folder of mode 0700, below a directory in which no other user can replace it. A process that dials it checks the owner
+and the mode of the folder and of the socket, follows no link to either, and asks the system for the user of the process
+at the other end (SO_PEERCRED, unix(7)). A socket that was left behind is removed only if it is our own.
 
 The one exception is root: it may use the node of every user, and every node serves root.
 """
@@ -24,9 +23,9 @@ from triack.node.files.ownership import check_private, check_private_folder, ref
 SOCKET_FILE = "control"
 """The one file in its folder."""
 SOCKET_FOLDER_PREFIX = "triack-"
-"""So that a folder that was left behind shows which program made it."""
+"""Shows which program made a folder that was left behind."""
 SOCKET_PATH_BYTES_MAX = 103
-"""Every system takes a path of a socket this long: macOS 104 bytes with the zero at its end, Linux 108 (unix(7))."""
+"""Every system accepts a socket path this long: macOS 104 bytes with the zero at its end, Linux 108 (unix(7))."""
 _CREDENTIALS = Struct("3i")
 """The process, user and group at the other end of a connection (``struct ucred``, unix(7))."""
 
@@ -38,14 +37,11 @@ _IN_PLACE = sum(getattr(os, name, 0) for name in ("O_PATH", "O_NOFOLLOW", "O_CLO
 
 
 def make_socket_path() -> Path:
-    """A path for a control socket, in a fresh folder with mode 0700.
+    """A path for a control socket, in a fresh folder with mode 0700. Raises TriackError: no place can be used.
 
     It is below the first of these that can be used: the runtime directory of the service (``RUNTIME_DIRECTORY``,
     systemd.exec(5)) or of the user (``XDG_RUNTIME_DIR``, or ``/run/user/UID``), ``/run`` for root, and the directory
     for temporary files.
-
-    Raises:
-        TriackError: none of them can be used.
     """
     import tempfile  # noqa: PLC0415 - it loads three compressors
 
@@ -72,7 +68,7 @@ def _bases(temporary: Callable[[], str]) -> Iterator[Path]:
             yield Path(named).absolute()
     user = os.geteuid()
     yield Path("/run") if user == 0 else Path(f"/run/user/{user}")
-    # Last: it writes a file to try each directory, and finds none where the root file system is read-only.
+    # Last: it writes a file to try each directory, and finds none if the root file system is read-only.
     with suppress(FileNotFoundError):
         yield Path(temporary()).absolute()
 
@@ -100,7 +96,7 @@ def is_served(path: Path) -> bool:
 
 
 def remove(path: Path) -> None:
-    """Remove a socket, and its folder. Does nothing where they are not our own."""
+    """Remove a socket, and its folder. Does nothing if they are not our own."""
     own = (os.geteuid(),)
     with suppress(OSError), _folder_of(path, own) as folder:
         with suppress(FileNotFoundError):
@@ -116,7 +112,7 @@ def remove(path: Path) -> None:
 
 @contextmanager
 def opened(path: Path, users: Collection[int]) -> Iterator[str]:
-    """A control socket under a name that certainly means the file that was checked, as long as the block lasts.
+    """A control socket under a name that certainly means the file that was checked, while the block lasts.
 
     Raises:
         PermissionError: it, or its folder, is not theirs alone; with a sentence that says why.
@@ -154,12 +150,9 @@ def _check_socket(path: Path, found: os.stat_result, users: Collection[int]) -> 
 
 
 def check_peer(end: socket.socket, users: Collection[int]) -> None:
-    """Check the user of the process at the other end of a connection.
+    """Check the user of the process at the other end of a connection. Raises PermissionError: it is another user.
 
-    Where the system does not tell it, the folder of mode 0700 has to do.
-
-    Raises:
-        PermissionError: it runs as another user; with a sentence that says so.
+    If the system does not tell it, the folder of mode 0700 must do.
     """
     if sys.platform != "linux":
         return

@@ -1,8 +1,8 @@
 """The verbs of the control socket, one row each: the arguments of a call, the object that does it, and the result.
 
 A row of a method of the node, or of an object that the node has given out, has its arguments from the signature of that
-method. The client writes a call by its row (``asked``), the node checks and reads it by the same one. The other rows
-are steps of a conversation that have no method of their own; ``calls.py`` has a handler for each of them.
+method. The client writes a call by its row (``asked``); the node checks and reads it by the same one. The other rows
+are steps of a conversation without a method; ``calls.py`` has a handler for each of them.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -54,7 +54,7 @@ def _is_duration(value: object) -> bool:
 
 
 class Kind(Enum):
-    """The type of a value on the way: in words, and as a test."""
+    """The type of a value in a frame: in words, and as a test."""
 
     TEXT = "text", _is_text
     NUMBER = "a number from 0 on", _is_number
@@ -76,11 +76,11 @@ def _as_it_is(value: Any, *_: object) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One argument on its way.
+    """One argument in a frame.
 
     Attributes:
-        kind: its type on the way.
-        nullable: null may stand in its place.
+        kind: its type there.
+        nullable: it may be null.
         write: encodes a value, given the name of the parameter and all arguments. Raises UsageError.
         read: decodes it.
     """
@@ -127,7 +127,6 @@ MOST = Argument(Kind.NUMBER, write=_write_most, read=lambda most: min(most, BATC
 """The most messages: their list is one frame."""
 WANTED = Argument(Kind.TEXT, write=_write_wanted)
 _NAMED = {"most": MOST, "id": WANTED, "correlation_id": WANTED}
-"""By the name of a parameter."""
 
 _ARGUMENTS: Mapping[Any, Argument] = {
     str: TEXT,
@@ -150,7 +149,6 @@ _ARGUMENTS: Mapping[Any, Argument] = {
     Every: Argument(Kind.OBJECT, True, lambda every, *_: codec.describe_every(every), codec.read_every),
     Unpack[MessageProperties]: Argument(Kind.OBJECT),
 }
-"""By the annotation of a parameter."""
 
 
 _BODY_OR_NONE = bytes | None
@@ -184,10 +182,10 @@ class Verb:
         declared: the method that does it, as its class declares it.
         parameters: those of its parameters that come from the caller.
         result: the form of its result.
-        ends: whether the object is at an end then, and its number with it.
+        ends: whether the object then ends, and its number with it.
         repeats: whether a client makes the call again when its answer was lost: doing it twice is as doing it once.
-        may_wait: whether it may have to wait for a long answer; None for a verb whose answers are short. Verbs with
-            long answers are carried out when it is their turn to be answered, so that only one at a time takes memory.
+        may_wait: whether it may have to wait for a long answer; None for a verb with short answers. Verbs with long
+            answers run when it is their turn to be answered, so that only one at a time needs memory.
     """
 
     name: str
@@ -206,7 +204,7 @@ class Verb:
         return "" if self.declared is None else self.declared.__name__
 
     def misfit(self, fields: Mapping[str, Any]) -> str:
-        """The argument that is missing or of a wrong kind, in words; empty for none. Other fields are ignored."""
+        """The argument that is missing or of a wrong kind, in words; empty: none. Other fields are ignored."""
         for name, argument in self.arguments.items():
             if name not in fields:
                 return f"{name} is missing"
@@ -263,7 +261,7 @@ class Verb:
 
 
 def _merge(named: dict[str, Any], properties: Mapping[str, Any]) -> None:
-    """Add the properties of a message to the arguments. Raises TypeError when one has the name of an argument."""
+    """Add the properties of a message to the arguments. Raises TypeError if one has the name of an argument."""
     both = named.keys() & properties.keys()
     if both:
         raise TypeError(f"properties have {min(both)}")
@@ -271,7 +269,7 @@ def _merge(named: dict[str, Any], properties: Mapping[str, Any]) -> None:
 
 
 def _argument_of(parameter: Parameter, what: str) -> tuple[str, Argument] | None:
-    """The argument in the header for a parameter; None for a body. ``what`` is said of a timeout that is none."""
+    """The argument in the header for a parameter; None for a body. ``what`` begins the error for a wrong timeout."""
     if parameter.annotation is bytes:
         return None
     if parameter.annotation == _BODY_OR_NONE:
@@ -303,12 +301,12 @@ def _row(
         declared: the method, or property.
         result: the form of its result.
         on: the object that has the method.
-        name: the verb, where that is not the name of the method.
+        name: the verb, if that is not the name of the method.
         may_wait: see ``Verb``.
         repeats: see ``Verb``.
         ends: see ``Verb``.
         leave_out: parameters that the client handles itself.
-        what: the beginning of the error for a timeout that is none, as the method says it.
+        what: begins the error for a wrong timeout, as in the method.
     """
     function = plain_function(declared)
     parameters = tuple(it for it in signature_of(function).parameters.values() if it.name not in leave_out)
@@ -326,12 +324,11 @@ def _transaction_row(
 
 
 def _step(name: str, /, *, may_wait: bool | None = None, repeats: bool = False, **arguments: Argument) -> Verb:
-    """A step of the conversation."""
     return Verb(name, arguments, may_wait=may_wait, repeats=repeats)
 
 
 def may_repeat(do: str, fields: Mapping[str, Any]) -> bool:
-    """Whether a call may be made again when its answer was lost: so says its row, or its messages have keys."""
+    """Whether a call may be made again when its answer was lost: its row says so, or its messages have keys."""
     keyed = fields.get("keys") is not None or bool(fields.get("properties", {}).get("key"))
     return VERBS[do].repeats or keyed
 
