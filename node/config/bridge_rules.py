@@ -1,7 +1,7 @@
-"""What the rules of all bridges have in common, texts with names in braces, and the rules of AMQP 0-9-1.
+"""What the rules of all bridges share, texts with names in braces, and the rules of AMQP 0-9-1.
 
 orders          -> cloud/orders                  from the broker: a queue there, and a destination
-events          -> topic:plant.{routing_key}     names stand for what the message has
+events          -> topic:plant.{routing_key}     names are replaced by what the message has
 commands        -> plant/machine.{machine}       to the broker: a queue here, an exchange, and a routing key
 commands        -> /commands                     the default exchange: the routing key is the name of a queue
 topic:Games.#   -> games/{topic}                 the same for a subscription
@@ -18,13 +18,11 @@ from triack.base.names import TOPIC_PREFIX, check_queue
 KEY_BYTES_MAX = 255
 """Of a key of a message (``MessageProperties``)."""
 NAME = re.compile(r"\{([^{}]+)\}")
-"""A name in a template."""
 SHORT_BYTES_MAX = 255
 """Of a routing key, or the name of a queue or exchange (AMQP 0-9-1, short string)."""
 HEADER = "header."
 """Begins the name of a header of AMQP."""
 MESSAGE_NAMES = ("message_id", "routing_key", "exchange")
-"""What else a message of AMQP has a name for."""
 _INSERTED = re.compile(r"[\w-][\w.-]*")
 """What a name may bring into a destination: no ``/`` or ``:``, which would lead to another node or a topic."""
 
@@ -87,10 +85,7 @@ class GiveRule:
         return self.source.removeprefix(TOPIC_PREFIX) if TOPIC_PREFIX in self.source else None
 
     def filled(self, template: str, headers: Mapping[str, str], published_to: str | None) -> str:
-        """A template with headers of a message, and with the topic that it was published to here.
-
-        Raises UsageError: a header is missing.
-        """
+        """Fill a template with headers of a message, and the topic that it was published to. Raises UsageError."""
         values = {**headers, **({} if published_to is None else {"topic": published_to})}
         found = _filled(template, values.get)
         if found is None:
@@ -176,15 +171,10 @@ class GiveExchange(GiveRule):
 
 
 class MessageKey:
-    """What makes two messages of a broker the same one: the message id where there is one, or else a rule.
+    """What makes two messages of a broker the same one: the message id if there is one, or else a rule.
 
-    Args:
-        rule: a text with ``{message_id}``, ``{routing_key}``, ``{exchange}``, ``{payload}``, ``{json.A.B}`` or
-            ``{header.NAME}``; empty for none.
-        by_message_id: whether the message id comes first.
-
-    Raises:
-        UsageError: there is no such name.
+    ``rule`` is a text with ``{message_id}``, ``{routing_key}``, ``{exchange}``, ``{payload}``, ``{json.A.B}`` or
+    ``{header.NAME}``; empty: none. With ``by_message_id`` the message id comes first. Raises UsageError: no such name.
     """
 
     def __init__(self, rule: str, *, by_message_id: bool) -> None:

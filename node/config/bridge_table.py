@@ -1,11 +1,11 @@
 """The keys of ``[[bridges]]``, and what rules of MQTT mean: topics of a broker to destinations here, queues to topics.
 
     sensors/{site}/#  -> cloud/telemetry            from the broker: a topic filter, and a destination
-    sensors/{site}/#  -> topic:sensors.{site}.{#}   names of levels stand for what the topic has there
+    sensors/{site}/#  -> topic:sensors.{site}.{#}   names of levels are replaced by what the topic has there
     commands          -> plant/{machine}/set        to the broker: a queue here, and a topic; names are those of headers
     topic:Games.#     -> games/{topic}              the same for a subscription
 
-Running bridges is the work of ``triack.bridges``; this is here so that an error names the line of a mistake.
+``triack.bridges`` runs bridges; their rules are here so that an error names the line of a mistake.
 """
 
 import re
@@ -38,9 +38,9 @@ QOS_MAX = 2
 IN_FLIGHT_MAX = 10_000
 """Their packet ids are remembered in each commit of a message of QoS 2, two bytes each."""
 SESSION_MAX_S = 0xFFFF_FFFE
-"""MQTT has 32 bits, and its greatest number stands for no end."""
+"""MQTT has 32 bits, and its greatest number means no end."""
 REST = "#"
-"""The name of the levels for which ``#`` stands."""
+"""The name of the levels that ``#`` covers."""
 
 R = TypeVar("R")
 
@@ -48,11 +48,7 @@ _LEVEL = re.compile(r"\{(\w+)\}")
 
 
 class Take:
-    """From the broker: ``FILTER -> DESTINATION``.
-
-    Attributes:
-        filter: what is subscribed to at the broker, with ``+`` for each level that has a name.
-    """
+    """From the broker: ``FILTER -> DESTINATION``. ``filter`` has ``+`` for each level that has a name."""
 
     def __init__(self, rule: str) -> None:
         self.rule = rule
@@ -114,13 +110,10 @@ class Give(GiveRule):
 
 
 class KeyRule:
-    """What makes two messages of a broker the same one.
+    """What makes two messages of a broker the same one. Raises UsageError: there is no such name.
 
-    It is a text with ``{topic}``, ``{payload}``, ``{json.A.B}`` or ``{user.NAME}``, which stand for the topic, the
-    payload's hash, a value in it, and a user property.
-
-    Raises:
-        UsageError: there is no such name.
+    It is a text with ``{topic}``, ``{payload}`` (its hash), ``{json.A.B}`` (a value in it) or ``{user.NAME}`` (a user
+    property).
     """
 
     def __init__(self, rule: str) -> None:

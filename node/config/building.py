@@ -24,7 +24,7 @@ _PATHS = ("data", "log", "tls_cert", "tls_key", "tls_ca")
 
 
 def find_policy(layers: Layers) -> str:
-    """The name of the policy that was asked for, in capital letters; empty for none."""
+    """The name of the policy that was asked for, in capital letters; empty: none."""
     said = layers.said.get((*_NODE, "policy"))
     if said is None or said.value is None:
         return ""
@@ -52,7 +52,7 @@ def build_settings(layers: Layers, policy: str) -> NodeSettings:
 
 
 def _build_forward(layers: Layers, path: KeyPath) -> Forward | None:
-    """Where a queue is passed on; None when that is not said as it must be, which is noted."""
+    """Where a queue is passed on; None if that is not said as it must be, which is noted."""
     said = {
         name: layers.said[*path, name].value for name in ("to", "label", "others_to") if (*path, name) in layers.said
     }
@@ -68,14 +68,13 @@ def _build_forward(layers: Layers, path: KeyPath) -> Forward | None:
 
 
 def _roots_in(layers: Layers) -> list[str]:
-    """The roots of topics of which something is said."""
     names = {path[1]: said.where for path, said in sorted(layers.said.items()) if path[0] == "topics"}
     checks = {name: partial(check_root, name) for name in names}
     return [name for name, where in names.items() if _checked(layers, ("topics", name), where, checks[name])]
 
 
 def _build_topic(layers: Layers, settings: NodeSettings, name: str) -> Topic:
-    """Settings of the topics below a root. Of a quota, what is not said is as for each queue."""
+    """Settings of the topics below a root. A quota has its missing values from that of each queue."""
     path, before = ("topics", name), settings.topic_of(name)
     at = (*path, "quota")
     quota = _build(layers, before.quota or settings.limits.quota, at) if layers.says(at) else before.quota
@@ -83,7 +82,6 @@ def _build_topic(layers: Layers, settings: NodeSettings, name: str) -> Topic:
 
 
 def _of_queues(layers: Layers, table: str) -> list[tuple[str, KeyPath]]:
-    """The queues of which a table says something, by name."""
     found = {path[:-1]: it.where for path, it in layers.said.items() if path[0] == "queues" and path[2] == table}
     return [(path[1], path) for path, where in sorted(found.items()) if _is_name(layers, path, where)]
 
@@ -95,7 +93,7 @@ def _is_name(layers: Layers, path: KeyPath, where: str) -> bool:
 def _build(layers: Layers, base: T, prefix: KeyPath) -> T:
     """An object of settings with what was said of it and of its parts.
 
-    The class itself checks its values. What it refuses is noted, and left out, until it takes the others.
+    The class itself checks its values. A value that it refuses is noted and left out, until it accepts the others.
     """
     kind: Any = type(base)
     hints = _hints_of(kind)
@@ -173,7 +171,7 @@ def _check_suite(text: str) -> str:
 
 
 def _check_queues(layers: Layers, table: NodeTable) -> None:
-    """A queue with settings must be one that the node may have."""
+    """Note queues that have settings and that the node may not have."""
     if table.queues is None:
         return
     for name in sorted({path[1] for path in layers.said if path[0] == "queues"} - set(table.queues)):
@@ -240,7 +238,6 @@ def build_routes(layers: Layers) -> tuple[Route, ...]:
 
 
 def _checked(layers: Layers, path: KeyPath, where: str, check: Callable[[], T]) -> T | None:
-    """The result of a check, or None, and the mistake is noted."""
     try:
         return check()
     except TriackError as error:

@@ -1,7 +1,7 @@
 """The configuration of a node: read from its sources, and read again from the same ones.
 
 Arguments beat the environment, which beats the file, which beats the policy, which beats the defaults. A configuration
-with any mistake is refused as a whole, with all of its mistakes at once.
+with any mistake is refused as a whole, and the error lists all of its mistakes.
 """
 
 import os
@@ -55,7 +55,7 @@ class Config:
     bridges: tuple[BridgeTable, ...] = ()
 
     def rows(self) -> Iterator[Row]:
-        """Every setting in force; of optional parts that are not in use, nothing."""
+        """Every setting in force, without those of optional parts that are not in use."""
         names = {path[:2] for path in self.said if path[0] in NAMED}
         tables = {path[:-1] for path in self.said}
         for key in KEYS.values():
@@ -112,12 +112,12 @@ class Config:
 _NO_FORWARD = Forward("-")
 """Of a queue that the node does not pass on: only a table with a mistake asks for it."""
 TOPIC_KEY = 3
-"""Parts of the path of a key in the table of a root; those of its quota have one more, as those of queues do."""
+"""Parts of the path of a key in the table of a root; a key of its quota has one more, as those of queues do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where the settings of a node come from, in the order in which the later ones beat the earlier ones."""
+    """Where the settings of a node come from; later ones beat earlier ones."""
 
     file: Path | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -125,7 +125,7 @@ class Sources:
     assignments: Sequence[tuple[str, str]] = ()
 
     def read(self) -> Config:
-        """Read all of them. Blocks. Raises ConfigError: something cannot be used; with every mistake, one a line."""
+        """Read all of them. Blocks. Raises ConfigError with every mistake, one a line: something cannot be used."""
         layers = Layers()
         if self.file is not None:
             layers.add_file(self.file)
@@ -176,7 +176,6 @@ def _place(name: KeyPath) -> tuple[int, str]:
 
 
 def _plain(value: object) -> object:
-    """A value as TOML has it."""
     if isinstance(value, PurePath):
         return str(value)
     return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value

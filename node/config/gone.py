@@ -1,15 +1,15 @@
 """Keys that ``triack.toml`` had once: no user of another system, and no page for operators, ever set them.
 
-Policies, tests and the simulated world give some of them other values, in code. A file that still has one is told what
-the value is now, and what to do.
+Policies, tests and the simulated world set some of them in code. If a file still has one, the error says what the value
+is now, and what to do.
 """
 
 from collections.abc import Mapping
 
 _BY_POLICY = "remove the line, as node.policy alone sets another value"
-"""For numbers that differ between the systems whose policies there are."""
+"""For numbers that differ between the systems that have policies here."""
 _REMOVE = "remove the line"
-"""For those without a reason to have another value."""
+"""For keys without a reason to have another value."""
 
 _TRIGGER = {
     "count": "write window_share in its place, a share of the window",
@@ -21,7 +21,6 @@ _TRIGGER = {
     "on_duplicate": _REMOVE,
     "on_request": _REMOVE,
 }
-"""Of each table of a trigger."""
 
 GONE: Mapping[tuple[str, ...], str] = {
     **{("session", "ack_trigger", name): what for name, what in _TRIGGER.items()},

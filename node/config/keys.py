@@ -1,7 +1,7 @@
-"""Every key of ``triack.toml``: fields of the settings of a node, by the same name, but those of ``gone``.
+"""Every key of ``triack.toml``: fields of the settings of a node, by the same name, except those of ``gone``.
 
 Nothing is listed twice: names, types, defaults and descriptions are those of the classes. A path is the tables and the
-name of a key. In the paths of queues and peers, ``*`` stands for the name of one.
+name of a key. In the paths of queues and peers, ``*`` replaces the name of one.
 """
 
 import json
@@ -31,7 +31,7 @@ KeyPath = tuple[str, ...]
 
 
 NUMBERED = ("routes", "bridges")
-"""The tables that are lists, whose tables have numbers for names."""
+"""The tables that are lists; their tables have numbers for names."""
 NAMED = ("queues", "topics", "peers", *NUMBERED)
 """The tables that hold one table for each queue, root of topics, peer, route or bridge."""
 
@@ -88,7 +88,7 @@ class Key:
 
     Attributes:
         path: the tables that it is in, and its name.
-        units: the units in which a text may state it, or None.
+        units: the units that a text may use, or None.
         may_be_none: whether ``"none"`` has a meaning: no value.
     """
 
@@ -106,7 +106,7 @@ class Key:
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The texts that it takes, if only these."""
+        """The texts that it accepts, if only these."""
         kinds = get_args(self.type) if get_origin(self.type) is not Literal else (self.type,)
         return tuple(one for kind in kinds if get_origin(kind) is Literal for one in get_args(kind))
 
@@ -145,7 +145,7 @@ _ABOUT: Mapping[KeyPath, str] = {
     "route that fits counts.",
     ("bridges", "*"): "One bridge between this node and a broker of MQTT or AMQP, which `triack serve` runs.",
 }
-"""The tables, in the order in which pages and files show them. One that is not here comes last."""
+"""The tables, in the order in which pages and files show them. Others come last."""
 
 
 def part_of(type_: Any) -> Any:
@@ -221,14 +221,12 @@ IN_CODE: Mapping[KeyPath, Key] = _all_keys()
 """Every field of the settings; those that are no keys of a file are for policies and tests."""
 
 KEYS: Mapping[KeyPath, Key] = {path: key for path, key in IN_CODE.items() if not gone(path)}
-"""All of them, by path, table by table."""
 
 SECTIONS: Mapping[KeyPath, str] = {table: _ABOUT.get(table, "") for table in dict.fromkeys(path[:-1] for path in KEYS)}
-"""Every table that has keys, and a sentence about it."""
 
 
 def key_at(path: KeyPath) -> Key | None:
-    """The key that a path with the names of queues, topics and peers leads to; None when there is none."""
+    """The key that a path with the names of queues, topics and peers leads to; None if there is none."""
     return KEYS.get(generalised(path))
 
 

@@ -27,11 +27,10 @@ CONFIG_VARIABLE = "TRIACK_CONFIG"
 NUMBERED_PARTS = 3
 """``routes`` or ``bridges``, a number, and a key."""
 FILE_BYTES_MAX = 1024 * 1024
-"""More than ten thousand queues take; a file that is longer is not the one that was meant."""
+"""More than ten thousand queues need; a longer file is not the one that was meant."""
 PROBLEMS_MAX = 100
-"""More than a person mends before the next look; each may cost a search for the name that was meant."""
+"""More than a person fixes before the next look; each may cost a search for the name that was meant."""
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,5}")
-"""Of a route or bridge; a file has room for fewer than a million."""
 _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 _TRUST = {"key", "send", *PEER_FIELDS} - {"addresses"}
 """What people may look for at a peer, and what is in trust.json alone."""
@@ -39,11 +38,7 @@ _TRUST = {"key", "send", *PEER_FIELDS} - {"addresses"}
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A value that was given.
-
-    Attributes:
-        base: the directory to which a path is relative.
-    """
+    """A value that was given; ``base`` is the directory to which a path is relative."""
 
     value: Any
     where: str
@@ -69,7 +64,7 @@ class Layers:
         return self.said[self._first[table]].where
 
     def problem(self, where: str, path: KeyPath, why: str) -> None:
-        """Note a mistake. Raises ConfigError: with it there are ``PROBLEMS_MAX``; the rest is not read."""
+        """Note a mistake. Raises ConfigError at ``PROBLEMS_MAX``; the rest is not read."""
         text = f"{where}: {written_path(path)}: {why}" if path else f"{where}: {why}"
         self._problems.append((where, printable(text)))
         if len(self._problems) >= PROBLEMS_MAX:
@@ -83,7 +78,7 @@ class Layers:
         return [text for _, text in found]
 
     def add_file(self, file: Path) -> None:
-        """Take what a file says. Blocks."""
+        """Add what a file says. Blocks."""
         text = self._read(file)
         line = line_too_deep(text)
         if line is not None:
@@ -104,7 +99,6 @@ class Layers:
             self._take(path, raw, where, file.parent)
 
     def _read(self, file: Path) -> str:
-        """The text of a file; empty when it cannot be read, which is noted."""
         content = b""
         try:
             content = read_named(file, FILE_BYTES_MAX)
@@ -122,7 +116,7 @@ class Layers:
         self.problem(f"{file}:{line}", (), f"it is no TOML: {_PLACE.sub('', why)}")
 
     def add_environment(self, environment: Mapping[str, str]) -> None:
-        """Take what the variables say. Those that Kubernetes sets for a service ``triack`` are no keys."""
+        """Add what the variables say. Those that Kubernetes sets for a service ``triack`` are no keys."""
         for name, text in sorted(environment.items()):
             if not name.startswith(PREFIX) or name == CONFIG_VARIABLE:
                 continue
@@ -133,7 +127,7 @@ class Layers:
                 self.problem(name, (), f"write {' or '.join(meant)}")
 
     def add_arguments(self, given: Mapping[KeyPath, tuple[object, str]], *, from_text: bool = False) -> None:
-        """Take arguments: each value with the words for its place. Routes replace those of other sources."""
+        """Add arguments: each value with the words for its place. Routes replace those of other sources."""
         if any(path[0] == "routes" for path in given):
             self.said = {path: said for path, said in self.said.items() if path[0] != "routes"}
             self._first = {table: path for table, path in self._first.items() if table[0] != "routes"}
@@ -141,7 +135,7 @@ class Layers:
             self._take(path, raw, where, Path(), from_text=from_text)
 
     def add_assignment(self, text: str, where: str) -> None:
-        """Take ``KEY=VALUE``, as an option has it."""
+        """Add ``KEY=VALUE``, as an option has it."""
         name, equals, value = text.partition("=")
         try:
             path = () if line_too_deep(name) else next(_leaves(tomllib.loads(f"{name} = 0")))[0]

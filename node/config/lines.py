@@ -1,6 +1,6 @@
-"""The lines of a TOML file on which its keys are: ``tomllib`` reads the values and forgets the places.
+"""The lines of a TOML file that its keys are on: ``tomllib`` reads the values and forgets the places.
 
-Only texts that ``tomllib`` has accepted come to ``lines_of``, so nothing is checked there.
+``lines_of`` gets only texts that ``tomllib`` has accepted, so it checks nothing.
 """
 
 import re
@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 DEPTH_MAX = 32
-"""Lists in lists, and parts of a name: no key needs more than five. ``tomllib`` calls itself for each list, and takes
-a time for a name that grows with the square of its parts."""
+"""Lists in lists, and parts of a name: no key needs more than five. ``tomllib`` recurses for each list, and its time
+for a name grows with the square of its parts."""
 
 _TOKENS = re.compile(
     r"(?P<skip>[ \t\r]+|\#[^\n]*)"
@@ -40,7 +40,7 @@ def lines_of(text: str) -> dict[tuple[str, ...], int]:
 def line_too_deep(text: str) -> int | None:
     """The line on which a list, a table or a name becomes too deep to be read; None if there is none.
 
-    Any text may come here. It is looked at as far as ``tomllib`` would read it.
+    Any text may come here; it is examined as far as ``tomllib`` would read it.
     """
     depth = parts = 0
     for token in _tokens(text):
@@ -57,8 +57,6 @@ def line_too_deep(text: str) -> int | None:
 
 
 class _Reader:
-    """Goes over the tokens once."""
-
     def __init__(self, text: str) -> None:
         self.lines: dict[tuple[str, ...], int] = {}
         self._tokens = [*_tokens(text), _Token("newline", "\n", 0)]
@@ -126,7 +124,7 @@ class _Reader:
                 self._at += 1
 
     def _ends(self, closing: str) -> bool:
-        """Skip what separates values. Whether the list or table ends here."""
+        """Skip what separates values. Returns whether the list or table ends here."""
         while self._next.text in (",", "\n"):
             self._at += 1
         if self._next.text != closing:
@@ -136,7 +134,7 @@ class _Reader:
 
 
 def _part(token: _Token) -> str:
-    """The name that a token of a key stands for: a quoted one is read."""
+    """The name in a token of a key; a quoted one is read."""
     if token.kind == "bare":
         return token.text
     return str(tomllib.loads(f"name = {token.text}")["name"])

@@ -16,16 +16,15 @@ SIZES: Mapping[str, int] = {
 }
 """Bytes in each unit (IEC 80000-13)."""
 SECONDS: Mapping[str, float] = {"ms": 0.001, "s": 1, "min": 60, "h": 3_600, "d": 86_400}
-"""Seconds in each unit."""
 
 _QUANTITY = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,18})?) ?([A-Za-z]+)")
-"""More digits than any limit has."""
+"""Accepts more digits than any limit has."""
 _BINARY = ("TiB", "GiB", "MiB", "KiB")
 _LONG = ("d", "h", "min", "s")
 
 
 def read_quantity(text: str, units: Mapping[str, float]) -> float | None:
-    """The number of bytes or seconds that a text states, or None when it is no number with one of these units."""
+    """The number of bytes or seconds that a text states; None if it is no number with one of these units."""
     found = _QUANTITY.fullmatch(text.strip())
     if found is None or found[2] not in units:
         return None

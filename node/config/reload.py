@@ -1,7 +1,7 @@
-"""Which settings a running node takes up when its file is read again, and which ones need a restart.
+"""Which settings a running node adopts when its file is read again, and which ones need a restart.
 
-As PostgreSQL does it: a file with a mistake changes nothing; of a good file, everything that can change in a running
-node is in force at once, and the rest is named.
+As in PostgreSQL, a file with a mistake changes nothing. Of a good file, everything that can change in a running node is
+in force immediately, and the rest is named.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ _KEYS = (
     ("node", "max_redeliveries"),
     ("node", "close_timeout_s"),
 )
-"""What else is looked at anew for each message, or once at the end."""
+"""Other keys that the node reads for each message, or once at the end."""
 _OF_QUEUES = ("queue_quota", "queue_journal", "queue_redelivery", "forwards")
 """The fields of the settings with what is said of single queues."""
 
@@ -45,9 +45,9 @@ class Change:
     """What a file that was read again has changed.
 
     Attributes:
-        config: what is to be in force: of the running configuration all that needs a restart, of the file the rest.
+        config: what will be in force: from the running configuration all that needs a restart, from the file the rest.
         in_force: the keys that have changed in it.
-        needs_restart: the keys of the file that a running node cannot take up.
+        needs_restart: the keys of the file that a running node cannot adopt.
     """
 
     def __init__(self, running: Config, fresh: Config) -> None:
@@ -63,7 +63,7 @@ class Reload:
     def __init__(self, sources: Sources, running: Config) -> None:
         self.sources = sources
         self.running = running
-        # Hears what is in force after each reading, for those who run the bridges.
+        # Hears what is in force after each reading, for whatever runs the bridges.
         self.on_change: Callable[[Config], None] = lambda _config: None
         self._turn = asyncio.Lock()
 
@@ -97,7 +97,7 @@ class Reload:
 
 
 def may_change(path: KeyPath) -> bool:
-    """Whether a running node takes up another value of a key."""
+    """Whether a running node adopts another value of a key."""
     return path in _KEYS or any(path[: len(table)] == table for table in _TABLES)
 
 
@@ -112,7 +112,6 @@ def _named(paths: Iterable[KeyPath]) -> tuple[str, ...]:
 
 
 def _mixed(running: Config, fresh: Config) -> Config:
-    """The running configuration with all of the other one that may change."""
     limits = _renewed(running.settings.limits, fresh.settings.limits, ("limits",))
     settings = replace(_renewed(running.settings, fresh.settings, ("node",), ()), limits=limits)
     said = {path: it for path, it in running.said.items() if not may_change(path)}
@@ -121,7 +120,6 @@ def _mixed(running: Config, fresh: Config) -> Config:
 
 
 def _renewed(old: T, new: T, *tables: KeyPath) -> T:
-    """Settings of these tables, with all of the other ones that may change."""
     names = [it.name for it in fields(old)]  # type: ignore[arg-type]
     fresh = [it for it in names if it in _OF_QUEUES or any(may_change((*table, it)) for table in tables)]
     return replace(old, **{name: getattr(new, name) for name in fresh})  # type: ignore[type-var]

@@ -1,4 +1,4 @@
-"""Reads one value of a key: of a file or an argument with its type, of the environment as a text."""
+"""Reads one value of a key: from a file or an argument with its type, from the environment as a text."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -10,11 +10,11 @@ from triack.node.config.keys import Key
 from triack.node.config.quantities import SECONDS, SIZES, read_quantity, write_quantity
 
 NONE = "none"
-"""TOML has no null: this text stands for no value, where that has a meaning."""
+"""TOML has no null: this text means no value, for keys that may have none."""
 NUMBER_BITS = 64
-"""The whole numbers of TOML have as many."""
+"""As many as whole numbers of TOML have."""
 SHOWN_LETTERS_MAX = 80
-"""Of a value that is wrong: its writer knows it again."""
+"""Of a wrong value: enough for its writer to recognise it."""
 _WORDS: Mapping[Any, str] = {
     bool: "true or false",
     int: "a whole number",
@@ -26,11 +26,7 @@ _EXAMPLES = {id(SIZES): 'bytes, such as 65536 or "64 KiB"', id(SECONDS): 'second
 
 
 def read_value(key: Key, raw: object, *, from_text: bool = False) -> Any:
-    """The value that a key has with what was written.
-
-    Raises:
-        ValueError: it is no value of the key; the text says what is wanted.
-    """
+    """The value that a key has with what was written. Raises ValueError: it is none; the text says what is wanted."""
     if raw == NONE and key.may_be_none:
         return None
     if isinstance(raw, int) and raw.bit_length() > NUMBER_BITS:
@@ -51,7 +47,7 @@ def read_value(key: Key, raw: object, *, from_text: bool = False) -> Any:
 
 
 def _as_share(text: str) -> object:
-    """A fraction, such as 1/3; the text itself when it is none."""
+    """A fraction, such as 1/3; the text itself if it is none."""
     above, slash, below = text.partition("/")
     try:
         return float(above) / float(below) if slash else float(text)
@@ -60,7 +56,6 @@ def _as_share(text: str) -> object:
 
 
 def _wanted(key: Key) -> str:
-    """What a value must be, in words."""
     literal = get_origin(key.type) is Literal
     kinds = [] if literal else [one for one in (get_args(key.type) or (key.type,)) if one in _WORDS]
     if get_origin(key.type) is list:
