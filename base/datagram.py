@@ -36,18 +36,15 @@ VERSION = 9
 """Of the protocol as a whole; a datagram of another version is dropped unread."""
 
 HEADER = Struct("!BBHQQ")
-"""Kind, version, epoch, connection and counter."""
 _COUNTER = Struct("!Q")
 HEADER_BYTES = HEADER.size
 """The bytes before the payload, in the clear; a channel adds more (``Channel.overhead_bytes``)."""
 
 
 _COUNTER_AT = HEADER_BYTES - _COUNTER.size
-"""The counter comes last."""
 
 
 _CONNECTION_AT = _COUNTER_AT - _COUNTER.size
-"""The connection id comes before it, and is as long."""
 
 
 class Kind(IntEnum):

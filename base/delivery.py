@@ -67,7 +67,6 @@ DURABLE: frozenset[Delivery] = frozenset({Delivery.RECOVERABLE, Delivery.TRANSAC
 """The classes that are on disk before they are sent, and before they are store-acknowledged."""
 
 LABELS: dict[int, str] = {member: member.name.lower() for member in Delivery}
-"""The names of the classes; looked up by class or by code."""
 
 
 PRIORITY_MAX = 7

@@ -16,7 +16,6 @@ from collections.abc import Iterator
 WORD_BITS = 64
 """Of a memoryview's format ``Q``."""
 START_AT, BEFORE_AT, LEFT_AT, LIVE_AT = range(4)
-"""Words of the header."""
 HEADER_WORDS = 4
 """All of them."""
 CELL_HEAD = 2

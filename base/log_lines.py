@@ -37,8 +37,6 @@ NS_MAX: Final = 1 << 62
 
 
 class _Shape:
-    """All records of one event that have the same fields."""
-
     __slots__ = ("kinds", "rules", "shared_of")
 
     def __init__(self, fields: Iterable[str]) -> None:
@@ -292,7 +290,6 @@ class LineReader:
         self._kinds = {}
 
     def _fill(self, line: Record) -> Record:
-        """Return the record of a full line that is not the first."""
         if not self._common:
             raise ValueError("no record before it says whose it is")
         since_ns, step_ns = line.pop("t", None), line.pop("d", None)
@@ -347,7 +344,6 @@ def _pending_of(last: Record, other: Record) -> int:
 
 
 _NOTHING: Final[Record] = {}
-"""All is as expected."""
 _BRIEF_PARTS: Final = 3
 """The kind, the time since the line before, and the fields that are not as expected."""
 _FIXED: Final = frozenset({"v", "node", "incarnation", "n", "at_ns", "wall_ns", "event", *SHARED})

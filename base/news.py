@@ -463,4 +463,3 @@ NodeEvent = (
     | BridgeLost
     | BridgeRefused
 )
-"""Everything that ``Node.events`` gives."""

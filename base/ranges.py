@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
 Range = tuple[int, int]
-"""Inclusive: ``(first, last)``."""
 _NONE: list[int] = []
 """Shared by all sets without a gap, nearly all sets of a node; never changed."""
 

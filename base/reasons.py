@@ -242,7 +242,6 @@ class BridgeReason(Reason):
 
 
 EXPIRED = (DeadReason.REACH_QUEUE_TIMEOUT, DeadReason.RECEIVE_TIMEOUT)
-"""Reasons of messages whose time has run out."""
 
 
 class Trouble(StrEnum):

@@ -39,7 +39,6 @@ COMMON: Final[dict[str, Field]] = {
     "at_ns": Field(int, "monotonic clock, nanoseconds; comparable within one incarnation only"),
     "wall_ns": Field(int, "wall clock, nanoseconds since 1970"),
 }
-"""The fields of every record."""
 
 FIELDS: Final[dict[str, Field]] = {
     # Where a message is, whatever session carries it.
@@ -237,7 +236,6 @@ SETTINGS: Final = (
     "seq_resend_79_ns",
     "seq_resend_10_ns",
 )
-"""The settings that a node records when it starts."""
 
 POLICY: Final = (
     "ack_share",
@@ -256,7 +254,6 @@ POLICY: Final = (
 """Further values in force in a session, by agreement of both ends."""
 
 TERMS: Final = ("ack_at_once", "cleanup_interval_ns")
-"""Other terms of a session."""
 
 _STREAM: Final = ("class", "origin", "stream", "sequence")
 _PACKETS: Final = (*_STREAM, "first", "last", "count")
@@ -659,7 +656,6 @@ EVENTS: Final[dict[str, Event]] = {
         "datagrams were dropped; written when the node stops and at most once a second", ("reason", "count")
     ),
 }
-"""Every kind of record, by the value of its field ``event``."""
 
 SHARED: Final = (
     "session", "class", "origin", "stream", "sequence", "queue", "peer", "peer_name", "final", "hops",
@@ -675,4 +671,3 @@ SHARING: Final = frozenset(EVENTS) - {
     "topic_opened", "subscribed", "unsubscribed", "subscription_changed", "subscription_suspended",
     "subscription_resumed",
 }  # fmt: skip
-"""Events that recur for one session or stream."""

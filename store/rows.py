@@ -106,7 +106,6 @@ META = Table(
     "records INTEGER",
     "tallies BLOB",
 )
-"""The one row that every commit writes."""
 
 TABLES = {
     table.name: table
@@ -181,7 +180,6 @@ TABLES = {
         Table("latest", "id INTEGER", "rows BLOB"),
     )
 }
-"""The other tables, whose rows are counted."""
 
 _MASK = (1 << 64) - 1
 """Counts and sums are stored in 64 bits each, and wrap around."""

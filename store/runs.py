@@ -99,7 +99,6 @@ def fold_messages(rows: Sequence[MessageRow]) -> Iterator[tuple[Any, ...]]:
 
 
 def _neighbours(rows: Sequence[Neighbour]) -> Iterator[Sequence[Neighbour]]:
-    """Split packets into runs with consecutive keys."""
     begin = 0
     for at, row in enumerate(rows):
         if row.key != rows[begin].key + at - begin:
@@ -109,7 +108,6 @@ def _neighbours(rows: Sequence[Neighbour]) -> Iterator[Sequence[Neighbour]]:
 
 
 def _joined(rows: Sequence[MessageRow]) -> Iterator[MessageRow]:
-    """Join rows whose keys and numbers are consecutive."""
     bodies: list[bytes] = []
     first: MessageRow | None = None
     for row in rows:

@@ -206,7 +206,6 @@ class Store:
             owner.take(owner.node_id)
 
     def _make(self, database: Path, page_bytes: int) -> None:
-        """Make a new store, then rename it: under its own name there is always a whole store."""
         fresh = database.with_name(f"{STORE_FILE}.new")
         for path in (fresh, *(fresh.with_name(f"{fresh.name}{beside}") for beside in BESIDE)):
             path.unlink(missing_ok=True)  # of a process that was killed: no other has the directory
@@ -305,7 +304,6 @@ class Store:
         return log_size_bytes(page_bytes, self._checkpoint_pages + self._checkpoint_pages // LOG_SPARE)
 
     def _check(self, log: WriteAheadLog) -> None:
-        """Check the structure, and the row that every commit writes."""
         fault = self._db.execute("PRAGMA quick_check(1)").get
         if fault != "ok":
             raise StoreDamaged(f"open store {self.path}: {fault}")
@@ -560,7 +558,6 @@ class Store:
             self._delete_keys("state", [(key,) for key, value in commit.state.items() if value is None])
 
     def _replace_rows(self, commit: Commit) -> None:
-        """Write the rows that may replace others."""
         if commit.queues:
             self._put("queues", commit.queues)
         if commit.streams:
@@ -595,7 +592,6 @@ class Store:
         self._tallies.add(name, checksums)
 
     def _replace(self, name: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Write rows, each in place of one with its key."""
         goes_along = name in LATEST
         for row in rows:
             if not (goes_along and self._latest.put(name, row)):
@@ -608,7 +604,6 @@ class Store:
             self._write("latest", (1, self._latest.pack()))
 
     def _write(self, name: str, row: Sequence[Any]) -> None:
-        """Write a row to its table, in place of one with its key."""
         table = TABLES[name]
         stored = table.with_checksums(row)
         for old in self._db.execute(table.find, stored[: table.keys]):
@@ -755,7 +750,6 @@ def version_in(path: Path) -> int | None:
 
 
 def _size_of(path: Path) -> int | None:
-    """The size of a file; None if there is none. Raises OSError."""
     return path.stat().st_size if path.exists() else None
 
 

@@ -136,7 +136,6 @@ class WriteAheadLog:
         return StoreDamaged(f"open {self.path}: damaged at offset {self._offset(frames) if frames else 0}: {cause}")
 
     def _header(self) -> _Header | None:
-        """The header, if SQLite would accept it."""
         if self.size_bytes < HEADER_BYTES:
             return None
         data = self._file.xRead(HEADER_BYTES, 0)

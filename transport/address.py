@@ -14,7 +14,6 @@ from triack.base.errors import AddressError, NotLoopback
 from triack.base.names import check_name, check_queue
 
 SCHEMES = ("udp", "tcp", "memory")
-"""One for each kind of endpoint."""
 
 HOST_BYTES_MAX = 253
 """RFC 1035, section 2.3.4, without the length bytes."""

@@ -157,7 +157,6 @@ class BatchedSocket:
         return True
 
     def _longest_bytes(self, sockaddr: SocketAddress) -> int:
-        """The longest datagram that may share a run to that address."""
         longest_bytes, until = self._refusals.get(sockaddr, (self._most_bytes, 0.0))
         if until and self._loop.time() >= until:
             del self._refusals[sockaddr]

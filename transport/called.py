@@ -39,7 +39,6 @@ _ANY_INTERFACE = 0
 _MAPPED = bytes(10) + b"\xff\xff"
 """The prefix of an IPv4 address on a socket for both families (RFC 4291, section 2.5.5.2)."""
 ANCILLARY_BYTES = socket.CMSG_SPACE(_PKTINFO6.size) if sys.platform != "win32" else 0  # not on Windows
-"""Room for either of the two."""
 PREFERRED_SECONDS = 5.0
 """How long the system's preference for a peer is remembered.
 

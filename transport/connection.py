@@ -116,7 +116,6 @@ class Connection:
                 self._flusher = asyncio.create_task(self._flush_slowly(self.writer, written_bytes))
 
     async def _flush_slowly(self, writer: asyncio.StreamWriter, written_bytes: int) -> None:
-        """Write the gathered datagrams each time the transport is empty."""
         with contextlib.suppress(OSError):  # the reader sees the end of the connection too
             await writer.drain()
             self._unsent_bytes -= written_bytes

@@ -20,7 +20,6 @@ from triack.transport.noise import NONCE_MAX, TAG_BYTES, Aead, Suite, next_key
 from triack.transport.replay_window import ReplayWindow
 
 OVERHEAD_BYTES = HEADER_BYTES + TAG_BYTES
-"""Bytes of a datagram beside its payload."""
 REKEY_DATAGRAMS = 1 << 20
 """Datagrams sealed with one key: a two-thousandth of the bytes within AES-GCM's margin (2^24.5 full records, RFC 8446
 section 5.5), and few enough for tests to reach it."""
@@ -155,7 +154,6 @@ class OpeningKeys:
         return aead
 
     def _look(self, epoch: int, now_ns: int) -> tuple[int, Aead]:
-        """The cipher of that epoch, and how many steps it is ahead."""
         if self._forgeries >= FORGERIES_MAX:
             raise ProtocolError(DropReason.TOO_MANY_FORGERIES)
         if now_ns >= self._previous_ns:
@@ -175,7 +173,6 @@ class OpeningKeys:
         return steps, self._suite.aead(self._ahead[steps - 1])
 
     def _follow(self, steps: int, now_ns: int) -> None:
-        """The peer has moved on by ``steps`` epochs."""
         if steps == 1:
             self._previous, self._previous_ns = self._key, min(now_ns + PREVIOUS_NS, self._expiry_ns)
         else:

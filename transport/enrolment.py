@@ -71,7 +71,6 @@ _ANSWER_BYTES = HEADER_BYTES + 2 * (KEY_BYTES + TAG_BYTES) + MAC_BYTES
 _HMAC_BYTES = 32
 """Of SHA-256."""
 _WHO_BYTES_MAX = PROOF_BYTES - HEADER_BYTES - KEY_BYTES - TAG_BYTES - _HMAC_BYTES - TAG_BYTES
-"""The rest of a proof."""
 _NO_COOKIE = bytes(MAC_BYTES)
 """Replaces a cookie's mac while there is no cookie."""
 _ID_BYTES = 8
@@ -82,8 +81,6 @@ _LENGTH = Struct("!H")
 
 
 class _MacKeys(NamedTuple):
-    """The keys made of a code's secret, to show that one knows it."""
-
     hello: bytes
     retry: bytes
     answer: bytes
@@ -300,7 +297,6 @@ class ClientEvent(Enum):
     WELCOMED = "welcomed"
     """The server trusts this node now."""
     EXPIRED = "expired"
-    """It has tried for long enough."""
 
 
 TRANSITIONS: dict[ClientState, dict[ClientEvent, ClientState]] = {

@@ -77,8 +77,6 @@ class _MacKeys(NamedTuple):
 
 
 class _Own(NamedTuple):
-    """A key of this node."""
-
     pair: KeyPair
     macs: _MacKeys
 
@@ -93,8 +91,6 @@ class _Choice(NamedTuple):
 
 @dataclass(slots=True)
 class _Attempt:
-    """A connect that may still be answered."""
-
     turn: int
     choice: _Choice
     handshake: Handshake
@@ -182,7 +178,6 @@ class SecureChannels:
         return shown != _NO_COOKIE and self._cookies.fits(sender, named, shown, now_ns)
 
     def _retry(self, own: _Own, header: Header, shown: bytes, sender: str, now_ns: int) -> bytes:
-        """The request to send a connect again, with a cookie."""
         said = Header(_RETRY, header.connection_id, header.counter).encode() + self._cookies.make(sender, now_ns)
         return said + mac(own.macs.retry, said + shown)
 
@@ -269,7 +264,6 @@ class _Secured:
         raise ProtocolError(DropReason.UNEXPECTED_ACCEPT, header.kind.name)
 
     def _refuse(self, what: str, why: str) -> UsageError:
-        """The error for a datagram that cannot be sealed."""
         why = "the session is that of the parent process" if self._warm.has_ended else why
         return UsageError(f"seal {what}: {why}")
 
@@ -279,8 +273,6 @@ class _Secured:
 
 
 class _Caller(_Secured):
-    """The channel of the initiator."""
-
     __slots__ = (
         "_attempts",
         "_choices",
@@ -363,7 +355,6 @@ class _Caller(_Secured):
         return self._agree(attempt, datagram, header, now_ns)
 
     def _agree(self, attempt: _Attempt, datagram: bytes, header: Header, now_ns: int) -> bytes:
-        """Read an accept."""
         choice = attempt.choice
         if not mac_fits(choice.own.macs.hello, datagram[:-MAC_BYTES], datagram[-MAC_BYTES:]):
             raise ProtocolError(DropReason.BAD_MAC)

@@ -58,7 +58,6 @@ CLOSE_TIMEOUT_SECONDS = 1.0
 """How long written bytes get to leave; another session would resend them."""
 
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-"""No file descriptor, or no memory, is left for another connection."""
 
 
 class Tls:
@@ -294,7 +293,6 @@ class TcpEndpoint:
     # ---- ending
 
     def _forget(self, connection: Connection, reason: DropReason) -> None:
-        """Remove a connection that has ended, and report it."""
         if self._connections.get(connection.address) is connection:
             del self._connections[connection.address]
         self._strangers.forget(connection)
@@ -392,7 +390,6 @@ async def _dial_at(place: SocketAddress) -> socket.socket:
 
 
 def _hang_up(task: "asyncio.Task[socket.socket]") -> None:
-    """Close a connection that came after another one."""
     if not task.cancelled() and task.exception() is None:
         task.result().close()
 
@@ -409,7 +406,6 @@ def _why_unreachable(address: Address, error: OSError) -> str:
 
 
 async def _shut_down(connection: Connection) -> None:
-    """Flush and close one connection, and wait for its reader to see that."""
     await connection.opened
     await connection.flushed()
     if connection.writer is not None:

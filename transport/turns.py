@@ -53,8 +53,6 @@ class Burst(list[Received]):
 
 
 class _Source:
-    """The waiting datagrams of one source, and its cost so far."""
-
     __slots__ = ("held_bytes", "items", "served_ns", "spent_ns")
 
     def __init__(self) -> None:

@@ -48,7 +48,6 @@ WAITING_MAX = 256
 """Datagrams that wait for one lookup: a few windows; the rest is lost, and resent later."""
 
 _NO_SUCH_FAMILY = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
-"""The error of a machine without IPv6."""
 
 _ANY: dict[int, SocketAddress] = {socket.AF_INET: ("0.0.0.0", 0), socket.AF_INET6: ("::", 0, 0, 0)}  # noqa: S104
 _LOOPBACK: dict[int, SocketAddress] = {socket.AF_INET: ("127.0.0.1", 0), socket.AF_INET6: ("::1", 0, 0, 0)}
@@ -66,8 +65,6 @@ class _Way(NamedTuple):
 
 
 class _NoWay(NamedTuple):
-    """Why an address cannot be sent to."""
-
     reason: DropReason
     why: str
 
@@ -240,7 +237,6 @@ def check_sockets(udp: UdpSockets | None) -> None:
 
 
 def _bound(sockaddr: SocketAddress) -> socket.socket:
-    """A socket bound there. Raises OSError."""
     sock = bound(socket.SOCK_DGRAM, sockaddr)
     for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
         with contextlib.suppress(OSError):  # a smaller buffer only loses more datagrams
