@@ -15,7 +15,7 @@ PLACE = Struct("!II")
 body."""
 RICH, SEAL, LARGE, TOPIC = 0b1, 0b10, 0b100, 0b1000
 """The bits of the first byte that say whether messages have properties, whether the body is sealed, whether its message
-stands for a large one, and whether it has the name of a topic."""
+represents a large one, and whether it has the name of a topic."""
 OPENED = 0x8000
 """The bit of the count of a body that came sealed and was opened: no packet has room for 32,768 messages."""
 PRIORITY_SHIFT = 4
@@ -53,7 +53,7 @@ def read_plain(head: bytes) -> tuple[int, int] | None:
 
 
 def large_of(head: bytes) -> int:
-    """The ordinal of the large message for which the message of a body stands, by its first bytes; 0 for none."""
+    """The ordinal of the large message that the message of a body represents, by its first bytes; 0 for none."""
     return int(HEAD.unpack_from(head)[2]) if head[0] & LARGE else 0
 
 

@@ -14,6 +14,7 @@ from triack.tools.sim.medium import File, Medium
 SHARED, RESERVED, PENDING, EXCLUSIVE = 1, 2, 3, 4
 SYNCS_DIRECTORY = apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_MAIN_JOURNAL | apsw.SQLITE_OPEN_SUPER_JOURNAL
 EPOCH_MS = 210_866_760_000_000
+"""1970-01-01 as SQLite counts time: milliseconds of the Julian day."""
 
 
 class Process(apsw.VFS):
@@ -30,7 +31,7 @@ class Process(apsw.VFS):
         self.dead = True
         self.unregister()
 
-    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> "Handle":
+    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> "Handle":  # type: ignore[override]
         """Open a file; without a name a temporary one."""
         path = name.filename() if isinstance(name, apsw.URIFilename) else name or ""
         file, new = self.disk.open(self, path, create=not path or bool(flags[0] & apsw.SQLITE_OPEN_CREATE))
