@@ -15,17 +15,15 @@ from typing import Any, Self
 from triack.tools.bench.work import RING, Work, index_of, make_ring, stamp_of, stamped
 
 Facts = dict[str, Any]
-"""The facts of a process about its end, as JSON."""
 
 BUCKETS_PER_DECADE = 20
-"""Of the histogram: neighbours differ by 12 %, which is finer than two runs do."""
 EARLY_S = 0.000_3
 """A sleep ends late by about this much; other tasks of the loop get the rest of the wait."""
 NS = 1_000_000_000
 
 
 class Outlet(ABC):
-    """Where a system takes messages. Made inside the event loop; ``async with`` opens and closes it."""
+    """Where a system accepts messages. Made inside the event loop; ``async with`` opens and closes it."""
 
     batch = 256
 
@@ -38,7 +36,7 @@ class Outlet(ABC):
         """Wait until everything put so far has come as far as the system can tell."""
 
     def facts(self) -> Facts:
-        """The facts about this end by now."""
+        """The facts about this end so far."""
         return {}
 
     async def __aenter__(self) -> Self:
@@ -70,7 +68,7 @@ class Inlet(ABC):
         raise NotImplementedError
 
     def facts(self) -> Facts:
-        """The facts about this end by now."""
+        """The facts about this end so far."""
         return {}
 
 
@@ -105,7 +103,6 @@ class Source:
 
     @property
     def _left(self) -> int:
-        """Messages still to be sent; as many as one likes while there is time."""
         if self._limit is not None:
             return self._limit - self.sent
         return RING if time.monotonic_ns() < self._end_ns else 0
@@ -128,7 +125,7 @@ class Source:
             early_s = (due_ns - time.monotonic_ns()) / NS
             if early_s > EARLY_S:
                 await asyncio.sleep(early_s - EARLY_S)
-            while time.monotonic_ns() < due_ns:  # noqa: ASYNC110 - a clock tells nobody
+            while time.monotonic_ns() < due_ns:  # noqa: ASYNC110 - a clock notifies no task
                 await asyncio.sleep(0)
             (body,) = self._next(1)
             await self._outlet.put([stamped(body, time.monotonic_ns())])
@@ -153,7 +150,7 @@ class Sink:
         self.began_ns = self.last_ns = 0
 
     def take(self, bodies: Sequence[bytes]) -> None:
-        """Look at messages in the order in which they came."""
+        """Check messages in the order in which they came."""
         count, at = len(bodies), self._at
         if self._stamped:
             self._take_stamped(bodies)
@@ -193,8 +190,7 @@ class Sink:
     def latencies(self) -> Facts:
         """Milliseconds from the call that sent to the one that delivered, where they were measured.
 
-        Returns:
-            ``p50_ms``, ``p99_ms``, ``longest_ms`` and ``histogram``: (lower edge in ms, how many).
+        Returns ``p50_ms``, ``p99_ms``, ``longest_ms`` and ``histogram``: (lower edge in ms, how many).
         """
         found = sorted(self._latencies_ns)
         if not found:
@@ -209,7 +205,7 @@ class Sink:
 
 
 class Fan:
-    """The receiving application of messages that go to several readers, each of which is to get all of them."""
+    """The receiving application of messages for several readers, each of which must get all of them."""
 
     def __init__(self, work: Work) -> None:
         ring = make_ring(work.size)  # one for all: a ring for each does not fit into the processor's cache

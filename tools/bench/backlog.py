@@ -25,14 +25,12 @@ from triack.tools.demo.run import Child, make_key
 from triack.tools.ports import free_port
 
 FULL = 1_000_000
-"""The row's number; fewer by default, as a million take a minute at each run."""
+"""The row's number; fewer by default, as a million need a minute at each run."""
 _MODULE = "triack.tools.bench.backlog"
 REST_S = 1.0
-"""Everything that was begun is done after that."""
 
 
 async def _fill(options: Report, stopping: asyncio.Event) -> None:
-    """The first life: everything is accepted and on the disk; nobody is there."""
     async with OwnOutlet(options) as outlet:
         source = Source(Work(**options["work"]), outlet)
         idle_bytes = resident_bytes()
@@ -66,7 +64,7 @@ async def _work(options: Report, stopping: asyncio.Event) -> None:
 
 
 async def measure_backlog(row: Row, options: Options, meter: Meter, result: Result) -> None:
-    """Fill, open again, let the other node come."""
+    """Fill, open again, let the other node start."""
     why = missing()
     if why is not None:
         result.note(f"not run: {why}")

@@ -1,8 +1,8 @@
 """BRIDGE: messages of QoS 1 between mosquitto and a queue, by a bridge, and by gmqtt, its client, alone.
 
-They are measured in turns. The messages have ten topics, one after the other, so that no two neighbours are alike.
+They are measured in turns. The messages have ten topics in turn, so that no two neighbours are alike.
 
-Inward, a session at the broker has all messages before the clock runs: nothing but the taker works. gmqtt acknowledges
+Inward, a session at the broker has all messages before the clock runs: nothing but the reader works. gmqtt acknowledges
 each when a function that only counts has returned; the bridge, when it is on the disk. Outward, the bridge reads them
 from a queue; gmqtt alone makes them.
 """
@@ -25,13 +25,9 @@ from triack.tools.bench.servers import running
 
 TOPIC, TAKER, QUEUE = "bench/hall", "taker", "out"
 SESSION_S = 600
-"""How long the broker keeps the session between two connections of a run."""
 LIST_MESSAGES = 5_000
-"""In one call of ``send_many``."""
 LOOK_S = 0.002
-"""Between two looks at whether all have come."""
 MESSAGES = 20_000
-"""A second's work at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +67,7 @@ async def measure_bridge(row: Row, options: Options, meter: Meter, result: Resul
 
 
 async def _in_gmqtt(port: int, _folder: Path, load: _Load) -> float:
-    """Take all that a session has; returns the seconds."""
+    """Read all that a session has; returns the seconds."""
     came, all_came = [0], asyncio.Event()
 
     async def take(*_said: object) -> int:  # gmqtt acknowledges only after a coroutine
@@ -92,7 +88,6 @@ async def _in_gmqtt(port: int, _folder: Path, load: _Load) -> float:
 
 
 async def _in_bridge(port: int, folder: Path, load: _Load) -> float:
-    """The same by a bridge, to a queue."""
     async with _bridge(port, folder, load, take=["bench/# -> all"]):
         pass
     await _publish(port, load)
@@ -126,7 +121,6 @@ async def _out_bridge(port: int, folder: Path, load: _Load) -> float:
 
 @asynccontextmanager
 async def _bridge(port: int, folder: Path, load: _Load, **rules: Any) -> AsyncIterator[Any]:
-    """A node, a bridge that has connected, and when it began to."""
     from triack.bridges import Bridge, BridgeTable
 
     table = BridgeTable(
@@ -147,7 +141,7 @@ async def _bridge(port: int, folder: Path, load: _Load, **rules: Any) -> AsyncIt
 async def _client(
     port: int, load: _Load, take: Callable[..., Awaitable[int]] | None = None, name: str = TAKER
 ) -> AsyncIterator[Any]:
-    """The client alone, as the taker with its session and subscription, or a publisher."""
+    """Only the client, as the reader with its session and subscription, or a publisher."""
     from gmqtt import Client
 
     lasting = {"session_expiry_interval": SESSION_S, "receive_maximum": load.in_flight} if name == TAKER else {}
@@ -165,10 +159,9 @@ async def _client(
 
 
 async def _publish(port: int, load: _Load) -> None:
-    """Give the broker all messages, with as many unacknowledged as the work says."""
     room, left = asyncio.Event(), [load.messages]
     async with _client(port, load, name="giver") as client:
-        handler, in_flight = client._package_handler, [0]  # noqa: SLF001 - it tells of no PUBACK
+        handler, in_flight = client._package_handler, [0]  # noqa: SLF001 - it reports no PUBACK
         forget = handler._handle_puback_packet  # noqa: SLF001
 
         def acked(command: int, packet: bytes) -> None:
@@ -188,7 +181,6 @@ async def _publish(port: int, load: _Load) -> None:
 
 
 async def _forget(port: int) -> None:
-    """End the session of the taker."""
     from gmqtt import Client
 
     client = Client(TAKER, clean_session=True)

@@ -2,7 +2,7 @@
 
 Two whole nodes in this process, with keys, sockets and stores; a profile function counts every call of Python and of C
 in the thread of the loop, and those of their stores when these work in it. Counts differ less between machines than
-times do, but not never: a slow disk makes timers run that a fast one does not. So of several runs the least is taken.
+times do, but they do: a slow disk makes timers run that a fast one does not. So the least of several runs counts.
 """
 
 import asyncio
@@ -31,9 +31,7 @@ BULK_MESSAGES, BULK_BYTES = 20_000, 1_024
 IDLE_S, MINUTE_S = 5.0, 60.0
 """How long two nodes with a session are left alone, and what the figure is for."""
 REST_S = 1.5
-"""The last acknowledgements are sent by then."""
 QUICK_SHARE = 10
-"""``--quick`` counts one message in this many."""
 
 
 class Counted:
@@ -56,7 +54,7 @@ _SEND: CodeType = Driver.send.__code__
 
 @contextmanager
 def counted(within: Callable[[CodeType], bool] | None = None) -> Iterator[Counted]:
-    """Count the calls of this thread; with ``within``, those of these functions, and theirs of C."""
+    """Count the calls of this thread; with ``within``, those of these functions, and of C from them."""
     found, known = Counted(), dict[CodeType, bool]()
 
     def count(frame: FrameType, event: str, _arg: Any) -> None:
@@ -82,7 +80,7 @@ def counted(within: Callable[[CodeType], bool] | None = None) -> Iterator[Counte
 
 
 async def measure_calls(row: Row, options: Options, meter: Meter, result: Result) -> None:
-    """Count; of each figure the least of the runs is what the row reports."""
+    """Count; the row reports the least of the runs for each figure."""
     share = QUICK_SHARE if options.quick else 1
     for number in range(options.runs):
         name = f"{row.name} {number + 1}/{options.runs}"
@@ -96,7 +94,7 @@ async def measure_calls(row: Row, options: Options, meter: Meter, result: Result
 
 
 def _run(options: Options, number: int, work: Work, share: int) -> list[float]:
-    """One run, in a thread with the loop of the standard library: the calls of another one cannot be counted."""
+    """One run, in a thread with the loop of the standard library: the calls of another loop cannot be counted."""
 
     async def count() -> list[float]:
         async with _pair(options, number, work) as (sender, receiver):
@@ -108,7 +106,6 @@ def _run(options: Options, number: int, work: Work, share: int) -> list[float]:
 
 @asynccontextmanager
 async def _pair(options: Options, number: int, work: Work) -> AsyncIterator[tuple[triack.Node, triack.Node]]:
-    """Two nodes that know each other."""
     session = triack.SessionSettings(max_unacked_packet=work.window, max_datagram_bytes=work.datagram_bytes)
     settings, folder = triack.NodeSettings(session=session), options.folder / f"calls-{number}"
     async with (
@@ -121,7 +118,6 @@ async def _pair(options: Options, number: int, work: Work) -> AsyncIterator[tupl
 
 
 async def _count(sender: triack.Node, receiver: triack.Node, share: int) -> list[float]:
-    """The figures, in the order of ``COUNTS``."""
     read = asyncio.create_task(_read(receiver))
     messages = LONE_MESSAGES // share
     await _send_lone(sender, WARM_MESSAGES)

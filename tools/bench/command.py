@@ -218,7 +218,6 @@ def _show_side_by_side(result: Result, console: Console) -> None:
 
 @contextmanager
 def _folder(data: Path | None) -> Iterator[Path]:
-    """Where the runs work; it is removed."""
     try:
         if data is not None:
             data.mkdir(parents=True, exist_ok=True)

@@ -3,7 +3,7 @@
     python -m triack.tools.bench.idle OPTIONS
 
 is the node that is measured, or all its peers: whole engines, each with its keys, its socket and its address. Their
-commits take no time, as they have nothing to keep.
+commits need no time, as they have nothing to keep.
 """
 
 import asyncio
@@ -43,17 +43,14 @@ from triack.transport.secure import SecureChannels
 
 _MODULE = "triack.tools.bench.idle"
 FULL = 10_000
-"""The row's number of sessions."""
 FIRST_HOST = IPv4Address("127.1.0.0")
-"""Each peer has an address of its own, as a node limits the handshakes of one host at a time."""
+"""Each peer has its own address, as a node limits the handshakes of one host at a time."""
 OPENING_S = 0.005
 """Between two peers that begin: the node is asked to open sessions, not to bear a flood."""
 REST_S = 3.0
-"""The last acknowledgements are sent by then."""
 READ_BYTES = 65_536
-"""Any datagram."""
 OPEN_S_EACH = 0.05
-"""How long opening a session may take before it is given up, on a busy machine."""
+"""How long opening a session may last before it is given up, on a busy machine."""
 NS = 1_000_000_000
 
 
@@ -99,7 +96,6 @@ async def _node(options: Report, stopping: asyncio.Event) -> None:
 
 
 def _secret(number: int) -> bytes:
-    """A key that both processes can make: these peers guard nothing."""
     return random.Random(f"bench {number}").randbytes(32)
 
 
@@ -154,7 +150,7 @@ class _Peer:
         return engine.next_deadline()
 
     def read(self) -> None:
-        """Take the arrived datagrams."""
+        """Read the arrived datagrams."""
         with contextlib.suppress(BlockingIOError):
             while True:
                 datagram = self.socket.recv(READ_BYTES)

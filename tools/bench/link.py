@@ -20,7 +20,7 @@ T8_LINK = Faults(rate_bps=100_000_000, delay_ns=5 * MS, queue_bytes=125_000)
 
 QUICK_LOSSES = LOSSES[1:2]
 SMALL = "1 KiB"
-"""The run with messages of which each datagram holds one."""
+"""The run with messages that fill a datagram each."""
 _CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
 
@@ -58,7 +58,6 @@ async def measure_link(row: Row, options: Options, meter: Meter, result: Result)
 
 
 def _controls() -> list[str]:
-    """The congestion controls of TCP that are measured, as far as this kernel has them."""
     known = _CONTROLS.read_text(encoding="ascii").split()
     return [control for control in ("cubic", "bbr") if control in known]
 
@@ -66,13 +65,12 @@ def _controls() -> list[str]:
 def _handle(result: Result, system: str, outcome: Outcome) -> None:
     if system == "triack":
         result.handle(outcome)
-    elif outcome.delivered:  # on the worst links nothing may come in time, and then nothing wrong has come either
+    elif outcome.delivered:  # on the worst links nothing may arrive in time, and then nothing wrong has arrived either
         result.versus_verified = bool(result.versus_verified and outcome.verified)
         result.versus_guarantee = outcome.guarantee
 
 
 def _take(result: Result, percent: int, shares: dict[tuple[str, str], float]) -> None:
-    """The shares by system and congestion control."""
     figure, own = result.figures[f"{percent} % loss"], shares["triack", "bbr"]
     figure.values.append(own)
     result.figures[f"{percent} % loss, messages of 1 KiB"].values.append(shares["triack", SMALL])

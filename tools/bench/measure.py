@@ -25,11 +25,7 @@ Measure = Callable[[Row, Options, Meter, Result], Awaitable[None]]
 
 
 async def measure(row: Row, options: Options, meter: Meter) -> Result:
-    """Measure a row.
-
-    Returns:
-        The figures. A row that cannot run on this machine has none, and a note that says why.
-    """
+    """Measure a row. One that cannot run on this machine has no figures, and a note that says why."""
     result = Result.of(row)
     if options.versus and row.versus:
         result.note(f"no {options.versus} beside it: {row.versus}")
@@ -73,7 +69,6 @@ def _handle_peer(result: Result, peer: System, outcome: Outcome) -> None:
 
 
 def _handle_plain(result: Result, outcome: Outcome) -> None:
-    """A run of Triack that the row's own are compared with."""
     if outcome.flaw:
         result.verified = False
         result.note(outcome.flaw)
@@ -94,7 +89,6 @@ def _fresh(options: Options, name: str) -> Path:
 
 
 def _take(result: Result, name: str, outcome: Outcome) -> None:
-    """Add the results of a run to the figures."""
     values = {"": outcome.rate}
     if outcome.latencies:
         values = {"p50": outcome.latencies["p50_ms"], "p99": outcome.latencies["p99_ms"]}
@@ -107,7 +101,6 @@ def _take(result: Result, name: str, outcome: Outcome) -> None:
 
 
 async def _curve(row: Row, options: Options, meter: Meter, result: Result) -> None:
-    """The same at several points."""
     for name, work in row.points.items():
         goal = result.figures[name].goal
         point = Result.of(replace(row, name=f"{row.name} {name}", goals=(replace(goal, name=""),)))
@@ -144,7 +137,7 @@ async def _recording(row: Row, options: Options, meter: Meter, result: Result) -
 
 
 def _beside_plain(name: str = "", rate: Callable[[Outcome], float] = attrgetter("rate"), **plain: Any) -> Measure:
-    """How a row is measured whose work differs from that of a plain run by these values, in turns."""
+    """How to measure, in turns, a row whose work differs from that of a plain run by these values."""
 
     async def measure(row: Row, options: Options, meter: Meter, result: Result) -> None:
         names = name, "plain"
@@ -157,7 +150,6 @@ def _beside_plain(name: str = "", rate: Callable[[Outcome], float] = attrgetter(
 
 
 def _answered_rate(outcome: Outcome) -> float:
-    """Until the last administration message is read."""
     rate: float = outcome.sent / max(outcome.facts["sender"]["answered_s"], outcome.seconds)
     return rate
 

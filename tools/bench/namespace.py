@@ -1,9 +1,9 @@
-"""A run whose two ends are in a network namespace each, with an emulated link between them.
+"""A run whose two ends are each in a network namespace, with an emulated link between them.
 
     python -m triack.tools.bench.namespace OPTIONS
 
-enters new namespaces by ``unshare``, so it needs no privilege, and touches nothing outside them. The ends have a tunnel
-device each (tun); a thread takes every IP packet from one, keeps it for as long as the link would, and gives it to the
+enters new namespaces by ``unshare``, so it needs no privilege, and touches nothing outside them. Each end has a tunnel
+device (tun). A thread reads every IP packet from one, keeps it for as long as the link would, and gives it to the
 other, unless it is lost. UDP and TCP over the link are the kernel's own.
 """
 
@@ -37,17 +37,13 @@ _TUNSETIFF, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 0x0001, 0x1000  # linux/if_tun.h
 _CLONE_NEWNET = 0x40000000  # linux/sched.h
 _DEVICE = "bench0"
 RECEIVER_HOST, SENDER_HOST = "10.91.0.1", "10.91.0.2"
-"""Private addresses (RFC 1918), which nobody outside the namespaces sees."""
+"""Private addresses (RFC 1918), which are invisible outside the namespaces."""
 MTU_BYTES = 1_500
-"""Ethernet's."""
 DEVICE_QUEUE_PACKETS = 10_000
-"""Before the thread has looked: far more than come in a turn of it, so that only the link's own queue overflows."""
+"""Before the thread has read: far more than come in a turn of it, so that only the link's own queue overflows."""
 BURST_PACKETS = 64
-"""Taken from one end before the other has its turn."""
 IDLE_S = 0.05
-"""How often the thread looks whether it is to end."""
 TRY_S = 20.0
-"""Starting a namespace takes a few milliseconds."""
 
 
 def _program(name: str) -> str | None:
@@ -69,7 +65,7 @@ def missing() -> str | None:
 
 
 def wrapped() -> list[str]:
-    """The prefix of a command that lets it run in namespaces of its own; all its processes end with it."""
+    """The prefix of a command that lets it run in new namespaces; all its processes end with it."""
     return [_program("unshare") or "unshare", "-r", "-n", "-p", "-f", "--kill-child"]
 
 
@@ -121,12 +117,11 @@ class Emulator(threading.Thread):
         self.join()
 
     def counts(self) -> list[dict[str, int]]:
-        """Of both directions: the packets that came, and those of them that were lost, by reason."""
+        """Of both directions: the packets that came, and how many of them were lost, by reason."""
         return [{"sent": sent, **fates.counts} for sent, fates in zip(self._sent, self._fates, strict=True)]
 
 
 def _open_device(host: str, other: str) -> int:
-    """A tunnel device in the namespace of this thread, with an address and a way to the other end."""
     import fcntl  # the other systems have none
 
     device = os.open(_TUN, os.O_RDWR | os.O_NONBLOCK)

@@ -1,6 +1,6 @@
 """The plots of a measurement: curves, and latencies as histograms.
 
-Drawn with matplotlib as SVG that stands in the page itself and takes the page's colours.
+Drawn with matplotlib as SVG that is part of the page and uses the page's colours.
 """
 
 from __future__ import annotations
@@ -95,7 +95,6 @@ def draw(results: list[Result]) -> list[tuple[str, str]]:
 
 
 def _drawn(height_inches: float, paint: Callable[[Axes], None]) -> str:
-    """One plot in the same style, as SVG."""
     with mpl.rc_context(_STYLE):
         figure = _figure(height_inches)
         paint(figure.add_subplot())

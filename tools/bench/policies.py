@@ -47,21 +47,16 @@ LINKS = dict(
 )
 """A local network, one far away with a queue of its bandwidth and delay, and T8's, lossy."""
 SIZE_BYTES = 100
-"""As most rows send them."""
 STREAM_MESSAGES = 2_000
-"""Some windows of each policy."""
 PACED_MESSAGES, PACED_EVERY_NS = 1_000, 10 * MS
 """A hundred a second, for several of the longest intervals."""
 QUICK_SHARE = 10
-"""``--quick`` sends one in this many."""
 BLOCKED_MESSAGES = 200
-"""One after the other: each takes the same time."""
 END_NS = 600 * SECOND
-"""Every run is over long before: MSMQ gives a session up after 40 s."""
+"""Every run ends long before: MSMQ gives a session up after 40 s."""
 DISK_NS = MS // 4
 """The time of a commit: that of the simulated disk, and of good SSDs."""
 SEED = 1
-"""Of the losses: the figures are those of one run."""
 QUEUE = "q"
 
 
@@ -85,7 +80,7 @@ class _Link(Network):
 
     def _carry(self, datagram: bytes, sender: str, to: str) -> None:
         self.sent[sender] += 1
-        # Each way has chances of its own, so that more datagrams one way change nothing of the other.
+        # Each way has another random stream, so that more datagrams one way change nothing of the other.
         if sender not in self._ways:
             self._ways[sender] = Fates(lambda _: Random(f"{self.world.seed} {sender}"))
         self._fates = self._ways[sender]
@@ -108,11 +103,11 @@ class _Run:
 
     @property
     def outgoing(self) -> OutgoingStream:
-        """The sender's outgoing queue."""
+        """The sender's outgoing stream."""
         return self.sender.live.outgoing_stream(self.receiver.address, QUEUE, Delivery.TRANSACTIONAL)
 
     def send(self, messages: int) -> int:
-        """Send that many. Returns the ticket of the last."""
+        """Send this many. Returns the ticket of the last."""
         ticket = -1
         for _ in range(messages):
             self.bodies.append(b"%0*d" % (SIZE_BYTES, len(self.bodies)))
@@ -151,7 +146,7 @@ class _Run:
 @contextmanager
 def _run(settings: NodeSettings, faults: Faults, disk_ns: int = DISK_NS) -> Iterator[_Run]:
     run = _Run(settings, faults, disk_ns)
-    # The session is there before the measurement.
+    # The session is open before the measurement.
     run.send(1)
     run.settle()
     try:
@@ -175,7 +170,7 @@ def stream(settings: NodeSettings, faults: Faults, messages: int = STREAM_MESSAG
 
 
 def pace(settings: NodeSettings, faults: Faults, messages: int = PACED_MESSAGES) -> Seen:
-    """A hundred a second: when their sender hears of each, and how many bytes it holds until then."""
+    """A hundred a second: when their sender learns of each, and how many bytes it holds until then."""
     with _run(settings, faults) as run:
         trigger, outgoing = settings.ack_events, run.outgoing
         terms = None if trigger is None else terms_of(trigger, largest_window(settings))
@@ -202,7 +197,7 @@ def pace(settings: NodeSettings, faults: Faults, messages: int = PACED_MESSAGES)
 
 
 def lose_session(settings: NodeSettings, faults: Faults, messages: int = PACED_MESSAGES) -> Seen:
-    """The link is cut under a paced stream until the session is given up: messages that come again afterwards."""
+    """The link is cut under a paced stream until the session is given up: messages that are redelivered afterwards."""
     with _run(settings, faults) as run:
         one, other = run.sender.address, run.receiver.address
         for number in range(messages):
@@ -219,12 +214,10 @@ def lose_session(settings: NodeSettings, faults: Faults, messages: int = PACED_M
 
 
 def _came(run: _Run) -> int:
-    """Messages in packets that came, as often as they came."""
     return sum(packets * count for record in _received(run) for packets, count in record["counts"])
 
 
 def _distinct(run: _Run) -> int:
-    """Messages in packets that came, each once."""
     seen = dict[int, int]()
     for record in _received(run):
         counts = [count for packets, count in record["counts"] for _ in range(packets)]

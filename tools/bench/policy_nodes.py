@@ -48,19 +48,15 @@ from triack.tools.sim.faults import Faults
 LOST_MESSAGES = 100
 """A second of them, half of which leave when the link is cut already: more than MSMQ's window."""
 END_S = 60.0
-"""Each wait is over long before: HornetQ gives a session up after 30 s."""
 LOOK_S = 0.005
-"""Between two looks at a value without events."""
 CLOSE_S = 0.2
-"""Messages in flight at the end of a run do not count."""
 FINEST_NS = MS
 """Timers are not finer: the relay's own delay is the round trip of a local network."""
 DESTINATION = f"b/{QUEUE}"
 TOPIC = "ticks"
 PUBLISHED, PUBLISHED_EVERY_NS = 2_000, 5 * MS
-"""200 a second for ten seconds."""
 SLOW_NS = 50 * MS
-"""A slow subscriber takes a tenth of them."""
+"""A slow subscriber reads a tenth of them."""
 MAX_UNACKED, DELIVERY_TIMEOUT_S = 100, 2.0
 """WSO2's 1,000 and 60 s, for a run that is as much shorter."""
 
@@ -80,7 +76,7 @@ class _Pair:
     link: Relay
 
     async def read(self, bodies: list[bytes]) -> None:
-        """Read as many messages as that, and see that they are these, each once and in order."""
+        """Read as many messages, and check that they are these, each once and in order."""
         async with self.receiver.receive(QUEUE) as consumer:
             for body in bodies:
                 assert (await consumer.get(END_S)).body == body, "the promise of every policy is the same"
@@ -93,7 +89,7 @@ class _Pair:
 async def _until(is_so: Callable[[], bool], what: str) -> None:
     try:
         async with asyncio.timeout(END_S):
-            while not is_so():  # noqa: ASYNC110 - nothing tells of it
+            while not is_so():  # noqa: ASYNC110 - there is no event for it
                 await asyncio.sleep(LOOK_S)
     except TimeoutError:
         raise WaitTimeout(f"bench policies: not so after {END_S:g} s: {what}") from None
@@ -103,7 +99,7 @@ async def _until(is_so: Callable[[], bool], what: str) -> None:
 async def _pair(settings: NodeSettings, faults: Faults, folder: Path, *, log: bool = False) -> AsyncIterator[_Pair]:
     # HornetQ's sends wait, which ``note_blocking`` measures: these figures are of what the links carry.
     settings = replace(settings, close_timeout_s=CLOSE_S, blocking=Blocking())
-    # It announces no address: there is one way to it, and that is the link.
+    # It announces no address: the link is the only way to it.
     logs, nowhere = folder / "logs" if log else None, ""
     async with open_node(
         "b", data=folder / "b", listen="udp://127.0.0.1:0", announce=nowhere, log=logs, settings=settings
@@ -115,7 +111,7 @@ async def _pair(settings: NodeSettings, faults: Faults, folder: Path, *, log: bo
                 await sender.trust("b", receiver.key, relay.address)
                 await receiver.trust("a", sender.key)
                 pair = _Pair(sender, receiver, relay)
-                # The session is there before the measurement.
+                # The session is open before the measurement.
                 await sender.send(DESTINATION, b"opens")
                 await pair.read([b"opens"])
                 await pair.settle()
@@ -138,7 +134,7 @@ async def stream(
 ) -> tuple[float, float]:
     """As fast as window and link allow: messages a second, and datagrams of the receiver for each.
 
-    ``turn`` is held while it sends, so that others which wait for acknowledgements can do that meanwhile.
+    ``turn`` is held while it sends, so that others can wait for acknowledgements meanwhile.
     """
     bodies = _bodies(messages)
     async with _pair(settings, faults, folder) as pair:
@@ -155,7 +151,7 @@ async def stream(
 async def pace(
     settings: NodeSettings, faults: Faults, folder: Path, messages: int = PACED_MESSAGES
 ) -> tuple[tuple[int, ...], int]:
-    """A hundred a second: when their sender hears of each, in ns, and how many bytes it holds until then."""
+    """A hundred a second: when their sender learns of each, in ns, and how many bytes it holds until then."""
     bodies, sent_ns, delays_ns, held_bytes = _bodies(messages), list[int](), list[int](), 0
     async with _pair(settings, faults, folder) as pair:
 
@@ -184,7 +180,7 @@ async def _sleep_until(at_ns: int) -> None:
 
 
 async def lose_session(settings: NodeSettings, faults: Faults, folder: Path, messages: int = LOST_MESSAGES) -> int:
-    """The link is cut under a paced stream until the session is given up: messages that come again afterwards."""
+    """The link is cut under a paced stream until the session is given up: messages that are redelivered afterwards."""
     bodies = _bodies(messages)
     async with _pair(settings, faults, folder, log=True) as pair:
         began_ns = time.monotonic_ns()
@@ -201,7 +197,6 @@ async def lose_session(settings: NodeSettings, faults: Faults, folder: Path, mes
 
 
 def _came_again(logs: Path) -> int:
-    """Messages that came in a session though they had come in an earlier one."""
     first_in, again = dict[int, str](), 0
     for log in find_logs([logs]):
         for record in read_records(log):

@@ -7,7 +7,6 @@ from pathlib import Path
 _STATM = Path("/proc/self/statm")
 _MOUNTS = Path("/proc/self/mounts")
 _MEMORY = {"tmpfs", "ramfs"}
-"""File systems in memory, where a sync makes nothing durable."""
 _FIRST, _LAST = 11, 15
 """The places of a process's times after its name: its own in user and system mode, and those of ended children."""
 
@@ -24,7 +23,7 @@ def resident_bytes() -> int:
 
 
 def peak_bytes(pid: int) -> int:
-    """The peak of a process's resident memory; 0 if it is over, or where the system does not tell."""
+    """The peak of a process's resident memory; 0 if it has ended, or where the system does not tell."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:
@@ -33,7 +32,7 @@ def peak_bytes(pid: int) -> int:
 
 
 def processor_s(pid: int) -> float:
-    """The processor time of a process and all its descendants; 0 if it is over, or where the system does not tell."""
+    """The processor time of a process and all its descendants; 0 if it has ended, or where the system does not tell."""
     folder = Path(f"/proc/{pid}")
     try:
         times = (folder / "stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[_FIRST:_LAST]

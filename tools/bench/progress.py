@@ -32,11 +32,11 @@ class _Shown:
         self.watch(Progress())
 
     def watch(self, progress: Progress) -> None:
-        """Take its progress."""
+        """Note its progress."""
         self._progress, self._at, self._delivered = progress, time.monotonic(), 0
 
     def say(self, line: str) -> None:
-        """A run is over."""
+        """A run has ended."""
         self._console.print(escape(line), soft_wrap=True)
 
     def line(self) -> str:

@@ -1,8 +1,8 @@
 """T11 and its growth: how fast a replay on Spark judges the logs of a run, and of many like it.
 
-A run writes logs; copies of them, in which every node and every session has another id, are the logs of further pairs
-of nodes, and the same again and again those of one giant session. A replay of few logs and one of many show the cost of
-one more record, without the start of Spark.
+A run writes logs. Copies in which every node and every session has another id are the logs of further pairs of nodes;
+the same records repeated are those of one giant session. A replay of few logs and one of many show the cost of one more
+record, without the start of Spark.
 """
 
 import asyncio
@@ -29,26 +29,21 @@ from triack.tools.replay.log.files import Record, find_logs, read_records
 from triack.tools.replay.run import missing_of_spark
 
 MASTER = "local[2]"
-"""As the row has it."""
 RECORDS = 5_000_000
 """One for each packet, see ``count_packets``: the row asks for this many, or more."""
 QUICK_RUNS = 2
-"""``--quick`` replays the logs of this many runs, and of one."""
 LOSS = 0.1
-"""The share of datagrams that is lost each way."""
 LOSSY_SHARE = 4
-"""A lossy run takes this many times as long, or has one in this many messages, as it makes less log in a time."""
+"""A lossy run lasts this many times as long, or has one in this many messages, as it makes less log in a time."""
 REPLAY_S = 1_800.0
-"""For one replay."""
 LOOK_S = 0.1
-"""Between two looks at how much memory and processor time it has had."""
 _IDS = re.compile(rb'"([0-9a-f]{32}|[0-9a-f]{16})"')
 """Nodes and sessions, wherever a record has them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """The logs of a run, of which those of many are made."""
+    """The logs of a run, from which the logs of many runs are made."""
 
     logs: Path
     records: int
@@ -145,7 +140,6 @@ def _missing() -> str | None:
 
 
 async def _make(row: Row, form: str, options: Options, meter: Meter, result: Result) -> Made:
-    """Run two nodes, and return their logs."""
     work, folder = options.shaped(row.work), options.folder / form.replace(" ", "-").replace("%", "percent")
     if form == LOSSY:
         messages = None if work.messages is None else max(1, work.messages // LOSSY_SHARE)
@@ -159,8 +153,8 @@ async def _make(row: Row, form: str, options: Options, meter: Meter, result: Res
 def count_packets(record: Record) -> int:
     """Return how many packets a record is about; 1 for a record of something else.
 
-    A record holds the packets of a burst, and how many those are depends on the machine. Counted by packets, the
-    records of one run are as many on each machine.
+    How many packets a record of a burst has depends on the machine. Counted by packets, the records of one run are as
+    many on each machine.
     """
     if record["event"] == "handed" and "counts" in record:
         return sum(packets for packets, _ in record["counts"])
@@ -169,7 +163,6 @@ def count_packets(record: Record) -> int:
 
 
 def _pairs(made: Made, times: int) -> list[Path]:
-    """The logs of that many pairs of nodes."""
     copies = [(number, made.logs.parent / f"logs-{number}") for number in range(1, times)]
     for number, folder in copies:
         if not folder.exists():
@@ -178,7 +171,6 @@ def _pairs(made: Made, times: int) -> list[Path]:
 
 
 def _columns(made: Made, times: int) -> list[Path]:
-    """The same as Parquet."""
     folders = [(logs, logs.with_name(f"{logs.name}-parquet")) for logs in _pairs(made, times)]
     for logs, folder in folders:
         if not folder.exists():
@@ -187,7 +179,6 @@ def _columns(made: Made, times: int) -> list[Path]:
 
 
 def _giant(made: Made, times: int) -> list[Path]:
-    """The logs of a session that took that many times as long."""
     folder = made.logs.parent / f"giant-{times}"
     if not folder.exists():
         lengthen(made.logs, folder, times)
@@ -259,7 +250,6 @@ async def _replay(logs: list[Path]) -> Report:
 
 
 async def _watch(pid: int, seen: dict[str, float]) -> None:
-    """Note the peak memory and processor time of a process while it runs; later the system does not tell."""
     while True:
         seen["driver_bytes"] = peak_bytes(pid) or seen["driver_bytes"]
         seen["processor_s"] = max(seen["processor_s"], processor_s(pid))

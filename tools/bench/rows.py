@@ -18,7 +18,6 @@ MIB = 1024 * 1024
 PLAIN, PARQUET, LOSSY, GIANT = "clean", "clean, Parquet", "10 % loss", "one giant session"
 """Logs that are replayed: of many sessions and of one, as they were written and as columns."""
 GROWN = (5, 10, 20, 50)
-"""Millions of records, one for each packet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,6 @@ class Row:
     """One row.
 
     Attributes:
-        name: ``T1`` to ``T17``.
         goals: the measured figures, the headline first.
         work: of one run; rows of another kind change parts of it.
         kind: how it is measured: see ``measure``.
@@ -68,7 +66,6 @@ _T1 = Work(window=WINDOW)
 READERS = 10
 """Subscriptions of a topic that are measured; groups of readers at Redis, subscribers at NATS."""
 LOSSES = (1, 5, 10, 30)
-"""Percent of the packets, each way."""
 SHARE_LOSS_MAX, RATIO_LOSS_MIN = 10, 5
 """Losses up to which the link must be filled, and from which on Triack must be faster than TCP."""
 SIZES = (20, 100, 300, 1_024, 4_096, 16_384, 65_536)
@@ -220,7 +217,6 @@ ROWS = {
 }
 
 POLICY_LINKS = ("LAN", "50 ms", "5 % loss")
-"""The names of the links of policies; ``policies.LINKS`` has their values."""
 POLICY_METRICS = (
     Goal("rate", "msg/s", None, None),
     Goal("acks", "a message", None, None, is_cost=True),
@@ -229,9 +225,8 @@ POLICY_METRICS = (
     Goal("held", "KiB", None, None, is_cost=True),
     Goal("again", "messages", None, None, is_cost=True),
 )
-"""Of each policy on each link: the throughput, and datagrams of acks for it; when the application hears of an ack at
-100 messages a second, the most that is held until then, and messages that come again after a lost session.
-"""
+"""For each policy on each link: the throughput, and datagrams of acks for it; when the application learns of an ack at
+100 messages a second, the most that is held until then, and messages redelivered after a lost session."""
 
 
 def policy_figure(link: str, policy: str, metric: Goal) -> str:
@@ -249,9 +244,8 @@ STRATEGY_METRICS = (
     Goal("pending", "messages", None, None, is_cost=True),
     Goal("lost", "messages", None, None, is_cost=True),
 )
-"""Of each strategy of WSO2 MB: what a fast and a slow subscriber acknowledge, and how old it is then; and at the end
-what the topic has not dispatched, what the slow one has not acknowledged, and what was acknowledged in its place.
-"""
+"""For each strategy of WSO2 MB: what a fast and a slow subscriber acknowledge, and how old it is then; and at the end
+what the topic has not dispatched, what the slow one has not acknowledged, and what was acknowledged in its place."""
 
 
 def strategy_figure(strategy: str, metric: Goal) -> str:
@@ -278,7 +272,7 @@ GROWTH = Row(
 )
 
 COUNTS = ("polls", "turns", "commits", "datagrams")
-"""What is counted of a lone message besides calls: polls of an engine, turns of the loop, jobs of the disks."""
+"""What a lone message costs besides calls: polls of an engine, turns of the loop, jobs of the disks."""
 
 CALLS = Row(
     "CALLS",
@@ -354,5 +348,4 @@ def rows_of(names: tuple[str, ...]) -> list[Row]:
 
 
 def _typed(name: str) -> str:
-    """As pages and helps write it: T1, but sizes."""
     return name if name[1:].isdecimal() else name.lower()

@@ -19,15 +19,11 @@ from triack.tools.demo.run import Child, make_key
 QUIET_S = 3.0
 """A message without a guarantee that did not arrive for this long is lost."""
 STALLED_S = 60.0
-"""Nothing moves any more."""
 LOOK_S = 0.02
-"""Between two looks at how far the processes are."""
 AFTER_S = 0.25
 """How long a run waits for duplicates at its end."""
 CHILD = "triack.tools.bench.child"
-"""The module of both ends of a run."""
 HUB = "triack.tools.bench.systems.hub"
-"""The module of the relay between them."""
 
 Between = Callable[[Report], Awaitable[Report]]
 
@@ -40,7 +36,6 @@ class Progress:
         missing, late, corrupt: the receiver's wrong messages, by kind; see ``Sink``.
         first_ns, began_ns, last_ns: monotonic clock at the first call, the first delivery and the last one.
         sender_cpu_s, receiver_cpu_s: of each process; the processors' time, all threads.
-        latencies: see ``Sink.latencies``.
         done: whether the sender has sent everything, and got all news that its system gives.
     """
 
@@ -61,7 +56,7 @@ class Progress:
     done: bool = False
 
     def handle(self, report: Report) -> None:
-        """Take a report of either process."""
+        """Note a report of either process."""
         for name, value in report.items():
             setattr(self, name, value)
 
@@ -134,7 +129,7 @@ async def run_once(
 
 
 async def follow(children: tuple[Child, ...], work: Work, progress: Progress) -> None:
-    """Take the reports of both processes until the run is over."""
+    """Read the reports of both processes until the run has ended."""
 
     async def listen(child: Child) -> None:
         while (report := await child.next_report()) is not None:
@@ -152,7 +147,7 @@ async def _over(work: Work, progress: Progress) -> None:
         if state != before:
             moved, before = time.monotonic(), state
         quiet_s = time.monotonic() - moved
-        # As long as nothing has come the other process may still be starting.
+        # As long as nothing has arrived, the other process may still be starting.
         if progress.done and progress.delivered and quiet_s > QUIET_S:
             break
         if quiet_s > STALLED_S:
@@ -198,7 +193,6 @@ def _flaw(work: Work, progress: Progress) -> str:
 
 
 def _guarantee(work: Work, progress: Progress) -> list[str]:
-    """The observed guarantee, and no more."""
     ends = (progress.sender_facts, progress.receiver_facts)
     synced = [bool(end.get("synced")) for end in ends]
     says = ["every message once, in order" if work.complete else "no gap, none twice, in order"]

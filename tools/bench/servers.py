@@ -1,4 +1,4 @@
-"""The brokers that some peers need: started on loopback with a directory of their own, and ended again."""
+"""The brokers that some peers need: started on loopback with their own directory, and ended again."""
 
 import asyncio
 import contextlib
@@ -12,11 +12,8 @@ from triack.base.errors import TriackError
 from triack.tools.ports import free_port
 
 START_S = 60.0
-"""RabbitMQ takes twenty on a busy machine."""
 END_S = 20.0
-"""Then it is killed."""
 LOOK_S = 0.05
-"""Between two attempts to connect."""
 
 Command = tuple[list[str], dict[str, str]]
 
@@ -29,7 +26,7 @@ def _redis(port: int, folder: Path) -> Command:
 
 def _nats(port: int, folder: Path) -> Command:
     file = folder / "nats.conf"
-    # A reader that falls behind would be cut off at 64 MiB.
+    # It would disconnect a reader that is 64 MiB behind.
     file.write_text(f'host: "127.0.0.1"\nport: {port}\nmax_pending: 1GB\n')
     return ["nats-server", "-c", str(file)], {}
 
@@ -75,11 +72,7 @@ def cpu_seconds(pid: int) -> float:
 
 @contextlib.asynccontextmanager
 async def running(name: str, folder: Path) -> AsyncIterator[dict[str, Any]]:
-    """The server that a peer needs, while the block runs.
-
-    Returns:
-        ``port`` and ``pid``; nothing for a peer that needs none.
-    """
+    """The server that a peer needs, while the block runs: its ``port`` and ``pid``, or nothing if it needs none."""
     if name not in SERVERS:
         yield {}
         return

@@ -1,7 +1,7 @@
-"""The log of a long run, made of that of a short one: the events between begin and end, again and again.
+"""The log of a long run, made from that of a short one: the events between begin and end, repeated.
 
 At the end of a run everything has arrived and is acknowledged, as it was at its begin. So the events between may follow
-once more, with all numbers and times moved on, and the log is one that the two nodes might have written.
+once more, with all numbers and times increased, and the two nodes might have written this log.
 """
 
 from collections.abc import Iterator
@@ -17,17 +17,14 @@ Record = dict[str, Any]
 
 BEGINS = ("node_started", "start_before", "session_opened")
 ENDS = ("session_closed", "node_stopped")
-"""Events that begin a run are in the first round only, and those that end it in the last."""
+"""Events that begin a run are only in the first round, and those that end it in the last."""
 OWN = ("packet_sent", "ack_received", "store_ack_received")
 """Events whose packets are numbered by the recording node; in others they are numbered by the peer."""
 NUMBERS = ("number", "previous", "first", "last")
-"""Fields that count packets of a stream. Of the session's packets ``packet``, ``cumulative`` and ``ranges`` do."""
+"""Fields that count packets of a stream. ``packet``, ``cumulative`` and ``ranges`` count those of the session."""
 TIMES = ("at_ns", "since_ns")
-"""Fields that are times of the node's clock."""
 PAUSE_NS = 1_000_000
-"""Between the last record of one round and the first of the next."""
 BLOCK_RECORDS = 10_000
-"""Lines that are written together."""
 
 
 def lengthen(logs: Path, to: Path, times: int) -> None:

@@ -26,7 +26,6 @@ from triack.tools.compiled import is_compiled
 HEADINGS = ("row", "what", "goal", "floor", "median", "min to max", "runs", "versus", "ratio", "verified")
 
 WHOLE_FROM = 100
-"""Three digits are there then."""
 
 
 def number(value: float | None) -> str:
@@ -81,7 +80,7 @@ def _verified(result: Result) -> str:
 
 
 def is_side_by_side(result: Result) -> bool:
-    """Whether its figures are those of several policies, which have a table of their own."""
+    """Whether its figures are those of several policies, which have another table."""
     return result.row.kind in ("policies", "strategies")
 
 

@@ -12,15 +12,14 @@ Mode = Literal["stream", "paced", "single"]
 """As fast as possible; at a rate, each with the time at which it was sent; one after the other."""
 
 RING = 16_381
-"""The number of different bodies, after which the first comes again: making and comparing them costs next to nothing,
-and the loss of this many messages at once would show in the count. A prime, so that no batch or window fits into it."""
+"""The number of different bodies, which then repeat: making and comparing them costs next to nothing, and the loss of
+this many successive messages would show in the count. A prime, so that no batch or window divides it."""
 _INDEX_BYTES = 4
 HEAD_BYTES = 12
 """The index of a body in the ring, and the nanosecond at which it was sent where that is measured."""
 _NOISE_BYTES = 16
 """This many bytes of a body do not occur by chance in encrypted data."""
 SEED = 11
-"""Both ends make the same bodies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +29,14 @@ class Work:
     Attributes:
         delivery: the class, for Triack; other systems use their nearest.
         window: packets that may be unacknowledged; ``"auto"`` follows the path.
-        transport: ``udp`` or ``tcp``.
         congestion: how Triack shares the network over UDP.
         udp: its sockets for UDP; None for those of the system.
         messages: their number in place of a time; None for a time.
         in_flight_bytes: the limit of sent bytes that have not arrived.
-        log: whether a session log is written.
         journal: whether the receiver's queue has a journal of everything that is read.
         acks: whether the sender asks for administration messages about every message, and reads them.
         complete: whether the run ends when everything has arrived, and not with the time.
-        readers: readers that get each message; 0 for one reader that takes it.
+        readers: readers that each get every message; 0 for one reader of a queue.
     """
 
     size: int = 100
@@ -71,7 +68,7 @@ class Work:
 
     @property
     def in_flight(self) -> int:
-        """Messages that may be on their way."""
+        """Messages that may be in flight."""
         return max(2, self.in_flight_bytes // self.size)
 
 
@@ -81,7 +78,7 @@ def noise_of(size: int) -> bytes:
 
 
 def make_ring(size: int) -> list[bytes]:
-    """The bodies of that size, twice, so that no slice of them has to go round."""
+    """The bodies of that size, twice, so that no slice of them has to wrap around."""
     tail = bytes(HEAD_BYTES - _INDEX_BYTES) + noise_of(size)
     return 2 * [index.to_bytes(_INDEX_BYTES) + tail for index in range(RING)]
 

@@ -6,11 +6,8 @@ from itertools import accumulate, pairwise
 from struct import Struct, pack, unpack
 
 _HEAD = Struct("!QII")
-"""The number of the first message, how many there are, and the bytes of their bodies."""
 POSITION = Struct("!Q")
-"""An acknowledgement: everything up to this number."""
 STREAM_BYTES = 1024 * 1024
-"""The bytes that asyncio reads ahead."""
 
 
 def pack_batch(first: int, bodies: Sequence[bytes]) -> bytes:

@@ -11,9 +11,7 @@ from triack.tools.bench.application import Inlet, Outlet, Sink
 
 _TOPIC = "bench"
 QOS = 2
-"""Exactly once."""
 IN_FLIGHT = 1_000
-"""Messages that the client keeps open at a time; the protocol's own limit is 65,535."""
 
 
 def _client(options: dict[str, Any]) -> aiomqtt.Client:
@@ -60,6 +58,6 @@ class MosquittoInlet(Inlet):
         await self._client.__aexit__(None, None, None)
 
     async def run(self, sink: Sink) -> None:
-        """Take the messages."""
+        """Read the messages."""
         async for message in self._client.messages:
             sink.take([bytes(message.payload)])

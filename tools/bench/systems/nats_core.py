@@ -67,7 +67,7 @@ class NatsInlet(Inlet):
             self._sinks[number].take([message.data])
 
     async def run(self, sink: Sink) -> None:
-        """Take the messages."""
+        """Read the messages."""
         await self.run_all([sink])
 
     async def run_all(self, sinks: Sequence[Sink]) -> None:

@@ -1,7 +1,7 @@
 """An expert's own code for exactly once, in order and synced: a table at each end, and TCP between them.
 
 The sender commits a batch, then sends it; the receiver commits it with its position, then acknowledges; the sender
-deletes with its next commit. After a break the receiver sends its position, and the sender goes on from there.
+deletes with its next commit. After a break the receiver sends its position, and the sender continues from there.
 """
 
 import asyncio
@@ -17,13 +17,11 @@ from triack.tools.bench.systems.framing import POSITION, pack_batch, read_batch
 from triack.tools.bench.systems.tcp import TcpInlet, TcpOutlet, close
 
 BATCH = 1_000
-"""Messages of one commit: more of them gain little, and wait longer for each other."""
 _SYNCED = 2
-"""``PRAGMA synchronous`` as SQLite returns it: FULL, every commit is synced."""
 
 
 class _Table:
-    """One end's table, in a thread of its own."""
+    """One end's table, in another thread."""
 
     def __init__(self, file: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -133,7 +131,7 @@ class OutboxInlet(TcpInlet):
                     sink.take(fresh)
                     handled = table.position
             except (asyncio.IncompleteReadError, ConnectionError):
-                continue  # the sender comes again
+                continue  # the sender returns
             finally:
                 await close(writer)
 

@@ -24,17 +24,13 @@ from triack.transport.endpoint import NO_WAITS, Endpoint, Tls, Waits
 SENDER, RECEIVER, HUB, QUEUE = "sender", "receiver", "hub", "bench"
 TOPIC = "Bench"
 ACKS = "acks"
-"""The queue of the sender for administration messages."""
 WANTED = triack.Acks.POSITIVE_ARRIVAL | triack.Acks.POSITIVE_RECEIVE
 ARRIVED, RECEIVED = triack.MessageClass.ACK_REACH_QUEUE, triack.MessageClass.ACK_RECEIVE
 JOURNAL = triack.Journal(messages=100_000_000, size_bytes=64 * 1024**3)
-"""So large that it keeps all of a run."""
 LOOK_AGAIN_S = 0.01
-"""Between two looks at how many answers have come; it adds nothing to what is measured."""
 LOOK_FIRST, LOOK_EVERY = 16, 64
-"""The first bursts are searched for readable bodies, and of the others one in this many."""
+"""The first bursts are searched for readable bodies, and one in this many of the others."""
 _FULL = 2
-"""``PRAGMA synchronous`` as SQLite returns it."""
 
 
 class _Store(Store):
@@ -204,7 +200,6 @@ class OwnOutlet(Outlet):
         await self._end.close()
 
     async def _read_answers(self) -> None:
-        """Read what is told of the messages, in lists."""
         async with self._node.receive(ACKS) as answers:
             while True:
                 for answer in await answers.get_many():
@@ -271,7 +266,7 @@ class OwnInlet(Inlet):
             await self._node.trust(HUB, hub_key, send=[place], relays_for=[SENDER])
         elif not work.insecure:
             await self._node.trust(SENDER, options["sender_key"], send=[place])
-        # Before the sender hears of this node: a subscription gets what arrives after it began.
+        # Before the sender knows this node: a subscription gets what arrives after it began.
         self._subscriptions = [
             await self._readers.enter_async_context(self._node.subscribe(TOPIC)) for _ in range(work.readers)
         ]

@@ -11,7 +11,7 @@ from triack.tools.bench.application import Inlet, Outlet, Sink
 
 _QUEUE = "bench"
 BATCH = 500
-"""Messages that wait for their confirms together, and that the reader has in hand."""
+"""Messages that wait for their confirms together, and that the reader has leased."""
 
 
 def _url(options: dict[str, Any]) -> str:
@@ -63,7 +63,7 @@ class RabbitInlet(Inlet):
         await self._connection.close()
 
     async def run(self, sink: Sink) -> None:
-        """Look, acknowledge."""
+        """Read, acknowledge."""
 
         async def take(message: AbstractIncomingMessage) -> None:
             sink.take([message.body])

@@ -12,7 +12,6 @@ from triack.tools.bench.work import Work
 BATCH = 1_000
 """Messages of one round trip, and so of one sync, as its fastest users send them."""
 WAIT_MS = 1_000
-"""One call of a reader that finds nothing."""
 _STREAM, _GROUP, _FIELD = "bench", "readers", b"b"
 
 
@@ -88,7 +87,6 @@ def _group_of(number: int) -> str:
 
 
 def _entries(found: Any) -> list[tuple[bytes, dict[bytes, bytes]]]:
-    """The entries of one stream, in either form in which the client gives them."""
     if isinstance(found, dict):
         return [entry for batches in found.values() for entries in batches for entry in entries]
     return [entry for _stream, entries in found or [] for entry in entries]

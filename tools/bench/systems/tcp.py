@@ -11,7 +11,6 @@ from triack.tools.bench.systems.framing import POSITION, STREAM_BYTES, pack_batc
 from triack.tools.bench.work import Work
 
 BATCH_BYTES = 64 * 1024
-"""Of one write: a batch is handed over when all of it has come."""
 
 
 async def close(writer: asyncio.StreamWriter) -> None:

@@ -10,7 +10,6 @@ from triack.tools.bench.application import Facts, Inlet, Outlet, Sink
 from triack.tools.bench.work import Work
 
 READ_MAX = 1_000
-"""Messages between two looks at the event loop."""
 
 
 def _socket(kind: int, work: Work) -> zmq.asyncio.Socket:
@@ -25,7 +24,7 @@ class ZmqOutlet(Outlet):
     def __init__(self, options: dict[str, Any]) -> None:
         self._socket = _socket(zmq.PUSH, Work(**options["work"]))
         self._socket.connect(options["found"]["address"])
-        # The plain socket takes a message without a future for each.
+        # The plain socket accepts a message without a future for each.
         self._plain: Any = zmq.Socket.shadow(self._socket)
 
     async def __aexit__(self, *error: object) -> None:
@@ -45,7 +44,7 @@ class ZmqOutlet(Outlet):
 
 
 class ZmqInlet(Inlet):
-    """Pulls all that is there."""
+    """Pulls all available messages."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         self._socket = _socket(zmq.PULL, Work(**options["work"]))
@@ -59,7 +58,7 @@ class ZmqInlet(Inlet):
         return {"address": f"tcp://127.0.0.1:{self._port}"}
 
     async def run(self, sink: Sink) -> None:
-        """Wait for one message, take it and all behind it."""
+        """Wait for one message, read it and all behind it."""
         receive: Any = zmq.Socket.shadow(self._socket).recv
         while True:
             bodies = [await self._socket.recv()]
