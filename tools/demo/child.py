@@ -17,9 +17,7 @@ from triack.tools.commands.common import log_to_stderr
 
 SENDER = "sender"
 RECEIVER = "receiver"
-"""The names of the nodes, for themselves and each other."""
 QUEUE = "demo"
-"""Where everything is sent."""
 
 REPORT_S = 0.2
 

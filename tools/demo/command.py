@@ -201,7 +201,6 @@ def _show(outcome: _Outcome, console: Console | None) -> None:
 
 @contextmanager
 def _folder(keep: Path | None) -> Iterator[Path]:
-    """Where the nodes live: kept, or removed at the end."""
     if keep is None:
         with tempfile.TemporaryDirectory(prefix="triack-demo-") as name:
             yield Path(name)

@@ -1,6 +1,6 @@
 """A relay on real sockets that drops, duplicates and reorders datagrams, or whole frames of TCP.
 
-A client sends to the relay instead of its target. The relay gives every client its own way to the target, as a NAT
+A client sends to the relay instead of its target. The relay gives every client another way to the target, as a NAT
 does, and impairs both directions, each by its own seeded chance.
 
     python -m triack.tools.demo.relay --target udp://127.0.0.1:7802 --listen udp://127.0.0.1:7902 --loss 0.1
@@ -33,14 +33,14 @@ BURST_MAX = 64  # datagrams read before other sockets have their turn
 READ_BYTES = 65_536
 SOCKET_BUFFER_BYTES = 4 * 1024 * 1024
 REORDER_NS = 5 * MS
-"""A datagram that is held back comes at most this much later: past a few thousand others."""
+"""A datagram that is held back arrives at most this much later: past a few thousand others."""
 
 Deliver = Callable[[bytes], bool]
 
 
 @dataclass(slots=True)
 class Counters:
-    """The fates of the datagrams of one direction."""
+    """What happened to the datagrams of one direction."""
 
     forwarded: int = 0
     dropped: int = 0
@@ -49,7 +49,7 @@ class Counters:
 
 
 def rough(**faults: Any) -> Faults:
-    """The faults that a relay adds to a network with a delay of its own. Raises UsageError for an invalid value."""
+    """The faults that a relay adds to a network with a delay. Raises UsageError for an invalid value."""
     return Faults(**{"delay_ns": 0, "reorder_ns": REORDER_NS, **faults})
 
 
@@ -306,7 +306,7 @@ def _udp_socket(family: int) -> socket.socket:
 def _send(sock: socket.socket, datagram: bytes) -> bool:
     try:
         sock.send(datagram)
-    except OSError:  # full, closed, or nobody listens: a network would lose it too
+    except OSError:  # full, closed, or no listener: a network would lose it too
         return False
     return True
 
@@ -320,7 +320,6 @@ def _send_to(sock: socket.socket, to: SocketAddress, datagram: bytes) -> bool:
 
 
 async def _run(relay: Relay) -> None:
-    """Relay until SIGTERM or SIGINT, then print the counters as one line of JSON."""
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)

@@ -80,7 +80,7 @@ class Child:
     @classmethod
     async def start(cls, name: str, options: Report, module: str | None = None) -> "Child":
         """Start a process of the demo, or of another module that reports in the same way."""
-        # A session of its own keeps the terminal's Ctrl-C away; the end of standard input ends it in any case.
+        # Another session keeps the terminal's Ctrl-C away; the end of standard input ends it in any case.
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -105,7 +105,7 @@ class Child:
         return report
 
     async def finish(self, handle: Callable[[Report], None]) -> None:
-        """Let it close in good order, and take its last reports."""
+        """Let it close in good order, and read its last reports."""
         self._end_input()
         try:
             async with asyncio.timeout(END_S):
@@ -193,7 +193,7 @@ async def _all_arrived(
 
 
 async def _patience(plan: Plan, progress: Transfer) -> None:
-    """Raises WaitTimeout when it takes too long, or nothing moves."""
+    """Raises WaitTimeout when it lasts too long, or nothing moves."""
     end = time.monotonic() + plan.timeout
     moved = time.monotonic()
     before = (0, 0, 0)

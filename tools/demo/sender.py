@@ -10,7 +10,6 @@ from triack.tools.demo.child import QUEUE, RECEIVER, SENDER, Report, run_child, 
 
 IN_FLIGHT_BYTES = 8 * 1024 * 1024
 MARK_MESSAGES = 500
-"""One of this many messages is watched until it is ordered."""
 
 
 class Sender:
@@ -28,7 +27,7 @@ class Sender:
         self.first_ns = 0
 
     def progress(self) -> Report:
-        """How many messages the node has taken, and how many are in order at the other end."""
+        """How many messages the node has accepted, and how many are in order at the other end."""
         return {"sent": self.sent, "ordered": self.ordered}
 
     async def send(self, node: triack.Node) -> None:

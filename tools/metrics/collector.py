@@ -58,13 +58,7 @@ class Family:
 
 @dataclass(frozen=True, slots=True)
 class Durations:
-    """A metric that counts durations by length.
-
-    Attributes:
-        name: after ``triack_``.
-        help: a sentence.
-        read: the durations in a node's stats.
-    """
+    """A metric that counts durations by length; its ``name`` follows ``triack_``, and ``help`` is a sentence."""
 
     name: str
     help: str
@@ -86,7 +80,7 @@ class Durations:
 class _Rows(Generic[T]):
     """Makes the metrics of one kind of thing: their labels, and the things in a node's stats.
 
-    With ``join``, things of the same labels are one sample: each priority is a stream of its own, and has no label.
+    With ``join``, things of the same labels are one sample: each priority is another stream, and has no label.
     """
 
     def __init__(
@@ -287,13 +281,9 @@ class NodeCollector(Collector):
         yield from (family.empty() for family in FAMILIES)
 
     def collect(self) -> Iterator[Metric]:
-        """Ask the node.
+        """Ask the node for its metrics; one that is not open has none.
 
-        Returns:
-            The metrics, and none of a node that is not open.
-
-        Raises:
-            TimeoutError: its event loop did not answer for ``LOOK_S`` seconds.
+        Raises TimeoutError if its event loop does not answer for ``LOOK_S`` seconds.
         """
         try:
             stats = self._look()

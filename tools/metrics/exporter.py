@@ -2,12 +2,12 @@
 
     /metrics    the metrics
     /healthz    200 while the store works, or else 503
-    /readyz     200 while the node also takes messages; with ``?link=PEER``, only while the link to that peer is up or
-                idle
+    /readyz     200 while the node also accepts messages; with ``?link=PEER``, only while the link to that peer is up
+                or idle
 
 Promise: any client costs the node a bounded share of its time. Connections are served in the node's own event loop, a
-few at a time, and each has a deadline; a silent one gives its place to the next. Pages are made
-by ``prometheus_client``, one at a time in one thread, and for a tenth of the time at most.
+few at a time, and each has a deadline; a silent one makes room for the next. ``prometheus_client`` makes pages, one at
+a time in one thread, and for a tenth of the time at most.
 """
 
 import asyncio
@@ -32,35 +32,27 @@ from triack.transport.address import Address
 from triack.transport.resolve import bound, resolve_listening
 
 CONNECTIONS_MAX = 16
-"""At a time: several monitors, each with one. Each takes a descriptor, of which a node needs some for its peers."""
+"""At a time: several monitors, each with one. Each needs a descriptor, of which a node needs some for its peers."""
 HEAD_BYTES_MAX = 8 * 1024
 """As other servers limit a request; Prometheus sends some hundred bytes."""
 REQUEST_S = 5.0
-"""How long a request may take to come: it is one packet."""
+"""How long a request may need to arrive: it is one packet."""
 ANSWER_S = 10.0
-"""How long a page may take to be fetched, as long as Prometheus waits by default (``scrape_timeout``)."""
+"""How long a page may need to be fetched, as long as Prometheus waits by default (``scrape_timeout``)."""
 HUNG_S = 10.0
-"""A store whose job takes this long does not work: twice the longest stall of a disk that goes on by itself."""
+"""A store with a job of this length does not work: twice the longest stall of a disk that recovers."""
 SHARE = 0.1
 """The part of the time in which pages are made: a monitor wants one in fifteen seconds or so."""
 
 _Page = tuple[str, list[tuple[str, str]], bytes]
-"""Status, headers and content."""
 
 
 @asynccontextmanager
 async def exporting(node: triack.Node, place: str) -> AsyncIterator[str]:
     """Serve the metrics of a node, in the clear and to every client, as long as the block lasts.
 
-    Args:
-        node: see ``NodeCollector``.
-        place: where to listen, ``host:port``; port 0 takes a free one.
-
-    Yields:
-        The URL.
-
-    Raises:
-        AddressError: nothing can listen there.
+    ``place`` is ``host:port``; port 0 selects a free one. Yields the URL. Raises AddressError when it cannot listen
+    there.
     """
     wanted = Address.parse(f"tcp://{place}", listening=True)
     registry = CollectorRegistry()
@@ -92,7 +84,7 @@ class _Pages:
             begun_s = time.monotonic()
             try:
                 return await asyncio.to_thread(self._make, request)
-            except Exception as error:  # noqa: BLE001 - of whatever a page is made of; the monitor sees that there is none
+            except Exception as error:  # noqa: BLE001 - whatever a page is made of; the monitor sees that there is none
                 operator_log.error(f"metrics: a page could not be made: {type(error).__name__} {error}")
                 return _plain(http.HTTPStatus.INTERNAL_SERVER_ERROR)
             finally:
@@ -135,13 +127,13 @@ class _Request:
 
 
 class _Exporter:
-    """The server. Each connection is for one request, as a monitor comes again after many seconds."""
+    """The server. Each connection is for one request, as a monitor returns after many seconds."""
 
     def __init__(self, pages: _Pages, node: triack.Node) -> None:
         self._pages = pages
         self._node = node
         self._server: asyncio.Server | None = None
-        # By the connection, the oldest first; True for those whose request has come.
+        # By the connection, the oldest first; True for those whose request has arrived.
         self._connections: dict[asyncio.StreamWriter, bool] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -226,7 +218,6 @@ def _plain(status: http.HTTPStatus, text: str = "") -> _Page:
 
 
 def _encode(status: str, headers: list[tuple[str, str]], content: bytes) -> bytes:
-    """A response that ends its connection (RFC 9112)."""
     more = [("Content-Length", str(len(content))), ("Connection", "close")]
     lines = [f"HTTP/1.1 {status}", *(f"{name}: {value}" for name, value in [*headers, *more])]
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + content

@@ -18,7 +18,7 @@ class Tell(Protocol):
         Args:
             queue: from where.
             brought: those with properties, among which may be a trace.
-            began_ns: when they were asked for, by the wall clock; 0 when they were at hand.
+            began_ns: when they were asked for, by the wall clock; 0 when they were ready.
             count: how many were received.
         """
 
@@ -88,12 +88,7 @@ class TracedClientConsumer(ClientConsumer):
 
 
 def traced(consumer: Any, tell: Tell) -> TracedConsumer | TracedClientConsumer:
-    """A reader whose receives have spans, in place of a fresh one.
-
-    Args:
-        consumer: what ``receive`` gave.
-        tell: called with what was received and has properties.
-    """
+    """A reader whose receives have spans, in place of a fresh one. ``tell`` gets received messages with properties."""
     # The object itself: around another one, each message would need a coroutine more.
     consumer.__class__ = TracedClientConsumer if isinstance(consumer, ClientConsumer) else TracedConsumer
     consumer.tell = tell

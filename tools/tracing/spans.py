@@ -16,13 +16,9 @@ CONTEXT_HEADER = "traceparent"
 
 
 def about(operation: str, queue: str, messages: Sequence[Message] = (), count: int = 1) -> dict[str, Any]:
-    """The attributes of a span.
+    """The attributes of a span of ``send``, ``receive`` or ``process``, for a queue or a destination.
 
-    Args:
-        operation: ``send``, ``receive`` or ``process``.
-        queue: its queue, or the destination.
-        messages: those received, or some of them.
-        count: how many are sent or received, if they are more than those.
+    ``messages`` are those received, or some of them; ``count`` is how many there are, if more.
     """
     attributes: dict[str, Any] = {
         "messaging.system": "triack",
@@ -40,7 +36,7 @@ def about(operation: str, queue: str, messages: Sequence[Message] = (), count: i
 
 
 def with_context(headers: Mapping[str, str] | None, context: Context | None = None) -> dict[str, str]:
-    """The headers of a message with a context, by default the current one: its receiver can go on with the trace."""
+    """The headers of a message with a context, by default the current one: its receiver can continue the trace."""
     carrier = dict(headers or {})
     propagate.inject(carrier, context)
     return carrier

@@ -36,7 +36,7 @@ class _Nothing:
     """A block without a span. Most messages have one, so neither end of it is a call of Python."""
 
     __enter__ = dict[str, str]().clear  # returns None
-    __exit__ = "".format  # takes anything and returns something empty, so that exceptions leave the block
+    __exit__ = "".format  # accepts anything and returns something empty, so that exceptions leave the block
 
 
 _NOTHING = cast("Nothing", _Nothing())
@@ -55,8 +55,8 @@ class Tracing:
     Args:
         provider: makes the tracer; None: the one that the program has set.
         sample: the share of sends that begin a new trace where no span is active. The others do not even ask the
-            tracer, which takes longer than to send a message. What belongs to a trace is traced in any case. The
-            sampler of the provider decides after that.
+            tracer, which is slower than to send a message. What belongs to a trace is traced in any case. The sampler
+            of the provider decides after that.
         sample_received: the same for work on messages that have brought no trace, as their sender makes no spans.
 
     Raises:
@@ -72,7 +72,7 @@ class Tracing:
         self._sample = sample
         self._sample_received = sample_received
         self._current = _reader_of_context()
-        # A message whose receive has a span, and its context: the work on it comes next, and does not read it again.
+        # A message whose receive has a span, and its context: the work on it is next, and does not read it again.
         self._received: tuple[Message, Context] | None = None
 
     # ---- sends and receives
@@ -240,5 +240,4 @@ def _within(brought: Context, block: AbstractContextManager[T]) -> Iterator[T]:
 
 
 def _carries_context(options: Mapping[str, Any]) -> bool:
-    """Whether a message belongs to a trace already, as one does that was in an outbox."""
     return CONTEXT_HEADER in (options.get("headers") or ())
