@@ -1,7 +1,7 @@
 """What the outbox needs of a database: its tables, and one way to run a statement on any connection.
 
-Statements are written with named parameters (``:name``). PEP 249 lets each driver choose its own form of parameters and
-name it in ``paramstyle``; SQLAlchemy takes the named form.
+Statements are written with named parameters (``:name``). PEP 249 lets each driver choose a form of parameters and name
+it in ``paramstyle``; SQLAlchemy accepts the named form.
 """
 
 import re
@@ -63,18 +63,10 @@ def as_table(name: object) -> str:
 
 
 def execute(connection: Any, statement: str, values: Mapping[str, object]) -> Any:
-    """Run a statement in the transaction of a connection.
+    """Run a statement with named parameters in the transaction of a connection, of PEP 249 or SQLAlchemy.
 
-    Args:
-        connection: as PEP 249 has it, or a connection or session of SQLAlchemy.
-        statement: with named parameters.
-        values: their values.
-
-    Returns:
-        The driver's cursor, or the result of SQLAlchemy: both have ``fetchall`` and ``rowcount``.
-
-    Raises:
-        UsageError: this is no connection.
+    Returns the driver's cursor, or the result of SQLAlchemy: both have ``fetchall`` and ``rowcount``. Raises UsageError
+    if this is no connection.
     """
     if is_of(connection, "sqlalchemy"):
         from sqlalchemy import text
@@ -89,14 +81,7 @@ def execute(connection: Any, statement: str, values: Mapping[str, object]) -> An
 async def execute_async(connection: Any, statement: str, values: Mapping[str, object], *, sync: str) -> Any:
     """``execute`` for SQLAlchemy's ``AsyncSession`` and ``AsyncConnection``, aiosqlite and asynchronous psycopg.
 
-    Args:
-        connection: one of these.
-        statement: as for ``execute``.
-        values: as for ``execute``.
-        sync: the function for other connections, as the error names it.
-
-    Raises:
-        UsageError: this is no such connection.
+    ``sync`` names the function for other connections. Raises UsageError, which names it, if this is no such connection.
     """
     if is_of(connection, "sqlalchemy"):
         from sqlalchemy import text
@@ -112,10 +97,9 @@ async def execute_async(connection: Any, statement: str, values: Mapping[str, ob
 
 
 def placed(connection: Any, statement: str, values: Mapping[str, object]) -> tuple[str, Any]:
-    """A statement and its values in the form that the driver of a connection takes.
+    """A statement and its values in the form that the driver of a connection accepts.
 
-    Raises:
-        UsageError: no driver of PEP 249 has made the connection.
+    Raises UsageError if no driver of PEP 249 has made the connection.
     """
     style = _paramstyle_of(connection)
     names = _PARAMETER.findall(statement)

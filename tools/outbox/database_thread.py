@@ -33,24 +33,14 @@ class DatabaseThread:
 
     @property
     def has_ended(self) -> bool:
-        """Whether its last job is over and its connection closed."""
+        """Whether its last job has ended and its connection is closed."""
         return self._ended.done()
 
     async def work(self, job: Callable[[Any], T], late_s: float, lost_s: float, on_late: Callable[[], None]) -> T:
-        """Have a job done with the connection.
+        """Do a job with the connection, and return its result.
 
-        Args:
-            job: the work.
-            late_s: seconds after which ``on_late`` is called, if the job is not done.
-            lost_s: seconds, after that, for which it is waited for.
-            on_late: see ``late_s``.
-
-        Returns:
-            The result of the job.
-
-        Raises:
-            TimeoutError: the job takes longer. It may still be done later.
-            BaseException: that of the job, or of the call that connects.
+        If it is not done after ``late_s`` seconds, ``on_late`` is called; ``lost_s`` seconds later TimeoutError is
+        raised, and the job may still be done later. Raises what the job raises, or the call that connects.
         """
         done: asyncio.Future[tuple[Any, BaseException | None]] = self._loop.create_future()
         self._jobs.put((job, done))
@@ -71,7 +61,7 @@ class DatabaseThread:
         self._jobs.put(None)
 
     async def wait_end(self, most_s: float) -> None:
-        """Wait until it has ended, for so many seconds at most."""
+        """Wait until it has ended, for this many seconds at most."""
         await asyncio.wait([self._ended], timeout=most_s)
 
     # ---- in the thread
@@ -95,7 +85,7 @@ class DatabaseThread:
         if self._connection is not None:
             try:
                 self._connection.close()
-            except Exception as error:  # noqa: BLE001 - each driver has its own for a connection that is broken
+            except Exception as error:  # noqa: BLE001 - each driver has another one for a connection that is broken
                 operator_log.debug(f"close a connection of {self._of}: {error}", of=self._of)
 
     def _tell(self, done: "asyncio.Future[Any]", said: object) -> None:

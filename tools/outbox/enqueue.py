@@ -22,7 +22,7 @@ def enqueue(
 ) -> str:
     """Put a message into the outbox, in the transaction that the connection is in: it is sent if that commits.
 
-    Messages of one transaction keep their order, and come before those of a transaction that began after its commit.
+    Messages of one transaction keep their order, and precede those of a transaction that began after its commit.
 
     Args:
         connection: a connection of any driver as PEP 249 has it, or SQLAlchemy's connection or session.

@@ -8,20 +8,20 @@ from triack.node.handles.message import Message
 from triack.outbox.database import INBOX, as_table, execute, execute_async
 
 KEPT_S = 7 * 86_400.0
-"""A message comes again within seconds of a crash; a machine that is down over a long weekend is back within a week."""
+"""A message is redelivered within seconds of a crash; a machine is back within a week."""
 
 _INSERT = "INSERT INTO {table} (id, received_ms) VALUES (:id, :now_ms) ON CONFLICT (id) DO NOTHING"
 
 
 def is_new(connection: Any, message: Message, *, table: str = INBOX) -> bool:
-    """Note the id of a message in the transaction that the connection is in; whether it was not there yet.
+    """Note the id of a message in the transaction that the connection is in. Returns whether it was not there yet.
 
-    Commit the work and the id in one transaction, then acknowledge the message. A message that comes again after a
+    Commit the work and the id in one transaction, then acknowledge the message. A message that is redelivered after a
     crash in between is not new. If another transaction has noted the id and is still open, this waits for its end.
 
     Args:
         connection: as for ``enqueue``.
-        message: received, and in hand.
+        message: received, and not yet acknowledged.
         table: the inbox.
 
     Raises:

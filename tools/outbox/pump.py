@@ -47,33 +47,31 @@ from triack.outbox.rows import LIVES, Row, Rows
 T = TypeVar("T")
 
 POLL_S = 0.1
-"""A message waits so long at most for a pump that nobody wakes; ten looks a second cost a database next to nothing."""
+"""A message waits this long at most without ``wake``; ten reads a second cost a database next to nothing."""
 BACK_OFF_S = 0.1, 10.0
 """The first and the longest pause after a failure; each is twice the one before."""
 HELD_BACK_OFF_S = 0.1, 2.0
-"""The same for a destination without room. To try one costs a row that is read and one look at its queue."""
+"""The same for a destination without room. To try one costs a row that is read and one check of its queue."""
 TRIED_MAX = 50
-"""Destinations without room that are tried again between two batches: together they take as long as a small batch."""
+"""Destinations without room that are tried again between two batches: together they last as long as a small batch."""
 HELD_MAX = 10_000
-"""Destinations without room that are known at a time: some megabytes, and as many values of one statement as databases
-take. Of further ones the eldest are forgotten, and tried like any other."""
+"""Destinations without room that are known at a time: some megabytes, and as many values as databases accept in one
+statement. Of further ones the oldest are forgotten, and tried like any other."""
 LATE_S = 5.0
 """A database that works answers in far less, and an operator does not look for a cause before that."""
 LOST_S = 25.0
-"""How much longer a database may take before the pump tries another connection: a failover to another server takes ten
+"""How much longer a database may need before the pump tries another connection: a failover to another server lasts ten
 to twenty seconds. It is twice as long with each connection that was given up and still waits."""
 STUCK_MAX = 8
 """Connections that were given up and still wait, each in a thread: that many within two hours. Then one must end."""
 END_S = 1.0
 """How long the end of a pump waits for its database, so that the connection is closed in order."""
 ID_BYTES = 16
-"""An id as it is remembered."""
 _ENDS = (OutboxTaken, NodeClosed, StoreFailed, UsageError)
-"""What ends a pump."""
 _OF_NODE = (NodeClosed, StoreError, ConnectionLost)
-"""What keeps a node from sending anything. Any other error of a message is for its destination alone."""
+"""What keeps a node from sending anything. Any other error of a message is only for its destination."""
 _HOLDS = (AddressError, QueueNotFound, NotLoopback)
-"""The usage errors that may be over later, for all rows of a destination; any other is the fault of one row."""
+"""The usage errors that may end, for all rows of a destination; any other is the fault of one row."""
 
 
 class _Pause:
@@ -89,13 +87,13 @@ class _Pause:
 
 
 class _Batch:
-    """What becomes of the rows of one transaction.
+    """What happens to the rows of one transaction.
 
     Attributes:
         tx: sends them.
         sent: ids.
         refused: ids of rows that can never be sent, and why.
-        waiting: destinations for which no more of them is sent now.
+        waiting: destinations to which no more of them are sent now.
     """
 
     def __init__(self, tx: Transaction | ClientTransaction) -> None:
@@ -109,16 +107,16 @@ class Pump:
     """Sends what is in an outbox, in order, each row once. ``run`` works until it is cancelled.
 
     Any number of pumps of one node may run: beside it, in clients, in several processes. One of them sends at a time,
-    and the others go on when it dies.
+    and the others continue when it dies.
 
     Args:
         node: the node that sends, or a client of it. It needs a data directory: a node in memory would lose what was
             deleted from the outbox.
-        connect: gives a connection as PEP 249 has it, or SQLAlchemy's; called in a thread of the pump, at the start
-            and after every failure. The database must have on its disk what it has committed (PostgreSQL:
+        connect: gives a connection as PEP 249 has it, or SQLAlchemy's; called in a thread of the pump, at the start and
+            after every failure. The database must have on its disk what it has committed (PostgreSQL:
             ``synchronous_commit``, SQLite: ``synchronous=FULL``), or a loss of power there lets messages be sent twice.
         table: the outbox.
-        poll_s: seconds between two looks at an outbox that was empty; see ``wake``.
+        poll_s: seconds between two reads of an outbox that was empty; see ``wake``.
 
     Attributes:
         sent: the number of rows sent by this pump.
@@ -143,15 +141,15 @@ class Pump:
         self._stuck: list[DatabaseThread] = []
         self._back_off = _Pause(*BACK_OFF_S)
         self._runs = False
-        # When each destination that is held is tried again, and the pause that comes after. The newest are the last.
+        # When each held destination is tried again, and the next pause. The newest are the last.
         self._held: dict[str, tuple[float, _Pause]] = {}
 
     def wake(self) -> None:
-        """Look at once: something was enqueued and committed. For the pump's own event loop."""
+        """Read the outbox now: something was enqueued and committed. For the pump's own event loop."""
         self._wake.set()
 
     async def run(self) -> None:
-        """Send until cancelled. A database that does not answer keeps it for a second then.
+        """Send until cancelled. A database that does not answer delays the end by a second.
 
         Raises:
             OutboxTaken: another node sends what is in this outbox.
@@ -169,13 +167,13 @@ class Pump:
                     raise
                 except StateChanged:
                     continue  # another pump was faster: begin with what it has left
-                except Exception as error:  # noqa: BLE001 - each driver has exceptions of its own
+                except Exception as error:  # noqa: BLE001 - each driver has other exceptions
                     await self._recover(error)
                 except asyncio.CancelledError as error:
                     task = asyncio.current_task()
                     if task is None or task.cancelling():
                         raise
-                    await self._recover(error)  # code of others was cancelled, and nobody has cancelled this task
+                    await self._recover(error)  # code of others was cancelled, and this task was not
         finally:
             self._runs = False
             database, self._database = self._database, None
@@ -198,11 +196,10 @@ class Pump:
                 return
 
     async def _work(self) -> None:
-        """Send until something fails."""
         node_id = self._node.node_id
         name = "outbox:" + await self._in_thread(lambda it: self._rows(it, node_id).claim())
         remembered = await _settled(self._node.recall(name))
-        # Another pump may have remembered it just now: rows may be deleted when their messages are on the disk.
+        # Another pump may have just remembered it: rows may be deleted when their messages are on the disk.
         await self._node.flush()
         done, refused = _ids(remembered), list[tuple[str, str]]()
         while True:
@@ -221,7 +218,6 @@ class Pump:
                 self.sent += len(done)
 
     async def _wait(self) -> None:
-        """Wait until there may be new rows."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._poll_s):
                 await self._wake.wait()
@@ -263,8 +259,7 @@ class Pump:
     async def _send_rows(self, batch: _Batch, rows: Sequence[Row]) -> bool:
         """Send rows of equal destinations and properties, if there is room for them now.
 
-        Returns:
-            Whether it is known what becomes of them. It is not if one of several can never be sent.
+        Returns whether their outcome is known. It is not if one of several can never be sent.
         """
         first, destination = rows[0], rows[0].destination
         if destination in batch.waiting:
@@ -305,7 +300,6 @@ class Pump:
         )
 
     def _due(self) -> list[str]:
-        """The destinations without room that are tried again now."""
         now_s = asyncio.get_running_loop().time()
         due = ((until_s, destination) for destination, (until_s, _) in self._held.items() if until_s <= now_s)
         return [destination for _, destination in nsmallest(TRIED_MAX, due)]
@@ -322,7 +316,7 @@ class Pump:
             )
 
     def _forget(self, destination: str) -> bool:
-        """Hold a destination no more. Returns whether it was held."""
+        """Stop holding a destination. Returns whether it was held."""
         self.waits_for.pop(destination, None)
         return self._held.pop(destination, None) is not None
 

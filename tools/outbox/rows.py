@@ -12,28 +12,18 @@ from triack.outbox.database import execute
 from triack.outbox.errors import OutboxTaken
 
 BATCH_ROWS = 500
-"""Rows of one transaction: the two commits that it costs take far less time than its rows."""
+"""Rows of one transaction: the two commits that it costs last far less than its rows."""
 BATCH_BYTES = 1024 * 1024
 """Bodies of one transaction; the last of them may exceed it."""
 
 _COLUMNS = "id, destination, body, properties, enqueued_ms"
-"""What makes a row."""
 
 LIVES = ("time_to_reach_queue", "time_to_be_received")
-"""The properties that are times to live."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A message to send.
-
-    Attributes:
-        id: 32 hex digits.
-        destination: as for ``Node.send``.
-        body: its body.
-        properties: as JSON.
-        enqueued_ms: the wall clock when it was enqueued.
-    """
+    """A message to send. ``id``: 32 hex digits; ``properties``: JSON; ``enqueued_ms``: by the wall clock."""
 
     id: str
     destination: str
@@ -42,10 +32,9 @@ class Row:
     enqueued_ms: int
 
     def properties_at(self, now_ms: int) -> dict[str, Any]:
-        """Its properties, with what is left of its times to live; negative when one is over.
+        """Its properties, with what is left of its times to live; negative when one has ended.
 
-        Raises:
-            UsageError: they cannot be read, as somebody has changed the row.
+        Raises UsageError if they cannot be read, as the row was changed.
         """
         try:
             properties: dict[str, Any] = dict(json.loads(self.properties))
@@ -61,18 +50,12 @@ class Row:
 
     @property
     def is_plain(self) -> bool:
-        """Whether others with equal properties may be sent with it as a list: none is for it alone."""
+        """Whether others with equal properties may be sent with it as a list: none is only for it."""
         return not any(f'"{name}"' in self.properties for name in ("key", *LIVES))
 
 
 class Rows:
-    """The rows of one outbox.
-
-    Args:
-        connection: the pump's own.
-        table: its name.
-        node_id: the node that sends.
-    """
+    """The rows of one outbox, by the pump's connection; ``node_id`` is the node that sends."""
 
     def __init__(self, connection: Any, table: str, node_id: str) -> None:
         self._connection = connection
@@ -97,17 +80,11 @@ class Rows:
     ) -> list[Row]:
         """Delete rows that were sent, set aside those that cannot be, and read the next ones, in one transaction.
 
-        Args:
-            sent: ids.
-            refused: ids, and why.
-            held: destinations whose rows wait.
-            tried: those of them whose first row is read all the same.
-
-        Raises:
-            OutboxTaken: another node sends.
+        ``refused`` has ids, and why. ``held``: destinations whose rows wait; ``tried``: those of them whose first row
+        is read. Raises OutboxTaken if another node sends.
         """
         self._check_owner()
-        if done := _listed("sent", sent):  # at most a batch of them, which is fewer than any database takes
+        if done := _listed("sent", sent):  # at most a batch of them, fewer than any database accepts
             self._run(f"DELETE FROM {{table}} WHERE id IN ({_names(done)})", **done)
         for one, why in refused:
             self._run("UPDATE {table} SET refused = :why WHERE id = :id", id=one, why=why)
@@ -154,7 +131,6 @@ class Rows:
 
 
 def _listed(name: str, values: Iterable[str]) -> dict[str, object]:
-    """Values of a list as parameters."""
     return {f"{name}{at}": value for at, value in enumerate(values)}
 
 
