@@ -3,17 +3,12 @@
 from triack.testing.errors import PromiseBroken
 
 FINDINGS_MAX = 5
-"""Findings in the error's text: the first ones show the cause, the others its consequences."""
 
 
 def check_logs(logs: dict[str, bytes]) -> None:
-    """Check session logs against every promise of ``triack replay``.
+    """Check session logs against every promise of ``triack replay``. Raises PromiseBroken with the first findings.
 
-    Args:
-        logs: the records of each start of each node, by name, those of one node in the order of its starts.
-
-    Raises:
-        PromiseBroken: with the first findings.
+    ``logs``: the records of each start of each node, by name, those of one node in the order of its starts.
     """
     __tracebackhide__ = True
     from triack.tools.chaos.verdict import judge_logs

@@ -1,11 +1,11 @@
 """SQLite in a simulated world: a connection belongs to the process that opened it, and dies with it.
 
 The files are real ones. A crash closes the connections of its process, so that their transactions are rolled back and
-their locks are gone, as the system does for a process that is killed. Each statement that changes a database is an
-effect of the process, each commit is one, and so is its answer: before each, ``crash_after`` may end the process. A
-wait for the lock of another connection takes virtual time.
+their locks are free, as the system does for a process that is killed. Each statement that changes a database is an
+effect of the process, as are each commit and its answer: before each, ``crash_after`` may end the process. A wait for
+the lock of another connection lasts virtual time.
 
-All this is so for connections that code in the world opens by ``sqlite3.connect``, in coroutines and in threads: its
+All this applies to connections that code in the world opens by ``sqlite3.connect``, in coroutines and in threads: its
 own, those of SQLAlchemy and of aiosqlite.
 """
 
@@ -26,7 +26,6 @@ from triack.tools.sim.disk import ProcessCrashed
 T = TypeVar("T")
 
 TIMEOUT_S = 5.0
-"""How long sqlite3 waits for a lock by default."""
 LOOK_AGAIN_S = 0.1
 """How often a connection tries to get a lock, in virtual time, as SQLite itself does after a second."""
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_BUSY_RECOVERY)
@@ -35,12 +34,11 @@ _PLACES = (
     "database", "timeout", "detect_types", "isolation_level", "check_same_thread", "factory", "cached_statements",
     "uri",
 )  # fmt: skip
-"""The arguments of ``sqlite3.connect`` that may be given by place."""
 _FIRST_WORD = re.compile(r"(?:\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)*(\w*)", re.DOTALL)
 _CHANGES_NOTHING = frozenset({"SELECT", "VALUES", "EXPLAIN", "PRAGMA", "BEGIN", "SAVEPOINT", "ROLLBACK", ""})
 """A crash before a statement that begins with one of these is as one before the next statement."""
 NO_TIMEOUT = "PRAGMA busy_timeout = 0"
-"""SQLite itself does not wait: that would take real time."""
+"""SQLite itself does not wait: that would last real time."""
 _SET_TIMEOUT = re.compile(r"\s*PRAGMA\s+busy_timeout\s*[=(]\s*(\d+)", re.IGNORECASE)
 
 
@@ -48,7 +46,6 @@ class _Keeper:
     """What the world knows of one connection.
 
     Args:
-        connection: it.
         timeout_s: how long it waits for a lock.
         is_bound: whether only the thread that opened it may use it.
     """
@@ -82,7 +79,7 @@ class _Keeper:
         return self._process is not None and self._process.is_dead
 
     def check_thread(self) -> None:
-        """The driver's own check, which would not let the world close the connection either."""
+        """The driver's check, which would not let the world close the connection either."""
         here = threading.get_ident()
         if self._thread not in (None, here):
             raise sqlite3.ProgrammingError(
@@ -95,8 +92,8 @@ class _Keeper:
         word = _first_word(statement)
         changes = word not in _CHANGES_NOTHING
         connection = self._begin(changes=changes)
-        # A connection that has a lock gets no other one by waiting: SQLite refuses it, so that two cannot wait for
-        # each other. To commit it waits all the same.
+        # A connection that has a lock gets no other one by waiting: SQLite refuses it, so that two cannot wait for each
+        # other. To commit it waits nevertheless.
         has_lock = self._has_lock and connection.in_transaction and word not in ("COMMIT", "END")
         result = self._when_free(work, 0.0 if has_lock else self.timeout_s)
         self._has_lock = connection.in_transaction and (self._has_lock or word not in ("BEGIN", "SAVEPOINT"))
@@ -140,7 +137,7 @@ class _Keeper:
                 if error.sqlite_errorcode not in _BUSY or waited_s >= timeout_s:
                     raise
                 if not _pause(self._process, LOOK_AGAIN_S):
-                    # The event loop's own thread: while it waits, nobody but threads can free the lock, and these wait.
+                    # The event loop's own thread: while it waits, only threads can free the lock, and these wait.
                     timeout_s = 0.0
                 waited_s += LOOK_AGAIN_S
 
@@ -239,9 +236,9 @@ def _first_word(statement: str) -> str:
 
 @functools.cache
 def _watched(kind: Any) -> Any:
-    """A class of connections or cursors, with what makes it one of the world; a function that makes them as it is.
+    """A class of connections or cursors, with what makes it one of the world; a function that makes them stays as is.
 
-    What a class of a user's does itself comes first.
+    What a user's class does itself comes first.
     """
     for base, ours in ((sqlite3.Connection, _Connection), (sqlite3.Cursor, _Cursor)):
         if kind is base:
@@ -266,8 +263,7 @@ def _take_turn(process: Process) -> None:
 def _pause(process: Process | None, seconds: float) -> bool:
     """Wait in virtual time. In the event loop's own thread, time does not pass meanwhile.
 
-    Returns:
-        Whether time has passed. If not, other threads have done what they could.
+    Returns whether time has passed. If not, other threads have done what they could.
     """
     owner, watched = find_watcher()
     if owner is None:

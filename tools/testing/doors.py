@@ -1,7 +1,7 @@
 """How the processes of a simulated machine reach its nodes: ``triack.connect``, without sockets.
 
 A connection is two ends, one in each process. What one writes, the other reads in that order, also what a process wrote
-before it died; then it hears that the connection has ended. Each write is an effect of its process.
+before it died; then it learns that the connection has ended. Each write is an effect of its process.
 """
 
 import asyncio
@@ -16,9 +16,9 @@ from triack.testing.threads import Process
 Ts = TypeVarTuple("Ts")
 
 HOP_S = 0.000_05
-"""How long a write is on its way: as a switch from one process to another takes."""
+"""How long a write travels: as a switch from one process to another lasts."""
 HIGH_BYTES, LOW_BYTES = 65_536, 16_384
-"""At so much unread the writer waits, and goes on at so little: the limits of asyncio's own transports."""
+"""With this much unread the writer waits, and continues at this little: the limits of asyncio's own transports."""
 
 
 class _End(asyncio.Transport):
@@ -72,7 +72,7 @@ class _End(asyncio.Transport):
     abort = close
 
     def end(self) -> None:
-        """Its process has died, or closes it: the other end hears of it."""
+        """Its process has died, or closes it: the other end learns it."""
         self._is_closing = True
         if self.other is not None and not self._has_ended:
             self.other.later(self.other.hear_end)
@@ -80,11 +80,11 @@ class _End(asyncio.Transport):
     # ---- the side that reads
 
     def later(self, what: Callable[[*Ts], None], *args: *Ts) -> None:
-        """Let something happen here, in its process, after all that was told before."""
+        """Let something happen here, in its process, after all that was sent before."""
         self._loop.call_later(HOP_S, what, *args, context=self.process.context)
 
     def hear(self, data: bytes) -> None:
-        """Something has come."""
+        """Data has arrived."""
         self._unread.append(data)
         self._read()
 

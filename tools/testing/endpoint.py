@@ -19,18 +19,12 @@ from triack.transport.udp import MAX_DATAGRAM_BYTES
 FIRST_FREE_PORT = 49_152
 """The first of the ports that a system assigns itself (RFC 6335, section 6)."""
 LOOPBACK = "127.0.0.1"
-"""All machines of a world share it, and with it tests use the addresses of a real machine."""
 
 Pair = tuple[str, str]
-"""The names of two machines: from, to."""
 
 
 class Links:
-    """The addresses of a world's machines, and the ways between them.
-
-    Attributes:
-        hosts: names that mean 127.0.0.1.
-    """
+    """The addresses of a world's machines, and the ways between them. ``hosts``: names that mean 127.0.0.1."""
 
     def __init__(self, network: Network) -> None:
         self.network = network
@@ -49,7 +43,7 @@ class Links:
         return str(Address(address.scheme, LOOPBACK, address.port))
 
     def free(self, scheme: str, host: str) -> Address:
-        """An address at which nobody listens yet."""
+        """An address without a listener."""
         self._next_port += 1
         if scheme == "memory":
             return Address(scheme, f"unnamed-{self._next_port}")
@@ -68,7 +62,7 @@ class Links:
                         act(*path)
 
     def detach(self, route: str) -> None:
-        """Nobody listens there any more."""
+        """No machine listens there any more."""
         del self._owners[route]
         self.network.detach(route)
 
@@ -111,7 +105,6 @@ class SimEndpoint:
     Drops are counted as ``too-large``, ``closed``, ``unresolved``, ``receive-overflow`` and ``empty``.
 
     Args:
-        links: the addresses.
         machine: the name of the one that it is on.
         scheme: the kind of address.
         listen: where to listen; None for anywhere.
@@ -171,7 +164,7 @@ class SimEndpoint:
         self.inbox.close()
 
     def vanish(self) -> None:
-        """Free the address without waking anybody."""
+        """Free the address, and wake no caller."""
         if self._is_open:
             self._is_open = False
             self._links.detach(self._route)

@@ -16,7 +16,7 @@ class NotSimulated(TriackError, NotImplementedError):
 
 
 class MachineCrashed(TriackError):
-    """The machine crashed on which the awaited work ran."""
+    """The machine on which the awaited work ran has crashed."""
 
 
 class ServiceDied(TriackError):

@@ -21,7 +21,7 @@ class Ground:
     Attributes:
         seed: the seed of the world.
         time: clock and events.
-        network: carries the datagrams; ``network.counts`` counts their fates.
+        network: carries the datagrams; ``network.counts`` counts what happens to them.
         links: the addresses of the machines.
         keyring: their keys.
         loop: the event loop of everything in it.

@@ -16,7 +16,7 @@ class Hardware:
         name: its name.
         random: its randomness.
         disk: its disk; ``disk.faults`` says how it misbehaves.
-        doors: its nodes that other processes can reach.
+        doors: those of its nodes that other processes can reach.
         logs_begun: how many session logs its processes have begun.
     """
 
@@ -32,7 +32,7 @@ class Hardware:
 
     @property
     def disk_delay(self) -> float:
-        """How long the disk takes for a commit, in seconds: up to half of it more or less."""
+        """How long the disk needs for a commit, in seconds: up to half of it more or less."""
         return self._disk_delay
 
     @disk_delay.setter
@@ -49,11 +49,11 @@ class Hardware:
         return self.disk.uptime(self.world.time.now_ns)
 
     def clock(self) -> float:
-        """Its wall clock, as ``time.time`` would give it; for services that let themselves be given a clock."""
+        """Its wall clock, as ``time.time`` would give it; for services that use a clock that they are given."""
         return self.wall_ns() / SECOND
 
     def jump_clock(self, seconds: float) -> None:
-        """Set its wall clock forward, or back. Virtual time goes on as before.
+        """Set its wall clock forward, or back. Virtual time continues as before.
 
         Raises:
             UsageError: that is no number of seconds, or more than a century.
@@ -63,7 +63,7 @@ class Hardware:
         self._wall_offset_ns += round(seconds * SECOND)
 
     def draw_disk_delay(self) -> float:
-        """How long the disk takes this time, in seconds."""
+        """How long the disk needs this time, in seconds."""
         return self.disk_delay * (0.5 + self.random.random())
 
     def fill_disk(self) -> None:

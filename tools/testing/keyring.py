@@ -1,7 +1,7 @@
 """The keys of a world's machines, and which peers they know.
 
-Each machine has a key from the start, and is a peer of all others by its own name. Nodes beyond the first of a machine
-are peers of all others, too, each with a key and by a name of its own.
+Each machine has a key from the start, and is a peer of all others by its own name. Further nodes of a machine are peers
+of all others, too, each with another key and by another name.
 """
 
 from collections.abc import Callable, Iterable
@@ -22,7 +22,6 @@ class _Member:
     Attributes:
         files: its keys and peers; they survive every crash.
         address: where it listens, or empty.
-        is_open: whether it was opened.
         told: the peers that it was given, by name.
     """
 
@@ -38,7 +37,7 @@ class Keyring:
     """The keys of all machines.
 
     Args:
-        chance: gives a random stream of its own for each key.
+        chance: gives another random stream for each key.
 
     Attributes:
         shares: whether nodes get each other's keys; if not, the test sets their trust.
@@ -51,7 +50,7 @@ class Keyring:
         self._places: dict[tuple[str, str], _Member] = {}
 
     def add_machine(self, machine: str) -> None:
-        """One more machine."""
+        """Add a machine."""
         member = self._add(machine)
         self._tell((other for other in self._members.values() if other.is_open), [member])
 

@@ -1,12 +1,12 @@
 """An asyncio event loop in virtual time.
 
-Nothing sleeps: when no task can go on, the next event of the world happens, or time jumps to the next timer. All runs
-in one order, which depends on nothing but the world's seed: timers are integer nanoseconds, ties are broken by the
-order of planning, sets of tasks iterate in the order in which the tasks were made, and work for other threads is an
-event of its own. The real threads of libraries work while time stands still, see ``threads``.
+Nothing sleeps: when no task can continue, the next event of the world happens, or time jumps to the next timer. All
+runs in one order, which depends only on the world's seed: timers are integer nanoseconds, ties are broken by the order
+of planning, sets of tasks iterate in the order in which the tasks were made, and work for other threads is another
+event. The real threads of libraries work while time stands still, see ``threads``.
 
 A task belongs to the process in whose context it was made. A process that is paused or dead does nothing: its due
-events are held until it goes on.
+events are held until it continues.
 
 Real sockets, pipes and processes are refused.
 """
@@ -41,9 +41,9 @@ TURNS_PER_INSTANT = 100_000
 EVENTS_PER_COLLECTION = 50_000
 """Garbage collection must not depend on other objects in memory, so it runs at fixed moments."""
 THREAD_NS = 1_000_000
-"""The longest that a job for another thread takes."""
+"""The longest that a job for another thread lasts."""
 CANCELS_MAX = 100
-"""A task that goes on after this many cancellations is left alone."""
+"""A task that continues after this many cancellations is left alone."""
 
 
 class _Handle(asyncio.Handle):
@@ -100,7 +100,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
     """An event loop whose time is a world's.
 
     Args:
-        time: the world's clock and events.
         max_events: after this many the world counts as endless.
 
     Attributes:
@@ -151,7 +150,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.threads.close()
 
     def wind_down(self, processes: Iterable[Process]) -> None:
-        """Cancel all tasks at this very instant, those of dead processes too, until none is left; then close."""
+        """Cancel all tasks at this instant, those of dead processes too, until none is left; then close."""
         self._ending = True
         self.set_exception_handler(lambda _loop, _context: None)
         for process in processes:
@@ -192,7 +191,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             )
 
     def _advance(self) -> None:
-        """Nothing can go on at this instant: wake those that wait for that, or run the next event."""
+        """Nothing can continue at this instant: wake those that wait for that, or run the next event."""
         if self._ending:
             self.stop()
             return
@@ -236,7 +235,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         await future
 
     def release(self, process: Process) -> None:
-        """A process goes on: its held events happen now."""
+        """A process continues: its held events happen now."""
         process.runs = True
         self._ready.extend(process.held)
         process.held.clear()
@@ -262,7 +261,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         if place is None:
             return self.call_soon(callback, *args, context=context)
         handle = _Handle(callback, args, self, context)
-        if not self.is_closed():  # the threads of a world that has ended talk to nobody
+        if not self.is_closed():  # the threads of a world that has ended are not heard
             self.threads.call(place, handle)
         return handle
 
@@ -383,7 +382,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.reports.append(context)
 
     def call_exception_handler(self, context: Context) -> None:
-        """Something went wrong where nobody waits."""
+        """An error occurred that no task awaits."""
         if isinstance(context.get("exception"), ProcessCrashed):
             return  # a task of a process that died in the middle of its step
         super().call_exception_handler(context)

@@ -23,7 +23,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 STOP_SECONDS = 60.0
-"""Longer than any node takes to close; virtual time costs nothing."""
+"""Longer than any node needs to close; virtual time costs nothing."""
 
 
 class Machine(Hardware):
@@ -34,7 +34,7 @@ class Machine(Hardware):
     Args:
         world: its world.
         name: its name.
-        beside: the machine of which this is a further process; None for a machine of its own.
+        beside: the machine of which this is a further process; None for a separate machine.
 
     Attributes:
         name: its name.
@@ -121,10 +121,10 @@ class Machine(Hardware):
         A machine is one process: if a service has set a handler, only that handler is called.
 
         Args:
-            timeout: seconds that they may take.
+            timeout: seconds that they may need.
 
         Raises:
-            WaitTimeout: they took longer; with the names of those that still run. It is a TimeoutError.
+            WaitTimeout: they needed longer; with the names of those that still run. It is a TimeoutError.
             UsageError: the machine is down, or this is no number of seconds.
             NotSimulated: it is awaited in an event loop that is not the world's.
         """
@@ -177,10 +177,10 @@ class Machine(Hardware):
             raise UsageError(f"{what} on machine {self.name}: it is down; restart() starts it again")
 
     def crash(self) -> None:
-        """End everything on it at once, as ``kill -9`` does; written bytes are still on the disk.
+        """End everything on it immediately, as ``kill -9`` does; written bytes are still on the disk.
 
-        No line of its services' code runs any more before the test is over, ``finally`` blocks included. Nothing
-        happens if it is down.
+        No line of its services' code runs any more before the test has ended, ``finally`` blocks included. If the
+        machine is down, nothing happens.
         """
         if self.is_up:
             self._die("crash", self.disk.kill)
@@ -195,7 +195,7 @@ class Machine(Hardware):
             other.lose_power()
 
     def crash_after(self, effects: int | None, *, power: bool = False) -> None:
-        """Crash, or lose power, after this many more effects, before the next one. None: not any more.
+        """Crash, or lose power, after this many more effects, before the next one. None cancels that.
 
         An effect is a datagram sent, a change of the disk or a sync, or records added to the session log; with SQLite
         also a statement that changes a database, a commit, and its answer. To try each possible moment, run the test
@@ -220,7 +220,7 @@ class Machine(Hardware):
             work.crash(MachineCrashed(f"{work.name} ended: {how} of machine {self.name}"))
 
     def restart(self) -> None:
-        """Start it again, and its services; crash it before if it is up."""
+        """Start it again, and its services. If it is up, crash it first."""
         self.crash()
         self.world.tell(f"{self.name}: start")
         self._process = self._boot()
@@ -235,7 +235,7 @@ class Machine(Hardware):
         self._process.runs = False
 
     def resume(self) -> None:
-        """Let it go on."""
+        """Let it continue."""
         if self.is_up and not self._process.runs:
             self.world.tell(f"{self.name}: resume")
             self.world.loop.release(self._process)

@@ -11,7 +11,7 @@ from typing import Any
 from triack.testing.threads import WatchedThread
 
 LIBRARY = ("asyncio", "concurrent", "queue", "threading", "triack")
-"""Code that only carries a wait on."""
+"""Code that only passes a wait on."""
 INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 """Where code lies that is probably not the user's."""
 FRAMES_MAX = 8
@@ -24,7 +24,7 @@ def place_of(task: "asyncio.Task[Any]") -> str:
 
 
 def place_of_thread(watched: WatchedThread) -> str:
-    """Where a thread is, in the same words."""
+    """Where a thread is, in the same form."""
     return _described([(frame, frame.f_lineno) for frame in watched.frames])
 
 
@@ -39,7 +39,6 @@ def is_in_users_code(watched: WatchedThread) -> bool:
 
 
 def _awaited(waiting: Any) -> Iterator[tuple[types.FrameType, int]]:
-    """The frames of a chain of awaits, the outermost first."""
     while waiting is not None:
         if isinstance(waiting, types.CoroutineType):
             frame, following = waiting.cr_frame, waiting.cr_await

@@ -1,7 +1,7 @@
 """The pytest plugin: the fixture ``triack_world``, and its options and marker.
 
 A coroutine test that uses the fixture runs in the world's virtual time, with or without other plugins for coroutine
-tests; those get to see an ordinary function. All other tests are left alone.
+tests; those see an ordinary function. All other tests are left alone.
 """
 
 import argparse
@@ -16,15 +16,11 @@ if TYPE_CHECKING:
     from triack.testing.world import World
 
 FIXTURE = "triack_world"
-"""The fixture of tests that run in a simulated world."""
 MARKED_FOR_ASYNCIO = "The test .* is marked with '@pytest.mark.asyncio' but it is not an async function"
 """pytest-asyncio's warning about a coroutine test that runs in a world, when a whole file is marked as its own."""
 MARKER = "triack(seed=0, seeds=1, check=True, max_events=200000, trust=True): how the simulated world of a test is made"
-"""As pytest lists it."""
 SETTINGS: dict[str, type[Any]] = {"seed": int, "seeds": int, "check": bool, "max_events": int, "trust": bool}
-"""Its options."""
 LEAST = {"seed": 0, "seeds": 1, "max_events": 1}
-"""The least valid values of its numbers."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -66,7 +62,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _settings(item: pytest.Item | pytest.Function) -> dict[str, Any]:
-    """The options of the marker. An unknown one is an error."""
     marker = item.get_closest_marker("triack")
     if marker is None:
         return {}
@@ -88,7 +83,7 @@ def _seed(item: pytest.Item) -> int:
 
 @pytest.fixture
 def triack_world(request: pytest.FixtureRequest) -> Iterator["World"]:
-    """A simulated world (``triack.testing.World``) of the test's own; checked and closed after the test."""
+    """A simulated world (``triack.testing.World``) for this test; checked and closed after it."""
     from triack.testing.world import MAX_EVENTS, World
 
     settings = _settings(request.node)
@@ -113,7 +108,7 @@ _FAILED: pytest.StashKey[bool] = pytest.StashKey()
 
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_pycollect_makeitem() -> Generator[None, object, object]:
-    """Turn coroutine tests of a world into functions; innermost, so that no other plugin has taken them before."""
+    """Turn coroutine tests of a world into functions; innermost, before any other plugin handles them."""
     made = yield
     for item in made if isinstance(made, list) else [made]:
         if isinstance(item, pytest.Function) and FIXTURE in item.fixturenames and _is_coroutine(item):

@@ -1,7 +1,7 @@
 """One process of a simulated machine, from its start to its crash: platform of its nodes, owner of its tasks.
 
-When it dies, all its effects end at once: no datagram leaves, nothing reaches the disk, no record reaches the session
-log, no task goes on. The disk's current job is done by then, or not, or in part.
+When it dies, all its effects end together: no datagram leaves, nothing reaches the disk, no record reaches the session
+log, no task continues. The disk's current job is done by then, or not, or in part.
 """
 
 import asyncio
@@ -33,16 +33,15 @@ from triack.transport.endpoint import NO_WAITS, Tls, Waits
 T = TypeVar("T")
 
 CHECKPOINT_PAGES = 100
-"""Fewer than on a real disk, so that short tests see checkpoints, too."""
 EFFECTS_OF_A_JOB = 24
-"""A commit that is cut off has at most this many effects."""
+"""A commit that is interrupted has at most this many effects."""
 
 
 class SimStore(Store):
     """A store whose process may die."""
 
     def abandon(self) -> None:
-        """Let go of the files of a dead process; SQLite must not find its file system gone when it ends by itself."""
+        """Release the files of a dead process; SQLite must not find its file system gone when it ends by itself."""
         with suppress(apsw.Error, ProcessCrashed):
             self._db.close(True)
 
@@ -64,11 +63,11 @@ class SimLog:
             self.process.note(records)
 
     def close(self) -> None:
-        """Nothing more comes."""
+        """No more records come."""
 
 
 class SimWorker:
-    """Does the jobs of one node, each in the time that the machine's disk takes."""
+    """Does the jobs of one node, each in the time that the machine's disk needs."""
 
     def __init__(self, process: "SimProcess") -> None:
         self._process = process
@@ -77,7 +76,7 @@ class SimWorker:
         self._is_closed = False
 
     def work_here(self) -> bool:
-        """Do no job out of turn: each takes its time."""
+        """Do no job out of turn: each needs its time."""
         return False
 
     def start(self, job: Callable[[], T]) -> "asyncio.Future[T]":
@@ -157,7 +156,6 @@ class SimProcess(Process, real.Platform):
     """The platform of the nodes of a simulated machine.
 
     Args:
-        machine: where it runs.
         on_end: called when its effects end; it ends the process. May be replaced.
 
     Attributes:
@@ -214,7 +212,7 @@ class SimProcess(Process, real.Platform):
         listen: str | None,
         *,
         loopback_only: bool,  # noqa: ARG002 - all addresses are somewhere in the simulated world
-        tls: Tls | None = None,  # noqa: ARG002 - and nobody reads along
+        tls: Tls | None = None,  # noqa: ARG002 - and no stranger reads along
         waits: Waits = NO_WAITS,  # noqa: ARG002 - no connection ends by itself
         udp: UdpSockets | None = None,  # noqa: ARG002 - there are no sockets
     ) -> SimEndpoint:
@@ -299,11 +297,7 @@ class SimProcess(Process, real.Platform):
             raise ProcessCrashed
 
     def die(self, end_disk: Callable[[], None]) -> None:
-        """End all effects, now and for good.
-
-        Args:
-            end_disk: changes the disk, after its current job.
-        """
+        """End all effects, now and for good; ``end_disk`` changes the disk, after its current job."""
         self.runs, self.is_dead = False, True
         for endpoint in self._endpoints:
             endpoint.vanish()

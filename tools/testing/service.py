@@ -14,7 +14,7 @@ class Work:
 
     Attributes:
         outcome: how it ended, for code outside of the process.
-        noticed: whether anyone asked for the outcome.
+        noticed: whether the test asked for the outcome.
     """
 
     def __init__(self, process: SimProcess, coroutine: Coroutine[Any, Any, Any], name: str) -> None:
@@ -43,7 +43,7 @@ class Work:
 
     def _fail(self, error: BaseException) -> None:
         self.outcome.set_exception(error)
-        # The world looks for errors that nobody noticed; asyncio need not.
+        # The world looks for unnoticed errors; asyncio need not.
         self.outcome.exception()
 
     @property
@@ -55,7 +55,7 @@ class Work:
 
     @property
     def died_unnoticed(self) -> bool:
-        """Whether it ended with an error of its own, and nobody looked."""
+        """Whether it ended with its own error, and the test did not look."""
         return not self.noticed and self.error is not None and not isinstance(self.error, MachineCrashed)
 
 
@@ -71,7 +71,7 @@ class Service:
         self.start(process)
 
     def start(self, process: SimProcess) -> Work:
-        """Run it in a process. Returns the work that it is there."""
+        """Run it in a process. Returns its work there."""
         coroutine = self._function()
         if not isinstance(coroutine, Coroutine):
             raise UsageError(f"start {self.name}: it is no async function, as it gives {coroutine!r}")

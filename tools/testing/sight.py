@@ -9,7 +9,7 @@ from triack.testing.machine import Machine
 
 
 def describe_nodes(machines: Iterable[Machine]) -> list[str]:
-    """A line for each node that runs: its queues, its sessions, and its messages on their way."""
+    """A line for each node that runs: its queues, its sessions, and its messages in transit."""
     running = [machine for machine in machines if machine.is_up]
     return [
         f"{name} on {machine.name}: {_describe(look())}" for machine in running for name, look in machine.nodes.items()

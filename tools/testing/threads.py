@@ -1,12 +1,12 @@
-"""The real threads that code in a simulated world starts: when they are done for now, and the order of their calls.
+"""The real threads that code in a simulated world starts: when they have paused, and the order of their calls.
 
-Threads of pools, of anyio and of aiosqlite work while the world's time stands still. The event loop goes on when each
-of them has ended or waits for the loop, and then takes what they have called back, in the order in which their threads
+Threads of pools, of anyio and of aiosqlite work while the world's time stands still. The event loop continues when each
+of them has ended or waits for the loop. It then handles what they have called back, in the order in which their threads
 were started, or their jobs were given to a pool. So a run does not depend on how fast they were.
 
-Whether a thread waits is seen exactly: a profile function tells when it enters and leaves a function of C, and a lock
-or a queue tells whether it would let a thread go on. While threads are watched, Python changes from one to another only
-where one waits, so that none is seen halfway.
+Whether a thread waits is seen exactly: a profile function notes when it enters and leaves a function of C, and a lock
+or a queue shows whether it would let a thread continue. While threads are watched, Python changes from one to another
+only where one waits, so that none is seen halfway.
 """
 
 import contextlib
@@ -23,26 +23,24 @@ from types import FrameType
 from typing import Any, Protocol
 
 PATIENCE_S = 30.0
-"""Seconds of real time that a world waits for a thread: far more than one that computes takes in a test."""
+"""Seconds of real time that a world waits for a thread: far more than one that computes needs in a test."""
 POLL_S = 0.000_05
-"""How often it looks, in seconds: less than a thread takes to start."""
+"""How often it checks, in seconds: less than a thread needs to start."""
 LOOKS = 3
-"""How often a thread at a lock must look idle: one that has taken the lock goes on as soon as a processor is free."""
+"""How often a thread at a lock must look idle: one that has the lock continues as soon as a processor is free."""
 LOOK_AGAIN_S = 0.000_2
-"""The time between these looks."""
 NO_SWITCH_S = 1.0
-"""While threads are watched, Python takes the processor from a thread that computes only after this time. With no such
-time at all, a thread that computes without end would stop the world."""
+"""While threads are watched, Python interrupts a thread that computes only after this time. Without such a time, a
+thread that computes without end would stop the world."""
 LAST = sys.maxsize
-"""Calls of threads that nobody watches come after all others."""
+"""Calls of unwatched threads come after all others."""
 OWN = "triack-"
-"""Triack's own threads have such names; their event loops take care of themselves."""
+"""Triack's own threads have such names; their event loops need no help."""
 _EVENT_LOOPS = ("select", "uvloop", "uvloop.loop")
-"""Where threads wait that have an event loop of their own."""
+"""Where threads wait that have their own event loop."""
 
 _LOCK = type(threading.Lock())
 _WAIT = threading.Condition.wait.__code__
-"""Where events, queues, futures and timers of Python wait."""
 
 
 class Belonging(Protocol):
@@ -56,7 +54,7 @@ class Process:
     """The owner of tasks and threads, which may stand still.
 
     Attributes:
-        runs: whether they go on.
+        runs: whether they continue.
         is_dead: whether they never will.
         held: due events of the event loop that wait for it.
         context: its tasks are made in this context.
@@ -76,7 +74,7 @@ class Process:
 
 
 PROCESS: contextvars.ContextVar[Process | None] = contextvars.ContextVar("triack_process", default=None)
-"""The process to which tasks and events that are made in this context belong, and in a thread that thread."""
+"""The process of tasks and events that are made in this context, and in a thread the process of that thread."""
 
 
 class WatchedThread:
@@ -84,8 +82,8 @@ class WatchedThread:
 
     Attributes:
         order: the place of its calls among those of others.
-        ended: whether its work is over.
-        is_given_up: whether the world waits for it no more.
+        ended: whether its work has ended.
+        is_given_up: whether the world no longer waits for it.
     """
 
     def __init__(self, thread: threading.Thread, order: int) -> None:
@@ -157,7 +155,8 @@ class Threads:
         # Jobs of pools that the last settling did not see done: their pool, and the place of their calls.
         self._jobs: dict[Future[Any], tuple[ThreadPoolExecutor, int]] = {}
         self._calls: list[tuple[int, Any]] = []
-        # Threads that wait for the loop's: their places, whether one of them may go on, and the lock at which it waits.
+        # Threads that wait for the loop's: their places, whether one of them may continue, and the lock at which it
+        # waits.
         self._asking: list[tuple[int, Callable[[], bool], threading.Lock]] = []
         self._is_closed = False
         self._settled = 0
@@ -193,7 +192,7 @@ class Threads:
     def place_of(self, args: tuple[Any, ...]) -> int | None:
         """The place of a call among those of other threads; None if it is the loop's own.
 
-        A job that is done before its caller asks for it calls from the loop's thread, and has its place all the same.
+        A job that is done before its caller asks for it calls from the loop's thread, and keeps its place.
         """
         if self.is_elsewhere:
             return LAST if _HERE.watched is None else _HERE.watched.order
@@ -201,7 +200,7 @@ class Threads:
         return next((job[1] for job in jobs if job is not None), None)
 
     def call(self, place: int, handle: Any) -> None:
-        """Something is to be done in the loop, once all threads are done for now."""
+        """Something is to be done in the loop, once all threads have paused."""
         self._calls.append((place, handle))
 
     def settle(self) -> list[Any]:
@@ -217,7 +216,7 @@ class Threads:
         return [handle for _, handle in sorted(calls, key=lambda call: call[0])]
 
     def rest(self) -> None:
-        """Wait until no thread is busy, or may go on that has asked for that."""
+        """Wait until no thread is busy, or may continue that has asked for that."""
         self._wait()
         while self._let_one_go_on():
             self._wait()
@@ -234,10 +233,8 @@ class Threads:
     def ask(self, place: int, process: Process | None, may_go_on: Callable[[], bool]) -> bool:
         """In a thread: wait until ``may_go_on()``, which the loop's thread calls when no other thread is busy.
 
-        Of several threads that may go on, one does at a time, in the order of their places.
-
-        Returns:
-            False when the loop stands still, as its thread waits for this one.
+        Of several threads that may continue, one does at a time, in the order of their places. Returns False when the
+        loop stands still, as its thread waits for this one.
         """
         gate = threading.Lock()
         gate.acquire()
@@ -251,11 +248,11 @@ class Threads:
                     return False
                 settled = self._settled
         if self._is_closed:
-            raise SystemExit  # Python ends a thread by it without a word
+            raise SystemExit  # Python ends a thread by it silently
         return True
 
     def _busy(self) -> list[WatchedThread] | bool:
-        """The threads that are busy. A lock that a thread has just taken looks as one that it waits for: look again."""
+        """The threads that are busy. A lock that a thread has just acquired looks as if it waits for it: look again."""
         for look in range(LOOKS):
             if look:
                 time.sleep(LOOK_AGAIN_S)
@@ -286,7 +283,7 @@ class Threads:
         return bool(self._calls)
 
     def _has_unseen_job(self) -> bool:
-        """Whether a thread that nobody watches yet may be about to begin a job of ours."""
+        """Whether a thread that is not watched yet may be about to begin a job of ours."""
         seen = {it.thread for it in self._live}
         return any(
             not job.done() and not job.running() and not seen.issuperset(pool._threads)  # noqa: SLF001
@@ -294,7 +291,7 @@ class Threads:
         )
 
     def close(self) -> None:
-        """The loop ends: nobody waits for these threads any more."""
+        """The loop ends: it no longer waits for these threads."""
         self._is_closed = True
         for watched in self._live:
             watched.is_given_up = True
@@ -351,7 +348,6 @@ class Threads:
         return job
 
     def _begin_job(self, order: int) -> None:
-        """This thread of a pool begins a job; it may be older than the loop."""
         watched = _HERE.watched
         if watched is None or watched not in self._live:
             watched = self._add(threading.current_thread())
@@ -363,9 +359,7 @@ class Threads:
 class _Here(threading.local):
     """What is known of the running thread.
 
-    Attributes:
-        owner: the threads of the loop whose world it belongs to.
-        watched: it, if it is not the one in which the loop runs.
+    ``owner``: the threads of the loop of its world. ``watched``: it, if it is not the one in which the loop runs.
     """
 
     owner: Threads | None = None
@@ -399,7 +393,7 @@ def _submit(pool: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **k
 
 @contextlib.contextmanager
 def _begin_watching() -> Iterator[None]:
-    """Hear of each thread and job while any loop runs; for other threads nothing changes."""
+    """Learn of each thread and job while any loop runs; for other threads nothing changes."""
     global _runs  # noqa: PLW0603 - there is one class of threads for all loops
     _runs += 1
     threading.Thread.start, ThreadPoolExecutor.submit = _start, _submit  # type: ignore[assignment,method-assign]

@@ -1,4 +1,4 @@
-"""A simulated world for tests of services: machines, a bad network, and time that passes at once."""
+"""A simulated world for tests of services: machines, a bad network, and time that passes immediately."""
 
 import asyncio
 import gc
@@ -32,7 +32,7 @@ from triack.tools.sim.faults import Faults
 T = TypeVar("T")
 
 MAX_EVENTS = 200_000
-"""Far more than a test of services takes: a test with more, after a minute of a core, does not end."""
+"""Far more than a test of services needs: a test with more, after a minute of a core, does not end."""
 TOLD_MAX = 50
 """The end of a long story explains a failure."""
 UNTIL_SECONDS = 60.0
@@ -53,7 +53,7 @@ class World(Ground):
     Attributes:
         seed: the seed of the world.
         loop: the event loop of everything in it.
-        network: carries the datagrams; ``network.counts`` counts their fates.
+        network: carries the datagrams; ``network.counts`` counts what happens to them.
     """
 
     def __init__(self, seed: int = 0, *, max_events: int = MAX_EVENTS, trust: bool = True) -> None:
@@ -109,11 +109,11 @@ class World(Ground):
             self.close()
 
     def machine(self, name: str, beside: Machine | None = None) -> Machine:
-        """The machine of that name; made when it is first asked for, and by no other call.
+        """The machine of that name; this call alone makes it, when it is first asked for.
 
         Args:
             name: its name.
-            beside: a machine. The new one stands for a further process of it: ``triack.connect`` reaches the nodes of
+            beside: a machine. The new one represents a further process of it: ``triack.connect`` reaches the nodes of
                 that one by their data directories. It crashes and restarts by itself, and loses power with it.
 
         Raises:
@@ -135,7 +135,7 @@ class World(Ground):
         return list(self._machines.values())
 
     def chance(self, name: str) -> Random:
-        """A random stream of its own, from the world's seed, for the random choices of a test."""
+        """Another random stream, from the world's seed, for the random choices of a test."""
         return self.time.chance(f"user {name}")
 
     # ---- time
@@ -222,7 +222,7 @@ class World(Ground):
             self.links.cut(sender, to)
 
     def clog(self, one: Machine | str, *others: Machine | str, one_way: bool = False) -> None:
-        """As ``cut``, but datagrams are held, and arrive all at once after ``heal``. Raises UsageError, too."""
+        """As ``cut``, but datagrams are held, and all arrive together after ``heal``. Raises UsageError, too."""
         for sender, to in self._ways(one, others, one_way=one_way):
             self.tell(f"network: clog {sender} -> {to}")
             self.links.clog(sender, to)
@@ -304,7 +304,7 @@ class World(Ground):
         return "\n".join([f"seed {self.seed}, {self.now:.3f} s of virtual time, trace {self.trace}", *lines])
 
     def _died(self) -> Iterator[tuple[str, BaseException | None]]:
-        """What died and nobody looked, services first, each with its error."""
+        """What died unnoticed, services first, each with its error."""
         gc.collect(YOUNG)
         for machine in self.machines:
             for work in machine.works:
