@@ -23,12 +23,7 @@ class Asking(ABC):
 
 
 async def ask(asking: Asking, declared: Callable[..., Any], said: Said) -> tuple[Header, bytes]:
-    """Call a method with these arguments.
-
-    Raises:
-        UsageError: an argument is of a wrong type.
-        TriackError: the error of the call at the node, in its own class.
-    """
+    """Call a method with these arguments. Raises UsageError, or the error of the call at the node, in its own class."""
     row = row_of(declared)
     body, fields = row.write(said)
     return await asking._call(row.name, body, **fields)  # noqa: SLF001 - it is for the verbs of the object
@@ -67,7 +62,7 @@ def asked(declared: Any, read: Any = None) -> Any:
 
 
 def with_rows(kind: type[T]) -> type[T]:
-    """A class that stands for a node, with a call for each row of its verbs that it does not write itself."""
+    """A class that represents a node, with a call for each row of its verbs that it does not write itself."""
     for row in VERBS.values():
         declared: Any = row.declared
         if row.on is On.NODE and row.method not in vars(kind):

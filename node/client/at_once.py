@@ -1,7 +1,7 @@
-"""Calls of a client that begin at once, whether their callers wait or not.
+"""Calls of a client that begin immediately, whether their callers wait or not.
 
-A coroutine that is never awaited does nothing, and the warning comes too late. Calls that must not be lost by a
-forgotten ``await`` - the end of a transaction, of a reader, of an invitation - begin at once.
+A coroutine that is never awaited does nothing, and the warning comes too late. So calls that a forgotten ``await`` must
+not lose begin immediately: the end of a transaction, of a reader, of an invitation.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from triack.node.shell.event_loop import begin
 
 
 class Begun:
-    """A call that goes on, whether its caller waits or not."""
+    """A call that continues, whether its caller waits or not."""
 
     __slots__ = ("_task",)
 
@@ -21,7 +21,7 @@ class Begun:
         self._task = task
 
     def __await__(self) -> Generator[Any, None, None]:
-        """Wait for its end, and raise its error; a cancellation here does not end it."""
+        """Wait for its end, and raise its error; cancelling the wait does not end it."""
         return asyncio.shield(self._task).__await__()
 
 

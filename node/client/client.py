@@ -2,8 +2,8 @@
 
 It has the verbs of ``triack.Node``, with the same names, promises and errors; the node carries them out: see
 ``triack.node.control.calls``. When that process ends, the client waits for the next one (``Line``), and what it has
-given out goes on: readers and events begin anew, and calls that may be repeated are. Messages in its hands have come
-back to their queue by then, and open transactions are rolled back.
+given out continues: readers and events begin anew, and calls that may be repeated are repeated. By then its leased
+messages are back in their queue, and open transactions are rolled back.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ from triack.store.folder import as_folder
 R = TypeVar("R", bound=Waits)
 
 GOODBYE_S = 2.0
-"""How long a client that closes waits for the node to notice: a running node does in milliseconds."""
+"""How long a client that closes waits for the node to notice: a running node needs milliseconds."""
 PATIENCE_S = 60.0
 """How long calls wait by default: as a request does for its answer, and longer than a process takes to restart."""
 
@@ -57,14 +57,16 @@ def connect_to(data: str | Path, *, patience: float | None = PATIENCE_S, start_t
     """A client of the node that another process runs on a data directory; begun by ``async with`` or ``await start()``.
 
     When that process ends, the client looks for the next one until it is closed, and calls wait for it. What the node
-    gave out goes on: readers and events begin anew, and calls that change nothing, or send with a key, are made again.
-    Messages in hand come again; acknowledging one later raises HandOverEnded. Other calls under way raise
+    gave
+    out continues: readers and events begin anew, and calls that change nothing, or send with a key, are made again.
+    Messages
+    that readers had are redelivered; acknowledging one later raises HandOverEnded. Other calls under way raise
     ConnectionLost, transactions TransactionLost.
 
     Args:
         data: the node's data directory.
-        patience: seconds for which calls wait for the next process; when it has been away for longer, they raise
-            NodeClosed at once, until it is back. None: no limit; 0: calls do not wait.
+        patience: seconds for which calls wait for the next process. When it has been away for longer, they raise
+            NodeClosed immediately, until it is back. None: no limit; 0: calls do not wait.
         start_timeout: seconds for which ``start`` waits for a process to begin with; 0: hardly at all.
 
     Raises:
@@ -93,8 +95,7 @@ async def client_on(link: Link, data: Path) -> tuple["Client", Header]:
 class Client(CommonVerbs, Asking):
     """A node in another process. Make it with ``triack.connect``.
 
-    Each call raises NodeClosed before the start and after the end, and StoreFailed when the store of the node has
-    failed.
+    Each call raises NodeClosed before the start and after the end, and StoreFailed if the store of the node has failed.
     """
 
     def __init__(
@@ -106,9 +107,9 @@ class Client(CommonVerbs, Asking):
         self._line = Line(self._whose, partial(handover.attempt, data) if reconnects else None, patience_s)
         self._home: asyncio.AbstractEventLoop | None = None
         self._handling = Handlers(self, self._is_back)
-        # What a handler has begun.
+        # Ends the client after a handler that has asked for that.
         self._closing: asyncio.Task[None] | None = None
-        # The connection by which the node first accepted something that may not be on its disk.
+        # The connection on which the node first accepted something that may not be on its disk.
         self._accepted_on: int | None = None
 
     def __repr__(self) -> str:
@@ -161,7 +162,7 @@ class Client(CommonVerbs, Asking):
         return link
 
     async def _begin(self, link: Link) -> None:
-        """Use the node at the other end of a connection. Raises as ``greet``, and closes it then."""
+        """Use the node at the other end of a connection. Raises as ``greet``; then it closes the connection."""
         self._home = asyncio.get_running_loop()
         self._line.start()
         try:
@@ -171,7 +172,7 @@ class Client(CommonVerbs, Asking):
             raise
 
     async def close(self) -> None:
-        """End the connection, when running handlers have ended; the node goes on. A second call does nothing.
+        """End the connection once running handlers have ended; the node continues. A second call does nothing.
 
         A call in a handler of this client returns immediately, and the connection ends when the handler has returned.
         """
@@ -197,7 +198,7 @@ class Client(CommonVerbs, Asking):
 
     @property
     def _welcome(self) -> Header:
-        """Of the process that runs the node, or ran it last."""
+        """The welcome of the process that runs the node, or ran it last."""
         return {} if self._line.connection is None else self._line.connection.welcome
 
     @property
@@ -207,7 +208,7 @@ class Client(CommonVerbs, Asking):
 
     @property
     def address(self) -> str:
-        """Where it listens; empty when it does not."""
+        """Where it listens; empty if it does not."""
         return str(self._welcome.get("address", ""))
 
     @property
@@ -225,10 +226,10 @@ class Client(CommonVerbs, Asking):
         Without a connection it waits for one. A call that may be repeated is made again on the next connection.
 
         Raises:
-            ConnectionLost: the process went away before it had answered; or the connection of ``epoch`` is over.
+            ConnectionLost: the process ended before it answered; or the connection of ``epoch`` has ended.
             NodeClosed: the process has been away for too long, or this client is closed.
             HandOverEnded: an earlier acknowledgement came too late; this call does nothing.
-            UsageError: an argument is of a wrong type.
+            UsageError: an argument has a wrong type.
             TriackError: the error of the call at the node, in its own class.
         """
         if epoch is None:
@@ -258,16 +259,15 @@ class Client(CommonVerbs, Asking):
         return self._line.connection
 
     def _check_closed(self) -> None:
-        """Raises NodeClosed when there will be no other connection."""
+        """Raise NodeClosed if there will be no other connection."""
         if self._line.state in (LineState.NEW, LineState.CLOSED) or not self._line.reconnects:
             self._line.check()
 
     def post(self, op: str, *, epoch: int | None = None, **fields: Any) -> None:
         """Send the node a notice, for the parts of a client; does nothing after the end, which gives all back.
 
-        Raises:
-            HandOverEnded: a message in an acknowledgement was taken back, or its connection was lost; other messages
-                are done.
+        Raises HandOverEnded: an acknowledged message was taken back, or its connection was lost; other messages are
+        done.
         """
         connection = self._line.connection
         if self._line.state is LineState.CLOSED or connection is None:
@@ -289,7 +289,7 @@ class Client(CommonVerbs, Asking):
         return (await self._line.opened(end, patient=patient)).epoch
 
     async def _is_back(self) -> bool:
-        """Wait for a connection, however long it takes; false when there will be none. For handlers."""
+        """Wait for a connection, however long it takes; False if there will be none. For handlers."""
         try:
             await self._line.opened(patient=True)
         except TriackError:
@@ -316,9 +316,9 @@ class Client(CommonVerbs, Asking):
             self._accepted_on = epoch
 
     async def _when_reached(self, receipts: R, header: Header, said: Said, *, keyed: bool) -> R | None:
-        """The same receipts, as soon as their messages have reached ``until``; None: lost, and to be sent again.
+        """The same receipts once their messages have reached ``until``; None: they were lost, and must be sent again.
 
-        What has no key may not be on the disk when this has waited for no stage, or in vain.
+        Without a key, and if this waited for no stage or in vain, the messages may not be on the disk.
         """
         until = said["until"]
         try:
@@ -336,7 +336,7 @@ class Client(CommonVerbs, Asking):
     async def _when_safe(self, declared: Callable[..., Any], said: Said) -> None:
         """Have the process that has accepted something from this client make it safe, and wait until it has.
 
-        Raises ConnectionLost: some of it was accepted by a process that went away, and may be lost.
+        Raises ConnectionLost: a process that has ended had accepted some of it, which may be lost.
         """
         what, (_, fields) = declared.__name__, row_of(declared).write(said)
         while True:
@@ -401,7 +401,7 @@ class Client(CommonVerbs, Asking):
 
     @as_on(Verbs.send_many)
     async def send_many(self, said: Said) -> ClientReceipts:
-        """Let the node accept messages, by the frame, and wait by their receipts; the same for those with keys."""
+        """Let the node accept messages by the frame, and wait by their receipts; after a loss, resend keyed ones."""
         name_of(said["destination"], said["delivery"])
         check_until(said["until"], said["delivery"], said["timeout"])
         frames = frames_of(said["destination"], said["bodies"], said["keys"])
@@ -415,7 +415,7 @@ class Client(CommonVerbs, Asking):
 
     @as_on(Verbs.flush)
     async def flush(self, said: Said) -> None:
-        """Wait for the node, unless a process that went away had accepted something before."""
+        """Wait for the node, unless a process that has ended had accepted something before."""
         await self._when_safe(Verbs.flush, said)
 
     @as_on(Verbs.drain)
@@ -435,13 +435,13 @@ class Client(CommonVerbs, Asking):
 
     @as_on(Verbs.transaction)
     def transaction(self, _said: Said) -> ClientTransaction:
-        """It begins with its first call."""
+        """Return a transaction, which begins with its first call."""
         self._line.check()
         return ClientTransaction(self)
 
     @as_on(Verbs.receive)
     def receive(self, said: Said) -> ClientConsumer:
-        """Reading begins with the first request for a message."""
+        """Return a reader, which begins with the first request for a message."""
         queue, ack, redelivery = said["queue"], said["ack"], said["redelivery"]
         check_reading(f"receive from {queue}", ack, redelivery)
         check_hand_over(queue, said["hand_over_timeout"])
@@ -454,7 +454,7 @@ class Client(CommonVerbs, Asking):
 
     @as_on(Verbs.subscribe)
     def subscribe(self, said: Said) -> ClientSubscriber:
-        """The subscription begins with ``async with``, or with the first request for a message."""
+        """Return a subscription, which begins with ``async with`` or the first request for a message."""
         pattern, ack, name = said["pattern"], said["ack"], said["name"]
         check_subscription(pattern, said)
         check_reading(f"subscribe to {pattern}", ack, said["redelivery"])
@@ -503,7 +503,7 @@ class ClientInvitation(Asking):
 
     @as_on(OpenInvitation.withdraw)
     def withdraw(self, said: Said) -> Awaitable[None]:
-        """It happens even if the caller does not wait."""
+        """Withdraw it, even if the caller does not wait."""
         return begin_now(self._withdraw(said))
 
     async def _withdraw(self, said: Said) -> None:
@@ -511,5 +511,5 @@ class ClientInvitation(Asking):
 
 
 def _again(said: Said) -> dict[str, Any]:
-    """The arguments by name for sending once more, as a receipt was lost with the node."""
+    """The arguments by name to send once more, as a receipt was lost with the node."""
     return {name: said[name] for name in ("delivery", "until", "timeout")} | dict(said["properties"])

@@ -1,4 +1,4 @@
-"""Events that tell of the outcomes of messages of one outgoing queue of a node in another process."""
+"""Events about the outcomes of messages of one outgoing queue of a node in another process."""
 
 import contextlib
 
@@ -13,8 +13,8 @@ from triack.queues.streams.ack_events import AckEvent, AckKind
 class ClientAcknowledgements(Feed[AckEvent]):
     """An async iterator over the events of one outgoing queue of the node; see ``Acknowledgements``.
 
-    When the process of the node ends, it waits for the next one; then a ``GAP`` comes, and the outcomes of what that
-    process has not settled. It raises NodeClosed when the client is closed, or its patience is over.
+    When the process of the node ends, it waits for the next one. Then a ``GAP`` comes, and the outcomes of what that
+    process has not settled. It raises NodeClosed when the client is closed, or its patience has ended.
     """
 
     def _gap(self) -> AckEvent:

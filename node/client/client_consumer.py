@@ -27,8 +27,9 @@ from triack.queues.node_settings import Redelivery
 class ClientConsumer:
     """An async iterator over the messages of one queue of the node; also an async context manager. See ``Consumer``.
 
-    When the process of the node ends, it goes on with the next one. Messages in hand come again: ``ack`` of one raises
-    HandOverEnded then, and with ``ack="auto"`` a loop gets it again, marked ``redelivered``.
+    When the process of the node ends, it continues with the next one. Its leased messages are redelivered: ``ack`` of
+    one
+    then raises HandOverEnded, and with ``ack="auto"`` a loop gets it again, marked ``redelivered``.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class ClientConsumer:
         self._redelivery = None if redelivery is None else asdict(redelivery)
         self._keeper = None if auto else Keeper()
         self._number: int | None = None
-        # The connection on which the reader is.
+        # The connection that has the reader.
         self._epoch = 0
         self._beginning = asyncio.Lock()
         self._closed = False
@@ -126,7 +127,6 @@ class ClientConsumer:
         self._check_open()
 
     async def _ask_for_reader(self, name: str) -> Header:
-        """Have the node begin a reader of this name."""
         begun, _ = await self._client.call(
             "read",
             queue=self._queue,
@@ -138,7 +138,7 @@ class ClientConsumer:
         return begun
 
     async def report(self, why: str) -> None:
-        """See ``Consumer.report``. Raises WaitTimeout while the node is away: what is said then comes too late."""
+        """See ``Consumer.report``. Raises WaitTimeout while the node is away, as the report would come too late."""
         now = asyncio.get_running_loop().time()
         await self._begin_on(await self._client.connected(now), self._name or task_name())
         self._client.post("waits", epoch=self._epoch, reader=self._number, why=why)
@@ -160,9 +160,9 @@ class ClientConsumer:
             self._client.post("ack", epoch=epoch, message=first, count=len(last))
 
     def close(self) -> Awaitable[None]:
-        """Give back unacknowledged messages, and take no more. A second call does nothing.
+        """Give back unacknowledged messages, and receive no more. A second call does nothing.
 
-        It happens even if the caller does not wait; awaiting it means that the node has heard of it.
+        It happens even if the caller does not wait; awaiting it means that the node knows.
         """
         self._closed = True
         number, self._number = self._number, None

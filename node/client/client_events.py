@@ -22,7 +22,6 @@ from triack.node.shell.link_events import Reader
 E = TypeVar("E")
 
 Again = Callable[[], Awaitable[tuple[Header, bytes]]]
-"""Makes a call once more."""
 
 
 class Feed(Reader[E]):
@@ -50,7 +49,7 @@ class Feed(Reader[E]):
 
     @abstractmethod
     def _read(self, header: Header) -> list[E]:
-        """The events in an answer; empty when there will be no more."""
+        """The events in an answer; empty: there will be no more."""
 
     @abstractmethod
     def _gap(self) -> E:
@@ -69,7 +68,7 @@ class Feed(Reader[E]):
             if self._unread or self._ended:
                 return
             if self._coming is None:
-                # This goes on when its caller is cancelled. It does not hold the feed, which ends when it is dropped.
+                # This continues when its caller is cancelled. It does not hold the feed, which ends when it is dropped.
                 asking = self._client.call("told", epoch=self._epoch, watch=self._watch)
                 self._coming = asyncio.create_task(asking, name="triack-told")
                 self._coming.add_done_callback(_look_at)
@@ -78,7 +77,7 @@ class Feed(Reader[E]):
             await self._handle(coming)
 
     async def _handle(self, coming: "asyncio.Task[tuple[Header, bytes]]") -> None:
-        """Take the next events; or begin anew, when the node has ended."""
+        """Take the next events; or begin anew if the node has ended."""
         try:
             told = self._read(coming.result()[0])
         except ConnectionLost:
@@ -105,10 +104,10 @@ class ClientEvents(Feed[NodeEvent]):
     """An async iterator over the events of the node; see ``Events``.
 
     It ends when it is closed. When the process of the node ends, it waits for the next one; then an ``EventsMissed``
-    comes, and the events from then on. It raises NodeClosed when the client is closed, or its patience is over.
+    comes, and the events from then on. It raises NodeClosed when the client is closed, or its patience has ended.
 
     Attributes:
-        missed: the number of oldest events that the node had dropped, unread, at its last answer.
+        missed: how many of the oldest events the node had dropped, unread, at its last answer.
     """
 
     missed = 0
@@ -122,6 +121,6 @@ class ClientEvents(Feed[NodeEvent]):
 
 
 def _look_at(task: asyncio.Task[Any]) -> None:
-    """Take the error of a task: its waiter may have gone, and asyncio would report it."""
+    """Take the error of a task, as asyncio would report it if its waiter has gone."""
     if not task.cancelled():
         task.exception()

@@ -13,7 +13,7 @@ from triack.queues.stages import Stage, StageName, as_stage
 
 
 class ClientReceipt(Receipt):
-    """A message that the node accepted; ``at`` is its place in a list of which the node keeps one receipt.
+    """A message that the node accepted; ``at`` is its place in a list that shares one receipt at the node.
 
     It outlives its connection if the message has a key: the node remembers those.
     """
@@ -46,8 +46,7 @@ class ClientReceipt(Receipt):
     async def reached(self, stage: Stage | StageName, timeout: float | None = None) -> None:
         """Wait for a stage given as a value; see ``Receipt``.
 
-        Raises:
-            ConnectionLost: the process of the node went away, and the next one does not know the outcome.
+        Raises ConnectionLost: the process of the node ended, and the next one does not know the outcome.
         """
         check_timeout(f"wait for {stage}", timeout)
         wanted = as_stage(stage)

@@ -14,8 +14,9 @@ from triack.queues.node_settings import Redelivery
 class ClientSubscriber(ClientConsumer):
     """An async iterator over the messages of one subscription; also an async context manager. See ``Subscriber``.
 
-    It begins with ``async with``, or with the first request for a message. When the process of the node ends, it goes
-    on with the next one: a subscription that is not durable then begins anew, and gets nothing of what came meanwhile.
+    It begins with ``async with``, or with the first request for a message. When the process of the node ends, it
+    continues
+    with the next one: a subscription that is not durable then begins anew, and misses what came in between.
     """
 
     def __init__(
@@ -35,7 +36,7 @@ class ClientSubscriber(ClientConsumer):
         return begun
 
     async def pause(self) -> None:
-        """See ``Subscriber.pause``. It goes on with the next process of the node."""
+        """See ``Subscriber.pause``. It stays paused with the next process of the node."""
         await self._set_paused(paused=True)
 
     async def resume(self) -> None:
@@ -60,5 +61,5 @@ class ClientSubscriber(ClientConsumer):
         return self
 
     def __await__(self) -> Generator[Any, None, Self]:
-        """``await node.subscribe(...)`` is as to enter it."""
+        """``await node.subscribe(...)`` enters it."""
         return self.__aenter__().__await__()

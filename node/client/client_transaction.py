@@ -47,23 +47,24 @@ def _read_messages(transaction: "ClientTransaction", header: Header, content: by
 class ClientTransaction(Asking):
     """A transaction of the node: leaving the block commits, an exception rolls back. See ``Transaction``.
 
-    When the process of the node goes away before the commit, every call raises TransactionLost: nothing of it has
-    happened, and it may be run again. When that happens during the commit, ConnectionLost says that it may have.
-    After 131,072 sends and receives it refuses to send more, by a UsageError: a commit is answered in one frame.
+    If the process of the node ends before the commit, every call raises TransactionLost: nothing of the transaction has
+    happened, and it may be run again. If it ends during the commit, ConnectionLost says that the commit may have
+    happened.
+    After 131,072 sends and receives it refuses further sends with a UsageError: a commit is answered in one frame.
     """
 
     def __init__(self, client: Caller) -> None:
         self._client = client
         self._number: int | None = None
-        # The connection on which it has begun.
+        # The connection that it began on.
         self._epoch: int | None = None
         self._finalizer: weakref.finalize[..., Any] | None = None
         self._beginning = asyncio.Lock()
         self._classes: set[Delivery] = set()
         self._listed_bytes = 0
-        # Values to remember with the commit.
+        # To remember with the commit.
         self._state: dict[str, bytes | None] = {}
-        # Values that must still be there.
+        # What must not have changed.
         self._expected: dict[str, bytes | None] = {}
         # The calls of the last step that sent or received.
         self._last: list[int] = []
@@ -86,7 +87,7 @@ class ClientTransaction(Asking):
         return header, content
 
     def _end_by_loss(self, lost: ConnectionLost, do: str) -> ConnectionLost:
-        """The connection ended, and the node has rolled it back, unless it had got the commit before."""
+        """The connection ended: the node has rolled the transaction back, unless it got the commit before."""
         self._ended = True
         if do == "commit" and lost.maybe_done:
             why = (
@@ -224,7 +225,7 @@ class ClientTransaction(Asking):
 
     @as_on(Transaction.rollback)
     def rollback(self, said: Said) -> Awaitable[None]:
-        """End it at once, even if the caller does not wait; awaiting it means that the node has heard of it."""
+        """End it now, even if the caller does not wait; awaiting it means that the node knows."""
         delay = said["delay"]
         if delay is not None:
             delay_ms_of(delay)

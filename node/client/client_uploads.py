@@ -1,4 +1,4 @@
-"""Large messages that a client sends: their bodies go to the node a piece at a time, and from there as its own."""
+"""Large messages that a client sends: their bodies go to the node in pieces, and from there as its own."""
 
 import contextlib
 from collections.abc import Awaitable, Callable
@@ -17,7 +17,7 @@ from triack.queues.packing import MAX_BODY_BYTES
 T = TypeVar("T")
 
 PIECE_BYTES = 1024 * 1024
-"""Bytes of one call: a frame takes them, and each costs little."""
+"""Bytes of one call: they fit into a frame, and a call costs little for each."""
 
 
 async def send_whole_or_parts(
@@ -26,7 +26,7 @@ async def send_whole_or_parts(
     send_whole: Callable[[bytes], Awaitable[T]],
     end: Callable[[Header, Callable[..., Awaitable[Header]]], Awaitable[T]],
 ) -> T:
-    """Send a body: at once if it is not large, or else its parts, and then the message by ``end``."""
+    """Send a small body in one call; of a large one send the parts, and then the message by ``end``."""
     destination, delivery = said["destination"], said["delivery"]
     name_of(destination, delivery)
     source = await open_source(destination, said["source"], said["content_length"], aside)

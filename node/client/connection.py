@@ -26,7 +26,7 @@ class Connection:
         self._waiting: dict[int, asyncio.Future[tuple[Header, bytes]]] = {}
         self._parts: dict[int, list[bytes]] = {}  # of answers that are not complete
         self._free = asyncio.Semaphore(CALLS_MAX)
-        # Why messages in its hands were taken back, by number.
+        # Why its leased messages were taken back, by number.
         self._taken_back: dict[int, str] = {}
         # The error of an acknowledgement that came too late, for the next call to raise.
         self._late: HandOverEnded | None = None
@@ -35,7 +35,7 @@ class Connection:
 
     @classmethod
     async def begin(cls, whose: str, link: Link, epoch: int) -> Self:
-        """Greet the process at the other end. Raises as ``greet``, and closes the link then."""
+        """Greet the process at the other end. Raises as ``greet``; then it closes the link."""
         try:
             welcome = await greet(link)
         except BaseException:
@@ -44,7 +44,7 @@ class Connection:
         return cls(whose, link, epoch, welcome)
 
     async def say_goodbye(self, error: TriackError, seconds: float) -> None:
-        """Tell the node that this ends in good order, so that it takes no reader for dead, and let it close.
+        """Tell the node that this ends in good order, so that it does not count readers as dead, and let it close.
 
         Calls that are under way raise the error.
         """
@@ -81,7 +81,7 @@ class Connection:
             self._fail(self._error or error)
 
     def _fail(self, error: TriackError | None) -> None:
-        """No more answers come: every call ends."""
+        """End every call: no more answers come."""
         self._error = self._error or error or self._lost("a call", maybe_done=True)
         self.ended.set()
         waiting, self._waiting = self._waiting, {}
@@ -107,11 +107,10 @@ class Connection:
     async def ask(self, do: str, body: bytes, fields: dict[str, Any]) -> tuple[Header, bytes]:
         """Have the node do something, and wait until it is done.
 
-        Returns:
-            Header and body of the answer; the header also has the ``epoch`` of this connection.
+        Returns header and body of the answer; the header also has the ``epoch`` of this connection.
 
         Raises:
-            ConnectionLost: the process went away before it had answered.
+            ConnectionLost: the process ended before it answered.
             HandOverEnded: an earlier acknowledgement came too late; this call does nothing.
             TriackError: the error of the call at the node, in its own class.
         """

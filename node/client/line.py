@@ -1,13 +1,13 @@
-"""The line of a client to its node: one connection after the other, as long as the client is not closed.
+"""A client's way to its node: one connection after the other, until the client is closed.
 
     NEW --> CONNECTING --> OPEN <--> WAITING --> AWAY
      ^          |            ^                    |
-     +----------+            +--------------------+          CLOSED: after ``close``, or when there is no other way
+     +----------+            +--------------------+          CLOSED: after ``close``, or if no process can be used
 
 Promise: a call is made on an open connection or not at all. While there is none, calls wait, until the process has been
-away for longer than the client's patience; from then on they fail at once. The line looks for the next process in
-either case, so that calls work again as soon as it is there. Each connection has a number, its epoch: what the node has
-given out on one connection ended with it.
+away for longer than the client's patience; from then on they fail immediately. In both cases the line looks for the
+next process, so that calls work again once it is there. Each connection has a number, its epoch: what the node gave out
+on a connection ends with it.
 """
 
 import asyncio
@@ -21,14 +21,14 @@ from triack.node.control.control_frames import Link
 from triack.node.files import operator_log
 
 FIRST_PAUSE_S = 0.02
-"""After the first look for the next process: one that a supervisor restarts at once is there after some of these."""
+"""After the first look for the next process: one that a supervisor restarts immediately is there after a few."""
 LONGEST_PAUSE_S = 0.25
-"""After further looks, with twice the pause each: a look reads a small file, and a quarter of a second is not felt."""
+"""After further looks, with twice the pause each: a look reads a small file, and no one feels a quarter of a second."""
 
 
 GREET_S = 5.0
-"""How long a process that has accepted may take to greet. One that closes at that moment may leave the connection
-open and say nothing; one that is stopped goes on later."""
+"""How long a process that has accepted may take to greet. One that closes at that moment may leave the connection open
+and say nothing; one that is stopped continues later."""
 
 
 class LineState(Enum):
@@ -39,32 +39,27 @@ class LineState(Enum):
     CONNECTING = "connecting"
     """Begun, and not connected for the first time."""
     OPEN = "open"
-    """Connected: calls are made."""
     WAITING = "waiting"
-    """The process went away: calls wait for the next one."""
+    """The process ended: calls wait for the next one."""
     AWAY = "away"
     """It has been away for too long: calls fail, and the line still looks for the next one."""
     CLOSED = "closed"
-    """Over."""
+    """Ended."""
 
 
 class LineEvent(Enum):
     """The events of a line."""
 
     START = "start"
-    """The client begins."""
     CONNECTED = "connected"
-    """A process that serves the node has answered."""
     REFUSED = "refused"
     """There was none at the first attempt."""
     LOST = "lost"
-    """The connection has ended."""
     PATIENCE_OVER = "patience over"
     """The process has been away for longer than calls wait."""
     GIVEN_UP = "given up"
-    """The line does not look for another process, or the one that it has found cannot be used."""
+    """The line does not look for another process, or cannot use the one that it found."""
     CLOSE = "close"
-    """The client is closed."""
 
 
 TRANSITIONS: dict[LineState, dict[LineEvent, LineState]] = {
@@ -88,10 +83,9 @@ TRANSITIONS: dict[LineState, dict[LineEvent, LineState]] = {
     },
     LineState.CLOSED: {LineEvent.START: LineState.CONNECTING, LineEvent.CLOSE: LineState.CLOSED},
 }
-"""State, then event, then the next state."""
 
 Dial = Callable[[], Awaitable[Link | None]]
-"""Looks for the process once; None for none."""
+"""Looks for the process once; None: there is none."""
 
 
 class Line:
@@ -121,22 +115,22 @@ class Line:
 
     @property
     def reconnects(self) -> bool:
-        """Whether it looks for the next process when one has gone away."""
+        """Whether it looks for the next process when one has ended."""
         return self._dial is not None
 
     # ---- life
 
     def start(self) -> None:
-        """The client begins. Raises IllegalTransition while it runs."""
+        """Begin. Raises IllegalTransition while it runs."""
         self._handle(LineEvent.START)
 
     def refuse(self) -> None:
-        """There is no process to begin with."""
+        """Note that there is no process to begin with."""
         if self.state is LineState.CONNECTING:
             self._handle(LineEvent.REFUSED)
 
     async def open(self, link: Link) -> None:
-        """Begin with this link. Raises as ``greet``, and NodeClosed when the client was closed meanwhile."""
+        """Begin with this link. Raises as ``greet``, and NodeClosed if the client was closed meanwhile."""
         connection = await Connection.begin(self._whose, link, self._next_epoch())
         if self.state is not LineState.CONNECTING:
             await connection.close()
@@ -196,7 +190,7 @@ class Line:
     # ---- the next connection
 
     async def _look(self, dial: Dial, node_id: object) -> Connection | None:
-        """Look for the next process; None when the one that was found cannot be used."""
+        """Look for the next process; None if the one that was found cannot be used."""
         operator_log.warning(f"{self._whose} went away; waiting for it")
         loop = asyncio.get_running_loop()
         patience = None
@@ -232,7 +226,7 @@ class Line:
             return None
 
     async def _check(self, found: Connection, node_id: object) -> Connection | None:
-        """Another node in the directory of the first knows nothing of what this client has done."""
+        """Refuse another node in the directory of the first: it knows nothing of what this client has done."""
         if found.welcome.get("node_id") == node_id:
             return found
         await found.close()
@@ -250,19 +244,19 @@ class Line:
     # ---- calls
 
     async def left(self, connection: Connection) -> None:
-        """Wait until calls go by that connection no more."""
+        """Wait until no call uses that connection any more."""
         while self.connection is connection and self.state is LineState.OPEN:
             await self._changed.wait()
 
     def check(self) -> None:
-        """Raises NodeClosed, or the error that ended it, where calls fail at once."""
+        """Raise NodeClosed, or the error that ended it, in states in which calls fail immediately."""
         if self.state in (LineState.NEW, LineState.AWAY, LineState.CLOSED):
             raise self._error.with_traceback(None)
 
     async def opened(self, end: float | None = None, *, patient: bool = False) -> Connection:
         """The open connection; waits for it, at most until ``end`` of the event loop's clock.
 
-        With ``patient`` it waits even where calls fail, as long as the line looks for the next process.
+        With ``patient`` it waits even in a state in which calls fail, as long as the line looks for the next process.
 
         Raises:
             WaitTimeout: there was none in time.
