@@ -1,9 +1,9 @@
 """Messages that threads have sent, until the event loop takes them.
 
-Promise: sending a message by itself costs a thread no turn of the loop. When ``put`` returns, the message was checked
-and there was room for it; the loop takes it before anything that any thread asks for later, and the node accepts all
-that it finds as one list. A thread that is interrupted has put its message there as a whole, or not at all: it changes
-nothing of the node itself.
+Promise: to send a message a thread needs no turn of the loop. When ``put`` returns, the message was checked and there
+was room for it. The loop takes it before anything that any thread asks for later, and the node accepts all that it
+finds as one list. An interrupted thread has put its whole message there, or nothing: it changes nothing of the node
+itself.
 """
 
 import threading
@@ -21,14 +21,13 @@ from triack.queues.streams.outgoing_stream import OutgoingStream, Row
 MESSAGES_MAX = 1_000
 """With more, the next sender waits for the loop: as many as the loop accepts in a few milliseconds."""
 BYTES_MAX = 1024 * 1024
-"""The same for the bytes of the messages, which are beside what the node's own limits count."""
+"""The same for the bytes of the messages, which the node's own limits do not count."""
 
 
 class _Run:
-    """Messages to one outgoing queue, one after the other.
+    """Consecutive messages to one outgoing queue.
 
     Attributes:
-        outgoing: the queue.
         messages: what the loop has not taken.
         count: how many there were.
         size_bytes: what they count in limits on memory.

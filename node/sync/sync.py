@@ -1,6 +1,6 @@
-"""Triack without ``async``: for scripts, and for the threads of a program that has no event loop of its own.
+"""Triack without ``async``: for scripts, and for the threads of a program without an event loop.
 
-A node, or a client of one, runs in an event loop in a thread of its own; each call runs there, and the caller waits.
+A node, or a client of one, runs in an event loop in a separate thread; each call runs there, and the caller waits.
 The parts are those of ``triack`` itself, with the same names, arguments, promises and errors. Any thread may call.
 """
 
@@ -111,7 +111,7 @@ class _Face(Generic[N]):
     def close(self) -> None:
         """End it; see ``Node.close``. A second call does nothing, nor does one before the start.
 
-        After a call in a handler, a call outside of handlers, or the end of ``with``, ends its threads.
+        After a call in a handler, its threads end with a call outside of handlers, or the end of ``with``.
         """
         self._end(lambda node: node.close())
 
@@ -133,7 +133,6 @@ class _Face(Generic[N]):
     def _perform(
         self, begin: Callable[[N], Coroutine[Any, Any, Any]], wrap: Callable[[LoopThread, Any], Any] | None
     ) -> Any:
-        """Have the node do something, and wait until it is done."""
         loop, node = self._parts
         given = loop.wait(begin(node))
         return given if wrap is None else wrap(loop, given)
@@ -145,7 +144,7 @@ class _Face(Generic[N]):
 
     @property
     def address(self) -> str:
-        """Where the node listens, with the real port; empty when it does not."""
+        """Where the node listens, with the real port; empty if it does not."""
         return self._parts[1].address
 
     @property
@@ -201,7 +200,7 @@ class _Face(Generic[N]):
 
     @as_on(Verbs.handler)
     def handler(self, said: Said) -> Callable[[H], H]:
-        """Call the handler in threads of its own."""
+        """Call the handler in separate threads."""
 
         def declare(handler: H) -> H:
             loop, node = self._parts
@@ -285,7 +284,7 @@ class SyncNode(_Face[Node]):
 
     @as_on(Verbs.send)
     def send(self, said: Said) -> SyncReceipt:
-        """Without a turn of the event loop where that is possible."""
+        """Without a turn of the event loop if possible."""
         loop, _ = self._parts
         destination, body, properties = said["destination"], said["body"], said["properties"]
         if self._buffer is not None and said["until"] is None and said["timeout"] is None:

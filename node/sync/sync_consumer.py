@@ -27,7 +27,7 @@ class _ThreadSafe:
         self._loop.tell(lambda: self._holder.acknowledge(lease))
 
     def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None, dead: bool = False) -> None:
-        """The message comes again, or is dead."""
+        """The message is redelivered, or is dead."""
         self._loop.tell(lambda: self._holder.give_back(lease, failed=failed, delay_ms=delay_ms, dead=dead))
 
 
@@ -48,7 +48,7 @@ class SyncMessage(Message):
 
     @body.setter
     def body(self, body: bytes) -> None:
-        """It stays where it is."""
+        """Do nothing: it stays where it is."""
 
     @property
     def size(self) -> int:
@@ -95,7 +95,6 @@ class SyncConsumer(OverLoopUntilExit[Consumer | ClientConsumer]):
     get_by_correlation_id = waited(Consumer.get_by_correlation_id, perform="_draw")
 
     def _draw(self, begin: Callable[[Any], Coroutine[Any, Any, Any]], _wrap: None) -> Any:
-        """Receive, for any thread."""
         safe = partial(thread_safe, self._loop)
 
         async def draw() -> Any:
@@ -105,7 +104,7 @@ class SyncConsumer(OverLoopUntilExit[Consumer | ClientConsumer]):
         return self._loop.wait(draw(), _put_back)
 
     def close(self) -> None:
-        """Give back unacknowledged messages, and take no more."""
+        """Give back unacknowledged messages, and receive no more."""
         self.__exit__(GeneratorExit, None, None)
 
 

@@ -18,7 +18,7 @@ from triack.node.sync.sync_transaction import SyncTransaction
 def in_threads(
     loop: LoopThread, handler: Handler, options: HandlerOptions
 ) -> Iterator[Callable[..., Awaitable[object]]]:
-    """The same handler for the event loop, as long as the block lasts: each call is in one of its threads."""
+    """The same handler for the event loop, while the block lasts: each call runs in one of its threads."""
     wanted: Any = options.get("concurrency", 1)  # which is checked where the handler begins
     threads = ThreadPoolExecutor(max(1, wanted) if type(wanted) is int else 1, "triack-handler")
 

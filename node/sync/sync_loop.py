@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, for callers that wait."""
+"""An event loop in a separate thread, for callers that wait."""
 
 import asyncio
 import threading
@@ -15,8 +15,6 @@ T = TypeVar("T")
 
 
 class _Exits(Protocol):
-    """An async context manager, of which only the exit is used."""
-
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
@@ -25,10 +23,9 @@ class _Exits(Protocol):
 C = TypeVar("C", bound=_Exits)
 
 Wrap = Callable[["LoopThread", Any], Any]
-"""Makes the caller's result from that of a call."""
 
 CLOSED = "the node is closed"
-"""The error for every caller that comes too late."""
+"""The error for a caller that comes too late."""
 OWN_THREAD = (
     "this thread runs the node, and would wait for itself: what the node calls, such as a handler of its log or an "
     "iterable of bodies, cannot use it; hand that over to another thread"
@@ -41,14 +38,9 @@ def _drop(_: object) -> None:
 
 
 class _Call(Generic[T]):
-    """Work for which a thread waits.
+    """Work that a thread waits for; it runs in the loop.
 
-    Args:
-        work: runs in the loop.
-        unseen: gets the result, in the loop, when the thread waits no more.
-
-    Attributes:
-        outcome: the result for which the thread waits.
+    If the thread no longer waits, ``unseen`` gets the result, in the loop; otherwise it gets the ``outcome``.
     """
 
     def __init__(self, work: Coroutine[Any, Any, T], unseen: Callable[[T], object]) -> None:
@@ -71,7 +63,7 @@ class _Call(Generic[T]):
             self.outcome.set_result(task.result())
 
     def give_up(self) -> None:
-        """The thread waits no more: cancel the work, or hand its result to ``unseen``."""
+        """Stop: the thread no longer waits. Cancel the work, or give its result to ``unseen``."""
         if self._task is None:
             self._work.close()
         elif not self._task.done():
@@ -111,8 +103,10 @@ class LoopThread:
         """Run work in the loop, and wait for its end.
 
         An exception may reach the waiting thread at any moment: Ctrl-C, or one from the handler of another signal. Then
-        the work is cancelled; if it had just ended, ``unseen`` gets its result, in the loop and before any later call.
-        So a caller does nothing after this but return its result.
+        the work
+        is cancelled; if it had just ended, ``unseen`` gets its result, in the loop and before any later call. So a
+        caller does
+        nothing after this but return its result.
 
         Raises:
             NodeClosed: the loop has ended, or ends before that.
@@ -155,14 +149,14 @@ class LoopThread:
             raise UsageError(OWN_THREAD)
 
     def post(self, work: Callable[[], None]) -> None:
-        """Run something in the loop, before all that is asked for later, and wait for nothing. Raises NodeClosed."""
+        """Run something in the loop, before all that is asked for later, and do not wait. Raises NodeClosed."""
         with self._ended:
             if not self.runs:
                 raise NodeClosed(CLOSED)
             self._loop.call_soon_threadsafe(work)
 
     def tell(self, work: Callable[[], None]) -> None:
-        """Run something that does not wait, and raise what it raises; at once in the loop's own thread."""
+        """Run something that does not wait, and raise what it raises; in the loop's own thread without a turn."""
         if running_loop() is self._loop:
             work()
             return
@@ -187,7 +181,7 @@ class LoopThread:
 
 
 class OverLoop(Generic[T]):
-    """The face for other threads of an object that lives in the loop."""
+    """Gives other threads an object that lives in the loop."""
 
     def __init__(self, loop: LoopThread, inner: T) -> None:
         self._loop = loop
@@ -197,13 +191,12 @@ class OverLoop(Generic[T]):
         return f"<{type(self).__name__}: {self._inner!r}>"
 
     def _perform(self, begin: Callable[[T], Coroutine[Any, Any, Any]], wrap: Wrap | None) -> Any:
-        """Have the object do something, and wait until it is done; see ``waited``."""
         given = self._loop.wait(begin(self._inner))
         return given if wrap is None else wrap(self._loop, given)
 
 
 class OverLoopUntilExit(OverLoop[C]):
-    """The same of an async context manager: here it is a context manager."""
+    """The same for an async context manager: here it is a context manager."""
 
     def __enter__(self) -> Self:
         return self
@@ -215,7 +208,7 @@ class OverLoopUntilExit(OverLoop[C]):
 
 
 async def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:
-    """End tasks that an interrupted caller has left, so that they let go of their files, and of tasks that wait."""
+    """End tasks that an interrupted caller has left, so that they release their files, and tasks that wait."""
     tasks = asyncio.all_tasks(loop) - {asyncio.current_task(loop)}
     for task in tasks:
         task.cancel()

@@ -11,8 +11,6 @@ W = TypeVar("W", bound=Waits)
 
 
 class _SyncWaits(OverLoop[W]):
-    """Each wait takes seconds, None for no limit."""
-
     queued = waited(Waits.queued)
     received = waited(Waits.received)
     stored = waited(Waits.stored)

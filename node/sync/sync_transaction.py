@@ -12,11 +12,10 @@ from triack.node.sync.sync_loop import LoopThread, OverLoopUntilExit
 from triack.node.sync.sync_receipts import SyncReceipt
 
 Begin = Callable[[Transaction | ClientTransaction], Coroutine[Any, Any, Any]]
-"""Has the transaction do something."""
 
 
 def _nothing(_loop: LoopThread, _given: object) -> None:
-    """Nothing is left to wait for."""
+    """Return nothing: there is nothing left to wait for."""
 
 
 class SyncTransaction(OverLoopUntilExit[Transaction | ClientTransaction]):
