@@ -1,7 +1,7 @@
-"""Datagrams of a session that is open, or says goodbye: which frames are in each.
+"""Builds the datagrams of a session that is open, or says goodbye: which frames are in each.
 
 Promise: no datagram is longer than the size in force (``path_size``), and none is empty. Acks leave with a packet or
-alone. A probe of the path has a datagram of its own, as has each piece of a packet.
+alone. A probe of the path, and each piece of a packet, has a separate datagram.
 
 The other machines provide typed frames. This one decides which of them share a datagram, and the codec encodes them.
 """
@@ -22,8 +22,6 @@ from triack.session.protocol.states import WITHOUT_ACKS, CloseReason
 
 
 class _Draft:
-    """A datagram that is being made."""
-
     __slots__ = ("parts", "room_bytes", "transmit")
 
     def __init__(self, transmit: Transmit, head: bytes, room_bytes: int) -> None:
@@ -32,7 +30,7 @@ class _Draft:
         self.room_bytes = room_bytes
 
     def put(self, encoded: bytes) -> bool:
-        """Add a frame. Returns False when there is no room for it."""
+        """Add a frame. Returns False if there is no room for it."""
         if len(encoded) > self.room_bytes:
             return False
         self.parts.append(encoded)
@@ -40,7 +38,7 @@ class _Draft:
         return True
 
     def end(self, encoded: bytes) -> Transmit:
-        """Add the frame that room was kept for; empty for none. Returns the datagram."""
+        """Add the frame that room was kept for; empty: none. Returns the datagram."""
         self.parts.append(encoded)
         self.transmit.payload = b"".join(self.parts)
         return self.transmit
@@ -126,7 +124,7 @@ class DatagramBuilder:
         store_ack_data = b"" if store_ack is None else encode(store_ack)
         room_bytes = (sizes.room_bytes if sent is None else sizes.size_bytes - sent.size_bytes) - len(head)
         if sent is not None and room_bytes < acks.due_bytes(len(ack_data), len(store_ack_data)):
-            # Acks with many ranges need a datagram of their own; the packet follows in the next.
+            # Acks with many ranges need a separate datagram; the packet follows in the next.
             sent, room_bytes = None, sizes.room_bytes - len(head)
         transmit = Transmit(TransmitKind.DATA, *self._take_counter(1), b"", sent)
         draft = _Draft(transmit, head, room_bytes)
@@ -135,7 +133,7 @@ class DatagramBuilder:
         if store_ack is not None:
             self._put_store_ack(draft, store_ack, store_ack_data)
         if waits and figure is not None:
-            # It leaves when the peer has confirmed the session, as then no figure goes with it, or in pieces.
+            # It leaves once the peer has confirmed the session, as then no figure goes with it, or in pieces.
             self._probing.ping_due = True
         self._put_requests(draft)
         if sent is None:
@@ -154,7 +152,7 @@ class DatagramBuilder:
             draft.transmit.store_ack = self._ack_sender.handle_store_ack_sent(ack)
 
     def _put_requests(self, draft: _Draft) -> None:
-        """The answer to a probe of the path, and a ping."""
+        """Add the answer to a probe of the path, and a ping."""
         path_size, probing = self._path_size, self._probing
         if path_size.answer is not None and draft.put(self._codec.encode(path_size.answer)):
             path_size.answer = None

@@ -1,6 +1,6 @@
 """Which packets of a session leave now, and which of them ask for an ack.
 
-Promise: probes leave at once, everything else as the congestion window and the pacer allow; and the sender never stands
+Promise: probes leave immediately, everything else as the congestion window and the pacer allow. The sender never stands
 still waiting for an ack that the peer need not send yet.
 
 Packets that leave for the first time, with nothing else in their datagrams, leave in runs: the same packets, in the
@@ -22,8 +22,7 @@ from triack.session.protocol.timers import Timer, Timers
 EARLY_ASKS = 2
 """Acks per window, until the peer has acknowledged as many packets as its ack threshold."""
 EARLY_PACKETS = 128
-"""Or this number: a few windows that have only begun to grow. The bandwidth of a path that carries more must be known
-soon."""
+"""Or this number: a few windows that only begin to grow. If a path carries more, its bandwidth must be known soon."""
 
 
 class Departing:
@@ -63,10 +62,10 @@ class Departing:
         self._asked_bytes = 0
 
     def next_packet(self, now_ns: int) -> SessionPacket | None:
-        """The packet that leaves now, or None; if the pacer holds it back, a timer is set."""
+        """The packet that leaves now, or None; if the pacer holds it back, this sets a timer."""
         probe = self._probing.peek()
         if probe is not None:
-            # Neither congestion window nor pacer hold back a probe (RFC 9002 6.2.4, 7.5).
+            # Neither congestion window nor pacer holds back a probe (RFC 9002 6.2.4, 7.5).
             return probe
         sent = self._window.next_with_credit()
         if sent is not None and self._share is not None:
@@ -77,7 +76,7 @@ class Departing:
         return sent
 
     def next_larger(self, now_ns: int) -> SessionPacket | None:
-        """The packet that leaves now, if no datagram holds it, so that it must leave in pieces."""
+        """The packet that leaves now if it is longer than a datagram, so that it must leave in pieces."""
         sent = self.next_packet(now_ns) if self._path_size.has_larger else None
         return None if sent is None or self._path_size.fits(sent) else sent
 
@@ -109,7 +108,7 @@ class Departing:
     def handle_run_sent(self, run: list[SessionPacket], counter: int, now_ns: int) -> int:
         """The packets of ``next_run`` leave, in datagrams from that counter on. Returns the ``Ask`` of the last.
 
-        The others ask only if their owner wants it: another packet may leave behind each of them.
+        The others ask only if their owner wants it: another packet may follow each of them.
         """
         self._window.handle_run_sent(run, counter, now_ns)
         return self._asks(run[-1], sum([sent.size_bytes for sent in run[:-1]]), probes=False)
@@ -136,8 +135,9 @@ class Departing:
     def _asks_of_window(self) -> int:
         """Acks per window that this end wants, whatever the peer's terms are.
 
-        A window that is still small is spent before the peer's ack threshold is reached. A few acks are enough then:
-        the first shows that the path works, and each after it doubles the window.
+        A window that is still small is used up before the peer's ack threshold is reached. A few acks are enough then:
+        the first
+        shows that the path works, and each later one doubles the window.
         """
         if not self._window.acked_order:
             return 1
@@ -166,7 +166,7 @@ class Departing:
 
     @property
     def peer_acks(self) -> bool:
-        """Whether enough is in flight for the peer to acknowledge some of it at once, without being asked."""
+        """Whether enough is in flight for the peer to acknowledge some of it immediately, without being asked."""
         window = self._window
         content_bytes = window.in_flight_bytes - window.in_flight * self._path_size.packet_overhead_bytes
         return self._ack_sender.terms.reached(window.in_flight, content_bytes)

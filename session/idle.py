@@ -1,7 +1,7 @@
 """When a session has had nothing to do for long enough to end.
 
-Promise: it is over when no packet went either way for the cleanup interval (MSMQ ``CleanupInterval``, [MS-MQQB]
-3.1.6.2); acks and pings are no packets.
+Promise: it ends if no packet went either way for the cleanup interval (MSMQ ``CleanupInterval``, [MS-MQQB] 3.1.6.2);
+acks and pings are no packets.
 """
 
 
@@ -19,7 +19,7 @@ class Idle:
         self._since_ns = now_ns
 
     def is_over(self, now_ns: int) -> bool:
-        """Whether it has lasted for the whole interval."""
+        """Whether the whole interval has passed."""
         return now_ns >= self._since_ns + self.interval_ns
 
     def look_again_ns(self, now_ns: int) -> int:

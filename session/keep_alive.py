@@ -2,19 +2,15 @@
 
 Firewalls and address translators forget a UDP flow without outbound traffic, many of them after half a minute
 (RFC 4787, section 4.3; RFC 8085, section 3.5). A peer behind one cannot be called, so datagrams to it are lost from
-then on. Such a peer sends a ping whenever it has sent nothing for its interval. The ping is answered, so a middlebox
-that wants traffic in both directions sees it, and a peer that is gone is noticed.
+then on. Such a peer sends a ping whenever it has sent nothing for its interval. The ping is answered, so that a
+middlebox which wants traffic in both directions sees it, and a lost peer is noticed.
 
 A ping is no packet: a session with nothing but keep-alives is idle, and ends as one ([MS-MQQB] 3.1.6.2).
 """
 
 
 class KeepAlive:
-    """The keep-alives of one end.
-
-    Args:
-        interval_ns: how long it may send nothing; 0: no limit.
-    """
+    """The keep-alives of one end. ``interval_ns`` is how long it may send nothing; 0: no limit."""
 
     __slots__ = ("interval_ns", "sent_at_ns")
 

@@ -1,7 +1,7 @@
 """What the peer owes: session acks, store acks, answers to pings. When to ask for them again, and for how long.
 
 Promise: this end asks several times for whatever the peer owes before the peer's silence closes the session, and any
-datagram from the peer puts that off. Store acks have a limit of their own, as the disk may hang in a peer that answers.
+datagram from the peer delays that. Store acks have a separate limit, as the disk may hang in a peer that answers.
 ``probing`` decides how to ask, and how often.
 """
 
@@ -24,7 +24,7 @@ class LossTimers:
     """The waits of one end of a session, except those of its opening.
 
     Attributes:
-        policy: the policy in force. The session replaces it when both ends agree on another.
+        policy: in force now. The session replaces it when both ends agree on another.
         store_ack_waiter: the packets that are not yet on the peer's disk.
     """
 
@@ -80,7 +80,7 @@ class LossTimers:
     # ---- what begins a wait
 
     def handle_departed(self, run: list[SessionPacket], now_ns: int) -> None:
-        """Packets leave."""
+        """Begin the waits for packets that leave."""
         if run[-1].sends == 1:
             self._probing.begin_anew()
         if self.store_ack_waiter.add(run) and Timer.STORE_ACK_LIMIT not in self._timers:
@@ -147,12 +147,12 @@ class LossTimers:
         return max(limit_ns, min(asked_ns + self.timeout_ns, now_ns + self.policy.ack_timeout_max_ns))
 
     def handle_all_acked(self, now_ns: int) -> None:
-        """No packet waits for a session ack."""
+        """End the wait: no packet waits for a session ack."""
         self._timers.pop(Timer.ACK_LIMIT, None)
         self.await_quiet(now_ns)
 
     def handle_store_ack(self, cumulative: int, ranges: list[Range], now_ns: int) -> list[SessionPacket]:
-        """Take a store ack. Returns the packets that it newly covers."""
+        """Handle a store ack. Returns the packets that it newly covers."""
         stored = self.store_ack_waiter.handle_ack(cumulative, ranges, now_ns)
         if stored:
             self._probing.begin_anew()
@@ -165,8 +165,9 @@ class LossTimers:
     def _await_store(self, now_ns: int) -> None:
         """Begin the wait for the next store ack.
 
-        Its limit is for a peer that answers but stores nothing. Silence is a matter of the ack timeout alone, so this
-        limit ends no sooner than that, as far as its own maximum allows.
+        Its limit is for a peer that answers but stores nothing. Only the ack timeout covers silence, so this limit ends
+        no
+        sooner than that, as far as its maximum allows.
         """
         silence_ns = min(self.timeout_ns, self.policy.store_ack_timeout_max_ns)
         self._timers[Timer.STORE_ACK_LIMIT] = now_ns + max(self.store_ack_waiter.timeout_ns, silence_ns)
@@ -186,6 +187,6 @@ class LossTimers:
             self.await_quiet(since_ns)
             return False
         self._probing.handle_quiet()
-        # If the owner waits for nothing now, it may when the wait that is twice as long ends.
+        # If the owner waits for nothing now, it may when the next wait, twice as long, ends.
         self.await_quiet(now_ns)
         return True

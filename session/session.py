@@ -1,16 +1,16 @@
 """One session: a conversation between two queue managers.
 
-Drive it with three kinds of input, then drain its outputs until each returns None:
+Give it input, then drain its outputs until each returns None:
 
 - ``handle_*``: a hello, a datagram, a commit, the clock;
 - ``poll_event``: the events for the owner;
 - ``poll_run`` until it returns None, and then ``poll_transmit``: the next datagrams to send. A packet that is longer
-  than a datagram leaves by ``poll_run`` alone, in pieces: an owner that does not call it must hand over none;
+  than a datagram leaves only by ``poll_run``, in pieces: an owner that does not call it must send none;
 - ``next_deadline``: when to call ``handle_timer`` if nothing happens before. An early call does nothing.
 
-It promises that every packet handed to ``send_packet`` is delivered and reported acknowledged, or that the session
+It promises that every packet given to ``send_packet`` is delivered and reported acknowledged, or that the session
 closes with a named reason. It does not know queues, sequences, addresses, keys or disks. It carries introductions and
-marks for its owner without reading them. It consists of machines, each with a file of its own:
+marks for its owner without reading them. It consists of these machines, one file each:
 
     states            the states, and why the session ends       opening           the hellos before it is open
     policy            the policy that both ends agree on         ack_sender        which acks leave with which datagram
@@ -90,7 +90,7 @@ class Session:
     """One end of a session.
 
     Attributes:
-        peer: the peer's hello, without its introduction; None for an initiator that has not been answered.
+        peer: the peer's hello, without its introduction; None for an initiator that has no answer yet.
         commit_serial: the owner's mark, a number that only grows; packets and store acks carry it. The owner keeps it
             current.
         peer_commit_serial: the greatest mark that came from the peer.
@@ -191,17 +191,17 @@ class Session:
 
     @property
     def peer_store_wait_ns(self) -> int:
-        """How long the peer waits for a store ack at least; 0 while it has not said that."""
+        """How long the peer waits for a store ack at least; 0 until it has said that."""
         return self.peer.policy.store_ack_timeout_min_ns if self.peer is not None else 0
 
     @property
     def one_way_ns(self) -> int:
-        """How long a datagram is on its way to the peer, taken to be half of the round trip; 0: not measured yet."""
+        """How long a datagram takes to the peer, assumed to be half of the round trip; 0: not measured yet."""
         return self.rtt.smoothed_ns // 2 if self.rtt.measured else 0
 
     @property
     def heard_at_ns(self) -> int:
-        """When a datagram of the peer came last."""
+        """When the last datagram of the peer came."""
         return self._probing.heard_at_ns
 
     @property
@@ -211,12 +211,12 @@ class Session:
 
     @property
     def said_at_ns(self) -> int:
-        """When this end said its hello last."""
+        """When this end last said its hello."""
         return self._opening.said_at_ns
 
     @property
     def is_closed(self) -> bool:
-        """Whether the session is over."""
+        """Whether the session has ended."""
         return self.state is SessionState.CLOSED
 
     @property
@@ -226,7 +226,7 @@ class Session:
 
     @property
     def room(self) -> int:
-        """How many packets ``send_packet`` will take now."""
+        """How many packets ``send_packet`` accepts now."""
         return self.window.room if self.state is SessionState.OPEN else 0
 
     def stats(self) -> SessionSnapshot:
@@ -250,16 +250,13 @@ class Session:
         )
 
     def send_packet(self, delivery: Delivery, content: bytes, context: object, *, ack_requested: bool = False) -> int:
-        """Number a packet and queue it for sending.
+        """Number a packet and queue it for sending. Returns the session's number of the packet.
 
         Args:
             delivery: its class.
-            content: at most ``content_limit_bytes``; a longer one leaves in pieces, by ``poll_run`` alone.
-            context: anything; it comes back in ``PacketsAcked`` and ``PacketsStored``.
-            ack_requested: ask the peer to acknowledge at once.
-
-        Returns:
-            The session's number of the packet.
+            content: at most ``content_limit_bytes``; a longer one leaves only by ``poll_run``, in pieces.
+            context: anything; ``PacketsAcked`` and ``PacketsStored`` return it.
+            ack_requested: ask the peer to acknowledge without delay.
 
         Raises:
             ValueError: no datagram at all can hold the content.
@@ -281,16 +278,16 @@ class Session:
         self._probing.ping_due = True
 
     def stay(self, now_ns: int) -> None:
-        """It has nothing to do, and must not end for that: it is not idle before another interval has passed.
+        """Do not end for having nothing to do before another interval has passed.
 
-        If nothing was heard of the peer for half of one, it is asked whether it is still there.
+        If nothing was heard of the peer for half of one, a ping asks whether it is still there.
         """
         if now_ns - self._probing.heard_at_ns >= self.idle.interval_ns // 2:
             self.ping()
         self.idle.handle_packet(now_ns)
 
     def drain(self, now_ns: int) -> None:
-        """Take no more packets, wait for the last acks, then close. Closes at once when it is not open."""
+        """Accept no more packets, wait for the last acks, then close. Closes immediately if it is not open."""
         if self.state is SessionState.OPEN:
             self._move(SessionEvent.DRAIN)
             self._timers[Timer.DRAIN_LIMIT] = now_ns + in_ns(self._settings.drain_timeout_s)
@@ -312,19 +309,19 @@ class Session:
         self._events.append(SessionClosed(reason, self.window.unacked))
 
     def take_counter(self, count: int = 1) -> tuple[int, int]:
-        """Reserve ``count`` counters; the owner may take some, too."""
+        """Reserve ``count`` counters; the owner may reserve some too."""
         first = self._counter + 1
         self._counter += count
-        # Only a connect carries our own id: it tells the peer where to send the answer.
+        # Only a connect has our own id: it tells the peer where to send the answer.
         return (self.peer or self.hello).connection_id, first
 
     def introduce(self, introduction: bytes) -> None:
-        """Replace the introduction, as long as the session is not open; see ``Opening``."""
+        """Replace the introduction while the session is not open; see ``Opening``."""
         if self.state in (SessionState.CONNECTING, SessionState.ACCEPTING):
             self._opening.introduce(introduction)
 
     def keep_alive(self, interval_ns: int, now_ns: int) -> None:
-        """From now on send a ping when nothing was sent for ``interval_ns``; 0: send none."""
+        """From now on send a ping after sending nothing for ``interval_ns``; 0: send none."""
         if interval_ns == self._keep_alive.interval_ns:
             return
         self._keep_alive.interval_ns = interval_ns
@@ -340,7 +337,7 @@ class Session:
     # ---- inputs
 
     def handle_hello(self, peer: Hello, now_ns: int) -> None:
-        """Take the peer's hello: the accept (initiator) or one more connect (acceptor)."""
+        """Handle the peer's hello: the accept (initiator) or one more connect (acceptor)."""
         if self.state is SessionState.CONNECTING:
             self._take_peer(peer)
             rtt_ns = max(1, now_ns - peer.sent_at_ns)
@@ -361,11 +358,11 @@ class Session:
         self._opening.repeat()
 
     def handle_datagram(self, payload: bytes, counter: int, now_ns: int) -> None:
-        """Take the frames of the datagram with that counter.
+        """Handle the frames of the datagram with that counter.
 
-        Raises:
-            ProtocolError: the datagram is not well-formed and was ignored as a whole. A ``repeated-frame`` has closed
-                the session as well: it is no accident, and asks for work.
+        Raises ProtocolError: the datagram is not well-formed and was ignored as a whole. A ``repeated-frame`` has
+        closed the
+        session as well: it is no accident, and costs work.
         """
         if self.state not in (SessionState.ACCEPTING, SessionState.OPEN, SessionState.DRAINING):
             raise ProtocolError(DropReason.NOT_OPEN, self.state.value)
@@ -376,7 +373,7 @@ class Session:
                 self.close(CloseReason.PROTOCOL_ERROR)
             raise
         if self.state is SessionState.ACCEPTING:
-            # A connect alone opens nothing: it may be a late copy. The sender of this datagram has got our accept.
+            # A connect alone opens nothing: it may be a late copy. The sender of this datagram has received our accept.
             self._open(SessionEvent.CONFIRMED, now_ns, self._told_rtt_ns(frames))
         if self._opening.unconfirmed:
             self._confirm()
@@ -389,7 +386,7 @@ class Session:
         self._close_if_drained()
 
     def handle_datagrams(self, payloads: list[bytes], counters: list[int], now_ns: int) -> None:
-        """Take datagrams that came together, in order; one that is not well-formed is reported as dropped."""
+        """Handle datagrams that came together, in order; one that is not well-formed is reported as dropped."""
         at = 0
         while at < len(payloads):
             is_open = self.state in (SessionState.OPEN, SessionState.DRAINING)
@@ -420,7 +417,7 @@ class Session:
     def handle_moved(self) -> None:
         """The peer is at another address: what was learned about the path no longer holds.
 
-        Acks since it moved went to the address before, and it asks for them ever more rarely.
+        Acks since it moved went to the old address, and it asks for them ever more rarely.
         """
         self.path_size.handle_moved()
         self.ack_sender.repeat()
@@ -452,7 +449,7 @@ class Session:
     # ---- outputs
 
     def poll_event(self) -> Event | None:
-        """The next thing that happened, or None."""
+        """The next event, or None."""
         return self._events.pop(0) if self._events else None
 
     def poll_transmit(self, now_ns: int) -> Transmit | None:
@@ -472,7 +469,7 @@ class Session:
     def poll_run(self, now_ns: int) -> TransmitRun | None:
         """The next datagrams to send that hold only packets; None: ask ``poll_transmit``.
 
-        Packets that are longer than a datagram leave here alone, in pieces; without this call they wait until the
+        Packets that are longer than a datagram leave only here, in pieces; without this call they wait until the
         session ends.
         """
         run = (
@@ -521,7 +518,7 @@ class Session:
         self.path_size.agree(peer.max_datagram_bytes)
 
     def _told_rtt_ns(self, frames: Sequence[Frame]) -> int:
-        """The round trip that the initiator reports, capped by the connect timeout; 0 when it reports none."""
+        """The round trip that the initiator reports, capped by the connect timeout; 0: none."""
         told_ns = next((frame.rtt_ns for frame in frames if isinstance(frame, RoundTripFrame)), 0)
         return min(told_ns, in_ns(self._settings.connect_timeout_s))
 
@@ -543,7 +540,7 @@ class Session:
         self._events += map(WindowChanged, self.window.changes())
 
     def _confirm(self) -> None:
-        """The peer has spoken on the session, so that it is open at both ends."""
+        """The peer has spoken on the session, so it is open at both ends."""
         self._opening.unconfirmed = False
         self._timers.pop(Timer.CONNECT_RESEND, None)
         self._timers.pop(Timer.CONNECT_LIMIT, None)
@@ -641,7 +638,8 @@ class Session:
         if self.state is SessionState.CONNECTING:
             self._opening.repeat()
         else:
-            # Packets in flight already ask for an ack, unless the peer may take its time and the next waits for that.
+            # Packets in flight already ask for an ack, unless the peer may take its time and the next packet waits for
+            # that.
             self._probing.ping_due = not self.window.in_flight or self._departing.next_larger(now_ns) is not None
             self._timers[Timer.CONNECT_RESEND] = now_ns + CONNECT_RESEND_NS
 

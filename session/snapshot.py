@@ -1,7 +1,4 @@
-"""A snapshot of a session: figures at one moment, and the policy in force.
-
-It is a copy: it gives no access to the machines of the session.
-"""
+"""A snapshot of a session: figures at one moment, and the policy in force, as a copy."""
 
 from dataclasses import dataclass
 
@@ -19,8 +16,8 @@ class SessionSnapshot:
         acked: a number that grows with every packet that is acknowledged.
         round_trip_ns: the smoothed round trip; None before the first sample.
         probe_ns: how long to wait for an ack before asking for it (RFC 9002 section 6.2); None before the first sample.
-        congestion: the congestion controller, ``none`` where no network is shared.
-        congestion_window_bytes: how much may be in flight by it; None where there is none.
+        congestion: the congestion controller, ``none`` if no network is shared.
+        congestion_window_bytes: how much may be in flight by it; None without one.
     """
 
     is_answered: bool
