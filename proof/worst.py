@@ -18,7 +18,8 @@ from triack.base.peers import Directory, Peer
 from triack.ordering import wire
 from triack.queues.admin_acks import write_request
 from triack.queues.message_classes import Acks
-from triack.queues.packing import ADMIN, LargeMessage, Outgoing, pack
+from triack.queues.messages import ADMIN, LargeMessage, Outgoing
+from triack.queues.packing import pack
 from triack.queues.peers.introduction import Introduction
 from triack.queues.remote.requests import Live, Subscribe, Unsubscribe
 from triack.session.protocol import frames

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from triack.queues.message_classes import Acks, MessageClass
-from triack.queues.packing import ADMIN, CLASS, Answer, AnswerProperties, AnswerRun, Outgoing, Properties, Unpacked
+from triack.queues.messages import ADMIN, CLASS, Answer, AnswerProperties, AnswerRun, Outgoing, Properties
+from triack.queues.packing import Unpacked
 
 
 class AdminRequest(NamedTuple):

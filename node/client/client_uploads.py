@@ -12,7 +12,7 @@ from triack.node.control.control_frames import Caller, Header
 from triack.node.handles.derived import Said
 from triack.node.handles.streaming import Source, aside, open_source
 from triack.node.shell.cancellation import may_wait
-from triack.queues.packing import MAX_BODY_BYTES
+from triack.queues.messages import MAX_BODY_BYTES
 
 T = TypeVar("T")
 

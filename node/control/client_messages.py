@@ -19,7 +19,8 @@ from triack.node.handles.message import Drawn, Holder, Keeper, Message, message_
 from triack.node.shell.outgoing_message import as_bytes, check_size
 from triack.queues.body_head import mark_opened
 from triack.queues.mailboxes.mailbox import Lease, QueuedPacket, Run
-from triack.queues.packing import MAX_BODY_BYTES, Outgoing, pack_one
+from triack.queues.messages import MAX_BODY_BYTES, Outgoing
+from triack.queues.packing import pack_one
 
 
 class ClientHolder:

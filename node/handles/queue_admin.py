@@ -39,8 +39,7 @@ from triack.queues.manager.browse import (
     sights_on_the_way,
 )
 from triack.queues.message_classes import MessageClass
-from triack.queues.node_settings import Quota, WhenFull
-from triack.queues.packing import (
+from triack.queues.messages import (
     ADMIN,
     CLASS,
     DEAD_PART,
@@ -51,8 +50,9 @@ from triack.queues.packing import (
     NO_DEAD_LETTER,
     SENT_TO,
     Outgoing,
-    Unpacked,
 )
+from triack.queues.node_settings import Quota, WhenFull
+from triack.queues.packing import Unpacked
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.streams.transit_stream import TransitStream
 from triack.queues.topics.topic_root import TopicRoot

@@ -9,7 +9,7 @@ from triack.base.errors import DeliveryFailed, UsageError, WaitTimeout
 from triack.base.reasons import DeadReason
 from triack.node.shell.engine_handle import EngineHandle
 from triack.node.shell.prepared import Prepared
-from triack.queues.packing import Outgoing
+from triack.queues.messages import Outgoing
 from triack.queues.stages import LAST_STAGES, Stage, StageName, as_stage
 from triack.queues.streams.accepted_keys import Accepted
 from triack.queues.streams.outgoing_stream import OutgoingStream

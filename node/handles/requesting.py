@@ -22,7 +22,7 @@ from triack.node.shell.driver import Driver
 from triack.node.shell.engine_handle import EngineHandle
 from triack.node.shell.outgoing_message import MessageProperties
 from triack.queues.mailboxes.system_queues import REPLY_QUEUE
-from triack.queues.packing import NO_DEAD_LETTER, Outgoing
+from triack.queues.messages import NO_DEAD_LETTER, Outgoing
 from triack.queues.stages import STAGES
 from triack.stats.causes import cause_of
 from triack.stats.holding import Reader

@@ -33,8 +33,8 @@ from triack.node.shell.prepared import MESSAGE_OVERHEAD_BYTES, Prepared
 from triack.queues.mailboxes.large_bodies import ANNOUNCED_BYTES, SIZE_BYTES
 from triack.queues.mailboxes.resolver import RemoteQueue, local_queue
 from triack.queues.mailboxes.system_queues import is_reserved, large_queue
+from triack.queues.messages import JOURNAL, LargeMessage, Outgoing
 from triack.queues.node_settings import LargeBodies
-from triack.queues.packing import JOURNAL, LargeMessage, Outgoing
 from triack.queues.stages import Stage, StageName
 from triack.queues.streams.outbox import BODY_STATE
 from triack.queues.streams.outgoing_stream import OutgoingStream

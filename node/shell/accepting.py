@@ -31,7 +31,7 @@ from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.mailboxes.resolver import LocalQueue, RemoteQueue, Target
 from triack.queues.mailboxes.system_queues import SystemQueue
 from triack.queues.manager.engine import Engine
-from triack.queues.packing import ADMIN, JOURNAL, Outgoing
+from triack.queues.messages import ADMIN, JOURNAL, Outgoing
 from triack.queues.streams.accepted_keys import Accepted
 from triack.queues.streams.outgoing_stream import OutgoingStream, Row
 from triack.queues.streams.stream_state import StreamState

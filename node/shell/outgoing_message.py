@@ -9,7 +9,7 @@ from triack.base.names import LEVEL_END, check_name, composed
 from triack.queues.admin_acks import write_request
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE, is_reserved
 from triack.queues.message_classes import Acks, as_acks
-from triack.queues.packing import (
+from triack.queues.messages import (
     ADMIN,
     DEAD_LETTER,
     JOURNAL,

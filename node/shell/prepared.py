@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from triack.base.errors import UsageError
 from triack.node.shell.outgoing_message import below_root
-from triack.queues.packing import Outgoing
+from triack.queues.messages import Outgoing
 from triack.queues.streams.outgoing_stream import OutgoingStream
 
 MESSAGE_OVERHEAD_BYTES = 64

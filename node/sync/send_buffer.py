@@ -14,7 +14,7 @@ from triack.node.handles.receipt import NodeReceipt, Receipt
 from triack.node.shell.engine_handle import EngineHandle
 from triack.node.shell.outgoing_message import MessageProperties
 from triack.node.sync.sync_loop import LoopThread
-from triack.queues.packing import Outgoing
+from triack.queues.messages import Outgoing
 from triack.queues.stages import Stage, StageName
 from triack.queues.streams.outgoing_stream import OutgoingStream, Row
 

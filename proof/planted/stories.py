@@ -17,8 +17,8 @@ from triack.base.units import MS, SECOND
 from triack.node.handles.policies import AMPS, HORNETQ, SOLACE
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.wire import SequenceHeader
+from triack.queues.messages import Outgoing
 from triack.queues.node_settings import Limits, NodeSettings, Quota, Reconnect, WhenFull
-from triack.queues.packing import Outgoing
 from triack.queues.stages import Stage
 from triack.queues.streams.ack_events import AckEvents
 from triack.session.congestion.congestion import INITIAL_WINDOW_PACKETS

@@ -38,7 +38,8 @@ from triack.queues.mailboxes.system_queues import (
     journal_limits,
     journal_of,
 )
-from triack.queues.packing import SENT_TO, pack_again
+from triack.queues.messages import SENT_TO
+from triack.queues.packing import pack_again
 
 
 class _Taken(NamedTuple):

@@ -63,8 +63,7 @@ from triack.queues.mailboxes.system_queues import (
     system_queue,
 )
 from triack.queues.message_classes import MessageClass, class_at_queue
-from triack.queues.node_settings import Limits, NodeSettings, Quota
-from triack.queues.packing import (
+from triack.queues.messages import (
     CLASS,
     DEAD_LETTER,
     DEATH,
@@ -73,11 +72,10 @@ from triack.queues.packing import (
     LargeMessage,
     Outgoing,
     Properties,
-    Unpacked,
-    pack_one,
-    unpack,
     write_properties,
 )
+from triack.queues.node_settings import Limits, NodeSettings, Quota
+from triack.queues.packing import Unpacked, pack_one, unpack
 from triack.queues.pauses import Pauses
 from triack.queues.set_quotas import SetQuotas
 

@@ -21,8 +21,9 @@ from triack.queues.admin_acks import AdminRequest, Told, answers_to, request_of,
 from triack.queues.fetching import Fetch, arrived, fetch_packets
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.system_queues import is_reserved
+from triack.queues.messages import JOURNAL, Outgoing, Properties
 from triack.queues.node_settings import STREAM_BYTES
-from triack.queues.packing import JOURNAL, Outgoing, Properties, unpack_pieces
+from triack.queues.packing import unpack_pieces
 from triack.queues.routes import Routes
 from triack.queues.streams.arrival_records import Record
 from triack.queues.streams.outbox import Outbox

@@ -20,7 +20,8 @@ from triack.queues.body_head import HEAD, is_sealed, large_of, ordinal_of, prior
 from triack.queues.mailboxes.large_bodies import size_said
 from triack.queues.mailboxes.mailbox import Mailbox, rank_of
 from triack.queues.message_classes import MessageClass
-from triack.queues.packing import SENT_TO, Unpacked, unpack_pieces
+from triack.queues.messages import SENT_TO
+from triack.queues.packing import Unpacked, unpack_pieces
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.streams.transit_stream import TransitStream
 

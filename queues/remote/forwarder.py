@@ -16,7 +16,7 @@ from triack.base.delivery import LABELS, Delivery, default_priority
 from triack.queues.mailboxes.mailbox import Mailbox, Run
 from triack.queues.mailboxes.queued_packet import QueuedPacket, bits_of
 from triack.queues.mailboxes.system_queues import subscribed_queue
-from triack.queues.packing import CARING, NO_DEAD_LETTER, Passed, Properties
+from triack.queues.messages import CARING, NO_DEAD_LETTER, Passed, Properties
 from triack.queues.streams.group_commit import Turn
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.outgoing_stream import OutgoingStream

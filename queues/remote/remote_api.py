@@ -17,8 +17,8 @@ from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.mailboxes.queued_packet import QueuedPacket, bits_of
 from triack.queues.mailboxes.system_queues import SUBSCRIPTIONS_QUEUE, is_subscribed
+from triack.queues.messages import NO_DEAD_LETTER, Outgoing
 from triack.queues.node_settings import NodeSettings
-from triack.queues.packing import NO_DEAD_LETTER, Outgoing
 from triack.queues.remote.forwarder import Draw
 from triack.queues.remote.peer_subscriptions import PeerSubscriptions, Proved, Subscriber
 from triack.queues.remote.remote_subscriptions import RemoteSubscription, RemoteSubscriptions

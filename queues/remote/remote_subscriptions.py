@@ -28,7 +28,7 @@ from triack.base.units import SECOND
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.mailboxes.system_queues import SUBSCRIPTIONS_QUEUE, is_subscribed, subscribed_queue
-from triack.queues.packing import NO_DEAD_LETTER, Outgoing
+from triack.queues.messages import NO_DEAD_LETTER, Outgoing
 from triack.queues.remote.requests import Answer, Live, Message, Subscribe, Unknown, Unsubscribe
 from triack.queues.streams.group_commit import Turn
 from triack.queues.streams.outbox import Outbox

@@ -20,7 +20,8 @@ from triack.queues.body_head import large_of
 from triack.queues.mailboxes.expiry import LETTERS_MAX
 from triack.queues.mailboxes.system_queues import large_target
 from triack.queues.message_classes import class_on_the_way
-from triack.queues.packing import DEAD_SEALED, LargeMessage, Outgoing, Properties, Unpacked, unpack_pieces
+from triack.queues.messages import DEAD_SEALED, LargeMessage, Outgoing, Properties
+from triack.queues.packing import Unpacked, unpack_pieces
 from triack.queues.streams.accepted_keys import AcceptedKeys
 from triack.queues.streams.departure_records import DepartureRecords
 from triack.queues.streams.group_commit import Turn

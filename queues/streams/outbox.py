@@ -39,8 +39,9 @@ from triack.queues.mailboxes.expiry import LETTERS_MAX
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import QueuedPacket
 from triack.queues.mailboxes.system_queues import PREFIX, large_queue
+from triack.queues.messages import LargeMessage, Outgoing
 from triack.queues.node_settings import NodeSettings
-from triack.queues.packing import LargeMessage, Outgoing, part_bytes
+from triack.queues.packing import part_bytes
 from triack.queues.peers.link import Conversation, Link, Links
 from triack.queues.peers.sealing import Sealing
 from triack.queues.routes import Routes

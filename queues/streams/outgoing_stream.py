@@ -16,7 +16,8 @@ from triack.ordering.order_settings import OrderSettings
 from triack.ordering.outgoing import OutgoingSequence, StreamPacket
 from triack.ordering.wire import RelayedPacket, header_bytes, relayed_header_bytes
 from triack.queues.body_head import SEALED_BYTES, sent_at_of
-from triack.queues.packing import PIECE_MIN_BYTES, LargeMessage, Outgoing, PacketBody, pack
+from triack.queues.messages import LargeMessage, Outgoing
+from triack.queues.packing import PIECE_MIN_BYTES, PacketBody, pack
 from triack.queues.peers.sealing import Seal
 from triack.queues.routes import Way
 from triack.queues.stages import Stage, StageTracker
@@ -89,7 +90,7 @@ class OutgoingStream(DepartingStream[OutgoingSequence]):
         senders: number of senders in the middle of a list of messages, all of which is numbered in one stream; and of
             freed messages whose copies wait for their bodies, as their rows are in the store until then.
         dropped_until: parts of large bodies in packets with lower numbers are given up when their commit returns.
-        cares: whether a message was packed, or restored, for which a node looks into its body (``packing.CARING``).
+        cares: whether a message was packed, or restored, for which a node looks into its body (``messages.CARING``).
     """
 
     __slots__ = (

@@ -21,7 +21,7 @@ from triack.base.errors import ProtocolError
 from triack.base.names import LEVEL_END
 from triack.ordering.outgoing import StreamPacket
 from triack.queues.mailboxes.queued_packet import QueuedPacket
-from triack.queues.packing import JOURNAL
+from triack.queues.messages import JOURNAL
 from triack.queues.streams.group_commit import Turn
 from triack.queues.streams.outgoing_stream import OutgoingStream
 

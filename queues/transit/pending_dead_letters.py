@@ -21,15 +21,8 @@ from triack.queues.body_head import cares_of, fragment_range, is_sealed, ordinal
 from triack.queues.deadlines import Deadlines
 from triack.queues.mailboxes.expiry import LETTERS_MAX
 from triack.queues.message_classes import class_on_the_way
-from triack.queues.packing import (
-    DEAD_PART,
-    DEAD_UNREAD,
-    NO_DEAD_LETTER,
-    Outgoing,
-    Properties,
-    Unpacked,
-    unpack_pieces,
-)
+from triack.queues.messages import DEAD_PART, DEAD_UNREAD, NO_DEAD_LETTER, Outgoing, Properties
+from triack.queues.packing import Unpacked, unpack_pieces
 from triack.queues.streams.group_commit import Turn
 from triack.queues.streams.transit_stream import TransitStream
 

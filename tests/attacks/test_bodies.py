@@ -9,8 +9,9 @@ from triack.base.names import StreamId
 from triack.base.reasons import DropReason
 from triack.base.units import SECOND
 from triack.queues.mailboxes.large_bodies import BODY_BYTES, Body
+from triack.queues.messages import LargeMessage, Outgoing
 from triack.queues.node_settings import PART_MIN_BYTES, STREAM_BYTES, Limits, NodeSettings, Quota, streams_limit
-from triack.queues.packing import LargeMessage, Outgoing, pack
+from triack.queues.packing import pack
 
 RESERVE_BYTES = Limits().disk_reserve_bytes
 

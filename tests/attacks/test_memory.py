@@ -16,8 +16,9 @@ from triack.ordering.order_ack import OrderAck
 from triack.ordering.wire import SequenceHeader
 from triack.queues.mailboxes import partials
 from triack.queues.mailboxes.mailbox import EXPRESS_OVERHEAD_BYTES
+from triack.queues.messages import Outgoing
 from triack.queues.node_settings import STREAM_BYTES, Limits, NodeSettings
-from triack.queues.packing import PIECE_MIN_BYTES, Outgoing, pack
+from triack.queues.packing import PIECE_MIN_BYTES, pack
 from triack.queues.peers.handshake import SESSIONS_OF_ONE_MAX
 from triack.queues.peers.introduction import Introduction
 from triack.queues.remote import remote_api

@@ -31,8 +31,8 @@ from triack.base.errors import NodeClosed, ProtocolError
 from triack.base.log_lines import SEGMENT_BEGIN, LineReader, LineWriter, segments_in
 from triack.base.session_log import COMMON, EVENTS, FIELDS, SCHEMA_VERSION
 from triack.base.units import SECOND
+from triack.queues.messages import Outgoing
 from triack.queues.node_settings import Journal, Limits, NodeSettings, Quota
-from triack.queues.packing import Outgoing
 from triack.tools.chaos.run import run_seed
 from triack.tools.chaos.topics import TOPICS_FROM
 from triack.tools.chaos.topologies import RELAYED_FROM

@@ -29,7 +29,7 @@ from triack.ordering import wire
 from triack.ordering.duplicates import DuplicateFilter
 from triack.ordering.order_ack import AckWait
 from triack.ordering.rejections import Rejections
-from triack.queues import body_head, packing
+from triack.queues import body_head, messages, packing
 from triack.queues.peers.introduction import HistoryPoint, Introduction, RolledBack, StreamPosition
 from triack.session.protocol import frames
 from triack.session.protocol.binary import BINARY
@@ -97,12 +97,12 @@ def sequences() -> list[bytes]:
 
 
 def bodies() -> list[bytes]:
-    plain = packing.Outgoing(b"body")
-    rich = packing.Outgoing(b"body", {"a": 1, "b": [None, "x"]})
-    large = packing.pack_one(packing.Outgoing(bytes(100), {"a": 1}), 5, 6)
-    run = packing.AnswerRun(2, NODE, 7, {"label": "a"})
-    answers = [packing.Answer(b"", run=run, index=index) for index in range(2)]
-    topics = [packing.Outgoing(b"1", topic="a.b"), packing.Passed(b"2", topic="a.b", publisher=NODE, ordinal=7)]
+    plain = messages.Outgoing(b"body")
+    rich = messages.Outgoing(b"body", {"a": 1, "b": [None, "x"]})
+    large = packing.pack_one(messages.Outgoing(bytes(100), {"a": 1}), 5, 6)
+    run = messages.AnswerRun(2, NODE, 7, {"label": "a"})
+    answers = [messages.Answer(b"", run=run, index=index) for index in range(2)]
+    topics = [messages.Outgoing(b"1", topic="a.b"), messages.Passed(b"2", topic="a.b", publisher=NODE, ordinal=7)]
     packed, _ = packing.pack([rich, rich, plain, *answers, *topics], 400, 1, 2)
     return [
         packing.pack_one(plain, 1, 2),
@@ -114,7 +114,7 @@ def bodies() -> list[bytes]:
 
 
 def fragments() -> list[bytes]:
-    packed, _ = packing.pack([bytes(900), b"small", b"", packing.Outgoing(b"rich", {"a": 1})], 400, 1, 2)
+    packed, _ = packing.pack([bytes(900), b"small", b"", messages.Outgoing(b"rich", {"a": 1})], 400, 1, 2)
     return [one.body for one in packed]
 
 
@@ -122,7 +122,7 @@ def sealed_bodies() -> list[bytes]:
     """Sealed for somebody else than the target; and what a peer may have sealed, behind what is seen of it."""
     seals = Seals(Random(1).randbytes, AESGCM_SHA256, [KeyPair.of(A_KEY)])
     found = []
-    for body in (packing.pack_one(packing.Outgoing(b"body"), 1, 2), *fragments()):
+    for body in (packing.pack_one(messages.Outgoing(b"body"), 1, 2), *fragments()):
         head, text = packing.split_to_seal(body)
         found += [head + seals.seal(public(A_KEY), text, b"bound"), head + text.ljust(body_head.SEALED_BYTES, b"\0")]
     return found
@@ -166,7 +166,7 @@ def session_frames() -> list[bytes]:
 
 def runs() -> list[bytes]:
     """Batches of one stream that follow each other; with a gap, with a packet of another kind, of several classes."""
-    batch = packing.pack_one(packing.Outgoing(b"body"), 1, 2)
+    batch = packing.pack_one(messages.Outgoing(b"body"), 1, 2)
     headers = [
         wire.SequenceHeader(NODE, 1, 2, number, number - 1, "q", ack_requested=number == 3, body=batch)
         for number in (1, 2, 3, 5)

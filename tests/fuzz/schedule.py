@@ -15,8 +15,8 @@ from triack.base.units import MS, SECOND
 from triack.queues.mailboxes.redelivery import Return
 from triack.queues.manager.effects import Job, Send, StartJob, WriteRecords
 from triack.queues.manager.engine import Engine
+from triack.queues.messages import Outgoing
 from triack.queues.node_settings import Limits, NodeSettings, Quota
-from triack.queues.packing import Outgoing
 from triack.queues.stages import Stage
 from triack.queues.streams.group_commit import GroupCommit
 from triack.session.protocol.settings import SessionSettings

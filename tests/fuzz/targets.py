@@ -44,7 +44,7 @@ from triack.ordering import wire
 from triack.ordering.duplicates import DuplicateFilter
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.rejections import Rejections
-from triack.queues import body_head, packing
+from triack.queues import body_head, messages, packing
 from triack.queues.mailboxes.incoming_run import read_runs
 from triack.queues.mailboxes.progress import Progress
 from triack.queues.peers.introduction import Introduction
@@ -330,7 +330,7 @@ def body(data: bytes) -> None:
 def properties(data: bytes) -> None:
     """The properties of one message."""
     data = data[:65_535]
-    (rich,), _ = packing.pack([packing.Outgoing(b"", {"p": 1})], 1_000, 1, 1)
+    (rich,), _ = packing.pack([messages.Outgoing(b"", {"p": 1})], 1_000, 1, 1)
     head = rich.body.removesuffix(b'\0\7{"p":1}')
     assert len(head) == len(rich.body) - 9
     with refusing(ProtocolError):

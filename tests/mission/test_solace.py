@@ -16,8 +16,8 @@ from triack.base.ack_trigger import AckTrigger
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
 from triack.node.handles.policies import MSMQ, SOLACE, solace
+from triack.queues.messages import Outgoing
 from triack.queues.node_settings import Limits, NodeSettings, Quota
-from triack.queues.packing import Outgoing
 from triack.testing import World
 from triack.tools.replay.log.files import find_logs, read_records
 

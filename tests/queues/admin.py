@@ -6,7 +6,7 @@ from tests.queues.world import SimNode
 from triack.base.delivery import Delivery
 from triack.queues.admin_acks import write_request
 from triack.queues.message_classes import Acks, MessageClass
-from triack.queues.packing import ADMIN, Outgoing
+from triack.queues.messages import ADMIN, Outgoing
 
 EVERYTHING = Acks(15)
 

@@ -12,8 +12,9 @@ from triack.base.peers import Directory
 from triack.base.units import SECOND
 from triack.queues.manager.effects import Effect, Job, Send, StartJob, WriteRecords
 from triack.queues.manager.engine import Engine
+from triack.queues.messages import Outgoing, Properties
 from triack.queues.node_settings import NodeSettings
-from triack.queues.packing import Outgoing, Properties, unpack
+from triack.queues.packing import unpack
 from triack.queues.streams.group_commit import GroupCommit
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.tools.replay.log.files import parse_records

@@ -10,8 +10,9 @@ from triack.base.datagram import Kind, read_header
 from triack.base.delivery import Delivery
 from triack.base.units import SECOND
 from triack.ordering.wire import OrderAckPacket, SequenceHeader, decode, encode_order_ack
+from triack.queues.messages import Outgoing
 from triack.queues.node_settings import NodeSettings
-from triack.queues.packing import Outgoing, pack
+from triack.queues.packing import pack
 from triack.queues.peers.introduction import Introduction
 from triack.session.protocol.binary import BINARY
 from triack.session.protocol.frames import CloseFrame, Hello, PacketFrame, PingFrame

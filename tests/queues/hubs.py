@@ -5,8 +5,8 @@ from dataclasses import replace
 from tests.queues.world import SimNode, World
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
+from triack.queues.messages import Outgoing
 from triack.queues.node_settings import NodeSettings
-from triack.queues.packing import Outgoing
 from triack.queues.remote.remote_subscriptions import RemoteState, RemoteSubscription
 from triack.queues.topics.subscription import Subscription
 from triack.tools.sim.faults import Faults

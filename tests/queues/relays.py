@@ -11,8 +11,8 @@ from triack.base.errors import StoreFailed
 from triack.base.peers import Peer
 from triack.base.units import MS
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
+from triack.queues.messages import Outgoing
 from triack.queues.node_settings import NodeSettings
-from triack.queues.packing import Outgoing
 from triack.queues.routes import Route
 from triack.queues.transit.transit_purge import TransitPurge
 from triack.tools.sim.faults import Faults

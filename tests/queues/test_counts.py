@@ -9,7 +9,8 @@ from triack.queues.ack_latency import AckLatency
 from triack.queues.admin_acks import Told, ack_of, answers_to, class_in, class_of, request_of, wanted_by, write_request
 from triack.queues.histogram import Histogram
 from triack.queues.message_classes import Acks, MessageClass
-from triack.queues.packing import Outgoing, Properties, Unpacked, pack, unpack_pieces
+from triack.queues.messages import Outgoing, Properties
+from triack.queues.packing import Unpacked, pack, unpack_pieces
 
 # One packet of each stream is measured at a time, and a stream that does not move is known.
 

@@ -28,17 +28,20 @@ from triack.queues.body_head import (
     was_sealed,
 )
 from triack.queues.message_classes import Acks, MessageClass, as_acks, class_at_queue, class_on_the_way
-from triack.queues.packing import (
+from triack.queues.messages import (
     CARING,
     JOURNAL,
     MAX_BODY_BYTES,
     MAX_PROPERTIES_BYTES,
-    PIECE_MIN_BYTES,
     USER_PROPERTIES_BYTES,
     LargeMessage,
     Outgoing,
-    PacketBody,
     Passed,
+    write_properties,
+)
+from triack.queues.packing import (
+    PIECE_MIN_BYTES,
+    PacketBody,
     Unpacked,
     check,
     check_source,
@@ -51,7 +54,6 @@ from triack.queues.packing import (
     topic_of,
     unpack,
     unpack_pieces,
-    write_properties,
 )
 
 # Messages into packet bodies and back.

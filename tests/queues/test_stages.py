@@ -19,7 +19,8 @@ from triack.queues import deadlines, stages
 from triack.queues.body_head import receive_by_of, sent_at_of
 from triack.queues.clock_jumps import JUMPS_MAX, ClockJumps, head_here
 from triack.queues.deadlines import STALE_MIN, Deadlines
-from triack.queues.packing import Outgoing, pack_one
+from triack.queues.messages import Outgoing
+from triack.queues.packing import pack_one
 from triack.queues.stages import DONE_MAX, PRUNE_AT, Stage, StageTracker
 from triack.session.protocol.frames import Ask
 

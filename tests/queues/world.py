@@ -17,8 +17,8 @@ from triack.base.units import MS
 from triack.queues.mailboxes.mailbox import Lease
 from triack.queues.mailboxes.redelivery import Return
 from triack.queues.manager.effects import Job
+from triack.queues.messages import Outgoing
 from triack.queues.node_settings import NodeSettings
-from triack.queues.packing import Outgoing
 from triack.queues.stages import Stage
 from triack.queues.streams.group_commit import GroupCommit
 from triack.queues.streams.outbox import Outbox

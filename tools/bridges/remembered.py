@@ -11,7 +11,7 @@ from triack.node.client.client_transaction import ClientTransaction
 from triack.node.config.bridge_table import BridgeTable
 from triack.node.handles.transaction import Transaction
 from triack.node.node import Node
-from triack.queues.packing import MAX_BODY_BYTES
+from triack.queues.messages import MAX_BODY_BYTES
 
 T = TypeVar("T")
 Node_ = Node | Client

@@ -16,7 +16,7 @@ from triack.queues.mailboxes.redelivery import Return
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
 from triack.queues.manager.engine import Engine
 from triack.queues.message_classes import Acks, MessageClass
-from triack.queues.packing import ADMIN, DEAD_LETTER, DEAD_PART, JOURNAL, LargeMessage, Outgoing, Properties
+from triack.queues.messages import ADMIN, DEAD_LETTER, DEAD_PART, JOURNAL, LargeMessage, Outgoing, Properties
 from triack.queues.stages import STAGES, Stage
 from triack.tools.chaos.away_subscribers import AwaySubscriber
 from triack.tools.chaos.history import Batch, History, Part, StreamHistory, body_of, identify

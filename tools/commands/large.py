@@ -13,7 +13,7 @@ from triack.base.errors import TriackError, UsageError, WaitTimeout
 from triack.base.printable import counted, written
 from triack.node.client.client import Client, client_on
 from triack.node.shell.outgoing_message import MessageProperties
-from triack.queues.packing import MAX_BODY_BYTES
+from triack.queues.messages import MAX_BODY_BYTES
 from triack.tools.commands.succession import Succession
 
 EXIT_LATE = 3

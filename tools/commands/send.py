@@ -20,7 +20,7 @@ from triack.node.control.intake import Chunk
 from triack.node.control.tasks import first_of
 from triack.node.files import operator_log
 from triack.node.shell.outgoing_message import MessageProperties, with_properties
-from triack.queues.packing import MAX_BODY_BYTES
+from triack.queues.messages import MAX_BODY_BYTES
 from triack.queues.stages import LAST_STAGES, STAGES
 from triack.tools.commands.common import (
     FloatRange,

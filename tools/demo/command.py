@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from triack.base.printable import counted
-from triack.queues.packing import MAX_BODY_BYTES
+from triack.queues.messages import MAX_BODY_BYTES
 from triack.tools.commands.common import FloatRange, console_on, run, verbose_option
 from triack.tools.demo.bodies import SIZE_MIN
 from triack.tools.demo.progress import shown

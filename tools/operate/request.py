@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from triack.queues.packing import MAX_BODY_BYTES
+from triack.queues.messages import MAX_BODY_BYTES
 from triack.tools.commands.common import (
     FloatRange,
     existing_data_option,

@@ -14,7 +14,7 @@ from triack.queues.fetching import Fetch
 from triack.queues.mailboxes.large_bodies import ANNOUNCED_BYTES, open_part
 from triack.queues.mailboxes.mailbox import Lease
 from triack.queues.mailboxes.system_queues import large_queue
-from triack.queues.packing import LargeMessage
+from triack.queues.messages import LargeMessage
 from triack.queues.stages import Stage
 from triack.queues.streams.outbox import BODY_STATE
 from triack.queues.streams.outgoing_stream import OutgoingStream

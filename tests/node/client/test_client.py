@@ -18,7 +18,7 @@ from triack.node.control import calls, control_frames
 from triack.node.handles.consumer import Consumer
 from triack.node.handles.message import Message
 from triack.node.node import port_of
-from triack.queues.packing import MAX_BODY_BYTES
+from triack.queues.messages import MAX_BODY_BYTES
 
 # Another process uses a node: over a real socket, but in the same loop: processes are in stories.
 

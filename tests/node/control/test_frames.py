@@ -20,7 +20,8 @@ from triack.node.control.description import describe
 from triack.node.control.intake import Failure, Producer, add_failure
 from triack.node.handles.consumer import BATCH_MESSAGES
 from triack.node.shell.outgoing_message import MessageProperties
-from triack.queues.packing import MAX_BODY_BYTES, Outgoing, pack_one
+from triack.queues.messages import MAX_BODY_BYTES, Outgoing
+from triack.queues.packing import pack_one
 
 # Bytes that arrive on the control socket are a frame, or are refused by name.
 

@@ -15,7 +15,8 @@ from triack.node.handles import choosing
 from triack.node.handles.message import Drawn, Message
 from triack.queues.mailboxes import lookup
 from triack.queues.mailboxes.mailbox import Lease, QueuedPacket, Run
-from triack.queues.packing import Outgoing, pack
+from triack.queues.messages import Outgoing
+from triack.queues.packing import pack
 from triack.tools.replay.engines.local_engine import judge_records
 from triack.tools.replay.log.files import parse_records
 

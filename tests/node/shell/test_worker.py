@@ -30,8 +30,8 @@ from triack.node.shell.platform import PLATFORM, Platform
 from triack.node.shell.prepared import PreparedList, published
 from triack.node.shell.worker import LONG_NS, PAUSE_NS, QUICK_NS, Pace, ThreadWorker
 from triack.node.sync.sync_loop import LoopThread
+from triack.queues.messages import Outgoing
 from triack.queues.node_settings import NodeSettings
-from triack.queues.packing import Outgoing
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.store.store import Store
 from triack.tools.ports import free_port

@@ -16,8 +16,8 @@ from triack.base.units import MS, SECOND
 from triack.queues.journals import journals
 from triack.queues.mailboxes.redelivery import Return
 from triack.queues.manager.browse import see, sights_of
+from triack.queues.messages import Outgoing
 from triack.queues.node_settings import Journal, Limits, NodeSettings, WhenJournalFull
-from triack.queues.packing import Outgoing
 from triack.tools.replay.engines.local_engine import verdict_on
 from triack.tools.replay.log.files import parse_records
 

@@ -25,8 +25,9 @@ from triack.queues.mailboxes.progress import Progress, Setbacks
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 from triack.queues.mailboxes.quotas import NO_LIMIT, Account, Fill
 from triack.queues.mailboxes.redelivery import Wait
+from triack.queues.messages import LargeMessage
 from triack.queues.node_settings import Quota
-from triack.queues.packing import LargeMessage, pack
+from triack.queues.packing import pack
 
 # Bodies of large messages: which packets make one, what keeps it, and what is deleted when.
 

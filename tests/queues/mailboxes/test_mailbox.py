@@ -16,7 +16,8 @@ from triack.queues.mailboxes.mailbox import PARTIAL_MAX, Lease, Mailbox, Notices
 from triack.queues.mailboxes.priority_queue import CACHE_BYTES, PACKET_BYTES, Cache
 from triack.queues.mailboxes.progress import Progress
 from triack.queues.mailboxes.redelivery import Wait
-from triack.queues.packing import Outgoing, pack
+from triack.queues.messages import Outgoing
+from triack.queues.packing import pack
 
 # A queue of a node: order, what comes again, and bodies that only the disk has.
 

@@ -19,7 +19,8 @@ from triack.queues.mailboxes.queued_packet import QueuedPacket
 from triack.queues.mailboxes.reader_state import ReaderState
 from triack.queues.mailboxes.redelivery import Wait
 from triack.queues.mailboxes.run import Run
-from triack.queues.packing import Outgoing, pack
+from triack.queues.messages import Outgoing
+from triack.queues.packing import pack
 from triack.session.protocol.events import PacketArrived, RunArrived
 
 # Packets that wait for their first readers: in memory as far as there is room, and in order all the same.

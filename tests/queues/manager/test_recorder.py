@@ -13,8 +13,8 @@ from triack.base.units import MS, SECOND
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.outgoing import StreamPacket
 from triack.queues.manager.recorder import Recorder
+from triack.queues.messages import Outgoing
 from triack.queues.node_settings import NodeSettings
-from triack.queues.packing import Outgoing
 from triack.queues.streams.departing_stream import NO_RELAY, DepartingContext
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.session.protocol.events import Transmit, TransmitKind

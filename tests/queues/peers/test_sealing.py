@@ -19,7 +19,8 @@ from triack.base.ranges import NumberSet
 from triack.base.reasons import RejectReason
 from triack.base.units import SECOND
 from triack.ordering.wire import RelayedEnd, RelayedHeader, RelayedOrderAck, RelayedReject, StoreWord
-from triack.queues.packing import Passed, pack, unpack
+from triack.queues.messages import Passed
+from triack.queues.packing import pack, unpack
 from triack.queues.peers import link
 from triack.queues.peers.sealing import NODES_MAX, Refused, Seal, Sealing
 from triack.queues.routes import Route, Routes

@@ -13,7 +13,7 @@ from triack.base.delivery import Delivery
 from triack.base.peers import Peer
 from triack.base.reasons import DropReason, RefusalReason, Trouble
 from triack.base.units import SECOND
-from triack.queues.packing import Outgoing
+from triack.queues.messages import Outgoing
 from triack.queues.remote.remote_subscriptions import RemoteState
 from triack.queues.remote.requests import Live, Unsubscribe
 from triack.stats.troubles import find_troubles

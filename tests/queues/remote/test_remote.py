@@ -16,8 +16,9 @@ from triack.base.reasons import DeadReason, DropReason
 from triack.queues.mailboxes.local_commit import LocalCommit
 from triack.queues.mailboxes.mailbox import Lease, Mailbox, Notices
 from triack.queues.mailboxes.queued_packet import QueuedPacket
+from triack.queues.messages import Outgoing, Passed
 from triack.queues.node_settings import NodeSettings
-from triack.queues.packing import Outgoing, Passed, pack
+from triack.queues.packing import pack
 from triack.queues.remote.remote_subscriptions import RemoteState, RemoteSubscription
 from triack.queues.remote.requests import Answer, Live, Subscribe, Unknown, Unsubscribe, check_remote_name, decode
 

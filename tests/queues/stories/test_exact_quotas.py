@@ -10,6 +10,7 @@ from tests.queues.topics.bench import Bench
 from tests.queues.world import SimNode, World, two
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
+from triack.queues.messages import Outgoing
 from triack.queues.node_settings import (
     DeadLetters,
     Journal,
@@ -22,7 +23,6 @@ from triack.queues.node_settings import (
     WhenJournalFull,
     WhenLettersFull,
 )
-from triack.queues.packing import Outgoing
 
 SENT = 12
 """More than each limit here, twice."""

@@ -13,8 +13,9 @@ from triack.base.delivery import Delivery
 from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
 from triack.ordering.wire import SequenceHeader, encode_order_ack, encode_reject
+from triack.queues.messages import Passed
 from triack.queues.node_settings import NodeSettings
-from triack.queues.packing import Passed, pack
+from triack.queues.packing import pack
 from triack.queues.peers.introduction import Introduction
 from triack.session.protocol.binary import BINARY
 from triack.session.protocol.frames import Hello, PingFrame, StoreAckFrame

@@ -16,8 +16,8 @@ from triack.base.units import MS, SECOND
 from triack.ordering.order_settings import OrderSettings
 from triack.queues.mailboxes.mailbox import Lease
 from triack.queues.mailboxes.redelivery import Return
+from triack.queues.messages import LargeMessage
 from triack.queues.node_settings import STREAM_BYTES, Limits, NodeSettings, Quota, streams_limit
-from triack.queues.packing import LargeMessage
 from triack.queues.stages import Stage
 from triack.session.protocol.settings import SessionSettings
 from triack.tools.sim.faults import Faults

@@ -13,8 +13,9 @@ from triack.base.errors import StoreDamaged
 from triack.base.units import MS, SECOND
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.outgoing import StreamPacket
+from triack.queues.messages import Outgoing
 from triack.queues.node_settings import KeySettings, NodeSettings
-from triack.queues.packing import Outgoing, unpack
+from triack.queues.packing import unpack
 from triack.queues.stages import Stage
 from triack.queues.streams.accepted_keys import Accepted, AcceptedKeys
 from triack.queues.streams.ack_events import UNREAD_MAX, AckEvent, AckEvents, AckKind

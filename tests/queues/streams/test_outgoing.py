@@ -11,7 +11,8 @@ from triack.base.commit import OutgoingIndex
 from triack.base.delivery import Delivery
 from triack.base.reasons import DeadReason
 from triack.ordering.outgoing import StreamPacket
-from triack.queues.packing import DEAD_LETTER, Outgoing, unpack
+from triack.queues.messages import DEAD_LETTER, Outgoing
+from triack.queues.packing import unpack
 from triack.queues.stages import Stage
 from triack.queues.streams.departure_records import DepartureRecords
 from triack.queues.streams.outgoing_stream import ORDINALS_BLOCK, Ordinals, OutgoingStream

@@ -12,8 +12,8 @@ from triack.base.delivery import DURABLE, Delivery
 from triack.base.units import MS, SECOND
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
 from triack.queues.manager.browse import BrowsedMessage, see, sights_of
+from triack.queues.messages import JOURNAL, SENT_TO, Outgoing, Properties
 from triack.queues.node_settings import Journal, Limits, NodeSettings
-from triack.queues.packing import JOURNAL, SENT_TO, Outgoing, Properties
 
 DAY = 86_400 * SECOND
 CLASSES = list(Delivery)

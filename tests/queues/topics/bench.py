@@ -11,8 +11,9 @@ from triack.queues.clock_jumps import ClockJumps
 from triack.queues.mailboxes.local_commit import LocalCommit, LocalTurn
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import Lease, QueuedPacket
+from triack.queues.messages import Outgoing
 from triack.queues.node_settings import NodeSettings, Topic
-from triack.queues.packing import Outgoing, pack
+from triack.queues.packing import pack
 from triack.queues.topics.subscription import Subscription
 from triack.queues.topics.topic_root import TopicRoot
 from triack.queues.topics.topics import Topics

@@ -28,8 +28,9 @@ from triack.ordering.wire import (
     encode_relayed_reject,
 )
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
+from triack.queues.messages import NO_DEAD_LETTER, Outgoing
 from triack.queues.node_settings import Limits, NodeSettings, Quota
-from triack.queues.packing import NO_DEAD_LETTER, Outgoing, pack
+from triack.queues.packing import pack
 from triack.queues.peers.control import Control
 from triack.queues.streams.group_commit import GroupCommit
 from triack.queues.streams.stream_state import END_KEY

@@ -25,7 +25,7 @@ from triack.node.control import handover
 from triack.node.control.control_frames import VERSION, Link
 from triack.node.control.intake import Chunk
 from triack.node.files.access import DEFAULT_SUITE
-from triack.queues.packing import MAX_BODY_BYTES
+from triack.queues.messages import MAX_BODY_BYTES
 from triack.queues.stages import STAGES
 from triack.store.store import Store
 from triack.tools.commands import pipes, receive, send

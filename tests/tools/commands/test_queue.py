@@ -13,7 +13,7 @@ from tests.node.nodes import WAIT, open_sync, quick
 from tests.tools.processes import message_of
 from tests.tools.processes import triack as command
 from triack.node.node import port_of
-from triack.queues.packing import Outgoing
+from triack.queues.messages import Outgoing
 from triack.tools.commands.queue import _rows
 
 NOBODY = "udp://127.0.0.1:9/orders"

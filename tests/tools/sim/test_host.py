@@ -16,8 +16,8 @@ from triack.queues.fetching import Fetch
 from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.manager.effects import Effect, Job, Send, StartJob, Tell, TellRollback, WriteRecords
 from triack.queues.manager.engine import Engine
+from triack.queues.messages import LargeMessage
 from triack.queues.node_settings import LargeBodies, Limits, NodeSettings, Quota
-from triack.queues.packing import LargeMessage
 from triack.queues.stages import Stage
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.streams.transit_stream import TransitStream

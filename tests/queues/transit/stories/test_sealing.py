@@ -15,8 +15,9 @@ from triack.base.units import MS, SECOND
 from triack.ordering import wire
 from triack.queues.body_head import is_sealed
 from triack.queues.mailboxes.queued_packet import Lease
+from triack.queues.messages import Outgoing, Properties
 from triack.queues.node_settings import NodeSettings
-from triack.queues.packing import Outgoing, Properties, pack
+from triack.queues.packing import pack
 from triack.queues.peers.control import Control
 from triack.queues.routes import Route
 from triack.stats.troubles import find_troubles

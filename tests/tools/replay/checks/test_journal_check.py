@@ -13,8 +13,8 @@ from tests.tools.replay.two_nodes import Log, checks, logs_of, renumbered
 from triack.base.delivery import Delivery
 from triack.base.units import SECOND
 from triack.queues.mailboxes.redelivery import Return
+from triack.queues.messages import JOURNAL, Outgoing
 from triack.queues.node_settings import Journal, Limits, NodeSettings
-from triack.queues.packing import JOURNAL, Outgoing
 from triack.tools.replay.engines.local_engine import judge_records
 
 KEEPS = NodeSettings(limits=Limits(queue_journal={"q": Journal(), "local": Journal(messages=20, when_full="stop")}))
