@@ -34,7 +34,7 @@ def replay_local(
     readings: dict[str, Reading] = {}
     listing = listing or Listing()
     loaded = load_summaries(listing)
-    judge = _judged(lambda: _read(logs, readings, say), loaded.past)
+    judge = judge_segments(lambda: _read(logs, readings, say), loaded.past)
     verdict = judge.finish()
     records = Counter[str]()
     for segment in judge.segments:
@@ -80,12 +80,17 @@ def verdict_on(records: Iterable[Record]) -> Verdict:
         return record["node"], record["incarnation"], parts
 
     segments = [("", 1, [_checked(record) for record in part]) for _, part in groupby(records, key=part_of)]
-    return _judged(lambda: segments).finish()
+    return judge_segments(lambda: segments).finish()
 
 
-def _judged(segments: Callable[[], Iterable[tuple[str, int, Iterable[Record]]]], past: Past | None = None) -> Judge:
+def judge_segments(
+    segments: Callable[[], Iterable[tuple[str, int, Iterable[Record]]]],
+    past: Past | None = None,
+    *,
+    forgets: bool = False,
+) -> Judge:
     """Return a judge that has seen segments: record by record, or all of them in memory if they are out of order."""
-    judge = begin_judge(past)
+    judge = begin_judge(past, forgets=forgets)
     try:
         for path, line, records in segments():
             judge.read(path, records, line)

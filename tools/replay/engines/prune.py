@@ -22,9 +22,8 @@ from typing import Any, Final
 from triack.base.errors import ReplayError
 from triack.base.names import what_else
 from triack.store.folder import sync_folder
-from triack.tools.replay.checks.findings import DisorderError
 from triack.tools.replay.engines.checkpoint import freeze_part
-from triack.tools.replay.engines.local_engine import begin_judge, replay_local
+from triack.tools.replay.engines.local_engine import judge_segments, replay_local
 from triack.tools.replay.engines.summary import Loaded, Summary, encode, load_summaries, replay_numbers
 from triack.tools.replay.judges.past import Cut, Past
 from triack.tools.replay.log.files import LogFile, Reading, Record, in_order, read_records
@@ -187,15 +186,7 @@ def _names_in(firsts: Iterable[Record | None]) -> set[str]:
 
 def _judge(directory: Path, before: Past | None, old: list[LogFile], done: Pruned, say: Callable[[str], None]) -> Past:
     """Judge everything, and return what is known at the cut."""
-    judge = begin_judge(before, forgets=True)
-    try:
-        for number, log in enumerate(old, start=1):
-            say(f"old file {number:,} of {len(old):,}")
-            for path, records in _whole(log):
-                judge.read(path, records)
-    except DisorderError:
-        judge = begin_judge(before)
-        judge.take_all((judge.begin(path), records) for log in old for path, records in _whole(log))
+    judge = judge_segments(lambda: _segments(old, say), before, forgets=True)
     past = judge.past(freeze_part)
     known = sum(segment.records for segment in before.segments) if before is not None else 0
     done.records = sum(segment.records for segment in past.segments) - known
@@ -208,13 +199,14 @@ def _judge(directory: Path, before: Past | None, old: list[LogFile], done: Prune
     return past
 
 
-def _whole(log: LogFile) -> Iterator[tuple[str, Iterator[Record]]]:
-    """Yield the records of a segment."""
-    reading = Reading(str(log.path))
-    for _, records in reading.segments():
-        yield reading.path, records
-    if reading.fault:
-        raise ReplayError(f"{reading.path} {reading.fault}")
+def _segments(logs: list[LogFile], say: Callable[[str], None]) -> Iterator[tuple[str, int, Iterator[Record]]]:
+    for number, log in enumerate(logs, start=1):
+        say(f"old file {number:,} of {len(logs):,}")
+        reading = Reading(str(log.path))
+        for line, records in reading.segments():
+            yield reading.path, line, records
+        if reading.fault:
+            raise ReplayError(f"{reading.path} {reading.fault}")
 
 
 def _verdict(directory: Path, say: Callable[[str], None]) -> Verdict:
