@@ -1,4 +1,4 @@
-"""Events that tell the application of the outcomes of messages of one outgoing queue."""
+"""Events about the outcomes of messages of one outgoing queue."""
 
 import asyncio
 import inspect
@@ -22,15 +22,15 @@ AckHandler = Callable[[AckEvent], Awaitable[None] | None]
 """Gets one event after the other."""
 
 Every = AckTrigger | Literal["message"] | None
-"""When acknowledgements become an event: by a trigger, for each message by itself, or as the settings say."""
+"""When acknowledgements become an event: by a trigger, for each message, or as the settings say."""
 
 
 class Acknowledgements(Reader[AckEvent]):
     """An async iterator over the events of one outgoing queue, until it is closed or the node ends.
 
-    A late reader loses nothing. Unread acknowledgements become one event, or, when each message has its own event, wait
-    as one range; only failures between keep them apart. With a thousand such ranges unread, ``send`` to that queue
-    waits until some are read. A reader that is dropped is closed.
+    A late reader loses nothing. Unread acknowledgements become one event, or one range if each message has its own
+    event; only failures between them keep them apart. With a thousand such ranges unread, ``send`` to that queue waits
+    until some are read. A reader that is dropped is closed.
     """
 
     def __init__(self, port: EngineHandle, outgoing: OutgoingStream, trigger: AckTrigger | None) -> None:
@@ -57,7 +57,7 @@ class Acknowledgements(Reader[AckEvent]):
 
 
 def _end(events: AckEvents, wake: Callable[[], None]) -> None:
-    """End the events; senders that wait for the reader go on."""
+    """End the events; senders that wait for the reader continue."""
     events.end()
     wake()
 
@@ -76,21 +76,21 @@ class Acknowledging(OnPort):
     ) -> Acknowledgements:
         """Outcomes of the messages to a queue, in the order of sending, from the oldest that is not settled.
 
-        The ack that frees its class acknowledges a message: the order ack a transactional one, the store ack a
-        recoverable one, the session ack an express one. A failure has an event of its own, at once, after those of all
-        messages acknowledged before it. Without an outcome there is no event.
+        A message is acknowledged by the ack that frees its class: the order ack a transactional one, the store ack a
+        recoverable one, the session ack an express one. A failure has a separate event, without delay, after those of
+        all messages acknowledged before it. Without an outcome there is no event.
 
         Args:
             destination: as for ``send``.
-            delivery: the class; each has an outgoing queue of its own.
+            delivery: the class; each has its own outgoing queue.
             every: ``"message"`` for an event of each message; an ``AckTrigger`` for one event of all messages
                 acknowledged when its first condition holds, where ``window_share`` is of ``max_unacked_packet`` and
                 counts messages. ``AckTrigger(count=1)`` is one event for each acknowledgement that comes. None: as
                 ``NodeSettings.ack_events`` says.
             handler: called with each event, one after the other, awaited if it is async, until ``close`` or the end of
                 the node, which waits for it as it does for the last acks. An exception goes to the event loop's
-                exception handler, and the handler gets the next event. Read the iterator nowhere else then.
-            priority: of the messages: each has an outgoing queue of its own; None: the default of the class.
+                exception handler, and the handler gets the next event. With a handler, read the iterator nowhere else.
+            priority: of the messages: each has its own outgoing queue; None: the default of the class.
 
         Returns:
             An async iterator over ``AckEvent``.
@@ -108,7 +108,7 @@ class Acknowledging(OnPort):
 
 
 def check_events(destination: str, delivery: Delivery, every: object, handler: object, priority: object) -> None:
-    """Raises UsageError for arguments of ``acknowledgements`` that are of a wrong type."""
+    """Raise UsageError for arguments of ``acknowledgements`` that have a wrong type."""
     check_sent("acknowledgements of", destination, delivery)
     check_priority(destination, delivery, priority)
     if not isinstance(every, AckTrigger | None) and every != "message":

@@ -1,7 +1,7 @@
 """Taking one message of a queue by its id or its correlation id, whatever waits before it.
 
 The first such call reads the queue once, page by page, and makes an index of it (``queues/mailboxes/lookup.py``); later
-ones read what has come since. A body that is only on the disk is fetched when its message is taken.
+ones read what has come since. A body that is only on the disk is fetched when a reader takes its message.
 """
 
 import asyncio
@@ -32,12 +32,10 @@ async def choose(
     check: Callable[[], None],
     arrived: asyncio.Event | None = None,
 ) -> Run:
-    """Hand out a message of a queue, whatever waits before it. The search itself takes as long as it takes.
+    """Draw a message of a queue, whatever waits before it. The timeout does not bound the search itself.
 
-    ``arrived`` says that there is a reason to look again, besides arrivals; ``check`` raises when the caller has ended.
-
-    Returns:
-        A run of that message, already drawn: the caller must hold it before anything else happens.
+    ``arrived`` says that there is a reason to look again, besides arrivals; ``check`` raises if the caller has ended.
+    Returns a run of that message, already drawn: the caller must hold it before anything else happens.
 
     Raises:
         WaitTimeout: it does not wait there.
@@ -98,14 +96,13 @@ def _places_in(wanted: Wanted, packet: QueuedPacket) -> list[int]:
 async def _read(
     port: EngineHandle, mailbox: Mailbox, lookup: Lookup
 ) -> AsyncIterator[tuple[QueuedPacket, Unpacked | None]]:
-    """The packets that are not in the index, in order, with their messages."""
     after = lookup.indexed_to
     while page := _page_of(mailbox, after):
         keys = [key for packet in page if not packet.pieces for key in packet.keys]
         bodies = await fetch(port, Read("messages", keys)) if keys else {}
         for packet in page:
             pieces = packet.pieces or [bodies[key] for key in packet.keys if key in bodies]
-            # Another task may have added it meanwhile.
+            # Another task may have added it since.
             if packet.last_place > lookup.indexed_to:
                 yield packet, _open(pieces) if len(pieces) >= max(1, len(packet.keys)) else None
         after = page[-1].last_place
@@ -153,11 +150,9 @@ async def read_part(port: EngineHandle, lease: Lease, index: int) -> bytes:
 
 
 async def part_of(port: EngineHandle, origin: bytes, ordinal: int, index: int) -> bytes:
-    """A part of a large body of this node, from 0 on; empty behind the last one.
+    """A part of a large body of this node, from 0 on; empty after the last one. Raises NodeClosed, StoreFailed.
 
-    Raises:
-        BodyLost: the body is not on this node, or no more: the message was acknowledged, or died before it left.
-        NodeClosed, StoreFailed: the node has ended.
+    Raises BodyLost: the body is not on this node, or no more: its message was acknowledged, or died before it left.
     """
     port.check_alive()
     bodies = port.queues.bodies

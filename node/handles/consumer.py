@@ -23,13 +23,13 @@ from triack.stats.holding import Reader
 T = TypeVar("T")
 
 Draw = Callable[[], Message | None]
-"""Gives the next message of a run; None when the queue must be asked again."""
+"""Gives the next message of a run; None: ask the queue again."""
 AckMode = Literal["auto", "manual"]
 """With ``auto`` the consumer acknowledges when the next message is asked for; with ``manual`` the application does."""
 TURN_MESSAGES = 256
 """After this many messages a reader that finds more lets other tasks run: a few milliseconds of work."""
 BATCH_MESSAGES = 1_000
-"""As many as a chunk of input lines (``tools.commands.pipes``): a commit and a screen take them easily."""
+"""As many as a chunk of input lines (``tools.commands.pipes``): a commit and a screen handle them easily."""
 BATCH_BYTES = 1024 * 1024
 """A list of messages is one frame of the control socket, or one write: large enough that each message costs little, and
 small enough for a frame even with a message of the largest size at its end, and the fields of a thousand."""
@@ -40,9 +40,9 @@ class Consumer:
 
     With ``ack="auto"`` a message, or a list of them, is acknowledged when the next is asked for: a loop body that
     raises leaves it in the queue. With ``ack="manual"`` each message waits for ``message.ack()`` or
-    ``message.reject()``, and keeps the consumer until then: ``await node.receive("q", ack="manual").get()`` will do.
-    When the consumer ends, its unacknowledged messages come again, before any younger one; one that failed waits first.
-    Several consumers may share a queue; each message goes to one of them.
+    ``message.reject()``, and keeps the consumer until then: ``await node.receive("q", ack="manual").get()`` is enough.
+    When the consumer ends, its unacknowledged messages are redelivered before any younger one; one that failed waits
+    first. Several consumers may share a queue; each message goes to one of them.
     """
 
     def __init__(
@@ -87,14 +87,14 @@ class Consumer:
         """The next message.
 
         Args:
-            timeout: seconds to wait for it, None for no limit; 0 takes only messages at hand.
+            timeout: seconds to wait for it, None for no limit; 0 accepts only a message that waits already.
 
         Returns:
             The message; with ``ack="auto"`` the one before it is acknowledged.
 
         Raises:
-            WaitTimeout: none came in time; the consumer goes on.
-            HandOverEnded: with ``ack="auto"``, the message before it had been taken back; the consumer goes on.
+            WaitTimeout: none came in time; the consumer continues.
+            HandOverEnded: with ``ack="auto"``, the message before it had been taken back; the consumer continues.
             NodeClosed: the node or this consumer has ended.
             StoreFailed: the node's store has failed.
         """
@@ -106,11 +106,11 @@ class Consumer:
         return await in_time(timeout, self._mailbox, self._arrived, self._next)
 
     async def get_many(self, most: int = BATCH_MESSAGES, timeout: float | None = None) -> Messages:
-        """The next messages, in order: wait for the first, and take with it those at hand already.
+        """The next messages, in order: wait for the first, and take with it those that wait already.
 
         Args:
             most: the most messages to take. A list also ends with about a mebibyte of bodies and properties.
-            timeout: seconds to wait for the first, None for no limit; 0 takes only messages at hand.
+            timeout: seconds to wait for the first, None for no limit; 0 accepts only messages that wait already.
 
         Returns:
             At least one message; if the bodies are enough, ``bodies`` is quicker than a look at each. With
@@ -119,7 +119,7 @@ class Consumer:
 
         Raises:
             UsageError: ``most`` is no number of messages.
-            WaitTimeout: none came in time; the consumer goes on.
+            WaitTimeout: none came in time; the consumer continues.
             NodeClosed: the node or this consumer has ended.
             StoreFailed: the node's store has failed.
         """
@@ -142,7 +142,7 @@ class Consumer:
         Raises:
             WaitTimeout: it did not wait there in that time: it never came, has left, has expired, or a reader has it.
             UsageError: that is no id of a message, or the timeout is no number of seconds.
-            HandOverEnded: with ``ack="auto"``, the message before it had been taken back; the consumer goes on.
+            HandOverEnded: with ``ack="auto"``, the message before it had been taken back; the consumer continues.
             NodeClosed, StoreFailed: the node or this consumer has ended.
         """
         return await self._get_chosen(Wanted.by_id(id), timeout)
@@ -167,7 +167,7 @@ class Consumer:
             raise NodeClosed(f"receive from {self._mailbox.name}: the consumer is closed")
 
     async def _end_turn(self) -> None:
-        """Acknowledge the messages received before, and now and then let other tasks run."""
+        """Acknowledge the messages received before, and let other tasks run from time to time."""
         if self._turn >= TURN_MESSAGES:
             self._turn = 0
             await asyncio.sleep(0)
@@ -184,13 +184,12 @@ class Consumer:
 
     async def _next_many(self, most: int) -> Messages:
         self._draw = draw_nothing  # messages drawn one by one later are behind the list
-        # A caller that is cancelled while it waits has nothing in hand.
+        # A caller that is cancelled while it waits holds nothing.
         batch = await self._wait_for(lambda: self._hands.draw(most, BATCH_BYTES, self._keeper))
         self._turn += len(batch) - 1
         return batch
 
     async def _wait_for(self, take: Callable[[], T | None]) -> T:
-        """Take from the queue; waits until there is something."""
         while True:
             self._check_open()
             self._arrived.clear()
@@ -200,7 +199,7 @@ class Consumer:
             await self._arrived.wait()
 
     def _try_run(self) -> Draw | None:
-        """Gives a call that draws from the run that all readers of the queue draw from; None for no run."""
+        """A call that draws from the run that all readers of the queue share; None: no run."""
         run = self._port.open_run(self._mailbox)
         if run is None:
             return None
@@ -215,7 +214,7 @@ class Consumer:
         return self._hands.reader
 
     async def report(self, why: str) -> None:
-        """Say what messages wait for with which a handler has failed; empty for nothing. For handlers."""
+        """Report what messages wait for after a handler has failed with them; empty: nothing. For handlers."""
         self._hands.reader.waits_for = why
 
     def handle_death(self, message: Message | None = None) -> None:
@@ -227,7 +226,7 @@ class Consumer:
         self._hands.on_take_back = call
 
     def close(self) -> None:
-        """Give back unacknowledged messages, and take no more. A second call does nothing."""
+        """Give back unacknowledged messages, and receive no more. A second call does nothing."""
         if self._finalizer.detach() is not None:
             self._draw = draw_nothing
             self._hands.empty()
@@ -252,10 +251,7 @@ async def in_time(
 ) -> T:
     """Take from a queue within a time. A message counts as there while its body comes from the disk.
 
-    ``take`` waits until there is something. It may be called again when it was cancelled.
-
-    Raises:
-        WaitTimeout: there was nothing.
+    ``take`` waits until there is something. It may be called again after a cancellation. Raises WaitTimeout.
     """
     if timeout is None:
         return await take()
@@ -281,7 +277,7 @@ def check_reading(what: str, ack: object, redelivery: object) -> None:
 
 
 def check_hand_over(queue: str, timeout: Any) -> int:
-    """Nanoseconds that a message may be in hand, 0 for no limit. Raises UsageError for a timeout that is not valid."""
+    """Nanoseconds that a reader may keep a message, 0: no limit. Raises UsageError for a timeout that is not valid."""
     if timeout is None:
         return 0
     check_life(f"receive from {queue}: hand_over_timeout", timeout)

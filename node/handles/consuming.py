@@ -1,17 +1,17 @@
-"""Handlers of queues: what calls them, and what becomes of messages with which they fail.
+"""Handlers of queues: what calls them, and what becomes of messages that they fail with.
 
-Promise: a message is acknowledged, or its transaction committed, when its handler has returned, and comes again when
+Promise: a message is acknowledged, or its transaction committed, when its handler has returned, and is redelivered when
 the handler has raised; no exception of a handler ends the reading. Messages with the same key are handled one after the
 other, in their order, also after a failure, while others are handled at the same time.
 
     taken --the handler returns--> done
-          --it raises, retry-->      held until the wait is over, then given back as failed
+          --it raises, retry-->      held until the wait has ended, then given back as failed
           --it raises, reject-->     held for a second, then given back without a failure
           --it raises, dead-letter-> in the dead-letter queue
 
-With one message at a time nothing is held here: the message goes back at once, and the queue itself waits with all that
-is younger. Else the message is held, so that its queue goes on. When it is given back, the messages behind it with the
-same key go back as well, so that the queue hands out all of them in order.
+With one message at a time nothing is held here: the message goes back immediately, and the queue itself waits with all
+younger ones. Otherwise the message is held, so that its queue continues. When it is given back, the messages behind it
+with the same key go back as well, so that the queue delivers all of them in order.
 """
 
 import asyncio
@@ -37,8 +37,8 @@ from triack.queues.mailboxes.redelivery import wait_ms
 from triack.queues.node_settings import Redelivery
 
 HELD_MAX = 100
-"""Messages in the hands of one handler beside those that it works on: those that wait after a failure, and those behind
-them. When a process dies, each message in its hands counts a failure, so they must not be many."""
+"""Messages that one handler holds beside those that it works on: those that wait after a failure and those behind.
+When a process dies, each message that it holds counts a failure, so they must not be many."""
 REJECT_WAIT_S = 1.0
 """How long a message waits that is given back without a failure: as long as after a first failure by default."""
 STOP_S = 5.0
@@ -51,11 +51,11 @@ class OnError(Enum):
     """What becomes of a message whose handler raises an exception."""
 
     RETRY = "retry"
-    """It comes again after a wait that doubles with each failure; after too many it is a dead letter."""
+    """It is redelivered after a wait that doubles with each failure; after too many it is a dead letter."""
     REJECT = "reject"
-    """It comes again after a second, and that is no failure: for outages that may last any time."""
+    """It is redelivered after a second, and that is no failure: for outages that may last any time."""
     DEAD_LETTER = "dead-letter"
-    """It goes to the dead-letter queue at once (``reader-refused``)."""
+    """It goes to the dead-letter queue immediately (``reader-refused``)."""
 
 
 Handler = Callable[..., Awaitable[object] | object]
@@ -66,8 +66,8 @@ class HandlerOptions(TypedDict, total=False):
     """How a handler is called, by keyword.
 
     Attributes:
-        concurrency: the most calls at a time, from 1. With 1, messages are handled in order, and a failed one stops
-            all younger ones until its wait is over.
+        concurrency: the most calls at a time, from 1. With 1, messages are handled in order, and a failed one stops all
+            younger ones until its wait has ended.
         batch: call it with a list of at most that many messages, which succeed or fail together; None: with one.
         transaction: receive in a transaction, and call the handler with it: what it sends and remembers there happens
             with the acknowledgement or not at all.
@@ -79,7 +79,7 @@ class HandlerOptions(TypedDict, total=False):
         hand_over_timeout: as for ``receive``; not with ``transaction``.
         name: as for ``receive``; None: that of the handler.
         stop_timeout: seconds that running calls may take to end when the reading ends; then they are cancelled, and
-            their messages come again.
+            their messages are redelivered.
     """
 
     concurrency: int
@@ -115,7 +115,7 @@ class _Unit:
         self.transaction = transaction
 
     async def finish(self) -> None:
-        """They are done."""
+        """Acknowledge them, or commit."""
         if self.transaction is not None:
             await self.transaction.commit()
             return
@@ -129,7 +129,7 @@ class _Unit:
             raise late
 
     def give_back(self, *, failed: bool, delay: float | None = None, dead: bool = False) -> Awaitable[None]:
-        """They come again, or are dead letters: even if the caller does not wait until the node has heard of it."""
+        """Give them back, or make them dead letters, even if the caller does not wait until the node knows."""
         if self.transaction is not None:
             rolled_back: Awaitable[None] = self.transaction.rollback(failed=failed, delay=delay, dead=dead)
             return rolled_back
@@ -149,7 +149,7 @@ class Consuming:
         self, face: Face, queue: str, handler: Handler, options: HandlerOptions, is_back: Callable[[], Awaitable[bool]]
     ) -> None:
         self._queue = queue
-        # Waits until the node can be used again after a NodeClosed; false when it never can.
+        # Waits until the node can be used again after a NodeClosed; false if it never can.
         self._is_back = is_back
         self._what = f"handle {queue}"
         _check(self._what, handler, options)
@@ -220,7 +220,7 @@ class Consuming:
             raise self._error
 
     async def _may_draw(self) -> bool:
-        """Wait until there may be one more call; false when the reading ends."""
+        """Wait until there may be one more call; false if the reading ends."""
         while not self._stopping.is_set() and not self._has_room():
             self._changed.clear()
             await self._changed.wait()
@@ -251,7 +251,7 @@ class Consuming:
         self._begin(await self._receive(reader), reader)
 
     async def _take_unless_paused(self, reader: Any) -> None:
-        """The same, until messages go back to the queue, which are to come before those that wait there."""
+        """The same, but end it when messages go back to the queue, as they must come before those that wait there."""
         self._idle.clear()
         self._receiving = asyncio.create_task(self._receive(reader), name=f"triack-handler-{self._name}")
         try:
@@ -348,7 +348,7 @@ class Consuming:
             await reader.report(why)
 
     def _is_ending(self) -> bool:
-        """Whether a cancellation ends the call. What a handler has cancelled by itself, its own task too, does not."""
+        """Whether a cancellation ends the call. What a handler has cancelled itself, even its own task, does not."""
         task, drawing = asyncio.current_task(), self._drawing
         assert task is not None
         if is_cancelled() and (self._stopping.is_set() or drawing is None or drawing.done() or drawing.cancelling()):
@@ -424,7 +424,6 @@ class Consuming:
                 self._told = ""  # it is said again with the next failure
 
     async def _finish(self) -> None:
-        """Let running calls end, for a while."""
         self._wake()
         if not self._tasks:
             return
@@ -443,13 +442,12 @@ class Consuming:
 
 
 async def _give_back_all(lane: deque[_Unit]) -> None:
-    """Messages that were not handled come again, in order."""
+    """Give back messages that were not handled, in order."""
     while lane:
         await lane.popleft().give_back(failed=False, delay=0)
 
 
 def _say(error: BaseException) -> str:
-    """An exception in a line."""
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return printable(text)[:WHY_CHARS_MAX]
 

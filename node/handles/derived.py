@@ -1,4 +1,4 @@
-"""Methods that take over the signature and the description of another one, the only place that states them.
+"""Methods that have the signature and the description of another one, the only place that states them.
 
 A verb of a node is written out once. Its counterpart on a client, or in ``triack.sync``, is derived from it: type
 checkers see the same parameters, and ``help`` shows the same text.
@@ -36,9 +36,9 @@ def signature_of(declared: Callable[..., Any]) -> Signature:
 
 @cache
 def _plan_of(declared: Callable[..., Any]) -> tuple[tuple[str, ...], dict[str, Any], str]:
-    """A method's parameters by place, all by name with their defaults, and the one that takes any others by name.
+    """A method's parameters by place, all by name with their defaults, and the one that accepts any others by name.
 
-    For a method that takes any number of arguments by place, the plan fits no call.
+    For a method with any number of arguments by place, the plan fits no call.
     """
     parameters = signature_of(declared).parameters.values()
     if any(it.kind is Parameter.VAR_POSITIONAL for it in parameters):
@@ -92,7 +92,7 @@ def as_on(
 
 
 def as_called(declared: Callable[P, Any]) -> Callable[[Callable[..., R]], Callable[P, R]]:
-    """Decorates a function that takes the arguments of another one. Its description is its own."""
+    """Decorate a function that has the arguments of another one, and its own description."""
 
     def derive(work: Callable[..., R]) -> Callable[P, R]:
         return update_wrapper(work, declared, assigned=(), updated=())

@@ -34,14 +34,14 @@ class Handlers:
             ended.set_result(None)
 
     def declare(self, queue: str, handler: Handler, options: HandlerOptions) -> None:
-        """Call a handler as long as the node runs. Raises UsageError for options that are not valid."""
+        """Call a handler while the node runs. Raises UsageError for options that are not valid."""
         Consuming(self._face, queue, handler, options, self._is_back)
         self._declared.append((queue, handler, options))
         if self._started:
             self._begin(queue, handler, options)
 
     def start(self) -> None:
-        """The node runs."""
+        """Run the handlers that were declared: the node runs."""
         self._started = True
         for declared in self._declared:
             self._begin(*declared)
@@ -73,10 +73,10 @@ class Handling:
     async def consume(self, queue: str, handler: Handler, **options: Unpack[HandlerOptions]) -> None:
         """Call a handler with each message of a queue, until the node is closed or this call is cancelled.
 
-        When the handler returns, its message is acknowledged; when it raises an exception, the message comes again, by
-        default after a wait that doubles with each failure. The exception ends nothing else; ``triack status`` and
-        ``stats`` show it as long as messages wait for that. When the reading ends, no more messages are taken, and
-        running calls may end (``stop_timeout``).
+        When the handler returns, its message is acknowledged; when it raises an exception, the message is redelivered,
+        by default after a wait that doubles with each failure. The exception ends nothing else; ``triack status`` and
+        ``stats`` show it while messages wait for that. When the reading ends, no more messages are taken, and running
+        calls may end (``stop_timeout``).
 
         Args:
             queue: its name, as for ``receive``.

@@ -1,6 +1,6 @@
-"""The messages that one reader of a queue has in hand: it has neither acknowledged them nor given them back.
+"""The messages that one reader of a queue has leased: it has neither acknowledged them nor given them back.
 
-Little is kept for a single message: a bit, and since when it is in hand. Messages drawn from one run are held together.
+Little is kept for a single message: a bit, and when it was leased. Messages drawn from one run are held together.
 """
 
 import asyncio
@@ -24,9 +24,9 @@ from triack.stats.holding import OVERDUE, RELEASED, HeldPacket, Reader, taken_ba
 
 
 class InFlightMessages(ABC):
-    """The messages that one reader drew at once; it answers for them.
+    """The messages that one reader drew together; it answers for them.
 
-    A message that comes again is drawn again, and then counts as another one.
+    A message that is redelivered is drawn again, and then counts as another one.
     """
 
     __slots__ = ("_hands", "_lost")
@@ -43,7 +43,7 @@ class InFlightMessages(ABC):
 
     @abstractmethod
     def take_all(self) -> list[tuple[QueuedPacket, int]]:
-        """Let go of all messages. Returns them by packet, a bit for each."""
+        """Release all messages. Returns them by packet, a bit for each."""
 
     @abstractmethod
     def held(self) -> list[HeldPacket]:
@@ -55,10 +55,10 @@ class InFlightMessages(ABC):
 
     @abstractmethod
     def let_go(self, lease: Lease) -> bool:
-        """Let go of a message. Returns whether it was held."""
+        """Release a message. Returns whether it was held."""
 
     def take_back(self, until_ns: int | None, why: str) -> list[tuple[QueuedPacket, int]]:
-        """Let go of messages held since that time or longer; acknowledging one later raises HandOverEnded with why."""
+        """Release messages held since that time or before; acknowledging one later raises HandOverEnded with why."""
         taken = self._take(until_ns)
         for packet, bits in taken:
             self._lost = self._lost or {}
@@ -66,7 +66,7 @@ class InFlightMessages(ABC):
         return taken
 
     def acknowledge(self, lease: Lease) -> None:
-        """A message is done. Raises UsageError in another event loop than the reader's, HandOverEnded if it was taken.
+        """A message is done. Raises UsageError in another event loop than the reader's, HandOverEnded if taken back.
 
         Does nothing for a message that was already acknowledged or given back.
         """
@@ -80,7 +80,7 @@ class InFlightMessages(ABC):
                 raise taken_back(self._hands.queue, lease, why)
 
     def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None, dead: bool = False) -> None:
-        """A message comes again, or is dead. Raises UsageError in another event loop than the reader's."""
+        """A message is redelivered, or is dead. Raises UsageError in another event loop than the reader's."""
         if running_loop() is not self._hands.home:
             self._hands.check_home()
         if self.let_go(lease):
@@ -108,11 +108,11 @@ class InFlightRun(InFlightMessages):
         return self.bits != 0
 
     def drawn(self, holder: Holder) -> Drawn:
-        """What all messages of the run have in common that ``holder`` answers for."""
+        """What the messages of the run have in common; ``holder`` answers for them."""
         return Drawn(self._hands.queue, self.run, holder, self._hands.name_of)
 
     def draw(self, drawn: Drawn) -> Message | None:
-        """The next message of the run; None when the caller must ask the queue again."""
+        """The next message of the run; None: the caller must ask the queue again."""
         run, hands = self.run, self._hands
         index = run.draw()
         if index < 0:
@@ -226,7 +226,7 @@ class Keeping:
         self._held.acknowledge(lease)
 
     def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None, dead: bool = False) -> None:
-        """A message comes again, or is dead."""
+        """A message is redelivered, or is dead."""
         self._held.give_back(lease, failed=failed, delay_ms=delay_ms, dead=dead)
 
 
@@ -253,7 +253,7 @@ class InFlight:
         self.read_part = partial(read_part, port)
         self._port = port
         self._mailbox = mailbox
-        # For messages of packets that were just let go, message i if bit i is set.
+        # For messages of packets that were just released, message i if bit i is set.
         self.acknowledge: Callable[[list[tuple[QueuedPacket, int]]], None] = partial(port.acknowledge, mailbox)
         self._listener = listener
         self._redelivery = redelivery
@@ -272,22 +272,22 @@ class InFlight:
 
     @property
     def words(self) -> memoryview | None:
-        """The node's table of messages in hand; None when the reader is in another process."""
+        """The node's table of leases; None if the reader is in another process."""
         return self._port.in_hand.words if self.reader.is_here else None
 
     def cell_of(self, packet: QueuedPacket) -> int:
-        """Where in ``words`` a packet is noted; 0 for nowhere."""
+        """Where in ``words`` a packet is noted; 0: nowhere."""
         return self._port.in_hand.cells.get(packet, 0)
 
     def ignores_late(self, lease: Lease) -> bool:
-        """A message that was taken back is done. Returns whether that is to be ignored, see ``Owner``."""
+        """A message that was taken back is done. Returns whether to ignore that, see ``Owner``."""
         owner = self._mailbox.owner
         if owner is not None:
             owner.note_late(lease)
         return owner is not None
 
     def check_home(self) -> None:
-        """Raises UsageError in another event loop than the reader's."""
+        """Raise UsageError in another event loop than the reader's."""
         check_home(self._whose, self.home)
 
     def hold(self, run: Run) -> InFlightRun:
@@ -307,12 +307,12 @@ class InFlight:
             self.reader.name = task_name()
 
     def note(self, held: Iterable[tuple[QueuedPacket, int]]) -> None:
-        """Note messages in hand where the note outlives this process, if the reader is in it."""
+        """Note leases where the note outlives this process, if the reader is in it."""
         if self.reader.is_here:
             self._port.in_hand.hold(held)
 
     def draw(self, most: int, most_bytes: int, keeper: Keeper | None) -> Messages | None:
-        """The next messages of the queue, in order; None when there are none now. See ``Engine.draw_runs``."""
+        """The next messages of the queue, in order; None if there are none now. See ``Engine.draw_runs``."""
         drawn = self._port.draw_runs(self._mailbox, most, most_bytes)
         if not drawn:
             return None
@@ -328,11 +328,11 @@ class InFlight:
         return held.take(drawn, held if keeper is None else Keeping(held, keeper))[0]
 
     def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None = None, dead: bool = False) -> None:
-        """A message that was just let go comes again, or is dead."""
+        """A message that was just released is redelivered, or is dead."""
         self._port.give_back([(self._mailbox, lease)], Return(failed, delay_ms, self._redelivery, dead=dead))
 
     def forget(self, held: InFlightMessages) -> None:
-        """Drop a ``Held`` that holds nothing any more."""
+        """Drop a ``Held`` that no longer holds anything."""
         self._older.pop(held, None)
 
     def acknowledge_all(self) -> None:
@@ -344,7 +344,7 @@ class InFlight:
             raise error
 
     def give_back_all(self, *, failed: bool) -> None:
-        """All messages held come again."""
+        """Give back all messages held."""
         self._taken_back = None
         self._port.give_back(self._leases(self._take_all()), Return(failed, None, self._redelivery))
 
@@ -358,7 +358,6 @@ class InFlight:
         self._port.give_back(leases, Return(True, None, self._redelivery, DeadReason.READER_DIED))
 
     def _leases(self, taken: list[tuple[QueuedPacket, int]]) -> list[tuple[Mailbox, Lease]]:
-        """Packets and bits as single messages."""
         held = [(packet, index) for packet, bits in taken for index in indices_of(bits)]
         return [(self._mailbox, Lease(packet, index, packet.restored)) for packet, index in held]
 
@@ -367,7 +366,6 @@ class InFlight:
         return [*self._older, *([] if self._open is None else [self._open])]
 
     def _take_all(self) -> list[tuple[QueuedPacket, int]]:
-        """Let go of all messages held. Returns them in order."""
         latest = [] if self._open is None else self._open.take_all()
         if not self._older:
             return latest
@@ -378,11 +376,11 @@ class InFlight:
     # ---- taking back
 
     def held(self, queue: str) -> list[HeldPacket]:  # noqa: ARG002 - it has but one
-        """The messages in these hands, see ``Holder``."""
+        """The messages held, see ``Holder``."""
         return [one for held in self._helds() for one in held.held()]
 
     def take_back(self, queue: str) -> int:  # noqa: ARG002 - it has but one
-        """Take all out of these hands, see ``Holder``."""
+        """Take back all messages held, see ``Holder``."""
         return self._take_back(None, RELEASED, Return(failed=False))
 
     def _take_back(self, until_ns: int | None, why: str, way: Return) -> int:
@@ -397,7 +395,7 @@ class InFlight:
         return len(leases)
 
     def watch(self) -> None:
-        """A message in hand may become overdue: start the timer, and have the hand-over logged now.
+        """A leased message may become overdue: start the timer, and have the hand-over logged now.
 
         Otherwise its record might be so late that the message seems to come back too early.
         """
@@ -406,7 +404,7 @@ class InFlight:
             self._timer = self.home.call_later(self.timeout_ns / 1e9, self._handle_timer)
 
     def _handle_timer(self) -> None:
-        """Take back messages that are in hand for too long; they have failed."""
+        """Take back messages that were leased for too long; they have failed."""
         self._timer = None
         way = Return(True, None, self._redelivery, DeadReason.HAND_OVER_TIMEOUT)
         self._take_back(self.clock() - self.timeout_ns, OVERDUE, way)
@@ -418,7 +416,7 @@ class InFlight:
     # ---- the end
 
     def empty(self) -> None:
-        """The consumer ends: everything goes back, and a task that waits for a message wakes up."""
+        """End: everything goes back, and a task that waits for a message wakes up."""
         if self._timer is not None:
             self._timer.cancel()
         self._port.holding.leave(self.queue, self)

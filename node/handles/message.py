@@ -1,4 +1,4 @@
-"""A message in the hands of an application."""
+"""A message that an application has received."""
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
@@ -19,26 +19,26 @@ from triack.queues.mailboxes.queued_packet import QueuedPacket
 from triack.queues.message_classes import MessageClass
 
 ReadPart = Callable[[Lease, int], Awaitable[bytes]]
-"""Reads a part of the body of a large message, by its number from 0 on; empty behind the last one."""
+"""Reads a part of the body of a large message, by its number from 0 on; empty after the last one."""
 
 
 class Keeper:
     """Keeps a reader open: that ends with the last reference to this, from the reader itself or from its messages.
 
-    It is here because ``hands`` may be compiled, and compiled classes have no weak references.
+    It is defined here because ``hands`` may be compiled, and compiled classes have no weak references.
     """
 
     __slots__ = ("__weakref__",)
 
 
 class Holder(Protocol):
-    """Answers for a message that is in an application's hands."""
+    """Answers for a message that an application has."""
 
     def acknowledge(self, lease: Lease) -> None:
         """The message is done."""
 
     def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None, dead: bool = False) -> None:
-        """The message comes again; ``failed`` counts that as a failure, ``delay_ms`` sets the wait until then.
+        """The message is redelivered; ``failed`` counts that as a failure, ``delay_ms`` sets the wait until then.
 
         With ``dead`` it becomes a dead letter instead.
         """
@@ -58,7 +58,7 @@ class Message:
     """A message that was received.
 
     Attributes:
-        body: the bytes that were sent, at most 4 MiB; LargeBody is raised for those of a large message.
+        body: the bytes that were sent, at most 4 MiB. A large message raises LargeBody.
     """
 
     __slots__ = ("_drawn", "_index", "body")
@@ -70,7 +70,7 @@ class Message:
 
     @property
     def queue(self) -> str:
-        """The queue it was taken from."""
+        """The queue that it came from."""
         return self._drawn.queue
 
     @property
@@ -82,13 +82,13 @@ class Message:
     def place(self) -> int:
         """Its place in the queue: younger messages have greater ones.
 
-        It stays the same as long as the process of the node runs; ``Node.browse(after=place)`` goes on behind it.
+        It stays the same while the process of the node runs; ``Node.browse(after=place)`` continues behind it.
         """
         return self.lease.place
 
     @property
     def redelivered(self) -> bool:
-        """Whether it may have been handed out before."""
+        """Whether a reader may have received it before."""
         return self._drawn.run.redelivered
 
     def __repr__(self) -> str:
@@ -147,17 +147,18 @@ class Message:
         A second call does nothing, nor does one after ``reject`` or after its reader was closed.
 
         Raises:
-            HandOverEnded: it was taken back from its reader (``Node.release``, ``hand_over_timeout``) and comes again.
+            HandOverEnded: it was taken back from its reader (``Node.release``, ``hand_over_timeout``) and is
+                redelivered.
             UsageError: a transaction received it, and acknowledges it with its commit; or this is another thread, or
                 another event loop, than its reader's.
         """
         self._drawn.holder.acknowledge(self.lease)
 
     def reject(self, *, failed: bool = True, delay: float | None = None, dead: bool = False) -> None:
-        """Give the message back: it comes again, before anything younger, with ``redelivered`` set.
+        """Give the message back: it is redelivered, before anything younger, with ``redelivered`` set.
 
-        One that failed waits before it comes again, as the ``Redelivery`` of its queue or consumer says; that also says
-        whether younger messages wait with it. A second call does nothing, nor does one after ``ack``.
+        One that failed waits before that, as the ``Redelivery`` of its queue or consumer says; that also says whether
+        younger messages wait with it. A second call does nothing, nor does one after ``ack``.
 
         Args:
             failed: count this as a failure; it goes to the dead-letter queue after one more
@@ -201,8 +202,8 @@ class Message:
     def sender(self) -> str:
         """This node's name for the node that sent it, as in destinations; empty for this node itself.
 
-        Of a message of a topic of another node, that node says who published it. A node without a name here has its id
-        as name; only a node without keys can speak to such a node.
+        For a message of a topic of another node, that node says who published it. A node without a name here has its id
+        as name; only a node without keys can talk to such a node.
         """
         packet = self._drawn.run.packet
         return self._drawn.name_of(packet.open().publisher or packet.origin)
@@ -220,7 +221,7 @@ class Message:
 
     @property
     def failures(self) -> int:
-        """How often it was given back as failed; for a message that is done, the count when it was handed out."""
+        """How often it was given back as failed; for a message that is done, the count when its reader received it."""
         return self._drawn.run.failures_of(self._index)
 
     @property
@@ -289,7 +290,7 @@ class Message:
     def forwardable(self) -> MessageProperties:
         """The sender's properties, to forward the message: ``node.send(next, message.body, **message.forwardable())``.
 
-        Times to live are left out: they were for the way to this queue, which is over. ``reply_to`` stays as it was
+        Times to live are left out: they were for the way to this queue, which has ended. ``reply_to`` stays as it was
         set.
         """
         found: MessageProperties = {"headers": self.headers} if self.headers else {}
@@ -319,7 +320,7 @@ class LargeMessage(Message):
 
     @property
     def body(self) -> bytes:
-        """There is none. Raises LargeBody."""
+        """Raise LargeBody: there is none."""
         raise LargeBody(
             f"message {self.id} of queue {self.queue} has a body of {self._size} bytes: read it by "
             "`async for chunk in message.stream()`, or `await message.save(path)`"
@@ -327,7 +328,7 @@ class LargeMessage(Message):
 
     @body.setter
     def body(self, body: bytes) -> None:
-        """It stays where it is."""
+        """Do nothing: it stays where it is."""
 
     @property
     def size(self) -> int:
@@ -336,7 +337,7 @@ class LargeMessage(Message):
 
     @property
     def is_large(self) -> bool:
-        """It is."""
+        """Whether it was sent in parts: yes."""
         return True
 
     async def stream(self) -> AsyncIterator[bytes]:
@@ -368,15 +369,10 @@ def message_of_run(drawn: Drawn, index: int, read_part: ReadPart) -> Message:
 
 
 class Messages(Sequence[Message]):
-    """Messages that were received together, in order.
+    """Messages that were received together, in order. It is used as a list is.
 
-    It is used as a list is. The messages are made when one of them is first looked at: a reader that needs no more than
-    ``bodies`` does not pay for them.
-
-    Args:
-        count: how many they are.
-        make: makes them; called once.
-        bodies: of each; None to ask each for its own.
+    The messages are made when one of them is first looked at: a reader that needs only ``bodies`` does not pay for
+    them. ``make`` makes all ``count`` of them, and is called once; ``bodies``: None asks each message for its own.
     """
 
     __slots__ = ("_bodies", "_count", "_make", "_messages")
@@ -453,7 +449,7 @@ def _make_messages(drawn: Sequence[tuple[Drawn, range]], bodies: list[bytes], re
 
 
 def with_properties(messages: Sequence[Message]) -> list[Message]:
-    """The messages for which ``has_properties`` is true, with next to no work for packets in which it is for none."""
+    """The messages with ``has_properties``, with almost no work for packets without any such message."""
     packets = {message._drawn.run.packet for message in messages}  # noqa: SLF001 - of this module
     rich = {packet: properties for packet in packets if (properties := packet.open().properties)}
     if not rich:
@@ -468,7 +464,7 @@ def absolute(reply_to: str | None, sender: str) -> str | None:
 
 
 def way_back(message: Message, properties: MessageProperties) -> tuple[str, MessageProperties]:
-    """The destination and properties of the answer to a message. Raises UsageError when it wants none."""
+    """The destination and properties of the answer to a message. Raises UsageError if it wants none."""
     if not isinstance(message, Message):
         raise UsageError(f"reply to {message!r}: only a message that was received has a way back")
     if not message.reply_to:

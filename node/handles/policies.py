@@ -5,8 +5,8 @@ of their source; use ``dataclasses.replace`` for other changes. Presets decide w
 senders give up, but not what they mean: in each of them a store ack is about a disk, and a transactional message
 arrives once, in order.
 
-A window, a share and a count are packets. MSMQ and Solace count messages, so each message has a packet of its own
-there; in the others small messages that are sent together share one.
+A window, a share and a count are packets. MSMQ and Solace count messages, so there each message has its own packet; in
+the others small messages that are sent together share one.
 """
 
 from collections.abc import Iterator
@@ -220,7 +220,7 @@ def amps(
         logon_ack_conflation_s: 0.001 to 50 (``ack_conflation`` of a client's logon): the same for the events of the
             application (``Node.acknowledgements``).
         error_on_publish_gap: whether to stop sending to a node that lacks messages which another node acknowledged in
-            its place (the publish store's option of that name); otherwise the gap is reported, and sending goes on.
+            its place (the publish store's option of that name); otherwise the gap is reported, and sending continues.
 
     Raises:
         UsageError: a value is out of its range.
@@ -292,7 +292,6 @@ HORNETQ = hornetq()
 AMPS = amps()
 WSO2 = wso2()
 PRESETS = {"DEFAULT": DEFAULT, "MSMQ": MSMQ, "SOLACE": SOLACE, "HORNETQ": HORNETQ, "AMPS": AMPS, "WSO2": WSO2}
-"""All of them, by name."""
 BETWEEN_NODES = {name: settings for name, settings in PRESETS.items() if settings is not WSO2}
 """Those that differ in what two nodes say to each other."""
 

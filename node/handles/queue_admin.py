@@ -1,7 +1,7 @@
 """Browsing the queues of a running node, and moving or removing the messages that wait in them.
 
-Promise: browsing changes nothing. One commit takes a message out of its queue and puts it into the other one: it is
-never lost, and never there twice. Messages in the hands of a reader are not touched.
+Promise: browsing changes nothing. One commit deletes a message from its queue and puts it into the other one: it is
+never lost, and never there twice. Messages that a reader has are not touched.
 """
 
 import asyncio
@@ -85,8 +85,8 @@ class QueueAdmin(OnPort):
     async def peek(self, queue: str, timeout: float | None = None) -> BrowsedMessage:
         """Look at the first message that waits in a queue of this node, and wait for one if there is none.
 
-        It changes nothing: the message stays, and any reader may take it meanwhile. ``timeout`` is in seconds, None for
-        no limit.
+        It changes nothing: the message stays, and any reader may receive it. ``timeout`` is in seconds, None for no
+        limit.
 
         Raises:
             WaitTimeout: none came in time.
@@ -115,7 +115,7 @@ class QueueAdmin(OnPort):
     def browse(self, queue: str, after: int = 0) -> AsyncIterator[BrowsedMessage]:
         """Look at the messages that wait in a queue, in order: ``async for message in node.browse("orders")``.
 
-        It changes nothing. It does not show messages that readers have in hand.
+        It changes nothing. It does not show messages that readers have received.
 
         Args:
             queue: a queue of this node, or a destination from ``stats().outgoing`` or ``stats().transit``, for messages
@@ -207,7 +207,7 @@ class QueueAdmin(OnPort):
     async def purge(self, queue: str, ids: Collection[str] | None = None) -> int:
         """Remove messages that wait in a queue. Only those on their way elsewhere become dead letters (``purged``).
 
-        Of ``$large.QUEUE`` it frees the large bodies whose messages have not come; a sender that goes on gets
+        For ``$large.QUEUE`` it frees the large bodies whose messages have not come; a sender that continues gets
         ``body-gone``.
 
         Args:
@@ -241,10 +241,10 @@ class QueueAdmin(OnPort):
         return purged
 
     async def release(self, queue: str) -> int:
-        """Take back the messages of a queue of this node that its readers have in hand, such as a reader that hangs.
+        """Take back the messages of a queue of this node that its readers have, such as a reader that hangs.
 
-        They come again, marked ``redelivered``; this is no failure. A reader that acknowledges one of them later gets
-        HandOverEnded, and a transaction that received one can only be rolled back. Returns the number of messages.
+        They are redelivered, marked ``redelivered``; this is no failure. A reader that acknowledges one of them later
+        gets HandOverEnded, and a transaction that received one can only be rolled back. Returns the number of messages.
 
         Raises:
             QueueNotFound: there is no such queue.
@@ -258,9 +258,9 @@ class QueueAdmin(OnPort):
     async def pause(self, queue: str, *, arrivals: bool = False) -> None:
         """Pause a queue until ``resume``, restarts included; what it accepts waits in it.
 
-        Nothing new leaves a paused outgoing queue: what was sent and is not acknowledged stays so, and is not sent
-        again. Readers of a paused queue of this node wait; messages that they have in hand stay there. Times to live go
-        on. ``close`` and ``drain`` do not wait for what a paused queue holds.
+        Nothing new leaves a paused outgoing queue: what was sent and is not acknowledged stays so, and is not resent.
+        Readers of a paused queue of this node wait; messages that they have stay with them. Times to live continue.
+        ``close`` and ``drain`` do not wait for what a paused queue holds.
 
         Args:
             queue: a queue of this node, which is made if there is none; ``peer/queue``; or the name of a peer or of a
@@ -308,7 +308,7 @@ class QueueAdmin(OnPort):
         size_bytes: int | None = None,
         when_full: WhenFull | None = None,
     ) -> None:
-        """Set the quota of a queue of this node. It goes before that of the settings, restarts included.
+        """Set the quota of a queue of this node. It takes precedence over that of the settings, restarts included.
 
         What is in the queue stays there, even if it is more.
 
@@ -367,7 +367,7 @@ async def page_of(port: EngineHandle, queue: str, after: Position) -> list[Brows
         found = list(see(page, bodies))
         if found or not page:
             return found
-        # All these messages have left meanwhile.
+        # All these messages have left since.
         after = page[-1].position
 
 
@@ -475,7 +475,6 @@ def _why_it_stays(message: BrowsedMessage, *, maybe_delivered: bool) -> str | No
 
 
 def _addressed_again(port: EngineHandle, message: BrowsedMessage) -> tuple[OutgoingStream, Outgoing]:
-    """A dead letter as a new message, and its outgoing queue."""
     # Times to live were for the first delivery.
     own = (*DEATH, NO_DEAD_LETTER)
     kept = {name: value for name, value in _properties_of(port, message).items() if name not in own}
@@ -539,7 +538,7 @@ async def _move_large(
 ) -> int:
     """Move a message that was sent in parts: its body is sent again. Returns how many were moved.
 
-    One without a body stays, as it died before it left; if it was ``named``, BodyLost is raised.
+    One without a body stays, as it died before it left; if it was ``named``, this raises BodyLost.
     """
     origin, _, ordinal = message.id.partition("-")
     upload = Upload(port, outgoing, message.size, copy)
@@ -617,7 +616,7 @@ def _pausable(port: EngineHandle, queue: object) -> str:
 
 
 def _is_node(port: EngineHandle, name: str) -> bool:
-    """Whether a name is that of a node to which messages go. A pattern of a route says so with a ``/`` alone."""
+    """Whether a name is that of a node that messages go to. A pattern of a route says so only with a ``/``."""
     peer = name.removesuffix("/")
     if port.knows(peer) or any(peer in it.pausable for it in port.transits.streams):
         return True
@@ -627,7 +626,7 @@ def _is_node(port: EngineHandle, name: str) -> bool:
 async def _pages(
     port: EngineHandle, queue: str, ids: Collection[str] | None
 ) -> AsyncIterator[tuple[Mailbox, list[BrowsedMessage]]]:
-    """The messages that wait in a queue now, by the page, without those that come meanwhile."""
+    """The messages that wait in a queue now, by the page, without later ones."""
     await port.commit()
     mailbox = _own(port, queue)
     end = mailbox.last_place
@@ -638,7 +637,7 @@ async def _pages(
         if wanted:
             yield mailbox, wanted
         if place_of(last) > end:
-            # The others of this priority came meanwhile: go on with the next one.
+            # The others of this priority came later: continue with the next one.
             last = after_rank_of(last)
 
 
@@ -658,7 +657,7 @@ def _class_of(priority: int) -> Delivery:
 
 
 def check_after(queue: str, after: object) -> None:
-    """Raises UsageError for what is no place in a queue."""
+    """Raise UsageError for what is no place in a queue."""
     if type(after) is not int or after < 0:
         raise UsageError(f"browse {queue}: after must be the place of a message, not {after!r}")
 

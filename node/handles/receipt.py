@@ -17,7 +17,7 @@ from triack.stats.causes import cause_of
 
 
 class Waits(ABC):
-    """How far a message has come, or a list of them; ``Receipt`` says what the waits take and raise."""
+    """How far a message has come, or a list of them; ``Receipt`` says what the waits accept and raise."""
 
     __slots__ = ()
 
@@ -38,7 +38,7 @@ class Waits(ABC):
         await self.reached(Stage.STORED, timeout)
 
     async def onward(self, timeout: float | None = None) -> None:
-        """Wait until the message is on the disk behind the next hop, too, if the link to that is synchronous.
+        """Wait until the message is also on the disk behind the next hop, if the link to that is synchronous.
 
         ``Route(link="sync")`` makes it so; with relays whose links are synchronous as well, it is on the disk at the
         end of their chain. Over any other link, and while one is downgraded, this is as ``stored``. AMPS calls it
@@ -176,7 +176,7 @@ def accept(port: EngineHandle, prepared: Prepared) -> Receipt:
 
 
 def find_kept(port: EngineHandle, ordinal: int) -> Receipt | None:
-    """The receipt of a message that was accepted with a key, in this life of the node or before; None when unknown."""
+    """The receipt of a message that was accepted with a key, in this life of the node or before; None if unknown."""
     port.check_alive()
     accepted = port.outbox.keys.of_ordinal(ordinal, port.wall_ms())
     if accepted is None:
@@ -188,7 +188,7 @@ def find_kept(port: EngineHandle, ordinal: int) -> Receipt | None:
 def stage_to_wait_for(
     port: EngineHandle, until: Stage | StageName | None, delivery: Delivery, timeout: float | None
 ) -> Stage | None:
-    """The stage for which a call that sends waits. Raises UsageError for a stage that its messages never reach."""
+    """The stage that a sending call waits for. Raises UsageError for a stage that its messages never reach."""
     wanted = port.settings.blocking.stage_of(delivery) if until is None else until
     return None if wanted is None and timeout is None else check_until(wanted, delivery, timeout)
 
@@ -200,13 +200,13 @@ def check_until(until: Stage | StageName | None, delivery: Delivery, timeout: fl
 
 
 def check_bounded(until: Stage | StageName | None, timeout: object) -> None:
-    """Raises UsageError for a timeout without a stage: its caller believes that the call ends by then."""
+    """Raise UsageError for a timeout without a stage: its caller believes that the call ends by then."""
     if until is None and timeout is not None:
         raise UsageError(f"timeout={timeout!r} is how long to wait for a stage, and until= names none")
 
 
 def check_stage(stage: object, delivery: Delivery, timeout: float | None) -> Stage:
-    """The stage to wait for. Raises UsageError when the class has no such stage, or the timeout is not valid."""
+    """The stage to wait for. Raises UsageError: the class has no such stage, or the timeout is not valid."""
     wanted = as_stage(stage)
     if timeout is not None:
         check_timeout(f"wait for {wanted.name.lower()}", timeout)

@@ -25,11 +25,11 @@ class Reloading(ABC):
         """Do what ``reload`` says."""
 
     async def reload(self) -> Reloaded:
-        """Read the file of settings again, and take up what can change in a running node.
+        """Read the file of settings again, and adopt what can change in a running node.
 
         These are quotas, the reserve of the disk, the waits of messages that failed, the queues that are passed on,
-        addresses of peers, routes and bridges. The result names everything else that has changed in the file: it is in
-        force after a restart.
+        addresses of peers, routes and bridges. The result names everything else that has changed in the file: a restart
+        puts it in force.
 
         Returns:
             The keys that have changed.

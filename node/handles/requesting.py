@@ -1,8 +1,8 @@
-"""Requests and answers: a request waits for the message that answers it, which comes into a queue of the node's own.
+"""Requests and answers: a request waits for its answer, which comes into the node's own queue for that.
 
-Promise: a request ends with its answer, with a named error, or with its time, and leaves nothing behind: a request that
-is not delivered by then is never delivered and is no dead letter, and an answer for which no call waits is taken out of
-the queue and counted. Answers go to the node by any session with it, so that it need not listen.
+Promise: a request ends with its answer, with a named error, or with its time, and leaves nothing behind. A request that
+is not delivered by then is never delivered and is no dead letter. An answer that no call waits for is removed from the
+queue and counted. Answers reach the node by any session with it, so that it need not listen.
 """
 
 import asyncio
@@ -54,15 +54,15 @@ class Requests:
         self._started = False
 
     def resume(self) -> None:
-        """Take answers to requests from before a restart of the node, if there were any."""
+        """Receive answers to requests from before a restart of the node, if there were any."""
         if REPLY_QUEUE in self._port.queue_lengths():
             self.start()
 
     def start(self) -> None:
-        """Take answers from now on. A second call does nothing."""
+        """Receive answers from now on. A second call does nothing."""
         if not self._started:
             self._started = True
-            # No application handles an answer here, so no death of the process is its fault.
+            # No application handles an answer here, so none is at fault when the process dies.
             reader = Reader("answers", is_here=False)
             answers = Consumer(self._port, self._port.engine.make_queue(REPLY_QUEUE), "auto", None, reader=reader)
             self._driver.start_task(self._take(answers), "triack-answers")
@@ -157,7 +157,7 @@ class Requesting(ABC):
         """Send a message and wait for the answer, which its receiver sends with ``reply``.
 
         This node need not listen: the answer comes by a session that it has opened itself. When the time of a request
-        is over, it is sent no more, also after the call was cancelled or its process died, and is no dead letter; but
+        has ended, it is no longer sent, even if the call was cancelled or its process died, and is no dead letter; but
         it may have arrived, and a later answer is dropped (``late-answer`` in ``stats().drops``). Do not repeat a
         request for something that must not be done twice.
 

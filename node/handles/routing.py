@@ -15,7 +15,7 @@ class Routing(OnPort):
     async def set_routes(self, routes: Iterable[Route]) -> None:
         """Have these routes, in the order in which they are tried, and no others. They last until the node is closed.
 
-        What has not arrived yet goes by them, too: messages of this node, and of others that wait here.
+        What has not arrived yet also goes by them: messages of this node, and of others that wait here.
 
         Raises:
             UsageError: one of them is no Route.
@@ -42,9 +42,9 @@ class Routing(OnPort):
         """Remove the messages of other nodes that wait here for a node, by its name in ``transit`` of ``stats``.
 
         Recoverable messages become dead letters here. Transactional ones become dead letters where they were sent.
-        Express ones are lost. They leave in portions, each with a commit of its own. If a node that has sent some of
-        them is away, and cannot be told of so many, the others stay here. ``purge`` removes those for one queue.
-        Returns the number of messages.
+        Express ones are lost. They leave in portions, each in a separate commit. If a node that has sent some of them
+        is away, and cannot hear of so many, the others stay here. ``purge`` removes those for one queue. Returns the
+        number of messages.
         """
         check_kind("purge transit: the name", name, str)
         return await purge_passing(self._port, name)
@@ -60,7 +60,7 @@ async def purge_passing(port: EngineHandle, final: str, queue: str | None = None
         purged += removed
         if removed:
             await port.commit()
-        elif purge.has_more:  # the dead letters of a portion, and the words about it, leave before the next one
+        elif purge.has_more:  # the dead letters of a portion, and the reports about it, leave before the next one
             await port.next_round()
     await port.commit()
     return purged

@@ -1,4 +1,4 @@
-"""Sending many messages at once: a list in, a list of receipts out."""
+"""Sending many messages together: a list in, a list of receipts out."""
 
 from collections.abc import Iterable
 from typing import Unpack

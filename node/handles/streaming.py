@@ -1,7 +1,7 @@
 """Large messages: their bodies leave this node in parts, and are read in parts (``queues.mailboxes.large_bodies``).
 
-Promise: a reader of the queue gets the whole message once, or nothing of it. The message that stands for a body is sent
-when all parts are on the disk of its destination. When the source ends early, the sender is cancelled, or its process
+Promise: a reader of the queue gets the whole message once, or nothing of it. The message that represents a body is sent
+when all parts are on the disk of its destination. If the source ends early, the sender is cancelled, or its process
 dies before that, the destination frees the parts. At most ``LargeBodies.ahead_bytes`` of a body are on this node's
 disk at a time, and a few parts in memory.
 
@@ -45,7 +45,6 @@ PIECE_BYTES = 256 * 1024
 """Bytes read from a source at a time: enough that each read costs little."""
 
 Work = Callable[[Callable[[], Any]], Awaitable[Any]]
-"""Runs a blocking call in a thread."""
 BodySource = bytes | bytearray | memoryview | str | os.PathLike[str] | BinaryIO | AsyncIterable[bytes] | Iterable[bytes]
 """Bytes, the path of a file, a file that is open for reading bytes, or pieces of bytes, by ``async for`` or not."""
 
@@ -66,7 +65,7 @@ class Source(ABC):
         """End it."""
 
     async def read_all(self, destination: str) -> bytes:
-        """All bytes, of a body that is not large. Raises UsageError when there are more or fewer than was said."""
+        """All bytes of a body that is not large. Raises UsageError: there are more or fewer than was said."""
         body = bytearray()
         while piece := await self.read():
             body += piece
@@ -106,8 +105,6 @@ class _File(Source):
 
 
 class _Pieces(Source):
-    """Pieces that somebody makes, whose size was said before."""
-
     def __init__(self, pieces: AsyncIterator[bytes], size: int) -> None:
         self._pieces = pieces
         self._left = memoryview(b"")
@@ -281,7 +278,7 @@ class Upload:
         """A large body for a destination; arguments and errors are those of ``Node.send``."""
         outgoing = port.outgoing_stream(destination, delivery, properties.get("priority"), properties.get("seal"))
         if properties.get("seal") and not (outgoing.peer and port.outbox.sealing.is_wanted(outgoing.peer)):
-            # The parts are in a stream of their own, which knows nothing of what one message wants.
+            # The parts have a separate stream, which knows nothing of what one message wants.
             raise UsageError(
                 f"send a stream to {destination}: parts are sealed only where the peer or the route says so for all "
                 "messages: node.trust(..., seal=True)"
@@ -298,13 +295,13 @@ class Upload:
 
         Raises:
             DeliveryFailed: the destination refuses it, or its time to reach the queue ran out.
-            MessageTooLarge: the queue of this node, or its disk, never takes such a body.
+            MessageTooLarge: the queue of this node, or its disk, never accepts such a body.
             QueueFull, NoRoom: it has no room for it now.
         """
         async with self._in_time():
             await self._lock.acquire()
             self._begun = True
-            # The stream of the parts must not end meanwhile.
+            # The stream of the parts must not end in between.
             self._parts = _parts_stream(self._port, self._outgoing)
             self._parts.senders += 1
             if self._outgoing.peer:
@@ -318,7 +315,6 @@ class Upload:
                         await self._announce()
 
     async def _announce(self) -> None:
-        """Say how large it is, and wait until its destination takes it."""
         engine = self._port.engine
         self._ordinal = engine.take_ordinal()
         announced = LargeMessage(self._size.to_bytes(ANNOUNCED_BYTES), ordinal=self._ordinal)
@@ -327,7 +323,7 @@ class Upload:
         await self._settle(0)
 
     async def add(self, piece: bytes) -> None:
-        """Send the next bytes. Raises UsageError when there are more than was said, and as ``begin``."""
+        """Send the next bytes. Raises UsageError if there are more than was said, and as ``begin``."""
         self._given += len(piece)
         if self._given > self._size:
             raise UsageError(
@@ -341,7 +337,7 @@ class Upload:
                 await self._send_part(body)
 
     async def complete(self) -> Prepared:
-        """Wait until all of it is at the destination. Returns the message that stands for it, to be submitted.
+        """Wait until all of it is at the destination. Returns the message that represents it, to be submitted.
 
         ``settle`` must follow in the same turn of the event loop.
         """
@@ -416,7 +412,7 @@ class Upload:
             await port.next_round()
 
     def _has_room_here(self) -> bool:
-        """Whether a queue of this node has room for it now. Raises NoRoom when the disk has none."""
+        """Whether a queue of this node has room for it now. Raises NoRoom if the disk has none."""
         admission, queue, port = self._port.admission, self._outgoing.queue, self._port
         if not admission.has_disk_for_body(self._size):
             raise NoRoom(
@@ -438,7 +434,7 @@ class Upload:
         self._ahead_bytes += size_bytes
 
     async def _settle(self, ahead_bytes: int) -> None:
-        """Wait until no more than that is not on the disk of the destination."""
+        """Wait until no more than that is missing on the disk of the destination."""
         while self._receipts and (self._ahead_bytes > ahead_bytes or not ahead_bytes):
             receipt, size_bytes = self._receipts[0]
             try:
@@ -451,7 +447,7 @@ class Upload:
 
     @asynccontextmanager
     async def _in_time(self) -> AsyncIterator[None]:
-        """Raises DeliveryFailed when the time of the message to reach its queue runs out meanwhile."""
+        """Raise DeliveryFailed if the message's time to reach its queue runs out in the block."""
         by_ms, left_s = self._message.expiry[0], None
         if by_ms:
             left_s = (by_ms - self._port.wall_ms()) / 1_000
@@ -475,7 +471,7 @@ def _parts_stream(port: EngineHandle, outgoing: OutgoingStream) -> OutgoingStrea
 
 
 def check_large(destination: str, size: int, limits: LargeBodies, queue: str, key: str, *, copied: bool) -> None:
-    """Raises UsageError, MessageTooLarge, AddressError for a large message that can go nowhere."""
+    """Raise UsageError, MessageTooLarge, AddressError for a large message that can go nowhere."""
     if is_reserved(queue) or ":" in queue:
         raise UsageError(f"send a stream to {destination}: large messages go to queues of applications, not to topics")
     if key:
@@ -493,8 +489,6 @@ def check_large(destination: str, size: int, limits: LargeBodies, queue: str, ke
 
 
 class _Sends(Protocol):
-    """A node that sends messages."""
-
     async def send(self, destination: str, body: bytes, **properties: Any) -> Receipt:
         """See ``Node.send``."""
 
@@ -516,9 +510,9 @@ class StreamSending(OnPort):
         """Send one message whose body may have any size: it leaves in parts, and few of them are in memory.
 
         It is not stored and forwarded as ``send`` does: it returns when all of the body is on the disk of the
-        destination, and the message that stands for it on the disk of this node. Until then it waits, while the
-        destination is away, too, and nothing was sent. A reader gets the whole message or nothing: when the source
-        fails, the call is cancelled, or the process dies, what has arrived is freed.
+        destination, and the message that represents it on the disk of this node. Until then it waits, also while the
+        destination is away, and nothing was sent. A reader gets the whole message or nothing: if the source fails, the
+        call is cancelled, or the process dies, what has arrived is freed.
 
         A body of at most ``NodeSettings.large.from_bytes``, 4 MiB, is sent as ``send`` does.
 
@@ -530,15 +524,15 @@ class StreamSending(OnPort):
             delivery: ``RECOVERABLE`` or ``TRANSACTIONAL``.
             until: as for ``send``.
             timeout: seconds to wait for that, after all was sent; None for no limit.
-            **properties: as for ``send``, but no ``key``, and ``seal`` only for a peer or a route for which all is
-                sealed; times to live count from this call.
+            **properties: as for ``send``, but no ``key``, and ``seal`` only for a peer or a route that seals
+                everything; times to live count from this call.
 
         Returns:
             The receipt of the message.
 
         Raises:
             UsageError: it is no source, or has another size than was said; the message is express, or has a key.
-            MessageTooLarge: the body is over ``large.most_bytes``, or more than the queue, or the disk, here takes.
+            MessageTooLarge: the body is over ``large.most_bytes``, or more than the queue, or the disk, here accepts.
             DeliveryFailed: the destination refuses the body (``too-large``: its queue has a smaller quota,
                 ``larger-than-disk``), or the time to reach the queue has run out. There is no dead letter then.
             OSError: a file cannot be read.
@@ -565,7 +559,7 @@ class StreamSending(OnPort):
 
 
 async def send_all(upload: Upload, source: Source) -> Prepared:
-    """Send all of a body. Returns the message that stands for it; the upload is given up if anything fails."""
+    """Send all of a body. Returns the message that represents it; gives the upload up if anything fails."""
     try:
         await upload.begin()
         while piece := await source.read():

@@ -52,15 +52,15 @@ class Subscriber(Consumer):
         return self
 
     def __await__(self) -> Generator[Any, None, Self]:
-        """``await node.subscribe(...)`` is as to enter it."""
+        """``await node.subscribe(...)`` enters it."""
         return self.__aenter__().__await__()
 
     async def pause(self) -> None:
-        """Take nothing until ``resume``: calls that wait for a message go on waiting.
+        """Receive nothing until ``resume``: calls that wait for a message keep waiting.
 
-        A subscription that is not durable misses what is dispatched meanwhile, and its topic's strategy does not wait
-        for it; what was pending before stays pending. A durable one keeps everything, and its other readers go on.
-        Messages in hand stay there, and may be settled. A second call does nothing.
+        A subscription that is not durable misses what is dispatched in that time, and its topic's strategy does not
+        wait for it; what was pending before stays pending. A durable one keeps everything, and its other readers
+        continue. Messages that the reader has stay with it, and may be settled. A second call does nothing.
         """
         self._check_open()
         turn = self._port.next_turn()
@@ -69,7 +69,7 @@ class Subscriber(Consumer):
             self._port.topics.suspend(self._subscription, turn.now_ns)
 
     async def resume(self) -> None:
-        """Go on with what waits, and with what comes from now on. Without a pause it does nothing."""
+        """Continue with what waits, and with what comes from now on. Without a pause it does nothing."""
         self._check_open()
         turn = self._port.next_turn()
         self._is_paused = False
@@ -88,7 +88,7 @@ class Subscriber(Consumer):
 class RemoteSubscriber(Subscriber):
     """The same for topics of another node.
 
-    Entering it waits until that node has answered. A durable subscription that it has given before is read at once.
+    Entering it waits until that node has answered. A durable subscription that it gave before can be read immediately.
     """
 
     def __init__(
@@ -116,12 +116,12 @@ class RemoteSubscriber(Subscriber):
         return self
 
     async def pause(self) -> None:
-        """Take nothing until ``resume``; see ``Subscriber``. Messages wait in the queue of this node meanwhile."""
+        """Receive nothing until ``resume``; see ``Subscriber``. Messages wait in the queue of this node."""
         self._check_open()
         self._is_paused, self._draw = True, draw_nothing
 
     async def resume(self) -> None:
-        """Go on with what waits; see ``Subscriber``."""
+        """Continue with what waits; see ``Subscriber``."""
         self._check_open()
         self._is_paused = False
         self._arrived.set()
@@ -174,13 +174,13 @@ class Subscribing(OnPort):
 
         ``hub/topic:Games.#`` are topics of the node hub, which must let this one subscribe (``may_subscribe``). It
         sends the messages to this node, where they wait for the reader; ``message.topic``, ``id`` and ``sender`` are
-        those of the publication. Entering the subscriber waits for the answer of that node; a durable subscription
-        that is asked for goes on to be, when no answer comes.
+        those of the publication. Entering the subscriber waits for the answer of that node; if none comes, this node
+        keeps asking for a durable subscription.
 
         It gets what arrives from now on, and nothing that ``publish`` has accepted before. A subscription that is not
         durable ends with its reader, and its topic's strategy (``Topic``) says when messages go to it. A durable one
-        gets each message, also those that arrive while nobody reads it, until ``unsubscribe``; but express messages
-        only as long as the node runs.
+        gets each message, also those that arrive without a reader, until ``unsubscribe``; but express messages only
+        while the node runs.
 
         Args:
             pattern: the topics: ``Games.Cricket`` is that one, ``Games.*`` those one level below ``Games``, ``Games.#``
@@ -188,12 +188,12 @@ class Subscribing(OnPort):
             durable: the name of a durable subscription; None for one that is not.
             shared: whether a durable subscription may have several readers at a time; each message goes to one of them.
             ack: ``auto`` acknowledges a message when the next one is asked for, ``manual`` leaves that to the caller.
-            ack_wait_s: seconds that a message may be in hand; then it has failed, and comes again. Acknowledging it
-                later changes nothing. None: as the settings of its topic say.
+            ack_wait_s: seconds that a reader may have a message; then it has failed, and is redelivered. Acknowledging
+                it later changes nothing. None: as the settings of its topic say.
             max_unacked: the messages that may be unacknowledged before a subscription that is not durable has no room;
                 None: as the settings of its topic say. At another node: the messages that may be on their way here, and
                 that may wait here; None: as the settings of this node say.
-            redelivery: when messages that fail come again; it overrides the settings.
+            redelivery: when messages that fail are redelivered; it overrides the settings.
             name: the reader's name in ``stats``; None: that of the task that reads.
             delivery: messages of another node come in this class, or in a weaker one if they were published in that.
 
@@ -220,7 +220,7 @@ class Subscribing(OnPort):
         )
 
     async def unsubscribe(self, durable: str) -> None:
-        """End a durable subscription. What waits for it alone is gone; its readers get SubscriptionEnded.
+        """End a durable subscription. What waits for it alone is deleted; its readers get SubscriptionEnded.
 
         Args:
             durable: its name. One of another node to topics of this one is ``plant-b/audit``, the node and its name
@@ -228,8 +228,8 @@ class Subscribing(OnPort):
 
         Raises:
             QueueNotFound: there is no durable subscription of that name.
-            RequestTimeout: it is at another node, which has not answered within a minute. It ends as soon as that node
-                hears of it.
+            RequestTimeout: it is at another node, which has not answered within a minute. It ends once that node hears
+                of it.
         """
         port = self._port
         topics, remote, turn = port.topics, port.remote, port.next_turn()

@@ -1,4 +1,4 @@
-"""The messages that a transaction has in hand: it received them, and has not yet committed or rolled back.
+"""The messages that a transaction has leased: it received them, and has not yet committed or rolled back.
 
 If a bridge to a broker uses it, the session log says what became of them.
 """
@@ -22,9 +22,8 @@ from triack.queues.topics.subscription import Subscription, ranges_of
 from triack.stats.holding import RELEASED, HeldPacket, Reader, taken_back
 
 Drawn = list[tuple[Mailbox, Run, range]]
-"""The messages that one step received."""
 WHERE_LETTERS = 1_000
-"""Of a rule in the session log, whose readers take no longer texts."""
+"""Of a rule in the session log, whose readers accept no longer texts."""
 
 
 class Taken:
@@ -76,7 +75,7 @@ class Taken:
         return self._steps[step]
 
     def take_all(self) -> Drawn:
-        """Let go of all messages, which are done. Returns them in order."""
+        """Release all messages, which are done. Returns them in order."""
         taken = self.all()
         if self.bridged is not None:
             self.bridged.note_let_go(taken)
@@ -84,12 +83,12 @@ class Taken:
         return taken
 
     def give_back(self, way: Return) -> None:
-        """All messages come again."""
+        """Give back all messages."""
         self._give_back(self.all(), way)
         self._end()
 
     def give_back_step(self, step: int) -> None:
-        """The messages of one step come again: its caller has not heard of them."""
+        """Give back the messages of one step: its caller has not heard of them."""
         self._give_back(self._steps.pop(step, []), Return(failed=False))
         self._since.pop(step, None)
 
@@ -109,7 +108,7 @@ class Taken:
     # ---- what operators see and take back
 
     def held(self, queue: str) -> list[HeldPacket]:
-        """The messages of a queue in hand, see ``Holder``."""
+        """The leased messages of a queue, see ``Holder``."""
         return [
             HeldPacket(run.packet, bits_of(drawn), self._since[step])
             for step, some in self._steps.items()
@@ -118,7 +117,7 @@ class Taken:
         ]
 
     def take_back(self, queue: str) -> int:
-        """Take back the messages of a queue in hand, see ``Holder``: the transaction can only be rolled back."""
+        """Take back the leased messages of a queue, see ``Holder``: the transaction can only be rolled back."""
         found: Drawn = []
         for step, some in self._steps.items():
             found += [one for one in some if one[0].name == queue]
@@ -131,7 +130,7 @@ class Taken:
 
 
 class Bridged:
-    """Says it."""
+    """Writes that into the session log."""
 
     def __init__(self, port: EngineHandle, bridge: str) -> None:
         self._port = port
@@ -143,7 +142,7 @@ class Bridged:
         # What the commit accepts now: the outgoing queue, the first ticket, and the receipts of earlier steps.
         self._outgoing: OutgoingStream
         self._first = self._receipts = 0
-        # Messages of which it was said what became of them.
+        # Messages that the log has an outcome of.
         self._given: set[tuple[QueuedPacket, int]] = set()
 
     def go_by(self, where: str) -> None:
@@ -160,9 +159,9 @@ class Bridged:
         self._first = self._outgoing.submitted
 
     def note_sent(self, step: int, receipts: int) -> None:
-        """It has accepted them, and has that many receipts now. Those that were known by their keys are not new.
+        """The commit has accepted them, and has that many receipts now. Those known by their keys are not new.
 
-        What was received is perhaps moved elsewhere, and comes from no broker.
+        What was received may be moved elsewhere, and then comes from no broker.
         """
         messages, self._receipts = receipts - self._receipts, receipts
         if self._gives:
@@ -178,7 +177,7 @@ class Bridged:
         self._note("bridge_drew", drawn)
 
     def note_let_go(self, drawn: Drawn) -> None:
-        """The commit that begins takes messages out of their queues."""
+        """The commit that begins deletes messages from their queues."""
         self._note("bridge_let_go", drawn)
 
     def note_given(self, drawn: Drawn, reason: str, ids: Collection[str] | None) -> None:
@@ -211,7 +210,6 @@ def _whole(drawn: Iterable[tuple[object, Run, range]]) -> Iterator[Run]:
 
 
 def _described(mailbox: Mailbox, runs: Iterable[Run]) -> Iterator[dict[str, Any]]:
-    """The fields of records about messages of a queue, or of a subscription."""
     if isinstance(mailbox.owner, Subscription):
         yield {**mailbox.owner.record_fields, "ranges": ranges_of(runs)}
     else:

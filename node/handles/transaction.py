@@ -42,8 +42,8 @@ from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.stats.holding import Reader
 
 LISTS_BYTES = 4 * 1024 * 1024
-"""Bytes in the lists of one transaction: a commit takes all of them in one go, while nothing else runs. By default an
-outgoing queue takes as much before a sender waits (``NodeSettings.pending_limit_bytes``)."""
+"""Bytes in the lists of one transaction: a commit handles all of them in one go, while nothing else runs. By default
+an outgoing queue holds as much before a sender waits (``NodeSettings.pending_limit_bytes``)."""
 
 
 class Transaction:
@@ -65,7 +65,7 @@ class Transaction:
         self._sends: dict[int, Prepared | PreparedList] = {}
         # Messages taken out of queues beyond those that it sends there.
         self._leaving: Counter[str] = Counter()
-        # Those of them that stand for large messages.
+        # Those of them that represent large messages.
         self._uploads: dict[int, Upload] = {}
         # What the session log says of it, if a bridge uses it.
         self._bridged: Bridged | None = None
@@ -97,7 +97,7 @@ class Transaction:
 
         Raises:
             UsageError: the class is express: such messages are on no disk, so no transaction can hold them.
-            WaitTimeout: there was no room in time; nothing of this call is sent, and the transaction goes on.
+            WaitTimeout: there was no room in time; nothing of this call is sent, and the transaction continues.
             NodeClosed: this transaction or the node has ended.
         """
         self._check_open()
@@ -110,7 +110,7 @@ class Transaction:
         self._sends[self._next_step()] = prepared
 
     def _has_left_room(self, outgoing: OutgoingStream, messages: int) -> bool:
-        """Whether it has taken as many messages out of a queue of this node as it sends there: the commit does both."""
+        """Whether it received as many messages from a queue of this node as it sends there: the commit does both."""
         if outgoing.peer or self._leaving[outgoing.queue] < messages:
             return False
         self._leaving[outgoing.queue] -= messages
@@ -132,7 +132,7 @@ class Transaction:
         last message may exceed that. All else is as for ``send``, and for ``keys`` as for ``Node.send_many``.
 
         Raises:
-            UsageError: as for ``send``, or the lists hold more than a transaction takes; nothing of this one is sent.
+            UsageError: as for ``send``, or the lists hold more than a transaction may; nothing of this one is sent.
         """
         self._check_open()
         check_durable(destination, delivery)
@@ -157,7 +157,7 @@ class Transaction:
     ) -> None:
         """Send a message whose body may have any size, see ``Node.send_stream``; its reader gets it with the commit.
 
-        The body leaves at once, and this waits until all of it is at its destination. A rollback frees it there.
+        The body leaves immediately, and this waits until all of it is at its destination. A rollback frees it there.
         Arguments and errors are those of ``Node.send_stream`` and of ``send``.
         """
         self._check_open()
@@ -175,7 +175,7 @@ class Transaction:
             await opened.close()
 
     async def take_upload(self, upload: Upload, prepared: Prepared) -> None:
-        """Send a large message with the commit, all of whose body has left; for the parts of the node."""
+        """Send a large message, all of whose body has left, with the commit; for the parts of the node."""
         if self._ended:
             upload.give_up()
             self._check_open()
@@ -205,14 +205,14 @@ class Transaction:
             The message. The transaction acknowledges it or gives it back: its own ``ack`` and ``reject`` refuse to.
 
         Raises:
-            WaitTimeout: none came in time; the transaction goes on.
+            WaitTimeout: none came in time; the transaction continues.
             QueueNotFound: the node has a fixed set of queues without this one.
             NodeClosed, StoreFailed: this transaction or the node has ended.
         """
         return (await self._take(queue, 1, timeout))[0]
 
     async def receive_many(self, queue: str, most: int = BATCH_MESSAGES, timeout: float | None = None) -> Messages:
-        """Take messages with the commit, in order: wait for the first, and take with it those at hand already.
+        """Take messages with the commit, in order: wait for the first, and take with it those that wait already.
 
         As ``receive``, for at most ``most`` messages. A list also ends with about a mebibyte of bodies and properties.
         A rollback is a failure of each message.
@@ -229,7 +229,7 @@ class Transaction:
         """Take the message with an id (``Message.id``) with the commit; a rollback puts it back and counts a failure.
 
         Raises:
-            WaitTimeout: it did not wait there in that time; the transaction goes on.
+            WaitTimeout: it did not wait there in that time; the transaction continues.
             UsageError: that is no id of a message, or the timeout is no number of seconds.
             QueueNotFound, NodeClosed, StoreFailed: as for ``receive``.
         """
@@ -258,7 +258,6 @@ class Transaction:
         return Drawn(queue, run, ONLY_THE_TRANSACTION, self._port.name_of)
 
     def _begin_step(self, queue: str) -> int:
-        """A step receives from a queue."""
         if self._finalizer is None:
             self._finalizer = when_dropped(self, partial(self._taken.give_back, Return(failed=False)))
         step = self._next_step()
@@ -289,14 +288,13 @@ class Transaction:
         return messages_of_runs(taken, partial(read_part, self._port))
 
     async def _await_run(self, mailbox: Mailbox, timeout: float | None) -> Run:
-        """Messages to be drawn, when there are any."""
         arrived = asyncio.Event()
 
         async def take() -> Run:
             while (run := self._port.open_run(mailbox)) is None:
                 await arrived.wait()
                 arrived.clear()
-                # Nothing gives back what an ended transaction takes.
+                # Nothing would give back what an ended transaction takes.
                 self._check_open()
             return run
 
@@ -368,7 +366,7 @@ class Transaction:
     def expect(self, key: str, value: bytes | None) -> "Done":
         """Commit only if this value is still remembered under a key; None: only if none is. ``remember`` may change it.
 
-        Programs that read a value, work, and write it again so notice that another one was faster. Result and errors
+        So programs that read a value, work, and write it again notice that another one was faster. Result and errors
         are as of ``remember``.
         """
         self._check_open()
@@ -388,13 +386,13 @@ class Transaction:
 
         Raises:
             NodeClosed: this transaction or the node had ended; nothing of it happened.
-            SubscriptionEnded: a subscription from which it received was ended; nothing of it happens.
+            SubscriptionEnded: a subscription that it received from was ended; nothing of it happens.
             HandOverEnded: something that it received was taken back (``Node.release``); nothing of it happens.
-            StateChanged: a value is not what ``expect`` said; nothing of it happens, and what it received comes again,
-                which is no failure.
+            StateChanged: a value is not what ``expect`` said; nothing of it happens, and what it received is
+                redelivered, which is no failure.
             StoreFailed: the node has stopped; all of it happened or nothing, as the next start shows.
             UsageError: a message sent has no such stage, or there is a timeout and no stage; nothing of it happened,
-                and the transaction goes on.
+                and the transaction continues.
             WaitTimeout, DeliveryFailed, RollbackDetected: from ``until``, see ``Receipt``; all of it has happened.
         """
         self._check_kept()
@@ -409,7 +407,7 @@ class Transaction:
         self._check_expected()
         self._end()
         port.check_alive()
-        # No await from here to the commit's queueing: the engine takes all of it into one disk transaction.
+        # No await from here to the commit's queueing: the engine puts all of it into one disk transaction.
         receipts: list[Receipt] = []
         for step, prepared in self._sends.items():
             if self._bridged is not None:
@@ -435,7 +433,7 @@ class Transaction:
         return receipts
 
     def _check_kept(self) -> None:
-        """Raises, and rolls back, if something that it received is no longer its own."""
+        """Raise, and roll back, if something that it received is no longer its own."""
         lost = self._taken.lost or self._taken.ended
         if lost is not None and not self._ended:
             self.rollback(failed=False)
@@ -443,7 +441,7 @@ class Transaction:
         self._check_open()
 
     async def _await_windows(self) -> None:
-        """Wait until publish windows take what it sends; a cancellation rolls back."""
+        """Wait until publish windows accept what it sends; a cancellation rolls back."""
         messages: Counter[OutgoingStream] = Counter()
         for prepared in self._sends.values():
             if isinstance(prepared, PreparedList):
@@ -513,7 +511,7 @@ class Transaction:
 
 
 class Done:
-    """A result that is there already; awaiting it does nothing."""
+    """A result that exists already; awaiting it does nothing."""
 
     __slots__ = ()
 
@@ -524,7 +522,7 @@ class Done:
 
 
 DONE = Done()
-"""Returned by calls that a node does at once, so that the same code awaits them on a node and over a client."""
+"""Returned by calls that a node does immediately, so that the same code awaits them on a node and over a client."""
 
 
 async def all_reached(receipts: Sequence[Waits], stage: Stage | StageName, timeout: float | None) -> None:
@@ -541,8 +539,6 @@ async def all_reached(receipts: Sequence[Waits], stage: Stage | StageName, timeo
 
 
 class _Refusing:
-    """The holder of messages that a transaction received: it refers to the transaction."""
-
     def acknowledge(self, _lease: Lease) -> None:
         """Refuse."""
         raise UsageError("a message that a transaction received is acknowledged by its commit")
@@ -557,13 +553,9 @@ ONLY_THE_TRANSACTION = _Refusing()
 
 
 def add_listed(destination: str, listed_bytes: int, sizes: list[int]) -> int:
-    """Add a list of messages to the bytes in the lists of a transaction.
+    """Add a list of messages to the bytes in the lists of a transaction. Returns the new total.
 
-    Returns:
-        The new total.
-
-    Raises:
-        UsageError: it is more than a transaction takes.
+    Raises UsageError: it is more than a transaction may hold.
     """
     counted = _counted(sizes)
     total_bytes = listed_bytes + sum(counted)
@@ -580,13 +572,13 @@ def _counted(sizes: Iterable[int]) -> list[int]:
 
 
 def check_durable(destination: str, delivery: Delivery) -> None:
-    """Raises UsageError for a class that no transaction can hold."""
+    """Raise UsageError for a class that no transaction can hold."""
     if delivery not in DURABLE:
         raise UsageError(f"send to {destination} in a transaction: {delivery.label} messages cannot be part of one")
 
 
 def check_state(key: object, value: object) -> None:
-    """Raises UsageError for a key or a value that ``remember`` does not take."""
+    """Raise UsageError for a key or a value that ``remember`` does not accept."""
     try:
         fits = isinstance(key, str) and bool(key.encode()) and not key.startswith(OWN_STATE)
         fits = fits and (value is None or isinstance(value, bytes))

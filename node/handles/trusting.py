@@ -38,8 +38,8 @@ class Trusting(OnPort):
                 keep a session with the peer open, and over UDP send something in it at least once in this many seconds,
                 so that the devices in between keep it. 0 for none; None as it was, which is
                 ``NodeSettings.keep_alive_s`` for a node that listens nowhere, and none for others.
-            may_relay: patterns of the nodes to which the peer may send by way of this one, such as ``["plant-*"]``;
-                None as it was, which is none for a new peer.
+            may_relay: patterns of the nodes that the peer may send to through this one, such as ``["plant-*"]``; None
+                as it was, which is none for a new peer.
             relays_for: patterns of the nodes whose messages the peer may bring here as a relay, by the names that the
                 first relay has for them; None as it was, which is none for a new peer.
             may_subscribe: patterns of the topics of this node to which the peer may subscribe, such as
@@ -69,7 +69,7 @@ class Trusting(OnPort):
         )
 
     async def revoke(self, name: str) -> None:
-        """Trust a peer no longer: its sessions end now. Messages to it stay queued.
+        """Stop trusting a peer: its sessions end now. Messages to it stay queued.
 
         Raises:
             UsageError: there is no such peer, or the node runs without keys.
@@ -101,9 +101,9 @@ class Trusting(OnPort):
         Args:
             code: the code from the other node's ``invite``.
             url: where that node listens.
-            name: this node's name for the other; None takes that node's own name, unless a peer has it.
+            name: this node's name for the other; None uses that node's own name, unless a peer has it.
             send: patterns of the only queues that the other may send to; None for all.
-            timeout: seconds to go on asking, None for half a minute.
+            timeout: seconds to keep asking, None for half a minute.
 
         Raises:
             UsageError, AddressError: the code was mistyped, a name or an address is not valid; or the node runs

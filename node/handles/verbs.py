@@ -78,8 +78,8 @@ class CommonVerbs(Handling, Trusting, Routing, QueueAdmin):
     ) -> list[Receipt]:
         """Send a message to several destinations: in one transaction, to all of them or to none.
 
-        It is MSMQ's distribution list and multiple-element format name. Each destination gets a message of its own; one
-        that is there twice gets two. All else is as for ``send``, but that no message is express.
+        It is MSMQ's distribution list and multiple-element format name. Each destination gets a separate message; one
+        that is listed twice gets two. All else is as for ``send``, but no message may be express.
 
         Returns:
             Their receipts, in the order of the destinations; all are queued.
@@ -110,7 +110,7 @@ class CommonVerbs(Handling, Trusting, Routing, QueueAdmin):
     ) -> Receipt:
         """Publish to a topic of this node, such as ``Games.Cricket``: as ``send`` to ``topic:`` and its name.
 
-        Each subscription that takes the topic gets the message; if there is none, it is dropped (``no-subscriber``).
+        Each subscription that matches the topic gets the message; if there is none, it is dropped (``no-subscriber``).
         ``send("hub/topic:Games.Cricket", ...)`` publishes at another node. Arguments and errors are those of ``send``.
         """
         destination = f"{TOPIC_PREFIX}{check_topic(topic)}"
@@ -124,7 +124,7 @@ class CommonVerbs(Handling, Trusting, Routing, QueueAdmin):
         delivery: Delivery = Delivery.TRANSACTIONAL,
         **properties: Unpack[MessageProperties],
     ) -> Receipt:
-        """Answer a message: send to its ``reply_to``, so that its sender can match the answer. Else it is as ``send``.
+        """Answer a message: send to its ``reply_to``, so that its sender can match the answer. Else as ``send``.
 
         To answer exactly once, receive and answer in one transaction (``Transaction.reply``). The answer has the
         ``correlation_id`` of the request, or its id when it has none.
@@ -162,8 +162,8 @@ class CommonVerbs(Handling, Trusting, Routing, QueueAdmin):
     async def ping(self, peer: str, *, timeout: float = 5.0) -> PingAnswer:
         """Ask a peer for an answer, and measure it; opens a session if there is none. It changes nothing there.
 
-        A ping is for one session. If messages for the peer go by a relay, the relay is asked, and ``by`` of the answer
-        names it.
+        A ping is for one session. If messages for the peer go through a relay, the relay is asked, and ``by`` of the
+        answer names it.
 
         Args:
             peer: a known peer by name, ``udp://host:port`` and the like, or a node to which a route leads.
@@ -207,7 +207,7 @@ class Verbs(Sending, StreamSending, Acknowledging, Requesting, Reloading, Subscr
 
     @property
     def address(self) -> str:
-        """Where it listens, with the real port; empty when it does not. Raises NodeClosed before the start."""
+        """Where it listens, with the real port; empty if it does not. Raises NodeClosed before the start."""
         return self._port.engine.address
 
     @property
@@ -233,7 +233,7 @@ class Verbs(Sending, StreamSending, Acknowledging, Requesting, Reloading, Subscr
         code. Codes are kept in memory: they end with the node.
 
         Args:
-            name: this node's name for the one that comes; None takes that node's own name, unless a peer has it.
+            name: this node's name for the one that comes; None uses that node's own name, unless a peer has it.
             send: patterns of the only queues that it may send to; None for all.
 
         Returns:
@@ -264,7 +264,7 @@ class Verbs(Sending, StreamSending, Acknowledging, Requesting, Reloading, Subscr
         """Accept a message for sending; waits while the outgoing queue is full, and then for the stage ``until``.
 
         The message is safe when ``receipt.queued()`` returns; a crash before that may lose it. For "safe when the call
-        returns" say ``until="queued"``, or use a transaction. For many messages at once, ``send_many`` costs far less.
+        returns" say ``until="queued"``, or use a transaction. For many messages, ``send_many`` costs far less.
 
         Args:
             destination: ``udp://host:port/queue``, ``tcp://host:port/queue``, ``peer/queue`` for a known peer, or
@@ -336,7 +336,7 @@ class Verbs(Sending, StreamSending, Acknowledging, Requesting, Reloading, Subscr
         await self._port.commit()
 
     async def drain(self, timeout: float | None = None) -> None:
-        """Wait until everything sent so far, and meanwhile, has come as far as its class says; see ``Receipt``.
+        """Wait until everything sent so far, or during this call, has come as far as its class says; see ``Receipt``.
 
         It does not wait for dead letters.
 
@@ -345,8 +345,8 @@ class Verbs(Sending, StreamSending, Acknowledging, Requesting, Reloading, Subscr
 
         Raises:
             UsageError: the timeout is no number of seconds.
-            WaitTimeout: not yet; the error says how many are left, and for which destinations. All of them go on.
-            RollbackDetected: a peer gets nothing more as long as this process runs; the rest has arrived.
+            WaitTimeout: not yet; the error says how many are left, and for which destinations. All of them continue.
+            RollbackDetected: a peer gets nothing more while this process runs; the rest has arrived.
         """
         port = self._port
         port.check_alive()
@@ -366,7 +366,7 @@ class Verbs(Sending, StreamSending, Acknowledging, Requesting, Reloading, Subscr
             raise suspended.anew()
 
     def recall(self, key: str) -> bytes | None:
-        """The value that ``Transaction.remember`` keeps under a key; None for none, or before the node's start."""
+        """The value that ``Transaction.remember`` keeps under a key; None: there is none, or the node is not open."""
         return None if self._running is None else self._running.recall(key)
 
     # ---- receiving
@@ -385,10 +385,10 @@ class Verbs(Sending, StreamSending, Acknowledging, Requesting, Reloading, Subscr
         Args:
             queue: its name; made when it does not exist, unless the node was opened with a fixed set of queues.
             ack: ``auto`` acknowledges a message when the next one is asked for, ``manual`` leaves that to the caller.
-            redelivery: when messages that fail with this consumer come again; it overrides the settings.
-            hand_over_timeout: seconds that a message may be in this consumer's hands; then it is taken back, which is a
-                failure, and acknowledging it raises HandOverEnded. None: no limit.
-            name: the consumer's name in ``stats`` while it has messages in hand; None: that of the task that reads.
+            redelivery: when messages that fail with this consumer are redelivered; it overrides the settings.
+            hand_over_timeout: seconds that this consumer may have a message; then it is taken back, which is a failure,
+                and acknowledging it raises HandOverEnded. None: no limit.
+            name: the consumer's name in ``stats`` while it has messages; None: that of the task that reads.
 
         Raises:
             AddressError: no queue can have that name.
@@ -399,7 +399,7 @@ class Verbs(Sending, StreamSending, Acknowledging, Requesting, Reloading, Subscr
         return Consumer(port, port.mailbox(queue), ack, redelivery, hand_over_timeout, reader=reader_of(queue, name))
 
     def queue_lengths(self) -> dict[str, int]:
-        """How many messages wait in each queue of this node, those in the hands of readers included."""
+        """How many messages wait in each queue of this node, those that readers have included."""
         return self._port.queue_lengths()
 
     # ---- looking and steering
