@@ -40,13 +40,10 @@ from triack.tools.commands.common import verbose_option
 
 EXIT_FAIL = 1
 LIES = 20_000
-"""Lies of ``make lies``: every kind about every event some dozen times, in some minutes."""
 TEETH_LIES = 6_000
-"""Lies of ``make teeth``: as many as are told while bugs are planted on another core."""
 BOTH = 600
 """How many of them both engines judge, in one replay: a few minutes of Spark. Some cannot be read, 500 can."""
 CHARACTERS = 4_000
-"""Changes of single characters, of which some eight hundred can be read: a minute or two."""
 
 _COUNT = click.IntRange(min=1)
 _json_option = click.option("--json", "as_json", is_flag=True, help="End with the figures as one line of JSON.")
@@ -140,7 +137,6 @@ def _say_told(what: str, told: Told) -> None:
 
 
 def _compare_engines(lies: int, seed: int) -> Compared:
-    """Judge some of the lies by both engines."""
     from triack.tools.replay.engines.spark_session import open_spark
 
     spark = open_spark(None)

@@ -1,10 +1,10 @@
 """A plant's broker, an office's, and a link between them that is down for a while: ``python -m proof bridges``.
 
-A publisher gives numbers to the plant's mosquitto at QoS 1. What passes them on is mosquitto's own bridge, or Triack: a
-gateway beside the plant's broker, and a cloud beside the office's. While the link is down, the process that passes
-messages on is killed once and started again. Lost is what the plant's broker acknowledged, and the office never got.
+A publisher gives numbers to the plant's mosquitto at QoS 1. Mosquitto's own bridge passes them on, or Triack: a gateway
+beside the plant's broker, and a cloud beside the office's. While the link is down, the process that passes messages on
+is killed once and started again. Lost is what the plant's broker acknowledged, and the office never got.
 
-With ``--away N`` the cloud is never there, and the memory of a gateway that takes N messages is measured.
+With ``--away N`` the cloud is never there, and the memory of a gateway that accepts N messages is measured.
 """
 
 import asyncio
@@ -33,34 +33,25 @@ from triack.tools.demo.relay import Relay
 from triack.tools.ports import free_port
 
 RATE, OUTAGE_S = 2_000, 60.0
-"""Messages a second, and how long the link is down."""
 BEFORE_S, AFTER_S = 5.0, 10.0
-"""With a good link."""
 QUIET_S = 20.0
-"""After that long without a message nothing more comes: a bridge tries again at least as often."""
+"""After this long without a message nothing more comes: a bridge tries again at least as often."""
 TICK_S = 0.01
-"""Between two bursts of the publisher."""
 PROBE_S = 0.2
-"""Between two of them."""
 FIRST = -1
-"""The number of the messages that show that all are connected."""
 START_S = 60.0
-"""A process listens by then, also on a busy machine."""
 IN_FLIGHT = 2_000
-"""Of the publisher: a second's messages."""
 BODY = 100
-"""Bytes of a message."""
 KEYS = 'key = "{topic} {payload}"\n[keys]\nlifetime_s = 20\n'
-"""So that what the broker sends again after the kill counts once; at this rate no more are kept than there may be."""
+"""Messages that the broker resends after the kill count once; at this rate no more keys are kept than there may be."""
 BROKER = ["allow_anonymous true", "max_inflight_messages 0"]
 KEEPS_ALL = ["max_queued_messages 0"]
 WRITES = ["persistence true", "autosave_on_changes true", "autosave_interval 1"]
-"""A broker that writes its file at each change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of the messages."""
+    """What happened to the messages."""
 
     acknowledged: int
     lost: int
@@ -178,7 +169,7 @@ class _Publisher:
             self.acked.add(number)
 
     def stop(self) -> None:
-        """Publish no more."""
+        """Stop publishing."""
         self._stopping.set()
         self._thread.join()
         self._look()
@@ -219,7 +210,7 @@ class _Scene:
         return process
 
     def listen(self) -> None:
-        """Note what comes to the office."""
+        """Note what arrives at the office."""
         client = _client(self.office, "reader")
         client.on_message = lambda _client, _data, message: self.came.update((int(message.payload),))
         client.subscribe("#", 1)
@@ -232,7 +223,6 @@ Link = tuple[_Process, Callable[[], Any], Callable[[], Any]]
 
 
 async def _mosquitto(scene: _Scene, *lines: str) -> Link:
-    """The plant's broker forwards by itself."""
     await scene.broker("office", scene.office, *KEEPS_ALL)
     link = _TcpLink(scene.office)
     await link.heal()
@@ -244,7 +234,7 @@ async def _mosquitto(scene: _Scene, *lines: str) -> Link:
 
 
 async def _triack(scene: _Scene) -> Link:
-    """A gateway takes from the plant's broker, and a cloud gives to the office's."""
+    """A gateway reads from the plant's broker, and a cloud gives to the office's."""
     await scene.broker("office", scene.office, *KEEPS_ALL)
     await scene.broker("plant", scene.plant, *KEEPS_ALL)
     at = free_port()
@@ -271,7 +261,6 @@ WAYS: dict[str, Callable[[_Scene], Any]] = {
     "mosquitto that writes and keeps all": lambda scene: _mosquitto(scene, *KEEPS_ALL, *WRITES),
     "Triack": _triack,
 }
-"""What passes messages on."""
 
 
 @asynccontextmanager
@@ -308,7 +297,6 @@ async def outage(way: str, rate: float, seconds: float) -> Outcome:
 
 
 def _until_one_passes(scene: _Scene) -> None:
-    """Publish until all have subscribed."""
     client = _client(scene.plant, "first")
     client.loop_start()
     end_s = time.monotonic() + START_S
@@ -322,7 +310,7 @@ def _until_one_passes(scene: _Scene) -> None:
 
 
 async def away(messages: int, say: Callable[[str], None]) -> None:
-    """Have a gateway take messages for a cloud that is not there, and say how much memory it has needed."""
+    """Let a gateway accept messages for a cloud that is away, and say how much memory it has needed."""
     async with _scene() as scene:
         await scene.broker("plant", scene.plant, *KEEPS_ALL)
         gateway = await _gateway(scene, f"udp://127.0.0.1:{free_port()}")

@@ -153,7 +153,6 @@ def pages() -> dict[Path, str]:
 
 
 def _settings() -> str:
-    """Return a table for each table of the file."""
     tables = []
     for section, about in SECTIONS.items():
         keys = [key for key in KEYS.values() if key.path[:-1] == section]
@@ -178,7 +177,6 @@ def _statements() -> str:
 
 
 def _stated(file: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the tests of a file that are marked as statements: the name of each, and its row."""
     for test in ast.parse(file.read_text()).body:
         if not isinstance(test, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
@@ -203,7 +201,6 @@ def _facts(cause: Cause) -> str:
 
 
 def _some(some: Some) -> str:
-    """Say which records of an event are meant."""
     said = [f"`{name}` {_values(name, values)}" for name, values in some.fields.items()]
     said += [f"`{name}` not {_values(name, values)}" for name, values in some.but.items()]
     said += [{"origin": "at its origin", "other": "not at its origin"}[some.at]] if some.at else []
@@ -235,7 +232,6 @@ def _named(reasons: Iterable[Reason]) -> str:
 
 
 def _with_tables(page: str, *tables: str) -> str:
-    """Return a page with some of its tables as the code has them."""
     for table in tables:
         head = table.partition("\n")[0]
         before, found, after = page.partition(head + "\n")

@@ -1,6 +1,6 @@
 """Which ``raise`` and ``except`` of the product no test has reached: ``make paths``.
 
-An error path that has never run is a guess. Lines that only a process took which was then killed are not seen.
+An error path that has never run is a guess. Lines that only a killed process has run are not seen.
 """
 
 import ast
@@ -20,7 +20,7 @@ def error_paths(source: str) -> dict[int, str]:
 
 
 def main() -> int:
-    """Print the untaken ones, and how many were taken."""
+    """Print those that were not reached, and how many were."""
     measured = coverage.Coverage()
     measured.load()
     root = Path(triack.__file__).parent

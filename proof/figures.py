@@ -20,7 +20,6 @@ from triack.tools.sim.network import Network
 from triack.tools.sim.world import START_NS, World
 
 DELAY_NS = 10 * MS
-"""One way; a round trip is twice that."""
 RTT_NS = 2 * DELAY_NS
 OVERHEAD_BYTES = 64
 QUEUE = "q"
@@ -30,7 +29,7 @@ AB, BA = ("a", "b"), ("b", "a")
 
 @dataclass(slots=True)
 class Pair:
-    """Two hosts, ``a`` sends to ``b``, and an application at ``b`` that takes and acknowledges what comes, at once."""
+    """Two hosts, ``a`` sends to ``b``, and an application at ``b`` that reads and acknowledges without delay."""
 
     world: World
     network: Network
@@ -51,7 +50,7 @@ class Pair:
         self.a.act(submit)
 
     def read(self) -> None:
-        """Take what has arrived."""
+        """Read what has arrived."""
         engine = self.b.engine
         if engine is None:
             return
@@ -156,7 +155,6 @@ def drop_pairs() -> dict[str, Any]:
 
 
 BURST = 3
-"""Datagrams that are lost in a row."""
 
 
 def handshakes(runs: int, loss: float) -> dict[str, Any]:
@@ -180,7 +178,7 @@ def handshakes(runs: int, loss: float) -> dict[str, Any]:
 
 
 def _bursts(world: World, loss: float) -> Callable[[bytes, str, str], bytes | None]:
-    """Lose this share of all datagrams, three in a row each time, in each direction by itself."""
+    """Lose this share of all datagrams, three in a row each time, in each direction separately."""
     random = world.chance("bursts")
     begins = loss / (BURST * (1 - loss))
     left: dict[str, int] = {}
@@ -329,7 +327,7 @@ def replays(ages_ns: list[int]) -> dict[str, Any]:
 
 
 def log_sizes(every_ns: int, messages: int) -> dict[str, Any]:
-    """How many bytes of session log a message costs that nothing else travels with, both nodes together."""
+    """How many bytes of session log a message costs that travels alone, both nodes together."""
     with pair() as two:
         for number in range(messages):
             two.send([b"." * 100])

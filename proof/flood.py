@@ -1,6 +1,6 @@
 """Strangers who send a node as much as they can: ``make flood``.
 
-Half of them send junk. The other half know the node's public key, as anybody may, and send connects that look right,
+Half of them send junk. The other half know the node's public key, as any host may, and send connects that look right,
 each from another spoofed address; every other one of these claims to show a cookie. An invitation is open, and junk
 enrolments come, too. The proof fails if memory grows, if an answer is longer than its request, or if a peer does not
 get in.
@@ -24,13 +24,10 @@ from triack.transport.noise import KeyPair
 from triack.transport.secure import CONNECT_BYTES, SecureChannels
 
 DATAGRAMS = 1_000_000
-"""The flood that a node must bear."""
 MEMORY_BYTES_MAX = 1 << 20
-"""The most memory that all of them may cost together."""
 AMPLIFICATION_MAX = 1.0
-"""Bytes sent for each byte that came, in each single answer."""
 PEER_EVERY = 5_000
-"""Datagrams between two connects of a peer, who must get in: ten a second, half of what one host may."""
+"""Datagrams between two connects of a peer, which must get in: ten a second, half of what one host may."""
 PER_SECOND = 50_000
 """By the node's clock: five hundred times what it accepts without a cookie."""
 A_KEY, B_KEY = bytes([1]) * 32, bytes([2]) * 32

@@ -1,9 +1,9 @@
 """A hundred peers of one node, over real sockets, of which one is bad: ``make hundred``.
 
-The node is a process of its own; 99 honest peers share another, and send as fast as they may. The hundredth sends
-100,000 express messages of 5,000 bytes to a queue that nobody reads, or has stopped while the node sends to it, or
-sends datagrams that are full of pings (``pinger``). It measures how much the honest ones get through meanwhile, and by
-how much the node grows.
+The node is a separate process; 99 honest peers share another, and send as fast as they may. The hundredth sends 100,000
+express messages of 5,000 bytes to a queue without a reader, or has stopped while the node sends to it, or sends
+datagrams that are full of pings (``pinger``). It measures how much the honest ones get through meanwhile, and by how
+much the node grows.
 """
 
 import asyncio
@@ -23,25 +23,19 @@ from proof.pinger import ping_for_ever
 from triack.queues.node_settings import Limits
 
 PEERS = 99
-"""Honest peers; the hundredth is bad."""
 SECONDS = 5.0
-"""How long is measured each time: some ten thousand messages."""
 ROUNDS = 3
-"""How often each is measured: other load on the machine affects both."""
 GOODPUT_MIN = 0.9
 """The share that the others keep (promise L9)."""
 GROWTH_MAX_BYTES = int(Limits().peer_memory_bytes * 1.05)
 """The most memory that one peer may fill (promise X5)."""
 BATCH = 20
-"""Messages of an honest peer in flight at a time."""
 BODY = bytes(200)
-"""The body of an honest message."""
 UNREAD, UNREAD_BODY = 100_000, bytes(5_000)
-"""The messages sent to a queue that nobody reads."""
+"""The messages sent to a queue without a reader."""
 STOPPED_MESSAGES = 2_000
 """The messages that the node has for a peer that has stopped: many windows."""
 SETTLE_S = 1.0
-"""Before each measurement, for sessions to open and buffers to fill."""
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _SPAWN = get_context("spawn")
 
@@ -60,7 +54,7 @@ class Beside(NamedTuple):
 
 
 class Hundred(NamedTuple):
-    """Beside one whose messages nobody reads, beside one that has stopped, and beside one that sends pings.
+    """Beside one whose messages are not read, beside one that has stopped, and beside one that sends pings.
 
     For the second one the node's memory holds what its own application has sent.
     """
@@ -99,7 +93,7 @@ def hundred(seconds: float = SECONDS, peers: int = PEERS, rounds: int = ROUNDS) 
 
 
 class Hub(NamedTuple):
-    """The node, and how long each of its measurements takes."""
+    """The node, and how long each of its measurements lasts."""
 
     connection: Connection
     pid: int
@@ -165,7 +159,6 @@ async def _beside_pinging(hub: Hub) -> float:
 
 
 async def _honest(name: str, address: str) -> None:
-    """Send as fast as the node takes it."""
     async with triack.open(name, data=None, insecure=True) as node:
         while True:
             receipts = [await node.send(f"{address}/work", BODY) for _ in range(BATCH)]
@@ -194,7 +187,6 @@ def _hub(parent: Connection) -> None:
 
 
 async def _serve(parent: Connection) -> None:
-    """Read one queue of two, count, and send to the nodes that the parent names."""
     taken = 0
     async with triack.open("hub", data=None, listen="udp://127.0.0.1:0", insecure=True) as node:
         parent.send(node.address)

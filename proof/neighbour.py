@@ -1,8 +1,8 @@
 """A neighbour with a key that sends the worst that its key permits, beside an honest one: ``make neighbour``.
 
-The node is a process of its own, with keys, a store and little memory for each peer; an honest peer sends to it all the
-time, and the bad one (``worst``) has every right there is. It measures what the honest one gets through, and by how
-much the node grows, every few seconds.
+The node is a separate process, with keys, a store and little memory for each peer; an honest peer always sends to it,
+and the bad one (``worst``) has every right there is. Every few seconds it measures what the honest one gets through,
+and by how much the node grows.
 """
 
 import asyncio
@@ -21,23 +21,19 @@ from triack.queues.node_settings import Limits, NodeSettings
 from triack.transport.noise import KeyPair
 
 SECONDS = 600.0
-"""How long the bad one is there."""
 ALONE_S = 10.0
-"""How long the honest one is measured alone, before it."""
 EVERY_S = 5.0
-"""Between two measurements."""
 PEER_MEMORY_BYTES = 8 * 1024 * 1024
 """The memory of a peer that the node is set to."""
 BESIDE_BYTES = 120 * 1024 * 1024
-"""What the tables of docs/peer-cost.md let one peer have on top of that: pieces of packets in eight sessions 32 MiB,
-ended streams that are awaited 16, the queues that it makes 16, administration messages that it does not take 16, the
-ways back of streams 13, answers about subscriptions 10, packets for other nodes 8, and 9 for the rest."""
+"""What the tables of docs/peer-cost.md let one peer have beyond that: pieces of packets in eight sessions 32 MiB, ended
+streams that are awaited 16, the queues that it makes 16, administration messages that it does not accept 16, the ways
+back of streams 13, answers about subscriptions 10, packets for other nodes 8, and 9 for the rest."""
 PER_SECOND = 400
-"""Messages of the honest one: a fifth of what a node takes of one peer on a small machine."""
+"""Messages of the honest one: a fifth of what a node accepts of one peer on a small machine."""
 GOODPUT_MIN = 0.5
-"""The share of that which the honest one keeps: the bad one, and its process, take some of the machine."""
+"""The share of that which the honest one keeps: the bad one, and its process, need some of the machine."""
 KEY, FAR_KEY = bytes(range(32)), bytes(range(1, 33))
-"""The private keys of the bad one, and of the node that is away."""
 
 
 class Neighbour(NamedTuple):
@@ -101,7 +97,6 @@ async def _measure(
 
 
 async def _honest(hub: Hub, named: tuple[str, str, str], ready: asyncio.Event) -> None:
-    """Send at a steady pace, as long as the node takes it."""
     with tempfile.TemporaryDirectory() as data:
         async with triack.open("honest", data=Path(data)) as node:
             hub.connection.send(node.key)

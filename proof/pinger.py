@@ -16,13 +16,10 @@ from triack.transport.address import Address
 from triack.transport.insecure import InsecureChannel
 
 DATAGRAM_BYTES = 30_000
-"""The size of a datagram: fifteen thousand pings."""
 PER_SECOND = 1_285
 """Datagrams a second: five seconds of them once kept a node busy for a minute."""
 ANSWER_S = 0.5
-"""The longest wait for an accept."""
 LONGEST_BYTES = 65_536
-"""Any datagram fits."""
 _CHANNEL = InsecureChannel()
 
 
@@ -39,7 +36,7 @@ def ping_for_ever(address: str) -> Generator[int, None, None]:
 
 
 def _open(sock: socket.socket, address: str, number: int) -> int:
-    """Open a session. Returns where its datagrams go; 0 when nobody answered."""
+    """Open a session. Returns where its datagrams go; 0 without an answer."""
     introduction = Introduction(number.to_bytes(16, "big"), "pinger", "", address).encode()
     hello = Hello(number, number, 0, LONGEST_BYTES, Policy.of(SessionSettings()), introduction)
     sock.settimeout(ANSWER_S)
@@ -53,13 +50,12 @@ def _open(sock: socket.socket, address: str, number: int) -> int:
 
 
 def _ping(sock: socket.socket, connection_id: int) -> None:
-    """Send pings, at the rate, until the node says goodbye."""
     payload = BINARY.encode(PingFrame()) * (DATAGRAM_BYTES // len(BINARY.encode(PingFrame())))
     sock.setblocking(False)
     began, counter = time.monotonic(), 0
     while not _is_over(sock):
         counter += 1
-        with suppress(OSError):  # the system takes no more for now
+        with suppress(OSError):  # the system accepts no more now
             sock.send(_CHANNEL.seal(Kind.DATA, connection_id, counter, payload, 0))
         time.sleep(max(0.0, began + counter / PER_SECOND - time.monotonic()))
 

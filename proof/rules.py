@@ -1,8 +1,7 @@
 """The rules of the machines and the checks of each by their ids, or a sentence that says why no log can show it.
 
 They are tables of ``docs/checks.md``. A machine has its rules as lists: the events of its table of transitions, the
-fields of its settings, its reasons. A test reads these lists and compares them with the tables, so that each new rule
-gets its check there.
+fields of its settings, its reasons. A test compares these lists with the tables, so that each new rule gets its check.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the site has beside the pages of docs/: ``mkdocs.yml`` names this file.
 
-The command line and the Python interface are printed from the code. Files of the repository that pages link to, such
-as examples, are copied, so that the site needs no other place.
+The command line and the Python interface are printed from the code. Files of the repository that pages link to, such as
+examples, are copied, so that the site needs no other place.
 """
 
 import re
@@ -19,7 +19,6 @@ from triack.tools.cli import COMMANDS, cli
 
 ROOT = Path(__file__).parents[1]
 SOURCES = "source"
-"""Where the site has files of the repository."""
 _OUTSIDE = re.compile(r"\]\((?:\.\./)+((?:examples/[\w.-]+)|Containerfile|SECURITY\.md)\)")
 _SHIM = "https://unpkg.com/iframe-worker/shim"
 """What the theme loads from another host, so that the search works from a folder; docs/assets has a copy."""
@@ -40,7 +39,7 @@ LATER = 0.1
 CLI = "reference/cli.md"
 PYTHON = "reference/python.md"
 FIRST = ("open", "connect", "run", "Node", "Client", "Message", "Receipt", "Transaction", "Consumer", "Subscriber")
-"""What a program meets first; all else comes by name."""
+"""What a program meets first; all else follows by name."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

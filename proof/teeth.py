@@ -1,4 +1,4 @@
-"""What finds each planted bug and each kind of lie: ``make teeth`` looks, writes it down, and says what changed.
+"""What finds each planted bug and each kind of lie: ``make teeth`` looks, records it, and says what changed.
 
 The file beside this module is the measure for each removal of a test, a seed or a check.
 """
@@ -19,7 +19,7 @@ Teeth: TypeAlias = dict[str, dict[str, list[str]]]
 
 
 def teeth_of(before: Teeth, found: Iterable[Found], tests: Mapping[str, list[str]], told: Told | None = None) -> Teeth:
-    """What there is to write down; of what was not looked for, and of a bug that was not found, what was known."""
+    """What to record; for what was not tried, and for a bug that was not found, what was known."""
     hunted = before.get("planted", {}) | {result.bug.name: result.finders for result in found if result.whole}
     tested = before.get("tests", {}) | dict(tests)
     lies = before.get("lies", {})
@@ -40,13 +40,13 @@ def known_seeds(teeth: Teeth) -> dict[str, int]:
 
 
 def read(path: Path = TEETH) -> Teeth:
-    """The teeth as they were written down; none if they never were."""
+    """The recorded teeth; none if there never were any."""
     teeth: Teeth = json.loads(path.read_text()) if path.exists() else {}
     return teeth
 
 
 def write(teeth: Teeth, path: Path = TEETH) -> None:
-    """Write them down, a bug or a kind of lie on each line."""
+    """Record them, a bug or a kind of lie on each line."""
     parts = []
     for part, finders in teeth.items():
         if not finders:
@@ -57,7 +57,7 @@ def write(teeth: Teeth, path: Path = TEETH) -> None:
 
 
 def changes(before: Teeth, after: Teeth) -> list[str]:
-    """What finds something that did not before, or does so no longer; a line each."""
+    """What finds something that it did not find before, or no longer finds; a line each."""
     lines = []
     for part in sorted({*before, *after}):
         was, now = before.get(part, {}), after.get(part, {})

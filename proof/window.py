@@ -12,9 +12,7 @@ from typing import NamedTuple
 from triack.transport.replay_window import WINDOW, ReplayWindow
 
 COUNTERS = 10_000_000
-"""Enough to pass the window a thousand times."""
 _KEPT = 1_000_000
-"""Counters kept in the set, before those that are too old to matter are removed."""
 
 
 class Compared(NamedTuple):
@@ -46,7 +44,6 @@ def compare(counters: int = COUNTERS, seed: int = 0) -> Compared:
 
 
 def _step(random: Random) -> int:
-    """How far from the newest the next counter is."""
     (step,) = random.choices(_STEPS, _WEIGHTS)
     return step(random)
 

@@ -31,17 +31,13 @@ from triack.transport.address import Address
 from triack.transport.secure import SecureChannels
 
 FAR = "far"
-"""The node for which it may send, and which is away."""
 UNACKED_MAX = 48
 """Packets that it sends before the node has acknowledged them: below the window of 64."""
 ANSWER_S = 0.5
-"""The longest wait for an answer; then it begins another session."""
 CONNECTS_MAX = 4
-"""Of a session: the node may want to know first whether its address is true."""
+"""Of a session: the node may first check its address."""
 TURN_S = 2.0
-"""How long it does the same."""
 LONGEST_BYTES = 65_536
-"""Any datagram fits."""
 
 Said = Iterator[tuple[Delivery, bytes]]
 _TX, _RC, _EX = Delivery.TRANSACTIONAL, Delivery.RECOVERABLE, Delivery.EXPRESS
@@ -103,13 +99,13 @@ class Liar:
             yield _EX, self.message(number, stream=_EXPRESS_STREAMS + 7, body=_body(bytes(900)))
 
     def answers_wanted(self) -> Said:
-        """Messages about which the node is to tell it all, in queues of any name."""
+        """Messages about which the node must tell it all, in queues of any name."""
         for number in count(1):
             admin = {ADMIN: write_request(self.random.choice(("a", self.name())), Acks(15))}
             yield _TX, self.message(number, stream=8, queue="work", body=_body(Outgoing(b"x", admin)))
 
     def bodies(self) -> Said:
-        """Large ones for which no message comes, whole or not."""
+        """Large ones without a message that represents them, whole or not."""
         for number in count(1):
             stream, size_bytes = self.number(), self.random.choice((1, 300, 1 << 30))
             announced = LargeMessage(size_bytes.to_bytes(6), ordinal=self.number())
@@ -139,7 +135,7 @@ class Liar:
                 yield _EX, wire.encode_relayed_end(end)
 
     def words(self) -> Said:
-        """Of what never was: of the node's streams, of its own, and of others'."""
+        """Acks of what never was: of the node's streams, of its own, and of others'."""
         for _ in count():
             origin = self.random.choice((self.own, self.victim, self.random.randbytes(16)))
             named = origin, self.random.choice((1, 2, self.number())), 1, self.number()
@@ -168,12 +164,12 @@ class Liar:
             yield _TX, self.relayed((1 << 40) - number, FAR, origin=self.own, stream=5)
 
     def nodes(self) -> Said:
-        """A node's only word: there is another one in the next session."""
+        """A node's only statement: there is another one in the next session."""
         yield _EX, wire.encode_end(self.own, 1, 1, 1, answer=False)
         yield _TX, self.message(stream=2)
 
     def pieces(self) -> Said:
-        """Nothing: the session itself says what needs no packets (``_Session.noise``)."""
+        """Nothing: the session itself sends what needs no packets (``_Session.noise``)."""
         yield from ()
 
 
@@ -181,7 +177,6 @@ KINDS: tuple[Callable[[Liar], Said], ...] = (
     *(Liar.streams, Liar.gaps, Liar.queues, Liar.unread, Liar.answers_wanted, Liar.bodies, Liar.requests),
     *(Liar.ends, Liar.words, Liar.origins, Liar.transit, Liar.nodes, Liar.pieces),
 )
-"""In turns."""
 
 
 def _body(message: bytes | Outgoing) -> bytes:
@@ -267,7 +262,7 @@ class _Session:
             self._is_over = True
 
     def _hear(self, wait_s: float) -> bool:
-        """Take a datagram of the node. Returns whether one came."""
+        """Read a datagram of the node. Returns whether one came."""
         self._sock.settimeout(wait_s)
         try:
             datagram = self._sock.recv(LONGEST_BYTES)

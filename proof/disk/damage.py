@@ -3,7 +3,7 @@
 A store of 64 KiB, killed in the middle of its work, is damaged in every way in turn: each bit flipped, each file cut at
 each length, each sector of 512 bytes zeroed, replaced by another one, exchanged with another one, or as it was at an
 earlier moment. Then it must hold what it held, or report the damage. The one exception is the last commit in the log:
-damage there looks the same as a commit that was interrupted, so the store may come back without it.
+damage there looks the same as a commit that was interrupted, so the store may open without it.
 """
 
 from collections import Counter
@@ -33,7 +33,7 @@ class Damage(NamedTuple):
 
 @dataclass(slots=True)
 class DamageProof:
-    """What was tried, by kind, and how the store took it: ``unharmed``, ``detected``, ``without the last commit``."""
+    """What was tried, by kind, and how the store reacted: ``unharmed``, ``detected``, ``without the last commit``."""
 
     tried: Counter[str] = field(default_factory=Counter)
     ends: Counter[str] = field(default_factory=Counter)
@@ -120,7 +120,7 @@ def prove_damage(
 
 
 def _open(disk: Disk, life: Life) -> str | None:
-    """How a store with damage came up; None if it did not notice the damage."""
+    """How a store with damage opened; None if it did not notice the damage."""
     try:
         store = open_store(disk)
         seen, starts = see(store, 1)

@@ -66,7 +66,6 @@ def prove_errors(
 
 
 def _calls(seed: int) -> list[str]:
-    """The effect of every call of the reference life, empty for calls that change nothing."""
     disk, effects = Disk(Random(seed)), dict[int, str]()
 
     def note(effect: str) -> None:
@@ -79,7 +78,6 @@ def _calls(seed: int) -> list[str]:
 
 
 def _run(disk: Disk, restart: str) -> str:
-    """A life with a failing disk, then a restart with one that works. Returns how the life ended."""
     life, stores = Life(), list[Store]()
     try:
         reference(disk, life, lambda store: store.close(), opened=stores.append)

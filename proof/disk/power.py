@@ -3,7 +3,7 @@
 A reference life of a store is stopped before each call that changes the disk. For each such moment every disk is built
 that a loss of power may leave: nothing of what was not synced, all of it, each prefix, other parts in any order, and
 the last write torn. Each must open, with every commit that had returned, whole, and with the interrupted commit whole
-or not at all. It must also go on working, through further losses of power while it is being opened, too.
+or not at all. It must also continue to work, through further losses of power while it is being opened, too.
 """
 
 from collections.abc import Callable, Iterator
@@ -89,7 +89,6 @@ def survivors(changes: list[Change], random: Random, *, thorough: bool) -> Itera
 
 
 def _pieces(changes: list[Change], place: int, random: Random) -> list[Kept]:
-    """A change whole, or some of its sectors."""
     if random.getrandbits(1):
         return [Kept(place)]
     return [Kept(place, *sector) for sector in sectors(changes[place]) if random.getrandbits(1)]
@@ -135,7 +134,7 @@ def prove_power(
 
 
 def _check(disk: Disk, moment: Moment, page_bytes: int, proof: PowerProof, nested_every: int) -> None:
-    """The store opens with what it must hold; now and then it goes on, or is interrupted again and again."""
+    """The store opens with what it must hold; now and then it continues, or is interrupted again and again."""
     if proof.distinct % nested_every == 0:
         _interrupt(disk, moment, page_bytes, proof)
     found = _look(disk, moment, page_bytes, moment.allowed)

@@ -155,7 +155,6 @@ def commits() -> Iterator[Commit]:
 
 
 def _beyond_the_log(page_bytes: int) -> Commit:
-    """A commit that the log has no room for: it has to grow."""
     body = BODY * (4 * CHECKPOINT_PAGES * page_bytes // len(BODY))
     return Commit(messages=[MessageRow(11, ORIGIN, 1, 1, 11, (body,))])
 

@@ -15,7 +15,6 @@ from proof.disk.power import PowerProof, prove_power
 
 Proof: TypeAlias = PowerProof | ErrorProof | DamageProof
 PARTS = 4
-"""Each line of ``PROOFS`` is split into this many parts."""
 
 PROOFS: list[tuple[str, Callable[..., Proof], dict[str, Any]]] = [
     ("loss of power", prove_power, {"page_bytes": 512, "thorough": True}),
@@ -32,11 +31,7 @@ PROOFS: list[tuple[str, Callable[..., Proof], dict[str, Any]]] = [
 def prove_all(
     say: Callable[[str], None] = lambda _line: None, jobs: int = 0, *, every: int = 1
 ) -> tuple[dict[str, Proof], float]:
-    """Run all proofs.
-
-    Returns:
-        The proofs by name, and the seconds that passed.
-    """
+    """Run all proofs. Returns them by name, and the seconds that passed."""
     began_s, found = perf_counter(), dict[str, Proof]()
     with ProcessPoolExecutor(jobs or os.cpu_count() or 1, mp_context=get_context("spawn")) as pool:
         parts: dict[Future[Proof], str] = {

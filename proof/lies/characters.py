@@ -19,7 +19,6 @@ SAME = "same"
 ALIKE = ("0123456789", "abcdef", "ghijklmnopqrstuvwxyz", '{}[]:,"', "-._+eE \n")
 """Characters that are most often mistaken for each other: most lines with such a change can still be read."""
 ALIKE_SHARE = 0.8
-"""The share of changes within one of these groups."""
 PRINTED = "".join(map(chr, range(32, 127))) + "\n\0"
 KINDS = ("change", "change", "change", "change", "remove", "insert")
 """Kinds of change to a character; most of the readable changes keep the length of the line."""
@@ -118,7 +117,6 @@ def _changes(truth: Record, said: Record) -> Iterator[tuple[str, str]]:
 
 
 def _amount(value: object) -> int:
-    """A number that shows whether a value was raised or lowered: of numbers and of lists of pairs of them."""
     if isinstance(value, list):
         return sum(map(sum, value))
     return value if isinstance(value, int) and not isinstance(value, bool) else 0

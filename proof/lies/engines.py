@@ -1,4 +1,4 @@
-"""The same lies for both engines: many logs in one replay, each with ids of its own, and one verdict over all."""
+"""The same lies for both engines: many logs in one replay, each with other ids, and one verdict over all."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -16,10 +16,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOGS = 10
-"""Runs in the sample; twice as many would find as much, and take Spark twice as long."""
+"""Runs in the sample; twice as many would find as much, and Spark would need twice as long."""
 _IDS = ("node", "origin", "peer", "session")
 _TAG_DIGITS = 4
-"""Hexadecimal digits of an id that name its lie: enough for 65,536 lies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,6 @@ def compare(spark: "SparkSession", lies: int, seed: int, directory: Path) -> Com
 
 
 _SPARK_ALONE = ("counted", "differences")
-"""What a verdict has of the second count, which only Spark makes."""
 
 
 def unlike(local: Verdict, judged: Verdict) -> list[str]:

@@ -1,6 +1,6 @@
 """Harmless lies: what a record may say in more than one way with every promise kept, each kind by name.
 
-A lie that replay does not find must be of one of these kinds, and each kind says exactly for which records it holds.
+A lie that replay does not find must be of one of these kinds, and each kind says exactly which records it covers.
 """
 
 from collections.abc import Callable
@@ -89,7 +89,7 @@ def _came(lie: Lie, log: Log, packets: range) -> bool:
 
 
 def _is_on_its_way(lie: Lie, log: Log) -> bool:
-    """Whether a record misstates only packets that reached nobody, or adds such packets outside of streams."""
+    """Whether a record misstates only packets that reached no node, or adds such packets outside of streams."""
     if lie.field == "packets":
         more = range(_packets(lie.truth).stop, _packets(lie.said).stop)
         return lie.kind == "raise" and lie.truth.get("stream") is None and not _came(lie, log, more)
@@ -120,7 +120,6 @@ def _is_empty(lie: Lie, log: Log) -> bool:
 
 
 def _is_alone(lie: Lie, log: Log) -> bool:
-    """Whether the other end never opened the session."""
     opened = (it for some in log.values() for it in some if it["event"] == "session_opened")
     return {it["node"] for it in opened if it["session"] == lie.truth["session"]} == {lie.start[0]}
 
@@ -226,7 +225,7 @@ def _same_thing(lie: Lie, log: Log) -> bool:
 
 
 def _is_let_go(lie: Lie, log: Log) -> bool:
-    """Whether the bridge let messages of these packets go later, and said so before it had them again."""
+    """Whether the bridge released messages of these packets later, and said so before it had them again."""
     later = log[lie.start][lie.at + 1 :]
     about = [
         it for it in later if it["event"] in ("bridge_drew", "bridge_let_go") and _stream(it) == _stream(lie.truth)
@@ -236,7 +235,6 @@ def _is_let_go(lie: Lie, log: Log) -> bool:
 
 
 def _numbers(record: Record) -> set[int]:
-    """The packets that a record is about."""
     number = record.get("number")
     if number is None:
         return set(range(record["first"], record["last"] + 1))
@@ -250,7 +248,6 @@ CAUSES = {
     ("committed", "order_ack_sent"),
     ("committed", "handed"),
 }
-"""In each pair the second event implies the first, if they are about the same packets."""
 
 _OF_STREAM = ("origin", "stream", "sequence")
 HARMLESS: dict[str, Kind] = {
@@ -511,7 +508,6 @@ HARMLESS: dict[str, Kind] = {
         "Of messages that no subscription got it does not matter whether they were dispatched.", reaches_nobody
     ),
 }
-"""All kinds, by name; the first that holds is reported."""
 
 
 def reason_for(lie: Lie, log: Log) -> str | None:

@@ -18,24 +18,19 @@ from triack.tools.chaos.topics import TOPICS_FROM
 from triack.tools.replay.log.files import parse_records
 
 Files = dict[str, bytes]
-"""The files of a run by their names."""
 
 LOGS = 24
 """The number of honest runs; they include loss, kills, restarts, rejections, expiry and large messages."""
 TOPIC_LOGS = 12
-"""The number of honest runs with topics."""
 BRIDGE_LOGS = 6
-"""The number of honest runs with a bridge: two of each protocol and quality of service."""
 RECORDS = range(80, 700)
-"""The allowed number of records of a run: enough for everything to happen, and a verdict takes some milliseconds."""
+"""The allowed number of records of a run: enough for everything to happen, and a verdict lasts some milliseconds."""
 WIDE = 6
-"""The number of runs whose records cover hundreds of packets each."""
 WIDE_RECORDS = range(300, 1_300)
 """The allowed number of records of such a run. One with more is busy resending: its ranges are short again."""
 
 
 WIDE_WINDOWS: tuple[int | Literal["auto"], ...] = (1_024, "auto")
-"""The windows of two hosts."""
 
 
 def honest_logs(most: int = LOGS, first: int = 0) -> Iterator[tuple[int, Log]]:
@@ -86,7 +81,7 @@ def _passes_on(log: Log) -> bool:
 
 
 def expiring_files() -> Iterator[tuple[int, Files]]:
-    """Yield (seed, files) of runs, without end, in which messages expire on their way."""
+    """Yield (seed, files) of runs, without end, in which messages expire before they arrive."""
     plans = ((seed, draw(seed)) for seed in count())
     return (
         (seed, files_of(plan)) for seed, plan in plans if is_honest(plan) and any(it.live_ms for it in plan.streams)
@@ -94,7 +89,7 @@ def expiring_files() -> Iterator[tuple[int, Files]]:
 
 
 def wide_logs(most: int = WIDE) -> Iterator[tuple[int, Log]]:
-    """Yield (seed, log) of runs with large windows and many small messages at once: records are of long ranges."""
+    """Yield (seed, log) of runs with large windows and many small messages together: records are of long ranges."""
     return ((seed, records_of(files)) for seed, files in wide_files(most))
 
 

@@ -10,11 +10,10 @@ from typing import Any
 
 Record = dict[str, Any]
 Log = dict[tuple[str, int], list[Record]]
-"""The records of each start of each node."""
 SHIFTS_NS = (1_000_000, 40_000_000, 1_000_000_000)
 """Within a burst, beyond one, and beyond every tolerance."""
 KEPT = ("v", "event", "n", "at_ns", "wall_ns", "node", "incarnation")
-"""Fields that have lies of their own, or that make a line unreadable."""
+"""Fields that have other lies, or that make a line unreadable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,7 @@ def splices(log: Log, other: Log) -> Iterator[Lie]:
 
 
 def claims(log: Log) -> Iterator[Lie]:
-    """Yield logs in which a first start has found on its disk all that it takes of a stream later."""
+    """Yield logs in which a first start has found on its disk all that it later accepts of a stream."""
     for start, mine in log.items():
         streams = {
             tuple(it[name] for name in _PLACE): it
@@ -99,7 +98,7 @@ def claims(log: Log) -> Iterator[Lie]:
 
 
 def slowed(log: Log) -> Iterator[Lie]:
-    """Yield logs in which the clock of one start loses a quarter, and the others' go right."""
+    """Yield logs in which the clock of one start loses a quarter, and the others are right."""
     for start, mine in log.items():
         begin_ns = mine[0]["at_ns"]
         told = [_late(record, (record["at_ns"] - begin_ns) // 4) for record in mine]
@@ -141,7 +140,6 @@ def _with_hole(record: Record) -> list[Record] | None:
 
 
 def _cut(counts: list[list[int]], begin: int, end: int) -> list[list[int]]:
-    """The counts of the packets from begin to end alone."""
     found, at = [], 0
     for packets, messages in counts:
         there = min(at + packets, end) - max(at, begin)
@@ -162,7 +160,6 @@ def _timed(record: Record, like: Record) -> Record:
 
 
 def _changes(record: Record, log: Log) -> Iterator[tuple[str, str, object]]:
-    """Yield the changes of single fields: which, how, and to what."""
     for field, value in record.items():
         if field in KEPT:
             continue
@@ -181,7 +178,6 @@ def _changes(record: Record, log: Log) -> Iterator[tuple[str, str, object]]:
 
 
 def _others(field: str, value: str, log: Log) -> list[str]:
-    """Another value that the field has elsewhere in the log, and one that it has nowhere."""
     known = sorted({record[field] for some in log.values() for record in some if record.get(field, value) != value})
     unknown = "".join("0" if digit != "0" else "1" for digit in value) if field in _IDS else f"{value}x"
     return [*known[:1], unknown]
@@ -200,7 +196,6 @@ def _other_ranges(ranges: list[list[int]]) -> Iterator[tuple[str, list[list[int]
 
 
 def _other_counts(counts: list[list[int]]) -> Iterator[tuple[str, list[list[int]]]]:
-    """A message more or less in the last packet, and a packet more or less of a kind."""
     *before, (packets, messages) = counts
     rest = [[packets - 1, messages]] if packets > 1 else []
     yield "raise", [*before, *rest, [1, messages + 1]]

@@ -1,7 +1,7 @@
 """A second count of the messages in session logs, written from docs/session-log.md alone.
 
 It shares no code with the judge, not even the reader of lines: so what both of them count is no artefact of either. It
-is made to be read, not to be fast: it keeps each packet by itself.
+is made to be read, not to be fast: it keeps each packet separately.
 """
 
 import json
@@ -43,7 +43,6 @@ def read_lines(content: bytes) -> Iterator[Record]:
 
 
 def _next(before: Record) -> Record:
-    """The record that is expected behind one of its kind, apart from what counts no messages."""
     after = dict(before)
     if "number" in before:
         packets = sum(packets for packets, _ in before["counts"]) if before.get("counts") else 1
@@ -70,7 +69,7 @@ class Stream:
         self.found: set[int] = set()
 
     def see(self, record: Record) -> None:
-        """Take the next record of it."""
+        """Apply the next record of it."""
         match record["event"]:
             case "queued":
                 span = record["first"], record["last"], record["count"]

@@ -24,9 +24,7 @@ _TOPIC = {
     "claims", "topic_lost", "topic_before_join", "topic_astray", "topic_twice", "topic_order", "none_rule",
     "slowest_rule", "discard_rule", "content_freed_early",
 }  # fmt: skip
-"""The checks of topics: what each record of a topic says decides which subscription gets what."""
 _BRIDGE = {"claims", "bridge_acked_early", "bridge_let_go_early", "bridge_gave_twice"}
-"""The checks of bridges: each of their records says what another one depends on."""
 RIGHT: dict[str, set[str]] = {
     "ack_received": _ACKED,
     "store_ack_received": _ACKED | {"close_without_full_resend", "journal_early", "lost"},
@@ -137,7 +135,7 @@ RIGHT: dict[str, set[str]] = {
     "journaled": {"journal_complete", "journal_early", "journal_twice", "claims"},
     "journal_asked": {"journal_complete", "journal_early", "journal_twice", "claims"},
 }  # fmt: skip
-"""By event, the checks that may find a lie about it: those of what it says. Checks of the whole record come on top."""
+"""By event, the checks that may find a lie about it: those of what it says. Checks of the whole record are added."""
 ANY = {"clock", "clocks", "log_gap", "damaged", "incomplete"}
 
 

@@ -7,13 +7,10 @@ ABOUT_TOPICS = (
     "topic_opened", "subscribed", "unsubscribed", "subscription_changed", "subscription_suspended",
     "subscription_resumed",
 )  # fmt: skip
-"""Records of a topic or a subscription as a whole."""
 _SAYS_NOTHING = (*ABOUT_TOPICS, "late_ack", "content_freed")
-"""Records from which nothing follows for a message."""
 
 
 def _behind(lie: Lie, log: Log) -> list[Record]:
-    """The records of the node behind the lie, of later starts, too."""
     node, start = lie.start
     later = [it for (whose, when), some in sorted(log.items()) if whose == node and when > start for it in some]
     return [*log[lie.start][lie.at + 1 :], *later]
@@ -55,7 +52,7 @@ def reaches_nobody(lie: Lie, log: Log) -> bool:
 
 
 def is_out_of_reach(lie: Lie, log: Log) -> bool:
-    """Whether a limit binds nobody: durable subscriptions follow no strategy, and others did not get that number."""
+    """Whether a limit has no effect: durable subscriptions follow no strategy, and others did not get that number."""
     if lie.event not in ("subscribed", "subscription_changed") or lie.field not in ("max_unacked", "ack_wait_ns"):
         return False
     if lie.truth.get("durable", True) and lie.field == "max_unacked":

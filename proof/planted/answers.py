@@ -48,7 +48,7 @@ def _one_commit_late(tell_read: Any, self: LocalQueues, now_ns: int) -> None:
 
 @BUGS.by_seeds("senders are told what they did not ask for")
 def _unasked(patch: Patch) -> None:
-    """The arrival is told to those that want to hear of the reader."""
+    """The arrival is told to those that want to know of the reader."""
     tell = LocalQueues._tell
 
     def generous(

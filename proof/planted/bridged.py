@@ -17,9 +17,7 @@ BUGS = Bugs()
 SEEDS = 12
 """Of the story: each protocol, and each quality of service, a few times."""
 MESSAGES = 60
-"""More than a bridge has on its way, and few enough for a quick world."""
 IN_FLIGHT = 20
-"""Messages that a bridge has on its way."""
 
 
 async def _gate(table: BridgeTable) -> None:
@@ -30,11 +28,8 @@ async def _gate(table: BridgeTable) -> None:
 def run_bridge(seed: int) -> dict[str, bytes]:
     """Let messages pass a bridge, from a broker to a queue and back to it.
 
-    Returns:
-        The session logs of the node, by name.
-
-    Raises:
-        PromiseBroken: a log shows a broken promise, or a message is lost or, at QoS 2, repeated.
+    Returns the session logs of the node, by name. Raises PromiseBroken if a log shows a broken promise, or a message is
+    lost or, at QoS 2, repeated.
     """
     random = Random(seed)
     qos = (0, 1, 2)[seed % 3]

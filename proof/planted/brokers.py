@@ -1,8 +1,8 @@
 """Brokers in a simulated world that keep the promises of their protocols, and nothing else of them.
 
-Bridges use them in place of the connections of gmqtt and aiormq, so that all code of a bridge runs as it is. What a
-broker has acknowledged, and what was not acknowledged to it, it keeps however its connections end: it sends the latter
-again. Packets are on their way for some milliseconds, in their order, and are lost with their connection.
+Bridges use them in place of the connections of gmqtt and aiormq, so that all code of a bridge runs as it is. A broker
+keeps what it has acknowledged, and what was not acknowledged to it, however its connections end: it resends the latter.
+Packets travel for some milliseconds, in their order, and are lost with their connection.
 """
 
 import asyncio
@@ -22,14 +22,10 @@ from aiormq.exceptions import ConnectionClosed
 from triack.bridges import amqp_link
 
 DELAY_S = 0.01
-"""The longest time of a packet on its way."""
 PUBLISH, PUBACK, PUBREC, PUBREL, PUBCOMP = 0x30, 0x40, 0x50, 0x60, 0x70
 CONNACK, SUBACK, DISCONNECT = 0x20, 0x90, 0xE0
-"""Kinds of packets of MQTT, as the upper half of their first byte."""
 DUP = 0x08
-"""The bit of the first byte that says that a PUBLISH may have been sent before."""
 HAS_MORE, LOW_BITS = 0x80, 0x7F
-"""Of a byte of a length of MQTT."""
 
 
 class Broker(ABC):
@@ -51,20 +47,19 @@ class Broker(ABC):
         self._send_more()
 
     def drop(self) -> None:
-        """The connection ends, if there is one; all that is on its way is lost."""
+        """The connection ends, if there is one; all that is in flight is lost."""
         self._open, end = None, self._end
         self._end = lambda: None
         end()
 
     def _accept(self, link: object, end: Callable[[], None]) -> None:
-        """A bridge connects; an older connection is over. Raises ConnectionRefusedError."""
+        """A bridge connects; an older connection ends. Raises ConnectionRefusedError."""
         if not self.is_up:
             raise ConnectionRefusedError(111, "Connection refused")
         self.drop()
         self._open, self._end = link, end
 
     def _later(self, link: object, call: Callable[..., object], *given: object) -> None:
-        """Do something when a packet has arrived, in the order of the calls."""
         loop = asyncio.get_running_loop()
         self._at_s = max(self._at_s + 1e-6, loop.time() + DELAY_S * self._chance.random())
 
@@ -81,7 +76,7 @@ class Broker(ABC):
 
     @abstractmethod
     def _send_more(self) -> None:
-        """Send what waits, as far as the bridge takes it."""
+        """Send what waits, as far as the bridge accepts it."""
 
     @abstractmethod
     def patched(self) -> AbstractContextManager[object]:
@@ -94,7 +89,7 @@ class MqttBroker(Broker):
     def __init__(self, chance: Random, qos: int) -> None:
         super().__init__(chance)
         self._qos = qos
-        # Messages on their way to the bridge, by packet id in the order of sending; None from PUBREC to PUBCOMP.
+        # Messages in flight to the bridge, by packet id in the order of sending; None from PUBREC to PUBCOMP.
         self._sent: dict[int, bytes | None] = {}
         # Packet ids of QoS 2 of the bridge, from PUBLISH to PUBREL.
         self._held: set[int] = set()
@@ -123,7 +118,7 @@ class MqttBroker(Broker):
         self._has_session = True
 
     def subscribe(self, link: "_MqttLink", filters: int) -> None:
-        """SUBSCRIBE: what was not acknowledged comes first."""
+        """SUBSCRIBE: what was not acknowledged is sent first."""
         self._later(link, link.take, SUBACK, b"\xff\xff\0" + bytes([self._qos] * filters))
         self._is_subscribed = True
         for packet_id, payload in self._sent.items():
@@ -211,7 +206,6 @@ class _MqttLink:
 
 
 def _length_in(data: bytes, at: int) -> tuple[int, int]:
-    """A length of MQTT, and where it ends."""
     size = shift = 0
     while True:
         size |= (data[at] & LOW_BITS) << shift
@@ -307,7 +301,7 @@ class _AmqpConnection:
         self._broker._later(self, self._broker.acknowledge, tag)
 
     async def exchange_declare(self, *_: object, **__: object) -> None:
-        """Each exchange is there."""
+        """Each exchange exists."""
 
     async def basic_publish(self, payload: bytes, **_: object) -> object:
         if self.closing.done():
@@ -333,7 +327,6 @@ class _AmqpConnection:
 
 
 def _finish(handler: Any) -> None:
-    """Run a coroutine that waits for nothing."""
     try:
         handler.send(None)
     except StopIteration:

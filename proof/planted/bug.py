@@ -81,7 +81,7 @@ def _in_place_of(stand_in: Callable[..., Any], right: object, name: str) -> Plan
 class Bugs(list[Bug]):
     """The bugs of one room. Each function that plants one states above it where it must be found.
 
-    Such a function gets a ``Patch``; or, with a class or module and a name, it is what takes that one's place.
+    Such a function gets a ``Patch``; or, with a class or module and a name, it replaces what has that name.
     """
 
     def __init__(self, first: int = 0) -> None:

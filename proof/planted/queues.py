@@ -304,4 +304,4 @@ def _holder_forgotten(patch: Patch) -> None:
 
 @BUGS.by_search("a failure is folded into a range", EVENTS, "told", AckEvents, "handle_failed")
 def _folded(_right: Any, self: AckEvents, ticket: int, messages: int, reason: str) -> None:
-    """The following code takes it for acknowledged, and drops it as well."""
+    """The following code treats it as acknowledged, and drops it as well."""

@@ -24,11 +24,11 @@ from triack.tools.chaos.topologies import RELAYED_FROM
 BUGS = Bugs(first=RELAYED_FROM)
 
 STATES = 4_000
-"""Each of these bugs shows within a thousand states; from a third of the others all is tried to end well."""
+"""Each of these bugs shows within a thousand states; a third of the others are tried to their good end."""
 
 
 def _search(scope: RelayScope) -> str:
-    """Look at every course of events at a relay, as far as its bugs need."""
+    """Search every course of events at a relay, as far as its bugs need."""
     return search_relay(scope, STATES, fair_runs=STATES // 3).violation or ""
 
 
@@ -39,7 +39,7 @@ ALL = (_RECOVERABLE, LIES)
 
 @BUGS.by_search("a relay says of unordered packets that nothing before them is wanted", _RECOVERABLE, "packet 1")
 def _previous_passed_through(patch: Patch) -> None:
-    """As an origin would that has freed all of these; the relay's copies of them are still on their way."""
+    """As an origin would that has freed all of these; the relay's copies of them are still in transit."""
     patch.setattr(
         TransitSequence, "previous_of", lambda self, entry: entry.previous if self.ordered else entry.number - 1
     )

@@ -1,4 +1,4 @@
-"""Plants each bug in a process of its own, and lets the proofs that must find it look for it.
+"""Plants each bug in a separate process, and lets the proofs that must find it look for it.
 
 ``python -m proof.planted.run "the window is off by one"`` looks for one, in this process.
 """
@@ -23,7 +23,6 @@ from triack.tools.chaos.campaign import Failure, run_campaign
 SEEDS_MAX = 1_500
 """Seeds tried for each bug; the rarest needs a thousand."""
 STATES = 60_000
-"""States searched for each bug: every world of ``worlds`` shows its bugs by then."""
 FAIR_RUNS = 200
 MISFITS = ("TypeError", "AttributeError", "NameError")
 """The errors that Python raises for a bug written for other code than there is: no run has found the bug then."""
@@ -110,7 +109,7 @@ def _hunt_apart(bug: Bug, seeds_max: int, known: Mapping[str, int]) -> Found:
 
 
 def hunt(bug: Bug, seeds_max: int = SEEDS_MAX, known: int | None = None) -> Found:
-    """Plant a bug in this process for good, and look for it: with the known seed, and if that is none any more, all."""
+    """Plant a bug in this process for good, and look for it: with the known seed, and if that fails to, with all."""
     bug.plant(ForGood())
     found = Found(bug)
     if bug.scope is not None:

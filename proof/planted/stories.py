@@ -1,4 +1,4 @@
-"""Small worlds with one course of events each: peers with rights, queues with quotas, datagrams that come again.
+"""Small worlds with one course of events each: peers with rights, queues with quotas, datagrams that are repeated.
 
 They find the bugs that neither the seeds nor the search can. Each returns what is wrong at its end, or nothing. Time is
 virtual; the disk holds a real store.
@@ -37,7 +37,6 @@ QUOTA = 10
 BODIES = [b"%03d" % number + bytes(900) for number in range(3 * QUOTA)]
 """Three times the quota; no two of them share a packet."""
 COUNTERS = 20_000
-"""Enough for a few of each kind of counter."""
 
 
 class Story(NamedTuple):
@@ -56,7 +55,7 @@ class _Pair(NamedTuple):
     receiver: SimHost
 
     def send(self, queue: str, bodies: list[bytes]) -> None:
-        """Messages for a queue of the receiver, each in a packet of its own."""
+        """Messages for a queue of the receiver, each in another packet."""
         for body in bodies:
             outgoing = self.sender.live.outgoing_stream(self.receiver.address, queue, Delivery.TRANSACTIONAL)
             self.sender.live.submit(outgoing, body, len(body))
@@ -113,7 +112,7 @@ def _forbidden() -> str:
 
 
 def _full() -> str:
-    """A peer sends three times as much as a queue may take, and nobody reads."""
+    """A peer sends three times as much as a queue may hold, without a reader."""
     with _pair("hold") as pair:
         pair.send("q", BODIES)
         pair.world.run(30 * SECOND)
@@ -122,7 +121,7 @@ def _full() -> str:
 
 
 def _refused() -> str:
-    """The same, to a queue that refuses what it does not take: each is delivered or a dead letter, and none is both."""
+    """The same, to a queue that refuses what does not fit: each is delivered or a dead letter, and none is both."""
     with _pair("reject") as pair:
         pair.send("q", BODIES)
         pair.world.run(30 * SECOND)
@@ -152,7 +151,6 @@ def _overtaken() -> str:
 
 
 def _late() -> str:
-    """A packet was sent twice in one session, and the second sending comes when its stream has ended."""
     settings = NodeSettings(retire_after_s=1.0)
     with _hosts(settings, settings) as pair:
         live, to = pair.sender.live, pair.receiver.address
@@ -176,7 +174,7 @@ def _late() -> str:
 
 
 def _passed_over() -> str:
-    """A datagram is lost, what it carried is too late and given up, and its session brings it after the next one."""
+    """A datagram is lost, its content is too late and given up, and its session brings it after the next one."""
     with _hosts(NodeSettings(), NodeSettings()) as pair:
         world, live = pair.world, pair.sender.live
         outgoing = live.outgoing_stream(pair.receiver.address, "q", Delivery.RECOVERABLE)
@@ -208,9 +206,7 @@ def _acks(of_sender: NodeSettings, of_receiver: NodeSettings, *bursts: int) -> l
     """How the receiver acknowledges bursts of packets, each two seconds and a half after the one before.
 
     Over TCP: over UDP a sender that is blocked by its congestion window asks, and gets an ack before its policy says.
-
-    Returns:
-        For each session ack its cause, its number of packets, and how many milliseconds after its burst it left.
+    Returns for each session ack its cause, its number of packets, and how many milliseconds after its burst it left.
     """
     with _hosts(of_sender, of_receiver, scheme="tcp") as pair:
         pair.send("q", [b"opens"])
@@ -301,7 +297,7 @@ def _replaced() -> str:
 
 
 def _died() -> str:
-    """A peer dies when it owes nothing but an order ack, and starts again at once."""
+    """A peer dies when it owes nothing but an order ack, and restarts immediately."""
     slow = NodeSettings(order=OrderSettings(order_ack_idle_s=1.0))
     with _hosts(slow, slow) as pair:
         pair.send("q", BODIES[:3])

@@ -21,13 +21,11 @@ from proof.planted.catalogue import BUGS, bug_named
 from triack.base.errors import ChaosError
 
 ENOUGH = 5
-"""Tests written down for a bug: a reader sees that there are some, and which."""
 LONGEST_S = 30.0
 """Processor time for the tests of a bug. Those of its own module come first; most bugs need a second or two."""
 HANGS_S = 30
-"""A quick test takes a quarter of a second of one core: one that is not over by then waits for what never comes."""
+"""A quick test needs a quarter of a second of one core: one that has not ended by then waits for what never comes."""
 ELSEWHERE = 3
-"""For tests of other rooms."""
 
 
 class _Changed:
@@ -47,7 +45,6 @@ class _Changed:
 
 
 def _holders(thing: object) -> set[str]:
-    """Modules of Triack with a name for it: a table, or a library."""
     modules = [(name, module) for name, module in sys.modules.items() if name.startswith("triack.")]
     return {name for name, module in modules if any(value is thing for value in vars(module).values())}
 
@@ -94,7 +91,7 @@ def failing_tests(bugs: Collection[Bug] = BUGS, jobs: int = 0) -> dict[str, list
 
 
 class _Planter:
-    """A plugin of pytest that runs tests once for each bug, in processes of their own."""
+    """A plugin of pytest that runs tests once for each bug, in separate processes."""
 
     def __init__(self, folder: Path, jobs: int, bugs: list[tuple[Bug, set[str]]]) -> None:
         self._folder = folder
@@ -137,7 +134,7 @@ class _Planter:
             os.dup2(nowhere, stream)
         signal.signal(signal.SIGALRM, self._handle_hanging)
         end = time.process_time() + longest_s
-        # What failing tests leave behind goes with the process.
+        # What failing tests leave behind is removed with the process.
         with TemporaryDirectory(dir=self._folder) as root:
             os.environ["PYTEST_DEBUG_TEMPROOT"] = root
             for item, following in zip(items, [*items[1:], None], strict=False):
@@ -149,7 +146,7 @@ class _Planter:
         os._exit(0)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Write down a test that fails, once, while others still run: what comes of them is open."""
+        """Record a test that fails, once, while others still run: their outcome is open."""
         if report.failed and report.nodeid not in self._failed:
             self._failed.append(report.nodeid)
             with self._out.open("a") as out:
@@ -163,7 +160,6 @@ class _Planter:
 
 
 def _wait() -> None:
-    """Wait for one of the processes."""
     process, status = os.wait()
     if status:
         raise ChaosError(f"run tests with a bug: process {process} ended with status {status}")

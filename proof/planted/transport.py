@@ -1,4 +1,4 @@
-"""Mistakes of ``transport/``: nonces, and what comes again."""
+"""Mistakes of ``transport/``: nonces, and what is repeated."""
 
 from typing import Any
 
@@ -10,7 +10,6 @@ from triack.transport.replay_window import WINDOW, ReplayWindow
 
 BUGS = Bugs()
 EVERY = 50
-"""One datagram in this many has the counter of the one before it."""
 
 
 @BUGS.by_seeds("a nonce is used twice", SealingKeys, "seal")

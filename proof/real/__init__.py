@@ -1,1 +1,1 @@
-"""Chaos on real sockets, real disks and real processes: what no simulation can stand for."""
+"""Chaos on real sockets, real disks and real processes: what no simulation can replace."""

@@ -29,11 +29,10 @@ SERIES = {
     "write-big": {"count": 14, "size_bytes": BIG_BYTES},
     "keep": {"count": 6},
 }
-"""The transactions of a run: enough to write, to delete, and to have some before and after any call."""
 UNCLEAN_AT = 4
 """How many commits a process has made that leaves an unclean store behind."""
 TRACER_TRIES = 3
-"""Tries: a tracer that reported something odd on a busy machine once can still trace."""
+"""Tries: a tracer that once reported something odd on a busy machine can still trace."""
 _CALL = re.compile(r' (?P<call>\w+)\((AT_FDCWD<[^>]*>, )?(\d+<(?P<open>[^>]*)>|"(?P<named>[^"]*)")')
 _SYNC = re.compile(r" (?P<at>[\d.]+) (fsync|fdatasync)\(\d+<(?P<path>.*?)>\) ")
 
@@ -74,7 +73,6 @@ EVERY_FAULT = [
     Fault("unlink", "signal=SIGKILL"),
     Fault("mkdir", "error=ENOSPC"),
 ]
-"""Everything that is tried, each at its first, second, ... call."""
 
 
 @dataclass(slots=True)
@@ -246,7 +244,6 @@ async def _write(traced: _Traced, data: Path, outcome: Outcome, size_bytes: int)
 
 
 async def _keep(traced: _Traced, data: Path, outcome: Outcome) -> None:
-    """Send to it; every order-acked message is there when the store is opened again, and in the end all are, once."""
     await traced.spoke.wait()
     word, _, address = traced.said[0][1].partition(" ") if traced.said else ("", "", "")
     ordered, receipts = 0, list[triack.Receipt]()
@@ -305,7 +302,6 @@ def sweep(
 
 
 def _leave_unclean(data: Path) -> None:
-    """Kill a process in the middle of its series."""
     child = Child(write, {"data": data, "traced": False, **SERIES["write"]})
     while not any(line == "ended" or line.endswith(f"committed {UNCLEAN_AT}") for _, line in read_reports([child], 1)):
         pass

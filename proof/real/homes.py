@@ -1,9 +1,9 @@
 """Calls a node at each of its several addresses, from behind a firewall that lets in nothing but answers.
 
-The two ends are two network namespaces with a cable between them (veth(4)), and the firewall is the kernel's own: it
-knows flows (``ct state``), so an answer that leaves from another address than the one that was called is dropped.
+The two ends are two network namespaces with a cable between them (veth(4)), and the firewall is the kernel's: it knows
+flows (``ct state``), so it drops an answer that leaves from another address than the one that was called.
 
-    python -m proof.real.namespace 0 python -m proof.real.homes    # prints what came of each address, as JSON
+    python -m proof.real.namespace 0 python -m proof.real.homes    # prints the result of each address, as JSON
 """
 
 import asyncio
@@ -19,7 +19,6 @@ from proof.real.nodes import HANG_S
 
 PORT = 7801
 HOMES = ("10.0.0.1", "10.0.0.2", "[fd00::1]", "[fd00::2]", "[fe80::77%v0]")
-"""The addresses at which the node is called, all on one interface."""
 _WALL = """
 table inet wall {
     chain input {
@@ -67,7 +66,6 @@ def _start_hub(listen: str, keys: list[str]) -> "subprocess.Popen[str]":
 
 
 def _plug_in(child: "subprocess.Popen[str]") -> None:
-    """Connect the namespace of a process with this one, and put up the firewall here."""
     assert child.stdin is not None
     _ip("link", "add", "v0", "type", "veth", "peer", "name", "v1", "netns", str(child.pid))
     _ip("addr", "add", "10.0.0.9/24", "dev", "v0")
@@ -79,11 +77,7 @@ def _plug_in(child: "subprocess.Popen[str]") -> None:
 
 
 async def call(listen: str) -> dict[str, str]:
-    """Call a node that listens at ``listen`` at each of its possible addresses.
-
-    Returns:
-        By address: ``ordered``, or what came instead.
-    """
+    """Call a node at each address where it listens. Returns by address ``ordered``, or another result."""
     homes = [host for host in HOMES if "[" in listen or ":" not in host]
     async with AsyncExitStack() as nodes:
         opened = (triack.open(f"caller-{number}", data=None) for number in range(len(homes)))

@@ -1,6 +1,6 @@
 """``kill -9`` in a loop: two nodes in two processes, killed while they work and while they start.
 
-The sender commits numbers in transactions; the receiver takes them and passes them on within a transaction. Every
+The sender commits numbers in transactions; the receiver reads them and passes them on within a transaction. Every
 commit that a process reported must be there when it is started again, and at the end every number that was ever
 committed must have been passed on once, in order.
 """
@@ -193,7 +193,6 @@ def kill_loop(
 
 
 async def _check(folder: Path, count: int, found: Killing) -> None:
-    """Check that every number was passed on once, in order, and that nothing else is left."""
     async with triack.open("receiver", data=folder / "receiver", insecure=True, settings=quick()) as node:
         lengths = {queue: length for queue, length in node.queue_lengths().items() if length and queue != "done"}
         passed_on = await queue_numbers(node, "done")

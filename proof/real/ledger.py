@@ -1,7 +1,7 @@
-"""The work of a process whose disk is made to fail: it reports each commit of its store, with the time, at once.
+"""The work of a process whose disk is made to fail: it reports each commit of its store immediately, with the time.
 
-``write`` commits a fixed series of transactions; ``keep`` is a node that receives messages until it is stopped.
-Both wait until strace traces them.
+``write`` commits a fixed series of transactions; ``keep`` is a node that receives messages until it is stopped. Both
+wait until strace traces them.
 """
 
 import ctypes
@@ -15,9 +15,9 @@ from proof.real.nodes import HANG_S, body, quick
 
 QUEUE = "ledger"
 TAKE_BEHIND = 3
-"""From its fourth transaction on the writer also takes the oldest message: the series deletes as well."""
+"""From its fourth transaction on the writer also reads the oldest message: the series deletes as well."""
 BIG_BYTES = 3 * 1024 * 1024
-"""A body so large that a dozen of them make the store bring its log into the database in the middle of the series."""
+"""So large that a dozen bodies make the store bring its log into the database in the middle of the series."""
 _PR_SET_PTRACER, _PR_SET_PTRACER_ANY = 0x59616D61, -1  # prctl(2)
 
 

@@ -20,11 +20,9 @@ from struct import Struct
 from proof.real.namespace import PATH
 
 INTERFACE = "cable"
-"""The name of each machine's end."""
 HOSTS = ("10.99.7.1", "10.99.7.2")
-"""Addresses that are not loopback; in a network of their own they collide with nothing."""
+"""Addresses that are not loopback; in a separate network they collide with nothing."""
 FRAME_BYTES_MAX = 65_536
-"""Longer than any frame of a veth."""
 
 _LENGTH = Struct("!I")
 _ETHERNET_BYTES = 14

@@ -1,4 +1,4 @@
-"""The kernel's own packet filter drops packets, in a network namespace that a process creates for itself.
+"""The kernel's packet filter drops packets, in a network namespace that a process creates for itself.
 
 Nothing outside the namespace is touched, and no privilege outside it is needed.
 
@@ -30,10 +30,8 @@ table inet chaos {{
 }}
 """
 PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
-"""The path of commands, including those for administrators."""
 _NAME = "proof.real.namespace"
 _INSIDE = "--inside"
-"""Marks the process inside the new namespace. It cannot be mistaken for a percentage."""
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1  # netdevice(7)
 
 
@@ -96,7 +94,6 @@ def _counters(nft: str) -> dict[str, int]:
 
 
 def _here() -> str:
-    """Names the network namespace of this process (namespaces(7))."""
     return str(Path("/proc/self/ns/net").readlink())
 
 

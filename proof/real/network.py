@@ -104,7 +104,6 @@ async def _relayed(target: str, faults: Faults, seed: int) -> AsyncIterator[Rela
 
 
 async def _send(node: triack.Node, destination: str, messages: int, size_bytes: int) -> None:
-    """Send all, some bytes ahead of what is accepted at the other end."""
     step = max(1, min(500, IN_FLIGHT_BYTES // size_bytes // 2))
     before: triack.Receipt | None = None
     for first in range(0, messages, step):

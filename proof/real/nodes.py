@@ -6,11 +6,11 @@ from triack.base.paths import UdpSockets
 from triack.session.protocol.settings import SessionSettings
 
 HANG_S = 60.0
-"""A message that has not arrived after this hangs: no run here measures anything that takes so long."""
+"""A message that has not arrived after this hangs: no run here measures anything that lasts so long."""
 
 
 def quick(udp: UdpSockets | None = None) -> triack.NodeSettings:
-    """Settings that notice a killed peer at once, so that a cycle takes no longer than the machine needs for it."""
+    """Settings that notice a killed peer immediately, so that a cycle lasts only as long as the machine needs."""
     return triack.NodeSettings(
         udp=udp,
         session=SessionSettings(ack_timeout_min_s=0.06, ack_trigger=AckTrigger(delay_s=0.02), drain_timeout_s=0.3),
@@ -33,7 +33,7 @@ def number_of(body_: bytes, size_bytes: int = 0) -> int:
 
 
 async def queue_numbers(node: triack.Node, queue: str, size_bytes: int = 0) -> list[int]:
-    """Take everything that is in a queue: the numbers of its messages, in their order."""
+    """Read everything that is in a queue: the numbers of its messages, in their order."""
     count = node.queue_lengths().get(queue, 0)
     async with node.receive(queue) as consumer:
         return [number_of((await consumer.get(HANG_S)).body, size_bytes) for _ in range(count)]

@@ -1,4 +1,4 @@
-"""A large store after an unclean end: how soon it is ready, and that nothing is lost when recovery is broken off."""
+"""A large store after an unclean end: how soon it is ready, and that nothing is lost when recovery is interrupted."""
 
 import asyncio
 import time

@@ -21,14 +21,13 @@ from triack.tools.sim.faults import SHARES, Faults
 
 PARTS = ("crossings", "outages", "namespaces", "kills", "faults", "restarts")
 CHANCE = ("crossings", "namespaces", "kills")
-"""Parts that depend on chance; the others find the same in every round."""
 SCHEMES = ("udp", "tcp")
 KILLS_A_LOOP = 250
 LOSS_PERCENT = 30
 NAMESPACE_MESSAGES, NAMESPACE_BYTES, NAMESPACE_LIMIT_S = 500, 100, 300.0
 SAY_EVERY = 20
 OUTAGES_S = (1.0, 5.0, 15.0)
-# The faults of the network, and how many messages of 1,000 bytes go through it: 10 MB, or as many as take so long.
+# The faults of the network, and how many messages of 1,000 bytes go through it: 10 MB, or as many as last so long.
 CROSSINGS = (
     (weather(loss=0.02), 10_000),
     (weather(loss=0.1), 10_000),

@@ -29,7 +29,7 @@ def _recall(node: triack.Node, key: str) -> int:
 
 
 async def sender(options: dict[str, Any], report: Report) -> None:
-    """Send numbers in transactions, from where it was. ``finish``: only what is on its way already."""
+    """Send numbers in transactions, from where it was. ``finish``: only what is already in transit."""
     random = Random(options["seed"])
     ordered = asyncio.Event()
     async with _open("sender", options) as node, asyncio.TaskGroup() as watchers:
@@ -59,7 +59,7 @@ async def sender(options: dict[str, Any], report: Report) -> None:
 
 
 async def receiver(options: dict[str, Any], report: Report) -> None:
-    """Take numbers from ``orders`` and pass them on to ``done``, in transactions of one to twenty."""
+    """Read numbers from ``orders`` and pass them on to ``done``, in transactions of one to twenty."""
     random = Random(options["seed"])
     async with _open("receiver", options, listen=options["listen"]) as node:
         expected = _recall(node, "expected")
@@ -81,7 +81,7 @@ async def receiver(options: dict[str, Any], report: Report) -> None:
 
 
 async def filler(options: dict[str, Any], report: Report) -> None:
-    """Put numbers into a queue of its own, as fast as possible, until it is killed."""
+    """Put numbers into a local queue, as fast as possible, until it is killed."""
     async with _open("filler", options) as node:
         number = _recall(node, "next")
         report(f"opened {number}")

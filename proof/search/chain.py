@@ -1,9 +1,9 @@
 """Whole nodes in a line - origin, relay, destination - with every pair of faults in the course of three messages.
 
-The nodes are the shipped engines on the shipped store, in the simulated world. Time there is the same in each run, so a
-run is named by its faults alone: the relay dies before its nth effect (a datagram, a step of a commit, a record), or
-lives; and the nth datagram of all is lost, or comes again seconds later, or none. All pairs of these are tried, with
-either fault first: datagrams that are sent only because the relay has died are among them.
+The nodes are the shipped engines on the shipped store, in the simulated world. Time there is the same in each run, so
+only its faults name a run: the relay dies before its nth effect (a datagram, a step of a commit, a record), or lives;
+and the nth datagram of all is lost, or is repeated seconds later, or none. All pairs of these are tried, with either
+fault first: datagrams that are sent only because the relay has died are among them.
 
 Deaths that leave the same state are one. The process loses its memory; what counts is the moment, the datagrams that
 were sent, the records, and what SQLite finds on the disk: the files, and the log of the database up to its last whole
@@ -37,9 +37,8 @@ from triack.tools.sim.world import World
 NAMES: Final = "arb"
 MESSAGES: Final = (b"first", b"second", b"third")
 DOWN_NS: Final = 10 * MS
-"""How long the relay is away."""
 LATE_NS: Final = 3 * SECOND
-"""When a datagram comes again: when all is over, if nothing else has happened."""
+"""When a datagram is repeated: when all has ended, if nothing else has happened."""
 LIMIT_NS: Final = 400 * SECOND
 """A run that has not ended by then does not end: the longest waits are resend tiers of 30 s, three in a row."""
 
@@ -84,7 +83,7 @@ class _Machine(SimHost):
 
 
 def _found_on(disk: Disk) -> bytes:
-    """A hash of what the next process finds on a disk: what SQLite would not take from its log is left out."""
+    """A hash of what the next process finds on a disk, without what SQLite would ignore of its log."""
     digest = blake2b(digest_size=16)
     for path, content in disk.files().items():
         if path.endswith("-shm"):
@@ -95,7 +94,6 @@ def _found_on(disk: Disk) -> bytes:
 
 
 def _whole_commits(log: bytes) -> bytes:
-    """A write-ahead log up to its last whole commit (https://sqlite.org/fileformat2.html, section 4)."""
     if len(log) < _WAL_HEADER.size:
         return b""
     frame = _FRAME_HEADER.size + _WAL_HEADER.unpack_from(log)[0]
@@ -199,7 +197,7 @@ class ChainRun:
         return got
 
     def close(self) -> None:
-        """Give back what the disks hold."""
+        """Free the disks."""
         for node in self.nodes.values():
             node.disk.close()
 
@@ -207,7 +205,7 @@ class ChainRun:
 def _deaths(states: list[tuple[int, object]], since: int) -> list[tuple[int, int]]:
     """The effects before which a death leaves another state than any death before, and the datagrams until then.
 
-    ``since``: only those after so many datagrams.
+    ``since``: only those after this many datagrams.
     """
     first: dict[object, tuple[int, int]] = {}
     for effect, (sent, left) in enumerate(states, 1):
@@ -232,7 +230,7 @@ class _Search:
         return bool(self.violation) or self.runs > self._limit
 
     def run(self, course: Course) -> ChainRun | None:
-        """Try a course, and return what was seen in it; None if the search is over."""
+        """Try a course, and return what was seen in it; None if the search has ended."""
         if self.is_over:
             return None
         run = ChainRun(self._scope, course)

@@ -1,7 +1,7 @@
 """The datagrams of a search: every different one once, by number.
 
 The network is a set: a datagram that was sent once can arrive at any later time, any number of times, or never. So
-loss, repetition and reordering need no choices of their own. A state of the network is an integer with one bit for each
+loss, repetition and reordering need no separate choices. A state of the network is an integer with one bit for each
 datagram.
 """
 

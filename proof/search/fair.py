@@ -12,15 +12,13 @@ from triack.base.units import MS, SECOND
 DELAY_NS = 10 * MS
 COMMIT_NS = 1 * MS
 PATIENCE_NS = 60 * SECOND
-"""By this time all must be well."""
 CLOSE_NS = 2 * SECOND
-"""The time limit for closing a node."""
 
 _Event = tuple[int, int, int, Action, Datagram | None]
 
 
 def run_fair(frozen: list[bytes]) -> str | None:
-    """Let two nodes go on with an empty network. Returns what is wrong in the end, or None."""
+    """Let two nodes continue with an empty network. Returns what is wrong in the end, or None."""
     try:
         return _Run([thaw(data) for data in frozen]).run()
     except Exception as error:  # noqa: BLE001 - the run exists to find whatever the engine raises
@@ -63,7 +61,6 @@ class _Run:
         self._follow(host, host.act(action, heard))
 
     def _follow(self, host: Host, sent: list[Datagram]) -> None:
-        """Handle the effects of an event at a node."""
         had_job = any(event[2] == host.side and event[3][0] == "disk" for event in self._events)
         for datagram in sent:
             self._plan(DELAY_NS, datagram.to, ("deliver", None), datagram)
@@ -80,7 +77,6 @@ class _Run:
     # ---- the end
 
     def _wrong(self) -> str | None:
-        """Return what keeps this from being a good end, or None."""
         for host, other in (self._hosts, self._hosts[::-1]):
             engine, witness = host.engine, host.witness
             name = "ab"[host.side]

@@ -28,16 +28,14 @@ if TYPE_CHECKING:
     from random import Random
 
 NOW_NS = 1_000 * SECOND
-"""The time at which the clock stands."""
 
 QUEUE = "q"
 
 Action = tuple[str, object]
-"""An event and its argument."""
 
 SESSION_ID_BITS = 64
 SAME_AGAIN = (Timer.PROBE.name, Timer.QUIET.name, "tier")
-"""Timers that send the same again; a scope limits how often they may run out."""
+"""Timers that send the same again; a scope limits how often they may end."""
 
 
 def address_of(side: int) -> str:
@@ -46,7 +44,7 @@ def address_of(side: int) -> str:
 
 
 class Ids:
-    """Stands for a node's random source: ids in order, never the same twice, even after a crash; no jitter."""
+    """Replaces a node's random source: ids in order, never the same twice, even after a crash; no jitter."""
 
     __slots__ = ("connections", "sessions", "side")
 
@@ -225,7 +223,6 @@ class Host(EngineHost):
         self.engine.drain(self.now_ns)
 
     def _stop(self) -> list[Datagram]:
-        """End the orderly way that began with ``drain``, and start again."""
         self.engine.stop(NodeClosed("stop"), self.now_ns)
         sent = self.drain()
         self._end(applied=True)
@@ -295,7 +292,7 @@ class Host(EngineHost):
     # ---- as a state
 
     def settle(self) -> None:
-        """Take the canonical form for comparisons with others; see ``inside.settle``."""
+        """Bring it into the canonical form for comparisons with others; see ``inside.settle``."""
         counters = {connection: talk.counter for connection, talk in self.witness.talks.items()}
         settle(self.engine, counters, self.now_ns)
         if not self.scope.echoes:

@@ -30,7 +30,7 @@ DIGEST_BYTES = 16
 
 
 def short(data: bytes) -> bytes:
-    """16 bytes that stand for any number."""
+    """16 bytes that represent any number."""
     return blake2b(data, digest_size=DIGEST_BYTES).digest()
 
 
@@ -121,7 +121,6 @@ def _plan(kind: type) -> Plan:
 
 
 def _plan_object(kind: type) -> Plan:
-    """All fields, which are in slots or in a dictionary."""
     slots = [name for base in kind.__mro__ for name in base.__dict__.get("__slots__", ())]
     # One more name, so that the result is a tuple however few there are.
     get = attrgetter(*slots, "__doc__", "__doc__")

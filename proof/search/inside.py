@@ -1,8 +1,8 @@
 """The search's knowledge of the insides of the shipped machines, beside what ``stillness`` does to each of them.
 
 It reads their state, and lets time pass. The search keeps the clock still: every wait is armed, and ``expire`` makes
-one timer run out, in whatever order. That is more than any clock can do, so what holds here holds for clocks that
-drift, jump or stand. ``settle`` takes out of a node what grows without bound and has no influence.
+one timer end, in whatever order. That is more than any clock can do, so what holds here holds for clocks that drift,
+jump or stand. ``settle`` removes from a node what grows without bound and has no influence.
 """
 
 from collections.abc import Iterator
@@ -29,10 +29,8 @@ WAITS_NS = {
     Timer.STORE_ACK_DELAY: 500 * MS,
     Timer.QUIET: 1 * SECOND,
 }
-"""How long timers have still to run when a fair run begins."""
 
 RETIRE = "retire"
-"""The name of the timer that ends idle streams; only worlds about such streams let it run out."""
 
 TimerKey = tuple[str, int, str]
 """What kind of timer, whose (a connection id, a stream, or 0), and its name."""
@@ -67,7 +65,7 @@ def timers(engine: Engine) -> Iterator[TimerKey]:
 
 
 def expire(engine: Engine, key: TimerKey, now_ns: int) -> None:
-    """Let one timer run out, as if every moment that it refers to were long ago."""
+    """Let one timer end, as if every moment that it refers to were long ago."""
     kind, owner, name = key
     if kind == "session":
         stillness.expire_session(stillness.session_of(conversations(engine)[owner]), Timer[name], now_ns)
@@ -111,7 +109,7 @@ def settle(engine: Engine, counters: dict[int, int], now_ns: int) -> None:
         conversation.pending = conversation.pending[-1:]
         stillness.normalize_session(stillness.session_of(conversation), WAITS_NS, counters[connection], now_ns)
     for link in engine.outbox.links.values():
-        # The wait before the next connect: that may come at any moment anyway.
+        # The wait before the next connect: that may come at any moment.
         stillness.forget_waits(link, now_ns + RETRY_NS)
     for outgoing in engine.outbox.streams:
         stillness.normalize_sequence(outgoing.sequence, now_ns)

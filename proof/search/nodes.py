@@ -1,4 +1,4 @@
-"""All states of one node that a search has met, and the steps between them. The engine takes each step once."""
+"""All states of one node that a search has met, and the steps between them. The engine does each step once."""
 
 from dataclasses import dataclass, field
 

@@ -34,9 +34,7 @@ ROUNDS_MAX: Final = 12
 _ACKS: Final = ("free", "let go", "store-ack", "order-ack")
 
 Packet = tuple[int, int]
-"""Number and previous of a packet on its way."""
 Event = tuple[str, int, int]
-"""What happens, with its number and previous where it has some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +64,7 @@ class BrokenError(Exception):
 
 @dataclass(slots=True)
 class World:
-    """All three nodes, and what is on its way between them."""
+    """All three nodes, and what is in transit between them."""
 
     scope: RelayScope
     origin: OutgoingSequence
@@ -172,7 +170,7 @@ class World:
         self.origin.handle_sent([entry], 0, packet=entry.number)
 
     def _hear(self, number: int, previous: int) -> None:
-        """The relay gets a packet. A duplicate of what is on the disk is store-acked at once."""
+        """The relay gets a packet. A duplicate of what is on the disk is store-acked immediately."""
         taken = self.relay.judge(SEQUENCE, number, 0)
         if taken is Taken.DUPLICATE:
             self.relay.handle_duplicate(number, previous, ack_requested=False)
@@ -201,7 +199,7 @@ class World:
         self.relay.handle_sent(run, 0, packet=run[0].number)
 
     def _arrive(self, number: int, previous: int) -> None:
-        """The destination gets a packet; its commit returns at once."""
+        """The destination gets a packet; its commit returns immediately."""
         header = SequenceHeader(bytes(16), 1, SEQUENCE, number, previous, "q", ack_requested=False, body=b"")
         if self.is_ordered:
             outcome, accepted = self.ordered.handle_packet(header, None, 0)
@@ -230,7 +228,7 @@ class World:
         self.held.discard(number)
 
     def _free(self, number: int, *, let_go: bool) -> None:
-        """The relay hears that a packet has arrived; it is stored, too, unless the destination passed it over."""
+        """The relay learns that a packet has arrived; it is stored, too, unless the destination passed it over."""
         entry = self.relay.entries.get(number)
         if entry is None or entry.state is not StreamPacketState.SENT:
             return
@@ -243,7 +241,7 @@ class World:
         self.deleted.update(one.number for one in freed)
 
     def _die(self) -> None:
-        """The relay's process is gone, its sessions with it, and starts again on what its disk has."""
+        """The relay's process is gone, its sessions with it, and restarts on what its disk has."""
         self.added.clear()
         self.deleted.clear()
         self.relay = TransitSequence(self.scope.delivery, SEQUENCE)
@@ -268,7 +266,7 @@ class World:
         self.removed.add(number)
         self.origin.remove(self.origin.entries[number])
         if self.is_ordered and (number + 1) in self.origin.entries:
-            # It goes out again, as it names another previous packet.
+            # It is sent again, as it names another previous packet.
             self.origin.handle_session_closed()
 
     # ---- what must hold
@@ -305,7 +303,7 @@ class World:
         return "packets wait without end" if self.origin.entries or self.disk else ""
 
     def key(self) -> tuple[object, ...]:
-        """What makes it this state and no other."""
+        """All that distinguishes this state from others."""
         origin = tuple((number, int(entry.state)) for number, entry in self.origin.entries.items())
         relay = tuple((number, int(it.state), it.previous) for number, it in self.relay.entries.items())
         sending = tuple(entry.number for entry in self.relay.upcoming(self.scope.packets))
@@ -320,7 +318,7 @@ class World:
 
 
 def search_relay(scope: RelayScope, limit: int, *, fair_runs: int = 0) -> SearchResult:
-    """Look at everything that can happen, or stop after ``limit`` states; ``fair_runs`` of them then go on fairly."""
+    """Try everything that can happen, or stop after ``limit`` states; ``fair_runs`` of them then continue fairly."""
     began = perf_counter()
     known: dict[tuple[object, ...], int] = {}
     frozen, parents = list[bytes](), list[tuple[int, Event]]()

@@ -16,15 +16,15 @@ class Part:
     """What one node does and suffers.
 
     Attributes:
-        ready: messages for the other node that are on its disk when the search begins, each in a packet of its own.
-        sends: further messages that its application sends to the other node, each in a packet of its own unless
-            something delays them.
-        reads: whether its application reads what arrives. Express messages are read as they come, in any case.
-        crashes: how often it is killed; it starts again at once.
+        ready: messages for the other node that are on its disk when the search begins, each in another packet.
+        sends: further messages that its application sends to the other node, each in another packet unless something
+            delays them.
+        reads: whether its application reads what arrives. Express messages are always read as they come.
+        crashes: how often it is killed; it restarts immediately.
         stops: how often it is closed in the orderly way, and started again.
         breaks: how often the transport says that the path is lost.
         sessions: how many sessions it makes or accepts, over all its lives.
-        patience: how often a timer runs out that sends the same once more (probes and resend tiers).
+        patience: how often a timer ends that sends the same once more (probes and resend tiers).
     """
 
     ready: int = 0
@@ -40,18 +40,18 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """A small world. The network may do anything in it, and timers may run out at any time and in any order.
+    """A small world. The network may do anything in it, and timers may end at any time and in any order.
 
     Attributes:
         story: what it is about, in a sentence.
         parts: the two nodes; the first connects, and the second too if it sends.
         window: packets that a session may have unacknowledged.
         packets: how many packets a session may number, each way.
-        ack_count: packets after which a session ack leaves at once.
+        ack_count: packets after which a session ack leaves immediately.
         echoes: whether acks say which datagram they answer. Without, no ack shows a loss: probes repair it.
         history: whether nodes tell each other which start and which commit of their store it is. Without, all are the
             same.
-        keeps: whether datagrams stay in the network when no node can take them any more.
+        keeps: whether datagrams stay in the network when no node can accept them any more.
         ends: whether idle streams may end, at any time.
     """
 

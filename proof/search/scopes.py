@@ -106,4 +106,3 @@ SCOPES = (
         echoes=False,
     ),
 )
-"""All of them; the first few are small."""

@@ -1,14 +1,14 @@
 """Breadth-first search through every state that a scope can reach.
 
 A state is two nodes and the set of datagrams between them. The shipped engine is pure: what a node does next follows
-from its own state and from the event. So the engine takes each such step once, and ``nodes`` remembers it. The states
-of the whole, of which there are many more, are made of numbers: two nodes, and one bit for each datagram.
+from its own state and from the event. So the engine does each such step once, and ``nodes`` remembers it. The states of
+the whole, of which there are many more, are made of numbers: two nodes, and one bit for each datagram.
 
 Two reductions, neither of which hides anything:
 
 - A state is left out when another one has the same nodes and more datagrams: whatever can happen to it can happen
-there.
-- A datagram is taken out of the network when no node can take it, or when it brings nothing but acknowledgements
+  there.
+- A datagram is removed from the network when no node can accept it, or when it brings nothing but acknowledgements
   that its session has outgrown (``Nodes._outgrown``).
 """
 
@@ -26,7 +26,6 @@ from proof.search.trace import retrace
 from triack.base.delivery import Delivery
 
 Progress = Callable[[str, int, int], None]
-"""Called now and then with the name of the scope, the number of states so far and the depth."""
 
 _NODE_BITS = 24
 _PAIR_BITS = 2 * _NODE_BITS
@@ -67,7 +66,7 @@ class Search:
         self._trace: list[str] = []
 
     def run(self, limit: int, *, fair_runs: int = 0, progress: Progress | None = None) -> SearchResult:
-        """Look at everything, or stop after ``limit`` states; then let ``fair_runs`` of them, spread evenly, go on."""
+        """Try everything, or stop after ``limit`` states; then let ``fair_runs`` of them, spread evenly, continue."""
         began = perf_counter()
         depth, complete = self._search(limit, progress)
         tried = 0 if self._violation else self._run_fair(fair_runs)
@@ -109,7 +108,7 @@ class Search:
         self._add(numbers[0] | numbers[1] << _NODE_BITS, net, 0, 0)
 
     def _expand(self, index: int) -> bool:
-        """Look at everything that can happen in a state. Returns False when a promise is broken."""
+        """Try everything that can happen in a state. Returns False when a promise is broken."""
         state = self._states[index]
         pair, net = state & _PAIR_MASK, state >> _PAIR_BITS
         if net not in self.pairs[pair]:

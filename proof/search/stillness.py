@@ -1,4 +1,4 @@
-"""Time for machines whose clock stands still, one machine after the other: a timer runs out, or is far from that.
+"""Time for machines whose clock stands still, one machine after the other: a timer ends, or is far from that.
 
 ``expire`` sets every moment that a timer refers to long ago; ``refresh`` sets it to now. ``normalize`` brings fields
 that only determine a wait to one value, as any wait may end at any moment. ``set_deadlines`` arms everything again; the
@@ -58,7 +58,7 @@ def running(timers: Timers) -> list[Timer]:
 
 
 def expire_session(session: Session, timer: Timer, now_ns: int) -> None:
-    """Let the next ``handle_timer`` find that a timer has run out: every moment that it refers to was long ago."""
+    """Let the next ``handle_timer`` find that a timer has ended: every moment that it refers to was long ago."""
     session._timers[timer] = now_ns
     if timer is Timer.LOSS:
         expire_window(session.window)
@@ -208,7 +208,7 @@ def normalize_sequence(sequence: OutgoingSequence, now_ns: int) -> None:
 
 
 def normalize_start(start: SlowStart) -> None:
-    """The amount accepted at full speed only decides how fast it goes on."""
+    """The amount accepted at full speed only decides how fast it continues."""
     start._taken, start._last = min(start._taken, 1), min(start._last, 1)
 
 

@@ -1,8 +1,7 @@
 """Looks at one node from outside and says when it breaks a promise.
 
 The witness believes nothing that the node says of itself: it reads the datagrams that come and go and the commits that
-the disk has made durable, and keeps its own account of both. It is part of a state, as it limits what a node may do
-next.
+the disk has made durable, and accounts for both. It is part of a state, as it limits what a node may do next.
 """
 
 from collections.abc import Sequence
@@ -22,7 +21,6 @@ from triack.session.protocol.frames import AckFrame, PacketFrame, StoreAckFrame
 from triack.session.protocol.states import SessionState
 
 Place = tuple[int, int, int]
-"""OutgoingStream, sequence and number of a packet."""
 
 _LATER = {
     SessionState.CONNECTING: {SessionState.OPEN, SessionState.DRAINING, SessionState.CLOSED},
@@ -104,7 +102,7 @@ class Witness:
                 raise Violation(f"session {talk.session:x} opened without hearing from its peer")
 
     def forget_gone(self, engine: Engine) -> None:
-        """Drop the accounts of sessions that are over."""
+        """Drop the accounts of sessions that have ended."""
         self.talks = {
             connection: talk for connection, talk in self.talks.items() if connection in conversations(engine)
         }
