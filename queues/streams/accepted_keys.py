@@ -32,13 +32,11 @@ class Accepted:
     """A message that was accepted with a key.
 
     Attributes:
-        key: its key.
         peer, queue: where it goes.
-        stream: stream and sequence of the stream that it is in.
-        outgoing: its outgoing queue; None when its stream has ended.
-        ordinal: its ordinal, part of its id.
+        stream: stream and sequence of its stream.
+        outgoing: its outgoing stream; None when that has ended.
         accepted_ms: wall clock of the acceptance.
-        ticket: its ticket in its outgoing queue; None when it was settled before this start, or its stream has ended.
+        ticket: its ticket in its outgoing stream; None when it was settled before this start, or its stream has ended.
         number: number of its packet, the last one of a large message; 0 before it is in one.
         index: its index among the messages of the packet.
         reason: why it became a dead letter; empty when it has not.
@@ -108,11 +106,7 @@ class KeptKey(NamedTuple):
 
 
 class AcceptedKeys:
-    """The keys of one node.
-
-    Args:
-        settings: how long a key counts, and how many there may be.
-    """
+    """The keys of one node. The settings say how long a key counts, and how many there may be."""
 
     def __init__(self, settings: KeySettings) -> None:
         self._lifetime_ms = -(-in_ns(settings.lifetime_s) // MS)
@@ -132,13 +126,10 @@ class AcceptedKeys:
         *,
         moved_ms: int = 0,
     ) -> None:
-        """Restore the keys from the store, after the outgoing queues have their packets.
+        """Restore the keys from the store, after the outgoing streams have their packets. Raises StoreDamaged.
 
         If the clock was moved since, the times of acceptance move with it, and the commit stores them. A time of
         acceptance that is in the future, for whatever reason, becomes now: otherwise the key would not age.
-
-        Raises:
-            StoreDamaged: a key cannot be read.
         """
         found: list[Accepted] = []
         for name, value in state.items():
@@ -175,7 +166,7 @@ class AcceptedKeys:
     def full_for_ms(self, now_ms: int, count: int = 1) -> int:
         """How long until there is room for ``count`` more keys; 0 when there is. At least a lifetime if there never is.
 
-        Keys run out in the order of their acceptance.
+        Keys end in the order of their acceptance.
         """
         over = len(self._by_name) + count - self._most
         if over <= 0:
@@ -184,7 +175,7 @@ class AcceptedKeys:
         return self._lifetime_ms if last is None else max(0, last.accepted_ms + self._lifetime_ms - now_ms)
 
     def add(self, accepted: Accepted, commit: Commit) -> None:
-        """Add the key of an accepted message to its commit, which also deletes keys that have run out."""
+        """Add the key of an accepted message to its commit, which also deletes keys that have ended."""
         for over in self._take_over(accepted.accepted_ms):
             commit.state[over.row] = None
         self._keep(accepted)
@@ -212,7 +203,7 @@ class AcceptedKeys:
             accepted.write(commit)
 
     def handle_ended(self, outgoing: OutgoingStream) -> None:
-        """The stream of an outgoing queue has ended: keys of its messages no longer refer to it."""
+        """An outgoing stream has ended: keys of its messages no longer refer to it."""
         for accepted in self._by_stream.pop((outgoing.stream_number, outgoing.sequence.sequence), {}).values():
             accepted.outgoing = accepted.ticket = None
 

@@ -1,18 +1,18 @@
-"""Events that report the acknowledgements of one outgoing queue to an application, in the order of sending.
+"""Events that report the acknowledgements of one outgoing stream to an application, in the order of sending.
 
 Promise: every message is in exactly one event, for its first outcome, and events never go backwards. A failure is
-reported alone and at once, after everything that was acknowledged before it. It counts towards the trigger like its
+reported alone and immediately, after everything that was acknowledged before it. It counts towards the trigger like its
 neighbours, so that it delays no event. Without an outcome there is no event.
 
     SETTLED_EARLY --all before it are settled--> GATHERED --the trigger, or a failure--> UNREAD --read--> (told)
 
-An ``AckDebt``, which has the table of its moves, decides when gathered messages are due. It is the same machine that
-decides when a receiver acknowledges, so that Solace's windowed events, HornetQ's confirmation window and the interval
-of AMPS are values of an ``AckTrigger``. Without a trigger each message has an event of its own.
+An ``AckDebt``, which has the table of its moves, decides when gathered messages are due. The same machine decides when
+a receiver acknowledges, so that Solace's windowed events, HornetQ's confirmation window and the interval of AMPS are
+values of an ``AckTrigger``. Without a trigger each message has its own event.
 
 The application need not read. Unread acknowledged neighbours become one event. Neighbouring failures for one reason are
-stored as one, too, but are read singly. Only alternating outcomes take memory; ``is_full`` limits them. The ids of the
-oldest messages are forgotten when a thousand blocks of ordinals are unread, which is some four million messages.
+stored as one, too, but are read singly. Only alternating outcomes need memory; ``is_full`` limits them. When a thousand
+blocks of ordinals are unread, which is some four million messages, the ids of the oldest are forgotten.
 """
 
 from collections import deque
@@ -32,7 +32,7 @@ class AckKind(StrEnum):
     """Outcome of messages."""
 
     ACK = "ack"
-    """The acknowledgement that frees their class has come, which is their last stage."""
+    """The acknowledgement that frees their class has arrived, which is their last stage."""
     FAILURE = "failure"
     """The message will never be delivered, as far as its sender can tell. It is in the dead-letter queue."""
     GAP = "gap"
@@ -50,7 +50,7 @@ class AckEvent:
         last: number of the last message; equal to ``first`` for a failure.
         reason: why it failed, by the names of docs/reasons.md; None for an acknowledgement.
         origin: the id of the node that sends them.
-        ordinals: theirs there, by the run; without those of messages that an earlier start of the node accepted.
+        ordinals: theirs there, in ranges; without those of messages that an earlier start of the node accepted.
     """
 
     kind: AckKind
@@ -88,10 +88,8 @@ class AckEvents:
     """Makes the events of one reader.
 
     Args:
-        terms: when acknowledgements are reported; None: each message by itself, at once.
-        first: ticket of the first message to report.
+        terms: when acknowledgements are reported; None: each message by itself, immediately.
         wake: called when there is an event to read, and at the end.
-        origin: the id of this node.
         blocks_of: gives the blocks of ordinals of unsettled messages, by their tickets.
 
     Attributes:
@@ -135,13 +133,10 @@ class AckEvents:
     # ---- inputs
 
     def handle_acked(self, ticket: int, messages: int, size_bytes: int, *, ack_requested: bool = False) -> None:
-        """A packet is freed by the acknowledgement of its class.
+        """A packet is freed by the acknowledgement of its class. ``ticket``: of the first message in it.
 
-        Args:
-            ticket: of the first message in it.
-            messages: number of messages that end in it; all but the last packet of a large message have none.
-            size_bytes: size of the packet.
-            ack_requested: whether the event must not wait.
+        ``messages`` end in it; all but the last packet of a large message have none. ``ack_requested``: the event must
+        not wait.
         """
         self._new_bytes += size_bytes
         self._settle(range(ticket, ticket + messages), None, ack_requested=ack_requested)
@@ -189,7 +184,6 @@ class AckEvents:
             self._put(_Fate(self._next, None))
 
     def _put(self, fate: _Fate) -> None:
-        """Add a range of outcomes; it is joined with the last one if that has the same reason."""
         first = self._told
         if self._unread and self._unread[-1][1].reason == fate.reason:
             first, _ = self._unread.pop()
@@ -222,7 +216,7 @@ class AckEvents:
         return AckEvent(kind, first + 1, end, fate.reason, self._origin, self._ordinals_of(range(first, end)))
 
     def _ordinals_of(self, tickets: range) -> list[range]:
-        """The ordinals of messages that are reported now, by the run. They are the oldest of which blocks are known."""
+        """The ordinals of messages that are reported now, in ranges. They are the oldest with known blocks."""
         blocks = self._blocks
         while len(blocks) > 1 and blocks[1][0] <= tickets.start:
             blocks.popleft()

@@ -1,21 +1,22 @@
 """Admission control of the queues: permissions, quotas, and limits on the memory that peers fill.
 
 Promise: a rejection is permanent, for a reason that stays true or because the queue is set to reject. Any other packet
-for which there is no room is not taken *now*. The node asks its origin to hold the stream back; the origin sends all of
-it again when it may go on, and asks by itself now and then (``ordering/hold.py``). No other stream is held back, and
-sessions go on.
+without room is not accepted *now*. The node asks its origin to hold the stream back. The origin resends all of it when
+it may continue, and asks by itself now and then (``ordering/hold.py``). No other stream is held back, and sessions
+continue.
 
-The rest of a large message that has begun is always taken, so that no two halves can wait for each other. When a queue
-holds nothing but unfinished messages of origins that are gone, other origins may fill it: no reader could make room.
+The rest of a large message that has begun is always accepted, so that no two halves can wait for each other. When a
+queue holds nothing but unfinished messages of origins that are gone, other origins may fill it: no reader could make
+room.
 
-A large body takes the room of all its parts with its announcement. Until a message stands for it, that room is taken
-from other bodies only: messages of its queue never wait for it. So a body waits for readers and for bodies that have
+A large body reserves room for all its parts with its announcement. Until a message represents it, that room is taken
+only from other bodies: messages of its queue never wait for it. So a body waits for readers and for bodies that have
 begun, and nothing waits for a body that has not. A queue may exceed its quota by the bodies that are coming, and a peer
-its limit of streams by one for each body that waits for its message. The room on the disk is shared out in the same
-way: a body waits while the disk has no room for all of it beside its reserve and what is to come of the others.
+its limit of streams by one for each body that waits for its message. The room on the disk is shared in the same way: a
+body waits while the disk has no room for all of it beside its reserve and what is to come of the others.
 
-What makes room is always taken, however little of it there is: the word that no more of a body comes, and what nodes
-tell each other about subscriptions, such as that one ends. None of it stays.
+What makes room is always accepted, however little of it there is: that no more of a body comes, and what nodes tell
+each other about subscriptions, such as that one ends. None of it stays.
 """
 
 from collections import OrderedDict
@@ -45,8 +46,8 @@ from triack.queues.streams.incoming_stream import IncomingStream
 from triack.queues.streams.transit_stream import TransitStream
 
 OVERTAKEN_BYTES = 16 * 1024 * 1024
-"""How far beyond its quota a queue goes for packets that a begun large message has overtaken: several windows of the
-largest packets, more than a correct sender has under way."""
+"""How far beyond its quota a queue may grow for packets that a begun large message has overtaken: several windows of
+the largest packets, more than a correct sender has in flight."""
 STORED_SHARE = 40
 """The store was seen to add one byte to a hundred of a body, and three where datagrams are small."""
 HOLD_KEY = -1
@@ -78,9 +79,6 @@ class Admission:
     """Admission control of the queues of a node.
 
     Args:
-        settings: limits.
-        queues: the queues of the node.
-        directory: says which peer may send to which queue.
         goes_on: whether a stream, named by origin and number, has a session that may carry more of it.
         payer_of: the payer that is charged for what a node sends.
         owner_of: the peer that has proved to be a node; empty when none has.
@@ -89,14 +87,10 @@ class Admission:
 
     Attributes:
         disk: bytes in the queues of the node, without express messages.
-        express: express messages in memory.
         early: out-of-order packets in memory, and the records of gaps.
-        waiting: packets in memory that wait for their commit.
         streams: the streams themselves, in memory.
         queues: the number of queues that peers have created since the start and that still exist.
-        holds: the streams that wait, and why.
-        news: see ``take_news``.
-        store_low: whether the disk is so nearly full that durable packets are not taken.
+        store_low: whether the disk is so nearly full that durable packets are not accepted.
         room_bytes: free room on the disk at the last check; None when it is unknown.
         disk_bytes: the same if no messages were there; None when it is unknown.
         awaits_room: whether a large body waits for room on the disk.
@@ -141,7 +135,7 @@ class Admission:
         self._kept_out: dict[Conversation, _KeptOut] = {}
         # The greatest turn of a hold of any stream that was forgotten, or one more: even.
         self._past_turn = 0
-        # Whether streams have ended since the last check for streams that may take their places.
+        # Whether streams have ended since the last check for streams that may have their places.
         self._places = False
         self._stopped: dict[IncomingStream, Conversation] = {}
         self.holds = Holds(here=True)
@@ -181,14 +175,13 @@ class Admission:
     def _frees_body(self, stream: IncomingStream, body: bytes) -> bool:
         """Whether a packet only says that no more of a large body comes: a node that may send no more may say so.
 
-        It is taken though its queue is paused, the disk is low or a quota is full, as it makes room.
+        It is accepted although its queue is paused, the disk is low or a quota is full, as it makes room.
         """
         if not large_target(stream.queue) or stream.queue not in self._mailboxes or not stream.ordered:
             return False
         return bool(large_of(body)) and not announced_bytes(body[:HEAD_BYTES], len(body))
 
     def _makes_room(self, stream: IncomingStream) -> bool:
-        """Whether the next packet of a stream makes room, or is refused."""
         if large_target(stream.queue):
             return not (self._bodies.is_coming(stream.id) or stream.announces_bytes)
         return stream.queue == SUBSCRIPTIONS_QUEUE
@@ -210,7 +203,6 @@ class Admission:
         return None
 
     def _lacks_queue(self, stream: IncomingStream) -> bool:
-        """Whether the queue of a stream does not exist and may not be created now."""
         if stream.queue in self._mailboxes or not self._is_crowded(stream.origin):
             return False
         self._queues.make_room()
@@ -225,8 +217,8 @@ class Admission:
         """Whether a peer may have no more streams.
 
         A stream to a queue may begin beyond the limit for each body that waits there for a message: the body has room
-        that the streams within the limit may wait for. It may bring that message, or the word that it does not come. So
-        may the one that says which subscriptions end.
+        that the streams within the limit may wait for. The stream may bring that message, or say that it does not come.
+        So may the one that says which subscriptions end.
         """
         if not self._has_streams(origin, 0):
             return False
@@ -260,7 +252,7 @@ class Admission:
         self._places = True
 
     def _note_turn(self, stream: IncomingStream | TransitStream) -> None:
-        """Its origin may begin the stream again in the same session, and takes no hold that is older than the last."""
+        """Its origin may begin the stream again in the same session, and ignores holds that are older than the last."""
         self._past_turn = max(self._past_turn, stream.turn + (stream.turn & 1))
 
     def _tell_limit(self, origin: bytes, *, is_full: bool = False) -> None:
@@ -313,8 +305,8 @@ class Admission:
     def check_brought(self, conversation: Conversation, header: RelayedHeader | RelayedEnd) -> RejectReason | None:
         """Why a neighbour may not bring a packet of another node, or None. It is for this node, or to be passed on.
 
-        Raises:
-            ProtocolError: ``foreign-origin``: its origin is a peer of this node for which the neighbour does not speak.
+        Raises ProtocolError ``foreign-origin`` if its origin is a peer of this node for which the neighbour does not
+        speak.
         """
         owner, peer = self._owner_of(header.origin), self._directory.named(conversation.peer_name)
         name = owner or header.from_name
@@ -334,7 +326,7 @@ class Admission:
         return owner is None or is_system or owner.may_send_to(queue)
 
     def may_bring_more(self, stream: IncomingStream) -> bool:
-        """Whether the peer that brings a large body may still send to its queue, as far as it is known who that is."""
+        """Whether the peer that brings a large body may still send to its queue, as far as that peer is known."""
         payer = stream.relay or self._payer_of(stream.origin)
         if not isinstance(payer, str):
             return True
@@ -372,12 +364,12 @@ class Admission:
         return RejectReason.QUEUE_FULL if full else None
 
     def most_body_bytes(self, queue: str) -> int:
-        """The size of the largest body that a queue ever takes."""
+        """The size of the largest body that a queue ever accepts."""
         limits = self._settings.limits
         return min(self._queues.quota_of(queue).size_bytes, limits.peer_quota_bytes, limits.node_quota_bytes // 2)
 
     def announces_body(self, stream: IncomingStream, body: bytes) -> bool:
-        """Whether a packet announces a large body, which is taken in its turn alone: then it is known what is left."""
+        """Whether a packet announces a large body. It is accepted alone: then it is known what is left."""
         is_part = stream.ordered and bool(large_target(stream.queue))
         return is_part and announced_bytes(body[:HEAD_BYTES], len(body)) > 0
 
@@ -398,7 +390,7 @@ class Admission:
         return not self.store_low and _on_disk(total_bytes) <= free_bytes
 
     def has_room_for_body(self, queue: str, origin: bytes, total_bytes: int) -> bool:
-        """Whether a queue takes a body now."""
+        """Whether a queue accepts a body now."""
         target, parts = self._mailboxes.get(queue), self._mailboxes.get(large_queue(queue))
         if self.disk.is_full(origin) or (target is not None and not target.takes_arrivals):
             return False
@@ -414,7 +406,7 @@ class Admission:
         return self.waiting.total_bytes >= self._settings.limits.peer_memory_bytes // 8
 
     def count_early(self, stream: IncomingStream) -> None:
-        """A packet has come: update the charge for its stream's out-of-order memory."""
+        """A packet has arrived: update the charge for its stream's out-of-order memory."""
         size_bytes = stream.out_of_order_bytes
         if size_bytes != stream.early_bytes:
             self.early.add(stream.origin, size_bytes - stream.early_bytes)
@@ -458,7 +450,6 @@ class Admission:
         return self._queues.quota_of(target).when_full != "reject" and self._waits_with_body(stream, target)
 
     def _lacks_disk(self, stream: IncomingStream) -> bool:
-        """Whether the disk has no room now for the body that the next packet of a stream announces."""
         return stream.announces_bytes > 0 and not self.has_disk_for_body(stream.announces_bytes)
 
     def _waits_with_body(self, stream: IncomingStream, target: str) -> bool:
@@ -467,7 +458,6 @@ class Admission:
         return total_bytes > 0 and not self.has_room_for_body(target, stream.origin, total_bytes)
 
     def _must_wait(self, stream: IncomingStream) -> bool:
-        """Whether a durable stream has to wait, no matter how full its queue is."""
         return (
             (self.store_low and not self._makes_room(stream))
             or self.waiting.is_full(stream.origin)
@@ -476,12 +466,11 @@ class Admission:
         )
 
     def _is_paused(self, queue: str) -> bool:
-        """Whether an operator, or a journal without room, lets nothing come into a queue."""
         mailbox = self._mailboxes.get(queue)
         return mailbox is not None and bool(mailbox.pause or mailbox.holder) and not mailbox.takes_arrivals
 
     def takes_run(self, stream: IncomingStream, mailbox: Mailbox, packets: int, messages: int, size_bytes: int) -> bool:
-        """Whether a stream can take all of a run: no packet would be refused, or have to wait, if it came singly."""
+        """Whether a stream can accept all of a run: no packet would be refused, or have to wait, if it came singly."""
         origin = stream.origin
         if stream.may_send is not True or stream.rejections or not mailbox.fill.takes(messages, size_bytes):
             return False
@@ -489,7 +478,7 @@ class Admission:
             return False
         if stream.delivery not in DURABLE:
             size_bytes += packets * EXPRESS_OVERHEAD_BYTES
-            # Packets in flight when their sender is asked to stop are taken, unless the queue rejects when full.
+            # Packets in flight when their sender is asked to stop are accepted, unless the queue rejects when full.
             refuses = self._queues.quota_of(stream.queue).when_full == "reject"
             return (self.express.takes if refuses else self.express.stays_within)(origin, size_bytes)
         waits = self.store_low or not self.waiting.takes(origin, size_bytes)
@@ -509,7 +498,6 @@ class Admission:
         return full or (not is_apart and account.is_full(stream.origin))
 
     def _why(self, stream: IncomingStream) -> HoldReason:  # noqa: PLR0911 - a reason each
-        """Why a stream waits: the resource that has no room for it."""
         durable, mailbox = stream.delivery in DURABLE, self._mailboxes.get(stream.queue)
         if mailbox is not None and not mailbox.takes_arrivals:
             return HoldReason.JOURNAL_FULL if mailbox.is_held_by_journal else HoldReason.PAUSED
@@ -546,7 +534,6 @@ class Admission:
         self._look_at_room()
 
     def _look_at_room(self) -> None:
-        """Find out whether the disk is low, and look again at the bodies that wait for it."""
         room_bytes = self.room_bytes
         if room_bytes is None:
             return
@@ -558,7 +545,7 @@ class Admission:
             self._notices.relieved = True
 
     def has_room(self, mailbox: Mailbox, *, durable: bool, coming: int = 0) -> bool:
-        """Whether a queue takes one more message of this node itself, besides the ``coming`` ones."""
+        """Whether a queue accepts one more message of this node itself, besides the ``coming`` ones."""
         if isinstance(mailbox, PartsQueue):
             return not self.store_low
         account = self.disk if durable else self.express
@@ -566,15 +553,10 @@ class Admission:
         return mailbox.takes_arrivals and not (full or account.is_full(account.own) or (durable and self.store_low))
 
     def stop(self, stream: IncomingStream, conversation: Conversation, refuses: tuple[int, ...] = ()) -> bool:
-        """Ask an origin to wait.
+        """Ask an origin to wait, by the conversation of its packet.
 
-        Args:
-            stream: the stream.
-            conversation: the one its packet came by.
-            refuses: the session's numbers of the packets that were not taken.
-
-        Returns:
-            False when too many other answers wait. The packet stays unanswered then, and its session retransmits it.
+        ``refuses``: the session's numbers of the packets that were not accepted. Returns False when too many other
+        answers wait. The packet stays unanswered then, and its session retransmits it.
         """
         turn = stream.turn
         if not stream.stopped:
@@ -594,11 +576,7 @@ class Admission:
     # ---- streams for which there is no place
 
     def keep_out(self, conversation: Conversation, header: SequenceHeader, packet: int) -> bool:
-        """Ask an origin to wait with an unknown stream for which there is no place.
-
-        Returns:
-            As ``stop``.
-        """
+        """Ask an origin to wait with an unknown stream, for which there is no place. Returns as ``stop``."""
         self._tell_limit(header.origin, is_full=True)
         kept = self._kept_out.setdefault(conversation, _KeptOut())
         kept.turn = max(kept.turn, self._past_turn) + 2
@@ -617,7 +595,7 @@ class Admission:
         return True
 
     def let_in(self, conversation: Conversation, stream: IncomingStream | TransitStream) -> None:
-        """A stream is known now: let it go on if it was kept out before in this session."""
+        """A stream is known now: let it continue if it was kept out before in this session."""
         kept = self._kept_out.get(conversation)
         # Holds sent for it from now on must be newer than those sent before.
         stream.turn = max(stream.turn, self._past_turn)
@@ -633,7 +611,7 @@ class Admission:
     def _say_go(self, conversation: Conversation, stream: StreamId, kept: "_KeptOut") -> None:
         kept.turn += 2
         key = _key(conversation, stream), HOLD_KEY
-        # It replaces a stop that has not left: its origin learns by the reason that packets were not taken.
+        # It replaces a stop that has not left: its origin learns by the reason that packets were not accepted.
         unsent = conversation.control is not None and key in conversation.control
         reason = HoldReason.TOO_MANY_STREAMS if unsent else ""
         conversation.put_control(key, Control(encode_hold(*stream, kept.turn, stop=False, reason=reason)))
@@ -664,14 +642,14 @@ class Admission:
             self.holds.free(stream)
 
     def stop_express(self, stream: IncomingStream, conversation: Conversation) -> None:
-        """Express packets were taken: stop their stream if there is no room for more."""
+        """Express packets were accepted: stop their stream if there is no room for more."""
         if stream.stopped:
             return
         if self._is_paused(stream.queue) or self._is_full(stream, self._mailboxes.get(stream.queue)):
             self.stop(stream, conversation)
 
     def go(self) -> None:
-        """Let streams go on when there is room for them again."""
+        """Let streams continue when there is room for them again."""
         if self._places:
             self._places = False
             self._let_ask()
@@ -694,7 +672,7 @@ class Admission:
 
     def _tell(self, stream: IncomingStream, conversation: Conversation, refuses: tuple[int, ...]) -> bool:
         if conversation.session.is_closed:
-            # A session that ends takes the hold with it.
+            # The hold ends with its session.
             return True
         reason = self._why(stream) if stream.stopped else ""
         content = encode_hold(stream.origin, stream.number, stream.turn, stop=stream.stopped, reason=reason)
@@ -717,5 +695,5 @@ def _key(conversation: Conversation, stream: StreamId) -> int | StreamId:
 
 
 def _on_disk(body_bytes: int) -> int:
-    """The room that bodies take on the disk: their bytes, and what the store adds to the rows of their parts."""
+    """The room of bodies on the disk: their bytes, and what the store adds to the rows of their parts."""
     return body_bytes + body_bytes // STORED_SHARE

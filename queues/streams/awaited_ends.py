@@ -1,9 +1,9 @@
-"""Streams that have ended at their origins, and of which packets may still be on their way by relays.
+"""Streams that have ended at their origins, while relays may still have packets of them.
 
-The END of a stream goes behind the packets that wait at each relay. If its route was changed meanwhile, some of them
-may wait at another one. So a destination that lacks packets of the stream goes on taking them, until it has all or
+The END of a stream follows the packets that wait at each relay. If its route was changed meanwhile, some of them may
+wait at another one. So a destination that lacks packets of the stream continues to accept them, until it has all or
 ``REST_NS`` have passed. Only then it forgets the stream, and answers. What comes later is refused, and ends as a dead
-letter at the relay that has it: nothing is lost silently, and nothing is taken twice.
+letter at the relay that has it: nothing is lost silently, and nothing is accepted twice.
 
 All of this is in memory: until it is answered, the origin says again that the stream has ended.
 """
@@ -17,15 +17,15 @@ from triack.queues.deadlines import Deadlines
 from triack.queues.peers.link import Conversation
 
 REST_NS = 7 * 86_400 * SECOND
-"""A week: how long a relay that is on no way any more may be without a session. A message that expired on its way never
-comes, and then the stream takes a place for so long, unless that is needed."""
+"""A week: how long a relay that is no longer on any way may be without a session. If a message expired before it
+arrived, the stream needs a place for this long, unless that is needed."""
 ENDS_MAX = 2_048
-"""Streams that are awaited of those that one neighbour says have ended: as many as it may have here by default. More
-are not noted: it could invent them, and a true origin says it again. Each may keep a closed session, some 8 KB."""
+"""Streams awaited, of those that one neighbour says have ended: as many as it may have here by default. More are not
+noted: it could invent them, and a true origin repeats its END. Each may keep a closed session, some 8 KB."""
 
 
 class AwaitedEnds:
-    """The streams of a node of which that is so.
+    """The streams of a node that are awaited so.
 
     Attributes:
         due: when ``poll_due`` returns something.
@@ -41,7 +41,7 @@ class AwaitedEnds:
         self.due = Deadlines[StreamId]()
 
     def wait(self, conversation: Conversation, packet: RelayedEnd, now_ns: int) -> None:
-        """A stream has ended, and packets of it are missing. The first time that is said of it counts."""
+        """A stream has ended, and packets of it are missing. The first statement about it counts."""
         stream = StreamId(packet.origin, packet.stream)
         before, by = self.ends.get(stream), conversation.link_name
         if before is None or before[0].link_name != by:
@@ -70,9 +70,9 @@ class AwaitedEnds:
             self.due.set(stream, 0)
 
     def poll_due(self, now_ns: int) -> list[tuple[Conversation, RelayedEnd, bool]]:
-        """What to look at now: which conversation has said it, what it said, and whether to wait no longer.
+        """What is due now: which conversation has said it, what it said, and whether to wait no longer.
 
-        A stream that still lacks something is to be handed to ``wait`` again.
+        Hand a stream that still lacks something to ``wait`` again.
         """
         due = [(stream, self.ends[stream]) for stream in self.due.poll_due(now_ns)]
         return [(conversation, packet, until_ns <= now_ns) for _, (conversation, packet, until_ns) in due]

@@ -1,8 +1,8 @@
 """Outgoing messages that were given up, until their dead letters exist.
 
-Promise: each is in the session log before anything can pass it over. It becomes a dead letter as soon as its bodies are
-in memory, in the order of giving up, unless it was acknowledged after all. It stays in its sequence until the letter is
-on the disk, so that a crash before then does not lose it.
+Promise: each is in the session log before anything can pass it over. It becomes a dead letter when its bodies are in
+memory, in the order of giving up, unless it was acknowledged after all. It stays in its sequence until the dead letter
+is on the disk, so that a crash before then does not lose it.
 """
 
 from collections import deque
@@ -57,7 +57,7 @@ class DeadMessage:
         return self.reason in EXPIRED
 
     def open(self) -> Unpacked:
-        """Unpack the messages. Also set which of the two times ran out: only the packet itself has them."""
+        """Unpack the messages. Also set which of the two times ended: only the packet itself has them."""
         content = unpack_pieces([entry.body or b"" for entry in self.entries])
         if self.has_expired and content.receive_by_ms == self.entries[0].reach_by_ms:
             self.reason = DeadReason.RECEIVE_TIMEOUT
@@ -78,7 +78,7 @@ class DeadMessage:
         """
         sends = max(entry.sends for entry in self.entries)
         rejected = self.entries[0].state is StreamPacketState.REJECTED
-        # The destination's disk does not say what an earlier process there took of an express stream.
+        # The destination's disk does not say what an earlier process there accepted of an express stream.
         definite = rejected and (self.outgoing.durable or sends == 1)
         return {
             "dead_reason": self.reason,
@@ -97,17 +97,14 @@ class DeadLettering:
     """The messages that an outbox has given up.
 
     Args:
-        node_id: this node.
-        records: writes to the session log.
-        keys: the keys of messages, which note that their message is dead.
-        put_dead_letter: keeps a letter with the next commit: message, origin, ordinal, turn.
+        put_dead_letter: keeps a dead letter with the next commit: message, origin, ordinal, turn.
 
     Attributes:
         waiting: messages without a dead letter, the oldest first.
         unnoted: those that are not in the session log yet, see ``note``.
-        tell: takes what happened to messages whose senders may want to know.
-        subscription_of: the subscription for whose messages, passed on to a peer and a queue there, dead letters are
-            kept; empty if they are dropped, which it counts.
+        tell: gets what happened to messages whose senders may want to know.
+        subscription_of: the subscription whose messages, passed on to a peer and a queue there, become dead letters;
+            empty if they are dropped, which it counts.
         give_up_body: tells the destination of a large message, a peer and its queue, to free the body of that ordinal.
     """
 
@@ -152,7 +149,7 @@ class DeadLettering:
     def reject(self, outgoing: OutgoingStream, entry: StreamPacket, reason: str) -> list[StreamPacket]:
         """The destination has rejected a packet, and so its whole message. Returns the packets of the message."""
         entries = outgoing.sequence.message_of(entry)
-        # An expired message is on its way to the dead-letter queue already. Now it is known not to have been delivered.
+        # An expired message is becoming a dead letter already. Now it is known not to have been delivered.
         is_new = entry.state is not StreamPacketState.GIVEN_UP
         outgoing.sequence.reject(entries)
         if is_new:
@@ -160,7 +157,7 @@ class DeadLettering:
         return entries
 
     def purge(self, outgoing: OutgoingStream) -> list[StreamPacket]:
-        """Give up all that waits in an outgoing queue. Returns the packets, which become dead letters.
+        """Give up all that waits in an outgoing stream. Returns the packets, which become dead letters.
 
         What a relay answers for stays until it has passed it on.
         """
@@ -181,7 +178,7 @@ class DeadLettering:
     # ---- dead letters
 
     def note(self, now_ns: int) -> None:
-        """Log the messages that were given up, before a session passes them over or a commit holds their letters."""
+        """Log given-up messages, before a session passes them over or a commit holds their dead letters."""
         if not self.unnoted:
             return
         given_up, self.unnoted = self.unnoted, []
@@ -193,7 +190,7 @@ class DeadLettering:
                 )
 
     def missing(self, limit: int) -> Iterator[tuple[OutgoingStream, StreamPacket]]:
-        """Packets of at most ``most`` next messages whose bodies are only on the disk."""
+        """Packets of at most ``limit`` next messages whose bodies are only on the disk."""
         for item in islice(self.waiting, limit):
             if not item.is_freed:
                 yield from ((item.outgoing, entry) for entry in item.entries if entry.body is None)
@@ -247,7 +244,7 @@ class DeadLettering:
         turn.departures.dead_lettered.append((outgoing, entries, item.reason))
 
     def _tell(self, item: DeadMessage, content: Unpacked, now_ns: int) -> None:
-        """Tell this node's own applications, if they want to know, that messages have ended on their way."""
+        """Tell this node's applications, if they want to know, that messages have ended before they arrived."""
         outgoing, sequence = item.outgoing, item.outgoing.sequence.sequence
         where = self._node_id, outgoing.stream_number, sequence, item.entries[-1].number
         indices, message_class = range(len(content.bodies)), class_on_the_way(item.reason)

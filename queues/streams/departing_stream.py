@@ -1,4 +1,4 @@
-"""A stream on its way out of this node, its own or one of another node: where it goes, and what holds it up."""
+"""A stream that leaves this node, its own or one of another node: where it goes, and what holds it up."""
 
 from abc import abstractmethod
 from collections.abc import Hashable, Iterable
@@ -23,17 +23,14 @@ class DepartingStream(Generic[Sequence]):
     """One stream: messages for one queue in one class, and of one priority.
 
     Args:
-        id: which stream it is.
-        queue: name of the destination queue.
-        priority: of its messages.
-        sequence: its packets that are here.
+        sequence: its packets that are stored here.
 
     Attributes:
         way: the way to its destination; None for a queue of this node, or when nothing says where that is.
         next_hop: what is known of the node that its packets go to, and of those that they went to before.
         seal: how its packets are sealed; None if they are not sealed here.
         paused: whether an operator has paused it: nothing of it leaves until it is resumed.
-        expiries: when packets in memory run out of time, by this node's wall clock.
+        expiries: when packets in memory expire, by this node's wall clock.
     """
 
     __slots__ = (
@@ -82,7 +79,7 @@ class DepartingStream(Generic[Sequence]):
     # ---- time
 
     def expect(self, entries: Iterable[Any]) -> None:
-        """Note when packets in memory run out of time."""
+        """Note when packets in memory expire."""
         for entry in entries:
             if entry.reach_by_ms:
                 self.expiries.set(entry.number, entry.reach_by_ms)
@@ -94,11 +91,11 @@ class DepartingStream(Generic[Sequence]):
                 self.expiries.set(entry.number, None)
 
     def may_expire(self, _entry: Any) -> bool:
-        """Whether a packet ends when its time is over."""
+        """Whether a packet ends when its time has ended."""
         return True
 
     def expire_late(self, run: Iterable[Any], arrives_ms: int, now_ms: int) -> bool:
-        """Let those of a run expire now that would arrive when their time is over. Returns whether there are any."""
+        """Let those of a run expire now that would arrive too late. Returns whether there are any."""
         late = [entry for entry in run if 0 < entry.reach_by_ms <= arrives_ms and self.may_expire(entry)]
         for entry in late:
             self.expiries.set(entry.number, now_ms)
@@ -106,7 +103,7 @@ class DepartingStream(Generic[Sequence]):
 
     @property
     def next_expiry_ms(self) -> int | None:
-        """When the next packet runs out of time, by this node's wall clock, or None."""
+        """When the next packet expires, by this node's wall clock, or None."""
         return self.expiries.earliest()
 
 

@@ -1,4 +1,4 @@
-"""Streams on their way out of this node: what an outbox and a relay do alike.
+"""Streams that leave this node: what an outbox and a relay do alike.
 
 Only changed streams cost work: a method that changes one calls ``_look_at`` afterwards.
 """
@@ -20,9 +20,9 @@ from triack.queues.streams.group_commit import Turn
 from triack.queues.sync_links import SyncLinks
 
 FETCH_AHEAD_PACKETS = FETCH_ROWS
-"""Packets of a stream whose bodies are looked for at once."""
+"""Packets of a stream whose bodies are fetched together."""
 FETCH_AHEAD_BYTES = 8 * 1024 * 1024
-"""Bodies fetched at once: two windows of the largest packets, and less than ``body_cache_bytes``."""
+"""Bodies fetched together: two windows of the largest packets, and less than ``body_cache_bytes``."""
 
 Stream = TypeVar("Stream", bound=DepartingStream[Any])
 
@@ -32,12 +32,10 @@ class DepartingStreams(Generic[Stream]):
 
     Args:
         table: the store's table of their packets.
-        links: by peer.
-        sync_links: which links are synchronous.
         wall: the time of day.
 
     Attributes:
-        deadlines: when streams, and links, must be looked at again.
+        deadlines: when streams, and links, must be checked again.
         links: by peer.
         sync_links: the synchronous ones, and how far they are behind.
         wanting: the streams whose next bodies are only on the disk.
@@ -80,14 +78,14 @@ class DepartingStreams(Generic[Stream]):
 
     @abstractmethod
     def _handle_body(self, stream: Stream, entry: Any, body: bytes) -> None:
-        """The body of a packet that is here has come from the disk."""
+        """The body of a stored packet has been read from the disk."""
 
     @abstractmethod
     def _note_held(self, stream: Stream, reason: str, now_ns: int, *, stop: bool, is_new: bool) -> None:
         """The next hop has no room for a stream, or has some again; ``is_new``: it has not said so before."""
 
     def _bring_back(self, stream: Stream) -> None:
-        """The next packets of a stream are needed, of which only the disk has some."""
+        """The next packets of a stream are needed, some of which only the disk has."""
 
     # ---- sending
 
@@ -104,13 +102,12 @@ class DepartingStreams(Generic[Stream]):
             self.links[stream.way.via].offer(stream)
 
     def _has_key(self, _stream: Stream) -> bool:
-        """Whether a sealed stream has the key of its destination."""
         return True
 
     def handle_handed_over(self, stream: Stream) -> None:
-        """A session has taken packets of a stream, or it has changed: it may have another deadline."""
+        """A session has accepted packets of a stream, or it has changed: it may have another deadline."""
         sequence, expiry_ms = stream.sequence, stream.next_expiry_ms
-        # The tiers of a paused stream go on: what they schedule leaves when it is resumed. It asks for no room.
+        # The tiers of a paused stream continue: what they schedule leaves when it is resumed. It asks for no room.
         hold_ns = None if stream.paused else sequence.hold.deadline_ns
         at_ns = None if sequence.resend is None else sequence.resend.deadline_ns
         if hold_ns is not None and (at_ns is None or hold_ns < at_ns):
@@ -121,7 +118,7 @@ class DepartingStreams(Generic[Stream]):
         self.deadlines.set(stream, at_ns)
 
     def expires_late(self, stream: Stream, run: list[Any], arrives_ns: int, now_ns: int) -> bool:
-        """Whether packets of a run would arrive when their time is over; these expire now and must not leave."""
+        """Whether packets of a run would arrive too late; these expire now and must not leave."""
         return stream.expire_late(run, self._wall.ms(arrives_ns), self._wall.ms(now_ns))
 
     def handle_paused(self) -> None:
@@ -151,7 +148,6 @@ class DepartingStreams(Generic[Stream]):
     # ---- holds
 
     def _hold(self, stream: Stream, turn: int, reason: str, now_ns: int, *, stop: bool) -> None:
-        """The next hop has no room for a stream, for a named reason, or has some again."""
         hold, crowded = stream.sequence.hold, reason == HoldReason.TOO_MANY_STREAMS
         is_new = not hold.is_repeated(turn)
         sendings = stream.sequence.handle_flow_control(turn, now_ns, stop=stop, crowded=crowded)
@@ -174,11 +170,10 @@ class DepartingStreams(Generic[Stream]):
     # ---- synchronous links
 
     def _is_sync(self, stream: Stream) -> bool:
-        """Whether packets of a stream have to be passed on before they count as stored for good."""
         return stream.next_hop.awaited and not stream.next_hop.is_async and self.sync_links.is_sync(stream.way)
 
     def _handle_word_lost(self, stream: Stream) -> None:
-        """A session is over: its relay says nothing more of what is not here, and has to say anew what it is."""
+        """A session has ended: its relay says nothing more of what is not here, and has to say anew what is."""
         self.sync_links.keep(stream, stream.sequence.ranges())
         stream.next_hop.handle_session_closed()
         stream.sequence.set_sync(self._is_sync(stream))
@@ -213,7 +208,7 @@ class DepartingStreams(Generic[Stream]):
                 self._look_at(stream)
 
     def _handle_fetched(self, fetching: dict[int, tuple[Stream, Any]], bodies: dict[int, bytes]) -> None:
-        """Bodies have come from the disk."""
+        """Bodies have been read from the disk."""
         for key, (stream, entry) in fetching.items():
             body = bodies.get(key)
             # A packet that has moved has another body.

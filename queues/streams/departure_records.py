@@ -1,4 +1,4 @@
-"""Session log records of streams on their way out, at their origins and at relays (docs/session-log.md)."""
+"""Session log records of streams that leave, at their origins and at relays (docs/session-log.md)."""
 
 from collections.abc import Iterator, Mapping
 
@@ -19,11 +19,8 @@ from triack.queues.streams.transit_stream import TransitStream
 class DepartureRecords:
     """Writes the records of one node.
 
-    Args:
-        record: to the session log.
-
     Attributes:
-        topics: the roots of topics of which streams pass messages on, by their numbers: ``queues.remote.forwarder``.
+        topics: the roots of topics whose messages streams pass on, by their numbers: ``queues.remote.forwarder``.
     """
 
     __slots__ = ("_record", "topics")
@@ -49,7 +46,7 @@ class DepartureRecords:
             self._write("queued", outgoing, now_ns, first=first, last=last, count=count, **named, **more)
 
     def local(self, outgoing: OutgoingStream, entries: list[StreamPacket], now_ns: int) -> None:
-        """Packets for a queue of this node are committed at their destination in the same moment."""
+        """Packets for a queue of this node, which their commit also delivers."""
         more = {"queue": outgoing.queue, **_priority_of(outgoing)}
         for first, last, count, _ in _runs(outgoing, entries):
             self._write("committed", outgoing, now_ns, first=first, last=last, count=count, **more)
@@ -58,7 +55,7 @@ class DepartureRecords:
         self, outgoing: OutgoingStream, entries: list[StreamPacket],
         bridged: Mapping[tuple[OutgoingStream, str, str], list[range]], now_ns: int,
     ) -> None:  # fmt: skip
-        """Of packets that are committed, bridges took messages from their brokers; ``bridged``: see ``Departures``."""
+        """Bridges brought messages of committed packets from their brokers; ``bridged``: see ``Departures``."""
         for (whose, bridge, where), tickets in bridged.items():
             for (number, place), counts in _placed(entries, tickets) if whose is outgoing else ():
                 said = {"bridge": bridge, "where": where, "number": number, "place": place, "counts": counts}
@@ -102,7 +99,7 @@ class DepartureRecords:
     # ---- of both roles
 
     def rerouted(self, stream: OutgoingStream | TransitStream, now_ns: int) -> None:
-        """A stream goes by another neighbour, or another kind of link, from now on."""
+        """A stream uses another neighbour, or another kind of link, from now on."""
         self._write("rerouted", stream, now_ns, peer_name=stream.via)
 
     def held(self, stream: OutgoingStream | TransitStream, now_ns: int, reason: str | None) -> None:
@@ -135,7 +132,7 @@ class DepartureRecords:
     def freed(
         self, stream: TransitStream, entries: list[TransitPacket], reason: FreedReason, now_ns: int, session: str = ""
     ) -> None:
-        """This node answers for packets no longer; ``session`` has carried them to the next hop."""
+        """This node no longer answers for packets; ``session`` has carried them to the next hop."""
         more: dict[str, object] = {"session": session} if session else {}
         if stream.sequence.sync:
             more["sync"] = True
@@ -157,16 +154,16 @@ class DepartureRecords:
         )
 
     def refused(self, header: RelayedHeader, label: str, reason: str, now_ns: int) -> None:
-        """A packet came that may not be passed on."""
+        """A packet arrived that may not be passed on."""
         number, final = header.number, header.final
         self._write_came("route_refused", header, label, now_ns, first=number, last=number, final=final, reason=reason)
 
     def held_back(self, header: RelayedHeader, label: str, now_ns: int) -> None:
-        """A packet came for which there is no room now."""
+        """A packet arrived without room for it now."""
         self._write_came("rejected", header, label, now_ns, number=header.number, reason=RejectReason.HELD_BACK)
 
     def waits(self, stream: TransitStream, here: int, upstream: Conversation, now_ns: int, *, waits: bool) -> None:
-        """A neighbour was told how far a stream is here, and whether it waits."""
+        """A neighbour was told how far a stream is stored here, and whether it waits."""
         told = {"peer": upstream.peer_id.hex(), "session": upstream.label}
         self._write("onward_sent", stream, now_ns, here=here, waits=waits, **told)
 
@@ -182,7 +179,6 @@ class DepartureRecords:
         self._write_came("onward_ack_sent", header, label, now_ns, ranges=[], is_async=True, peer=peer_id.hex())
 
     def _write_came(self, event: str, header: RelayedHeader, label: str, now_ns: int, **more: object) -> None:
-        """Write of a packet that came, whose stream need not be here."""
         where = {"origin": header.origin.hex(), "stream": header.stream, "sequence": header.sequence}
         self._record(event, now_ns, **where, **more, **{"class": label})
 

@@ -14,10 +14,9 @@ from triack.base.ranges import NumberSet
 from triack.ordering.wire import RelayedEnd, SequenceHeader
 
 ENDED_STREAM = 0
-"""The number of no stream: in the table of positions its rows hold the ranges that have ended."""
+"""No stream: in the table of positions its rows hold the ranges that have ended."""
 RANGES_MAX = 8_192
-"""Limit of ranges of one origin. A correct origin needs at most one more than it has live streams, which is less. A row
-has 16 bytes for each."""
+"""Most ranges of one origin, 16 bytes each. A correct one needs at most one more than it has live streams: fewer."""
 
 _RANGE = Struct("!QQ")
 
@@ -34,7 +33,7 @@ class EndedStreams:
         self._relays: dict[bytes, tuple[str, str]] = {}
 
     def restore(self, row: PositionRow) -> None:
-        """Take a row of ``ENDED_STREAM``. Raises StoreDamaged."""
+        """Read a row of ``ENDED_STREAM``. Raises StoreDamaged."""
         if len(row.filter) % _RANGE.size:
             raise StoreDamaged("ended streams: wrong length")
         ranges = [(first, last) for first, last in _RANGE.iter_unpack(row.filter)]
@@ -75,5 +74,5 @@ class EndedStreams:
         return PositionRow(origin, ENDED_STREAM, Delivery.RECOVERABLE, "", ended.cumulative, 0, ranges, *way)
 
     def handle_parted(self, origin: bytes) -> None:
-        """The last session with an origin is over."""
+        """The last session with an origin has ended."""
         self._express.pop(origin, None)

@@ -31,7 +31,7 @@ class Departures:
         dead_lettered: packets whose messages it moves to the dead-letter queue, with the reason: forget them.
         ending: streams whose end it holds: notify their destinations.
         over: streams whose rows it deletes: their numbers are free.
-        bridged: messages that bridges took from their brokers, by outgoing queue, bridge and rule: for the session log.
+        bridged: messages that bridges brought from brokers, by outgoing stream, bridge and rule: for the session log.
     """
 
     started: list[tuple[OutgoingStream, list[StreamPacket]]] = field(default_factory=list)
@@ -41,7 +41,7 @@ class Departures:
     bridged: dict[tuple[OutgoingStream, str, str], list[range]] = field(default_factory=dict)
 
     def note_taken(self, outgoing: OutgoingStream, tickets: range, bridge: str, where: str) -> None:
-        """A bridge took messages from its broker."""
+        """A bridge brought messages from its broker."""
         known = self.bridged.setdefault((outgoing, bridge, where), []) if tickets else []
         if known and known[-1].stop == tickets.start:
             tickets = range(known.pop().start, tickets.stop)
@@ -53,8 +53,8 @@ class Arrivals:
     """The part of a commit that is for the inbox.
 
     Attributes:
-        accepted: packets of each stream that the commit holds: acknowledge them. A rejected packet has a run of its
-            own, with ``REFUSED`` for its messages.
+        accepted: packets of each stream that the commit holds: acknowledge them. A rejected packet has its own run,
+            with ``REFUSED`` for its messages.
         stored: received packets by conversation whose content or position it holds: store-acknowledge them.
         refused: received packets whose rejections it holds: notify their origins.
         ended: streams that have ended, by what their origins say; it deletes those that were known here: answer.
@@ -77,7 +77,7 @@ class Passing:
     Attributes:
         started: packets that the commit holds, and the node that they came from: pass them on.
         dead: packets whose messages it moves to the dead-letter queue: forget them.
-        left: streams of which it deletes packets that have left; until then a restart would find these.
+        left: streams whose departed packets it deletes; until then a restart would find these.
     """
 
     started: list[tuple[TransitStream, list[TransitPacket], bytes]] = field(default_factory=list)
@@ -87,14 +87,7 @@ class Passing:
 
 @dataclass(slots=True)
 class GroupCommit(LocalCommit):
-    """The next commit, and what to do when it has returned.
-
-    Attributes:
-        departures: the part for the outbox.
-        arrivals: the part for the inbox.
-        passing: the part for streams in transit.
-        transacted: whether a transaction of an application is in it.
-    """
+    """The next commit, and what to do when it has returned. ``transacted``: an application's transaction is in it."""
 
     departures: Departures = field(default_factory=Departures)
     arrivals: Arrivals = field(default_factory=Arrivals)
@@ -142,14 +135,11 @@ class GroupCommit(LocalCommit):
 
 
 Turn = GroupCommit
-"""One call: its time, and the next commit, to which it adds. Not kept when the call is over: the time moves on."""
+"""One call: its time, and the commit to which it adds. Not kept after the call, as the time moves on."""
 
 
 def fold(numbers: list[AcceptedRun], *, bridge: bool) -> list[AcceptedRun]:
-    """Join successive runs.
-
-    With ``bridge`` a run may span expired numbers; no run spans a rejected one.
-    """
+    """Join successive runs. With ``bridge`` a run may span expired numbers; no run spans a rejected one."""
     runs: list[AcceptedRun] = []
     ends = True
     for sequence, first, last, count in numbers if bridge else sorted(numbers):

@@ -1,7 +1,7 @@
 """The streams that wait for room at their destination, and why, for stats and events.
 
 Promise: each wait has an event for its beginning and one for its end, shared by all streams of a peer that wait for the
-same reason; where a full queue is the reason, each queue has its own. Both ends of a link have one of these.
+same reason. If the reason is a full queue, each queue has other events. Both ends of a link have one of these.
 """
 
 from collections import Counter
@@ -12,18 +12,11 @@ from triack.base.news import StreamHeld
 from triack.base.reasons import HoldReason
 
 TOLD_APART = (HoldReason.QUEUE_FULL, HoldReason.STORE_LOW)
-"""Reasons that have events of their own at the node that has no room: ``QueueOverQuota`` and ``StoreLow``."""
+"""Reasons with other events at the node that has no room: ``QueueOverQuota`` and ``StoreLow``."""
 
 
 class HeldStream(NamedTuple):
-    """A stream that waits.
-
-    Attributes:
-        peer: the node at its other end, by name.
-        queue: its destination queue.
-        delivery: the class of its messages.
-        reason: why it waits.
-    """
+    """A stream that waits: the node at its other end, its destination queue, the class of its messages, and why."""
 
     peer: str
     queue: str
@@ -37,11 +30,7 @@ class HeldStream(NamedTuple):
 
 
 class Holds:
-    """The streams of one end that wait.
-
-    Args:
-        here: whether it is this node that lets them wait.
-    """
+    """The streams of one end that wait. ``here``: this node lets them wait."""
 
     __slots__ = ("_here", "_streams", "_told", "news")
 
@@ -52,7 +41,7 @@ class Holds:
         self.news: list[StreamHeld] = []
 
     def hold(self, stream: object, held: HeldStream) -> None:
-        """A stream waits, or goes on waiting for another reason."""
+        """A stream waits, or continues to wait for another reason."""
         if self._streams.get(stream) != held:
             self.free(stream)
             self._streams[stream] = held

@@ -64,25 +64,13 @@ class Inbox:
     """All incoming streams of a node.
 
     Args:
-        settings: limits.
-        queues: the queues that they fill.
-        directory: says which peer may send to which queue.
-        wall: the time of day.
-        drops: counts dropped packets, by reason.
-        record: writes to the session log.
         payer_of: the payer that is charged for what a node sends.
         owner_of: the peer that has proved to be a node; empty when none has.
-        node_id: this node.
         origins: the nodes whose messages relays bring here.
-        sealing: opens sealed packets, and proves what is said of them.
 
     Attributes:
-        admission: admission control of the queues.
-        positions: the positions of the ordered streams.
         ended: the streams that have ended.
-        awaited: those of which packets may still be at relays.
-        order_acks: the order acks that are owed.
-        sealing: as given.
+        awaited: ended streams with packets that may still be at relays.
         on_refused: called with the queue, the sender, the reason and the time when a packet is refused for good.
     """
 
@@ -128,7 +116,7 @@ class Inbox:
         self.positions = Positions(record)
         self.ended = EndedStreams()
         self.awaited = AwaitedEnds()
-        # Those of which the commit that goes to the disk, or will be the next, accepts packets.
+        # Those whose packets the next commit, or the one that goes to the disk, accepts.
         self._storing: Container[IncomingStream] = ()
         self.order_acks = OwedAcks(node_id, sealing, drops, record)
         self.held = Deadlines[IncomingStream]()
@@ -207,7 +195,7 @@ class Inbox:
     def handle_directory_changed(self) -> None:
         """Check the permission of each stream again when its next packet comes.
 
-        A peer that may send no more does not come with the rest of a large body: free what is here of it.
+        A peer that may no longer send will not bring the rest of a large body: free what is stored of it.
         """
         for streams in self._streams.values():
             for stream in streams.values():
@@ -216,12 +204,12 @@ class Inbox:
                     self._drop_unfinished(stream)
 
     def has_room(self, name: str, *, durable: bool, coming: int = 0) -> bool:
-        """Whether a queue takes one more message of this node itself, besides the ``coming`` ones."""
+        """Whether a queue accepts one more message of this node itself, besides the ``coming`` ones."""
         mailbox = self._mailboxes.get(name)
         return mailbox is None or self.admission.has_room(mailbox, durable=durable, coming=coming)
 
     def refuses(self, name: str, *, durable: bool) -> bool:
-        """Whether a queue takes no more messages of this node, and is set to reject instead of letting it wait."""
+        """Whether a queue accepts no more messages of this node, and is set to reject instead of letting it wait."""
         return self._queues.quota_of(name).when_full == "reject" and not self.has_room(name, durable=durable)
 
     # ---- packets
@@ -234,10 +222,9 @@ class Inbox:
         delivery: Delivery,
         turn: Turn,
     ) -> None:
-        """Take a sequence packet that a session delivered. Its body has been checked.
+        """Handle a sequence packet that a session delivered. Its body has been checked.
 
-        Raises:
-            ProtocolError: the packet contradicts what is known of its stream.
+        Raises ProtocolError if the packet contradicts what is known of its stream.
         """
         if header.origin != conversation.peer_id and self._refuses_relay(conversation, packet, header, delivery, turn):
             return
@@ -280,17 +267,15 @@ class Inbox:
     ) -> bool:
         """Whether a packet of another node than the neighbour is refused, and its origin told so.
 
-        Nothing of it is remembered: the neighbour might have invented all of it.
-
-        Raises:
-            ProtocolError: ``foreign-origin``.
+        Nothing of it is remembered: the neighbour might have invented all of it. Raises ProtocolError
+        ``foreign-origin``.
         """
         if not isinstance(header, RelayedHeader):
             raise ProtocolError(DropReason.FOREIGN_ORIGIN)
         stream = self._find(header.origin, header.stream)
         if stream is not None and stream.via is conversation and stream.may_send is not None:
             return False
-        # A message of this node that comes back has gone round in a circle.
+        # A message of this node that comes back has travelled in a circle.
         is_own = header.origin == self._node_id
         reason = RejectReason.ROUTE_LOOP if is_own else self.admission.check_brought(conversation, header)
         if reason is None:
@@ -320,7 +305,7 @@ class Inbox:
         if refused is None:
             return False
         if stream is not None and stream.sealed and stream.has_taken(header):
-            # A bad copy of a packet that is here: its relay may forget it, and its origin need not hear of it.
+            # A bad copy of a stored packet: its relay may forget it, and its origin need not know.
             record_rejected(self._record, header, delivery, RejectReason.DUPLICATE, turn.now_ns)
             if delivery in DURABLE:
                 turn.arrivals.store_ack(conversation, packet)
@@ -349,7 +334,6 @@ class Inbox:
         self.order_acks.handle_moved(stream, before)
 
     def _unbring(self, stream: IncomingStream) -> None:
-        """The relay that has brought a stream does so no longer."""
         brought = self._relayed.get(stream.relay)
         if brought is not None:
             brought.pop(stream, None)
@@ -357,10 +341,9 @@ class Inbox:
                 del self._relayed[stream.relay]
 
     def handle_run(self, conversation: Conversation, run: IncomingRun, delivery: Delivery, turn: Turn) -> bool:
-        """Take all packets of a run, as ``handle_packet`` would one by one.
+        """Handle all packets of a run, as ``handle_packet`` would one by one.
 
-        Returns:
-            False when the packets must come one by one because their fates may differ; nothing has changed then.
+        Returns False when the packets must come one by one because their outcomes may differ; nothing has changed then.
         """
         header = run.header
         stream = self._find(header.origin, header.stream)
@@ -399,7 +382,7 @@ class Inbox:
     def _judge_run(
         self, stream: IncomingStream, conversation: Conversation, run: IncomingRun, numbers: range, now_ns: int
     ) -> tuple[Outcome, list[tuple[SequenceHeader, Arrival]]] | None:
-        """The outcome of a run and the packets that may follow it now; None when each must be looked at."""
+        """The outcome of a run and the packets that may follow it now; None when each must be inspected."""
         header, packets = run.header, len(run.bodies)
         early_bytes = run.body_bytes + packets * HELD_BYTES
         if stream.is_too_early(header, crowded=not self.admission.early.takes(header.origin, early_bytes)):
@@ -413,7 +396,7 @@ class Inbox:
         return stream.sequence.handle_run(header, packets, now_ns, ack_requested=run.ack_requested, items=items)
 
     def _takes_run(self, stream: IncomingStream, run: IncomingRun) -> Mailbox | None:
-        """The queue that takes all packets of a run; None when each must be looked at."""
+        """The queue that accepts all packets of a run; None when each must be inspected."""
         mailbox = self._mailboxes.get(stream.queue)
         if mailbox is None or not mailbox.takes_runs or stream.sealed:
             return None
@@ -421,7 +404,7 @@ class Inbox:
         return mailbox if takes else None
 
     def _take_held(self, stream: IncomingStream, held: list[tuple[SequenceHeader, Arrival]], turn: Turn) -> None:
-        """The turn of packets that waited for one before them has come: take them, by the run where possible."""
+        """Packets that waited for one before them have their turn: accept them, by the run where possible."""
         for run, items in held_runs(held, stream.delivery):
             mailbox = self._takes_run(stream, run) if run is not None else None
             if run is None or mailbox is None:
@@ -455,12 +438,12 @@ class Inbox:
             packet.receive_by_ms += by_ms if packet.receive_by_ms else 0
 
     def _holds_back(self, stream: IncomingStream, arrival: Arrival, header: SequenceHeader, now_ns: int) -> bool:
-        """Whether a packet is not taken now because there is no room for it."""
+        """Whether a packet is not accepted now because there is no room for it."""
         admission = self.admission
         if not stream.is_fresh(header):
             return False
         if stream.relay and not stream.ordered and stream.filter.full:
-            # Nobody says which of its packets will not come, so the oldest gaps are those that will not be filled.
+            # No origin says which of its packets will not come, so the oldest gaps are those that will not be filled.
             stream.filter.forget_oldest()
         is_early = admission.announces_body(stream, header.body) and not stream.sequence.is_next(header)
         if is_early or stream.is_too_early(header, crowded=admission.early.is_full(header.origin)):
@@ -474,7 +457,7 @@ class Inbox:
         stream.rejected += 1
         record_rejected(self._record, header, stream.delivery, RejectReason.HELD_BACK, now_ns)
         if stream.ordered:
-            # Acknowledge what came before it: nothing more will be taken for a while.
+            # Acknowledge what came before it: nothing more will be accepted for a while.
             stream.sequence.ack.handle_packet(now_ns, ack_requested=header.ack_requested)
             self.order_acks.owe(stream)
         if not admission.stop(stream, arrival[0], (arrival[1],)):
@@ -484,14 +467,13 @@ class Inbox:
     def _stream_of(
         self, conversation: Conversation, header: SequenceHeader, delivery: Delivery
     ) -> IncomingStream | RejectReason:
-        """The stream of a packet, created when it is new; or why there is none."""
         stream, queue = self._find(header.origin, header.stream), composed(header.queue)
         is_known = stream is not None and stream.begun == header.sequence
         if stream.has_ended if stream is not None and is_known else self.ended.has(header, delivery):
             return RejectReason.STALE_SEQUENCE
         if stream is not None:
             if not stream.ordered and header.sequence > stream.filter.sequence:
-                # Its origin has begun anew: the filter takes nothing older, so the rest of a message cannot come.
+                # Its origin has begun anew: the filter accepts nothing older, so the rest of a message cannot come.
                 self._drop_unfinished(stream)
             if stream.queue == queue and stream.delivery is delivery:
                 return stream
@@ -511,7 +493,7 @@ class Inbox:
         return stream
 
     def _has_streams_enough(self, conversation: Conversation, header: SequenceHeader, queue: str) -> bool:
-        """Whether the peer that pays for a new stream may have no more: of an origin that it brings, the neighbour.
+        """Whether the peer that pays for a new stream may have no more: for an origin that it brings, the neighbour.
 
         A neighbour may invent any number of origins, so it pays for the first stream of each as well.
         """
@@ -529,8 +511,7 @@ class Inbox:
     def handle_end(self, conversation: Conversation, packet: EndPacket, turn: Turn) -> None:
         """An origin says that a stream has ended: forget it with the next commit, and then answer.
 
-        Raises:
-            ProtocolError: the neighbour may not say so, or the origin leaves more gaps than it may have.
+        Raises ProtocolError if the neighbour may not say so, or the origin leaves more gaps than it may have.
         """
         if isinstance(packet, RelayedEnd):
             if packet.origin != conversation.peer_id:
@@ -543,21 +524,19 @@ class Inbox:
         self._end(conversation, packet, turn)
 
     def _ends_sealed(self, packet: RelayedEnd) -> bool:
-        """Whether any sealed stream would end."""
         streams = self._streams.get(packet.origin, {}).values()
         return any(it.sealed and packet.since <= it.begun <= packet.sequence for it in streams)
 
     def _check_brought_end(self, conversation: Conversation, packet: RelayedEnd) -> None:
         """A relay says that a stream of another node has ended.
 
-        Raises:
-            ProtocolError: ``end-astray``, ``foreign-origin``: it may not speak for that node.
+        Raises ProtocolError ``end-astray`` or ``foreign-origin`` if it may not speak for that node.
         """
         if self.admission.check_brought(conversation, packet) is not None:
             raise ProtocolError(DropReason.END_ASTRAY, f"{conversation.peer_label} may not bring it")
 
     def _has_all(self, packet: RelayedEnd, turn: Turn) -> bool:
-        """Whether nothing of a stream can be missing that has ended, and all that has come is on the disk."""
+        """Whether nothing can be missing of a stream that has ended, and all that has arrived is on the disk."""
         stream = self._find(packet.origin, packet.stream)
         if stream is None or stream.current > packet.sequence or stream.has_ended:
             return not packet.last or self.ended.has(packet, Delivery.RECOVERABLE)
@@ -566,7 +545,7 @@ class Inbox:
         return stream.delivery is not Delivery.RECOVERABLE or stream.filter.cumulative >= packet.last
 
     def _look_at_ended(self, turn: Turn) -> None:
-        """Forget ended streams of which everything has come, or which have waited for the rest for long enough."""
+        """Forget ended streams that are complete, or that have waited for the rest for long enough."""
         for conversation, packet, is_over in self.awaited.poll_due(turn.now_ns):
             stream = self._find(packet.origin, packet.stream)
             is_stored = stream is None or not (stream in turn.arrivals.accepted or stream in self._storing)
@@ -598,7 +577,7 @@ class Inbox:
         # The express ones of a neighbour are forgotten with its session.
         if (durable or is_brought) and not self.ended.knows(origin, durable=durable):
             self.admission.add_stream(origin)
-        # This includes a stream of which nothing has come: its packets may still be in flight.
+        # This includes a stream without any arrived packet: its packets may still be in flight.
         if not self.ended.add(origin, packet.since, packet.sequence, durable=durable):
             raise ProtocolError(DropReason.TOO_MANY_ENDS)
         if stream is not None:
@@ -643,7 +622,7 @@ class Inbox:
         self._drop_unfinished(stream)
 
     def _drop_unfinished(self, stream: IncomingStream) -> None:
-        """Drop messages of which only some pieces are here: the others will not come."""
+        """Drop messages of which only some pieces have arrived: the others will not come."""
         mailbox = self._mailboxes.get(stream.queue)
         if mailbox is not None:
             mailbox.drop_stream(stream.origin, stream.number)
@@ -665,8 +644,8 @@ class Inbox:
         elif outcome is not Outcome.DUPLICATE:
             record_rejected(self._record, header, stream.delivery, outcome.value, turn.now_ns)
         elif not self._reject_again(stream, header, arrival, turn) and stream.sequence.has_accepted(header):
-            # It is on disk, or will be with the next commit. The order ack, which is due at once, tells an origin that
-            # numbers were passed over.
+            # It is on disk, or will be with the next commit. The order ack is due now: it says which numbers were
+            # passed over.
             turn.arrivals.store_ack(*arrival)
 
     def _refuse_passed(self, stream: IncomingStream, header: SequenceHeader, arrival: Arrival, now_ns: int) -> None:
@@ -840,13 +819,13 @@ class Inbox:
             self.ended.handle_parted(conversation.peer_id)
 
     def send_order_acks(self, route: Callable[[IncomingStream], Conversation | None], now_ns: int) -> None:
-        """Hand every due order ack to a conversation; first let streams go on when there is room for them again."""
+        """Hand every due order ack to a conversation; first let streams continue when there is room for them again."""
         self.admission.go()
         if self.order_acks.due:
             self.order_acks.send(route, now_ns)
 
     def handle_timer(self, turn: Turn) -> None:
-        """Let order acks become due whose wait has ended, and let go of packets that have waited for a gap to close."""
+        """Let order acks become due whose wait has ended, and give back packets that have waited for a gap to close."""
         now_ns = turn.now_ns
         if self.order_acks.deadlines.soonest_ns <= now_ns:
             self.order_acks.handle_timer(now_ns)
@@ -873,7 +852,7 @@ class Inbox:
         """Give packets back to the relay that has brought them: no store ack can come for them in time.
 
         With a relay on the way, a gap may last: the packet that is missing may wait elsewhere, or may have been given
-        up. The relay forgets them. Their origin has them, and sends them again.
+        up. The relay forgets them. Their origin has them, and resends them.
         """
         for header, arrival in stream.sequence.let_go():
             record_rejected(self._record, header, stream.delivery, RejectReason.HELD_BACK, now_ns)

@@ -1,4 +1,4 @@
-"""State of one incoming stream: its position, and the acknowledgements it owes.
+"""State of one incoming stream: its position, and the acknowledgements that it owes.
 
 [MS-MQQB] 3.1.1.1.1 calls this an incoming transactional stream. Express and recoverable streams are kept alike, with a
 duplicate filter in place of a position.
@@ -31,7 +31,6 @@ Arrival = tuple[Conversation, int]
 _NO_SEQUENCE: IncomingSequence[Arrival] = IncomingSequence(OrderSettings())
 """Shared placeholder of streams without positions, which is never changed; a stream has a sequence or a filter."""
 _NO_FILTER = DuplicateFilter()
-"""The same for streams that have positions."""
 
 
 class IncomingStream:
@@ -39,14 +38,11 @@ class IncomingStream:
 
     Attributes:
         ordered: whether it is transactional, a sequence with positions.
-        sequence: its position, if it is ordered.
-        filter: its duplicate filter, if it is not.
-        rejections: rejected packets that its origin may not know of yet.
+        sequence: its position, if it is ordered; else ``filter`` finds duplicates.
         may_send: whether its origin may send to the queue; None before the first check.
         acked: the position in the last order ack or accept.
         acked_at_ns: when the last order ack left, by the monotonic clock; 0 for none in this process.
-        priority: that of its newest packet.
-        via: the conversation that its newest packet came by; None when that is over.
+        via: the conversation that its newest packet came by; None when that has ended.
         heard: whether any packet has come since the start of this node.
         turn: number of holds sent to its origin, stop and go alike; odd while the stream is stopped.
         early_bytes: memory of its out-of-order packets and gaps at the last count.
@@ -56,7 +52,7 @@ class IncomingStream:
         from_name: the name of its origin where a relay has passed them first; empty without a relay.
         rejected: packets that were not accepted since the last one that was, duplicates among them.
         announces_bytes: the size of the large body that its last packet announces, while that waits for room.
-        sealed: whether its packets come sealed: then it takes no others.
+        sealed: whether its packets come sealed: then it accepts no others.
         refused_from: the lowest number on the disk as rejected, or None; after a crash it is rejected again.
         ack_wait: how long order acks may wait, as its origin has stated it; None when it has not.
     """
@@ -120,11 +116,7 @@ class IncomingStream:
 
     @classmethod
     def restore(cls, row: PositionRow, settings: OrderSettings) -> "IncomingStream":
-        """Restore a stream from its row in the store.
-
-        Raises:
-            StoreDamaged: the row holds no valid filter.
-        """
+        """Restore a stream from its row in the store. Raises StoreDamaged if that holds no valid filter."""
         stream = cls(row.origin, row.stream, composed(row.queue), Delivery(row.delivery), settings, row.sequence)
         stream.relay, stream.from_name, stream.sealed = row.via, row.from_name, bool(row.sealed)
         if stream.ordered:
@@ -141,7 +133,7 @@ class IncomingStream:
 
     @property
     def current(self) -> int:
-        """The newest sequence of which something was taken, or that it began with: express ones go on in it."""
+        """The newest sequence with an accepted packet, or that it began with: express ones continue in it."""
         return max(self.begun, self.sequence.position[0] if self.ordered else self.filter.sequence)
 
     @property
@@ -173,9 +165,7 @@ class IncomingStream:
     def is_too_early(self, header: SequenceHeader, *, crowded: bool) -> bool:
         """Whether a new packet would exceed the limit of gaps or rejections.
 
-        Args:
-            header: the packet.
-            crowded: whether its origin has no memory left for either in any stream.
+        ``crowded``: whether its origin has no memory left for either in any stream.
         """
         if self.rejections.full or (crowded and self.rejections):
             return True
@@ -194,7 +184,7 @@ class IncomingStream:
             self.sequence.agree(wait)
 
     def handle_heard(self, conversation: Conversation, priority: int) -> None:
-        """A packet of it, of that priority, has come by a conversation."""
+        """A packet of it, of that priority, has arrived by a conversation."""
         self.via = conversation
         self.priority = priority
         self.heard = True
@@ -219,8 +209,8 @@ class IncomingStream:
     def claimable(self) -> Position:
         """The position up to which an order ack may acknowledge now.
 
-        Its origin takes what it covers as delivered, and forgets it. So it stops before rejections that the origin may
-        not know of, and before those still on the disk, which nothing would settle after a crash.
+        Its origin regards what it covers as delivered, and forgets it. So it stops before rejections that the origin
+        may not know of, and before those still on the disk, which nothing would settle after a crash.
         """
         sequence, number = self.sequence.committed
         for lowest in (self.rejections.lowest, self.refused_from):
@@ -246,8 +236,7 @@ class IncomingStream:
     def forget_unwanted(self, header: SequenceHeader) -> bool:
         """Forget the rejections of packets that its origin has given up, by a packet's header.
 
-        Returns:
-            Whether there were any: the disk must forget them, too.
+        Returns whether there were any: the disk must forget them, too.
         """
         return bool(self.rejections) and self.rejections.forget_unwanted(header.sequence, *self.unwanted(header))
 

@@ -1,9 +1,9 @@
-"""Outgoing queues, the links they share, and the fate of every outgoing packet.
+"""Outgoing streams, the links that they share, and the outcome of every outgoing packet.
 
 A durable packet is offered to a session only after the commit that holds it has returned. It leaves the store only
 after the acknowledgement that frees its class, or together with its arrival in the dead-letter queue.
 
-Only changed queues cost work: a method that changes an outgoing queue calls ``_look_at`` afterwards.
+Only changed streams cost work: a method that changes an outgoing stream calls ``_look_at`` afterwards.
 """
 
 import re
@@ -72,7 +72,7 @@ PUBLISHED_BYTES = 16 * 1024
 some work, however many messages it holds. Larger ones hardly gain more."""
 
 BODY_STATE = f"{OWN_STATE}body."
-"""Before the ordinal of a large message that is being sent: its destination, so that a next process can give it up."""
+"""Before the ordinal of a large message in progress: its destination, so that a next process can give it up."""
 
 UNNAMED_LIFE_S = 345_600.0
 """How long messages wait for a node that only its id names: four days, as by default in MSMQ."""
@@ -82,40 +82,30 @@ _HOLD_REASONS = {str(reason): reason for reason in HoldReason}
 
 
 class HasRoom(Protocol):
-    """Says whether a queue of this node takes one more message of the node itself."""
+    """Says whether a queue of this node accepts one more message of the node itself."""
 
     def __call__(self, name: str, *, durable: bool, coming: int) -> bool:
-        """The same, besides ``coming`` messages that are on their way."""
+        """The same, besides ``coming`` messages."""
 
 
 class Outbox(DepartingStreams[OutgoingStream]):
-    """All outgoing queues of a node.
+    """All outgoing streams of a node.
 
     Args:
-        node_id: this node.
         incarnation: number of its start; express sequences and message ordinals grow with it.
-        settings: limits.
         content_bytes: largest packet content for a peer, given the largest datagram of its open session, or None.
         wall_offset_ns: wall clock minus monotonic clock.
-        queues: the queues of this node.
-        has_room: whether one of them takes one more message of this node itself, besides those that are coming.
-        links: by peer, none yet.
-        routes: the way to each destination.
-        sync_links: which links are synchronous.
-        sealing: seals packets, and judges what is said of them.
-        record: writes to the session log.
+        has_room: whether a local queue accepts one more message of this node itself, besides those that are coming.
+        sealing: seals packets, and judges answers about them.
 
     Attributes:
-        sealing: as given.
         cached_bytes: bodies of packets that are in memory and on the disk.
-        keys: of messages that are accepted once.
         take_ordinal: the ordinal of a large message, which it needs before it is submitted.
-        dead_lettering: messages that were given up, until their dead letters exist.
-        copies: freed messages that the journal of this node is to have, until it has them.
-        holds: the outgoing queues that wait for room at their destinations, and why.
-        unpacked: the outgoing queues with submitted messages that are in no packet yet.
+        copies: freed messages that the journal of this node must have, until it has them.
+        holds: the outgoing streams that wait for room at their destinations, and why.
+        unpacked: the outgoing streams with submitted messages that are in no packet yet.
         latency: how long packets wait for the acks that free them.
-        resends: packets that were sent again for want of an order ack, by resend tier.
+        resends: packets that were resent for want of an order ack, by resend tier.
         retirement: numbers streams, and ends them.
         note_asked: called with packets that care, before they are queued.
     """
@@ -168,7 +158,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
     # ---- starting
 
     def restore(self, content: StoreContent, turn: Turn, jumps: ClockJumps) -> None:
-        """Restore the outgoing queues from the store. Bodies stay on the disk until they are needed."""
+        """Restore the outgoing streams from the store. Bodies stay on the disk until they are needed."""
         self._jumps = jumps
         self.retirement.restore(content.streams, content.state)
         for row in content.streams:
@@ -204,7 +194,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
     def outgoing_stream(
         self, peer: str, queue: str, delivery: Delivery, commit: Commit, priority: int | None = None, seal: bool = False
     ) -> OutgoingStream:
-        """The outgoing queue to a queue, created if needed; ``peer`` empty for a queue of this node.
+        """The outgoing stream to a queue, created if needed; ``peer`` empty for a queue of this node.
 
         Its packets leave sealed if the caller, or what is said of the peer or the route, wants that.
         """
@@ -219,12 +209,12 @@ class Outbox(DepartingStreams[OutgoingStream]):
         if delivery in DURABLE:
             commit.streams[row.stream] = row
         outgoing = self._add(self._make(row))
-        # Perhaps nothing is ever sent to it.
+        # It may stay unused.
         self.retirement.handle_freed(outgoing)
         return outgoing
 
     def current(self, outgoing: OutgoingStream, commit: Commit) -> OutgoingStream:
-        """The outgoing queue with this one's destination: itself, unless its stream has ended meanwhile."""
+        """The outgoing stream with this one's destination: itself, unless it has ended meanwhile."""
         if outgoing.life is StreamState.LIVE:
             return outgoing
         queue, delivery, priority = outgoing.queue, outgoing.delivery, outgoing.priority
@@ -255,7 +245,6 @@ class Outbox(DepartingStreams[OutgoingStream]):
         )
 
     def _relayed_streams(self) -> list[OutgoingStream]:
-        """The streams that have gone by way of a relay."""
         return [outgoing for outgoing in self._by_number.values() if outgoing.relayed]
 
     def _add(self, outgoing: OutgoingStream) -> OutgoingStream:
@@ -270,11 +259,11 @@ class Outbox(DepartingStreams[OutgoingStream]):
         return outgoing
 
     def pass_on(self, outgoing: OutgoingStream, topic: str) -> None:
-        """From now on an outgoing queue has messages of a topic, for a subscription of its peer."""
+        """From now on an outgoing stream has messages of a topic, for a subscription of its peer."""
         self._records.topics[outgoing.stream_number] = topic
 
     def _unregister(self, outgoing: OutgoingStream) -> None:
-        """Its stream ends: the next message for the same queue has another one."""
+        """It ends: the next message for the same queue has another stream."""
         self._records.topics.pop(outgoing.stream_number, None)
         self._forget_key(outgoing)
         del self._by_number[outgoing.stream_number]
@@ -306,18 +295,15 @@ class Outbox(DepartingStreams[OutgoingStream]):
         return outgoing.submit(message, size_bytes)
 
     def give_up_body(self, peer: str, queue: str, ordinal: int, commit: Commit) -> None:
-        """Let the destination of a large message free its body: no message that stands for it comes."""
+        """Let the destination of a large message free its body: no message that represents it will come."""
         parts = self.outgoing_stream(peer, large_queue(queue), Delivery.TRANSACTIONAL, commit)
         self.submit(parts, LargeMessage(b"", ordinal=ordinal), 0)
 
     def give_up_upload(self, parts: OutgoingStream, ordinal: int) -> None:
         """The same, when not all of the body has left: send no more of it.
 
-        Its destination may have no room for more, and only the word makes some. So the word waits behind nothing.
-
-        Args:
-            parts: the outgoing queue of its parts; all that is in it belongs to bodies that were given up.
-            ordinal: of the large message.
+        All in ``parts`` belongs to bodies that were given up. Their destination may have no room for more, and only
+        this notice makes some. So the notice waits behind nothing.
         """
         word = LargeMessage(b"", ordinal=ordinal)
         # Each keeps its ticket.
@@ -327,7 +313,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
         self._drop_parts(parts)
 
     def _drop_parts(self, parts: OutgoingStream) -> None:
-        """Give up all packets of bodies that their sender has given up, but the words that say so: these may leave."""
+        """Give up all packets of bodies that were given up, but not the notices of that: these may leave."""
         sequence, until = parts.sequence, parts.dropped_until
         for entry in [it for it in sequence.entries.values() if it.number < until and part_bytes(it.size_bytes, 1)]:
             self.dead_lettering.give_up(parts, entry, DeadReason.PURGED)
@@ -362,11 +348,9 @@ class Outbox(DepartingStreams[OutgoingStream]):
         return accepted
 
     def room_bytes(self, outgoing: OutgoingStream, coming: int = 0) -> int:
-        """How much an outgoing queue takes without waiting. One message may exceed that; at 0 nothing is taken.
+        """How much an outgoing stream accepts without waiting. One message may exceed that; at 0 nothing is accepted.
 
-        Args:
-            outgoing: the queue.
-            coming: messages that are to be submitted to it before, besides those that were.
+        ``coming``: messages that are to be submitted to it before, besides those that were.
         """
         if any(reader.is_full for reader in outgoing.readers):
             return 0
@@ -380,7 +364,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
         return EXPRESS_LIMIT_BYTES - outgoing.pending_bytes - outgoing.unacked_bytes
 
     def life_s(self, outgoing: OutgoingStream) -> float | None:
-        """The seconds for which a message waits at most if its sender says nothing; None for any time."""
+        """How many seconds a message waits at most if its sender says nothing; None for any time."""
         life_s = self._settings.time_to_reach_queue_s
         if not outgoing.peer:
             return None
@@ -397,7 +381,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
             return []
         taken = [outgoing for outgoing in self.unpacked if outgoing.durable is durable]
         if taken:
-            # Use a new dictionary: one that was large once stays slow to iterate.
+            # Use a new dictionary: one that was once large stays slow to iterate.
             self.unpacked = {outgoing: None for outgoing in self.unpacked if outgoing.durable is not durable}
         return taken
 
@@ -521,11 +505,11 @@ class Outbox(DepartingStreams[OutgoingStream]):
         if outgoing.stages.awaits(run[0], run[-1]):
             awaited = [entry.ack_requested or outgoing.stages.ask_of(entry) for entry in run]
         if sequence.start.credit is not None:
-            # The stream, and others that wait for its place, stand still until its destination says that it has taken
-            # these. The delay of its acks would be added to each step.
+            # The stream, and others that wait for its place, stand still until its destination says that it has
+            # accepted these. The delay of its acks would be added to each step.
             awaited[-1] = awaited[-1] or Ask.WITH_STORE
         ack_requested = [sequence.poll_ask(entry) or waits != 0 for entry, waits in zip(run, awaited, strict=True)]
-        # A stream that has ever gone by relays says of no number that it is not wanted any more: see ordering.transit.
+        # A stream that has ever used relays says of no number that it is not wanted any more: see ordering.transit.
         ordered = outgoing.delivery is Delivery.TRANSACTIONAL
         previous = sequence.previous_of_run(run) if ordered or not outgoing.relayed else [0] * len(run)
         first = SequenceHeader(
@@ -568,8 +552,8 @@ class Outbox(DepartingStreams[OutgoingStream]):
         if freed:
             self._free(outgoing, freed, turn)
         if is_slow and not outgoing.durable:
-            # The destination had no place for this express stream and has one now. The ack of a fragment frees
-            # nothing by itself, but lets the next fragments leave.
+            # The destination had no place for this express stream and has one now. The ack of a fragment frees nothing
+            # by itself, but lets the next fragments leave.
             sequence.hold.handle_progress()
         if (takes and sequence.hold.handle_progress()) or (is_slow and (ack is Ack.STORE or not outgoing.durable)):
             self._look_at(outgoing)
@@ -600,7 +584,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
         outgoing = self._by_number.get(stream)
         if outgoing is None or outgoing.sequence.sequence != sequence:
             # It is about an older sequence, or another stream that had this number. If that one was sealed, and this
-            # one is not, nobody has checked whether its destination says so.
+            # one is not, it was not checked whether its destination says so.
             return
         self._records.order_ack(outgoing, number, turn.now_ns)
         freed = outgoing.sequence.handle_order_ack(sequence, number, turn.now_ns)
@@ -635,13 +619,12 @@ class Outbox(DepartingStreams[OutgoingStream]):
             self._look_at(outgoing)
 
     def _set_sync(self, outgoing: OutgoingStream, turn: Turn) -> None:
-        """It may leave room for others: call ``_look_at`` afterwards."""
         freed = outgoing.sequence.set_sync(self._is_sync(outgoing))
         self._free(outgoing, freed, turn)
         outgoing.stages.handle_progress(list(outgoing.sequence.entries.values()), Stage.ONWARD)
 
     def handle_onward(self, peer_id: bytes, packet: OnwardPacket, session: str, now_ns: int) -> None:
-        """A relay says how far it has a stream, and whether that waits there: then it need not go out again."""
+        """A relay says how far it has a stream, and whether that waits there: then it need not be sent again."""
         outgoing = self._led_by(packet.stream, peer_id)
         if outgoing is None or outgoing.sequence.sequence != packet.sequence:
             return
@@ -674,10 +657,10 @@ class Outbox(DepartingStreams[OutgoingStream]):
         if entry is None or entry.state is StreamPacketState.REJECTED:
             return
         if not entry.sends:
-            # It is about a copy of an earlier process of this node, or invented: what comes of this one is not known.
+            # It is about a copy of an earlier process of this node, or invented: the outcome of this one is not known.
             return
         if behind and outgoing.delivery is Delivery.RECOVERABLE and not outgoing.next_hop.awaited:
-            # Its dead letter is there. The word has overtaken the store ack, which frees this copy.
+            # Its dead letter is there. The rejection has overtaken the store ack, which frees this copy.
             return
         if self._leave_to_relay(outgoing, entry, reason, turn):
             return
@@ -687,11 +670,11 @@ class Outbox(DepartingStreams[OutgoingStream]):
             self.dead_lettering.give_up(outgoing, entry, reason)
             self._look_at(outgoing)
         if outgoing.sequence.hold.handle_progress():
-            # It was not held back, so perhaps the next is not, either.
+            # It was not held back, so the next may not be, either.
             self._look_at(outgoing)
 
     def stream(self, number: int) -> OutgoingStream | None:
-        """The outgoing queue of that number, or None."""
+        """The outgoing stream of that number, or None."""
         return self._by_number.get(number)
 
     def _leave_to_relay(self, outgoing: OutgoingStream, entry: StreamPacket, reason: str, turn: Turn) -> bool:
@@ -713,7 +696,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
     def _led_by(self, stream: int, peer_id: bytes) -> OutgoingStream | None:
         """The stream with this number, if a node is the neighbour by which it goes now.
 
-        Holds, and words that packets wait there, count only of that one: each neighbour has turns of its own.
+        Only that neighbour's holds, and notices that packets wait there, count: each has separate turns.
         """
         outgoing = self._by_number.get(stream)
         return outgoing if outgoing is not None and self.links[outgoing.via].peer_id == peer_id else None
@@ -773,7 +756,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
     # ---- sessions come and go
 
     def handle_routes_changed(self, turn: Turn) -> None:
-        """Routes or peers have changed: streams whose way is another one now send all that is not freed by that."""
+        """Routes or peers have changed: streams with another way now send all that is not freed by that."""
         for outgoing in self._by_number.values():
             self._follow_route(outgoing, outgoing.peer, turn)
         self.retirement.handle_routes_changed(self._routes.way_of)
@@ -784,7 +767,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
             self._follow_route(outgoing, peer, turn)
 
     def _follow_route(self, outgoing: OutgoingStream, peer: str, turn: Turn) -> None:
-        """Let a stream go by the way that leads to a node, by its name: if that is another one, all is sent again."""
+        """Let a stream use the way that leads to a node, by its name: if that is another one, all is resent."""
         way = self._routes.way_of(peer) if peer else None
         is_sync = outgoing.durable and self.sync_links.awaits(way)
         if way is None or (way == outgoing.way and is_sync is outgoing.next_hop.awaited and peer == outgoing.peer):
@@ -863,15 +846,15 @@ class Outbox(DepartingStreams[OutgoingStream]):
         """The session of a link is gone: packets that are not freed are resent; see ``Link``.
 
         ``unanswered``: it was never open because there was no answer. ``idle``: there was nothing to send, and streams
-        that wait for an order ack go on waiting. ``not_stored``: packets had arrived but were not stored. ``lost``: the
-        fate of sent packets is in doubt. ``silent``: nothing came for the ack timeout.
+        that wait for an order ack continue to wait. ``not_stored``: packets had arrived but were not stored. ``lost``:
+        the outcome of sent packets is in doubt. ``silent``: nothing came for the ack timeout.
         """
         link.handle_closed(now_ns, unanswered=unanswered, idle=idle, not_stored=not_stored, silent=silent)
         self.handle_size(link)
         self.retirement.handle_room(link.peer)
         hands_back = lost and self._settings.reconnect.after_session_lost == "hand back"
         for outgoing in link.streams:
-            # Of what nodes say to each other in queues of the system no application takes anything back.
+            # No application takes back what nodes say to each other in queues of the system.
             if hands_back and not outgoing.queue.startswith(PREFIX):
                 for entry in outgoing.sequence.unconfirmed():
                     self.dead_lettering.give_up(outgoing, entry, DeadReason.SESSION_LOST)
@@ -950,7 +933,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
 
     @property
     def streams(self) -> list[OutgoingStream]:
-        """Every outgoing queue."""
+        """Every outgoing stream."""
         return list(self._by_number.values())
 
     def volatile(self, *, all_classes: bool) -> bool:

@@ -1,4 +1,4 @@
-"""One outgoing queue of this node: messages for one queue of one peer in one class, and of one priority.
+"""One outgoing stream of this node: messages for one queue of one peer in one class, and of one priority.
 
 It packs submitted messages into packets, gives them to the outgoing sequence, and tracks the stage of each message.
 """
@@ -25,25 +25,20 @@ from triack.queues.streams.departing_stream import DepartingStream
 from triack.queues.streams.stream_state import StreamState
 
 EXPRESS_LIMIT_BYTES = 16 * 1024 * 1024
-"""Unacknowledged express bodies of one outgoing queue, which are in memory alone: at the limit ``send`` waits. It is
+"""Unacknowledged express bodies of one outgoing stream, which are only in memory: at the limit ``send`` waits. It is
 more than a path of 1 Gbit/s carries in a tenth of a second, and little beside the memory of a process."""
 ORDINALS_PER_START_BITS = 40
 """2^40 messages for each of 2^24 starts: message ids are never used twice."""
 ORDINALS_BLOCK = 4_096
-"""Ordinals that an outgoing queue takes at a time, so that a message has its id at once: enough for many packets, and
-few compared with the ordinals of one start."""
+"""Ordinals that an outgoing stream allocates at a time, so that a message has its id immediately: enough for many
+packets, and few compared with the ordinals of one start."""
 Block = tuple[int, int]
 """A ticket, and how much greater the ordinals are of the messages from there on, up to the next block."""
 _START = itemgetter(0)
-"""The ticket of a block."""
 
 
 class AckReader(Protocol):
-    """Hears of the outcomes of the messages of an outgoing queue.
-
-    Attributes:
-        is_full: whether its senders must wait until it has taken in what it has heard.
-    """
+    """Learns the outcomes of a stream's messages. ``is_full``: its senders must wait until it is read."""
 
     @property
     def is_full(self) -> bool:
@@ -65,28 +60,21 @@ class Row(NamedTuple):
 
 
 class OutgoingStream(DepartingStream[OutgoingSequence]):
-    """One outgoing queue.
+    """One outgoing stream.
 
     Args:
         id: which stream it is; its number is unique in this node, and with the id of its sequence never used again.
         peer: the peer that has the queue, by name; empty for a queue of this node.
-        queue: name of the destination queue.
-        delivery: class of all its messages.
-        sequence: id of the sequence.
         next_number: number of the next packet.
         content_bytes: largest packet content on the way there, until ``fit`` changes it.
-        settings: for the sequence.
         messages_per_packet: the most that a packet holds; None for as many as fit.
         way: the way to the peer; None for a queue of this node.
-        relayed: whether packets of it may have gone by way of a relay.
-        priority: of all its messages; None for the default of their class.
+        relayed: whether relays may have got packets of it.
         torn: see ``tear``.
-        sealed: whether its packets leave sealed.
 
     Attributes:
         readers: the event readers that report the outcome of its messages.
         recovered: number of its messages that were restored at the start: an earlier process may have sent them.
-        life: state of its stream.
         senders: number of senders in the middle of a list of messages, all of which is numbered in one stream; and of
             freed messages whose copies wait for their bodies, as their rows are in the store until then.
         dropped_until: parts of large bodies in packets with lower numbers are given up when their commit returns.
@@ -177,7 +165,7 @@ class OutgoingStream(DepartingStream[OutgoingSequence]):
     def tear(self, entries: list[StreamPacket]) -> bool:
         """Note that a message ends here. Returns whether its destination may wait for the rest of it.
 
-        Those pieces take room there until a later packet says that the others do not come. If there is none, the end of
+        Those pieces need room there until a later packet says that the others do not come. If there is none, the end of
         the stream says it, see ``queues.streams.retirement``.
         """
         first = entries[0]
@@ -189,7 +177,7 @@ class OutgoingStream(DepartingStream[OutgoingSequence]):
 
     @property
     def key(self) -> tuple[str, str, Delivery, int, bool]:
-        """What tells it from all other outgoing queues of this node."""
+        """What distinguishes it from all other outgoing streams of this node."""
         return self.peer, self.queue, self.delivery, self.priority, self.sealed
 
     @property
@@ -208,7 +196,7 @@ class OutgoingStream(DepartingStream[OutgoingSequence]):
         return self.queue.startswith(TOPIC_PREFIX)
 
     def go_by(self, way: Way) -> None:
-        """Its packets go by another way from now on."""
+        """Its packets use another way from now on."""
         if way.via != self.via:
             former = self.next_hop.former
             self.next_hop.former = (*(name for name in former if name != way.via), self.via)
@@ -254,7 +242,7 @@ class OutgoingStream(DepartingStream[OutgoingSequence]):
         del self._blocks[: self._block_of(self.first_unsettled)]
 
     def _name(self, ticket: int, ordinal: int) -> None:
-        """The message that was submitted last has an ordinal of its own."""
+        """The message that was submitted last has a separate ordinal."""
         offset = self._blocks[-1][1]
         self._begin_block(ticket, ordinal - ticket)
         self._begin_block(ticket + 1, offset)
@@ -273,11 +261,9 @@ class OutgoingStream(DepartingStream[OutgoingSequence]):
         return self._blocks[self._block_of(tickets.start) : bisect_left(self._blocks, tickets.stop, key=_START)]
 
     def _block_of(self, ticket: int) -> int:
-        """The place of the block that has a ticket, or of the first one."""
         return max(0, bisect_right(self._blocks, ticket, key=_START) - 1)
 
     def _pack(self, messages: list[bytes | Outgoing], now_ms: int) -> list[PacketBody]:
-        """Make packet bodies; messages of one body have successive ordinals."""
         packed: list[PacketBody] = []
         first, at = self.submitted - len(messages), 0
         blocks = self._blocks[self._block_of(first) :]
@@ -379,7 +365,7 @@ class OutgoingStream(DepartingStream[OutgoingSequence]):
         yield from self.stages.fates(range(at, self.stages.queued))
 
     def poll_expired(self, now_ms: int, limit: int) -> list[StreamPacket]:
-        """Packets whose time to reach the queue has run out; ``next_expiry_ms`` has passed while there are more."""
+        """Packets whose time to reach the queue has ended; ``next_expiry_ms`` has passed while there are more."""
         entries = self.sequence.entries
         return [entries[number] for number in self.expiries.poll_due(now_ms, limit) if number in entries]
 
@@ -425,11 +411,7 @@ class OutgoingStream(DepartingStream[OutgoingSequence]):
 
 
 class Ordinals:
-    """Allocates permanent numbers of this node's messages, part of their ids; see ``node.handles.message.Message.id``.
-
-    Args:
-        incarnation: number of the node's start.
-    """
+    """Allocates permanent numbers of this node's messages, part of their ids; see ``Message.id``."""
 
     __slots__ = ("_next",)
 
@@ -442,7 +424,7 @@ class Ordinals:
         return self._next - 1
 
     def number(self, outgoing: OutgoingStream) -> None:
-        """Give an outgoing queue its next block of ordinals, after it has used up the last one."""
+        """Give an outgoing stream its next block of ordinals, after it has used up the last one."""
         outgoing.number(self._next, ORDINALS_BLOCK)
         self._next += ORDINALS_BLOCK
 

@@ -22,10 +22,7 @@ class OwedAcks:
     """The incoming streams whose origins wait for an order ack.
 
     Args:
-        node_id: this node.
         sealing: proves order acks of sealed streams.
-        drops: counts dropped packets, by reason.
-        record: writes to the session log.
 
     Attributes:
         deadlines: when the waits of streams end.
@@ -57,7 +54,7 @@ class OwedAcks:
         return list(self._owing)
 
     def owe(self, stream: IncomingStream) -> None:
-        """Something has happened for which an order ack is owed, now or later."""
+        """An order ack is owed for a stream, now or later."""
         self._owing[stream] = None
         if not stream.sequence.ack.due:
             self._unasked.setdefault(stream.side, {})[stream] = None
@@ -68,11 +65,8 @@ class OwedAcks:
     def handle_request(self, *sides: str | bytes) -> list[IncomingStream]:
         """A peer wants every order ack that is owed to it. Repeated requests cost nothing.
 
-        Args:
-            *sides: the peer's id, for its own streams, and its name, for those that it brings as a relay.
-
-        Returns:
-            The streams whose order ack had not been requested yet, and those whose order ack is about to leave.
+        ``sides``: the peer's id, for its own streams, and its name, for those that it brings as a relay. Returns the
+        streams whose order ack had not been requested yet, and those whose order ack is about to leave.
         """
         leaving = [stream for stream in self.due if stream.side in sides]
         owed = [stream for side in sides for stream in self._unasked.pop(side, ()) if stream in self._owing]
@@ -93,7 +87,7 @@ class OwedAcks:
             self._unasked.setdefault(stream.side, {})[stream] = None
 
     def _take_unasked(self, stream: IncomingStream, side: str | bytes) -> bool:
-        """Whether the order ack of a stream was not requested; it is none of that side's any more."""
+        """Whether the order ack of a stream was not requested; it is no longer one of that side's."""
         unasked = self._unasked.get(side, {})
         found = unasked.pop(stream, 0) is None
         if found and not unasked:
@@ -145,7 +139,7 @@ class OwedAcks:
 
     @property
     def store_word(self) -> StoreWord:
-        """What words by relays say of this node's store."""
+        """What answers by relays say of this node's store."""
         return NO_WORD if self.history is None else self.history.word()
 
     def _send(self, stream: IncomingStream, conversation: Conversation, now_ns: int) -> bool:

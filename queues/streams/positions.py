@@ -1,8 +1,8 @@
 """Positions on this disk of the ordered streams of every origin. An accept tells them to an origin before it sends.
 
 Promise: each position is what an order ack could say at that moment, so that a session that follows a lost one
-retransmits nothing that is here already. Positions that do not fit in an accept follow in order acks, once the session
-is open.
+retransmits nothing that is stored. Positions that do not fit in an accept follow in order acks, once the session is
+open.
 """
 
 from collections import OrderedDict
@@ -14,11 +14,7 @@ from triack.queues.streams.incoming_stream import IncomingStream
 
 
 class Positions:
-    """The ordered streams that arrive at a node.
-
-    Args:
-        record: writes to the session log.
-    """
+    """The ordered streams that arrive at a node."""
 
     __slots__ = ("_record", "_streams")
 
@@ -42,7 +38,7 @@ class Positions:
             self._streams.pop(stream.origin, None)
 
     def tell(self, origin: bytes, limit: int, now_ns: int) -> tuple[StreamPosition, ...]:
-        """The positions of at most ``most`` streams of an origin, the one that moved last first.
+        """The positions of at most ``limit`` streams of an origin, the one that moved last first.
 
         Each is logged once: a stranger can repeat a connect, and must not fill the log.
         """

@@ -4,20 +4,20 @@ Promise: a stream ends only while nothing of it is outstanding: each packet was 
 the disk here. The destination forgets the stream only when its origin says so. The origin forgets it only when the
 destination has answered. No late copy of a packet can begin the stream again.
 
-Each stream has a sequence of its own, and sequences only grow. When a stream ends, its origin names a range of
-sequences, from ``since`` to that of the stream, in which no stream to this destination is live or ever will be. The
-destination adds the range to those that have ended, and rejects each packet of an ended sequence whose stream it does
-not know (``queues.streams.ended_streams``). Only live streams are left out of the ranges, so there is at most one more
-range than there are live streams.
+Each stream has another sequence, and sequences only grow. When a stream ends, its origin names a range of sequences,
+from ``since`` to that of the stream, in which no stream to this destination is live or ever will be. The destination
+adds the range to those that have ended, and rejects each packet of an ended sequence whose stream it does not know
+(``queues.streams.ended_streams``). Only live streams are left out of the ranges, so there is at most one more range
+than there are live streams.
 
-A stream ends after an hour without messages, or to make room for others. It ends at once if the last that it had was a
-large message of which only some pieces were sent: its destination keeps these, and nothing else says that they are not
+A stream ends after an hour without messages, or to make room for others. It ends immediately if its last message was a
+large one of which only some pieces were sent: its destination keeps these, and nothing else says that they are not
 wanted any more.
 
-Recoverable packets of a stream that has gone by way of a relay may still wait there when its origin has nothing
-outstanding. So its END goes the same way, behind them (``queues.transit.transit_ends``), and says which number was the
-last (``queues.streams.awaited_ends``). Until it is answered, the stream counts as live for all destinations, as its own
-may also be reached by another name. Relays keep END in memory only: its origin says it again now and then.
+Recoverable packets of a stream that has used a relay may still wait there when its origin has nothing outstanding. So
+its END follows them by the same way (``queues.transit.transit_ends``), and says which number was the last
+(``queues.streams.awaited_ends``). Until it is answered, the stream counts as live for all destinations, as its own may
+also be reached by another name. Relays keep END only in memory: its origin repeats it now and then.
 
     origin                                                destination
     choose a stream; commit that it has ended
@@ -25,8 +25,8 @@ may also be reached by another name. Relays keep END in memory only: its origin 
     commit: delete its stream                      <---     END, as an answer
 
 Each step is on the disk before the next one. After a crash, or when a session is lost, the last step is repeated: after
-a restart an ended stream does not go on, but its origin sends END again. Express streams take the same steps without a
-disk.
+a restart an ended stream does not continue, but its origin sends END again. Express streams have the same steps without
+a disk.
 
 The next message for the same queue has a new stream. As nothing of the old one is outstanding, it overtakes nothing.
 """
@@ -56,16 +56,16 @@ from triack.queues.streams.stream_state import END_KEY, EXPRESS_STREAMS, TRANSIT
 EXPRESS_SEQUENCE_BITS = 32
 """Express sequences of a start are above those of all starts before it, with 2^32 sequences for each start."""
 ENDED = 0
-"""Takes the place of the next number in the row of a stream that has ended; if it goes by relays, the last number with
-a minus does, as END names that."""
+"""Replaces the next number in the row of a stream that has ended. If it uses relays, the last number with a minus does,
+as END names that."""
 ROOM_SHARE = 2
-"""Idle streams end at once when a peer has more than half of its limit. That leaves enough streams for those in use,
-and enough room for a burst of new names."""
+"""Idle streams end immediately when a peer has more than half of its limit. That leaves enough streams for those in
+use, and enough room for a burst of new names."""
 AGAIN_NS = 1_800 * SECOND
-"""How often an END is said again that goes by relays, which may have lost it: as the resend tiers before the last."""
+"""How often an END by relays is repeated, which may have lost it: as the resend tiers before the last."""
 
 AGAIN_HELD_NS = 1 * SECOND
-"""The least time until the next look at an idle stream that is held."""
+"""The least time until the next check of an idle stream that is held."""
 
 _SEQUENCE = f"{OWN_STATE}sequence"
 _NUMBER = Struct("!Q")
@@ -75,19 +75,13 @@ class Retirement:
     """Numbers the streams of a node, and ends them.
 
     Args:
-        node_id: this node.
-        incarnation: number of its start.
-        settings: when streams end.
-        links: by peer.
-        records: writes to the session log.
-        forget: called with an outgoing queue whose stream ends, to unregister it.
-        relayed: the live streams that have gone by way of a relay.
+        forget: called with an outgoing stream that ends, to unregister it.
+        relayed: the live streams that have used a relay.
         prove: adds to the end of a stream the proof that this node says so, if its packets are sealed.
 
     Attributes:
         deadlines: when ``handle_timer`` must be called.
         is_stirred: whether it must be called with the next poll.
-        news: for the operator.
     """
 
     def __init__(
@@ -118,14 +112,14 @@ class Retirement:
         self._torn: list[OutgoingStream] = []
         # By peer: the streams that have nothing outstanding, and since when, the longest idle first.
         self._idle: dict[str, OrderedDict[OutgoingStream, int]] = {}
-        # By peer; None: when those of ``_relayed_ends`` that no answer has come for are said again.
+        # By peer; None: when unanswered ``_relayed_ends`` are repeated.
         self.deadlines = Deadlines[str | None]()
         self.is_stirred = False
         self._pressed: dict[str, None] = {}
         self._crowded: set[str] = set()
         # By number: the streams that are ENDING or TOLD.
         self._ended: dict[int, OutgoingStream] = {}
-        # The same that have gone by relays.
+        # The same that have used relays.
         self._relayed_ends: dict[int, OutgoingStream] = {}
         self._near: set[str] = set()
         self.news: list[StreamsNearLimit] = []
@@ -310,7 +304,7 @@ class Retirement:
         self._tell(link, [outgoing for outgoing in told if outgoing.life is StreamState.TOLD])
 
     def handle_routes_changed(self, way_of: Callable[[str], Way]) -> None:
-        """Routes have changed: what was said of streams by the ways before may come to nothing."""
+        """Routes have changed: what was sent by the ways before may have no effect."""
         for outgoing in self._ended.values():
             way = way_of(outgoing.peer)
             if way != outgoing.way:
@@ -320,7 +314,6 @@ class Retirement:
                 self._tell(self._links[way.via], [outgoing] if outgoing.life is StreamState.TOLD else [])
 
     def _tell_again(self) -> None:
-        """Say again what goes by relays, and was not answered for long."""
         for via in {outgoing.via: None for outgoing in self._relayed_ends.values()}:
             self.handle_session_opened(self._links[via])
 
@@ -337,12 +330,12 @@ class Retirement:
                 conversation.put_control((outgoing.stream_number, END_KEY), Control(content))
 
     def _live(self, link: Link, *, relayed: bool) -> list[int]:
-        """The sequences of all streams that may be live at the destinations of those that go by a link, in order.
+        """The sequences of all streams that may be live at the destinations of those that use a link, in order.
 
         With a relay on the way that may be any node.
         """
         links = self._links.values() if relayed else [link]
-        # A stream whose end is not on the disk yet may go on after a restart, so it counts as live.
+        # A stream whose end is not on the disk yet may continue after a restart, so it counts as live.
         ending = (
             it for it in self._ended.values() if it.life is StreamState.ENDING and (relayed or it.via == link.peer)
         )
@@ -355,7 +348,6 @@ class Retirement:
         return sorted({outgoing.sequence.sequence for outgoing in streams})
 
     def _end_of(self, outgoing: OutgoingStream, since: int) -> bytes:
-        """The END of a stream."""
         number, sequence, way = outgoing.stream_number, outgoing.sequence.sequence, outgoing.way
         if not outgoing.relayed or way is None:
             return encode_end(self._node_id, number, sequence, since, answer=False)

@@ -1,13 +1,13 @@
 """Which of the messages that this node has sent go into its journal (MSMQ's source journal).
 
 Promise: a message that was sent with ``journal=True`` is copied once, in the commit that deletes it from its outgoing
-queue, when the acknowledgement of its class frees it. A message for a queue of this node is copied in the commit that
+stream, when the acknowledgement of its class frees it. A message for a queue of this node is copied in the commit that
 puts it there. What became a dead letter is not copied, nor is what a relay answers for.
 
-A packet whose body is only on the disk when it is freed waits for its body, and its deletion waits with it. If the node
-dies meanwhile it sends the packet again, and the destination, which has it, acknowledges it again.
+If the body of a packet is only on the disk when it is freed, it waits for its body, and its deletion waits with it. If
+the node dies meanwhile it resends the packet, and the destination, which has it, acknowledges it again.
 
-    FREED --all bodies are here--> a copy in the journal
+    FREED --all bodies are in memory--> a copy in the journal
     FREED --a body is on the disk--> MISSING --fetched--> a copy in the journal
 """
 
@@ -30,7 +30,7 @@ KeepSent = Callable[[QueuedPacket, int, str], None]
 
 
 def _keep_nothing(_packet: QueuedPacket, _bits: int, _sent_to: str) -> None:
-    """Of a node that has no journals yet."""
+    """For a node that has no journals yet."""
 
 
 @dataclass(slots=True)
@@ -46,14 +46,11 @@ class _Missing:
 
 
 class SentCopies:
-    """The packets of a node that were freed, as far as its journal wants them.
-
-    Args:
-        node_id: this node.
+    """The freed packets of a node that its journal wants.
 
     Attributes:
-        keep: takes what is to be copied.
-        asking: outgoing queues to which a message was sent in this process that asks for a copy.
+        keep: gets what is to be copied.
+        asking: outgoing streams to which a message was sent in this process that asks for a copy.
         waiting: messages whose bodies are only on the disk, the oldest first.
     """
 
@@ -94,7 +91,7 @@ class SentCopies:
         try:
             content = packet.open()
         except ProtocolError:
-            return  # the disk has changed it: nobody can read it
+            return  # the disk has changed it: it is unreadable
         packet.count = len(content.bodies)
         bits = sum(1 << at for at, own in enumerate(content.properties or ()) if own.get(JOURNAL) is True)
         if bits:
@@ -110,7 +107,7 @@ class SentCopies:
             yield from ((item.outgoing, entry) for entry in item.entries if entry.body is None)
 
     def load(self, stream: int, number: int, body: bytes) -> bool:
-        """Take a body from the disk. Returns whether it was wanted here."""
+        """Use a body from the disk. Returns whether it was wanted here."""
         entry = self._wanted.pop((stream, number), None)
         if entry is None:
             return False
@@ -118,7 +115,7 @@ class SentCopies:
         return True
 
     def complete(self, turn: Turn) -> None:
-        """Copy the packets whose bodies have come, and delete them, with the next commit."""
+        """Copy the packets whose bodies have been read, and delete them, with the next commit."""
         while self.waiting and self.waiting[0].is_here:
             item = self.waiting.popleft()
             outgoing, entries = item.outgoing, item.entries

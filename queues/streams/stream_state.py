@@ -21,30 +21,24 @@ class StreamState(IntEnum):
     """State of a stream."""
 
     LIVE = 0
-    """Packets may be sent in it."""
     ENDING = 1
-    """No more packets will be sent; the commit that says so is on its way to the disk."""
+    """No more packets will be sent; the commit that says so has not returned."""
     TOLD = 2
     """Each session tells its destination that it has ended, until the destination answers."""
     OVER = 3
-    """Its destination has forgotten it; the commit that deletes its row is on its way to the disk."""
+    """Its destination has forgotten it; the commit that deletes its row has not returned."""
     GONE = 4
-    """Its number may be used again."""
 
 
 class StreamEvent(IntEnum):
     """Event of a stream."""
 
     ENDS = 0
-    """It is chosen to end."""
     ENDS_HERE = 1
     """The same, for a stream that no other node knows of."""
     END_STORED = 2
-    """Its end is on the disk."""
     FORGOTTEN = 3
-    """Its destination has answered."""
     ROW_DELETED = 4
-    """The disk does not have it any more."""
 
 
 TRANSITIONS: dict[StreamState, dict[StreamEvent, StreamState]] = {
@@ -54,4 +48,3 @@ TRANSITIONS: dict[StreamState, dict[StreamEvent, StreamState]] = {
     StreamState.OVER: {StreamEvent.ROW_DELETED: StreamState.GONE},
     StreamState.GONE: {},
 }
-"""State, then event, then the next state."""

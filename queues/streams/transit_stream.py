@@ -1,4 +1,4 @@
-"""One stream of another node that passes through this one: where it comes from and goes, and what of it is here."""
+"""One stream of another node that passes through this one: where it comes from and goes, and what of it is stored."""
 
 from collections.abc import Iterable
 
@@ -14,43 +14,34 @@ from triack.queues.streams.departing_stream import DepartingContext, DepartingSt
 from triack.session.protocol.frames import Ask
 
 PURGED_MAX = 256
-"""Runs of numbers that one stream remembers as removed by an operator: what waits is a few runs, and copies of the
-others would only be passed on."""
+"""Runs of numbers that one stream remembers as removed by an operator: what waits is a few runs."""
 
 GAP_REPEATS = 3
-"""This many order acks in a row that say nothing new tell of a gap."""
+"""This many order acks in a row that say nothing new show a gap."""
 
 
 class TransitStream(DepartingStream[TransitSequence]):
     """One stream in transit.
 
     Args:
-        number: this node's own number for it.
-        id: which stream it is.
-        delivery: class of its packets.
-        sequence: id of its sequence.
-        queue: name of the destination queue.
         final: its destination, as its neighbour has named it.
         from_name: the name of its origin where it was relayed first.
         came_by: the neighbour that it comes by, by name.
-        priority: of its messages.
 
     Attributes:
         ordered: everything up to this number has an order ack of the destination.
-        repeats: how many order acks have said nothing new since the next hop has last taken a packet.
+        repeats: how many order acks have said nothing new since the next hop last accepted a packet.
         judged_by: the conversation that may send it here, as of the last check; None before the next one.
         noted: the neighbour and the hops that are known as its way back.
-        turn: number of holds sent for it.
         held: why the next hop lets it wait; empty if it does not.
-        leaving: how many times packets have left that the disk still has: the commits that delete them are under way.
-        messages: number of messages that are here.
-        size_bytes: of the packets that hold them.
+        leaving: how many times packets have left that the disk still has: the commits that delete them have not
+            returned.
+        messages: number of messages that are stored here; ``size_bytes`` of the packets that hold them.
         away_bytes: memory for packets that only the disk has, as it is charged.
         has_share: whether it has all that it may have of the room.
         stopped: the conversations that were asked to wait with it.
-        awaited: whether its neighbour waits for the word that packets were passed on, as the last one said that came.
-        purged: the numbers of packets that an operator has removed, whose origin may have sent them again before it
-            knew.
+        awaited: whether its neighbour waits for the report that packets were passed on, as its last packet said.
+        purged: the numbers of packets that an operator has removed, whose origin may have resent them before it knew.
         ack_wait: how long order acks may wait, as its origin last said in the header of a packet.
     """
 
@@ -112,11 +103,11 @@ class TransitStream(DepartingStream[TransitSequence]):
 
     @property
     def turn_key(self) -> tuple[bytes, str, str]:
-        """No origin takes the turns of another."""
+        """No origin uses the turns of another."""
         return self._turn_key
 
     def handle_purged(self, numbers: Iterable[int]) -> None:
-        """An operator has removed packets with these numbers: copies that were under way are not taken again."""
+        """An operator has removed packets with these numbers: copies in flight are not accepted again."""
         self.purged = joined([*self.purged, *as_ranges(sorted(numbers))])[-PURGED_MAX:]
 
     def is_purged(self, sequence: int, number: int) -> bool:
@@ -126,10 +117,10 @@ class TransitStream(DepartingStream[TransitSequence]):
 
     @property
     def has_gap(self) -> bool:
-        """Whether the destination waits for a packet that is neither here nor said to wait behind the next hop.
+        """Whether the destination waits for a packet that is neither stored here nor said to wait behind the next hop.
 
-        It was refused, and a relay has died before it passed that on: nobody but the origin has it now. As in TCP (RFC
-        5681, section 3.2) three order acks in a row that say nothing new are taken for that.
+        It was refused, and a relay has died before it passed that on: only the origin has it now. As in TCP (RFC 5681,
+        section 3.2) three order acks in a row that say nothing new indicate that.
         """
         if self.repeats < GAP_REPEATS or not self.sequence.ordered:
             return False
@@ -137,11 +128,11 @@ class TransitStream(DepartingStream[TransitSequence]):
         return lowest is not None and lowest.before > max(self.ordered, self.next_hop.waits)
 
     def handle_order_ack(self, number: int) -> bool:
-        """The destination has everything up to a number. Returns whether this tells of a gap that was not known."""
+        """The destination has everything up to a number. Returns whether this shows a gap that was not known."""
         self.repeats = 0 if number > self.ordered else self.repeats + 1
         self.ordered = max(self.ordered, number)
         self.sequence.handle_order_ack(number)
-        # Looked at once, as a backlog may be long. If the next hop takes its word back later, that does the same.
+        # Checked once, as a backlog may be long. If the next hop withdraws its statement later, that does the same.
         return self.repeats == GAP_REPEATS and self.has_gap
 
     @classmethod
@@ -181,7 +172,7 @@ class TransitStream(DepartingStream[TransitSequence]):
     # ---- time, and packets that only the disk has
 
     def may_expire(self, entry: TransitPacket) -> bool:
-        """Whether a packet ends when its time is over.
+        """Whether a packet ends when its time has ended.
 
         An express one that is part of a large message ends with the others, and some of them may have left.
         """
@@ -204,7 +195,7 @@ class TransitStream(DepartingStream[TransitSequence]):
 
     @property
     def next_expiry_ms(self) -> int | None:
-        """When the next packet runs out of time, by this node's wall clock, or None."""
+        """When the next packet expires, by this node's wall clock, or None."""
         on_disk_ms, in_memory_ms = self.sequence.on_disk.earliest_ms, self.expiries.earliest()
         if on_disk_ms is None or in_memory_ms is None:
             return in_memory_ms if on_disk_ms is None else on_disk_ms
@@ -256,7 +247,7 @@ class TransitStream(DepartingStream[TransitSequence]):
         contexts = [DepartingContext(self, entry, before, entry.hops + 1) for entry, before in each]
         asks = [int(entry.ack_requested) for entry in run]
         if hurries or sequence.start.credit is not None:
-            # As at an origin: the stream stands still until these are taken, and no ack delay is to be added.
+            # As at an origin: the stream stands still until these are accepted, and no ack delay is to be added.
             asks[-1] = asks[-1] or Ask.WITH_STORE
         return contents, contexts, asks
 
