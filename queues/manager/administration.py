@@ -1,9 +1,9 @@
 """Administration messages of this node: what happened to a message, for the node that sent it.
 
-Promise: an answer is in the commit that holds what it tells of, so that a node which dies tells it once, or not at all
-because it has not happened. Answers of one packet are submitted together, and so share packets. An answer that no way
-leads to, or for whose node too many wait, is dropped and counted; nothing waits for answers, and none is sent about an
-answer.
+Promise: an answer is in the commit that holds what it reports, so that a node which dies reports it once, or not at all
+because it has not happened. Answers of one packet are submitted together, and so share packets. If no way leads to the
+node of an answer, or too many wait for it, the answer is dropped and counted; nothing waits for answers, and none is
+sent about an answer.
 """
 
 from collections import Counter
@@ -31,29 +31,23 @@ from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.streams.stream_state import StreamState
 
 MESSAGE_OVERHEAD_BYTES = 64
-"""Bytes that an answer counts in limits on memory beside its body, as any message."""
+"""Bytes that each answer counts in limits on memory beside its body."""
 WAITING_BYTES_MAX = 16 * 1024 * 1024
-"""The memory of answers that wait for a neighbour, up to which there are more: as much as a peer may fill by default.
-It chooses what it wants to be told, and in which queues, and may take none of it."""
+"""Up to this memory of answers that wait for a neighbour there are more: as much as a peer may fill by default. It
+chooses what it wants to know, and in which queues, and may accept none of it."""
 ANSWERING_MIN = 64
-"""Streams of answers from which on those that have ended are forgotten, each time that they have doubled."""
+"""From this number of streams of answers on, those that have ended are forgotten each time that they have doubled."""
 PACKET_BYTES = 512
-"""The memory of a waiting packet whose body is on the disk alone, measured, and some more."""
+"""The memory of a waiting packet whose body is only on the disk, measured, and some more."""
 
 
 class Administration:
     """Writes the administration messages of a node.
 
     Args:
-        node_id: this node.
-        outbox: takes them.
         queues: of the node; answers to its own messages go there.
         routes: the way to each node.
-        directory: the peers of the node.
         name_of: the name of a node in destinations; empty for this node.
-        commit: the next commit.
-        drops: counts drops, by reason.
-        record: writes to the session log.
 
     Attributes:
         queued: how many answers were queued since the start, by the label of their class.
@@ -98,7 +92,7 @@ class Administration:
         self._commit = commit
         self._drops = drops
         self._record = record
-        # The streams that answers go by, and some that have ended since.
+        # The streams that answers use, and some that have ended since.
         self._answering: dict[OutgoingStream, None] = {}
         self._look_at = ANSWERING_MIN
         self.queued: Counter[str] = Counter()
@@ -122,7 +116,7 @@ class Administration:
             self.queued[told.message_class.label] += len(indices)
 
     def _way_to(self, origin: bytes, queue: str, delivery: Delivery, *, seal: bool) -> OutgoingStream | None:
-        """The outgoing queue to the node that sent a message; None when no way leads to it.
+        """The outgoing stream to the node that sent a message; None when no way leads to it.
 
         What is told about a message that came sealed leaves sealed, or not at all: it has its label.
         """
@@ -140,11 +134,10 @@ class Administration:
             return None
         outgoing = self._outbox.outgoing_stream(name, queue, delivery, self._commit(), seal=seal)
         self._note_answering(outgoing)
-        # Express answers wait in memory alone.
+        # Express answers wait only in memory.
         return outgoing if outgoing.durable or self._outbox.room_bytes(outgoing) > 0 else None
 
     def _may_go(self, name: str, *, seal: bool) -> bool:
-        """Whether a way leads to a node by which an answer may go, and not too many wait for it already."""
         way = self._routes.way_of(name)
         if self._directory.named(way.via) is None and any(it.keys for it in self._directory):
             return False  # without keys, nodes without a name here are found by their ids
@@ -213,7 +206,7 @@ class Administration:
             )
 
     def note_queued(self, now_ns: int) -> None:
-        """Log the answers that the commit that begins now holds, before what they tell of."""
+        """Log the answers that the commit that begins now holds, before what they report."""
         unnoted, self.unnoted = self.unnoted, []
         for fields in unnoted:
             self._record("admin_ack_queued", now_ns, **fields)
@@ -238,7 +231,7 @@ class Administration:
     # ---- large messages
 
     def tell_whole(self, now_ns: int) -> None:
-        """Tell of the large messages that are whole since the last call and whose bodies are in memory, in order."""
+        """Report the large messages that are whole since the last call and whose bodies are in memory, in order."""
         whole = self._queues.notices.whole
         while whole and whole[0][1].pieces:
             self._queues.tell_whole(*whole.popleft(), now_ns)
@@ -248,7 +241,7 @@ class Administration:
         return fetch_packets((packet for _, packet in islice(self._queues.notices.whole, 1)), self._load)
 
     def _load(self, bodies: dict[int, bytes]) -> None:
-        """A body has come; without it the message is gone, and so is who asked for it."""
+        """A body has been read; without it the message is gone, and so is its request."""
         whole = self._queues.notices.whole
         packet = whole[0][1]
         for _, pieces in arrived([packet], bodies):
@@ -258,7 +251,6 @@ class Administration:
 
 
 def _flags_of(properties: Sequence[Properties]) -> list[int]:
-    """What each message asks for."""
     flags: list[int] = []
     last: Properties | None = None
     request: AdminRequest | None = None
@@ -270,7 +262,6 @@ def _flags_of(properties: Sequence[Properties]) -> list[int]:
 
 
 def _rows(indices: Sequence[int]) -> list[tuple[int, int]]:
-    """First and number of each run of neighbours among ascending indices."""
     rows: list[tuple[int, int]] = []
     for index in indices:
         if rows and sum(rows[-1]) == index:

@@ -31,7 +31,7 @@ PAGE_BYTES = 1024 * 1024
 Position = tuple[int, ...]
 """Where a message is in its queue; the next one has a greater position."""
 TRANSIT_RANK = 1 << 62
-"""Streams of other nodes come after this node's own, whose numbers are less."""
+"""Streams of other nodes follow this node's own, whose numbers are less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ def after_rank_of(position: Position) -> Position:
 
 
 def sights_of(mailbox: Mailbox, after: Position, now_ms: int) -> Iterator[Sight]:
-    """The messages that wait in a queue of this node after a position, without those that a reader has in hand."""
+    """The messages that wait in a queue of this node after a position, without those that a reader has leased."""
     for packet, index in mailbox.waiting((after[0], place_of(after)) if after else (0, 0)):
         place = packet.first_place + index
         wait = mailbox.reader.wait_of(place, now_ms)
@@ -173,7 +173,7 @@ def sights_of(mailbox: Mailbox, after: Position, now_ms: int) -> Iterator[Sight]
 
 
 def sights_on_the_way(outgoing: OutgoingStream, origin: bytes, after: Position) -> Iterator[Sight]:
-    """The unacknowledged messages of an outgoing queue after a position."""
+    """The unacknowledged messages of an outgoing stream after a position."""
     stream, begin = (*after, 0, 0)[:2]
     if outgoing.stream_number < stream:
         return
@@ -235,7 +235,7 @@ def sights_in_transit(stream: TransitStream, after: Position) -> Iterator[Sight]
 
 
 def cut_page(sights: Iterable[Sight], limit: int) -> list[Sight]:
-    """The first sights of one table: at most ``limit``, and no more than a frame takes."""
+    """The first sights of one table: at most ``limit``, and no more than a frame holds."""
     page: list[Sight] = []
     size_bytes = 0
     for sight in sights:
@@ -288,7 +288,7 @@ def _unread(sight: Sight, pieces: Sequence[bytes]) -> Unpacked:
 
 def _see(sight: Sight, pieces: Sequence[bytes], content: Unpacked | None) -> BrowsedMessage:
     is_read = content is not None
-    # An unreadable message is shown all the same, as its dead letter would be, under the same id.
+    # An unreadable message is shown nevertheless, as its dead letter would be, under the same id.
     content = content or _unread(sight, pieces)
     properties = content.properties[sight.index] if content.properties else {}
     before = properties.get("dead_attempts")

@@ -1,4 +1,4 @@
-"""Datagrams of one conversation that came together, on their way to its session."""
+"""Datagrams of one conversation that came together, before its session gets them."""
 
 from triack.base.datagram import Header, Opened
 from triack.queues.peers.link import Conversation
@@ -8,7 +8,6 @@ class Burst:
     """Opened datagrams of one conversation that came together.
 
     Attributes:
-        conversation: their conversation.
         newest: the header with the greatest counter, when one has opened.
         payloads, counters: of each datagram.
         size_bytes: of all datagrams.

@@ -1,7 +1,7 @@
 """Callers that get no answer, for the operator of the node that they call.
 
 Promise: a stranger learns nothing, as nothing is sent. The operator gets one event for each host and reason while the
-calls go on, and one row for ``stats``. A flood of invented callers fills no memory, and hides none that were there
+calls continue, and one row for ``stats``. A flood of invented callers fills no memory, and hides none that were there
 before it: each reason has ``CALLERS_MAX`` rows, and further callers are only counted.
 """
 
@@ -18,7 +18,7 @@ from triack.base.units import SECOND
 CALLERS_MAX = 16
 """Rows for each reason: more than an operator sets up at a time, and a screen has room for."""
 FORGET_NS = 300 * SECOND
-"""After this long without a call a row goes. A node that gets no answer calls every two minutes at least
+"""After this long without a call a row is removed. A node without an answer calls every two minutes at least
 (``Reconnect.away_most_s``)."""
 CALL_BYTES = 1_200
 """The least length of a connect with keys, in every version: each path that carries QUIC carries it (RFC 9000, section
@@ -26,9 +26,9 @@ CALL_BYTES = 1_200
 LOOPBACK = ("127.", "[::1]")
 """How the hosts of this machine begin. A node without keys calls from nowhere else."""
 LOOK_NS = 1 * SECOND
-"""Between two looks for old rows while there is no room: a flood must not cause one for each datagram."""
+"""Between two searches for old rows while there is no room: a flood must not cause one for each datagram."""
 OTHERS = "other hosts"
-"""Stands for the hosts for which there is no row."""
+"""Represents the hosts without a row."""
 
 _CONNECT, _ACCEPT, _ENROL = int(Kind.CONNECT), int(Kind.ACCEPT), int(Kind.ENROL)
 _TROUBLES = {
@@ -41,9 +41,9 @@ _TROUBLES = {
     (_ACCEPT, DropReason.BAD_TAG): Trouble.OTHER_PSK,
     (_ENROL, DropReason.CODE_EXPIRED): Trouble.CODE_EXPIRED,
 }
-"""What an operator can mend, by the first byte of a datagram and the reason for which it was dropped. Other datagrams
-may be late, or of anyone. A connect of a node without keys is shorter than any connect with keys, and a node without
-keys finds no digest of its own in one with keys."""
+"""What an operator can mend, by the first byte of a datagram and the reason of its drop. Other datagrams may be late,
+or of any host. A connect of a node without keys is shorter than any connect with keys, and a node without keys finds no
+digest of its own in one with keys."""
 
 _TOLD_APART = (Trouble.UNTRUSTED, Trouble.OTHER_VERSION)
 """For these, the calls of one host have a row for each key, or version."""
@@ -54,14 +54,11 @@ class Caller:
     """Calls of one host that got no answer for one reason.
 
     Attributes:
-        trouble: the reason.
         host: the address that they came from, without the port.
         detail: the key of the caller, or its version.
-        since_ns: when the first came.
-        last_ns: when the last came.
-        calls: how many came.
+        since_ns: when the first came; ``last_ns``: when the last did.
         key: the caller's key, where that is known.
-        looked_ns: of the row for all others: when old rows were removed last.
+        looked_ns: of the row for all others: when old rows were last removed.
     """
 
     trouble: Trouble
@@ -82,7 +79,6 @@ class Callers:
 
     Attributes:
         describe_key: writes a public key as operators write it.
-        news: see ``take_news``.
     """
 
     __slots__ = ("_directory", "_rows", "describe_key", "news")
@@ -113,7 +109,7 @@ class Callers:
         self.news.append(CallRefused(host, trouble.value, trouble.say(host, told), trouble.advise(host)))
 
     def _make_room(self, rows: dict[tuple[str, str], Caller], now_ns: int) -> Caller | None:
-        """Make room for a new row. Returns the row that stands for all others when there is none."""
+        """Make room for a new row. If there is none, returns the row of all others."""
         if len(rows) < CALLERS_MAX:
             return None
         others = rows.get((OTHERS, ""))
@@ -135,7 +131,7 @@ class Callers:
             self._forget(rows, lambda row: self._directory.with_key(row.key) is not None)
 
     def rows(self, now_ns: int) -> list[Caller]:
-        """The callers that have called lately."""
+        """The callers that have recently called."""
         for rows in self._rows.values():
             self._forget(rows, lambda row: now_ns - row.last_ns >= FORGET_NS)
         return [row for rows in self._rows.values() for row in rows.values()]
@@ -152,7 +148,6 @@ class Callers:
 
 
 def _host_of(sender: str) -> str:
-    """The host of an address, without its port."""
     place = sender.partition("://")[2]
     return place.rpartition(":")[0] or place
 

@@ -13,12 +13,7 @@ if TYPE_CHECKING:
 
 
 class Departure:
-    """Watches all outgoing messages until they have arrived.
-
-    Args:
-        engine: of the node that sends.
-        wake: called when the engine was given something to do.
-    """
+    """Watches all outgoing messages until they have arrived. ``wake``: called when the engine has something to do."""
 
     __slots__ = ("_asked", "_engine", "_wake")
 
@@ -30,9 +25,8 @@ class Departure:
     def hasten(self) -> bool:
         """Request the outstanding acknowledgements, which would come by themselves, but later.
 
-        Returns:
-            Whether anything is still waiting or in flight. Messages to a suspended peer, or in a paused
-            queue, do not count.
+        Returns whether anything is still waiting or in flight. Messages to a suspended peer, or in a paused queue, do
+        not count.
         """
         waiting = [
             outgoing
@@ -65,9 +59,7 @@ def way_made(engine: "Engine") -> tuple[int, ...]:
 def left_behind(engine: "Engine", *, stored: bool) -> Counter[str]:
     """Number of messages that have not arrived yet, as far as is known, by destination.
 
-    Args:
-        engine: of the node that sends.
-        stored: count the messages on the disk; False: those that are only in memory.
+    ``stored``: count the messages on the disk; False: those that are only in memory.
     """
     counts: Counter[str] = Counter()
     for outgoing in engine.outbox.streams:

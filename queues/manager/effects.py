@@ -35,7 +35,7 @@ class WriteRecords:
 
 @dataclass(slots=True)
 class StartJob:
-    """Give the store a job, and go on; the next job comes only after ``Engine.handle_done``."""
+    """Give the store a job, and continue; the next job comes only after ``Engine.handle_done``."""
 
     job: Job
 

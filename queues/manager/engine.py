@@ -80,37 +80,25 @@ class Engine(OperatorSettings):
 
     Args:
         content: what the store had at the start.
-        name: a label for people.
         address: where the node listens, empty when it does not.
-        settings: every limit and timeout.
         queues: the only queues there are, or None to create them on arrival.
         channels: makes the channels that protect datagrams.
-        directory: the peers by name; call ``handle_directory_changed`` after a change.
         random: for ids and jitter.
         now_ns: the monotonic clock.
         wall_offset_ns: wall clock minus monotonic clock.
-        recording: whether to keep a session log.
         announced: the address that it tells peers, if not ``address``; empty for none.
         boot: names this boot of the machine, during which files lose nothing that was written; empty if unknown.
         routes: the way to nodes with which this one holds no session.
 
     Attributes:
         node_id: 16 bytes that name this node permanently.
-        drops: counts of drops, by reason.
         failure: the error that ended the store, or None.
-        news: events of its links.
         callers: those that call this node and get no answer.
-        pings: pings of peers that wait for their answers.
-        draining: whether the node is closing, or at rest, and takes nothing new.
+        draining: whether the node is closing, or at rest, and accepts nothing new.
         watching: readers of acknowledgement events.
-        jobs: the store's current job, and the next commit.
-        queues: the queues of this node.
         routes: the way to each destination; change them with ``set_routes``.
         transits: the streams of other nodes that pass through this one.
-        administration: administration messages.
         remote: subscriptions of other nodes to topics of this one, and of this node to theirs.
-        resolver: resolves names of queues.
-        wall: the time of day.
     """
 
     def __init__(
@@ -183,7 +171,6 @@ class Engine(OperatorSettings):
         self._restore(content, now_ns)
 
     def _make_router(self) -> SessionEventRouter:
-        """Make the router that takes the events of sessions to the parts of this node."""
         return SessionEventRouter(
             self.node_id,
             inbox=self.inbox,
@@ -199,13 +186,12 @@ class Engine(OperatorSettings):
         )
 
     def _handle_opened(self, neighbour: str, now_ns: int, *, is_first: bool) -> None:
-        """A session with a neighbour is open; with a peer's first one, messages for it need no relay any more."""
+        """A session with a neighbour is open; from a peer's first one on, messages for it need no relay."""
         if is_first and self.routes.all:
             self._handle_routes_changed(now_ns)
         self.remote.handle_session_opened(neighbour)
 
     def _make_remote(self, content: StoreContent) -> RemoteApi:
-        """Make the part of this node that deals with subscriptions of one node to topics of another."""
         return RemoteApi(
             content,
             self.settings,
@@ -233,15 +219,14 @@ class Engine(OperatorSettings):
         return any(one.is_open for one in self.handshakes.with_peer(node_id))
 
     def _proved_of(self, node_id: bytes, sealed: bool) -> str:
-        """The peer that has proved to be a node, by a session or by what comes sealed; empty when none has."""
         return self._owner_of(node_id) or (self.inbox.sealing.sealer_of(node_id) if sealed else "")
 
     def _way_back(self, node_id: bytes, stream: int) -> str:
-        """The name by which messages go to a subscriber: if it asks by a relay, that which the relay gives it.
+        """The name by which messages go to a subscriber: if it asks by a relay, the one that the relay gives it.
 
-        A session that it had before may have ended without a word. Where a route says how to reach it, that counts. The
-        name is empty for this node, and for one whose name leads to another node with another key: what one of them
-        asks would be answered to the other.
+        A session that it had before may have ended silently. Where a route says how to reach it, that counts. The name
+        is empty for this node, and for one whose name leads to another node with another key: what one of them asks
+        would be answered to the other.
         """
         owner, brought = self._owner_of(node_id), self._origins.of(node_id)
         by_relay = self.inbox.relay_of(node_id, stream) or not self._has_session(owner)
@@ -250,7 +235,7 @@ class Engine(OperatorSettings):
         return "" if self._is_shared(node_id) else self.name_of(node_id)
 
     def _is_shared(self, node_id: bytes) -> bool:
-        """Whether the session that its peer's name stands for is with another node, which has another key."""
+        """Whether the session of its peer's name is with another node, which has another key."""
         link = self.outbox.links.get(self._owner_of(node_id))
         there = None if link is None else link.conversation
         if there is None or not there.is_open or there.peer_id == node_id:
@@ -258,7 +243,6 @@ class Engine(OperatorSettings):
         return self.handshakes.peers.key_of(node_id) not in (b"", there.channel.peer_key)
 
     def _make_inbox(self, channels: Channels) -> Inbox:
-        """Make the part of this node that takes what others send to it."""
         return Inbox(
             self.settings,
             self.queues,
@@ -282,7 +266,6 @@ class Engine(OperatorSettings):
         )
 
     def _make_outbox(self, content: StoreContent, random: "Random", now_ns: int) -> Outbox:
-        """Make the part of this node that sends."""
         links = Links(
             self.settings.reconnect,
             random,
@@ -306,7 +289,6 @@ class Engine(OperatorSettings):
         )
 
     def _make_transits(self, name: str) -> Transits:
-        """Make the part of this node that passes on what others send to others."""
         records, admission = DepartureRecords(self._record), self.inbox.admission
         return Transits(
             self.settings,
@@ -371,7 +353,6 @@ class Engine(OperatorSettings):
         self.outbox.pack_durable(self.jobs.group)
 
     def _make_transmitter(self) -> Transmitter:
-        """Make the transmitter that serves the conversations."""
         return Transmitter(
             self.handshakes,
             self.outbox,
@@ -408,13 +389,11 @@ class Engine(OperatorSettings):
         self._record("start_before", now_ns, records=records, **({"boot": boot} if boot else {}))
 
     def _payer_of(self, node_id: bytes) -> Payer:
-        """The payer that is charged for what a node sends."""
         owner = self.handshakes.peers.owner(node_id)
         brought = None if owner else self._origins.of(node_id)
         return owner or (node_id if brought is None else brought.via)
 
     def _owner_of(self, node_id: bytes) -> str:
-        """The peer that has proved to be a node; empty when none has."""
         return self.handshakes.peers.owner(node_id)
 
     def _restore(self, content: StoreContent, now_ns: int) -> None:
@@ -442,7 +421,7 @@ class Engine(OperatorSettings):
 
     @property
     def in_hand(self) -> Leases:
-        """The notes of the messages that applications have in hand."""
+        """The notes of the leased messages."""
         return self.queues.in_hand
 
     def name_of(self, node_id: bytes) -> str:
@@ -452,12 +431,12 @@ class Engine(OperatorSettings):
         brought = None if self._owner_of(node_id) else self._origins.of(node_id)
         if brought is None:
             return self.handshakes.name_of(node_id)
-        # A name that a key has proved goes before what a relay says.
+        # A name that a key has proved outranks what a relay says.
         sealer = self.inbox.sealing.sealer_of(node_id)
         return f"{sealer}{BY_HAND}{brought.via}" if sealer else brought.name
 
     def set_routes(self, routes: Iterable[Route], now_ns: int) -> None:
-        """Have these routes, and no others: what has not arrived yet goes by them from now on."""
+        """Have these routes, and no others: what has not arrived yet uses them from now on."""
         self._look(now_ns)
         self.routes.replace(routes)
         self.ways.handle_routes_changed()
@@ -481,13 +460,13 @@ class Engine(OperatorSettings):
     def outgoing_stream(
         self, where: str, queue: str, delivery: Delivery, priority: int | None = None, *, seal: bool = False
     ) -> OutgoingStream:
-        """The outgoing queue to a queue; ``where`` is a peer's name or an address, empty for a queue of this node."""
+        """The outgoing stream to a queue; ``where`` is a peer's name or an address, empty for a queue of this node."""
         return self.outgoing_to(self.resolver.resolve(where, queue), delivery, priority, seal=seal)
 
     def outgoing_to(
         self, target: Target, delivery: Delivery, priority: int | None = None, *, seal: bool = False
     ) -> OutgoingStream:
-        """The outgoing queue to a resolved target; with ``seal``, one whose packets leave sealed in any case."""
+        """The outgoing stream to a resolved target; with ``seal``, one whose packets leave sealed in any case."""
         commit = self.jobs.group.commit
         match target:
             case RemoteQueue(peer, queue):
@@ -498,7 +477,7 @@ class Engine(OperatorSettings):
                 assert_never(target)
 
     def current(self, outgoing: OutgoingStream) -> OutgoingStream:
-        """The outgoing queue with this one's destination, for callers that have kept this one for a while."""
+        """The outgoing stream with this one's destination, for callers that have kept this one for a while."""
         return self.outbox.current(outgoing, self.jobs.group.commit)
 
     def submit(self, outgoing: OutgoingStream, message: bytes | Outgoing, size_bytes: int) -> int:
@@ -512,7 +491,7 @@ class Engine(OperatorSettings):
         return self.outbox.take_ordinal()
 
     def give_up_body(self, parts: OutgoingStream, ordinal: int) -> None:
-        """Send no more of a large body, and let its destination free it; ``parts`` is the queue of its parts."""
+        """Send no more of a large body, and let its destination free it; ``parts`` is the stream of its parts."""
         self.outbox.give_up_upload(self.current(parts), ordinal)
 
     def submit_many(self, outgoing: OutgoingStream, messages: list[bytes | Outgoing], size_bytes: int) -> list[Row]:
@@ -570,13 +549,8 @@ class Engine(OperatorSettings):
     def open_run(self, mailbox: Mailbox, now_ns: int) -> Run | None:
         """The next messages of a queue that have not expired, to be drawn one by one.
 
-        Args:
-            mailbox: the queue, as ``make_queue`` gave it.
-            now_ns: the monotonic clock.
-
-        Returns:
-            A run from which at least one message can be drawn. None when there is none, or its body is still being
-            read from the disk; the queue notifies its listeners when to ask again.
+        Returns a run from which at least one message can be drawn. None when there is none, or its body is still being
+        read from the disk; the queue notifies its listeners when to ask again.
         """
         return self._open_run_at(mailbox, self.wall.ms(now_ns), now_ns)
 
@@ -596,16 +570,10 @@ class Engine(OperatorSettings):
         return None
 
     def draw_runs(self, mailbox: Mailbox, most: int, most_bytes: int, now_ns: int) -> list[tuple[Run, range]]:
-        """Hand out the next messages of a queue; see ``open_run``.
+        """Hand out the next messages of a queue, ``most`` at most; see ``open_run``.
 
-        Args:
-            mailbox: the queue.
-            most: how many at most.
-            most_bytes: no further run is begun once the drawn messages have this size.
-            now_ns: the monotonic clock.
-
-        Returns:
-            The runs, and the indices drawn from each; fewer than ``most`` when there are no more now.
+        Once the drawn messages have ``most_bytes``, no further run is begun. Returns the runs, and the indices drawn
+        from each; fewer than ``most`` when there are no more now.
         """
         now_ms = self.wall.ms(now_ns)
         drawn: list[tuple[Run, range]] = []
@@ -636,7 +604,7 @@ class Engine(OperatorSettings):
         return run
 
     def take(self, mailbox: Mailbox, now_ns: int) -> Lease | None:
-        """The next message of a queue, for readers that take one at a time; see ``open_run``."""
+        """The next message of a queue, for readers of single messages; see ``open_run``."""
         run = self.open_run(mailbox, now_ns)
         if run is None:
             return None
@@ -647,14 +615,15 @@ class Engine(OperatorSettings):
     def acknowledge(self, mailbox: Mailbox, done: list[tuple[QueuedPacket, int]]) -> None:
         """Messages of packets are done, message i if bit i is set; durable with the next commit.
 
-        The acknowledgement survives the process at once if everything requested before is on the disk. Otherwise it
-        must not: a crash might lose what the handler has sent, while the message it handled would not come again.
+        The acknowledgement survives the process immediately if everything requested before is on the disk. Otherwise it
+        must not: a crash might lose what the handler has sent, while the message that it handled would not be
+        redelivered.
         """
         queues = self.queues
         queues.note_read(mailbox, done)
         notes = queues.in_hand
         if notes.words is not None:
-            # The answer to a message must be as durable as what it tells of.
+            # The answer to a message must be as durable as what it reports.
             notes.settle(done, not (self.outbox.unpacked or queues.untold or self.jobs.adds_any))
         mailbox.acknowledge_many(done)
 
@@ -666,11 +635,11 @@ class Engine(OperatorSettings):
     # ---- the network
 
     def handle_datagram(self, data: bytes, sender: str, now_ns: int) -> None:
-        """Take a datagram from an address. A bad one is dropped and counted by its reason."""
+        """Handle a datagram from an address. A bad one is dropped and counted by its reason."""
         self.handle_datagrams([data], sender, now_ns)
 
     def handle_datagrams(self, burst: list[bytes], sender: str, now_ns: int) -> None:
-        """Take datagrams that came together from an address, in order, with less work than one by one."""
+        """Handle datagrams that came together from an address, in order, with less work than one by one."""
         self._look(now_ns)
         run: Burst | None = None
         while burst:
@@ -695,7 +664,7 @@ class Engine(OperatorSettings):
         self._end_burst(run, sender, now_ns)
 
     def _open_run(self, run: Burst, burst: list[bytes], header: Header, now_ns: int) -> int:
-        """Open the data at the beginning of a burst. Returns the number of datagrams taken."""
+        """Open the data at the beginning of a burst. Returns how many datagrams were opened."""
         conversation = run.conversation
         opened, taken = conversation.open_run(burst, header, now_ns)
         run.add(opened, conversation.channel.overhead_bytes)
@@ -774,7 +743,7 @@ class Engine(OperatorSettings):
         self.handshakes.handle_directory_changed(now_ns)
 
     def handle_settings(self, settings: NodeSettings) -> None:
-        """Take up settings of which only quotas, the reserve of the disk and the waits of failed messages differ."""
+        """Apply settings of which only quotas, the reserve of the disk and the waits of failed messages differ."""
         self.settings = settings
         self.queues.handle_settings(settings)
         self.topics.handle_settings(settings)
@@ -901,11 +870,11 @@ class Engine(OperatorSettings):
         self.handle_timer(now_ns)
         if self.queues.notices.has_topics:
             self._advance_topics(now_ns)
-        # The disk takes longest, so its job starts first.
+        # The disk is slowest, so its job starts first.
         self._start_job(effects, now_ns)
         self.jobs.stirred = False
         sends = self._gather(now_ns)
-        # Express messages may have come into topics meanwhile, and go on.
+        # Express messages may have entered topics meanwhile, and continue.
         if self.queues.notices.has_topics and self._advance_topics(now_ns):
             sends += self._gather(now_ns)
         if self.watching.readers:
@@ -930,7 +899,7 @@ class Engine(OperatorSettings):
         return effects
 
     def _advance_topics(self, now_ns: int) -> bool:
-        """Let go what topics let go, and pass on what other nodes get of it. Returns whether there was any."""
+        """Dispatch what topics allow, and pass on what other nodes get of it. Returns whether there was any."""
         self.topics.advance(now_ns)
         if self.draining or self.failure is not None or self.remote.is_idle:
             return False
@@ -1032,7 +1001,7 @@ class Engine(OperatorSettings):
     # ---- closing
 
     def drain(self, now_ns: int) -> None:
-        """Take nothing new; let the sessions finish."""
+        """Accept nothing new; let the sessions finish."""
         self._look(now_ns)
         self.draining = True
         self.inbox.order_acks.request_all()
@@ -1059,7 +1028,7 @@ class Engine(OperatorSettings):
         return not self.handshakes.conversations and not self.busy_storing
 
     def stop(self, error: TriackError, now_ns: int) -> None:
-        """Close what is left, at once. One more ``poll`` must follow: a store that is free then begins its last commit.
+        """Close what is left. One more ``poll`` must follow: a store that is free then begins its last commit.
 
         If the store is busy, that commit never happens, and its waiters get the error.
         """

@@ -28,26 +28,17 @@ longer, as a crash repeats the handing out, or sending, of that time."""
 
 
 class Jobs:
-    """The jobs of a node's store.
+    """The jobs of a node's store. The rooms of the node add their parts to every commit.
 
     Args:
-        queues: the queues of this node, for their part of every commit.
-        inbox: the incoming streams, for their part.
-        outbox: the outgoing queues, for their part.
-        transits: the streams in transit, for their part.
-        administration: administration messages about large messages, for their part.
-        journals: the journals, for their part.
         wall: the time of day.
         number: called with every commit before it goes to the disk.
-        topics: the topics of this node, for their part.
 
     Attributes:
         fetches: the bodies that only the disk has.
         group: the next commit.
-        journals: as given.
-        topics: as given.
         running: the store's current job, or None.
-        stirred: whether what happens after ``start`` has perhaps found work for the disk, so that it is asked again.
+        stirred: whether what happens after ``start`` may have found work for the disk, so that it is asked again.
     """
 
     __slots__ = (
@@ -125,9 +116,7 @@ class Jobs:
     def start(self, now_ns: int, *, at_once: bool) -> Job | None:
         """The next job, unless one is running or there is none. Commits and reads in turns: neither starves.
 
-        Args:
-            now_ns: the monotonic clock.
-            at_once: whether no commit may wait for another.
+        ``at_once``: no commit may wait for another.
         """
         if self.running is not None or self._ended:
             return None
@@ -182,7 +171,6 @@ class Jobs:
         return group
 
     def _may_wait(self, now_ns: int) -> bool:
-        """Whether the next commit, which has no waiters, may still wait."""
         if self._lazy_until_ns is None:
             self._lazy_until_ns = now_ns + LAZY_NS
         return now_ns < self._lazy_until_ns

@@ -28,11 +28,7 @@ class Newsworthy(Protocol):
 
 
 class News:
-    """Gathers events in the order in which they happened.
-
-    Args:
-        at: the conversations whose datagrams go to an address.
-    """
+    """Gathers events in their order. ``at``: the conversations whose datagrams go to an address."""
 
     __slots__ = ("_at", "news")
 

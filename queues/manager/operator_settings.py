@@ -1,6 +1,6 @@
-"""The part of an engine by which an operator steers queues: pauses and quotas, which outlive restarts.
+"""The part of an engine by which an operator controls queues: pauses and quotas, which outlive restarts.
 
-Promise: what an operator says is in force at once, and durable with the next commit.
+Promise: what an operator says is in force immediately, and durable with the next commit.
 """
 
 from abc import ABC, abstractmethod
@@ -15,15 +15,7 @@ from triack.queues.transit.transits import Transits
 
 
 class OperatorSettings(ABC):
-    """What an engine does for an operator.
-
-    Attributes:
-        queues: the queues of this node.
-        outbox: its outgoing queues.
-        transits: the streams of other nodes that pass through this one.
-        jobs: the next commit.
-        wall: the time of day.
-    """
+    """What an engine does for an operator. ``jobs`` has the next commit, ``wall`` the time of day."""
 
     queues: LocalQueues
     outbox: Outbox
@@ -40,7 +32,7 @@ class OperatorSettings(ABC):
         """Note the time of the host's call, which may be late, before anything else is recorded."""
 
     def pause(self, name: str, *, arrivals: bool, now_ns: int) -> None:
-        """Pause a queue with the next commit, and at once; see ``Pauses`` for its name."""
+        """Pause a queue now, and durably with the next commit; see ``Pauses`` for its name."""
         self._look(now_ns)
         commit = self.jobs.group.commit
         self.queues.pauses.pause(name, arrivals=arrivals, now_ms=self.wall.ms(now_ns), commit=commit)
@@ -48,7 +40,7 @@ class OperatorSettings(ABC):
         self._handle_paused(name)
 
     def resume(self, name: str, now_ns: int) -> bool:
-        """Resume a queue with the next commit, and at once. Returns whether it was paused."""
+        """Resume a queue now, and durably with the next commit. Returns whether it was paused."""
         self._look(now_ns)
         if not self.queues.pauses.resume(name, self.jobs.group.commit):
             return False
@@ -57,7 +49,7 @@ class OperatorSettings(ABC):
         return True
 
     def set_quota(self, name: str, quota: Quota | None, now_ns: int) -> None:
-        """Set the quota of a queue of this node with the next commit, and at once; None: as the settings say."""
+        """Set the quota of a queue of this node now, and durably with the next commit; None: as the settings say."""
         self._look(now_ns)
         queues, commit = self.queues, self.jobs.group.commit
         if quota is None:

@@ -1,8 +1,8 @@
-"""Pings: how long a peer takes to answer, and what its clock shows.
+"""Pings: how long a peer needs to answer, and what its clock shows.
 
 A ping is a challenge (``queues.peers.path``) to the address in use: eight random bytes under the session's keys, which
-the peer sends back at once, with its time of day. If there is no session, one is opened first. A ping proves nothing
-about queues and changes nothing; a lost one is not repeated.
+the peer sends back immediately, with its time of day. If there is no session, one is opened first. A ping proves
+nothing about queues and changes nothing; a lost one is not repeated.
 
     WANTED --a session is open--> ASKED --answered--> (told)
     WANTED, ASKED --given up by its caller, or the node ends--> (forgotten)
@@ -34,9 +34,9 @@ class Pong:
 
     Attributes:
         address: the address that answered.
-        handshake_ns: how long it took until a session was open; None if one was open before.
+        handshake_ns: how long it lasted until a session was open; None if one was open before.
         round_trip_ns: from the challenge to its response.
-        clock_ahead_ms: how far the peer's clock is ahead of this node's, if both ways take as long as each other.
+        clock_ahead_ms: how far the peer's clock is ahead of this node's, if both ways last as long as each other.
         datagram_bytes: the largest datagram of the session by now.
     """
 
@@ -55,11 +55,9 @@ class Ping:
     """A ping that was not answered yet.
 
     Attributes:
-        link: the link to the peer.
         waiter: called with the answer, or with the error that ended the node.
         began_ns: when it was wanted.
         question: the challenge; empty before it has left.
-        sent_ns: when it left.
         was_open: whether a session was open when it was wanted.
     """
 
@@ -72,12 +70,7 @@ class Ping:
 
 
 class Pings:
-    """The pings of a node.
-
-    Args:
-        wall: the time of day.
-        random: for the challenges.
-    """
+    """The pings of a node."""
 
     __slots__ = ("_open", "_random", "_wall")
 
@@ -96,7 +89,7 @@ class Pings:
         return ping
 
     def end(self, ping: Ping) -> None:
-        """Forget a ping; a second time does nothing."""
+        """Forget a ping; a second call does nothing."""
         if ping in self._open:
             del self._open[ping]
             ping.link.pings -= 1

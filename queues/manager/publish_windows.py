@@ -1,6 +1,6 @@
-"""Solace's publish window: how many messages of an outgoing queue may be accepted and not yet acknowledged.
+"""Solace's publish window: how many messages of an outgoing stream may be accepted and not yet acknowledged.
 
-Promise: no more messages of a queue are accepted than its window has places for. A message has a place until the
+Promise: no more messages of a stream are accepted than its window has places for. A message has a place until the
 acknowledgement that frees its class has covered it, or until it is given up or rejected. A transaction is accepted as a
 whole, so one that is larger than the window waits until all places are free.
 
@@ -22,11 +22,11 @@ class PublishWindows:
 
     Args:
         most: messages in a window; None for no limit.
-        outbox: knows how much an outgoing queue takes, whatever its window says.
+        outbox: knows how much an outgoing stream accepts, whatever its window says.
 
     Attributes:
         closings: how often the last place of a window was taken, by the neighbour that its messages go to.
-        news: the queues that were full for a sender that does not wait: it hears when it need not.
+        news: the streams that were full for a sender that does not wait: it gets an event when it need not.
     """
 
     __slots__ = ("_most", "_outbox", "closings", "news")
@@ -57,11 +57,11 @@ class PublishWindows:
     # ---- senders that do not wait
 
     def note_refused(self, outgoing: OutgoingStream) -> None:
-        """A sender was told that it would have to wait: it hears when it need not."""
+        """A sender was told that it would have to wait: it gets an event when it need not."""
         self.news[outgoing] = None
 
     def take_news(self) -> list[CanSend]:
-        """An event for each queue that takes messages again, once."""
+        """An event for each stream that accepts messages again, once."""
         ready = [it for it in self.news if self.left(it) > 0 and self._outbox.room_bytes(it) > 0]
         for outgoing in ready:
             del self.news[outgoing]

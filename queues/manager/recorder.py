@@ -25,12 +25,11 @@ from triack.queues.streams.departing_stream import NO_RELAY, DepartingContext
 from triack.session.protocol.events import PacketArrived, Transmit
 from triack.session.protocol.packets import SessionPacket
 
-_TRANSACTIONAL = Delivery.TRANSACTIONAL  # a name of its own, as every packet is compared with it
+_TRANSACTIONAL = Delivery.TRANSACTIONAL  # its own name, as every packet is compared with it
 DROPS_EVERY_NS = 1_000_000_000
 """A flood of bad datagrams must not become a flood of records: drops are recorded once a second."""
 
 _Stream = tuple[Delivery, bytes, int, int, int]
-"""Class, origin, stream, sequence, and how many relays the packets have passed."""
 
 
 class _Run:
@@ -65,14 +64,7 @@ class _Run:
 
 
 class Recorder:
-    """Collects records until ``take`` fetches them as bytes.
-
-    Args:
-        node_id: the recording node.
-        incarnation: number of its start.
-        wall_offset_ns: wall clock minus monotonic clock.
-        now_ns: the monotonic clock.
-    """
+    """Collects records until ``take`` fetches them as bytes. ``wall_offset_ns``: wall clock minus monotonic clock."""
 
     __slots__ = ("_drops", "_drops_at_ns", "_entered", "_lines", "_run", "_wakefulness")
 
@@ -242,7 +234,6 @@ class Recorder:
         return run
 
     def _end_run(self) -> None:
-        """Write the records that were still growing."""
         run, self._run = self._run, None
         entered, self._entered = self._entered, None
         if run is not None:
@@ -284,7 +275,6 @@ def _hops_of(header: SequenceHeader) -> int:
 
 
 def _count(counts: list[list[int]], messages: int, packets: int = 1) -> None:
-    """Add packets with that number of messages each."""
     last = counts[-1]
     if last[1] == messages:
         last[0] += packets

@@ -35,24 +35,17 @@ _STREAM_OF = attrgetter("stream")
 
 
 class OnOpened(Protocol):
-    """Hears of a session with a neighbour that is open, and whether it is the first one with a peer of that name."""
+    """Called with a neighbour whose session is open, and whether it is the first one with a peer of that name."""
 
     def __call__(self, neighbour: str, now_ns: int, *, is_first: bool) -> None:
         """A session is open."""
 
 
 class SessionEventRouter:
-    """Takes the events of a node's sessions.
+    """Routes the events of a node's sessions.
 
     Args:
-        node_id: this node.
-        inbox: the incoming streams.
-        outbox: the outgoing queues.
-        transits: the streams of other nodes that pass through.
-        handshakes: all conversations.
         jobs: has the next commit.
-        news: events of links.
-        drops: counts drops, by reason.
         recorder: of the session log, or None.
         record: writes to the session log, ``record(event, now_ns, **fields)``.
 
@@ -104,7 +97,7 @@ class SessionEventRouter:
         self._record = record
 
     def take(self, conversation: Conversation, now_ns: int) -> bool:
-        """Take all events of the session of a conversation. Returns whether there was any."""
+        """Handle all events of the session of a conversation. Returns whether there was any."""
         taken = False
         while (event := conversation.session.poll_event()) is not None:
             if type(event) is events.RunArrived:
@@ -172,7 +165,7 @@ class SessionEventRouter:
         conversation.keep_essence()
 
     def _take_positions(self, conversation: Conversation, now_ns: int) -> None:
-        """Take the acceptor's positions like order acks, before anything is resent."""
+        """Handle the acceptor's positions like order acks, before anything is resent."""
         assert conversation.peer is not None
         for position in conversation.peer.positions:
             if self._outbox.leads(position.stream, conversation.peer_id):
@@ -244,7 +237,7 @@ class SessionEventRouter:
             raise ProtocolError(DropReason.NOT_OUR_PACKET)
 
     def _take_answer(self, conversation: Conversation, packet: wire.Answer, now_ns: int) -> None:
-        """A neighbour says something of packets of this node."""
+        """A neighbour answers about packets of this node."""
         if isinstance(packet, wire.OrderAckPacket):
             if self._believes_ack(conversation, packet, now_ns):
                 self._depend(conversation)
@@ -265,7 +258,6 @@ class SessionEventRouter:
             self._take_reject(conversation, packet, now_ns)
 
     def _believes_ack(self, conversation: Conversation, packet: wire.OrderAckPacket, now_ns: int) -> bool:
-        """Whether an order ack is that of the destination, as far as that can be known."""
         outgoing = self._outbox.stream(packet.stream)
         if outgoing is None or outgoing.seal is None:
             return True
@@ -285,7 +277,7 @@ class SessionEventRouter:
     def _take_packet(
         self, conversation: Conversation, number: int, packet: wire.SequenceHeader, delivery: Delivery, now_ns: int
     ) -> None:
-        """Take a packet for a queue of this node, or one that is to be passed on."""
+        """Handle a packet for a queue of this node, or one that is to be passed on."""
         turn = self._jobs.turn(now_ns)
         if isinstance(packet, wire.RelayedHeader):
             if not self._transits.is_here(packet):
@@ -295,7 +287,7 @@ class SessionEventRouter:
         self._inbox.handle_packet(conversation, number, packet, delivery, turn)
 
     def _take_word(self, conversation: Conversation, packet: wire.Answer, now_ns: int) -> None:
-        """The next hop says something of packets that were passed on."""
+        """The next hop answers about packets that were passed on."""
         turn = self._jobs.turn(now_ns)
         if isinstance(packet, wire.RelayedOrderAck):
             self._transits.handle_order_ack(conversation, packet, turn)
@@ -333,7 +325,7 @@ class SessionEventRouter:
             raise ProtocolError(DropReason.NOT_OUR_PACKET)
 
     def _take_relayed_end(self, conversation: Conversation, packet: wire.RelayedEnd, now_ns: int) -> None:
-        """The same of a stream of another node that goes or went by relays, on its way or for this node."""
+        """The same for a stream of another node that uses or used relays, in transit or for this node."""
         if packet.answer:
             self._transits.ends.handle_answer(conversation, packet, now_ns)
         elif packet.origin == self._node_id:
@@ -344,7 +336,7 @@ class SessionEventRouter:
             self._transits.handle_end(conversation, packet, now_ns)
 
     def _take_run(self, conversation: Conversation, event: events.RunArrived, now_ns: int) -> None:
-        """Take packets by the run where possible, else one by one."""
+        """Handle packets by the run where possible, else one by one."""
         delivery = event.delivery
         for run in read_runs(event):
             if isinstance(run, events.PacketArrived):
@@ -426,8 +418,8 @@ class SessionEventRouter:
 
     def _take_acks(self, conversation: Conversation, acked: list[SessionPacket], ack: Ack, now_ns: int) -> None:
         """Give acks to the rooms that have the packets; those of this node's own streams first."""
-        # Only the newest sending counts: there was no room for an older one, or it may have been passed over. But that
-        # a durable packet has come is true of each.
+        # Only the newest sending counts: there was no room for an older one, or it may have been passed over. But each
+        # shows that a durable packet has arrived.
         contexts = [
             sent.context
             for sent in acked
@@ -448,7 +440,7 @@ class SessionEventRouter:
         link = conversation.link
         if link is None or link.conversation is not conversation:
             return
-        # A relay that has started anew does not know what it has said, and has perhaps nothing to say.
+        # A relay that has started anew does not know what it has said, and may have nothing to say.
         if link.awaits_order_ack or self._outbox.relies_on(link) or self._transits.has_to_ask(link):
             conversation.session.ping()
 
@@ -456,7 +448,7 @@ class SessionEventRouter:
         """End the session, unless there is something to send that must not wait for another one.
 
         That is an order ack or, for a stream that waits for room, a packet that asks, or a repeated hold. A pending
-        store ack keeps it open, too, however long the disk takes: its peer would resend everything.
+        store ack keeps it open, too, however long the disk needs: its peer would resend everything.
         """
         if self._jobs.holds(conversation):
             return
@@ -464,7 +456,7 @@ class SessionEventRouter:
         serves = link is not None and link.conversation is conversation
         relies = link is not None and serves and self._outbox.relies_on(link)
         if relies or self._transits.holds_open(conversation):
-            # A word that ends with the session stands.
+            # An answer that ends with the session holds.
             conversation.session.stay(now_ns)
             return
         owed = inbox.order_acks.handle_request(conversation.peer_id, conversation.link_name)
@@ -494,17 +486,15 @@ _REPORTS: dict[type, Any] = {
 
 
 def _share(trigger: AckTrigger) -> str:
-    """The exact share of the window; empty when the trigger has none."""
     share = trigger.window_share
     return "" if share is None else f"{Fraction(share).numerator}/{Fraction(share).denominator}"
 
 
 def _at_once(terms: AckTerms) -> str:
-    """The causes that make an ack due at once, as words."""
+    """The causes that make an ack due immediately, as text."""
     told = {"gap": terms.on_gap, "duplicate": terms.on_duplicate, "request": terms.on_request}
     return " ".join(name for name, is_told in told.items() if is_told)
 
 
 def _passes(context: DepartingContext) -> bool:
-    """Whether a packet is of another node."""
     return context.hops > 0

@@ -5,7 +5,7 @@ waits for a moment into ``Deadlines``; all others cost nothing.
 
 Datagrams to one address leave together, and the system may carry them as one, and lose them as one. A resent packet
 leaves by itself, so that the cause that lost a run of packets does not lose their retransmission as well. It keeps its
-place among the others: a peer that acknowledges a later datagram first makes it look lost again.
+place among the others: if a peer acknowledges a later datagram first, it looks lost again.
 """
 
 from collections import Counter
@@ -42,18 +42,16 @@ class Giving(IntEnum):
     """What sessions are given to send, besides their own frames."""
 
     NOTHING = 0
-    """The store has failed."""
     ANSWERS = 1
     """The node closes: order acks and rejections, and no packets of its own."""
     ALL = 2
-    """Everything."""
 
 
 class _Source(Protocol):
-    """Has the packets of streams: of outgoing queues, or of streams in transit."""
+    """Has the packets of streams: of outgoing streams, or of streams in transit."""
 
     def expires_late(self, stream: Any, run: Any, arrives_ns: int, now_ns: int) -> bool:
-        """Whether packets of a run would arrive when their time is over; these expire now and must not leave."""
+        """Whether packets of a run would arrive too late; these expire now and must not leave."""
 
     def contents_of(self, stream: Any, run: Any, arrives_ns: int) -> tuple[list[bytes], Any, list[int]]:
         """Contents, contexts and ``Ask`` of each of a run of packets that leave now and arrive at the given time."""
@@ -62,21 +60,16 @@ class _Source(Protocol):
         """The bodies of the next packets are only on the disk."""
 
     def handle_handed_over(self, stream: Any) -> None:
-        """A session has taken packets of a stream."""
+        """A session has accepted packets of a stream."""
 
 
 class Transmitter:
     """Serves the conversations of a node.
 
     Args:
-        handshakes: all conversations.
-        outbox: has the packets.
-        transits: has the packets of other nodes.
         news: reports peers that do not answer.
         report: called with a conversation whose session has something to report.
         recorder: of the session log, or None.
-        pings: the pings of the node.
-        wall: the time of day.
 
     Attributes:
         deadlines: when conversations must be served again.
@@ -126,7 +119,7 @@ class Transmitter:
     def handle_timer(self, now_ns: int) -> None:
         """Run the timers of every session that is due."""
         for conversation in self.deadlines.poll_due(now_ns):
-            # A half-open conversation may have given way to others.
+            # A half-open conversation may have been dropped for others.
             if not self._handshakes.has(conversation):
                 continue
             conversation.session.handle_timer(now_ns)
@@ -154,7 +147,7 @@ class Transmitter:
                     if conversation.session.is_paced:
                         paced[conversation] = None
         if paced:
-            # Credit grows with time: any later poll may let a packet go, and timers of the system are coarse.
+            # Credit grows with time: any later poll may release a packet, and timers of the system are coarse.
             ready.update(paced)
         if self._handshakes.replies:
             replies, self._handshakes.replies = self._handshakes.replies, []
@@ -199,7 +192,7 @@ class Transmitter:
         return next((other for other in self._handshakes.with_peer(stream.origin) if other.is_open), None)
 
     def fill(self, conversation: Conversation, giving: Giving, now_ns: int) -> None:
-        """Give a session as many packets as its window takes."""
+        """Give a session as many packets as its window accepts."""
         session = conversation.session
         while conversation.control is not None and giving >= Giving.ANSWERS and session.room:
             answer = conversation.take_control()
@@ -236,7 +229,7 @@ class Transmitter:
             self._transmit_runs(conversation, now_ns)
 
     def _transmit_runs(self, conversation: Conversation, now_ns: int) -> None:
-        """Send packets by the run, until something else goes first."""
+        """Send packets by the run, until something else is first."""
         while (run := conversation.session.poll_run(now_ns)) is not None:
             batch = self._batch(conversation.path)
             batch += conversation.channel.seal_run(run.connection_id, run.counter, run.payloads, now_ns)
@@ -272,7 +265,7 @@ class Transmitter:
 
 
 def _fill_from(source: _Source, session: SessionPort, link: Link, stream: Any, limit: int, now_ns: int) -> None:
-    """Let a stream have its turn, or as much of it as the window takes."""
+    """Let a stream have its turn, or as much of it as the window accepts."""
     sequence, left = stream.sequence, min(session.room, limit)
     arrives_ns = now_ns + session.one_way_ns
     while left and (run := sequence.peek_run(left)):

@@ -1,7 +1,7 @@
-"""Detects late calls of the host: a process or a machine that stood still notices that when it goes on.
+"""Detects late calls of the host: a process or a machine that stood still notices that when it continues.
 
-The host calls a busy engine at once, and a waiting one at its deadline. If the call comes much later, the process was
-stopped, its machine was suspended, or its event loop was blocked. No timer can tell that while it lasts, so each
+The host calls a busy engine without delay, and a waiting one at its deadline. If the call comes much later, the process
+was stopped, its machine was suspended, or its event loop was blocked. No timer can show that while it lasts, so each
 reading of the clock is checked.
 
     BUSY --deadline asked for--> WAITING --any input--> BUSY
@@ -15,11 +15,7 @@ that breaks a limit is on record, and longer than the pauses of a busy loop."""
 
 
 class Wakefulness:
-    """Knows when the next call of the host is due.
-
-    Args:
-        now_ns: the monotonic clock.
-    """
+    """Knows when the next call of the host is due."""
 
     __slots__ = ("_due_ns", "_seen_ns")
 
@@ -28,11 +24,7 @@ class Wakefulness:
         self._due_ns: int | None = now_ns
 
     def handle_time(self, now_ns: int) -> int | None:
-        """The host has called.
-
-        Returns:
-            When the call was due, if it is late; None if it is in time.
-        """
+        """The host has called. Returns when the call was due, if it is late; None if it is in time."""
         due_ns, self._due_ns, self._seen_ns = self._due_ns, now_ns, now_ns
         return due_ns if due_ns is not None and now_ns - due_ns >= WOKE_LATE_NS else None
 

@@ -1,4 +1,4 @@
-"""Readers of the acknowledgement events of outgoing queues, fed by the queues and by the clock."""
+"""Readers of the acknowledgement events of outgoing streams, fed by the streams and by the clock."""
 
 from triack.queues.streams.ack_events import AckEvents
 from triack.queues.streams.outgoing_stream import OutgoingStream
