@@ -248,15 +248,12 @@ class Accepting:
     ) -> Prepared | None:
         """Check a message of another thread, as ``prepare``. It changes nothing, and looks only at plain numbers.
 
-        Before it, ``before`` messages of that many bytes are to be accepted.
+        ``before`` is how many messages, of how many bytes, will be accepted before it. Returns None if only the event
+        loop can
+        check the message: it has a key, it asks for administration messages, it is the first for its queue that asks
+        for a copy in the journal, there may be no room for it, its destination is new, or the node has ended.
 
-        Returns:
-            The message; None if only the event loop can check it: it has a key, it asks for administration messages,
-            it is the first for its queue that asks for a copy in the journal, there may be no room for it, its
-            destination is new, or the node has ended.
-
-        Raises:
-            UsageError, MessageTooLarge: the properties are not valid.
+        Raises UsageError, MessageTooLarge: the properties are not valid.
         """
         named = destination, delivery, properties.get("priority"), properties.get("seal")
         outgoing = self._outgoing.get(named)
@@ -309,7 +306,7 @@ class Accepting:
         return self.outbox.keys.find(outgoing, message.key, self.wall_ms()) is not None
 
     def check_taken(self, destination: str, outgoing: OutgoingStream) -> None:
-        """Raises NoRoom, QueueFull when nothing more is accepted."""
+        """Raise NoRoom or QueueFull if nothing more is accepted."""
         if outgoing.durable and self.admission.store_low:
             raise NoRoom(f"send to {destination}: the disk of node {self.name} has less room than its reserve")
         self._check_refused(destination, outgoing)
@@ -377,7 +374,7 @@ class Accepting:
             raise WaitTimeout(f"send to {where}: no room within {timeout} s", cause=cause) from None
 
     def may_go_on(self, outgoing: OutgoingStream) -> bool:
-        """Whether a sender may send one more message before it waits: there is room, and its turn goes on."""
+        """Whether a sender may send one more message before it waits: there is room, and its turn continues."""
         self.turn += 1
         return self._has_room(outgoing) and (self.turn < TURN_MESSAGES or not self._has_had_turn())
 

@@ -1,6 +1,6 @@
-"""Whose a cancellation is: the program's, which ends the task that it is thrown into, or that of something else.
+"""Whether a cancellation is the program's, and ends the task that it is thrown into, or that of something else.
 
-A handler that awaits a task of its program, or a pool that is closed, ends with ``CancelledError`` although nobody has
+A handler that awaits a task of its program, or a pool that is closed, ends with ``CancelledError`` although no one has
 cancelled the handler. That is an error like any other, and nothing that the task must obey.
 """
 

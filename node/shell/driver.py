@@ -1,7 +1,7 @@
-"""The thin shell around the engine: it owns clock, sockets, log and the store's thread, and has no rules of its own.
+"""The thin shell around the engine: it owns clock, sockets, log and the store's thread, and has no rules.
 
 One task polls the engine and carries out its effects in order, until something arrives or the next deadline comes. The
-store does one job at a time, in a thread of its own or, if the job is brief, in the loop (``worker``); while it syncs,
+store does one job at a time, in a separate thread or, if the job is brief, in the loop (``worker``); while it syncs,
 the next commit fills.
 """
 
@@ -66,12 +66,12 @@ PATIENCE_NS = 1_500 * MS
 """A node that closes stops waiting after this time without progress of its messages: some round trips of the longest
 paths there are, and longer than the wait between two attempts to connect."""
 LOOK_NS = 100 * MS
-"""Time between checks of the disk's free room while commits are made. The fastest disks write a tenth of the default
-reserve meanwhile."""
+"""Time between checks of the disk's free room while commits are made. In this time the fastest disks write a tenth of
+the default reserve."""
 LOW_LOOK_S = 1.0
 """Time between these checks while there is too little room, and no commits are made."""
 LONGEST_SLEEP_S = 60.0
-"""A timer of the event loop does not count the time for which the machine was suspended, and would be late by that. So
+"""A timer of the event loop does not count the time that the machine was suspended, and would be late by that. So
 deadlines that are farther away are checked once a minute."""
 OWNER_LOOK_S = 1.0
 """Time between a node's checks that its store is still its own, when it commits nothing. For that long another process
@@ -79,7 +79,7 @@ and this one may both answer peers under the same name; neither reports anything
 CATCH_UP_S = 0.02
 """The longest that arrived datagrams wait for a store that is behind: longer than a disk needs to catch up, and short
 beside the time that peers wait for acknowledgements. A disk that hangs does not stop reception: each burst waits this
-long, and is taken."""
+long, and is then accepted."""
 _SENDER_OF = attrgetter("sender")
 _ENROL = int(Kind.ENROL)  # compared with the first byte of each datagram
 
@@ -135,7 +135,7 @@ class Driver:
         self._tasks.append(task)
 
     def _check_task(self, task: "asyncio.Task[None]") -> None:
-        """A task that dies of a bug of ours must not leave calls waiting."""
+        """End the node if a task dies of our bug, so that calls do not wait forever."""
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self._fail_by_bug(None, error)
@@ -180,7 +180,7 @@ class Driver:
             self._wakeup.clear()
             job = await self._drain()
             self._end_progress()
-            # All that left before the job has left. Its own output leaves at once, after the turn of its readers.
+            # All that left before the job has left. Its own output leaves immediately, after the turn of its readers.
             if self._worker.work_here() and isinstance(job, GroupCommit) and job.local.queued:
                 await asyncio.sleep(0)
             if not self._wakeup.is_set:
@@ -368,7 +368,7 @@ class Driver:
         if deadline_ns is not None and deadline_ns <= self._now_ns():
             self.wake()
         else:
-            self._arm_timer(deadline_ns)  # it has moved away meanwhile: no need to poll the engine
+            self._arm_timer(deadline_ns)  # it has moved away since: no need to poll the engine
 
     # ---- the network
 
@@ -399,7 +399,6 @@ class Driver:
             self.wake()
 
     async def _take_turn(self, turn: Iterable[Received], now_ns: int) -> None:
-        """Take the datagrams of one source."""
         engine = self.engine
         for sender, group in groupby(turn, key=_SENDER_OF):
             datagrams: list[bytes] = []
@@ -417,8 +416,8 @@ class Driver:
     async def _let_store_catch_up(self) -> None:
         """Let arrived datagrams wait while many packets before them wait for the disk.
 
-        Packets beyond the disk's capacity would be refused in the end, and come again. In Python there is one more
-        reason: the thread of the store gets its turns when the loop has nothing to do.
+        Packets beyond the disk's capacity would be refused in the end, and resent. In Python there is one more reason:
+        the thread of the store gets its turns when the loop has nothing to do.
         """
         if not self.engine.is_behind:
             return
@@ -445,7 +444,7 @@ class Driver:
         )
 
     def _work(self, job: Job) -> int | None:
-        """In the worker. Returns the bytes that the disk still takes, if it was time to check."""
+        """In the worker. Returns the bytes that the disk still accepts, if it was time to check."""
         if isinstance(job, GroupCommit):
             if job.commit:
                 job.commit.clock = self._platform.read_clock(self._now_ns() + self.engine.wall.offset_ns).pack()
@@ -480,7 +479,7 @@ class Driver:
             self.wake()
 
     async def _watch_store(self) -> None:
-        """End the node when another process has its store, or its files are gone, also while it commits nothing."""
+        """End the node if another process has its store, or its files are gone, even while it commits nothing."""
         while self.engine.failure is None:
             await asyncio.sleep(OWNER_LOOK_S)
             try:
@@ -518,7 +517,7 @@ class Driver:
     async def close(self, timeout_ns: int) -> None:
         """Wait for messages on their way while they make progress, at most ``timeout_ns``, then close everything.
 
-        A call that is cancelled meanwhile waits no more, but still closes everything.
+        A call that is cancelled meanwhile stops waiting, but still closes everything.
         """
         if self.enrolling is not None:
             self.enrolling.end(NodeClosed(f"node {self._name} was closed"))

@@ -44,7 +44,7 @@ from triack.stats.node_stats import NodeStats, gather
 T = TypeVar("T")
 
 EXIT_LOOKS = 5
-"""Looks at a node that another thread runs: a table that grows meanwhile ends a look, and hardly ever five."""
+"""Looks at a node that another thread runs: a table that grows in between ends a look, and hardly ever five."""
 
 
 class EngineHandle(Accepting):
@@ -75,7 +75,7 @@ class EngineHandle(Accepting):
         self.holding = Holding()
         # Those that this process runs, by name: what each says of itself.
         self.bridges: dict[str, Callable[[], BridgeStats]] = {}
-        # The messages in the hands of the reader that was last dropped without being closed.
+        # The messages leased to the reader that was last dropped without being closed.
         self.dropped: list[tuple[Mailbox, Lease, Redelivery | None]] = []
         # The values of the application; the node's own are left to the engine.
         self._state = {key: value for key, value in state.items() if not key.startswith(OWN_STATE)}
@@ -107,7 +107,7 @@ class EngineHandle(Accepting):
         self.handle_directory_changed()
 
     def change_settings(self, settings: NodeSettings) -> None:
-        """Take up settings; see ``Engine.handle_settings``."""
+        """Adopt settings; see ``Engine.handle_settings``."""
         self.check_alive()
         now = self.settings
         kept = replace(settings, survives=now.survives, recoverable_survives=now.recoverable_survives)
@@ -152,12 +152,12 @@ class EngineHandle(Accepting):
     # ---- how far messages have come
 
     def await_stage(self, outgoing: OutgoingStream, ticket: int, stage: Stage, waiter: Waiter) -> None:
-        """Call ``waiter`` when a message reaches a stage, or never can."""
+        """Call ``waiter`` when a message reaches a stage, or can never reach it."""
         self.engine.await_stage(outgoing, ticket, stage, waiter)
         self.wake()
 
     async def wait_windows(self, messages: Mapping[OutgoingStream, int]) -> None:
-        """Wait until the publish windows take a transaction that sends that number of messages to each outgoing queue.
+        """Wait until the publish windows accept a transaction that sends so much to each outgoing queue.
 
         Raises NodeClosed, StoreFailed: they never will.
         """
@@ -181,7 +181,7 @@ class EngineHandle(Accepting):
         task.add_done_callback(self._handlers.discard)
 
     async def finish_handlers(self, timeout_ns: int) -> None:
-        """Let handlers take the last events, for at most ``timeout_ns``."""
+        """Let handlers process the last events, for at most ``timeout_ns``."""
         if self._handlers:
             _, late = await asyncio.wait(self._handlers, timeout=timeout_ns / 1e9)
             for task in late:
@@ -196,7 +196,7 @@ class EngineHandle(Accepting):
         return self.engine.jobs.turn(self.clock())
 
     def open_run(self, mailbox: Mailbox) -> Run | None:
-        """Messages of a queue, to be drawn one by one; None when there are none now. Raises NodeClosed, StoreFailed.
+        """Messages of a queue, to be drawn one by one; None if there are none now. Raises NodeClosed, StoreFailed.
 
         After None, the queue's listeners say when to ask again.
         """
@@ -229,14 +229,14 @@ class EngineHandle(Accepting):
         self.wake()
 
     def give_back(self, leases: Iterable[tuple[Mailbox, Lease]], way: Return) -> None:
-        """Messages come again, those with equal delays at one time; one that failed too often becomes a dead letter."""
+        """Redeliver messages, those with equal delays at one time; one that failed too often becomes a dead letter."""
         now_ns = self.clock()
         for mailbox, lease in leases:
             self.engine.give_back(mailbox, lease, way, now_ns)
         self.wake()
 
     def fail_dropped(self) -> None:
-        """An error ends the program that uses the node: the messages in hand of the loop that it ended have failed."""
+        """An error ends the program that uses the node: the messages leased in the loop that it ended have failed."""
         dropped, self.dropped = self.dropped, []
         for mailbox, lease, redelivery in dropped:
             if mailbox.take_returned(lease):
@@ -270,7 +270,7 @@ class EngineHandle(Accepting):
         self.wake()
 
     def note_bridge_said(self, bridge: str, said: str, why: str = "", count: int = 0, known: int = 0) -> None:
-        """A bridge tells of itself: the session log says so, or an event does.
+        """Note what a bridge reports: in the session log, or as an event.
 
         Args:
             bridge: its name.
@@ -320,8 +320,7 @@ class EngineHandle(Accepting):
     def why_ill(self, hung_s: float) -> str | None:
         """Why the node's store does not work; None while it does. It costs no more for many queues.
 
-        Args:
-            hung_s: how long the store's current job may take, in seconds.
+        ``hung_s`` is how long the store's current job may take, in seconds.
         """
         try:
             self.check_alive()
@@ -336,7 +335,7 @@ class EngineHandle(Accepting):
         await self._driver.close(timeout_ns)
 
     def handle_exit(self) -> None:
-        """The process ends, and nobody has closed the node: say what has not arrived."""
+        """The process ends without closing the node: report what has not arrived."""
         for _ in range(EXIT_LOOKS):
             # The node may still run, in the thread of its loop.
             with suppress(RuntimeError):

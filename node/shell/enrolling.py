@@ -1,8 +1,8 @@
 """Both sides of enrolments at a node: see ``triack.transport.enrolment`` for the protocol.
 
-Promise: a node that has proved to know a code is in the trust file, durably, before it is welcomed. The operator's name
-for it takes precedence over its own, and no enrolment adds a key to a known peer. A failed attempt gets no answer. Each
-wait ends: with the hour of the code, with the time that a call may take, or with the node.
+Promise: a node that has proved that it knows a code is in the trust file, durably, before it is welcomed. The
+operator's name for it takes precedence over its own, and no enrolment adds a key to a known peer. A failed attempt gets
+no answer. Each wait ends: with the hour of the code, with the time that a call may take, or with the node.
 """
 
 import asyncio
@@ -28,7 +28,6 @@ from triack.transport.enrolment import LIFE_NS, Arrival, Enrolled, EnrolmentClie
 from triack.transport.invitation import Invitation, decode_code
 
 Change = Callable[[TrustFile], Peer]
-"""Changes the peers in the trust file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,7 @@ class OpenInvitation:
             raise WaitTimeout(f"no node came with the code within {timeout} s") from None
 
     def withdraw(self) -> None:
-        """Make the code invalid; does nothing when it is already used."""
+        """Make the code invalid; does nothing if it is already used."""
         self._withdraw()
 
     def _finish(self, end: EnrolledPeer | TriackError) -> None:
@@ -96,8 +95,6 @@ class OpenInvitation:
 
 @dataclass(slots=True)
 class _Invited:
-    """An invitation that has not come to an end."""
-
     opened: OpenInvitation
     name: str | None
     may_send: tuple[str, ...] | None
@@ -106,8 +103,6 @@ class _Invited:
 
 @dataclass(slots=True)
 class _Call:
-    """An enrolment with another node's code."""
-
     client: EnrolmentClient
     address: str
     changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -162,7 +157,6 @@ class Enrolling:
         return opened
 
     def _serving(self) -> EnrolmentServer:
-        """The server, with the keys that the node has now."""
         identity = self._access.identity
         if self._server is None:
             key = identity.keys[0].private_bytes_raw()
@@ -271,7 +265,7 @@ class Enrolling:
     # ---- the network
 
     async def handle_datagram(self, datagram: bytes, sender: str) -> None:
-        """Take a datagram of kind ENROL. Raises ProtocolError: it is to be dropped, and counted by the reason."""
+        """Handle a datagram of kind ENROL. Raises ProtocolError: the caller drops it, and counts the reason."""
         header, now_ns = read_header(datagram), self._now_ns()
         call = self._calls.get(header.connection_id)
         if call is not None:
@@ -286,7 +280,7 @@ class Enrolling:
             await self._send(sender, [reply])
         arrival = server.poll_enrolled()
         if arrival is not None:
-            # In a task: the disk may take its time, and other datagrams wait.
+            # In a task: the disk may be slow, and other datagrams must not wait.
             task = asyncio.get_running_loop().create_task(self._welcome(arrival), name="triack-enrol")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)

@@ -19,7 +19,7 @@ _RUNNING: set["asyncio.Task[Any]"] = set()
 
 
 def begin(work: Coroutine[Any, Any, T], name: str) -> "asyncio.Task[T]":
-    """Begin a task that goes on without a reference to it."""
+    """Begin a task that continues without a reference to it."""
     task = asyncio.create_task(work, name=name)
     _RUNNING.add(task)
     task.add_done_callback(_RUNNING.discard)
@@ -47,7 +47,7 @@ running_loop = asyncio._get_running_loop  # noqa: SLF001 - the fast way, for fre
 
 
 def check_home(what: str, home: asyncio.AbstractEventLoop | None) -> None:
-    """Raises UsageError outside the event loop to which an object belongs."""
+    """Raise UsageError outside the event loop that an object belongs to."""
     if running_loop() is home:
         return
     raise UsageError(
@@ -57,7 +57,7 @@ def check_home(what: str, home: asyncio.AbstractEventLoop | None) -> None:
 
 
 def run_at_home(home: asyncio.AbstractEventLoop, work: Callable[[], object]) -> None:
-    """Do something in its own loop, from any thread of the garbage collector; nothing when that loop is closed."""
+    """Do something in its own loop, from any thread of the garbage collector; nothing if that loop is closed."""
     if running_loop() is home:
         work()
     elif not home.is_closed():

@@ -16,7 +16,7 @@ def reader_of(queue: str, name: object) -> Reader:
 
 
 def task_name() -> str:
-    """The name of the task that runs now; empty when none does."""
+    """The name of the task that runs now; empty: none."""
     task = asyncio.current_task()
     return "" if task is None else task.get_name()
 
@@ -43,6 +43,6 @@ WORKING: ContextVar[Working | None] = ContextVar("triack-working", default=None)
 
 
 def works_for(owner: object) -> bool:
-    """Whether this is in a call of a handler of a node or client, which does not end before that call does."""
+    """Whether this is in a call of a handler of a node or client, which cannot end before that call does."""
     working = WORKING.get()
     return working is not None and working.owner is owner

@@ -4,9 +4,9 @@
      ^         |          |          |
      +---------+          +--------> FAILED
 
-Promise: all callers get the same answer at the same moment: a node works while it is OPEN or CLOSING, and else says why
-not. A start that fails or is cancelled leaves a node that can be started. FAILED is permanent: the store is finished,
-and closing such a node only releases its resources.
+Promise: all callers get the same answer at the same moment: a node works while it is OPEN or CLOSING, and otherwise
+says why not. A start that fails or is cancelled leaves a node that can be started. FAILED is permanent: the store is
+finished, and closing such a node only releases its resources.
 """
 
 import asyncio
@@ -21,34 +21,26 @@ class LifeState(Enum):
     """The states of a node."""
 
     NEW = "new"
-    """Made, and not started."""
     STARTING = "starting"
     """Opening its store and its endpoint."""
     OPEN = "open"
-    """Running."""
     CLOSING = "closing"
     """Finishing its work; it still accepts messages, and makes them durable."""
     CLOSED = "closed"
-    """Over, after a call of ``close``."""
     FAILED = "failed"
-    """Over, as its store failed or a task died of a bug."""
+    """Ended, as its store failed or a task died of a bug."""
 
 
 class LifeEvent(Enum):
     """The events in the life of a node."""
 
     START = "start"
-    """It begins to open its store and its endpoint."""
     STARTED = "started"
-    """Both are open."""
     GIVEN_UP = "given up"
     """They could not be opened, or the start was cancelled."""
     CLOSE = "close"
-    """It begins to close."""
     CLOSED = "closed"
-    """All its work is finished."""
     FAILED = "failed"
-    """Its store failed, or a task died of a bug."""
 
 
 TRANSITIONS: dict[LifeState, dict[LifeEvent, LifeState]] = {
@@ -81,12 +73,7 @@ class Life:
         self._failed = asyncio.Event()
 
     def handle(self, event: LifeEvent) -> None:
-        """Something happens to the node.
-
-        Raises:
-            UsageError: the node is started again.
-            IllegalTransition: another event that cannot happen now.
-        """
+        """Handle an event. Raises UsageError: a second start; IllegalTransition: the event cannot happen now."""
         if event is LifeEvent.START and self.state is not LifeState.NEW:
             raise UsageError(f"start {self._whose}: it was started before, and is {self.state.value}")
         self.state = next_state(TRANSITIONS, self.state, event)
@@ -102,9 +89,10 @@ class Life:
             self._failed.set()
 
     def check_alive(self) -> None:
-        """Raises NodeClosed before the start and after the end, StoreFailed after the store failed.
+        """Raise NodeClosed before the start and after the end, StoreFailed after the store failed.
 
-        And UsageError in another event loop than the node's, or in none: the node might never notice such a call.
+        Also raise UsageError in another event loop than the node's, or in none: the node might never notice such a
+        call.
         """
         if self.is_alive:
             if running_loop() is not self._home:

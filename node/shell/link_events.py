@@ -22,7 +22,7 @@ class Reader(ABC, Generic[E]):
 
     @abstractmethod
     def _take(self, most: int) -> list[E]:
-        """Take the events that are here."""
+        """Take the events that have come."""
 
     @property
     @abstractmethod
@@ -49,14 +49,13 @@ class Reader(ABC, Generic[E]):
             most: the most events, from 1.
 
         Returns:
-            All that are here, as soon as there is one; empty when there will be no more.
+            All that have come, once there is one; empty: there will be no more.
         """
         while not (told := self._take(most)) and not self._has_ended:
             await self._wait()
         return told
 
     async def _wait(self) -> None:
-        """Wait until there may be more."""
         self._arrived.clear()
         await self._arrived.wait()
 
@@ -100,7 +99,7 @@ class Events(Reader[NodeEvent]):
 
 
 class EventFeed:
-    """Hands each event to every reader; a reader that is dropped gets no more."""
+    """Gives each event to every reader; a reader that is dropped gets no more."""
 
     def __init__(self) -> None:
         self._readers: weakref.WeakSet[Events] = weakref.WeakSet()

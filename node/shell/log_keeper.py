@@ -1,7 +1,7 @@
 """Keeps session logs for as long as ``NodeSettings.log_keep_s`` says: runs ``triack log prune``, and again each day.
 
-Pruning judges everything that it removes, which keeps a processor busy. So it is a process of its own: the node goes on
-meanwhile, and may end it at any moment (``tools/replay/engines/prune.py``).
+Pruning judges everything that it removes, which keeps a processor busy. So it runs as a separate process: the node
+continues, and may end it at any moment (``tools/replay/engines/prune.py``).
 """
 
 import asyncio

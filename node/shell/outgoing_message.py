@@ -148,7 +148,6 @@ def _headers(destination: str, headers: object) -> dict[str, str]:
 
 
 def _dead_letter(destination: str, value: object) -> dict[str, Any]:
-    """The property for what becomes of an undeliverable message."""
     if value is True or value == DEAD_LETTER_QUEUE:
         return {}
     if value is not False:
@@ -161,7 +160,6 @@ def _dead_letter(destination: str, value: object) -> dict[str, Any]:
 
 
 def _admin(destination: str, properties: MessageProperties, node: str | None) -> dict[str, Any]:
-    """The property for administration messages: a queue of the sending node, and which of them."""
     queue, said = properties.get("admin_queue"), properties.get("acks")
     acks = Acks.NONE if said is None else as_acks(f"send to {destination}", said)
     if queue is None and not acks:

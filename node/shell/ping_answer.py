@@ -24,11 +24,11 @@ class PingAnswer:
         handshake_s: seconds until a session was open; None if one was open before.
         round_trip_s: seconds from the question to its answer.
         clock_ahead_s: seconds by which the peer's clock is ahead of this node's; negative if it is behind. It is exact
-            to half the difference of the times that the two ways take.
+            to half the difference between the times of the two ways.
         datagram_bytes: the largest datagram of the session by now: over UDP the path's limit, less headers of IP and
             UDP, or what was found of it so far.
-        by: the relay that has answered, by name, as messages for the peer go by it; empty if the peer itself has. Of
-            the way behind the relay, and of the peer, a ping says nothing.
+        by: the relay that has answered, by name, as messages for the peer go through it; empty if the peer itself has.
+            A ping says nothing of the way behind the relay, nor of the peer.
     """
 
     address: str
@@ -51,7 +51,7 @@ class PingAnswer:
 
 
 async def ask(port: EngineHandle, peer: str, timeout: float) -> PingAnswer:
-    """Ping a peer, and wait for its answer, or that of the relay by which messages for it go; see ``Node.ping``."""
+    """Ping a peer, and wait for its answer, or that of the relay on the way to it; see ``Node.ping``."""
     port.check_alive()
     check_timeout(f"ping {peer}", timeout)
     target = port.check_way(f"{peer}/ping", Delivery.EXPRESS)

@@ -30,7 +30,7 @@ from triack.transport.endpoint import NO_WAITS, Endpoint, Tls, Waits, open_endpo
 
 
 class Log(Protocol):
-    """Takes the records of a session log."""
+    """Accepts the records of a session log."""
 
     def append(self, records: bytes) -> None:
         """Append whole records; never raises."""
@@ -45,7 +45,7 @@ class Platform:
     monotonic_ns = staticmethod(
         partial(time.clock_gettime_ns, time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic_ns
     )
-    """It goes on while the machine is suspended, as the time of day does: a node reads that at its start, and later
+    """It runs on while the machine is suspended, as the time of day does: a node reads that at its start, and later
     computes it from this clock. Linux's CLOCK_MONOTONIC stands still: next morning it would be yesterday evening."""
     wall_ns = staticmethod(time.time_ns)
     entropy = staticmethod(os.urandom)
@@ -120,4 +120,3 @@ class Platform:
 
 
 PLATFORM: ContextVar[Platform] = ContextVar("triack_platform", default=Platform())  # noqa: B039 - it has no state
-"""The machine of the nodes that are made in this context."""

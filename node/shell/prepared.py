@@ -25,7 +25,7 @@ class PreparedList:
     keys: list[str] | None = None
 
     def singly(self) -> list[Prepared]:
-        """The messages, to be accepted one by one: each has a key of its own."""
+        """The messages, to be accepted one by one: each has its own key."""
         assert self.keys is not None
         shared = self.shared or Outgoing(b"")
         return [
@@ -56,6 +56,6 @@ def published(destination: str, message: bytes | Outgoing) -> Outgoing:
 
 
 def check_keepable(destination: str, outgoing: OutgoingStream) -> None:
-    """Raises UsageError for a key in a class that is on no disk."""
+    """Raise UsageError for a key in a class that is on no disk."""
     if not outgoing.durable:
         raise UsageError(f"send to {destination} with a key: express messages are on no disk, and neither are keys")

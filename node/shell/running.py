@@ -1,4 +1,4 @@
-"""Running a service: an event loop that ends in good order when the process is told to."""
+"""Running a service: an event loop that ends in good order when the process is asked to."""
 
 import asyncio
 import signal
@@ -20,8 +20,8 @@ def run(main: Coroutine[Any, Any, T] | Callable[[], Coroutine[Any, Any, T]]) -> 
     """Run a service until it ends, or until SIGTERM or SIGINT: as ``asyncio.run``, for programs that others stop.
 
     A signal cancels ``main``: its ``async with`` blocks close their nodes, which lets handlers end and messages leave.
-    A second signal ends the process at once. Without it, SIGTERM ends Python in the middle of its work, and as process
-    1 of a container it does nothing at all.
+    A second signal ends the process immediately. Without it, SIGTERM ends Python in the middle of its work, and as
+    process 1 of a container it does nothing at all.
 
     Args:
         main: the coroutine, or a function that makes it.

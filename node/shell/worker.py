@@ -3,13 +3,13 @@
 Promise: jobs run one at a time, in the order in which they were given, in either place; the caller gets the result in
 the event loop.
 
-Handing a job to a thread and back takes longer than a short commit: both threads of Python share one interpreter. So a
-job that is said to be brief runs in the loop as long as recent ones were quick (``Pace``). It must be so short because
-nothing else in this process runs meanwhile.
+To give a job to a thread and get it back takes longer than a short commit: both threads of Python share one
+interpreter. So a job that is said to be brief runs in the loop as long as recent ones were quick (``Pace``). It must be
+so short because nothing else in this process runs during it.
 
     THREAD --smoothed below QUICK_NS--> HERE
     HERE --smoothed above--> THREAD
-    HERE, THREAD --one above LONG_NS--> PAUSED --PAUSE_NS over--> THREAD
+    HERE, THREAD --one above LONG_NS--> PAUSED --after PAUSE_NS--> THREAD
 """
 
 import asyncio
@@ -24,8 +24,8 @@ from triack.base.units import MS, SECOND
 T = TypeVar("T")
 
 QUICK_NS = 2 * MS
-"""Brief jobs that take less on average run in the loop: a tenth of the longest time that may block it. Handing one over
-to a thread and back takes 0.1 to 0.5 ms."""
+"""Brief jobs that take less on average run in the loop: a tenth of the longest time that may block it. A job takes 0.1
+to 0.5 ms to go to a thread and back."""
 LONG_NS = 10 * MS
 """A job that takes this long shows a disk with stalls, or a machine that is busy with much else."""
 PAUSE_NS = 10 * SECOND
@@ -34,7 +34,7 @@ _SHARE = 8
 """A new job counts for an eighth of the average, as a round trip does in RFC 6298: two dozen show a quick disk."""
 
 Then = Callable[[T | None, BaseException | None], None]
-"""Takes the result of a job, or the error that it raised."""
+"""Accepts the result of a job, or the error that it raised."""
 
 
 class Worker(Protocol):
@@ -80,8 +80,6 @@ class Pace:
 
 
 class _Given(NamedTuple):
-    """A job, and the call that gets its result."""
-
     job: Callable[[], Any]
     then: Then[Any]
     is_brief: bool
@@ -90,8 +88,9 @@ class _Given(NamedTuple):
 class ThreadWorker:
     """A worker with a thread.
 
-    ``run`` calls ``then`` in the turn of the loop that hears of the result: a future takes one turn more, for which a
-    commit of one message would wait. A job that runs in the loop runs when its giver calls ``work_here``, at the latest
+    ``run`` calls ``then`` in the turn of the loop that hears of the result: a future takes one turn more, and a commit
+    of one message would wait for that. A job that runs in the loop runs when its giver calls ``work_here``, at the
+    latest
     in the next turn of the loop: its giver may have to wait before.
     """
 
