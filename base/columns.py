@@ -28,8 +28,7 @@ class Columns:
         """Compress a block: the first bytes of all records, then the second ones, and so on.
 
         The rising fields become differences to the record before, unless one falls so far that all differences
-        together, as
-        one number, are negative.
+        together, as one number, are negative.
         """
         record_bytes, mask = self._record_bytes, (1 << 8 * len(block)) - 1
         whole = int.from_bytes(block, "little")

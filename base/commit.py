@@ -34,10 +34,8 @@ class OutgoingStreamRow(NamedTuple):
     """An outgoing stream: its peer, its class, and its next number.
 
     ``relayed`` is 1 once packets of it may have gone through a relay. ``priority`` is that of all its messages.
-    ``torn`` is
-    1 once a large message of it ended here when its destination may have had some pieces. ``sealed`` is 1 if its
-    packets
-    leave sealed.
+    ``torn`` is 1 once a large message of it ended here when its destination may have had some pieces. ``sealed`` is 1
+    if its packets leave sealed.
     """
 
     stream: int
@@ -65,8 +63,7 @@ class MessageRow(NamedTuple):
     """Consecutive packets in a queue of this node: ``key`` and ``number`` are those of the first.
 
     ``delivery`` is their class, which no other row may have, as their stream may end before they are read. A packet of
-    a
-    topic is a separate row, with the name of the ``topic`` and the ``place`` of its first message there.
+    a topic is a separate row, with the name of the ``topic`` and the ``place`` of its first message there.
     """
 
     key: int
@@ -121,8 +118,7 @@ class TransitStreamRow(NamedTuple):
     """A stream of another node that passes through this one; ``id`` is this node's number for it.
 
     ``final`` and ``from_name`` are as they came; ``via`` is the neighbour that brought it. Of the packets stored here
-    up to
-    ``highest``, all up to ``ordered`` are order-acknowledged. ``priority`` is that of its messages.
+    up to ``highest``, all up to ``ordered`` are order-acknowledged. ``priority`` is that of its messages.
     """
 
     id: int
@@ -242,8 +238,7 @@ class OutgoingIndex:
     """An outgoing packet without its body; see ``OutgoingRow``. ``cares``: whether its body has the bit ``CARES``.
 
     ``head`` is the first ``HEAD_BYTES`` of its row. That begins with this body or one of the same commit, so it tells
-    when
-    the packet was sent.
+    when the packet was sent.
     """
 
     key: int

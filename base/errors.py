@@ -317,8 +317,7 @@ class GapDetected(RollbackDetected):
     """Another node answers for a peer, without the messages that the one before it acknowledged.
 
     Raised with ``Reconnect(gap="error")``. This node sends nothing there, and messages stay queued, until the node
-    before
-    answers again, or this one is started with ``gap="warn"``. ``rolled_back`` is ``peer``.
+    before answers again, or this one is started with ``gap="warn"``. ``rolled_back`` is ``peer``.
     """
 
 

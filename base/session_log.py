@@ -2,8 +2,7 @@
 
 Pure data, and part of the file format: no name may change. ``queues/manager/recorder.py`` writes such records,
 ``base/log_lines.py`` turns them into lines and back, ``tools/replay`` reads them, and ``make docs`` writes the tables
-of
-docs/session-log.md from here.
+of docs/session-log.md from here.
 """
 
 from typing import Final, NamedTuple

@@ -136,8 +136,7 @@ class Departing:
         """Acks per window that this end wants, whatever the peer's terms are.
 
         A window that is still small is used up before the peer's ack threshold is reached. A few acks are enough then:
-        the first
-        shows that the path works, and each later one doubles the window.
+        the first shows that the path works, and each later one doubles the window.
         """
         if not self._window.acked_order:
             return 1

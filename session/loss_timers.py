@@ -166,8 +166,7 @@ class LossTimers:
         """Begin the wait for the next store ack.
 
         Its limit is for a peer that answers but stores nothing. Only the ack timeout covers silence, so this limit ends
-        no
-        sooner than that, as far as its maximum allows.
+        no sooner than that, as far as its maximum allows.
         """
         silence_ns = min(self.timeout_ns, self.policy.store_ack_timeout_max_ns)
         self._timers[Timer.STORE_ACK_LIMIT] = now_ns + max(self.store_ack_waiter.timeout_ns, silence_ns)

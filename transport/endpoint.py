@@ -39,8 +39,7 @@ class Endpoint(Protocol):
         """Send the datagrams to an address, in one burst.
 
         Trouble on the way is counted in ``drops`` and never raised. The call waits no longer than the system needs to
-        accept
-        the datagrams.
+        accept the datagrams.
 
         Raises:
             AddressError: ``to`` cannot be an address of this kind of endpoint.

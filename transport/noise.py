@@ -104,8 +104,7 @@ class Pattern(Enum):
     """The order of keys in the messages (sections 7.4, 7.5, and 9.4 for the psk).
 
     In IK and X the initiator knows the other's key. The value is the name, the words (the specification's tokens) of
-    each
-    message, and whether there is a psk.
+    each message, and whether there is a psk.
     """
 
     IK = "IK", ("e es s ss", "e ee se"), False
@@ -240,8 +239,7 @@ class Handshake:
         """Return the next message.
 
         ``ephemeral`` is 32 random bytes, used nowhere else, for a message that begins a side's part. Raises
-        ProtocolError
-        ``bad-tag``: the other side's ephemeral key is of low order; nothing has changed then.
+        ProtocolError ``bad-tag``: the other side's ephemeral key is of low order; nothing has changed then.
         """
         return self._attempt(self._write, payload, ephemeral)
 
@@ -336,8 +334,7 @@ class Seals:
         """Seal a text for the owner of a public key, who can also tell who sealed it.
 
         With another value of ``bound`` the other end can open nothing. Raises ProtocolError ``bad-tag``: the key can
-        share no
-        secret.
+        share no secret.
         """
         prologue = _SEAL + bound
         sealing = Handshake(

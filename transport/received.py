@@ -122,8 +122,7 @@ class Inbox:
         """Wait until there are datagrams, and return those whose turn it is: see ``Turns``.
 
         Other tasks of the loop always run first, so that a caller in a loop does not work through a backlog without a
-        pause.
-        Cancelling the wait loses nothing.
+        pause. Cancelling the wait loses nothing.
 
         Args:
             coalesce: first let the rest of a burst come in. asyncio reads one UDP datagram in a round of the loop, and

@@ -59,8 +59,7 @@ def connect_to(data: str | Path, *, patience: float | None = PATIENCE_S, start_t
     When that process ends, the client looks for the next one until it is closed, and calls wait for it. What the node
     gave
     out continues: readers and events begin anew, and calls that change nothing, or send with a key, are made again.
-    Messages
-    that readers had are redelivered; acknowledging one later raises HandOverEnded. Other calls under way raise
+    Messages that readers had are redelivered; acknowledging one later raises HandOverEnded. Other calls under way raise
     ConnectionLost, transactions TransactionLost.
 
     Args:

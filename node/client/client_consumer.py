@@ -28,8 +28,7 @@ class ClientConsumer:
     """An async iterator over the messages of one queue of the node; also an async context manager. See ``Consumer``.
 
     When the process of the node ends, it continues with the next one. Its leased messages are redelivered: ``ack`` of
-    one
-    then raises HandOverEnded, and with ``ack="auto"`` a loop gets it again, marked ``redelivered``.
+    one then raises HandOverEnded, and with ``ack="auto"`` a loop gets it again, marked ``redelivered``.
     """
 
     def __init__(

@@ -49,8 +49,8 @@ class ClientTransaction(Asking):
 
     If the process of the node ends before the commit, every call raises TransactionLost: nothing of the transaction has
     happened, and it may be run again. If it ends during the commit, ConnectionLost says that the commit may have
-    happened.
-    After 131,072 sends and receives it refuses further sends with a UsageError: a commit is answered in one frame.
+    happened. After 131,072 sends and receives it refuses further sends with a UsageError: a commit is answered in one
+    frame.
     """
 
     def __init__(self, client: Caller) -> None:

@@ -18,8 +18,7 @@ async def reread(data: Path) -> bool:
     """Have the node that runs on a directory read its files again, and wait until they are in force.
 
     When this returns, sessions of peers that are no longer trusted have ended. Returns whether a node runs there; if
-    not,
-    the next one starts with the files.
+    not, the next one starts with the files.
 
     Raises:
         WaitTimeout: it runs, and has not answered for ``REREAD_S`` seconds.

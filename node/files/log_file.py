@@ -24,8 +24,7 @@ class LogFile:
     """Appends records to the current segment.
 
     The operating system has the records when ``append`` returns, so a killed process loses none of them. A full disk
-    ends
-    the recording, with a warning; messages continue.
+    ends the recording, with a warning; messages continue.
 
     Raises:
         StoreError: the folder or the first segment cannot be made.

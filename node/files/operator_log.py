@@ -146,8 +146,7 @@ def notice(event: str, **fields: object) -> None:
     """Warn of the last moment of a node, which a script without any logging would never see.
 
     If the application has set up no logging at all, the line goes to standard error, as Python does with the warnings
-    of
-    programs (``logging.lastResort``).
+    of programs (``logging.lastResort``).
     """
     _write(logging.WARNING, event, fields)
     if _is_unheard() and sys.stderr is not None:

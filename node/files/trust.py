@@ -75,8 +75,7 @@ class TrustFile:
         """Trust a peer, or add to its entry; durable when this returns. Returns the new entry.
 
         Keys and addresses follow those that it has. ``fields`` are others of ``Peer``; None keeps one unchanged. No
-        peer may
-        have a key of the node's ``own``.
+        peer may have a key of the node's ``own``.
 
         Raises:
             AddressError, UsageError: an argument is not valid, or belongs to another peer; or the peer would have
@@ -108,8 +107,7 @@ class TrustFile:
         """Trust a node that has proved that it knows a one-time code; durable when this returns. Returns its new entry.
 
         A peer in the file gets no other key in this way; the peer with this key gets the new addresses. Without a
-        ``name`` by
-        this node's operator, a new peer has the one that it claims.
+        ``name`` by this node's operator, a new peer has the one that it claims.
 
         Raises:
             AddressError, UsageError: its name, its key or an address is another peer's, or the node's own.

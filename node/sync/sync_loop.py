@@ -103,10 +103,8 @@ class LoopThread:
         """Run work in the loop, and wait for its end.
 
         An exception may reach the waiting thread at any moment: Ctrl-C, or one from the handler of another signal. Then
-        the work
-        is cancelled; if it had just ended, ``unseen`` gets its result, in the loop and before any later call. So a
-        caller does
-        nothing after this but return its result.
+        the work is cancelled; if it had just ended, ``unseen`` gets its result, in the loop and before any later call.
+        So a caller does nothing after this but return its result.
 
         Raises:
             NodeClosed: the loop has ended, or ends before that.
