@@ -14,7 +14,7 @@ from tests.tools.replay.builder import Record
 from tests.tools.replay.harmless import HARMLESS
 from tests.tools.replay.judging import PLANTED, plant
 from triack.tools.replay.checks.findings import Due, Finding
-from triack.tools.replay.engines.local_engine import _judged
+from triack.tools.replay.engines.local_engine import judge_segments
 from triack.tools.replay.engines.spark_dues import (
     ANSWER,
     ASK,
@@ -38,7 +38,7 @@ OUTCOME = (OWN, FINDING, ANSWER)
 def judged(records: Iterable[Record]) -> tuple[list[Finding], World, list[Segment]]:
     """What the judge found among records, before anything is decided."""
     parts = [("", 1, [*mine]) for _, mine in groupby(records, key=lambda it: (it["node"], it["incarnation"]))]
-    judge = _judged(lambda: parts)
+    judge = judge_segments(lambda: parts)
     findings, world, _ = judge._state()  # noqa: SLF001 - before anything is decided
     return findings, world, judge.segments
 
