@@ -10,7 +10,7 @@ from triack.base.lease_words import Marks
 from triack.base.names import StreamId
 
 OWN_STATE = "$"
-"""Begins the node's own keys in the table of the application's values, as it begins the names of its own queues."""
+"""Begins the node's own keys in the table of the application's values, and the names of the node's own queues."""
 
 KEY_BITS = 40
 """Bits of a number within its stream or queue: a million packets a second for twelve days. 23 are the group's."""

@@ -59,7 +59,7 @@ class LeaseFile:
         if not read_marks(words, self._start):
             with suppress(OSError):
                 self._path.unlink(missing_ok=True)
-        # The map keeps its own descriptor for as long as anything refers to a message.
+        # The map keeps its own descriptor while anything refers to a message.
         words.release()
 
     @staticmethod

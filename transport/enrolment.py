@@ -255,7 +255,7 @@ class EnrolmentServer:
         try:
             enrolled = _check(payload, pending.invitation.secret, _CLIENT, before, pending.handshake.remote_static)
         except ProtocolError:
-            del self._pending[place]  # its handshake is over
+            del self._pending[place]  # its handshake has ended
             raise
         pending.proof = datagram
         self._arrivals.append(Arrival(pending.invitation, enrolled, sender, header.connection_id))

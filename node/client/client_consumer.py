@@ -115,7 +115,7 @@ class ClientConsumer:
         async with self._beginning:  # concurrent first calls share one reader
             if self._number is None or self._epoch < epoch:
                 begun = await self._ask_for_reader(name)
-                if self._closed:  # meanwhile
+                if self._closed:  # during the call
                     self._client.post("leave", epoch=begun["epoch"], reader=begun["reader"])
                     self._check_open()
                 if self._finalizer is not None:
@@ -155,7 +155,7 @@ class ClientConsumer:
     def _acknowledge_last(self) -> None:
         last, self._last = self._last, []
         epoch, first = self._first_of_last
-        if last and epoch == self._epoch:  # else they come again, marked ``redelivered``
+        if last and epoch == self._epoch:  # else they are redelivered, marked ``redelivered``
             self._client.post("ack", epoch=epoch, message=first, count=len(last))
 
     def close(self) -> Awaitable[None]:

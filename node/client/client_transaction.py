@@ -113,7 +113,7 @@ class ClientTransaction(Asking):
         async with self._beginning:  # concurrent first calls share one transaction
             if self._number is None and not self._ended:
                 header, _ = await self._client.call("begin", name=name)
-                if self._ended:  # rolled back meanwhile, which waits for nothing
+                if self._ended:  # rolled back during the call, which waits for nothing
                     self._client.post("leave", epoch=header["epoch"], transaction=header["transaction"])
                     return
                 self._number, self._epoch = header["transaction"], header["epoch"]

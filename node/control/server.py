@@ -137,7 +137,7 @@ class ControlServer:
 
     def _begin(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         link = Link(reader, writer)
-        if self._is_closed:  # it came while the node closed: nobody would end it
+        if self._is_closed:  # it came while the node closed: nothing would end it
             link.abort()
             return
         has_room = len(self._tasks) < _connections_max()

@@ -334,7 +334,7 @@ def may_repeat(do: str, fields: Mapping[str, Any]) -> bool:
 
 
 _MINDED_BY_CLIENT = ("until", "timeout")
-"""The client waits by the receipt, so that the node does not keep the body meanwhile."""
+"""The client waits by the receipt, so that the node need not keep the body."""
 
 _SENDING, _RECEIVING = "send to {destination}", "receive from {queue}"
 

@@ -44,7 +44,7 @@ class Acknowledgements(Reader[AckEvent]):
         was_full = self._events.is_full
         told = list(islice(iter(self._events.poll, None), most))
         if told and was_full:
-            self._wake()  # senders may go on
+            self._wake()  # senders may continue
         return told
 
     @property

@@ -175,7 +175,7 @@ class Consuming:
         # Set while no message is being taken.
         self._idle = asyncio.Event()
         self._idle.set()
-        # Lanes that give back messages: none is taken meanwhile.
+        # Lanes that give back messages: until they have, none is taken.
         self._pauses = 0
         self._error: BaseException | None = None
         # Why messages are held, by key.
@@ -330,11 +330,11 @@ class Consuming:
             unit.give_back(failed=False)  # it does not wait for a node that may be stopped
             raise
         finally:
-            working.leaving, working.owner = 0, None  # what the handler has begun may go on
+            working.leaving, working.owner = 0, None  # what the handler has begun may continue
             WORKING.reset(token)
         try:
             await unit.finish()
-        except (ConnectionLost, HandOverEnded) as error:  # they come again by themselves, unless all of it happened
+        except (ConnectionLost, HandOverEnded) as error:  # they are redelivered anyway, unless all of it happened
             operator_log.warning(f"{self._what}: {error}")
         return None
 

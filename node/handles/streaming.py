@@ -369,7 +369,7 @@ class Upload:
         return self.submit((outgoing, message, size_bytes))
 
     def submit(self, prepared: Prepared) -> Receipt:
-        """Accept the message that ``complete`` has returned: it is there for good with the next commit."""
+        """Accept the message that ``complete`` has returned: the next commit makes it durable."""
         outgoing, message, size_bytes = prepared
         outgoing = self._port.current(outgoing)
         ticket = self._port.submit((outgoing, message, size_bytes))

@@ -517,7 +517,7 @@ class Driver:
     async def close(self, timeout_ns: int) -> None:
         """Wait for messages on their way while they make progress, at most ``timeout_ns``, then close everything.
 
-        A call that is cancelled meanwhile stops waiting, but still closes everything.
+        A call that is cancelled stops waiting, but still closes everything.
         """
         if self.enrolling is not None:
             self.enrolling.end(NodeClosed(f"node {self._name} was closed"))

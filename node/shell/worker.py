@@ -90,8 +90,7 @@ class ThreadWorker:
 
     ``run`` calls ``then`` in the turn of the loop that hears of the result: a future takes one turn more, and a commit
     of one message would wait for that. A job that runs in the loop runs when its giver calls ``work_here``, at the
-    latest
-    in the next turn of the loop: its giver may have to wait before.
+    latest in the next turn of the loop: its giver may have to wait before.
     """
 
     def __init__(self) -> None:

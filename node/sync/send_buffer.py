@@ -76,7 +76,7 @@ class SendBuffer:
                 return None
             outgoing, message, size_bytes = prepared
             if not self._runs:
-                self._loop.post(self._take)  # first: an interrupt between the two leaves nothing that nobody takes
+                self._loop.post(self._take)  # first: after an interrupt between the two, nothing is left untaken
             if not self._runs or self._runs[-1].outgoing is not outgoing:
                 self._runs.append(_Run(outgoing))
             run = self._runs[-1]
