@@ -17,6 +17,9 @@ from triack.transport.wakeup import Wakeup
 
 __all__ = ["BURST_BYTES_MAX", "BURST_MAX", "Inbox", "Received", "SourceOf", "Trouble", "same_for_all", "tell_nobody"]
 
+FEW = 8
+"""Datagrams that an owner may take at once, in place of the task that takes bursts: with them it saves a turn of the
+loop, and beside more of them a turn is nothing."""
 COALESCE_MAX = 64
 """Datagrams that a burst may gather while more keep coming; that many rounds of the loop take less than a
 millisecond."""
@@ -49,23 +52,29 @@ class Inbox:
     """Passes datagrams from the transport's reader to the caller of ``receive``.
 
     A datagram transport offers, and the excess is dropped; a TCP connection offers and then waits for room.
+
+    Attributes:
+        on_arrived: called when there is little to take; whoever sets it then calls ``take_few`` or ``hand_over``.
+        source_of: the source of a datagram.
+        turns: what has arrived.
     """
 
-    __slots__ = ("_address", "_arrived", "_closed", "_drops", "_room", "_turns", "source_of")
+    __slots__ = ("_address", "_arrived", "_closed", "_drops", "_room", "on_arrived", "source_of", "turns")
 
     def __init__(self, address: str, drops: Counter[DropReason]) -> None:
         self._address = address
         self._drops = drops
-        self._turns = Turns()
+        self.turns = Turns()
         self._closed = False
         self._arrived = Wakeup()
         self._room = asyncio.Event()
         self.source_of: SourceOf = same_for_all
+        self.on_arrived: Callable[[], None] = self.hand_over
 
     @property
     def is_full(self) -> bool:
         """Whether there is no room for another datagram, unless one is dropped."""
-        return self._turns.count >= BACKLOG_MAX or self._turns.held_bytes >= BACKLOG_BYTES_MAX
+        return self.turns.count >= BACKLOG_MAX or self.turns.held_bytes >= BACKLOG_BYTES_MAX
 
     def offer(self, data: bytes, sender: str) -> None:
         """Add a datagram. Count one as dropped if the backlog is full, or if it is empty and so has no meaning."""
@@ -75,13 +84,16 @@ class Inbox:
         source = self.source_of(data)
         if self.is_full:
             self._drops[DropReason.RECEIVE_OVERFLOW] += 1
-            if not self._turns.drop_longest(than=source):
+            if not self.turns.drop_longest(than=source):
                 return
         self._add(source, [Received(data, sender)], len(data))
 
     def offer_burst(self, datagrams: list[bytes], sender: str) -> None:
         """Add datagrams that came together, as ``offer`` does one by one."""
-        size_bytes, turns, source = sum(map(len, datagrams)), self._turns, self.source_of(datagrams[0])
+        if len(datagrams) == 1:
+            self.offer(datagrams[0], sender)
+            return
+        size_bytes, turns, source = sum(map(len, datagrams)), self.turns, self.source_of(datagrams[0])
         has_room = turns.count + len(datagrams) <= BACKLOG_MAX and turns.held_bytes + size_bytes <= BACKLOG_BYTES_MAX
         if has_room and all(datagrams) and self._all_of(source, datagrams):
             self._add(source, [Received(data, sender) for data in datagrams], size_bytes)
@@ -93,8 +105,25 @@ class Inbox:
         return all(self.source_of(data) == source for data in one_of_each_connection(datagrams))
 
     def _add(self, source: Hashable, items: list[Received], size_bytes: int) -> None:
-        self._turns.add(source, items, size_bytes)
+        self.turns.add(source, items, size_bytes)
+        if self.turns.count <= FEW:
+            self.on_arrived()
+        else:
+            self.hand_over()
+
+    def hand_over(self) -> None:
+        """Let the caller of ``take`` have what has arrived."""
         self._arrived.set()
+
+    def take_few(self) -> Burst | None:
+        """What has arrived, if it is little and the caller of ``take`` waits, and may wait on; None: ``hand_over``."""
+        if self.turns.count > FEW or not self._arrived.is_awaited:
+            return None
+        burst = self.turns.take(self._now_ns())
+        if self.turns.count:
+            self.hand_over()
+        self._room.set()
+        return burst
 
     async def offer_all(self, datagrams: Iterable[bytes], sender: str) -> None:
         """Add all datagrams, waiting for room as often as needed; for TCP connections, which lose nothing."""
@@ -110,12 +139,12 @@ class Inbox:
 
     def _has_stream_room(self, source: Hashable) -> bool:
         """Whether a TCP connection may bring one more: always if its source has nothing waiting."""
-        waiting, held_bytes = self._turns.waiting_of(source)
+        waiting, held_bytes = self.turns.waiting_of(source)
         return not waiting or not (self.is_full or waiting >= STREAM_MAX or held_bytes >= STREAM_BYTES_MAX)
 
     def path_gone(self, sender: str) -> None:
         """Report that nothing more comes from ``sender``; this is never dropped."""
-        self._turns.add_behind(Received(b"", sender))
+        self.turns.add_behind(Received(b"", sender))
         self._arrived.set()
 
     async def take(self, *, coalesce: bool = False) -> Burst:
@@ -131,16 +160,16 @@ class Inbox:
         Raises:
             TransportError: the endpoint is closed.
         """
-        busy_ns = await self._let_others() if self._turns.count else 0
+        busy_ns = await self._let_others() if self.turns.count else 0
         while True:
-            while not self._turns.count and not self._closed:
+            while not self.turns.count and not self._closed:
                 self._arrived.clear()
                 await self._arrived.wait()
             if coalesce:
                 await self._coalesce()
             if self._closed:
                 raise TransportError(f"cannot receive on {self._address}: the endpoint is closed")
-            if burst := self._turns.take(self._now_ns(), busy_ns):
+            if burst := self.turns.take(self._now_ns(), busy_ns):
                 self._room.set()
                 return burst
             busy_ns = await self._let_others()
@@ -158,17 +187,17 @@ class Inbox:
     async def _coalesce(self) -> None:
         """Wait as long as every round of the loop brings another datagram."""
         before = 0
-        while before < self._turns.count < COALESCE_MAX:
-            before = self._turns.count
+        while before < self.turns.count < COALESCE_MAX:
+            before = self.turns.count
             await asyncio.sleep(0)
 
     def charge(self, source: Hashable, cost_ns: int) -> None:
         """Charge a source for the processor time of the datagrams that were taken from it."""
-        self._turns.charge(source, cost_ns)
+        self.turns.charge(source, cost_ns)
 
     def close(self) -> None:
         """Wake all waiting callers; forget the datagrams that were not taken."""
         self._closed = True
-        self._turns.clear()
+        self.turns.clear()
         self._arrived.set()
         self._room.set()

@@ -16,6 +16,11 @@ class Wakeup:
         self.is_set = False
         self._sleeper: asyncio.Future[None] | None = None
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether a task waits, and nothing lets it go on yet."""
+        return self._sleeper is not None and not self._sleeper.done()
+
     def set(self) -> None:
         """Let the waiting task continue, and the next one not wait at all."""
         self.is_set = True

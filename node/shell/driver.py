@@ -57,7 +57,7 @@ from triack.stats.node_stats import DiskFigures
 from triack.stats.troubles import when_journal_full
 from triack.store.store import Store
 from triack.transport.endpoint import Endpoint
-from triack.transport.turns import Received
+from triack.transport.turns import Burst, Received
 from triack.transport.wakeup import Wakeup
 
 T = TypeVar("T")
@@ -177,6 +177,8 @@ class Driver:
 
     async def _run(self) -> None:
         while not self._closed:
+            if await self._take_few() and not self.engine.jobs.group.is_awaited:
+                await asyncio.sleep(0)  # whoever waited for what has come goes on first: what he sends leaves with it
             self._wakeup.clear()
             job = await self._drain()
             self._end_progress()
@@ -375,7 +377,7 @@ class Driver:
     def _add_endpoint(self, scheme: str, endpoint: Endpoint) -> None:
         self._endpoints[scheme] = endpoint
         endpoint.on_trouble = self._handle_trouble
-        endpoint.inbox.source_of = self.engine.source_of
+        endpoint.inbox.source_of, endpoint.inbox.on_arrived = self.engine.source_of, self.wake
         self.start_task(self._receive(endpoint), f"triack-receive-{scheme}")
 
     async def _endpoint_for(self, address: str) -> Endpoint:
@@ -391,12 +393,29 @@ class Driver:
             except TransportError:
                 return
             await self._let_store_catch_up()
-            arrived = iter(burst)
-            for source, count in burst.turns:
-                began_ns = self._now_ns()
-                await self._take_turn(islice(arrived, count), began_ns)
-                endpoint.inbox.charge(source, self._now_ns() - began_ns)
+            await self._take(endpoint, burst)
             self.wake()
+
+    async def _take_few(self) -> bool:
+        """Take datagrams that arrived one by one, as a turn of another task costs as much as they. Returns whether."""
+        taken = False
+        for endpoint in list(self._endpoints.values()):
+            inbox = endpoint.inbox
+            if not inbox.turns.count:
+                continue
+            if not self.engine.is_behind and (burst := inbox.take_few()) is not None:
+                await self._take(endpoint, burst)
+                taken = True
+            else:
+                inbox.hand_over()
+        return taken
+
+    async def _take(self, endpoint: Endpoint, burst: Burst) -> None:
+        arrived = iter(burst)
+        for source, count in burst.turns:
+            began_ns = self._now_ns()
+            await self._take_turn(islice(arrived, count), began_ns)
+            endpoint.inbox.charge(source, self._now_ns() - began_ns)
 
     async def _take_turn(self, turn: Iterable[Received], now_ns: int) -> None:
         engine = self.engine

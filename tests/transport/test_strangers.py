@@ -16,7 +16,7 @@ from triack.base.units import MS, SECOND
 from triack.transport.cookies import COOKIE_LIFE_NS, MAC_BYTES, Cookies, mac, mac_fits, mac_key
 from triack.transport.handshake_load import CONNECTS_PER_HOST, CONNECTS_PER_SECOND, Admission
 from triack.transport.invitation import Invitation, decode_code
-from triack.transport.received import BACKLOG_MAX, BURST_BYTES_MAX, BURST_MAX, Inbox, Received
+from triack.transport.received import BACKLOG_MAX, BURST_BYTES_MAX, BURST_MAX, FEW, Inbox, Received
 from triack.transport.strangers import STRANGERS_MAX, STRANGERS_PER_HOST_MAX, Strangers, host_of
 from triack.transport.turns import AHEAD_NS, SOURCES_MAX, TURN_BYTES, TURN_DATAGRAMS, Turns
 
@@ -265,6 +265,26 @@ async def test_a_burst_is_offered_as_its_datagrams_would_be(monkeypatch: pytest.
     inbox.offer_burst([b"4", b"5", b"6"], "b")
     assert [received.data for received in await inbox.take()] == [b"4", b"5"]
     assert drops == {DropReason.EMPTY: 1, DropReason.RECEIVE_OVERFLOW: 1}
+
+
+@pytest.mark.asyncio
+async def test_an_owner_takes_a_few_in_place_of_the_task_that_waits() -> None:
+    """The task hears of more of them, and of what its owner leaves to it; nothing comes twice, or to nobody."""
+    inbox, told = Inbox("udp://a:1", Counter()), list[int]()
+    inbox.on_arrived = lambda: told.append(inbox.turns.count)
+    task = asyncio.create_task(inbox.take())
+    await asyncio.sleep(0)
+    inbox.offer(b"1", "b")
+    assert (told, inbox.take_few()) == ([1], [Received(b"1", "b")])
+    await asyncio.sleep(0)
+    assert not task.done()
+    inbox.offer(b"2", "b")
+    inbox.hand_over()
+    assert (inbox.take_few(), await task) == (None, [Received(b"2", "b")])
+    task = asyncio.create_task(inbox.take())
+    await asyncio.sleep(0)
+    inbox.offer_burst([b"3"] * (FEW + 1), "b")
+    assert (inbox.take_few(), len(await task), told) == (None, FEW + 1, [1, 1])
 
 
 @pytest.mark.asyncio
