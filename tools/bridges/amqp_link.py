@@ -260,6 +260,8 @@ class AmqpLink:
         """End the connection; the broker sends elsewhere, or again, what was not acknowledged."""
         for published in self._published:
             published.cancel()
+        self._arrived = lambda _: None
+        self.may_read.set()  # or the broker's farewell would not be read
         if self._connection is not None:
             with suppress(TimeoutError, AMQPError, OSError):
                 async with asyncio.timeout(LEAVE_S):
