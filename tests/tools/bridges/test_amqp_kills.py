@@ -5,18 +5,19 @@ The broker has on its disk what it has confirmed. The publisher sends what was n
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aio_pika import DeliveryMode, Message
 
 import triack
 from tests.machine import PATIENCE_S
+from tests.tools.bridges.brokers import judged
 from tests.tools.bridges.rabbits import Rabbit, channel_of, fresh_queue
 from tests.tools.bridges.test_amqp import taken_from, waiting_in
-from tests.tools.bridges.test_kills import ALL, Scenario, end_some_time, parts
-from tests.tools.processes import Server
+from tests.tools.bridges.test_kills import ALL, Scenario, bad_link, end_some_time, logged, parts
 
 pytestmark = pytest.mark.slow
 
@@ -47,32 +48,31 @@ async def publish_all(broker: Rabbit, numbers: range) -> None:
 
 
 @asynccontextmanager
-async def scene_of(folder: Path, broker: Rabbit, *rules: str) -> AsyncIterator[tuple[Scenario, triack.Client]]:
-    """The three processes, and a client of the node."""
+async def scene_of(folder: Path, broker: Rabbit, *options: str, take: bool) -> AsyncIterator[tuple[Any, ...]]:
+    """The three processes, a client of the node at the other end of a bad link, and a queue over that link."""
     async with channel_of(broker) as channel:
         for queue in ("orders", "out"):
             await fresh_queue(channel, queue)
-    with ExitStack() as stack:
-        node = stack.enter_context(Server(folder / "gate"))
-        scene = Scenario(broker, node, *rules, in_order=False)
+    async with AsyncExitStack() as stack:
+        node, cloud = (stack.enter_context(logged(folder / name)) for name in ("gate", "cloud"))
+        queue = f"{await stack.enter_async_context(bad_link(cloud.address if take else node.address))}/through"
+        rule = ("--take", f"orders -> {queue}") if take else ("--give", "through -> /out")
+        scene = Scenario(broker, node, *rule, *options, in_order=False)
         stack.callback(scene.close)
         await asyncio.to_thread(scene.wait_connected)
-        async with triack.connect(node.data, patience=None) as client:
-            yield scene, client
+        yield scene, await stack.enter_async_context(triack.connect(cloud.data, patience=None)), queue
+    judged(folder / "log")
 
 
 async def read_all(client: triack.Client, least: int) -> list[triack.Message]:
-    """All of the queue, when it has at least so many messages."""
-    async with asyncio.timeout(PATIENCE_S):
-        while (await client.stats()).queues["here"].messages < least:  # noqa: ASYNC110 - another process
-            await asyncio.sleep(0.1)
+    """All of the queue, when at least so many messages have come."""
     found: list[triack.Message] = []
-    async with client.receive("here", ack="manual") as queue:
+    async with client.receive("through") as queue:
         while len(found) < least:
-            found += await queue.get_many()
+            found += await queue.get_many(timeout=PATIENCE_S)
         try:
             while True:
-                found += await queue.get_many(timeout=2)
+                found += await queue.get_many(timeout=10)
         except triack.WaitTimeout:
             return found
 
@@ -80,7 +80,7 @@ async def read_all(client: triack.Client, least: int) -> list[triack.Message]:
 @pytest.mark.parametrize("option", ["--by-message-id", "--no-by-message-id"])
 async def test_what_the_broker_had_is_in_the_queue(tmp_path: Path, rabbitmq: Rabbit, option: str) -> None:
     """With message ids, each message once and in order. Without, none is lost."""
-    async with scene_of(tmp_path, rabbitmq, "--take", "orders -> here", option) as (scene, client):
+    async with scene_of(tmp_path, rabbitmq, option, take=True) as (scene, client, _):
         for part, whom in parts(MESSAGES, ALL, KILLS):
             await asyncio.gather(publish_all(rabbitmq, part), end_some_time(scene, whom, part.start))
         came = await read_all(client, MESSAGES)
@@ -95,19 +95,19 @@ async def test_what_the_broker_had_is_in_the_queue(tmp_path: Path, rabbitmq: Rab
 
 async def test_what_was_in_the_queue_is_at_the_broker(tmp_path: Path, rabbitmq: Rabbit) -> None:
     """None is lost, each comes first in its order, and what comes twice has the same message id."""
-    async with scene_of(tmp_path, rabbitmq, "--give", "commands -> /out") as (scene, client):
+    async with scene_of(tmp_path, rabbitmq, take=False) as (scene, client, queue):
         for part, whom in parts(MESSAGES, ALL, KILLS):
             bodies, keys = [b"%d" % it for it in part], [str(it) for it in part]
             await asyncio.gather(
-                client.send_many("commands", bodies, keys=keys, until="queued"),
+                client.send_many(queue, bodies, keys=keys, until="ordered"),
                 end_some_time(scene, whom, part.start),
             )
-        async with asyncio.timeout(PATIENCE_S):
-            while (await client.stats()).queues["commands"].messages:  # noqa: ASYNC110 - another process
+        async with triack.connect(scene.node.data, patience=None) as gate, asyncio.timeout(PATIENCE_S):
+            while (await gate.stats()).queues["through"].messages:  # noqa: ASYNC110 - another process
                 await asyncio.sleep(0.1)
     async with channel_of(rabbitmq) as channel:
-        queue = await channel.get_queue("out")
-        came = await taken_from(queue, await waiting_in(queue))
+        out = await channel.get_queue("out")
+        came = await taken_from(out, await waiting_in(out))
     print(f"to the broker: {len(came) - MESSAGES} repeats of {MESSAGES}")  # noqa: T201 - for -s
     assert first_times([int(it.body) for it in came]) == list(range(MESSAGES))
     assert len({it.message_id for it in came}) == MESSAGES

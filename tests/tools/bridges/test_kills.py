@@ -1,8 +1,9 @@
 """Bridge, node and broker are killed again and again, while messages pass: what each QoS promises is what comes.
 
-A mosquitto that is killed forgets what it has acknowledged since it last wrote its file. So publishers send again what
-has not arrived, which a key shows to be the same; where there is no key, the broker is ended in good order. At QoS 2
-without a key it stays: as it starts again, mosquitto 2.0 sends anew what was received and not completed.
+The session logs of the nodes show it. A mosquitto that is killed forgets what it has acknowledged since it last wrote
+its file. So publishers send again what has not arrived, which a key shows to be the same; where there is no key, the
+broker is ended in good order. At QoS 2 without a key it stays: as it starts again, mosquitto 2.0 sends anew what was
+received and not completed.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 import triack
-from tests.tools.bridges.brokers import Mosquitto, until
+from tests.tools.bridges.brokers import Mosquitto, judged, until
 from tests.tools.bridges.rabbits import Rabbit
 from tests.tools.processes import Server, start
 from triack.tools.demo.relay import Relay, rough
@@ -93,6 +94,11 @@ async def end_some_time(scene: Scenario, whom: str | None, seed: int) -> None:
         await asyncio.to_thread(scene.end, whom)
 
 
+def logged(data: Path) -> Server:
+    """A node that writes its session log beside its folder, for ``judged``."""
+    return Server(data, "--log", data.parent / "log")
+
+
 @asynccontextmanager
 async def bad_link(target: str) -> AsyncIterator[str]:
     """A way to a node that loses datagrams, as its address."""
@@ -117,10 +123,10 @@ async def test_what_the_broker_had_is_in_the_queue(
     """With a key, or at QoS 2: each message once, in order per topic. At QoS 1 without one: none is lost."""
     came: list[tuple[str, int]] = []
     async with AsyncExitStack() as stack:
-        node = end = stack.enter_context(Server(tmp_path / "gate"))
+        node = end = stack.enter_context(logged(tmp_path / "gate"))
         to = "all"
         if over_link:
-            end = stack.enter_context(Server(tmp_path / "cloud"))
+            end = stack.enter_context(logged(tmp_path / "cloud"))
             to = f"{await stack.enter_async_context(bad_link(end.address))}/all"
         options = ("--take", f"# -> {to}", "--qos", str(qos), *(("--key", key) if key else ()))
         scene = Scenario(broker, node, *options, in_order=not key)
@@ -138,6 +144,7 @@ async def test_what_the_broker_had_is_in_the_queue(
             await until(lambda: len(set(came)) >= part.stop, f"all come until {part.stop}")  # noqa: B023 - awaited here
         reading.cancel()
         await asyncio.gather(reading, return_exceptions=True)
+    judged(tmp_path / "log")
     assert set(came) == {(topic_of(number), number) for number in range(messages)}
     how = f"{'with' if key else 'without'} a key{', over a bad link' if over_link else ''}"
     print(f"QoS {qos}, {how}: {len(came) - messages} repeats of {messages}")  # noqa: T201 - for -s
@@ -180,7 +187,7 @@ async def test_what_was_in_the_queue_is_at_the_broker(
     """At QoS 2, each message once and in order; at QoS 1 none is lost."""
     came: list[int] = []
     async with AsyncExitStack() as stack:
-        node = stack.enter_context(Server(tmp_path / "gate"))
+        node = stack.enter_context(logged(tmp_path / "gate"))
         subscriber = connect(broker.port, "subscriber")
         stack.callback(leave, subscriber)
         subscriber.on_message = lambda _client, _data, message: came.append(int(message.payload))
@@ -189,13 +196,15 @@ async def test_what_was_in_the_queue_is_at_the_broker(
         stack.callback(scene.close)
         start, to = node, "commands"
         if over_link:
-            start = stack.enter_context(Server(tmp_path / "cloud"))
+            start = stack.enter_context(logged(tmp_path / "cloud"))
             to = f"{await stack.enter_async_context(bad_link(node.address))}/commands"
         async with triack.connect(start.data, patience=None) as client:
             for part, whom in parts(messages, ALL if qos == 1 else WITHOUT_BROKER, kills):
                 await client.send_many(to, [b"%d" % it for it in part], keys=[str(it) for it in part], until="queued")
                 await end_some_time(scene, whom, part.start)
                 await until(lambda: len(set(came)) >= part.stop, f"all come until {part.stop}")  # noqa: B023 - awaited here
+    judged(tmp_path / "log")
+    print(f"to the broker, QoS {qos}: {len(came) - messages} repeats of {messages}")  # noqa: T201 - for -s
     if qos == 2:
         assert came == list(range(messages))
     else:
