@@ -211,6 +211,12 @@ def _is_copied(lie: Lie, log: Log) -> bool:
     return any(0 <= lie.truth["number"] - it["number"] < sum(packets for packets, _ in it["counts"]) for it in mine)
 
 
+def _is_told(lie: Lie, log: Log) -> bool:
+    """Whether a record tells of the packet that asks for that, or of the one that is said to."""
+    told = {_place(it) for some in log.values() for it in some if it["event"] == "admin_ack_queued"}
+    return any("number" in it and _place(it) in told for it in (lie.truth, lie.said))
+
+
 def _killed(lie: Lie, log: Log) -> bool:
     return bool(log[lie.start][-1]["event"] != "node_stopped")
 
@@ -481,6 +487,18 @@ HARMLESS: dict[str, Kind] = {
     "never-copied": Kind(
         "Whether the sender of a message asked for a copy shows only when one is made, or there is no room for it.",
         lambda lie, log: lie.event == "journal_asked" and not _is_copied(lie, log),
+    ),
+    "no-room": Kind(
+        "Whether a journal had room for a copy no other record says, nor what it holds.",
+        lambda lie, _: (lie.event, lie.field) == ("journaled", "kept"),
+    ),
+    "never-told": Kind(
+        "Which packet of a commit asks for answers shows only in the answers, and none is about it.",
+        lambda lie, log: lie.event == "admin_ack_asked" and not _is_told(lie, log),
+    ),
+    "way": Kind(
+        "Which way packets go their sessions say. A word more or less of it excuses what is sent again, and none was.",
+        lambda lie, _: lie.event == "rerouted" and lie.kind in ("drop", "repeat"),
     ),
     "operator": Kind(
         "Pauses and quotas that an operator sets are told for people: a message that waits breaks no promise.",

@@ -15,6 +15,7 @@ from triack.tools.replay.log.ranges import Span
 HERE: Final = "before, at the same node"
 NOW: Final = "before or now, at the same node"
 ANYWHERE: Final = "at any node"
+NEVER: Final = "not before, at the same node"
 
 
 class Some(NamedTuple):
@@ -74,8 +75,8 @@ class Cause(NamedTuple):
     Attributes:
         says: the records.
         needs: facts, of which one must be true of each of its packets.
-        where: ``HERE``, ``NOW`` or ``ANYWHERE``.
-        check: the check that is broken without one.
+        where: ``HERE``, ``NOW`` or ``ANYWHERE``; with ``NEVER`` none may be true.
+        check: the check that is broken otherwise.
         evidence: what a violation says.
         of_one: whether it is enough if one of its packets has it, as of a large message that ends by one of its parts.
     """

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-from triack.tools.replay.causes.cause import HERE, NOW, Cause, Fact, spans_of
+from triack.tools.replay.causes.cause import HERE, NEVER, NOW, Cause, Fact, spans_of
 from triack.tools.replay.causes.table import CAUSES_NAMED, CAUSES_OF, FACTS_BY
 from triack.tools.replay.checks.findings import Due, LaneReporter, Output, Record, settled
 from triack.tools.replay.log.messages import ByPacket
@@ -79,7 +79,7 @@ class Causes(LaneReporter):
         for cause in CAUSES_OF.get(record["event"], ()):
             if not cause.says.has(record):
                 continue
-            if cause.where == HERE:
+            if cause.where in (HERE, NEVER):
                 self._judge_cause(cause, record, sides())
             elif cause.where == NOW:
                 self._now(record).moment.append((cause.evidence, record))
@@ -114,7 +114,10 @@ class Causes(LaneReporter):
         node, sequence = record["node"], record["sequence"]
         dues = *dues, settled(node, last=record["incarnation"])
         for span in spans_of(record):
-            for low, high in self._lacking(cause.needs, (node,), sequence, span, sides):
+            wrong = self._lacking(cause.needs, (node,), sequence, span, sides)
+            if cause.where == NEVER:
+                wrong = RangeSet(wrong).missing(*span)
+            for low, high in wrong:
                 self._at(record, cause.check, cause.evidence, sequence, *dues, number=low, last=high)
 
     def _lacking(

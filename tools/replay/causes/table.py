@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from triack.tools.replay.causes.cause import ANYWHERE, HERE, NOW, Cause, Fact, Some
+from triack.tools.replay.causes.cause import ANYWHERE, HERE, NEVER, NOW, Cause, Fact, Some
 from triack.tools.replay.log.schema import EXPRESS, FOR_EVER, RECOVERABLE, ROUTE_REASONS, TRANSACTIONAL
 
 ARRIVED_CLASS: Final = 0x0002
@@ -112,7 +112,20 @@ CAUSES: Final[tuple[Cause, ...]] = (
         Some("journaled", {"kept": (True,)}, but={"queue": ("$journal",)}), (HANDED, RECOVERED), NOW,
         "journal_early", "copied as taken from its queue, and it was handed to no reader",
     ),
+    # What senders ask for: said before the commit that holds the packets.
+    Cause(
+        Some("admin_ack_asked"), (QUEUED, LOCAL), NEVER,
+        "claims", "asked to be told of what was queued before",
+    ),
+    Cause(
+        Some("journal_asked"), (QUEUED, LOCAL), NEVER,
+        "claims", "asked for copies of what was queued before",
+    ),
     # Bridges.
+    Cause(
+        Some("bridge_drew"), (HANDED,), HERE,
+        "claims", "drawn by a bridge, and never handed out",
+    ),
     Cause(
         Some("bridge_took"), (QUEUED,), HERE,
         "bridge_acked_early", "taken from a broker, and not queued",

@@ -31,7 +31,7 @@ from triack.tools.replay.log.listing import Listing
 from triack.tools.replay.log.ranges import Span
 from triack.tools.replay.log.schema import Verdict, Violation
 
-LAYOUT: Final = 6
+LAYOUT: Final = 7
 """The format of the states in a summary. A judge that keeps something else than before raises it, and then has to read
 the layout before: logs that were removed cannot be judged again."""
 STATE_BYTES_MAX: Final = 1 << 30

@@ -77,7 +77,11 @@ class Asking(LaneReporter):
         row = record["incarnation"], record["place"], record["count"], record["acks"]
         rows = self.asked.setdefault((record["sequence"], record["number"]), [])
         # The commit of an earlier start did not happen if the number is used again.
-        rows[:] = [it for it in rows if it[0] == row[0]] + [row]
+        rows[:] = [it for it in rows if it[0] == row[0]]
+        if any(it[1] < row[1] + row[2] and row[1] < it[1] + it[2] for it in rows):
+            evidence = "asked twice to be told of the same messages"
+            self._at(record, "claims", evidence, record["sequence"], number=record["number"])
+        rows.append(row)
 
     def handle_queued(self, record: Record) -> None:
         """Packets were queued: what an earlier start was about to put into them never left it."""

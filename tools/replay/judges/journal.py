@@ -34,7 +34,7 @@ MARKED: Final = ("queued", "transit_committed", "placed", "subscribed")
 SESSION_EVENTS: Final = frozenset(name for name, event in EVENTS.items() if "session" in event.fields)
 STREAM_EVENTS: Final = frozenset(
     name for name, event in EVENTS.items() if any("stream" in (*event.fields, *more) for more in event.variants)
-) - {"placed", "passed_on", "bridge_drew", "bridge_gave", "bridge_let_go"}
+) - {"placed", "passed_on", "bridge_gave", "bridge_let_go"}
 TOPIC_EVENTS: Final = frozenset(
     name
     for name, event in EVENTS.items()

@@ -68,11 +68,11 @@ SETS: Final = ("_recovering", "_named", "_hops", "_brought", "_told", "_answered
 """What else it joins as sets; all but the first two were said by no single node."""
 WORDS: Final = ("order-ack", "reject")
 """What a relay passes on of a packet."""
-LEAVING: Final = ("handed", "settled", "journaled", "returned", "purged", "expired")
+LEAVING: Final = ("bridge_drew", "handed", "settled", "journaled", "returned", "purged", "expired")
 """Events of messages in a queue, dead letters among them."""
 
 
-NAMELESS: Final = ("admin_ack_asked", "bridge_took", "journal_asked", "journaled", "rerouted")
+NAMELESS: Final = ("admin_ack_asked", "bridge_drew", "bridge_took", "journal_asked", "journaled", "rerouted")
 """Events that say nothing of the names of a stream."""
 TELLS_PRIORITY: Final = ("queued", "committed", "handed")
 """Events that say which priority the messages of a stream have."""
@@ -172,7 +172,7 @@ class StreamJudge(LaneReporter):
             self._note_names(record)
             if node in self._recovering:
                 self._end_recovery(record)
-        if event in IN_TABLE:
+        if event in IN_TABLE and self._stream != DEAD_LETTER_STREAM:
             self._causes.judge(record, self._sides)
             self._SEES[event](self, record)
             self._causes.note(record)
@@ -902,6 +902,7 @@ class StreamJudge(LaneReporter):
         "hold_received": _on_hold,
         "resend_scheduled": _to(_sender, Outgoing.handle_scheduled),
         "admin_ack_asked": _to(_ask, Asking.handle_asked),
+        "bridge_drew": lambda _self, _record: None,
         "bridge_took": lambda _self, _record: None,
         "admin_ack_queued": _on_told,
         "stream_ended": _on_ended,

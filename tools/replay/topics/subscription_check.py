@@ -231,8 +231,10 @@ class Subscription:
                     self.away.passed.add(first, last)  # they become dead letters here, and are not passed on
             return []  # it is done with them once they are dead letters: a `settled` follows
         for first, last in record["ranges"]:
-            if last > limit:
-                self.expired.add(max(first, limit + 1), last)
+            ahead = max(first, limit + 1), last
+            for low, high in self.expired.overlap(*ahead):
+                self._report(record, "topic_twice", "expired again, before it was dispatched", low, high)
+            self.expired.add(*ahead)
         ranges = [(first, min(last, limit)) for first, last in record["ranges"] if first <= limit]
         return self.handle_settled({**record, "ranges": ranges}, limit)
 

@@ -566,6 +566,9 @@ class TopicJudge:
         is_eldest = bool(dropped) and dropped == subscription.eldest(size(dropped))
         last_ns = next((at_ns for *_, at_ns in self._contents.dates(last, last)), record["at_ns"])
         subscription.handle_discarded(dropped, self._contents.kept)
+        if record["pending"] != subscription.pending:
+            evidence = f"{record['pending']} pending after that, counted {subscription.pending}"
+            subscription.report(record, "claims", evidence, first, last=last)
         if foreign or not is_eldest or not may or last > may[-1][1]:
             evidence = f"dropped, and by the rule it loses {_said(may)}"
             subscription.report(record, "discard_rule", evidence, first, last=last)

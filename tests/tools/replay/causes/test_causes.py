@@ -10,7 +10,7 @@ from proof.lies.logs import files_of, records_of
 from proof.lies.mutate import Log, Record, renumbered
 from proof.planted.bridged import run_bridge
 from triack.tools.chaos.drawing import draw
-from triack.tools.replay.causes.cause import ANYWHERE, Cause, Some, spans_of
+from triack.tools.replay.causes.cause import ANYWHERE, NEVER, Cause, Some, spans_of
 from triack.tools.replay.causes.table import CAUSES
 from triack.tools.replay.engines.local_engine import judge_records
 
@@ -37,8 +37,21 @@ def of_kind(some: Some, record: Record) -> Record | None:
     return {**record, **changes} if some.has({**record, **changes}) else None
 
 
+def told_too_late(cause: Cause, log: Log) -> Iterator[list[Record]]:
+    """Logs in which a record says something once more, behind what must not come before it."""
+    for records in log.values():
+        for record in records:
+            if (said := of_kind(cause.says, record)) is not None:
+                last = {**said, "at_ns": records[-1]["at_ns"], "wall_ns": records[-1]["wall_ns"]}
+                told = renumbered([*records[:-1], last, records[-1]])
+                yield [it for mine in log.values() for it in (told if mine is records else mine)]
+
+
 def told_without(cause: Cause, log: Log) -> Iterator[list[Record]]:
     """Logs with a record that says something, and without the records that would be its cause."""
+    if cause.where == NEVER:
+        yield from told_too_late(cause, log)
+        return
     for records in log.values():
         for record in records:
             said = of_kind(cause.says, record)
