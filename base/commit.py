@@ -118,7 +118,8 @@ class TransitStreamRow(NamedTuple):
     """A stream of another node that passes through this one; ``id`` is this node's number for it.
 
     ``final`` and ``from_name`` are as they came; ``via`` is the neighbour that brought it. Of the packets stored here
-    up to ``highest``, all up to ``ordered`` are order-acknowledged. ``priority`` is that of its messages.
+    up to ``highest``, all up to ``ordered`` are order-acknowledged. ``priority`` is that of its messages. ``trace``
+    names the relays that its packets here have passed (``ordering.wire``).
     """
 
     id: int
@@ -133,6 +134,7 @@ class TransitStreamRow(NamedTuple):
     highest: int
     ordered: int
     priority: int = 0
+    trace: bytes = b""
 
 
 class TransitRow(NamedTuple):
@@ -142,7 +144,6 @@ class TransitRow(NamedTuple):
     number: int
     messages: int
     previous: int
-    hops: int
     left_by_ms: int
     body: bytes
 
@@ -257,7 +258,6 @@ class TransitIndex:
     number: int
     messages: int
     previous: int
-    hops: int
     left_by_ms: int
     size_bytes: int
     head: bytes = b""

@@ -164,7 +164,7 @@ class RejectReason(Reason):
     )
     TOO_MANY_QUEUES = "too-many-queues", "The destination has as many queues as it may."
     NO_ROUTE = "no-route", "A relay knows no way to its destination."
-    ROUTE_LOOP = "route-loop", "The route of a relay leads back to the neighbour that sent it."
+    ROUTE_LOOP = "route-loop", "The routes lead back to a relay that it has passed, or to its origin."
     HOP_COUNT_EXCEEDED = "hop-count-exceeded", "It has passed as many relays as a packet may."
     NOT_SEALED = "not-sealed", "Its origin's messages, or those of the relay that brought it, must come sealed."
     BAD_SEAL = "bad-seal", "It was sealed for another node, or has changed on its way."
@@ -192,7 +192,7 @@ class HoldReason(Reason):
     STORE_BUSY = "store-busy", "Packets that wait for the destination's disk have reached their limit in memory."
     TOO_MANY_STREAMS = "too-many-streams", "The destination keeps as many streams of its origin as one peer may have."
     TRANSIT_FULL = "transit-full", "What waits at a relay for other nodes has reached its quota."
-    OTHER_WAY = "other-way", "A relay has packets of the stream that came by another neighbour, and these go first."
+    OTHER_WAY = "other-way", "A relay has packets of the stream that came another way, and these go first."
     UNKNOWN = "unknown", "The destination has named a reason that this node does not know."
 
 

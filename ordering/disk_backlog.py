@@ -19,7 +19,7 @@ from triack.base.ranges import Range, as_ranges
 from triack.ordering.departing import StreamPacketState
 from triack.ordering.transit_packet import TransitPacket
 
-_RECORD = Struct("<QQQqQIHHBB")
+_RECORD = Struct("<QQQqQIHHB")
 _NUMBER = Struct("<Q")
 RECORD_BYTES = _RECORD.size
 """Memory of an uncompressed packet, without its share of a block's overhead."""
@@ -90,14 +90,12 @@ class DiskBacklog:
     """The packets of one stream that wait on the disk alone.
 
     Attributes:
-        via: the neighbour that all of them came by, by name.
         size_bytes: memory that they take.
     """
 
-    __slots__ = ("_blocks", "_count", "_expiring", "_firsts", "_looked_at", "_order", "size_bytes", "via")
+    __slots__ = ("_blocks", "_count", "_expiring", "_firsts", "_looked_at", "_order", "size_bytes")
 
     def __init__(self) -> None:
-        self.via = ""
         self.size_bytes = 0
         self._blocks: list[_Block] = []
         self._firsts: list[int] = []
@@ -129,8 +127,6 @@ class DiskBacklog:
     def add(self, entries: Iterable[TransitPacket]) -> None:
         """Put packets here that are not here yet."""
         for entry in entries:
-            if not self._count:
-                self.via = entry.via
             block = self._block_for(entry.number)
             data, first = self._data(block), block.first
             if entry.number > block.last or not block.count:
@@ -384,15 +380,13 @@ class DiskBacklog:
         return self._packet(_RECORD.unpack_from(data, at))
 
     def _packet(self, record: tuple[int, ...]) -> TransitPacket:
-        place, previous, reach_by_ms, came_ns, number, size_bytes, messages, sends, hops, asks = record
+        place, previous, reach_by_ms, came_ns, number, size_bytes, messages, sends, asks = record
         return TransitPacket(
             number,
             None,
             size_bytes,
             messages,
             previous,
-            hops,
-            self.via,
             came_ns,
             reach_by_ms=reach_by_ms,
             place=place,
@@ -412,7 +406,6 @@ def _encode(entry: TransitPacket) -> bytes:
         entry.size_bytes,
         entry.messages,
         min(entry.sends, SENDS_MAX),
-        entry.hops,
         entry.ack_requested,
     )
 

@@ -2,9 +2,7 @@
 
 Promise: a packet that was taken is offered to the next hop until the acknowledgement that frees its class in transit
 arrives (``base.delivery.FREED_BY``) or it is removed. Each packet is freed by itself, and nothing is remembered of
-those that have left: the destination recognises duplicates. A relay that remembered them could acknowledge, in a loop
-of relays, a packet of which it has no copy any more. The states are those
-of ``ordering.departing``.
+those that have left: the destination recognises duplicates. The states are those of ``ordering.departing``.
 
 ``previous`` on the way out: of a transactional packet it is the smallest that came
 with its number, as the origin may have given up packets before it meanwhile. Of others it is 0. Numbers that the origin
@@ -45,7 +43,7 @@ _ARRIVED, _WAITING, _SENT, _DEAD, _DONE = (
 )
 _FREED = StreamPacketEvent.FREED
 _AT_REST = (_ARRIVED, _WAITING)
-ON_DISK = TransitPacket(0, None, 0, 0, 0, 0, "", 0, state=_WAITING)
+ON_DISK = TransitPacket(0, None, 0, 0, 0, 0, state=_WAITING)
 """Stands for the packets that only the disk has."""
 LACKING_MAX = 4_096
 """As many as a destination holds by default: of more, the greatest are forgotten."""
@@ -57,9 +55,9 @@ class Taken(Enum):
     FRESH = "fresh"
     """It is here from now on."""
     DUPLICATE = "duplicate"
-    """It is here already, and has passed at least as many relays."""
+    """It is here already."""
     OTHER_WAY = "other-way"
-    """A copy that has passed fewer relays, or an older sequence, is here and must leave first: it is not taken now."""
+    """Packets that came by another way, or of an older sequence, are here and must leave first: it is not taken now."""
     STALE = "stale-sequence"
     """Its origin has begun a newer sequence, with nothing of this one left."""
 
@@ -100,24 +98,13 @@ class TransitSequence(DepartingSequence[TransitPacket]):
 
     # ---- arrivals
 
-    def judge(self, sequence: int, number: int, hops: int) -> Taken:
-        """What would become of a packet; nothing changes.
-
-        Args:
-            sequence: its sequence.
-            number: its number.
-            hops: how many relays it has passed. The copy that is here may answer for one that has passed as many, or
-                fewer: on its way it passes more. If it answered for one that has passed more, that might be the only
-                copy that answers for it, in a circle of relays.
-        """
+    def judge(self, sequence: int, number: int) -> Taken:
+        """What would become of a packet that came the same way as those that are here; nothing changes."""
         if sequence < self.sequence:
             return Taken.STALE if self.is_empty else Taken.OTHER_WAY
         if sequence > self.sequence:
             return Taken.FRESH if self.is_empty or self.freed_by is Ack.SESSION else Taken.OTHER_WAY
-        known = self.find(number)
-        if known is None:
-            return Taken.FRESH
-        return Taken.DUPLICATE if hops <= known.hops else Taken.OTHER_WAY
+        return Taken.FRESH if self.find(number) is None else Taken.DUPLICATE
 
     def begin(self, sequence: int) -> None:
         """A newer sequence begins; nothing of the older one is here any more."""
@@ -227,9 +214,7 @@ class TransitSequence(DepartingSequence[TransitPacket]):
         return away
 
     def _may_be_away(self, entry: TransitPacket) -> bool:
-        if entry.state not in _AT_REST or entry.packet or entry.stored:
-            return False
-        return not self.on_disk or entry.via == self.on_disk.via
+        return entry.state in _AT_REST and not entry.packet and not entry.stored
 
     def bring_back(self, limit: int) -> list[TransitPacket]:
         """Bring the next packets back, until at least ``limit`` wait in memory or all are there. Returns them."""

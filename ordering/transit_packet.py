@@ -11,8 +11,6 @@ class TransitPacket(DepartingPacket):
 
     Attributes:
         previous: the smallest that came with it; see ``ordering.transit``.
-        hops: how many relays it had passed when it came.
-        via: the neighbour that it came by, by name.
         came_ns: when it came; of a packet of an earlier start, when it was sent, as far as the clocks of its origin and
             of this node tell. It may be before the monotonic clock began.
         place: its place among all packets of its stream that were here: of one number there may be two in a row.
@@ -20,8 +18,6 @@ class TransitPacket(DepartingPacket):
     """
 
     previous: int
-    hops: int
-    via: str
     came_ns: int
     _: KW_ONLY
     state: StreamPacketState = StreamPacketState.ARRIVED

@@ -8,7 +8,8 @@
                go for the reason of a stop replaces that, and names packets that were not taken
     END        kind u8, flags u8, origin 16 bytes, stream u32, sequence u64, since u64; flag 1 answers one without flags
     RELAYED    kind u8, flags u8, origin 16 bytes, stream u32, sequence u64, number u64, previous u64, hops u8,
-               left u64, queue length u8, final length u8, from length u8, queue, final, from, body
+               left u64, queue length u8, final length u8, from length u8, queue, final, from, trace 8 bytes x hops,
+               body
     RELAYED_ORDER_ACK
                kind u8, flags u8, origin 16 bytes, stream u32, sequence u64, number u64, hops u8, by 16 bytes,
                with flag 1 mac 16 bytes, start u64, serial u64, incarnation u64, count u8, then for each of the earlier
@@ -21,7 +22,8 @@
                u64, last u64; flag 1 says that its store acks count as such from now on
     RELAYED_END
                kind u8, flags u8, origin 16 bytes, stream u32, sequence u64, since u64, last u64, hops u8, by 16 bytes,
-               final length u8, from length u8, final, from, then start and what follows, as of RELAYED_ORDER_ACK;
+               final length u8, from length u8, final, from, trace 8 bytes x hops, then start and what follows, as of
+               RELAYED_ORDER_ACK;
                flag 1 answers one without flags
 
 ``origin`` and ``stream`` name a stream; ``sequence`` only grows; ``number`` counts from 1 within it. No stream has
@@ -31,17 +33,19 @@ that of the stream (``queues.streams.retirement``). ``previous`` is the number b
 packets that expired leave no false gap ([MS-MQMQ] 2.2.20.5). For express and recoverable streams ``previous`` says that
 numbers up to it are no longer wanted; it is 0 in streams that go or went by relays (``ordering.transit``).
 
-RELAYED is data that goes by way of relays, from neighbour to neighbour; DATA goes to its destination itself. ``hops``
-is how many relays it has passed. ``left`` is for how many more milliseconds it is worth delivering, 0 for any time:
-each node subtracts the time that it has kept it, and half of the round trip to the next one, so that no clocks have to
-agree. ``final`` is its destination, as the receiver is to resolve it; it is empty if that is the receiver itself.
-``from`` is the name that the first relay has for its origin; empty from the origin itself. Order acks and rejections of
-such data go back by the neighbour that it came by; ``by`` is the node that says so. ``mac`` proves to the origin of
-sealed messages that it is their destination that says so (``said_of_order_ack``, ``said_of_reject``); without flag 1
-there is none. ONWARD is from a relay to its neighbour: everything up to ``here`` is on its disk, or has left it. While
-it waits there or behind the next hop, its origin need not send it again. The upper six bits of the flags of RELAYED say
-how long order acks may wait, as its origin states it (``ordering.order_ack``); 0 says nothing, and relays pass them on
-unread. Flag 2 of RELAYED says that the link is
+RELAYED is data that goes by way of relays, from neighbour to neighbour; DATA goes to its destination itself. ``trace``
+names the ``hops`` relays that it has passed, in their order, each by the first bytes of its node id, which is random. A
+relay that finds itself there rejects the packet (``route-loop``). Two relays of one path look alike by chance with a
+probability of 2 to the power of -64 for each pair: 2 in 10**17 for a path of 29. ``left`` is for how many more
+milliseconds it is worth delivering, 0 for any time: each node subtracts the time that it has kept it, and half of the
+round trip to the next one, so that no clocks have to agree. ``final`` is its destination, as the receiver is to resolve
+it; it is empty if that is the receiver itself. ``from`` is the name that the first relay has for its origin; empty from
+the origin itself. Order acks and rejections of such data go back by the neighbour that it came by; ``by`` is the node
+that says so. ``mac`` proves to the origin of sealed messages that it is their destination that says so
+(``said_of_order_ack``, ``said_of_reject``); without flag 1 there is none. ONWARD is from a relay to its neighbour:
+everything up to ``here`` is on its disk, or has left it. While it waits there or behind the next hop, its origin need
+not send it again. The upper six bits of the flags of RELAYED say how long order acks may wait, as its origin states it
+(``ordering.order_ack``); 0 says nothing, and relays pass them on unread. Flag 2 of RELAYED says that the link is
 synchronous, so that its sender waits for ONWARD_ACK: the packets of these ranges are on the disk of the node behind the
 relay, and, if the link to that is synchronous, on that of the next one, and so on.
 
@@ -105,6 +109,8 @@ MAC_BYTES = 16
 HOPS_MAX = 29
 """The most relays that a packet passes: 0x1D, as in MSMQ, whose UserHeader counts them in five bits ([MS-MQMQ]
 2.2.20.1)."""
+MARK_BYTES = 8
+"""Of a node id, which is random, in a trace: enough that no two relays of a path look alike, and few on each packet."""
 NAME_BYTES_MAX = 124
 """Of a destination or an origin in the header of relayed data: the limit of a name (``base.names``)."""
 
@@ -143,12 +149,17 @@ class RelayedHeader(SequenceHeader):
     ``awaited``: for ONWARD_ACK. ``ack_wait``: how long order acks may wait, as six bits; 0 says nothing.
     """
 
-    hops: int
+    trace: bytes
     left_ms: int
     final: str
     from_name: str
     awaited: bool = False
     ack_wait: int = 0
+
+    @property
+    def hops(self) -> int:
+        """How many relays it has passed."""
+        return len(self.trace) // MARK_BYTES
 
 
 @dataclass(slots=True)
@@ -282,12 +293,17 @@ class RelayedEnd(EndPacket):
     """
 
     last: int
-    hops: int
+    trace: bytes
     by: bytes
     final: str = ""
     from_name: str = ""
     store: StoreWord = NO_WORD
     mac: bytes = b""
+
+    @property
+    def hops(self) -> int:
+        """How many relays it has passed."""
+        return len(self.trace) // MARK_BYTES
 
 
 Answer = OrderAckPacket | RejectPacket | HoldPacket | OnwardPacket | OnwardAckPacket
@@ -322,7 +338,6 @@ class RelayedPacket:
 
     number: int
     previous: int
-    hops: int
     left_ms: int
     ack_requested: bool
     body: bytes
@@ -334,6 +349,7 @@ def encode_relayed_run(
     from_name: str,
     run: Sequence[RelayedPacket],
     *,
+    trace: bytes = b"",
     awaited: bool = False,
     ack_wait: int = 0,
 ) -> list[bytes]:
@@ -344,13 +360,15 @@ def encode_relayed_run(
         final: see RELAYED.
         from_name: see RELAYED.
         run: each packet.
+        trace: the relays that they have passed, this node included.
         awaited: whether this node waits for ONWARD_ACK of them.
         ack_wait: see ``RelayedHeader``.
     """
     waits = (_FLAG_AWAITED if awaited else 0) | ack_wait << _ACK_WAIT_SHIFT
     names = [first.queue.encode(), final.encode(), from_name.encode()]
-    (queue_bytes, final_bytes, from_bytes), text = map(len, names), b"".join(names)
+    (queue_bytes, final_bytes, from_bytes), text = map(len, names), b"".join([*names, trace])
     pack, origin, stream, sequence = _RELAYED.pack, first.origin, first.stream, first.sequence
+    hops = len(trace) // MARK_BYTES
     return [
         pack(
             _KIND_RELAYED,
@@ -360,7 +378,7 @@ def encode_relayed_run(
             sequence,
             it.number,
             it.previous,
-            it.hops,
+            hops,
             it.left_ms,
             queue_bytes,
             final_bytes,
@@ -373,7 +391,10 @@ def encode_relayed_run(
 
 
 def relayed_header_bytes(queue: str, final: str) -> int:
-    """How much of a relayed packet's content its header takes, once its first relay has named its origin."""
+    """How much of a relayed packet's content its header takes, once its first relay has named its origin.
+
+    What a shorter name leaves is room for the trace. A packet for which that is too little travels in pieces.
+    """
     return _RELAYED.size + len(queue.encode()) + len(final.encode()) + NAME_BYTES_MAX
 
 
@@ -410,7 +431,7 @@ def encode_relayed_end(packet: RelayedEnd) -> bytes:
     final, from_name = packet.final.encode(), packet.from_name.encode()
     named = packet.origin, packet.stream, packet.sequence, packet.since, packet.last
     head = _RELAYED_END.pack(_KIND_RELAYED_END, flags, *named, packet.hops, packet.by, len(final), len(from_name))
-    return head + packet.mac + final + from_name + encode_store_word(packet.store)
+    return head + packet.mac + final + from_name + packet.trace + encode_store_word(packet.store)
 
 
 def encode_store_word(word: StoreWord) -> bytes:
@@ -483,6 +504,17 @@ def decode(content: bytes) -> Packet:
         raise ProtocolError(DropReason.BAD_PACKET, "not a sequence packet") from cause
 
 
+def passing(trace: bytes, node_id: bytes) -> bytes:
+    """The trace of what a node passes on that came with this one."""
+    return trace + node_id[:MARK_BYTES]
+
+
+def has_passed(trace: bytes, node_id: bytes) -> bool:
+    """Whether a node is in a trace."""
+    mark = node_id[:MARK_BYTES]
+    return any(trace[at : at + MARK_BYTES] == mark for at in range(0, len(trace), MARK_BYTES))
+
+
 def carries_body(content: bytes) -> bool:
     """Whether it is data, from its origin or by relays, and no control packet."""
     return content[:1] in _BODY_BEGINS
@@ -508,8 +540,8 @@ def read_following_relayed(first: SequenceHeader, content: bytes) -> tuple[int, 
     if flags >> _ACK_WAIT_SHIFT != first.ack_wait:
         return None
     names = [first.queue.encode(), first.final.encode(), first.from_name.encode()]
-    at = _RELAYED.size + sum(lengths)
-    if lengths != [len(name) for name in names] or content[_RELAYED.size : at] != b"".join(names):
+    at = _RELAYED.size + sum(lengths) + len(first.trace)
+    if lengths != [len(name) for name in names] or content[_RELAYED.size : at] != b"".join([*names, first.trace]):
         return None
     return number, previous, bool(flags & _FLAG_ASK), content[at:]
 
@@ -541,7 +573,8 @@ def _decode_relayed(content: bytes) -> SequenceHeader:
     _, flags, origin, stream, sequence, number, previous, hops, left_ms, *lengths = _RELAYED.unpack_from(content)
     queue_end = _RELAYED.size + lengths[0]
     final_end = queue_end + lengths[1]
-    at = final_end + lengths[2]
+    from_end = final_end + lengths[2]
+    at = from_end + MARK_BYTES * hops
     if at > len(content) or not (stream and sequence) or previous >= number or max(sequence, number) > NUMBER_MAX:
         raise ProtocolError(DropReason.BAD_PACKET, "sequence header out of range")
     if hops > HOPS_MAX or max(lengths[1:]) > NAME_BYTES_MAX or left_ms > NUMBER_MAX:
@@ -555,10 +588,10 @@ def _decode_relayed(content: bytes) -> SequenceHeader:
         content[_RELAYED.size : queue_end].decode(),
         bool(flags & _FLAG_ASK),
         content[at:],
-        hops,
+        content[from_end:at],
         left_ms,
         composed(content[queue_end:final_end].decode()),
-        composed(content[final_end:at].decode()),
+        composed(content[final_end:from_end].decode()),
         bool(flags & _FLAG_AWAITED),
         flags >> _ACK_WAIT_SHIFT,
     )
@@ -648,10 +681,11 @@ def _decode_relayed_end(content: bytes) -> RelayedEnd:
     if hops > HOPS_MAX or max(lengths) > NAME_BYTES_MAX:
         raise ProtocolError(DropReason.BAD_PACKET, "hops or names out of range")
     from_end = final_end + lengths[1]
+    end = from_end + MARK_BYTES * hops
     names = content[at:final_end].decode(), content[final_end:from_end].decode()
-    store, is_answer = decode_store_word(content, from_end), bool(flags & _FLAG_ANSWER)
-    mac = content[_RELAYED_END.size : at]
-    return RelayedEnd(origin, stream, sequence, since, is_answer, last, hops, by, *names, store, mac)
+    store, is_answer = decode_store_word(content, end), bool(flags & _FLAG_ANSWER)
+    mac, trace = content[_RELAYED_END.size : at], content[from_end:end]
+    return RelayedEnd(origin, stream, sequence, since, is_answer, last, trace, by, *names, store, mac)
 
 
 _DECODERS: dict[int, Callable[[bytes], Packet]] = {

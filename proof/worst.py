@@ -62,8 +62,8 @@ class Liar:
         first = wire.SequenceHeader(self.random.randbytes(16), self.number(), 1, 1, 0, "q", False, b"")
         for name, value in more.items():
             setattr(first, name, value)
-        packet = wire.RelayedPacket(number, number - 1, 1, 1 << 40, False, _body(b"x"))
-        return wire.encode_relayed_run(first, final, self.name(), [packet])[0]
+        packet = wire.RelayedPacket(number, number - 1, 1 << 40, False, _body(b"x"))
+        return wire.encode_relayed_run(first, final, self.name(), [packet], trace=self.own[: wire.MARK_BYTES])[0]
 
     def number(self) -> int:
         """Of a stream, or of anything else."""
@@ -131,7 +131,9 @@ class Liar:
             yield _EX, wire.encode_end(self.own, self.number(), 1, 1, answer=False)
             for final in ("", FAR, self.name()):
                 origin, last = self.random.choice((self.own, self.random.randbytes(16))), self.number()
-                end = wire.RelayedEnd(origin, self.number(), 1, 1, False, last, 1, origin, final, self.name())
+                end = wire.RelayedEnd(
+                    origin, self.number(), 1, 1, False, last, self.own[: wire.MARK_BYTES], origin, final, self.name()
+                )
                 yield _EX, wire.encode_relayed_end(end)
 
     def words(self) -> Said:

@@ -173,6 +173,7 @@ TABLES = {
             "highest INTEGER",
             "ordered INTEGER",
             "priority INTEGER",
+            "trace BLOB",
         ),
         Table("transit", "key INTEGER", "packets INTEGER", "parts BLOB", part_bytes=TRANSIT_BYTES),
         Table("state", "key TEXT", "value BLOB", rowid=False),

@@ -2,7 +2,7 @@
 
     outgoing   packets x (size u32, messages u16, reach by u64, whether it cares u8)
     messages   packets x (size u32, the first bytes of the body)
-    transit    packets x (size u32, number u64, messages u16, previous u64, hops u8, left by u64)
+    transit    packets x (size u32, number u64, messages u16, previous u64, left by u64)
 
 All integers are little-endian. The key of a packet is that of its row plus its place in it. A row is deleted with the
 last of its packets; until then a row of ``freed`` marks the gone ones, bit i for packet i.
@@ -34,7 +34,7 @@ RUN_BYTES = 512 * 1024
 
 _OUTGOING = Struct("<IHQ?")
 _MESSAGE = Struct(f"<I{HEAD_BYTES}s")
-_TRANSIT = Struct("<IQHQBQ")
+_TRANSIT = Struct("<IQHQQ")
 _LAYOUTS = {"outgoing": _OUTGOING, "messages": _MESSAGE, "transit": _TRANSIT}
 OUTGOING_BYTES = _OUTGOING.size
 MESSAGE_BYTES = _MESSAGE.size
@@ -188,9 +188,9 @@ def outgoing_indices(key: int, parts: bytes, gone: int, head: bytes) -> Iterator
 def transit_indices(key: int, parts: bytes, gone: int, head: bytes) -> Iterator[TransitIndex]:
     """Yield the packets in transit of a row that are not gone; ``head`` is that of the row's first packet."""
     for place, part in enumerate(_TRANSIT.iter_unpack(parts)):
-        size_bytes, number, messages, previous, hops, left_by_ms = part
+        size_bytes, number, messages, previous, left_by_ms = part
         if not gone >> place & 1:
-            yield TransitIndex(key + place, number, messages, previous, hops, left_by_ms, size_bytes, head)
+            yield TransitIndex(key + place, number, messages, previous, left_by_ms, size_bytes, head)
 
 
 def message_indices(row: list[Any], gone: int, progress: dict[int, bytes]) -> Iterator[MessageIndex]:

@@ -93,10 +93,8 @@ def _in_next_sequence(content: bytes) -> bytes:
     header = wire.decode(content)
     assert isinstance(header, wire.RelayedHeader)
     header.sequence += 1
-    packet = wire.RelayedPacket(
-        header.number, header.previous, header.hops, header.left_ms, header.ack_requested, header.body
-    )
-    return wire.encode_relayed_run(header, header.final, header.from_name, [packet])[0]
+    packet = wire.RelayedPacket(header.number, header.previous, header.left_ms, header.ack_requested, header.body)
+    return wire.encode_relayed_run(header, header.final, header.from_name, [packet], trace=header.trace)[0]
 
 
 LIES = Story("a relay that lies about sealed messages", _run)

@@ -4,19 +4,21 @@ from functools import partial
 from typing import Any
 
 from proof.planted.bug import Bugs, Patch
+from proof.planted.circle import CIRCLE
 from proof.planted.lying_relay import LIES
 from proof.planted.stories import Story
 from proof.search.relay import RELAY_SCOPES, RelayScope, search_relay
 from triack.base.delivery import FREED_BY, Ack, Delivery, Role
 from triack.base.names import StreamId
+from triack.base.reasons import RejectReason
 from triack.ordering.slow_start import SlowStart
-from triack.ordering.transit import Taken, TransitPacket, TransitSequence
-from triack.ordering.wire import RelayedPacket
+from triack.ordering.transit import TransitSequence
+from triack.ordering.wire import RelayedHeader, passing
 from triack.queues.peers import sealing
 from triack.queues.peers.link import Conversation
 from triack.queues.streams import transit_stream
-from triack.queues.streams.departing_stream import DepartingContext
 from triack.queues.streams.transit_stream import TransitStream
+from triack.queues.transit import packet_classifier
 from triack.queues.transit.relay_acks import RelayAcks
 from triack.queues.transit.transits import Transits
 from triack.tools.chaos.topologies import RELAYED_FROM
@@ -34,7 +36,8 @@ def _search(scope: RelayScope) -> str:
 
 _SCOPE = next(scope for scope in RELAY_SCOPES if scope.delivery is Delivery.RECOVERABLE)
 _RECOVERABLE = Story(_SCOPE.name, partial(_search, _SCOPE))
-ALL = (_RECOVERABLE, LIES)
+_LOST = CIRCLE, "no relay has"
+ALL = (_RECOVERABLE, CIRCLE, LIES)
 
 
 @BUGS.by_search("a relay says of unordered packets that nothing before them is wanted", _RECOVERABLE, "packet 1")
@@ -45,10 +48,37 @@ def _previous_passed_through(patch: Patch) -> None:
     )
 
 
-@BUGS.by_seeds("a relay acknowledges duplicates by their number alone", TransitSequence, "judge")
-def _by_number(judge: Any, self: TransitSequence, sequence: int, number: int, hops: int) -> Taken:
-    here = sequence == self.sequence and self.find(number) is not None
-    return Taken.DUPLICATE if here else judge(self, sequence, number, hops)
+@BUGS.by_search(
+    "a relay acknowledges duplicates by their number alone", CIRCLE, "no relay has", TransitStream, "comes_as"
+)
+def _by_number(_right: Any, self: TransitStream, conversation: Conversation, header: RelayedHeader) -> bool:
+    del self, conversation, header
+    return True
+
+
+@BUGS.by_search(
+    "a copy is a duplicate if the same neighbour brings it", CIRCLE, "no relay has", TransitStream, "comes_as"
+)
+def _by_neighbour(_right: Any, self: TransitStream, conversation: Conversation, header: RelayedHeader) -> bool:
+    del header
+    return self.came_by == conversation.link_name
+
+
+@BUGS.by_seeds("a relay does not look for itself in the trace")
+def _unseen(patch: Patch) -> None:
+    patch.setattr(packet_classifier, "has_passed", lambda trace, node_id: False)
+
+
+@BUGS.by_seeds("a relay has another name in the trace than it looks for")
+def _misnamed(patch: Patch) -> None:
+    patch.setattr(transit_stream, "passing", lambda trace, node_id: passing(trace, node_id[::-1]))
+
+
+@BUGS.by_seeds("that a packet has met a relay again is not told", RelayAcks, "refuse")
+def _not_told(
+    refuse: Any, self: RelayAcks, conversation: Conversation, packet: int, header: RelayedHeader, reason: str
+) -> bool:
+    return reason == RejectReason.ROUTE_LOOP or refuse(self, conversation, packet, header, reason)
 
 
 @BUGS.by_seeds("a relay forgets durable packets by the session ack")
@@ -57,16 +87,9 @@ def _session_ack(patch: Patch) -> None:
         patch.setitem(FREED_BY, (delivery, Role.TRANSIT), Ack.SESSION)
 
 
-@BUGS.by_seeds("a relay does not raise the hop count")
-def _hops(patch: Patch) -> None:
-    def packet(number: int, previous: int, hops: int, *more: Any) -> RelayedPacket:
-        return RelayedPacket(number, previous, hops - 1, *more)
-
-    def context(stream: TransitStream, entry: TransitPacket, previous: int, hops: int) -> DepartingContext:
-        return DepartingContext(stream, entry, previous, hops - 1)
-
-    patch.setattr(transit_stream, "RelayedPacket", packet)
-    patch.setattr(transit_stream, "DepartingContext", context)
+@BUGS.by_seeds("a relay does not add itself to the trace")
+def _untraced(patch: Patch) -> None:
+    patch.setattr(transit_stream, "passing", lambda trace, node_id: trace)
 
 
 @BUGS.by_seeds("a relay passes the end of a stream on before its packets")

@@ -27,7 +27,6 @@ from triack.ordering.transit import Taken, TransitPacket, TransitSequence
 from triack.ordering.wire import SequenceHeader
 
 SEQUENCE: Final = 1
-VIA: Final = "origin"
 ROUNDS_MAX: Final = 12
 """Rounds of a fair run: each brings every packet a hop further, and a relay that has died needs a few more."""
 
@@ -171,13 +170,13 @@ class World:
 
     def _hear(self, number: int, previous: int) -> None:
         """The relay gets a packet. A duplicate of what is on the disk is store-acked immediately."""
-        taken = self.relay.judge(SEQUENCE, number, 0)
+        taken = self.relay.judge(SEQUENCE, number)
         if taken is Taken.DUPLICATE:
             self.relay.handle_duplicate(number, previous, ack_requested=False)
             if number in self.disk and number not in self.deleted:
                 self.stored.add(number)
         elif taken is Taken.FRESH:
-            self.relay.add([TransitPacket(number, b"", 0, 1, previous, 0, VIA, 0)])
+            self.relay.add([TransitPacket(number, b"", 0, 1, previous, 0)])
             self.added[number] = previous
 
     def _commit(self) -> None:
@@ -245,7 +244,7 @@ class World:
         self.added.clear()
         self.deleted.clear()
         self.relay = TransitSequence(self.scope.delivery, SEQUENCE)
-        found = [TransitPacket(number, b"", 0, 1, self.disk[number], 0, VIA, 0) for number in sorted(self.disk)]
+        found = [TransitPacket(number, b"", 0, 1, self.disk[number], 0) for number in sorted(self.disk)]
         self.relay.add(found)
         self.relay.handle_stored(found)
         self._end_session(1)

@@ -124,10 +124,9 @@ class DepartureRecords:
         more: dict[str, object] = {"queue": stream.queue, "final": stream.final}
         if recovered:
             more["recovered"] = True
-        for via in dict.fromkeys(entry.via for entry in entries):
-            numbers = [entry.number for entry in entries if entry.via == via]
-            for first, last in as_ranges(sorted(numbers)):
-                self._write("transit_committed", stream, now_ns, first=first, last=last, peer_name=via, **more)
+        more["peer_name"] = stream.came_by
+        for first, last in as_ranges(sorted(entry.number for entry in entries)):
+            self._write("transit_committed", stream, now_ns, first=first, last=last, **more)
 
     def freed(
         self, stream: TransitStream, entries: list[TransitPacket], reason: FreedReason, now_ns: int, session: str = ""

@@ -595,7 +595,7 @@ class Inbox:
         key: int | StreamId = packet.stream
         if isinstance(packet, RelayedEnd):
             content = encode_relayed_end(
-                RelayedEnd(*named, True, packet.last, 0, self._node_id, store=self.order_acks.store_word)
+                RelayedEnd(*named, True, packet.last, b"", self._node_id, store=self.order_acks.store_word)
             )
             key = key if packet.origin == conversation.peer_id else StreamId(packet.origin, packet.stream)
         else:

@@ -435,7 +435,7 @@ def relayed_packets(
     """Packets of this node that arrive at a relay at that time."""
     return [
         RelayedPacket(
-            entry.number, before, 0, max(1, entry.reach_by_ms - arrives_ms) if entry.reach_by_ms else 0, asks, body
+            entry.number, before, max(1, entry.reach_by_ms - arrives_ms) if entry.reach_by_ms else 0, asks, body
         )
         for entry, before, asks, body in zip(run, previous, ack_requested, bodies, strict=True)
     ]

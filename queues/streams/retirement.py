@@ -353,7 +353,7 @@ class Retirement:
             return encode_end(self._node_id, number, sequence, since, answer=False)
         # Its destination has acknowledged all that is transactional; lost express packets do not come any more.
         last = outgoing.sequence.next_number - 1 if outgoing.delivery is Delivery.RECOVERABLE else 0
-        end = RelayedEnd(self._node_id, number, sequence, since, False, last, 0, self._node_id, way.final)
+        end = RelayedEnd(self._node_id, number, sequence, since, False, last, b"", self._node_id, way.final)
         return encode_relayed_end(self._prove(outgoing, end))
 
     def handle_answer(self, stream: int, sequence: int, peer_id: bytes, turn: Turn) -> bool:

@@ -7,7 +7,14 @@ from triack.base.delivery import Delivery
 from triack.base.names import StreamId
 from triack.base.ranges import Range, as_ranges, joined
 from triack.ordering.transit import TransitPacket, TransitSequence
-from triack.ordering.wire import RelayedPacket, SequenceHeader, encode_relayed_run
+from triack.ordering.wire import (
+    MARK_BYTES,
+    RelayedHeader,
+    RelayedPacket,
+    SequenceHeader,
+    encode_relayed_run,
+    passing,
+)
 from triack.queues.body_head import fragment_range
 from triack.queues.peers.link import Conversation
 from triack.queues.streams.departing_stream import DepartingContext, DepartingStream
@@ -27,12 +34,13 @@ class TransitStream(DepartingStream[TransitSequence]):
         final: its destination, as its neighbour has named it.
         from_name: the name of its origin where it was relayed first.
         came_by: the neighbour that it comes by, by name.
+        trace: the relays that its packets here have passed.
 
     Attributes:
         ordered: everything up to this number has an order ack of the destination.
         repeats: how many order acks have said nothing new since the next hop last accepted a packet.
         judged_by: the conversation that may send it here, as of the last check; None before the next one.
-        noted: the neighbour and the hops that are known as its way back.
+        noted: the neighbour that was noted last as its way back.
         held: why the next hop lets it wait; empty if it does not.
         leaving: how many times packets have left that the disk still has: the commits that delete them have not
             returned.
@@ -65,6 +73,7 @@ class TransitStream(DepartingStream[TransitSequence]):
         "repeats",
         "size_bytes",
         "stopped",
+        "trace",
         "turn",
     )
 
@@ -79,17 +88,18 @@ class TransitStream(DepartingStream[TransitSequence]):
         final: str,
         from_name: str,
         came_by: str,
+        trace: bytes = b"",
         priority: int = 0,
     ) -> None:
         super().__init__(id, queue, priority, TransitSequence(delivery, sequence))
         self.number = number
         self.final = final
         self.from_name = from_name
-        self.came_by = came_by
+        self.came_by, self.trace = came_by, trace
         self._turn_key = (id.origin, final, queue)
         self.ordered = self.repeats = 0
         self.judged_by: Conversation | None = None
-        self.noted = ("", 0)
+        self.noted = ""
         self.turn = 0
         self.held = ""
         self.leaving = 0
@@ -105,6 +115,14 @@ class TransitStream(DepartingStream[TransitSequence]):
     def turn_key(self) -> tuple[bytes, str, str]:
         """No origin uses the turns of another."""
         return self._turn_key
+
+    def comes_as(self, conversation: Conversation, header: RelayedHeader) -> bool:
+        """Whether a packet came the same way as those that are here.
+
+        Only of such a one may a copy be a duplicate: passed on, it has passed one relay more. If it answered for a copy
+        that came another way, that might answer for it in turn, where routes lead in a circle.
+        """
+        return (self.came_by, self.trace) == (conversation.link_name, header.trace)
 
     def handle_purged(self, numbers: Iterable[int]) -> None:
         """An operator has removed packets with these numbers: copies in flight are not accepted again."""
@@ -147,6 +165,7 @@ class TransitStream(DepartingStream[TransitSequence]):
             final=row.final,
             from_name=row.from_name,
             came_by=row.via,
+            trace=row.trace,
             priority=row.priority,
         )
         stream.sequence.highest, stream.ordered = row.highest, row.ordered
@@ -160,8 +179,6 @@ class TransitStream(DepartingStream[TransitSequence]):
             index.size_bytes,
             index.messages,
             index.previous,
-            index.hops,
-            self.came_by,
             came_ns,
             reach_by_ms=index.left_by_ms,
         )
@@ -216,14 +233,15 @@ class TransitStream(DepartingStream[TransitSequence]):
             self.sequence.highest,
             self.ordered,
             self.priority,
+            self.trace,
         )
 
     def contents_of(
-        self, run: list[TransitPacket], arrives_ms: int, *, hurries: bool
+        self, run: list[TransitPacket], arrives_ms: int, *, passed_by: bytes, hurries: bool
     ) -> tuple[list[bytes], list[DepartingContext], list[int]]:
         """Contents, contexts and ``Ask`` of each of a run of packets that leave now and arrive at that time.
 
-        ``hurries``: its acks are awaited without any delay.
+        ``passed_by``: this node. ``hurries``: its acks are awaited without any delay.
         """
         assert self.way is not None
         sequence = self.sequence
@@ -232,7 +250,6 @@ class TransitStream(DepartingStream[TransitSequence]):
             RelayedPacket(
                 entry.number,
                 before,
-                entry.hops + 1,
                 max(1, entry.reach_by_ms - arrives_ms) if entry.reach_by_ms else 0,
                 entry.ack_requested or entry.sends > 0,
                 entry.body or b"",
@@ -240,11 +257,11 @@ class TransitStream(DepartingStream[TransitSequence]):
             for entry, before in zip(run, previous, strict=True)
         ]
         first = SequenceHeader(*self.id, sequence.sequence, run[0].number, 0, self.queue, False, b"")
-        awaited = self.next_hop.awaited
+        awaited, trace = self.next_hop.awaited, passing(self.trace, passed_by)
         names = self.way.final, self.from_name
-        contents = encode_relayed_run(first, *names, packets, awaited=awaited, ack_wait=self.ack_wait)
-        each = zip(run, previous, strict=True)
-        contexts = [DepartingContext(self, entry, before, entry.hops + 1) for entry, before in each]
+        contents = encode_relayed_run(first, *names, packets, trace=trace, awaited=awaited, ack_wait=self.ack_wait)
+        hops = len(trace) // MARK_BYTES
+        contexts = [DepartingContext(self, entry, before, hops) for entry, before in zip(run, previous, strict=True)]
         asks = [int(entry.ack_requested) for entry in run]
         if hurries or sequence.start.credit is not None:
             # As at an origin: the stream stands still until these are accepted, and no ack delay is to be added.

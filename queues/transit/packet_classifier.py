@@ -2,7 +2,7 @@
 
 from triack.base.peers import Directory
 from triack.base.reasons import RejectReason
-from triack.ordering.wire import HOPS_MAX, RelayedEnd, RelayedHeader
+from triack.ordering.wire import HOPS_MAX, RelayedEnd, RelayedHeader, has_passed
 from triack.queues.body_head import is_sealed
 from triack.queues.peers.link import Conversation
 from triack.queues.routes import Routes, Way
@@ -18,9 +18,12 @@ class PacketClassifier:
         directory: the peers, and what each may do.
         routes: the way to each destination.
         admission: says which neighbours speak for which origins.
+
+    Attributes:
+        node_id: as above.
     """
 
-    __slots__ = ("_admission", "_directory", "_name", "_node_id", "_routes")
+    __slots__ = ("_admission", "_directory", "_name", "_routes", "node_id")
 
     def __init__(
         self,
@@ -31,7 +34,7 @@ class PacketClassifier:
         routes: Routes,
         admission: Admission,
     ) -> None:
-        self._node_id = node_id
+        self.node_id = node_id
         self._name = name
         self._directory = directory
         self._routes = routes
@@ -54,7 +57,7 @@ class PacketClassifier:
         peer = self._directory.named(conversation.peer_name)
         if peer is None or not peer.may_relay_to(header.final):
             return RejectReason.ACCESS_DENIED
-        if header.origin == self._node_id:
+        if header.origin == self.node_id or has_passed(header.trace, self.node_id):
             return RejectReason.ROUTE_LOOP
         brought = header.origin != conversation.peer_id
         if brought and (reason := self._admission.check_brought(conversation, header)) is not None:

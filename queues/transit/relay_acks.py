@@ -1,8 +1,8 @@
 """What a relay says to its neighbours about streams in transit: order acks and rejections on their way to the origin.
 
 Promise: a word is passed on as it is; the relay adds nothing and believes nothing of it but that a packet was refused.
-It goes to the neighbour upstream that is nearest to the origin and has an open session, never back where it came from,
-and it passes ``wire.HOPS_MAX`` relays at most, as many as the packet that it is about.
+It goes to the neighbour upstream that has brought the stream last and has an open session, never back where it came
+from, and it passes ``wire.HOPS_MAX`` relays at most, as many as the packet that it is about.
 """
 
 from collections import Counter
@@ -30,7 +30,7 @@ from triack.queues.peers.link import Conversation
 from triack.queues.streams.departure_records import DepartureRecords
 from triack.queues.streams.stream_state import FORGOTTEN_KEY
 from triack.queues.streams.transit_stream import TransitStream
-from triack.queues.transit.return_routes import ReturnRoutes
+from triack.queues.transit.return_routes import Back, ReturnRoutes
 
 WAIT_KEY = -3
 """Key of a word that packets wait, in place of a number, among the control packets of a stream."""
@@ -79,14 +79,14 @@ class RelayAcks:
 
     # ---- the way back
 
-    def note(self, stream: TransitStream, via: str, hops: int) -> None:
-        """A packet of a stream came by a neighbour, after that many hops; perhaps another one than its others."""
+    def note(self, stream: TransitStream, via: str) -> None:
+        """A packet of a stream came by a neighbour, perhaps another one than its others."""
         back = self.ways.of(stream.id)
         downstream = "" if stream.way is None else stream.way.via
-        if back is not None and stream.noted == (via, hops) and downstream in back.downstreams:
+        if back is not None and stream.noted == via and downstream in back.downstreams:
             return
-        self.ways.note(stream.id, via, hops, downstream)
-        stream.noted = via, hops
+        self.ways.note(stream.id, via, downstream)
+        stream.noted = via
 
     def check(self, stream: StreamId, conversation: Conversation) -> None:
         """Make sure that a neighbour may speak about a stream.
@@ -100,7 +100,10 @@ class RelayAcks:
 
     def _upstream(self, stream: StreamId, but: Conversation | None) -> Conversation | None:
         back = self.ways.of(stream)
-        for name in () if back is None else back.nearest:
+        return None if back is None else self._open_to(back, but)
+
+    def _open_to(self, back: Back, but: Conversation | None) -> Conversation | None:
+        for name in reversed(back.upstreams):
             conversation = self.open_with(name)
             if conversation is not None and (but is None or conversation.link_name != but.link_name):
                 return conversation
@@ -134,7 +137,8 @@ class RelayAcks:
     def handle_session_opened(self, conversation: Conversation, now_ns: int) -> None:
         """A neighbour is back: tell it again what may have been lost with its last session."""
         for back in self.ways.brought_by(conversation.link_name):
-            if not back.has_words or conversation.link_name not in back.nearest:
+            upstream = self._open_to(back, None) if back.has_words else None
+            if upstream is None or upstream.link_name != conversation.link_name:
                 continue
             if back.acked is not None:
                 self._send_ack(conversation, back.acked, now_ns)
@@ -185,8 +189,8 @@ class RelayAcks:
     def reject(self, stream: TransitStream, entry: TransitPacket, reason: str, now_ns: int) -> None:
         """A packet has ended here of which its origin, or a neighbour, has a copy still."""
         packet = RelayedReject(*stream.id, stream.sequence.sequence, entry.number, reason, 0, self._node_id)
-        self.tell_keeper(stream, entry, packet, now_ns)
-        self._send_reject(packet, entry.via, None, now_ns)
+        self.tell_keeper(stream, packet, now_ns)
+        self._send_reject(packet, stream.came_by, None, now_ns)
 
     def takes(self, stream: TransitStream, count: int) -> bool | None:
         """Whether that number of rejections of a stream can go to its origin, or be kept until a session leads there.
@@ -205,10 +209,10 @@ class RelayAcks:
             packet.hops += 1
             self._send_reject(packet, conversation.link_name, conversation, now_ns)
 
-    def tell_keeper(self, stream: TransitStream, entry: TransitPacket, packet: RelayedReject, now_ns: int) -> None:
-        """A packet has ended whose neighbour has a copy until it is passed on; that may not be the nearest one."""
-        keeper, upstream = self.open_with(entry.via), self._upstream(stream.id, None)
-        if stream.awaited and keeper is not None and (upstream is None or upstream.link_name != entry.via):
+    def tell_keeper(self, stream: TransitStream, packet: RelayedReject, now_ns: int) -> None:
+        """A packet has ended whose neighbour has a copy until it is passed on; another one may be the last upstream."""
+        keeper, upstream = self.open_with(stream.came_by), self._upstream(stream.id, None)
+        if stream.awaited and keeper is not None and (upstream is None or upstream.link_name != stream.came_by):
             self._hand_reject(keeper, packet, now_ns)
 
     def _send_reject(self, packet: RelayedReject, cause: str, but: Conversation | None, now_ns: int) -> None:

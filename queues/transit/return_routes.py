@@ -25,7 +25,7 @@ class Back:
     """The way back of one stream.
 
     Attributes:
-        upstreams: the neighbours that have brought it, and the fewest hops that each has brought.
+        upstreams: the neighbours that have brought it, the last one last.
         downstreams: the neighbours that it has gone to, who alone may speak about it.
         acked: the last order ack for it.
         forgotten: that its destination has forgotten it, if that found no session to the origin.
@@ -36,7 +36,7 @@ class Back:
     __slots__ = ("acked", "downstreams", "forgotten", "rejected", "upstreams")
 
     def __init__(self) -> None:
-        self.upstreams: dict[str, int] = {}
+        self.upstreams: dict[str, None] = {}
         self.downstreams: dict[str, None] = {}
         self.acked: RelayedOrderAck | None = None
         self.forgotten: RelayedEnd | None = None
@@ -46,12 +46,6 @@ class Back:
     def has_words(self) -> bool:
         """Whether a neighbour upstream that is back has something to hear."""
         return self.acked is not None or self.forgotten is not None or bool(self.rejected)
-
-    @property
-    def nearest(self) -> list[str]:
-        """The neighbours upstream that are nearest to the origin: by any other one a word might go in a circle."""
-        fewest = min(self.upstreams.values(), default=0)
-        return [name for name, hops in self.upstreams.items() if hops == fewest]
 
 
 class Brought(Generic[Key]):
@@ -107,12 +101,13 @@ class ReturnRoutes:
         """The way back of a stream, or None."""
         return self._backs.get(stream)
 
-    def note(self, stream: StreamId, via: str, hops: int, downstream: str) -> None:
-        """Packets of a stream came by a neighbour after that many hops, and go on to another one (empty: to none)."""
+    def note(self, stream: StreamId, via: str, downstream: str) -> None:
+        """Packets of a stream came by a neighbour, and go on to another one (empty: to none)."""
         back = self._backs.get(stream)
         if back is None:
             back = self._backs[stream] = Back()
-        back.upstreams[via] = min(hops, back.upstreams.get(via, hops))
+        back.upstreams.pop(via, None)
+        back.upstreams[via] = None
         if downstream:
             back.downstreams[downstream] = None
         gone = self._brought.note(via, stream)

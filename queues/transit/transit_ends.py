@@ -12,7 +12,7 @@ from dataclasses import replace
 from triack.base.errors import ProtocolError
 from triack.base.names import StreamId
 from triack.base.reasons import DropReason, RejectReason
-from triack.ordering.wire import HOPS_MAX, RelayedEnd, encode_relayed_end
+from triack.ordering.wire import HOPS_MAX, RelayedEnd, encode_relayed_end, passing
 from triack.queues.peers.control import Control
 from triack.queues.peers.link import Conversation, Link
 from triack.queues.streams.stream_state import END_KEY
@@ -66,7 +66,7 @@ class TransitEnds:
         before = self._ends.get(stream)
         if before is not None and before[0].sequence > packet.sequence:
             return
-        self._words.ways.note(stream, conversation.link_name, packet.hops, way.via)
+        self._words.ways.note(stream, conversation.link_name, way.via)
         self._forget(stream)
         self._ends[stream] = replace(packet, from_name=from_name), conversation.link_name
         gone = self._brought.note(conversation.link_name, stream)
@@ -93,8 +93,8 @@ class TransitEnds:
         conversation = self._words.open_with(way.via)
         if conversation is None:
             return
-        self._words.ways.note(stream, came_by, packet.hops, way.via)
-        content = encode_relayed_end(replace(packet, hops=packet.hops + 1, final=way.final))
+        self._words.ways.note(stream, came_by, way.via)
+        content = encode_relayed_end(replace(packet, trace=passing(packet.trace, self._door.node_id), final=way.final))
         if conversation.put_control((stream_key(conversation, stream), END_KEY), Control(content)):
             self._words.record("end", packet, packet.last, conversation, now_ns)
         else:
@@ -112,7 +112,8 @@ class TransitEnds:
         if found is not None and found[0].sequence == packet.sequence:
             self._forget(stream)
         if packet.hops < HOPS_MAX:
-            self._words.pass_forgotten(conversation, replace(packet, hops=packet.hops + 1), now_ns)
+            packet = replace(packet, trace=passing(packet.trace, self._door.node_id))
+            self._words.pass_forgotten(conversation, packet, now_ns)
 
     def handle_session_opened(self, link: Link, now_ns: int) -> None:
         """A session serves a link: what goes by it may have been lost with the last one."""

@@ -63,15 +63,19 @@ class TransitHolds:
         self.relieved = False
         for stream in sorted(self._stopped, key=attrgetter("priority"), reverse=True):
             for conversation in list(stream.stopped):
-                if stream.came_by != conversation.link_name and not stream.sequence.is_empty:
-                    continue
-                if stream.came_by == conversation.link_name and self._why(stream, conversation) is not None:
+                if self._waits(stream, conversation):
                     continue
                 stream.turn += 1
                 if self._tell(stream, conversation, "", (), stop=False):
                     self._free(stream, conversation)
                 else:
                     self.relieved = True
+
+    def _waits(self, stream: TransitStream, conversation: Conversation) -> bool:
+        comes_here = stream.came_by == conversation.link_name
+        if not comes_here or stream.stopped[conversation] == HoldReason.OTHER_WAY:
+            return not stream.sequence.is_empty
+        return self._why(stream, conversation) is not None
 
     def stop_again(self, conversation: Conversation) -> bool:
         """Repeat the hold of one stream that a neighbour was asked to wait with. Returns False when there is none."""

@@ -1,8 +1,5 @@
 """How much of other nodes may wait here: of all of them, by the neighbour that brought it, and of each stream."""
 
-from itertools import groupby
-from operator import attrgetter
-
 from triack.base.reasons import HoldReason
 from triack.ordering.transit import TransitPacket
 from triack.queues.mailboxes.incoming_run import IncomingRun
@@ -19,7 +16,6 @@ AHEAD_BYTES = 16 * 1024 * 1024
 """How far beyond the quota packets go that come before all others of their streams."""
 WORDS_BYTES = 1_024
 """How much of a stream comes in without room that may be words of what has ended: several, sealed ones, too."""
-_VIA = attrgetter("via")
 
 
 class TransitRoom:
@@ -53,13 +49,13 @@ class TransitRoom:
     def count(self, stream: TransitStream, entries: list[TransitPacket], sign: int = 1) -> None:
         """Packets are here from now on, or with the sign -1 no more."""
         messages = sign * sum([entry.messages for entry in entries])
+        size_bytes = sign * sum([entry.size_bytes for entry in entries])
         self.messages.add(messages)
         stream.messages += messages
-        stream.size_bytes += sign * sum([entry.size_bytes for entry in entries])
+        stream.size_bytes += size_bytes
         account = self.disk if stream.durable else self.memory
-        overhead_bytes = 0 if stream.durable else EXPRESS_OVERHEAD_BYTES
-        for via, some in groupby(entries, key=_VIA):
-            account.add(via.encode(), sign * sum([entry.size_bytes + overhead_bytes for entry in some]))
+        overhead_bytes = 0 if stream.durable else sign * EXPRESS_OVERHEAD_BYTES * len(entries)
+        account.add(stream.came_by.encode(), size_bytes + overhead_bytes)
 
     def charge(self, stream: TransitStream) -> None:
         """Packets of a stream were put away or brought back: charge what those take that only the disk has."""

@@ -23,7 +23,6 @@ from triack.ordering.departing import StreamPacketState
 from triack.ordering.hold import HoldState
 from triack.ordering.transit import Taken, TransitPacket
 from triack.ordering.wire import (
-    HOPS_MAX,
     HoldPacket,
     OnwardAckPacket,
     OnwardPacket,
@@ -155,18 +154,15 @@ class Transits(DepartingStreams[TransitStream]):
             self._next_number = max(self._next_number, stream.number + 1)
         used = set(self._by_number)
         self._free_numbers.extend(number for number in range(1, self._next_number) if number not in used)
-        # With nothing here it is not known how far that neighbour is from the origin.
-        hops = dict.fromkeys(self._streams.values(), HOPS_MAX)
         for number, some in groupby(content.transit, key=_number_of):
             stream, indices = self._by_number[number], iter(some)
             while entries := [
                 stream.restore_packet(it, split_key(it.key)[1], now_ns - jumps.age_ms(it.head, now_ms) * MS)
                 for it in islice(indices, RESTORED_TOGETHER)
             ]:
-                hops[stream] = min(hops[stream], *[entry.hops for entry in entries])
                 self._restore(stream, entries, now_ns)
-        for stream, least in hops.items():
-            self._words.note(stream, stream.came_by, least)
+        for stream in self._streams.values():
+            self._words.note(stream, stream.came_by)
             self._look_at(stream)
             self._rest(stream, now_ns)
 
@@ -229,10 +225,12 @@ class Transits(DepartingStreams[TransitStream]):
             if not self._admission.keep_out(conversation, header, packet):
                 self._drops[DropReason.CONTROL_OVERFLOW] += 1
             return
-        self._words.note(stream, conversation.link_name, header.hops)
+        self._words.note(stream, conversation.link_name)
         self.sync.note_awaited(stream, header, turn.now_ns)
         stream.ack_wait = header.ack_wait or stream.ack_wait
-        taken = stream.sequence.judge(header.sequence, header.number, header.hops)
+        taken = Taken.OTHER_WAY
+        if stream.comes_as(conversation, header):
+            taken = stream.sequence.judge(header.sequence, header.number)
         if taken is Taken.STALE:
             self._refuse(conversation, packet, header, delivery, RejectReason.STALE_SEQUENCE, turn)
         elif taken is Taken.DUPLICATE:
@@ -258,7 +256,9 @@ class Transits(DepartingStreams[TransitStream]):
         sequence = stream.sequence
         if header.sequence != sequence.sequence or header.number <= sequence.highest or stream.stopped:
             return False
-        if (stream.came_by, header.hops) != stream.noted or not self.room.takes(stream, conversation, run):
+        if not stream.comes_as(conversation, header) or stream.noted != stream.came_by:
+            return False
+        if not self.room.takes(stream, conversation, run):
             return False
         if stream.awaited or header.awaited:
             self.sync.note_awaited(stream, header, turn.now_ns)
@@ -272,8 +272,6 @@ class Transits(DepartingStreams[TransitStream]):
                 len(body),
                 messages,
                 previous,
-                header.hops,
-                stream.came_by,
                 turn.now_ns,
                 reach_by_ms=by_ms,
             )
@@ -333,6 +331,7 @@ class Transits(DepartingStreams[TransitStream]):
                 final=header.final,
                 from_name=self._from(conversation, header),
                 came_by=conversation.link_name,
+                trace=header.trace,
                 priority=priority_of(header.body),
             )
             self._add(stream, way)
@@ -341,16 +340,23 @@ class Transits(DepartingStreams[TransitStream]):
             self._admission.let_in(conversation, stream)
         elif stream.way != way:
             self._go_by(stream, way, now_ns)
-        if stream.came_by != conversation.link_name and stream.sequence.is_empty:
-            self._admission.streams.add(stream.came_by.encode(), -STREAM_BYTES)
-            # What waits behind the next hop is for the new neighbour to hear, and no more for the old one. What has
-            # been passed on is for the old one, as the new one may never have had it.
-            self._words.handle_let_go(stream, now_ns)
-            self.sync.onward.tell_now(stream, now_ns)
-            stream.came_by, stream.from_name = conversation.link_name, self._from(conversation, header)
-            self._admission.streams.add(stream.came_by.encode(), STREAM_BYTES)
+        if stream.sequence.is_empty:
+            self._come_by(stream, conversation, header, now_ns)
         stream.judged_by = conversation if stream.came_by == conversation.link_name else None
         return stream
+
+    def _come_by(self, stream: TransitStream, conversation: Conversation, header: RelayedHeader, now_ns: int) -> None:
+        """Nothing of a stream is here: from now on its packets come as this one."""
+        stream.trace = header.trace
+        if stream.came_by == conversation.link_name:
+            return
+        self._admission.streams.add(stream.came_by.encode(), -STREAM_BYTES)
+        # What waits behind the next hop is for the new neighbour to hear, and no more for the old one. What has been
+        # passed on is for the old one, as the new one may never have had it.
+        self._words.handle_let_go(stream, now_ns)
+        self.sync.onward.tell_now(stream, now_ns)
+        stream.came_by, stream.from_name = conversation.link_name, self._from(conversation, header)
+        self._admission.streams.add(stream.came_by.encode(), STREAM_BYTES)
 
     @staticmethod
     def _from(conversation: Conversation, header: RelayedHeader | RelayedEnd) -> str:
@@ -369,10 +375,6 @@ class Transits(DepartingStreams[TransitStream]):
     def _handle_fresh(
         self, stream: TransitStream, conversation: Conversation, packet: int, header: RelayedHeader, turn: Turn
     ) -> None:
-        if stream.came_by != conversation.link_name:
-            # Its packets by another neighbour have not left yet.
-            self._hold_back(stream, conversation, packet, header, HoldReason.OTHER_WAY, turn)
-            return
         reason = self.room.lacks(stream, conversation)
         goes_ahead = self.room.lets_ahead(stream, header.number, len(header.body), reason)
         if reason is not None and stream.durable and not goes_ahead:
@@ -388,8 +390,6 @@ class Transits(DepartingStreams[TransitStream]):
             len(body),
             messages_in(body),
             header.previous,
-            header.hops,
-            stream.came_by,
             turn.now_ns,
             reach_by_ms=self._left_by([header.left_ms], turn.now_ms)[0],
             ack_requested=header.ack_requested,
@@ -438,7 +438,7 @@ class Transits(DepartingStreams[TransitStream]):
     def _row(stream: TransitStream, it: TransitPacket, body: bytes) -> TransitRow:
         """A packet as the store keeps it."""
         key = key_of(stream.number, it.place)
-        return TransitRow(key, it.number, it.messages, it.previous, it.hops, it.reach_by_ms, body)
+        return TransitRow(key, it.number, it.messages, it.previous, it.reach_by_ms, body)
 
     def _handle_duplicate(
         self, stream: TransitStream, conversation: Conversation, packet: int, header: RelayedHeader, turn: Turn
@@ -593,7 +593,8 @@ class Transits(DepartingStreams[TransitStream]):
         """Contents, contexts and ``Ask`` of each of a run of packets that leave now and arrive at the given time."""
         # As no more of it fits here, no ack delay is to be added.
         hurries = stream.durable and self.room.is_scarce(stream)
-        return stream.contents_of(run, self._wall.ms(arrives_ns), hurries=hurries)
+        passed_by = self._door.node_id
+        return stream.contents_of(run, self._wall.ms(arrives_ns), passed_by=passed_by, hurries=hurries)
 
     def _missing(self) -> Iterator[tuple[TransitStream, TransitPacket]]:
         """Packets for dead letters, then of the streams that want some."""
@@ -763,7 +764,7 @@ class Transits(DepartingStreams[TransitStream]):
         if packet.reason == FreedReason.LET_GO:
             self._handle_given_back(stream, entry, turn)
             return
-        self._words.tell_keeper(stream, entry, packet, turn.now_ns)
+        self._words.tell_keeper(stream, packet, turn.now_ns)
         if self._next_answers(stream, entry, packet, conversation):
             self._let_go(stream, [entry], FreedReason.REJECTED, turn)
         else:
@@ -909,7 +910,7 @@ class Transits(DepartingStreams[TransitStream]):
         if way is not None:
             self._records.rerouted(stream, now_ns)
         self.sync.handle_rerouted(stream, now_ns)
-        self._words.note(stream, *stream.noted)
+        self._words.note(stream, stream.noted)
         self._look_at(stream)
 
     def handle_timer(self, turn: Turn) -> None:

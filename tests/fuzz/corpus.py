@@ -132,7 +132,7 @@ def proofs() -> list[bytes]:
     named = NODE, 1, 2, 9
     words = [wire.encode_relayed_order_ack(wire.RelayedOrderAck(*named, 0, NODE, mac=mac)) for mac in (b"", bytes(16))]
     words += [wire.encode_relayed_reject(wire.RelayedReject(*named, "too-large", 0, NODE, bytes(16)))]
-    end = wire.RelayedEnd(NODE, 1, 2, 1, False, 9, 0, NODE, "b", "a", mac=bytes(16))
+    end = wire.RelayedEnd(NODE, 1, 2, 1, False, 9, NODE[:8], NODE, "b", "a", mac=bytes(16))
     return [*words, wire.encode_relayed_end(end)]
 
 

@@ -19,7 +19,7 @@ EVENTS = st.lists(st.tuples(st.integers(0, 5), NUMBERS, st.integers(0, 8)), max_
 
 def packet(number: int, left_by_ms: int = 0, previous: int | None = None) -> TransitPacket:
     before = number - 1 if previous is None else previous
-    entry = TransitPacket(number, b"x", 70 + number % 3, 1, before, 2, "up", 5_000 + number, place=2 * number)
+    entry = TransitPacket(number, b"x", 70 + number % 3, 1, before, 5_000 + number, place=2 * number)
     entry.reach_by_ms = left_by_ms
     entry.sends, entry.ack_requested = number % 2, number % 5 == 0
     return entry

@@ -14,9 +14,9 @@ from triack.ordering.transit import LACKING_MAX, ON_DISK, Taken, TransitPacket, 
 FREES = {Delivery.EXPRESS: Ack.SESSION, Delivery.RECOVERABLE: Ack.STORE, Delivery.TRANSACTIONAL: Ack.STORE}
 
 
-def packet(number: int, previous: int | None = None, hops: int = 0) -> TransitPacket:
+def packet(number: int, previous: int | None = None) -> TransitPacket:
     before = number - 1 if previous is None else previous
-    return TransitPacket(number, b"body", 4, 1, before, hops, "up", 0)
+    return TransitPacket(number, b"body", 4, 1, before, 0)
 
 
 def passing(*numbers: int, delivery: Delivery = Delivery.TRANSACTIONAL) -> TransitSequence:
@@ -71,21 +71,12 @@ def test_a_packet_that_is_gone_leaves_room_for_the_next_one() -> None:
     assert send(sequence) == [2]
 
 
-def test_a_copy_is_a_duplicate_only_of_one_that_has_passed_as_many_relays() -> None:
-    """In a circle, each of two copies would be freed by the acknowledgement of the other one."""
-    sequence = passing(1)
-    sequence.entries[1].hops = 3
-    judged = {hops: sequence.judge(1, 1, hops) for hops in (2, 3, 4)}
-    assert judged == {2: Taken.DUPLICATE, 3: Taken.DUPLICATE, 4: Taken.OTHER_WAY}
-    assert sequence.judge(1, 2, 0) is Taken.FRESH
-
-
 def test_what_has_left_is_taken_again() -> None:
     """A relay remembers nothing of it; its destination does."""
     sequence = passing(1)
     send(sequence)
     sequence.handle_ack([sequence.entries[1]], Ack.STORE)
-    assert sequence.judge(1, 1, 0) is Taken.FRESH
+    assert sequence.judge(1, 1) is Taken.FRESH
 
 
 def test_the_smallest_previous_counts() -> None:
@@ -139,10 +130,10 @@ def test_a_probe_is_not_taken_back_by_a_hold_that_is_repeated(turn: int, freed: 
 def test_a_newer_sequence_of_express_takes_the_place_of_the_older() -> None:
     """Durable streams have one sequence, and what is left of it goes first."""
     express, durable = passing(1, delivery=Delivery.EXPRESS), passing(1)
-    assert (express.judge(2, 1, 0), durable.judge(2, 1, 0)) == (Taken.FRESH, Taken.OTHER_WAY)
+    assert (express.judge(2, 1), durable.judge(2, 1)) == (Taken.FRESH, Taken.OTHER_WAY)
     express.remove(list(express.entries.values()))
     express.begin(2)
-    assert (express.judge(1, 5, 0), express.sequence, express.entries) == (Taken.STALE, 2, {})
+    assert (express.judge(1, 5), express.sequence, express.entries) == (Taken.STALE, 2, {})
 
 
 def test_what_is_given_up_is_not_sent_and_not_freed() -> None:
@@ -224,7 +215,7 @@ def test_over_a_synchronous_link_a_word_needs_the_store_ack_of_this_copy() -> No
     """In a circle of relays it may be about another copy of that number; whichever comes last frees the packet."""
     relay = TransitSequence(Delivery.RECOVERABLE, 1)
     relay.set_sync(True)
-    entries = [TransitPacket(number, b"", 0, 1, 0, 0, "a", 0) for number in (1, 2)]
+    entries = [TransitPacket(number, b"", 0, 1, 0, 0) for number in (1, 2)]
     relay.add(entries)
     relay.handle_stored(entries)
     assert relay.handle_onward([(1, 2)]) == ([(1, 2)], [])
@@ -238,7 +229,7 @@ def test_over_a_synchronous_link_a_word_needs_the_store_ack_of_this_copy() -> No
 def test_a_word_that_comes_while_a_synchronous_link_is_asynchronous_is_not_forgotten() -> None:
     """The store ack comes when the link is synchronous again, and no other word follows."""
     relay = TransitSequence(Delivery.RECOVERABLE, 1)
-    entries = [TransitPacket(1, b"", 0, 1, 0, 0, "a", 0)]
+    entries = [TransitPacket(1, b"", 0, 1, 0, 0)]
     relay.add(entries)
     relay.handle_stored(entries)
     relay.handle_sent(relay.peek_run(1), 0, packet=1)
@@ -432,9 +423,8 @@ def test_what_only_the_disk_has_is_known() -> None:
     sequence, entries = stored(range(1, 2_001))
     places = [entry.place for entry in entries]
     sequence.put_away(entries)
-    assert sequence.judge(1, 1_500, 0) is Taken.DUPLICATE
-    assert sequence.judge(1, 1_500, 1) is Taken.OTHER_WAY
-    assert sequence.judge(1, 2_001, 0) is Taken.FRESH
+    assert sequence.judge(1, 1_500) is Taken.DUPLICATE
+    assert sequence.judge(1, 2_001) is Taken.FRESH
     assert not sequence.handle_held_back(1, 7)
     assert not sequence.handle_duplicate(1_500, 1_490, ack_requested=True)
     assert sequence.move_behind(1_500).place == 2_001

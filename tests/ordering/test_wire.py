@@ -20,8 +20,9 @@ CONTENTS = [
     wire.encode_hold(ORIGIN, 1, 5, stop=True),
     wire.encode_end(ORIGIN, 1, 5, 2, answer=False),
 ]
-FIRST_RELAYED = wire.RelayedPacket(9, 7, 2, 5_000, True, b"9")
-RELAYED = wire.encode_relayed_run(HEADER, "b", "a", [FIRST_RELAYED])[0]
+TRACE = b"relay--1relay--2"
+FIRST_RELAYED = wire.RelayedPacket(9, 7, 5_000, True, b"9")
+RELAYED = wire.encode_relayed_run(HEADER, "b", "a", [FIRST_RELAYED], trace=TRACE)[0]
 ACK_BACK = wire.RelayedOrderAck(ORIGIN, 1, 3, 9, 2, b"d" * 16, wire.StoreWord(5, 70, 2, ((4, 60),)))
 REJECT_BACK = wire.RelayedReject(ORIGIN, 1, 3, 9, "no-route", 2, b"r" * 16)
 PROVED_ACK = replace(ACK_BACK, mac=b"m" * 16)
@@ -29,8 +30,8 @@ PROVED_REJECT = replace(REJECT_BACK, mac=b"m" * 16)
 WAITS = wire.OnwardPacket(ORIGIN, 1, 3, 4, 9, waits=True)
 PASSED = wire.OnwardAckPacket(ORIGIN, 1, 3, 4, True, [(1, 7), (9, 9)])
 STORE = wire.StoreWord(5, 70, 3, ((3, 40), (4, 60)))
-ENDS = wire.RelayedEnd(ORIGIN, 1, 9, 2, False, 12, 2, b"r" * 16, "b", "a")
-FORGOTTEN = wire.RelayedEnd(ORIGIN, 1, 9, 2, True, 12, 0, b"d" * 16, store=STORE)
+ENDS = wire.RelayedEnd(ORIGIN, 1, 9, 2, False, 12, TRACE, b"r" * 16, "b", "a")
+FORGOTTEN = wire.RelayedEnd(ORIGIN, 1, 9, 2, True, 12, b"", b"d" * 16, store=STORE)
 BY_RELAYS = [
     RELAYED,
     wire.encode_relayed_order_ack(ACK_BACK),
@@ -102,7 +103,7 @@ def test_what_goes_by_relays_reads_back() -> None:
     """Data with its way and its time, words on their way back, and that packets wait."""
     read = decode(RELAYED)
     assert isinstance(read, wire.RelayedHeader)
-    assert (read.hops, read.left_ms, read.final, read.from_name) == (2, 5_000, "b", "a")
+    assert (read.trace, read.hops, read.left_ms, read.final, read.from_name) == (TRACE, 2, 5_000, "b", "a")
     assert read == replace(read, **{name: getattr(HEADER, name) for name in ("origin", "stream", "number", "queue")})
     assert wire.left_of(RELAYED) == 5_000
     assert [wire.carries_body(content) for content in BY_RELAYS] == [True, *[False] * (len(BY_RELAYS) - 1)]
@@ -110,30 +111,31 @@ def test_what_goes_by_relays_reads_back() -> None:
         *(ACK_BACK, REJECT_BACK, PROVED_ACK, PROVED_REJECT),
         *(WAITS, PASSED, ENDS, FORGOTTEN),
     ]
-    awaited = wire.encode_relayed_run(HEADER, "b", "a", [FIRST_RELAYED], awaited=True)[0]
+    awaited = wire.encode_relayed_run(HEADER, "b", "a", [FIRST_RELAYED], trace=TRACE, awaited=True)[0]
     assert decode(awaited) == replace(read, awaited=True)
     assert wire.read_following_relayed(read, awaited) is None
-    stating = wire.encode_relayed_run(HEADER, "b", "a", [FIRST_RELAYED], ack_wait=63)[0]
+    stating = wire.encode_relayed_run(HEADER, "b", "a", [FIRST_RELAYED], trace=TRACE, ack_wait=63)[0]
     assert decode(stating) == replace(read, ack_wait=63)
     assert (stating[1], RELAYED[1]) == (0xFD, 0x01)
     assert wire.read_following_relayed(read, stating) is None
-    assert len(RELAYED) == wire.relayed_header_bytes("orders", "b") - wire.NAME_BYTES_MAX + len(b"a") + len(b"9")
+    assert len(RELAYED) == wire.relayed_header_bytes("orders", "b") - wire.NAME_BYTES_MAX + len(b"a" + TRACE + b"9")
 
 
 def test_relayed_packets_follow_each_other_when_they_came_the_same_way() -> None:
     """The time that each has left may differ."""
     second = replace(FIRST_RELAYED, number=10, previous=9, left_ms=3_000, body=b"10")
-    first, follows = wire.encode_relayed_run(HEADER, "b", "a", [FIRST_RELAYED, second])
+    first, follows = wire.encode_relayed_run(HEADER, "b", "a", [FIRST_RELAYED, second], trace=TRACE)
     header = decode(first)
     assert isinstance(header, wire.SequenceHeader)
     assert wire.read_following_relayed(header, follows) == (10, 9, True, b"10")
     others = [
-        *wire.encode_relayed_run(HEADER, "c", "a", [second]),
-        *wire.encode_relayed_run(HEADER, "b", "x", [second]),
-        *wire.encode_relayed_run(replace(HEADER, queue="q"), "b", "a", [second]),
-        *wire.encode_relayed_run(replace(HEADER, stream=2), "b", "a", [second]),
-        *wire.encode_relayed_run(HEADER, "b", "a", [replace(second, hops=3)]),
-        *wire.encode_relayed_run(HEADER, "b", "a", [replace(second, previous=10)]),
+        *wire.encode_relayed_run(HEADER, "c", "a", [second], trace=TRACE),
+        *wire.encode_relayed_run(HEADER, "b", "x", [second], trace=TRACE),
+        *wire.encode_relayed_run(replace(HEADER, queue="q"), "b", "a", [second], trace=TRACE),
+        *wire.encode_relayed_run(replace(HEADER, stream=2), "b", "a", [second], trace=TRACE),
+        *wire.encode_relayed_run(HEADER, "b", "a", [second], trace=TRACE + b"relay--3"),
+        *wire.encode_relayed_run(HEADER, "b", "a", [second], trace=b"relay--2relay--1"),
+        *wire.encode_relayed_run(HEADER, "b", "a", [replace(second, previous=10)], trace=TRACE),
         CONTENTS[0],
         b"",
     ]
@@ -144,7 +146,7 @@ def test_relayed_packets_follow_each_other_when_they_came_the_same_way() -> None
     ("content", "why"),
     [
         (
-            wire.encode_relayed_run(HEADER, "b", "a", [replace(FIRST_RELAYED, hops=30)])[0],
+            wire.encode_relayed_run(HEADER, "b", "a", [FIRST_RELAYED], trace=b"relay--n" * 30)[0],
             "more relays than there may be",
         ),
         (wire.encode_relayed_run(HEADER, "b" * 125, "a", [FIRST_RELAYED])[0], "a destination too long"),

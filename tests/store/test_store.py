@@ -55,7 +55,7 @@ def stream_row(stream: int = 1, next_number: int = 2) -> OutgoingStreamRow:
     return OutgoingStreamRow(stream, "udp://b:1", "q", Delivery.TRANSACTIONAL, 1, next_number)
 
 
-TRANSIT_STREAM = TransitStreamRow(1, ORIGIN, 4, 2, 1, "orders", "plant-b", "plant-a", "hub", 30, 20)
+TRANSIT_STREAM = TransitStreamRow(1, ORIGIN, 4, 2, 1, "orders", "plant-b", "plant-a", "hub", 30, 20, trace=b"relay-id")
 
 
 def full_commit() -> Commit:
@@ -71,7 +71,7 @@ def full_commit() -> Commit:
             StreamId(ORIGIN, 1): PositionRow(ORIGIN, 1, Delivery.TRANSACTIONAL, "orders", 1, 7, b"", "hub", "plant-a")
         },
         transit_streams={1: TRANSIT_STREAM},
-        transit=[TransitRow(key_of(1, place), 9, 2, 8, 1, 500, BODY) for place in range(1, 31)],
+        transit=[TransitRow(key_of(1, place), 9, 2, 8, 500, BODY) for place in range(1, 31)],
         transit_deletes=[(key_of(1, 1), key_of(1, 29))],
         state={"key": b"value"},
         peers={ORIGIN: PeerRow(ORIGIN, 77, 5)},
@@ -106,7 +106,7 @@ def test_everything_comes_back_after_a_restart(tmp_path: Path) -> None:
     assert (content.peers, content.addresses) == (commit.peers, commit.addresses)
     assert content.transit_streams == [TRANSIT_STREAM]
     (passed,) = content.transit
-    assert passed == TransitIndex(key_of(1, 30), 9, 2, 8, 1, 500, len(BODY), passed.head)
+    assert passed == TransitIndex(key_of(1, 30), 9, 2, 8, 500, len(BODY), passed.head)
     assert passed.head.startswith(commit.transit[0].body)
     (message,) = content.messages
     assert (message.key, message.number, message.head, message.progress) == (1, 7, BODY[:HEAD_BYTES], b"half")

@@ -46,9 +46,8 @@ DEATHS_SHARE = 4
 LONG_AWAY_NS = 3_600 * SECOND
 AWAY_EVENTS = 8
 """Times as many events, while others seek a node that is away for days."""
-ASTRAY_PATIENCE = 80
-"""A packet that no way leads to its destination passes 29 relays, and waits up to a minute at some of them. If all of
-them lose it, its origin resends it with a later tier, after half an hour."""
+LONG_PATIENCE = 80
+"""What all relays have lost, its origin resends with a later tier, after half an hour."""
 TIGHT_PATIENCE = 4
 """A relay with room for 4 KiB passes some six packets a second on, as acknowledgements wait for that long."""
 PLENTY_BYTES = 2**40
@@ -211,15 +210,14 @@ class _Scene:
 
     @property
     def _patience(self) -> int:
-        """How many times as long things may last: packets in a circle of relays wait for each other.
+        """How many times as long things may last.
 
         A node that was out of reach for days is tried only now and then. What a hostile relay has kept back is resent
         with a later tier. Relays with little room accept a few packets in each round of acknowledgement delays, as does
         a destination that holds one packet until those before it arrive, if some of them go by another relay.
         """
-        was_away = any(fault.for_ns >= LONG_AWAY_NS or fault.kind == HOSTILE for fault in self.plan.faults)
-        if was_away or any(stream.astray for stream in self.plan.streams):
-            return ASTRAY_PATIENCE
+        if any(fault.for_ns >= LONG_AWAY_NS or fault.kind == HOSTILE for fault in self.plan.faults):
+            return LONG_PATIENCE
         return TIGHT_PATIENCE if self.plan.links and any(_is_tight(host) for host in self.plan.hosts) else 1
 
     def _wait_for(self, state: Callable[[], bool], most_ns: int) -> None:

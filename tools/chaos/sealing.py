@@ -109,8 +109,9 @@ class Hostile:
             return content
         self.lies += 1
         context.previous = previous
-        packet = wire.RelayedPacket(header.number, previous, header.hops, header.left_ms, header.ack_requested, body)
-        return wire.encode_relayed_run(header, header.final, header.from_name, [packet], awaited=header.awaited)[0]
+        packet = wire.RelayedPacket(header.number, previous, header.left_ms, header.ack_requested, body)
+        names = header.final, header.from_name
+        return wire.encode_relayed_run(header, *names, [packet], trace=header.trace, awaited=header.awaited)[0]
 
     def _acking(self, honest: Callable[..., Any]) -> Callable[..., Any]:
         """Changes order acks on their way back, and says what was never said."""

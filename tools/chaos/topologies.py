@@ -22,7 +22,7 @@ AWAY_NS: Final = 3 * DAY_NS
 AWAY_SHARE: Final = 1 / 12
 EAGER_S: Final = 600.0
 AWAY_MOST_S: Final = 900.0
-"""Below the 1,200 seconds that a run may need to come to rest after an absence (``run.ASTRAY_PATIENCE``)."""
+"""Below the 1,200 seconds that a run may need to come to rest after an absence (``run.LONG_PATIENCE``)."""
 OLD_COPY_SHARE: Final = 1 / 10
 QUOTA_SHARE: Final = 1 / 4
 SYNC_SHARE: Final = 1 / 3

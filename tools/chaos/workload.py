@@ -526,7 +526,7 @@ def _refusals_of(plan: StreamPlan, to: Host) -> frozenset[str]:
     quota = to.settings.quota_of(plan.queue)
     reasons = {RejectReason.ACCESS_DENIED} if plan.forbidden or plan.wavers else set()
     if plan.astray:
-        reasons |= {RejectReason.HOP_COUNT_EXCEEDED, RejectReason.ROUTE_LOOP, RejectReason.NO_ROUTE}
+        reasons |= {RejectReason.ROUTE_LOOP, RejectReason.NO_ROUTE}
     if quota.when_full == "reject" or (plan.delivery == "express" and is_limited(limits)):
         reasons.add(RejectReason.QUEUE_FULL)
     if max(plan.size_bytes, plan.large_bytes) + MESSAGE_OVERHEAD_BYTES > quota.size_bytes:

@@ -291,7 +291,7 @@ def test_packets_that_name_the_one_before_are_one_run() -> None:
 def test_packets_that_go_by_relays_are_runs_as_well() -> None:
     """Each keeps the time that it has left."""
     first = SequenceHeader(ORIGIN, 1, 1, 4, 3, "q", False, b"")
-    packets = [RelayedPacket(at, at - 1, 1, 1_000 * at, False, BATCH) for at in (4, 5, 6)]
+    packets = [RelayedPacket(at, at - 1, 1_000 * at, False, BATCH) for at in (4, 5, 6)]
     contents = encode_relayed_run(first, "b", "a", packets)
     (run,) = read_runs(RunArrived(11, Delivery.TRANSACTIONAL, [*contents]))
     assert isinstance(run, IncomingRun)

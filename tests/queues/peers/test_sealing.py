@@ -70,7 +70,7 @@ def conversation(name: str = "r", node_id: bytes = b"r" * 16) -> Any:
 def packet(sealing: Sealing, text: bytes | Passed = b"1", number: int = 9) -> RelayedHeader:
     """A packet of a, as a relay brings it."""
     body = sealing.seal(outgoing(sealing), number, number - 1, pack([text], 1_000, 1, 50)[0][0].body)
-    return RelayedHeader(ORIGIN, 7, 3, number, number - 1, "q", False, body, 1, 0, "", "a")
+    return RelayedHeader(ORIGIN, 7, 3, number, number - 1, "q", False, body, b"r" * 8, 0, "", "a")
 
 
 ALICE, BOB = Peer("a", (public(A),)), Peer("b", (public(B),))
@@ -85,7 +85,7 @@ def opened(header: RelayedHeader, delivery: Delivery = DELIVERY, *peers: Peer) -
 def test_a_packet_opens_as_it_was_sealed() -> None:
     """What a relay may change, as it passes it on, is not bound."""
     header = packet(node(A, BOB))
-    header.hops, header.left_ms, header.from_name, header.ack_requested = 5, 77, "x", True
+    header.trace, header.left_ms, header.from_name, header.ack_requested = b"relay--5", 77, "x", True
     refused, header = opened(header)
     assert refused is None
     assert (unpack(header.body).bodies, unpack(header.body).sealed) == ((b"1",), True)
@@ -171,8 +171,8 @@ def test_each_field_of_an_order_ack_is_proved(name: str) -> None:
 def test_the_end_of_a_sealed_stream_is_proved_by_its_origin() -> None:
     origin, door = node(A, BOB), node(B, ALICE, node_id=b"b" * 16)
     assert door.open(conversation(), packet(origin), DELIVERY, Commit()) is None
-    end = origin.prove_end(outgoing(origin), RelayedEnd(ORIGIN, 7, 3, 2, False, 9, 0, ORIGIN, "b"))
-    assert door.believes_end(replace(end, hops=4, final="", from_name="a"))
+    end = origin.prove_end(outgoing(origin), RelayedEnd(ORIGIN, 7, 3, 2, False, 9, b"", ORIGIN, "b"))
+    assert door.believes_end(replace(end, trace=b"relay--4", final="", from_name="a"))
     for name, wrong in {"stream": 8, "sequence": 4, "since": 1, "last": 8, "mac": b""}.items():
         changed: Any = {name: wrong}
         assert not door.believes_end(replace(end, **changed))

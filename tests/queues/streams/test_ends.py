@@ -198,7 +198,7 @@ OTHER: Any = SimpleNamespace(link_name="s")
 
 
 def end(stream: int, sequence: int = 1) -> RelayedEnd:
-    return RelayedEnd(b"a" * 16, stream, sequence, 1, False, 9, 1, b"a" * 16)
+    return RelayedEnd(b"a" * 16, stream, sequence, 1, False, 9, b"r" * 8, b"a" * 16)
 
 
 def due(ends: AwaitedEnds, now_ns: int) -> list[tuple[int, bool]]:
@@ -327,12 +327,12 @@ def stream(delivery: Delivery = Delivery.TRANSACTIONAL) -> TransitStream:
 def test_it_survives_a_restart() -> None:
     """With its packets, their times, and how far its origin has heard of the destination."""
     before = stream()
-    before.sequence.highest, before.ordered = 9, 8
+    before.sequence.highest, before.ordered, before.trace = 9, 8, b"relay--1"
     after = TransitStream.restore(before.row())
     assert after.row() == before.row()
     assert (after.id, after.destination, after.awaits_order_ack) == (ID, "b/q", True)
-    entry = after.restore_packet(TransitIndex(0, 9, 4, 8, 2, 1_000, 50), 21, 77)
-    assert (entry.number, entry.place, entry.body, entry.via, entry.came_ns) == (9, 21, None, "up", 77)
+    entry = after.restore_packet(TransitIndex(0, 9, 4, 8, 1_000, 50), 21, 77)
+    assert (entry.number, entry.place, entry.body, entry.came_ns, after.trace) == (9, 21, None, 77, b"relay--1")
     assert after.expiries.earliest() == 1_000
 
 

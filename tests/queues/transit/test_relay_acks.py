@@ -19,6 +19,7 @@ from triack.ordering.departing import StreamPacketState
 from triack.ordering.transit import TransitPacket
 from triack.ordering.wire import (
     HOPS_MAX,
+    MARK_BYTES,
     OnwardAckPacket,
     RelayedEnd,
     RelayedOrderAck,
@@ -189,22 +190,22 @@ def test_a_relay_behind_which_a_packet_is_missing_does_not_say_that_the_others_w
 ID = StreamId(b"o" * 16, 1)
 
 
-def test_words_go_back_by_the_way_with_the_fewest_hops() -> None:
-    """In a circle the packet comes again, by another neighbour and with more hops."""
+def test_words_go_back_to_the_neighbour_that_has_brought_the_stream_last() -> None:
+    """That is the way which its origin uses now."""
     ways = ReturnRoutes()
-    ways.note(ID, "circle", 3, "down")
-    ways.note(ID, "origin", 0, "down")
-    ways.note(ID, "circle", 6, "down-2")
+    ways.note(ID, "near", "down")
+    ways.note(ID, "far", "down")
+    ways.note(ID, "near", "down-2")
     back = ways.of(ID)
     assert back is not None
-    assert (back.nearest, list(back.downstreams)) == (["origin"], ["down", "down-2"])
+    assert (list(back.upstreams), list(back.downstreams)) == (["far", "near"], ["down", "down-2"])
 
 
 def test_a_neighbour_that_is_back_hears_the_last_order_acks() -> None:
     """Of the streams that it has brought."""
     ways = ReturnRoutes()
-    ways.note(ID, "up", 0, "down")
-    ways.note(StreamId(ID.origin, 2), "up", 0, "down")
+    ways.note(ID, "up", "down")
+    ways.note(StreamId(ID.origin, 2), "up", "down")
     back = ways.of(ID)
     assert back is not None
     back.acked = RelayedOrderAck(*ID, 1, 9, 1, b"d" * 16)
@@ -220,7 +221,7 @@ def test_rejections_wait_for_a_session() -> None:
     """Each number once, the last that was said of it."""
     ways = ReturnRoutes()
     assert not ways.keep(rejection(5), "down")
-    ways.note(ID, "up", 0, "down")
+    ways.note(ID, "up", "down")
     for number in (5, 6, 5):
         assert ways.keep(rejection(number), "down")
     back = ways.of(ID)
@@ -232,7 +233,7 @@ def test_rejections_wait_for_a_session() -> None:
 def test_a_neighbour_that_is_back_is_looked_for_only_if_there_is_something_to_say() -> None:
     """It may have brought thousands of streams, and come back as often as it likes."""
     ways = ReturnRoutes()
-    ways.note(ID, "up", 0, "down")
+    ways.note(ID, "up", "down")
     back = ways.of(ID)
     assert back is not None
     assert not back.has_words
@@ -248,7 +249,7 @@ def test_a_neighbour_that_rejects_drives_out_its_own_rejections(monkeypatch: pyt
     ways = ReturnRoutes()
     streams = [StreamId(ID.origin, number) for number in range(1, 101)]
     for stream in streams:
-        ways.note(stream, "up", 0, "down")
+        ways.note(stream, "up", "down")
     ways.keep(rejection(1, streams[0]), "honest")
     for number in range(2, 300):
         ways.keep(rejection(number, streams[number % 100]), "evil")
@@ -263,7 +264,7 @@ def test_a_forgotten_stream_takes_its_rejections_along(monkeypatch: pytest.Monke
     monkeypatch.setattr(return_routes, "REJECTIONS_MAX", 2)
     ways = ReturnRoutes()
     for stream in (ID, StreamId(ID.origin, 2)):
-        ways.note(stream, "up", 0, "down")
+        ways.note(stream, "up", "down")
         for number in (1, 2):
             ways.keep(rejection(number, stream), "down")
     back = ways.of(StreamId(ID.origin, 2))
@@ -276,7 +277,7 @@ def test_memory_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(return_routes, "STREAMS_MAX", 2)
     ways = ReturnRoutes()
     for number in (1, 2, 1, 3):
-        ways.note(StreamId(ID.origin, number), "up", 0, "")
+        ways.note(StreamId(ID.origin, number), "up", "")
     assert [ways.of(StreamId(ID.origin, number)) is None for number in (1, 2, 3)] == [False, True, False]
 
 
@@ -284,14 +285,14 @@ def test_a_neighbour_drives_out_nothing_that_another_one_has_brought(monkeypatch
     """However many streams it invents, and also when it claims the other one's as well."""
     monkeypatch.setattr(return_routes, "STREAMS_MAX", 2)
     ways = ReturnRoutes()
-    ways.note(ID, "honest", 0, "down")
+    ways.note(ID, "honest", "down")
     for number in range(1, 100):
-        ways.note(StreamId(b"e" * 16, number), "evil", 0, "down")
-        ways.note(ID, "evil", 3, "down")
-        ways.note(StreamId(b"f" * 16, number), "evil", 0, "down")
+        ways.note(StreamId(b"e" * 16, number), "evil", "down")
+        ways.note(ID, "evil", "down")
+        ways.note(StreamId(b"f" * 16, number), "evil", "down")
     back = ways.of(ID)
     assert back is not None
-    assert back.nearest == ["honest"]
+    assert "honest" in back.upstreams
     assert len(ways.brought_by("evil")) == 2
     assert sum(ways.of(StreamId(b"e" * 16, number)) is not None for number in range(100)) <= 2
 
@@ -317,7 +318,7 @@ class Desk:
 
     def die(self, *bodies: bytes, sends: int = 1, reason: str = "no-route") -> list[TransitPacket]:
         """Packets with these bodies end."""
-        entries = [TransitPacket(at, body, len(body), 1, 0, 0, "up", 0) for at, body in enumerate(bodies, 1)]
+        entries = [TransitPacket(at, body, len(body), 1, 0, 0) for at, body in enumerate(bodies, 1)]
         for entry in entries:
             entry.state, entry.sends = StreamPacketState.GIVEN_UP, sends
             self.letters.add(self.stream, entry, reason, certain=False)
@@ -387,7 +388,7 @@ def test_refused_fragments_wait_an_hour_for_the_others() -> None:
     desk.turn.now_ns = HOUR - 1
     entries += desk.die(second, reason="access-denied")
     assert (desk.write(), desk.letters.next_deadline()) == ([], 2 * HOUR - 1)
-    other = TransitPacket(9, b"", 0, 1, 0, 0, "up", HOUR - 1)
+    other = TransitPacket(9, b"", 0, 1, 0, HOUR - 1)
     desk.stream.sequence.add([other])
     desk.turn.now_ns = 2 * HOUR - 1
     assert (desk.write(), desk.letters.next_deadline()) == ([], 3 * HOUR - 1)
@@ -402,7 +403,7 @@ def test_fragments_of_an_ended_stream_are_a_letter_when_all_of_it_is_refused() -
     desk = Desk()
     first, *_, last = bodies_of(bytes(3_000))
     entries = desk.die(first, reason="stale-sequence")
-    other = TransitPacket(9, last, len(last), 1, 0, 0, "up", 0)
+    other = TransitPacket(9, last, len(last), 1, 0, 0)
     desk.stream.sequence.add([other])
     assert desk.write() == []
     other.state = StreamPacketState.GIVEN_UP
@@ -495,7 +496,7 @@ def say_ended(net: Relays, sender: str, to: str, end: RelayedEnd) -> None:
 
 def end_of(net: Relays, name: str, final: str = "b", stream: int = 77) -> RelayedEnd:
     origin = net[name].live.node_id
-    return RelayedEnd(origin, stream, 1_000, 1_000, False, 0, 0, origin, final)
+    return RelayedEnd(origin, stream, 1_000, 1_000, False, 0, b"", origin, final)
 
 
 def passed(net: Relays, kind: str) -> list[int]:
@@ -529,7 +530,7 @@ def test_it_goes_neither_back_nor_round_for_good() -> None:
     net = joined()
     say_ended(net, "a", "r", end_of(net, "a", final="a"))
     say_ended(net, "a", "r", end_of(net, "a", final="nobody"))
-    say_ended(net, "a", "r", replace(end_of(net, "a"), hops=HOPS_MAX))
+    say_ended(net, "a", "r", replace(end_of(net, "a"), trace=bytes(MARK_BYTES * HOPS_MAX)))
     assert (net["r"].live.drops[DropReason.END_ASTRAY], passed(net, "end")) == (3, [])
 
 

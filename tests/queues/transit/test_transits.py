@@ -23,7 +23,7 @@ from triack.base.news import StreamHeld
 from triack.base.reasons import DropReason, HoldReason, RejectReason
 from triack.base.units import MS, SECOND
 from triack.ordering.transit import ON_DISK, TransitPacket
-from triack.ordering.wire import HOPS_MAX, RANGES_MAX, RelayedHeader
+from triack.ordering.wire import HOPS_MAX, MARK_BYTES, RANGES_MAX, RelayedHeader
 from triack.queues.mailboxes.incoming_run import IncomingRun
 from triack.queues.mailboxes.quotas import Account
 from triack.queues.node_settings import Limits, NodeSettings, Quota
@@ -237,8 +237,8 @@ def test_what_is_refused_leaves_its_place_to_the_others(delivery: Delivery) -> N
 # What a relay does with a packet: deliver it, pass it on, or refuse it for a named reason.
 
 
-def header(origin: bytes, final: str, hops: int = 0) -> RelayedHeader:
-    return RelayedHeader(origin, 1, 1, 1, 0, "q", False, b"", hops, 0, final, "" if not hops else "far")
+def header(origin: bytes, final: str, trace: bytes = b"") -> RelayedHeader:
+    return RelayedHeader(origin, 1, 1, 1, 0, "q", False, b"", trace, 0, final, "" if not trace else "far")
 
 
 class Gate:
@@ -255,7 +255,8 @@ class Gate:
         self.door: PacketClassifier = r.live.transits._door  # noqa: SLF001
 
     def judge(self, final: str, hops: int = 0, origin: bytes = b"") -> Way | RejectReason:
-        return self.door.judge(self.conversation, header(origin or self.origin, final, hops))
+        trace = b"".join(bytes([hop + 1] * MARK_BYTES) for hop in range(hops))
+        return self.door.judge(self.conversation, header(origin or self.origin, final, trace))
 
 
 @pytest.mark.parametrize(
@@ -281,6 +282,16 @@ def test_what_comes_back_to_its_origin_went_in_a_circle() -> None:
     assert gate.judge("b", 3, gate.engine.node_id) is RejectReason.ROUTE_LOOP
 
 
+def test_what_meets_a_relay_again_went_in_a_circle() -> None:
+    """Wherever in the trace that is; bytes of two others that stand side by side are no relay."""
+    gate = Gate()
+    own, other = gate.engine.node_id[:MARK_BYTES], bytes(MARK_BYTES)
+    for trace in (own, own + other, other + own):
+        assert gate.door.judge(gate.conversation, header(gate.origin, "b", trace)) is RejectReason.ROUTE_LOOP
+    aside = other[3:] + own + other[:3]
+    assert isinstance(gate.door.judge(gate.conversation, header(gate.origin, "b", aside)), Way)
+
+
 def test_nothing_is_passed_on_by_default() -> None:
     """A neighbour needs the right to relay, and learns nothing of routes without it."""
     gate = Gate()
@@ -304,7 +315,7 @@ def test_nobody_speaks_for_a_peer_without_the_right_to() -> None:
 def test_nobody_gives_others_a_name_without_the_right_to() -> None:
     """The next hops go by the name that the first relay gives: a neighbour must not invent one."""
     gate = Gate()
-    invented = header(b"x" * 16, "down", 1)
+    invented = header(b"x" * 16, "down", bytes(MARK_BYTES))
     invented.from_name = "boss"
     gate.net.allow("r", "a", relays_for=("sensor-*",))
     assert gate.door.judge(gate.conversation, invented) is RejectReason.ACCESS_DENIED
@@ -327,8 +338,8 @@ def stream(
     )
 
 
-def packets(count: int, size_bytes: int, via: str = "up") -> list[TransitPacket]:
-    return [TransitPacket(at, b"", size_bytes, 1, 0, 0, via, 0) for at in range(1, count + 1)]
+def packets(count: int, size_bytes: int) -> list[TransitPacket]:
+    return [TransitPacket(at, b"", size_bytes, 1, 0, 0) for at in range(1, count + 1)]
 
 
 def room(*, store_low: bool = False, waiting: Account | None = None, **limits: Any) -> TransitRoom:
@@ -375,7 +386,7 @@ def test_a_full_relay_takes_what_its_packets_wait_for(monkeypatch: pytest.Monkey
     found = room(transit_quota=Quota(size_bytes=1_000))
     ordered, unordered, empty = stream(1, delivery=Delivery.TRANSACTIONAL), stream(2), stream(3)
     for it in (ordered, unordered):
-        it.sequence.add([TransitPacket(7, b"", 500, 1, 0, 0, "up", 0), TransitPacket(5, b"", 1, 1, 0, 0, "up", 0)])
+        it.sequence.add([TransitPacket(7, b"", 500, 1, 0, 0), TransitPacket(5, b"", 1, 1, 0, 0)])
     found.count(ordered, packets(10, 100))
     full = HoldReason.TRANSIT_FULL
     assert [found.lets_ahead(ordered, number, 1, full) for number in (4, 6, 8)] == [True, False, False]
@@ -404,7 +415,7 @@ def test_what_is_refused_looks_at_no_backlog() -> None:
 
     found, ordered = room(), stream(delivery=Delivery.TRANSACTIONAL)
     for number in (*range(1_001, 2_001), 1):
-        ordered.sequence.add([TransitPacket(number, b"", 1, 1, 0, 0, "up", 0)])
+        ordered.sequence.add([TransitPacket(number, b"", 1, 1, 0, 0)])
     ordered.sequence.entries = Looked(ordered.sequence.entries)
     assert [found.lets_ahead(ordered, number, 1, HoldReason.TRANSIT_FULL) for number in range(2, 12)] == [False] * 10
     assert looks <= 10
@@ -419,7 +430,7 @@ def test_packets_on_the_disk_alone_are_charged_to_the_neighbour_that_brought_the
         at = busy.sequence.highest
         while busy.away_bytes < size_bytes:
             at += 2
-            entries = [TransitPacket(at, b"", 1, 1, 0, 0, "up", at**2 % 7_919 * 2**20)]
+            entries = [TransitPacket(at, b"", 1, 1, 0, at**2 % 7_919 * 2**20)]
             busy.sequence.add(entries)
             busy.sequence.put_away(entries)
             found.charge(busy)
@@ -541,7 +552,7 @@ def relay(limit_bytes: int) -> Transits:
 
 
 def fetched_packets(first: int, last: int) -> list[TransitPacket]:
-    return [TransitPacket(it, b"x" * 10, 10, 1, it - 1, 0, "up", 5_000 * it) for it in range(first, last + 1)]
+    return [TransitPacket(it, b"x" * 10, 10, 1, it - 1, 5_000 * it) for it in range(first, last + 1)]
 
 
 def take(some: TransitBodies, into: TransitStream, entries: list[TransitPacket]) -> None:

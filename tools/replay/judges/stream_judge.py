@@ -344,8 +344,6 @@ class StreamJudge(LaneReporter):
 
     def _on_rejected(self, record: Record) -> None:
         self._receiver(record["node"]).handle_rejected(record)
-        if record["node"] in self._relays:
-            self._relays[record["node"]].handle_rejected(record)
 
     def _on_transit(self, record: Record) -> None:
         self._story(record)

@@ -46,10 +46,6 @@ class Brought:
         """Return the packets from first to last of which none came that had passed that many relays."""
         return self._hops[hops].missing(first, last) if hops in self._hops else [(first, last)]
 
-    def furthest(self, number: int) -> int:
-        """Return the most relays that a copy of a packet had passed; -1 if none has come."""
-        return max((hops for hops, numbers in self._hops.items() if number in numbers), default=-1)
-
     def named(self, first: int, last: int, previous: int) -> list[Span]:
         """Return the transactional packets that never named what they name now.
 

@@ -37,7 +37,7 @@ class Passed:
     """
 
     __slots__ = (
-        "acked", "again", "beyond", "brought", "cls", "given_up", "heard", "held", "onward", "onward_ns", "sent",
+        "acked", "brought", "cls", "given_up", "heard", "held", "onward", "onward_ns", "sent",
         "since", "taken",
     )  # fmt: skip
 
@@ -53,10 +53,6 @@ class Passed:
         # By session: what it carried to the next hop, and of which the ack has come that frees.
         self.sent: defaultdict[str, RangeSet] = defaultdict(RangeSet)
         self.acked: defaultdict[str, RangeSet] = defaultdict(RangeSet)
-        # How many relays copies had passed that came of packets that were here.
-        self.again: dict[int, int] = {}
-        # Those of them that had passed more relays than all copies before.
-        self.beyond = RangeSet()
         # Since when what is here has been here: first, last, wall time.
         self.since: list[tuple[int, int, int]] = []
 
@@ -65,8 +61,6 @@ class Passed:
         self.taken, self.onward, self.heard = RangeSet(), RangeSet(), RangeSet()
         self.sent.clear()
         self.acked.clear()
-        self.again.clear()
-        self.beyond = RangeSet()
         if self.cls == EXPRESS:
             self.held, self.since = RangeSet(), []
 
@@ -149,34 +143,12 @@ class Passing(Side[Passed]):
         """Packets arrived."""
         known = self._sequence(record)
         known.cls = record["class"]
-        first, last = record["number"], record["number"] + record["packets"] - 1
-        for low, high in known.held.overlap(first, last):
-            for number in range(low, high + 1):
-                known.again[number] = record["hops"]
-                # Of what was found at a start it may not be known how it had come.
-                if 0 <= known.brought.furthest(number) < record["hops"]:
-                    known.beyond.add(number, number)
-                else:
-                    known.beyond.take(number, number)
         known.brought.take(record)
         self._came_by.setdefault(record["session"], "")
 
     def handle_taking(self, record: Record) -> None:
         """A session brings packets of the stream."""
         self._came_by[record["session"]] = record["peer_name"]
-
-    def handle_rejected(self, record: Record) -> None:
-        """A packet was not taken: a copy that has passed more relays than the one that is here is no duplicate.
-
-        In a circle of relays the one that is here might be freed by the acknowledgement of that copy.
-        """
-        known, number = self._sequence(record), record["number"]
-        if record["reason"] == "duplicate" and number in known.beyond:
-            evidence = f"a duplicate after {known.again[number]} relays, of a copy that has passed fewer"
-            due = settled(self.node, last=record["incarnation"])
-            self._at(record, "rejected", evidence, record["sequence"], due, number=number)
-        known.again.pop(number, None)
-        known.beyond.take(number, number)
 
     def handle_committed(self, record: Record) -> None:
         """Packets are in transit here, on the disk (express: in memory)."""

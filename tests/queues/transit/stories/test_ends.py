@@ -255,7 +255,7 @@ def test_the_end_of_an_older_sequence_ends_no_newer_one() -> None:
     (stream,) = inbox.streams
     assert stream.current > stream.begun
     conversation = next(iter(b.live.handshakes.conversations.values()))
-    end = RelayedEnd(stream.origin, stream.number, stream.begun, 1, False, 0, 0, stream.origin, "b")
+    end = RelayedEnd(stream.origin, stream.number, stream.begun, 1, False, 0, b"", stream.origin, "b")
     b.act(lambda: inbox._end(conversation, end, b.live.jobs.turn(net.world.now_ns)))  # noqa: SLF001
     assert list(inbox.streams) == [stream]
     end = replace(end, sequence=stream.current)

@@ -87,9 +87,9 @@ def lie(relay: SimNode, change: Callable[[wire.RelayedHeader], None]) -> None:
             assert isinstance(header, wire.RelayedHeader)
             change(header)
             packet = wire.RelayedPacket(
-                header.number, header.previous, header.hops, header.left_ms, header.ack_requested, header.body
+                header.number, header.previous, header.left_ms, header.ack_requested, header.body
             )
-            changed += wire.encode_relayed_run(header, header.final, header.from_name, [packet])
+            changed += wire.encode_relayed_run(header, header.final, header.from_name, [packet], trace=header.trace)
         return changed, contexts, asks
 
     transits.contents_of = contents_of  # type: ignore[method-assign]
@@ -339,7 +339,7 @@ def test_what_a_relay_invents_is_not_taken_into_a_sealed_stream() -> None:
     net = sealed_line()
     a, r, b = net["a"], net["r"], net["b"]
     origin, stream, sequence, _ = under_way(net, b"1")
-    invented = wire.RelayedPacket(1, 0, 1, 0, False, pack([b"lie"], 1_000, 1, 1)[0][0].body)
+    invented = wire.RelayedPacket(1, 0, 0, False, pack([b"lie"], 1_000, 1, 1)[0][0].body)
     first = wire.SequenceHeader(origin, stream, sequence, 1, 0, "q", False, b"")
     net.world.heal()
     net.world.run(2 * SECOND, lambda: r.live.handshakes.open_with("b") is not None)
@@ -354,7 +354,7 @@ def test_what_a_relay_invents_is_not_taken_into_a_sealed_stream() -> None:
     assert [it.body for it in got if it.sealed] == [b"1", b"2"]
     conversation = r.live.handshakes.open_with("b")
     assert conversation is not None
-    later = wire.RelayedPacket(3, 2, 1, 0, False, pack([b"lie"], 1_000, 9, 1)[0][0].body)
+    later = wire.RelayedPacket(3, 2, 0, False, pack([b"lie"], 1_000, 9, 1)[0][0].body)
     conversation.session.send_packet(Delivery.TRANSACTIONAL, wire.encode_relayed_run(first, "", "a", [later])[0], None)
     r.drain()
     net.world.run(10 * SECOND)
@@ -371,7 +371,7 @@ def test_a_sealed_stream_ends_when_its_origin_says_so_and_no_relay(delivery: Del
     post(a, "b", b"1", delivery=delivery, seal=True)
     assert net.world.run(20 * SECOND, lambda: b.length("q") == 1 and net.is_done("a"))
     (stream,) = b.live.inbox.streams
-    end = wire.RelayedEnd(*stream.id, stream.begun, 1, False, 1, 1, a.live.node_id, "", "a")
+    end = wire.RelayedEnd(*stream.id, stream.begun, 1, False, 1, b"r" * 8, a.live.node_id, "", "a")
     say(net["r"], "b", end)
     assert b.live.drops[DropReason.FORGED_WORD] == 1
     post(a, "b", b"2", delivery=delivery, seal=True)

@@ -3,13 +3,20 @@
 import pytest
 
 from tests.queues.relays import Relays, dead, line, post
+from tests.queues.transit.stories.test_lines import make_sync
 from tests.queues.world import numbered
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
+from triack.queues.node_settings import NodeSettings
 from triack.queues.routes import Route
 
 BY_R, BY_S = [("b", "r")], [("b", "s")]
+
+
+def circle() -> Relays:
+    """A sends by r, and nobody owns the name: r, s and t lead it in a circle."""
+    return Relays("ar rs st tr", {"a": [("x", "r")], "r": [("x", "s")], "s": [("x", "t")], "t": [("x", "r")]})
 
 
 def diamond(seed: int = 1) -> Relays:
@@ -126,15 +133,52 @@ def test_the_origin_hears_of_a_destination_that_no_relay_knows() -> None:
 
 @pytest.mark.parametrize("delivery", sorted(DURABLE))
 def test_a_circle_of_relays_keeps_no_copy(delivery: Delivery) -> None:
-    """Nobody owns the name: after 29 hops the message is a dead letter, once."""
-    net = Relays("ar rs st tr", {"a": [("x", "r")], "r": [("x", "s")], "s": [("x", "t")], "t": [("x", "r")]})
+    """The first relay refuses what it has passed on: the message is a dead letter, once, where its last copy is."""
+    net = circle()
     post(net["a"], "x", b"1", delivery=delivery)
-    assert net.world.run(200 * SECOND, lambda: net.is_done("a"))
+    assert net.world.run(5 * SECOND, lambda: net.is_done("a"))
+    owner = "a" if delivery is Delivery.TRANSACTIONAL else "t"
     found = {name: dead(node) for name, node in net.nodes.items()}
-    bodies = [name for name, (some, _) in found.items() for _ in some]
-    assert len(bodies) == 1
-    if delivery is Delivery.TRANSACTIONAL:
-        assert found["a"] == ([b"1"], {"hop-count-exceeded": 1})
+    assert {name: it for name, it in found.items() if it[0]} == {owner: ([b"1"], {"route-loop": 1})}
+
+
+@pytest.mark.parametrize("delivery", sorted(DURABLE))
+def test_a_circle_of_synchronous_links_keeps_no_copy(delivery: Delivery) -> None:
+    """Nobody waits for a word that never comes: those who have copies hear where the message has ended."""
+    net = circle()
+    for name in "arst":
+        make_sync(net, name)
+    post(net["a"], "x", b"1", delivery=delivery)
+    assert net.world.run(5 * SECOND, lambda: net.is_done("a"))
+    assert sum(len(dead(node)[0]) for node in net.nodes.values()) == 1
+    assert all(not node.log("link_downgraded") for node in net.nodes.values())
+
+
+def test_the_end_of_a_stream_goes_round_no_circle() -> None:
+    net = circle()
+    net["a"].settings = NodeSettings(retire_after_s=1.0)
+    net["a"].restart()
+    post(net["a"], "x", b"1", delivery=Delivery.RECOVERABLE)
+    assert net.world.run(60 * SECOND, lambda: net["r"].live.drops[DropReason.END_ASTRAY] > 0)
+    ends = [len([it for it in net[name].log("control_relayed") if it["kind"] == "end"]) for name in "rst"]
+    assert ends[0] == ends[1] == ends[2]
+
+
+@pytest.mark.parametrize("delivery", sorted(DURABLE))
+def test_packets_that_passed_other_relays_wait_until_those_before_them_have_left(delivery: Delivery) -> None:
+    """Though the same neighbour brings them: of two ways to one relay each packet arrives once."""
+    net = Relays("ag ah gf hf fr rb", {"a": [("b", "g")], "g": [("b", "f")], "h": [("b", "f")], "f": BY_R})
+    a, b, f, r = (net[name] for name in "abfr")
+    net.world.cut(r, b)
+    post(a, "b", *numbered(0, 5), delivery=delivery)
+    assert net.world.run(10 * SECOND, lambda: net.waiting("r") > 0 and not net.waiting("f"))
+    net.reroute("a", ("b", "h"))
+    post(a, "b", *numbered(5, 10), delivery=delivery)
+    assert net.world.run(10 * SECOND, lambda: bool(f.log("hold_received")))
+    assert (f.log("hold_received")[0]["reason"], net.waiting("f") > 0) == ("other-way", True)
+    net.world.heal()
+    assert net.world.run(400 * SECOND, lambda: net.is_done("a"))
+    assert sorted(b.read_all("q")) == numbered(0, 10)
 
 
 @pytest.mark.parametrize("delivery", sorted(DURABLE))
