@@ -3,7 +3,7 @@
 Give it input, then drain its outputs until each returns None:
 
 - ``handle_*``: a hello, a datagram, a commit, the clock;
-- ``poll_event``: the events for the owner;
+- ``events``: what has happened, for the owner to remove;
 - ``poll_run`` until it returns None, and then ``poll_transmit``: the next datagrams to send. A packet that is longer
   than a datagram leaves only by ``poll_run``, in pieces: an owner that does not call it must send none;
 - ``next_deadline``: when to call ``handle_timer`` if nothing happens before. An early call does nothing.
@@ -90,6 +90,7 @@ class Session:
     """One end of a session.
 
     Attributes:
+        events: what has happened; the owner removes what it has taken.
         peer: the peer's hello, without its introduction; None for an initiator that has no answer yet.
         commit_serial: the owner's mark, a number that only grows; packets and store acks carry it. The owner keeps it
             current.
@@ -132,7 +133,7 @@ class Session:
         self.idle = Idle(in_ns(settings.cleanup_interval_s), now_ns)
         self._keep_alive = KeepAlive(keep_alive_ns)
         self._timers = Timers()
-        self._events: list[Event] = []
+        self.events: list[Event] = []
         self.path_size = PathSize(
             traits,
             settings.max_datagram_bytes,
@@ -142,7 +143,7 @@ class Session:
             window=self.window,
             rtt=self.rtt,
             timers=self._timers,
-            tell=self._events.append,
+            tell=self.events.append,
         )
         self._departing = Departing(
             self.window, share, self._probing, self.ack_sender, self.rtt, self._timers, self.path_size
@@ -306,7 +307,7 @@ class Session:
             self._goodbye = reason
         self._move(reason)
         self._timers.clear()
-        self._events.append(SessionClosed(reason, self.window.unacked))
+        self.events.append(SessionClosed(reason, self.window.unacked))
 
     def take_counter(self, count: int = 1) -> tuple[int, int]:
         """Reserve ``count`` counters; the owner may reserve some too."""
@@ -398,7 +399,7 @@ class Session:
             try:
                 self.handle_datagram(payloads[first], counters[first], now_ns)
             except ProtocolError as error:
-                self._events.append(PacketDropped(error.reason))
+                self.events.append(PacketDropped(error.reason))
 
     def handle_stored(self, numbers: list[int], now_ns: int) -> None:
         """The commit that holds these received packets has returned."""
@@ -447,10 +448,6 @@ class Session:
         return self._timers.next_deadline()
 
     # ---- outputs
-
-    def poll_event(self) -> Event | None:
-        """The next event, or None."""
-        return self._events.pop(0) if self._events else None
 
     def poll_transmit(self, now_ns: int) -> Transmit | None:
         """The next datagram to send, or None.
@@ -536,8 +533,8 @@ class Session:
         self.idle.handle_packet(now_ns)
         if self._keep_alive.interval_ns:
             self._timers[Timer.KEEP_ALIVE] = now_ns + self._keep_alive.interval_ns
-        self._events.append(SessionOpened())
-        self._events += map(WindowChanged, self.window.changes())
+        self.events.append(SessionOpened())
+        self.events += map(WindowChanged, self.window.changes())
 
     def _confirm(self) -> None:
         """The peer has spoken on the session, so it is open at both ends."""
@@ -550,14 +547,14 @@ class Session:
         event = self.ack_sender.handle_packet(frame, counter, now_ns)
         if type(event) is PacketArrived:
             self.idle.handle_packet(now_ns)
-        self._events.append(event)
+        self.events.append(event)
 
     def _on_piece(self, piece: PieceFrame, counter: int, now_ns: int) -> None:
         frame = self.ack_sender.join(piece)
         if frame is not None:
             self._on_packet(frame, counter, now_ns)
-        elif not self._events or type(self._events[-1]) is not PieceArrived:
-            self._events.append(PieceArrived())
+        elif not self.events or type(self.events[-1]) is not PieceArrived:
+            self.events.append(PieceArrived())
 
     def _on_probe_frame(self, frame: ProbeFrame, _counter: int, _now_ns: int) -> None:
         self.path_size.handle_probe(frame)
@@ -571,7 +568,7 @@ class Session:
         self._loss_timers.handle_heard(now_ns)
         self.peer_commit_serial = max(self.peer_commit_serial, run.mark)
         self.idle.handle_packet(now_ns)
-        self._events.append(self.ack_sender.handle_run(run, counter, now_ns))
+        self.events.append(self.ack_sender.handle_run(run, counter, now_ns))
         self.ack_sender.arm(self._timers)
 
     def _on_ack(self, frame: AckFrame, _counter: int, now_ns: int) -> None:
@@ -595,8 +592,8 @@ class Session:
             self._probing.ping_due = True
         if acked and not window.awaits_ack:
             self._loss_timers.handle_all_acked(now_ns)
-        self._events.append(PacketsAcked(acked, window.undecided.sift(acked, frame)))
-        self._events += map(WindowChanged, window.changes())
+        self.events.append(PacketsAcked(acked, window.undecided.sift(acked, frame)))
+        self.events += map(WindowChanged, window.changes())
 
     def check_invariants(self) -> None:
         """Assert that what it remembers of packets agrees, for simulations and searches."""
@@ -609,7 +606,7 @@ class Session:
             self.close(CloseReason.PROTOCOL_ERROR)
             return
         self.peer_commit_serial = max(self.peer_commit_serial, frame.mark)
-        self._events.append(PacketsStored(self._loss_timers.handle_store_ack(frame.cumulative, frame.ranges, now_ns)))
+        self.events.append(PacketsStored(self._loss_timers.handle_store_ack(frame.cumulative, frame.ranges, now_ns)))
 
     def _on_round_trip(self, _frame: RoundTripFrame, _counter: int, _now_ns: int) -> None:
         """Ignored: the reported round trip counts only when the session opens."""
@@ -617,7 +614,7 @@ class Session:
     def _on_ping(self, _frame: PingFrame, _counter: int, _now_ns: int) -> None:
         self.ack_sender.session_ack.debt.handle_request()
         self.ack_sender.store_ack.handle_request()
-        self._events.append(AcksRequested())
+        self.events.append(AcksRequested())
 
     def _on_close(self, frame: CloseFrame, _counter: int, _now_ns: int) -> None:
         self.close(AS_HEARD[frame.reason])
@@ -664,7 +661,7 @@ class Session:
 
     def _on_quiet(self, now_ns: int) -> None:
         if self._loss_timers.handle_quiet(now_ns):
-            self._events.append(PeerQuiet())
+            self.events.append(PeerQuiet())
 
     def _on_store_ack_limit(self, _now_ns: int) -> None:
         if self._loss_timers.store_ack_waiter:
@@ -673,7 +670,7 @@ class Session:
     def _on_cleanup(self, now_ns: int) -> None:
         waits = self.window.unacked or self._loss_timers.store_ack_waiter or self.state is not SessionState.OPEN
         if self.idle.is_over(now_ns) and not waits:
-            self._events.append(SessionIdle())
+            self.events.append(SessionIdle())
         self._timers[Timer.CLEANUP] = self.idle.look_again_ns(now_ns)
 
     def _on_path_mtu(self, now_ns: int) -> None:

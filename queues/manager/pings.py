@@ -70,41 +70,47 @@ class Ping:
 
 
 class Pings:
-    """The pings of a node."""
+    """The pings of a node.
 
-    __slots__ = ("_open", "_random", "_wall")
+    Args:
+        wall: the time of day.
+        random: for the challenges.
+
+    Attributes:
+        waiting: those that are not answered.
+    """
+
+    __slots__ = ("_random", "_wall", "waiting")
 
     def __init__(self, wall: WallClock, random: "Random") -> None:
         self._wall = wall
         self._random = random
-        self._open: dict[Ping, None] = {}
+        self.waiting: dict[Ping, None] = {}
 
     def begin(self, link: Link, waiter: Waiter, now_ns: int) -> Ping:
         """Ping a peer. The caller ends the ping, after an answer as well."""
         is_open = link.conversation is not None and link.conversation.is_open
         ping = Ping(link, waiter, now_ns, is_open)
-        self._open[ping] = None
+        self.waiting[ping] = None
         link.pings += 1
         link.wake()
         return ping
 
     def end(self, ping: Ping) -> None:
         """Forget a ping; a second call does nothing."""
-        if ping in self._open:
-            del self._open[ping]
+        if ping in self.waiting:
+            del self.waiting[ping]
             ping.link.pings -= 1
 
     def fail(self, error: TriackError) -> None:
         """The node ends: no ping is answered any more."""
-        for ping in list(self._open):
+        for ping in list(self.waiting):
             self.end(ping)
             ping.waiter(error)
 
     def poll(self, conversation: Conversation, now_ns: int) -> list[bytes]:
         """The challenges that leave now in a session."""
-        if not self._open:
-            return []
-        asked = [it for it in self._open if not it.question and it.link.conversation is conversation]
+        asked = [it for it in self.waiting if not it.question and it.link.conversation is conversation]
         if not conversation.is_open:
             return []
         for ping in asked:
@@ -114,7 +120,7 @@ class Pings:
 
     def handle_response(self, conversation: Conversation, answer: bytes, clock_ms: int, now_ns: int) -> bool:
         """A peer has answered a challenge. Returns whether that was a ping."""
-        ping = next((it for it in self._open if it.question == answer and it.link.conversation is conversation), None)
+        ping = next((it for it in self.waiting if it.question == answer and it.link.conversation is conversation), None)
         if ping is None:
             return False
         round_trip_ns = now_ns - ping.sent_ns

@@ -98,8 +98,9 @@ class SessionEventRouter:
 
     def take(self, conversation: Conversation, now_ns: int) -> bool:
         """Handle all events of the session of a conversation. Returns whether there was any."""
-        taken = False
-        while (event := conversation.session.poll_event()) is not None:
+        taken, waiting = False, conversation.session.events
+        while waiting:
+            event = waiting.pop(0)
             if type(event) is events.RunArrived:
                 self._take_run(conversation, event, now_ns)
             elif type(event) is events.PacketArrived and not event.duplicate and wire.carries_body(event.content):

@@ -168,11 +168,12 @@ class Transmitter:
 
     def _serve(self, conversation: Conversation, giving: Giving, now_ns: int) -> None:
         session = conversation.session
-        # A session that drains may have closed when the disk, not a datagram, freed its last packet.
-        self._report(conversation, now_ns)
+        if session.events:
+            # A session that drains may have closed when the disk, not a datagram, freed its last packet.
+            self._report(conversation, now_ns)
         self.fill(conversation, giving, now_ns)
         self._transmit(conversation, now_ns)
-        if conversation.is_live:
+        if (conversation.paths is not None or self._pings.waiting) and conversation.is_live:
             self._look_for(conversation, now_ns)
         if session.state is SessionState.CLOSED:
             self.deadlines.set(conversation, None)
@@ -200,7 +201,7 @@ class Transmitter:
         link = conversation.link
         if giving < Giving.ALL or link is None or link.conversation is not conversation:
             return
-        while session.room and (turn := link.next_turn()) is not None:
+        while link.turns.groups and session.room and (turn := link.next_turn()) is not None:
             stream, packets = turn
             source: _Source = self._outbox if isinstance(stream, OutgoingStream) else self._transits
             _fill_from(source, session, link, stream, packets, now_ns)

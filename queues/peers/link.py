@@ -275,7 +275,6 @@ class Link:
     __slots__ = (
         "_awake",
         "_told",
-        "_turns",
         "contact",
         "conversation",
         "dialer",
@@ -293,6 +292,7 @@ class Link:
         "silent",
         "streams",
         "suspended",
+        "turns",
     )
 
     def __init__(
@@ -324,7 +324,7 @@ class Link:
         self.pings = 0
         self.keeps_touch = calls
         self._awake = {} if awake is None else awake
-        self._turns = Turns(lowest_share)
+        self.turns = Turns(lowest_share)
         self._told = False
 
     @property
@@ -341,7 +341,7 @@ class Link:
     @property
     def is_sending(self) -> bool:
         """Whether there is something to send."""
-        return self._turns.next() is not None
+        return self.turns.next() is not None
 
     @property
     def awaits_order_ack(self) -> bool:
@@ -376,28 +376,28 @@ class Link:
     def remove(self, outgoing: OutgoingStream) -> None:
         """An outgoing stream has ended."""
         self.streams.remove(outgoing)
-        self._turns.withdraw(outgoing)
+        self.turns.withdraw(outgoing)
 
     def offer(self, outgoing: Sending) -> None:
         """A stream, outgoing or in transit, has something to send: its turn comes after all that wait."""
-        self._turns.offer(outgoing)
+        self.turns.offer(outgoing)
         self.wake()
 
     def withdraw(self, outgoing: Sending) -> None:
         """A stream was paused, or uses another link: it has no turn until it is offered again."""
-        self._turns.withdraw(outgoing)
+        self.turns.withdraw(outgoing)
 
     def has_turn(self, outgoing: Sending) -> bool:
         """Whether a turn of a stream will come."""
-        return outgoing in self._turns
+        return outgoing in self.turns
 
     def next_turn(self) -> tuple[Sending, int] | None:
         """The stream whose turn it is, and how many packets it may give; None for a suspended peer."""
-        return None if self.suspended is not None else self._turns.next()
+        return None if self.suspended is not None else self.turns.next()
 
     def handle_given(self, outgoing: Sending, packets: int = 1) -> None:
         """The current stream has given packets; at the end of its turn it moves behind the others."""
-        self._turns.handle_given(outgoing, packets)
+        self.turns.handle_given(outgoing, packets)
 
     def halt(self, error: RollbackDetected | None, *, told: bool) -> None:
         """Send nothing more, and notify all waiters; None: continue. ``told``: the peer knows."""

@@ -120,8 +120,9 @@ class SessionPort(Protocol):
     def handle_timer(self, now_ns: int) -> None:
         """Handle every timer that has run out."""
 
-    def poll_event(self) -> Event | None:
-        """The next event, or None."""
+    @property
+    def events(self) -> list[Event]:
+        """What has happened; the owner removes what it has taken."""
 
     # ---- commands
 

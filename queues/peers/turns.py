@@ -65,43 +65,47 @@ class _Group:
 
 
 class Turns:
-    """The streams of one link that have something to send. ``lowest_share``: 0 for none."""
+    """The streams of one link that have something to send. ``lowest_share``: 0 for none.
 
-    __slots__ = ("_groups", "_lowest_share", "_turn_packets")
+    Attributes:
+        groups: by destination queue, whose turn it is first.
+    """
+
+    __slots__ = ("_lowest_share", "_turn_packets", "groups")
 
     def __init__(self, lowest_share: int = LOWEST_SHARE_PACKETS) -> None:
         # Ordered: the first key of a plain dictionary is found after all keys that were removed before it.
-        self._groups: OrderedDict[Hashable, _Group] = OrderedDict()
+        self.groups: OrderedDict[Hashable, _Group] = OrderedDict()
         self._lowest_share = lowest_share
         self._turn_packets = QUEUE_TURN_PACKETS
 
     def offer(self, stream: Sending) -> None:
         """A stream has something to send: its turn comes after all that wait."""
         key = stream.turn_key
-        group = self._groups.get(key)
+        group = self.groups.get(key)
         if group is None:
-            group = self._groups[key] = _Group(self._lowest_share - 1)
+            group = self.groups[key] = _Group(self._lowest_share - 1)
         group.streams.setdefault(stream.priority, OrderedDict())[stream] = None
 
     def withdraw(self, stream: Sending) -> None:
         """A stream has nothing to send, or must not: it has no turn until it is offered again."""
         key = stream.turn_key
-        group = self._groups.get(key)
+        group = self.groups.get(key)
         if group is None or not group.remove(stream) or group.streams:
             return
-        if next(iter(self._groups)) == key:
+        if next(iter(self.groups)) == key:
             self._turn_packets = QUEUE_TURN_PACKETS
-        del self._groups[key]
+        del self.groups[key]
 
     def __contains__(self, stream: Sending) -> bool:
         """Whether a turn of the stream will come."""
-        group = self._groups.get(stream.turn_key)
+        group = self.groups.get(stream.turn_key)
         return group is not None and stream in group.streams.get(stream.priority, ())
 
     def next(self) -> tuple[Sending, int] | None:
         """The stream whose turn it is, and how many packets it may give; None when there is none."""
-        while self._groups:
-            group = next(iter(self._groups.values()))
+        while self.groups:
+            group = next(iter(self.groups.values()))
             stream, limit = self._next_of(group)
             if stream.sequence.peek() is not None:
                 return stream, limit
@@ -121,11 +125,11 @@ class Turns:
     def handle_given(self, stream: Sending, packets: int) -> None:
         """The current stream has given packets; at the end of a turn its queue moves behind the others."""
         key = stream.turn_key
-        group = self._groups[key]
+        group = self.groups[key]
         if len(group.streams) > 1:
             group.high = group.high - packets if group.high > 0 else self._lowest_share - 1
         self._turn_packets -= packets
         if not self._turn_packets:
-            self._groups.move_to_end(key)
+            self.groups.move_to_end(key)
             group.streams[stream.priority].move_to_end(stream)
             self._turn_packets = QUEUE_TURN_PACKETS

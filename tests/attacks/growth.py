@@ -376,7 +376,7 @@ OTHERS = {
         queues/topics/subscription.py Subscription _told
         queues/topics/topic_root.py Dispatch assigned discarded
         session/datagram_builder.py _Draft parts
-        session/session.py Session _events
+        session/session.py Session events
         transport/turns.py Burst turns
     """,
     "a value that is made once, as long as what it was made of": """
@@ -419,7 +419,7 @@ OTHERS = {
         queues/peers/resuming.py Resuming gaps _holders _told
         queues/peers/suspended_peers.py SuspendedPeers _leading
         queues/peers/turns.py _Group streams
-        queues/peers/turns.py Turns _groups
+        queues/peers/turns.py Turns groups
         queues/stages.py _Wait left
         queues/stages.py StageTracker _starts _entries _failed _waiting
         queues/manager/publish_windows.py PublishWindows news closings
@@ -451,7 +451,7 @@ OTHERS = {
         node/sync/send_buffer.py SendBuffer _runs
         queues/mailboxes/mailbox.py Mailbox listeners
         queues/manager/closing.py Departure _asked
-        queues/manager/pings.py Pings _open
+        queues/manager/pings.py Pings waiting
         queues/manager/watching.py Watching _readers
         queues/remote/remote_subscriptions.py RemoteSubscription waiters
         queues/remote/remote_subscriptions.py _Requests tickets

@@ -64,7 +64,8 @@ class Flow:
             end.handle_timer(now_ns)
             if way == 0 and self.sends:
                 self._fill(end, now_ns)
-            while (event := end.poll_event()) is not None:
+            while end.events:
+                event = end.events.pop(0)
                 if isinstance(event, PacketArrived) and not event.duplicate:
                     self.delivered_bytes += len(event.content)
             while (transmit := end.poll_transmit(now_ns)) is not None:

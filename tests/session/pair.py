@@ -174,7 +174,8 @@ class Pair:
             waiting = self.backlog[name]
             while waiting and session.room:
                 session.send_packet(*waiting.popleft(), None)
-            while (event := session.poll_event()) is not None:
+            while session.events:
+                event = session.events.pop(0)
                 self._take(name, event)
             for transmit in self._transmits(session):
                 assert transmit.payload, "an empty datagram"

@@ -310,7 +310,7 @@ def test_nobody_is_left_with_something_to_do(seed: int, monkeypatch: pytest.Monk
         effects = poll(engine, now_ns)
         assert all(conversation.session.is_paced for conversation in engine.handshakes.awake)
         for conversation in engine.handshakes.conversations.values():
-            assert conversation.session.poll_event() is None
+            assert conversation.session.events == []
             at_ns = conversation.session.next_deadline()
             due_ns = engine.next_deadline()
             assert at_ns is None or (due_ns is not None and due_ns <= at_ns)
