@@ -386,7 +386,7 @@ def test_a_packet_that_comes_late_finds_its_place_among_many() -> None:
     """It is compared with a few of those that wait."""
     sequence = passing()
     for number in (*range(1, 5_000), *range(5_001, 20_001), 5_000):
-        entry = Seen(number, b"body", 4, 1, number - 1, 0, "up", 0)
+        entry = Seen(number, b"body", 4, 1, number - 1, 0)
         sequence.add([entry])
         Seen.reads = 0
         sequence.handle_stored([entry])

@@ -248,13 +248,3 @@ def two_sessions_of_a_synchronous_link() -> Relayed:
 def at(check: str, cls: str, *numbers: int) -> Expected:
     """What must be found, of packets of a class."""
     return {(check, CLASS_STREAMS[cls], SEQUENCE, number) for number in numbers}
-
-
-@lie
-def a_copy_that_went_round_as_duplicate(world: Relayed) -> Expected:
-    """Beta brings back what rho has from alpha, and rho says that it has it: each would free the other's copy."""
-    numbers = world.bring(TX, 1)
-    back = world.hop(world.beta, world.rho)
-    back.send(TX, numbers, 3)
-    world.rho.write("rejected", cls=TX, **place(TX), number=1, reason="duplicate")
-    return at("rejected", TX, 1)
