@@ -17,7 +17,7 @@ def names_in(lines: str) -> list[str]:
 
 ROWS = {
     "`limits.quota`": """
-        queues/mailboxes/priority_queue.py Line _ready
+        queues/mailboxes/priority_queue.py Level _ready
         queues/mailboxes/disk_backlog.py DiskBacklog _blocks _open _starts _kept _streams _numbers
         queues/mailboxes/mailbox.py Mailbox _changed _orphans _runs
         queues/mailboxes/partials.py Partial rows
@@ -36,7 +36,7 @@ ROWS = {
         queues/topics/subscription.py Subscription _partly
         queues/topics/topic_root.py TopicRoot placed freed _awaited _early _skipped
         queues/remote/forwarder.py _Way hands
-        queues/remote/forwarder.py Pump _done _ways
+        queues/remote/forwarder.py Forwarder _done _ways
         queues/journals/journals.py Journals missing
     """,
     "`limits.peer_quota_bytes`": """
@@ -90,7 +90,7 @@ ROWS = {
         queues/topics/topics.py Topics subscriptions _deleted _left _dropped _overdue _told_ns
         queues/topics/topic_root.py TopicRoot subscriptions unsaid
         queues/topics/trie.py _Level below here all
-        queues/remote/peer_subscriptions.py PeerSubscriptions _pumps _by_node _stirred
+        queues/remote/peer_subscriptions.py PeerSubscriptions _forwarders _by_node _stirred
     """,
     "`session.max_unacked_packet`": """
         session/acknowledgements/session_ack.py SessionAck _told
@@ -311,7 +311,7 @@ OTHERS = {
     "one entry for each constant: a reason, a priority, a kind of timer, a bound, a state, a family of addresses": """
         queues/histogram.py Histogram counts _bounds_ns
         queues/mailboxes/large_bodies.py Bodies _drops
-        queues/mailboxes/priority_queue.py Lines by_rank _by_priority
+        queues/mailboxes/priority_queue.py PriorityQueue by_rank _by_priority
         queues/mailboxes/local_queues.py LocalQueues dead_letters declined_letters
         queues/mailboxes/mailbox.py Mailbox lengths
         queues/mailboxes/mailbox.py Notices drops
@@ -452,7 +452,7 @@ OTHERS = {
         queues/mailboxes/mailbox.py Mailbox listeners
         queues/manager/closing.py Departure _asked
         queues/manager/pings.py Pings waiting
-        queues/manager/watching.py Watching _readers
+        queues/manager/watching.py Watching readers
         queues/remote/remote_subscriptions.py RemoteSubscription waiters
         queues/remote/remote_subscriptions.py _Requests tickets
         queues/remote/remote_subscriptions.py RemoteSubscriptions subscriptions _requests _live _dropping _left _refused

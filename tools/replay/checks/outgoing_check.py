@@ -69,8 +69,6 @@ class Outgoing(Side[Sender]):
         self._former: set[str] = set()
         # The neighbour by which the stream goes since then, and the other ends of its sessions.
         self._way, self._ends = "", dict[str, tuple[str, str]]()
-        # The first record of each sequence that says so.
-        self._moved: dict[int, Record] = {}
         # Its sequence then, and what of that was to be sent from then on: another one may go another way again.
         self._switched, self._news = 0, RangeSet()
         # The last session that failed, and by sequence what failed sessions carried and no later one did.
@@ -326,7 +324,6 @@ class Outgoing(Side[Sender]):
         self._held, self._rerouted_ns = False, record["at_ns"]
         self._former.update(self._carried)
         self._way = record["peer_name"]
-        self._moved.setdefault(record["sequence"], record)
         self._switched, self._news = record["sequence"], RangeSet()
         if self.is_origin and record["class"] == TRANSACTIONAL:
             self._tiers.handle_rerouted(record["at_ns"], self._sequence(record).wanted)
@@ -429,12 +426,6 @@ class Outgoing(Side[Sender]):
         self._finish_starts(later)
         for number, sender in self.sequences.items():
             self._judge_skipped(number, sender)
-        for number, record in self._moved.items():
-            if number not in self.sequences or not self.sequences[number].queued:
-                # What is put into a new stream is queued soon, unless its process dies.
-                due = Due("log", self.node, record["incarnation"], end_ns=record["at_ns"] + UNSENT_NS)
-                evidence = "switched to another neighbour, and nothing of it was ever queued"
-                self._at(record, "claims", evidence, number, due, settled(self.node, last=record["incarnation"]))
         self._judge_left_behind()
         if self._unsent is not None:
             self._judge_unsent(EVER)
