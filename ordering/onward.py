@@ -9,7 +9,7 @@ synchronous again when the oldest has waited for less than half of that, or as c
 
 All moves are in ``TRANSITIONS``. The rules are those of AMPS for its replication links: the age has no default, and a
 link that is configured as asynchronous never changes. The difference between the two is when a sender lets go of a
-packet, and when its application is told; what is written, sent and visible is the same.
+packet, and when its application hears; what is written, sent and visible is the same.
 """
 
 from bisect import bisect_left, bisect_right

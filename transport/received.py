@@ -54,7 +54,7 @@ class Inbox:
     A datagram transport offers, and the excess is dropped; a TCP connection offers and then waits for room.
 
     Attributes:
-        on_arrived: called when there is little to take; whoever sets it then calls ``take_few`` or ``hand_over``.
+        on_arrived: called when there is little to take; its owner then calls ``take_few`` or ``hand_over``.
         source_of: the source of a datagram.
         turns: what has arrived.
     """

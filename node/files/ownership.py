@@ -80,7 +80,7 @@ def close_to_group(data: Path, names: Collection[str]) -> list[str]:
     """Remove a group's access to files of a directory, if the owner is right and all others have none.
 
     The kubelet gives that access to the group ``fsGroup`` of a pod with each start. A file that all may use, or of
-    another user, stays as it is, and whoever opens it refuses it.
+    another user, stays as it is: the code that opens it refuses it.
     """
     return [name for name in names if os.name == "posix" and _is_closed_now(data / name)]
 

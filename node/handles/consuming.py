@@ -370,7 +370,7 @@ class Consuming:
         failed = what_then is OnError.RETRY
         if self._keeps_order:
             await lane.popleft().give_back(failed=failed, delay=self._delay_s(first, failed=failed))
-            return  # the queue itself waits; what it waits for is told until a message is done
+            return  # the queue itself waits, and says what for until a message is done
         wait_s = self._wait_s(first) if failed else REJECT_WAIT_S
         try:
             async with asyncio.timeout(wait_s):

@@ -43,7 +43,7 @@ class Routing(OnPort):
 
         Recoverable messages become dead letters here. Transactional ones become dead letters where they were sent.
         Express ones are lost. They leave in portions, each in a separate commit. If a node that has sent some of them
-        is away, and cannot hear of so many, the others stay here. ``purge`` removes those for one queue. Returns the
+        is away, and may not hear of more, the others stay here. ``purge`` removes those for one queue. Returns the
         number of messages.
         """
         check_kind("purge transit: the name", name, str)

@@ -178,7 +178,7 @@ class Driver:
     async def _run(self) -> None:
         while not self._closed:
             if await self._take_few() and not self.engine.jobs.group.is_awaited:
-                await asyncio.sleep(0)  # whoever waited for what has come goes on first: what he sends leaves with it
+                await asyncio.sleep(0)  # first let tasks run that waited for this: what they send leaves with it
             self._wakeup.clear()
             job = await self._drain()
             self._end_progress()

@@ -31,7 +31,7 @@ def _before_the_commit(
 def _after_a_restart(
     put: Any, self: Mailbox, packet: QueuedPacket, head: bytes, progress: Progress | None = None
 ) -> None:
-    """Of each packet that a node finds on its disk, the arrival is told as if it had just come."""
+    """Of each packet that a node finds on its disk, a node answers as if it had just come."""
     put(self, packet, head, progress)
     if packet.restored and packet.cares and fragment_range(head, packet.size_bytes) is None:
         self.notices.whole.append((self, packet))
@@ -48,7 +48,7 @@ def _one_commit_late(tell_read: Any, self: LocalQueues, now_ns: int) -> None:
 
 @BUGS.by_seeds("senders are told what they did not ask for")
 def _unasked(patch: Patch) -> None:
-    """The arrival is told to those that want to know of the reader."""
+    """Those that want to know of the reader hear of the arrival."""
     tell = LocalQueues._tell
 
     def generous(

@@ -118,7 +118,7 @@ class Administration:
     def _way_to(self, origin: bytes, queue: str, delivery: Delivery, *, seal: bool) -> OutgoingStream | None:
         """The outgoing stream to the node that sent a message; None when no way leads to it.
 
-        What is told about a message that came sealed leaves sealed, or not at all: it has its label.
+        An answer about a message that came sealed leaves sealed, or not at all: it has its label.
         """
         name = self._name_of(origin)
         try:

@@ -289,7 +289,7 @@ class Inbox:
     def _refuses_seal(
         self, conversation: Conversation, packet: int, header: SequenceHeader, delivery: Delivery, turn: Turn
     ) -> bool:
-        """Open a sealed packet. Whether it is refused, or should have been sealed, and its origin is told so.
+        """Open a sealed packet. Returns whether it, or one that should be sealed, is refused; its origin hears so.
 
         Nothing of it is remembered, as of all that a relay might have invented.
         """

@@ -26,7 +26,7 @@ from triack.queues.topics.subscription import Peer, Subscription, ranges_of
 from triack.queues.topics.topic_root import Discarded, Dispatch, TopicRoot
 
 PLACES = 1 << 20
-"""Places that a commit reserves for a root: so many that few commits do. No place is used twice."""
+"""Places that a commit reserves for a root: enough that few commits do. No place is used twice."""
 TURN_ENDS = 200
 """Subscriptions without holders that end in one turn: some milliseconds, or some more with thousands of names."""
 _KEY = f"{OWN_STATE}places:"

@@ -1,7 +1,7 @@
 """Streams in transit over synchronous links: what frees their packets now, and what neighbours before hear.
 
 Promise: a recoverable packet that goes by a synchronous link stays here until the next hop has passed it on, unless the
-link is asynchronous for now. Only what is stored behind this node in that sense is told to neighbours that wait for it.
+link is asynchronous for now. Neighbours that wait hear only of what is stored behind this node in that sense.
 """
 
 from collections.abc import Callable, Iterable

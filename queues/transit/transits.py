@@ -2,7 +2,7 @@
 
 Promise: a packet of a durable class is store-acknowledged to the neighbour that it came by only after the commit that
 holds it has returned, and it leaves the store only after the acknowledgement of the next hop that frees its class
-(``base.delivery.FREED_BY``), or together with its arrival in the dead-letter queue, or when its origin is told that it
+(``base.delivery.FREED_BY``), or together with its arrival in the dead-letter queue, or when its origin hears that it
 was refused and still has it. A packet for which there is no room is not taken, and its stream is held, as for a full
 queue.
 """

@@ -102,7 +102,7 @@ class Giving(Part, Generic[R, P]):
         await first_of(*(self._give_runs(rule, source, in_order) for _ in range(1 if self._turn else RUNS)))
 
     async def _give_runs(self, rule: R, source: str, in_order: asyncio.Lock) -> None:
-        """Give one run after the other. Whoever fails ends the connection, so nothing is released then."""
+        """Give one run after the other. A failure ends the connection, so nothing is released then."""
         wanted = most = self._most if self._turn else RUN_MESSAGES
         while True:
             tx = self._node.transaction()

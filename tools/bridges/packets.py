@@ -40,7 +40,7 @@ CONNECT_S = 10.0
 PUBLISH = 0x30
 """The upper half of its first byte."""
 FLUSH_PARTS = 100
-"""Of packets, four of each PUBLISH: so many are sent at a time, so that the broker works meanwhile."""
+"""Of packets, four of each PUBLISH: the number sent at a time, so that the broker works meanwhile."""
 WRITE_BYTES = 1024 * 1024
 DRAIN_S = 0.01
 """Between two looks at what has not left: a mebibyte takes as long on a fast link."""

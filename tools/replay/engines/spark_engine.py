@@ -57,7 +57,7 @@ FIRST_OF_EACH: Final = 1_000
 TASK_BYTES: Final = 8 << 20
 """Chunks that are judged by one task: a second's work or so, and many tasks of a large log."""
 FOUND_TASKS: Final = 16
-"""What all tasks have found is in so many parts, or more on many processors."""
+"""The parts that hold what all tasks have found; more on many processors."""
 STATE: Final = -1
 """The place of a row with the state of its unit: before all that is new to it."""
 COUNTED: Final = "counted"

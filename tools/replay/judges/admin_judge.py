@@ -1,4 +1,4 @@
-"""What administration messages promise: a sender is told what it asked for, once, and nothing that did not happen.
+"""What administration messages promise: a sender hears what it asked for, once, and nothing that did not happen.
 
 Each node's records are kept by themselves, ``Asking`` of what the origin's applications asked for and of what any node
 told them. What only both show together is judged at the end.
@@ -111,7 +111,7 @@ class Asking(LaneReporter):
             self.now = record["incarnation"], {}
         before, _ = self.told.get(key, (RangeSet(), record))
         again, now = list(before.overlap(first, last)), self.now[1].setdefault(key, RangeSet())
-        # What is told of express messages is in memory, as they are, and is told of the next copy.
+        # Answers about express messages are in memory, as these are: the next copy gets answers, too.
         lasts = record["class"] != EXPRESS
         if now.overlap(first, last) or (lasts and again and _is_sure(receiver, number, again, message_class)):
             evidence = f"told {message_class:#06x} of message {again[0][0]} of a packet again"
@@ -124,7 +124,7 @@ class Asking(LaneReporter):
 def _is_sure(receiver: Receiver, number: int, places: list[tuple[int, int]], message_class: int) -> bool:
     """Whether the commit of an earlier start, which had told of these messages, is known to have returned."""
     if message_class == ARRIVED:
-        # A large message is told of with a commit after that of its last packet.
+        # The answer about a large message is in a commit after that of its last packet.
         return bool(receiver.settled.overlap(number, number)) and receiver.counts.get(number - 1) != 0
     if message_class == RECEIVED or message_class >= ENDED_AT_QUEUE:
         return any(receiver.settling.done.overlap(*part(number, *span, None)) for span in places)
@@ -198,7 +198,7 @@ def _untold(it: Asking, receiver: Receiver, message: tuple[int, int, int], acks:
         yield f"message {place} of the packet is in its queue, which its sender asked for"
     both = POSITIVE_RECEIVE | NEGATIVE_RECEIVE
     here = part(number, place, place, None)
-    # What was moved elsewhere is no more in its queue, and nothing is told of it.
+    # What was moved elsewhere is no more in its queue, and no answer tells of it.
     is_over = not receiver.out.removed.overlap(*here) and receiver.settling.is_sure(here)
     if acks & both == both and is_over and not any(map(is_told, (RECEIVED, *range(ENDED_AT_QUEUE, 0xC005)))):
         yield f"message {place} of the packet is settled, and its sender asked how"

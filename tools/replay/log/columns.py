@@ -41,7 +41,7 @@ OF_EVENT: Final = {
 }
 """The fields that records of an event may have: a fifth of all."""
 GROUPED_MIN: Final = 512
-"""From so many records on, those of each event are packed by themselves, with the columns that they may have."""
+"""From this number of records on, those of each event are packed by themselves, with the columns that they may have."""
 _SPARK_TYPES: Final = {int: "bigint", str: "string", bool: "boolean", list: "array<array<bigint>>"}
 SPARK_COLUMNS: Final = {name: f"`{name}` {_SPARK_TYPES[field.type]}" for name, field in (COMMON | FIELDS).items()}
 """The same in Spark's notation, by name."""

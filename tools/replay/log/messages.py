@@ -13,7 +13,7 @@ from triack.tools.replay.log.ranges import RangeSet, Span
 from triack.tools.replay.log.weights import Weights
 
 PLACE_BITS: Final = 32
-"""A message is the number of its packet, and below it so many bits for its place there."""
+"""A message is the number of its packet, and below it this number of bits for its place there."""
 PLACE_MASK: Final = (1 << PLACE_BITS) - 1
 
 

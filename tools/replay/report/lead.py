@@ -17,7 +17,7 @@ NAMED_MAX: Final = 3
 """Queues that a sentence names; the tables name all."""
 
 _NEVER_NS: Final = 1 << 63
-"""Later than all: a violation without a time is told after the others."""
+"""Later than all: a violation without a time comes after the others."""
 
 
 def lead(verdict: Verdict, timeline: Timeline, streams: list[Row], outages: list[Outage]) -> list[str]:

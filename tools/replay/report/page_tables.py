@@ -146,7 +146,7 @@ def _without_empty(table: Table) -> Table:
 
 
 def _streams(timeline: Timeline) -> list[Row]:
-    """One row a stream, with everything that is told of it."""
+    """One row a stream, with all that the log says of it."""
     rows, (_, end_ns), judged = [], timeline.span_ns, {start.node for start in timeline.starts}
     for stream, counts in timeline.flows.counts.items():
         origin, number = stream

@@ -126,7 +126,7 @@ class TopicJudge:
         if not self._last:
             return
         self._passing.finish()
-        # Of a copy, as what is told here is told once more with what follows.
+        # Of a copy, as what follows judges the same ages again.
         self._judge_age(self._last, self._ages.copy())
         for subscription in self._subscriptions.values():
             subscription.finish(self._last)

@@ -222,7 +222,7 @@ class Passing(Side[Passed]):
         if said := self._fault_of(known.cls, reason, is_sync=record.get("sync", False)):
             self._at(record, "freed_too_early", said, sequence, number=first, last=last)
         elif reason == "onward-ack":
-            # The word names a number. That the next hop has this copy of it is told by the store ack alone.
+            # The word names a number. Only the store ack says that the next hop has this copy of it.
             self._judge_ack(record, known)
         elif reason in ACKED:
             self._judge_ack(record, known)
