@@ -1,8 +1,9 @@
 """What this node tells those that wait for it: which packets it has passed on over their synchronous links to it.
 
 Promise: this node speaks of a packet only after it is stored behind this node, and no later than the interval of the
-link that it went by. A word names packets and claims nothing of others: a relay does not know which numbers it has never seen.
-Words end with their session. The neighbour sends again what it has no word of, and gets one when that is passed on.
+link that it went by. A word names packets and claims nothing of others: a relay does not know which numbers it has
+never seen. Words end with their session. The neighbour sends again what it has no word of, and gets one when that is
+passed on.
 
 While the link onward is asynchronous for now, and of streams that end here, this node says that its store acks
 are enough.

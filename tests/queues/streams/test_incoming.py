@@ -29,7 +29,7 @@ from triack.queues.streams.holds import HeldStream, Holds
 from triack.queues.streams.incoming_stream import HELD_BYTES, IncomingStream
 from triack.queues.streams.owed_acks import OwedAcks
 from triack.session.protocol.binary import BINARY
-from triack.session.protocol.frames import AckFrame, PacketFrame
+from triack.session.protocol.frames import AckFrame, PacketFrame, StoreAckFrame
 from triack.session.protocol.settings import SessionSettings
 
 # The door to a node's queues, tried by a peer that keeps to nothing; the stories are in ``stories/test_quotas.py``.
@@ -74,6 +74,31 @@ def test_packets_that_come_too_early_fill_a_quarter_of_a_peers_memory(together: 
     world.run(SECOND)
     assert 0 < node.live.inbox.admission.early.of(ORIGIN) <= 10_000 + HELD_BYTES + 200
     assert node.live.inbox.streams[0].sequence.held
+
+
+def test_what_waited_for_a_gap_is_store_acknowledged_when_it_closes() -> None:
+    """All of the run that was held, in one store ack, and none of it before."""
+    world = PlainWorld(1)
+    node = world.node("b")
+    evil = Hostile(world, node)
+    packets = {it: evil.message(it, queue="q", stream=1, body=batch(b"m")) for it in range(1, 10)}
+    evil.frames(packets[1])
+    world.run(SECOND)
+    evil.burst(*[packets[number] for number in range(3, 10)])
+    world.run(SECOND)
+    assert acked_as_stored(evil) == {1}
+    evil.frames(packets[2])
+    world.run(SECOND)
+    assert acked_as_stored(evil) == set(range(1, 10))
+    assert node.length("q") == 9
+
+
+def acked_as_stored(evil: Hostile) -> set[int]:
+    """The packets of its session that store acks name."""
+    frames = [frame for _, payload in evil.heard()[1:] for frame in BINARY.decode(payload)]
+    stores = [frame for frame in frames if isinstance(frame, StoreAckFrame)]
+    ranges = [it for frame in stores for it in ((1, frame.cumulative), *frame.ranges)]
+    return {number for first, last in ranges for number in range(first, last + 1)}
 
 
 def test_a_node_is_behind_while_half_of_what_a_peer_may_have_waits_for_its_disk() -> None:
