@@ -406,6 +406,25 @@ def test_a_gap_that_lasts_ends_no_session(patience_s: float | None) -> None:
     assert r.live.closes.get("store-ack-timeout", 0) == 0
 
 
+def test_a_gap_in_a_stream_that_the_destination_knows_ends_no_session() -> None:
+    """Packets that a session has not brought before arrive as a run; the destination gives it back, too."""
+    single = NodeSettings(messages_per_packet=1)
+    net = line("arb", settings={"a": single, "b": limited(quota=Quota(messages=3))})
+    a, r, b = (net[name] for name in "arb")
+    post(a, "b", *numbered(0, 3))
+    assert net.world.run(10 * SECOND, lambda: net.is_done("a"))
+    post(a, "b", b"gone")
+    net.world.run(SECOND)  # until the relay is held back
+    (stream,) = r.live.transits.streams
+    stream.sequence.remove(list(stream.sequence.entries.values()))
+    post(a, "b", b"next")
+    assert b.read_all("q") == numbered(0, 3)
+    assert net.world.run(60 * SECOND, lambda: net.is_done("a"))
+    assert "let-go" in {record["reason"] for record in r.log("transit_freed")}
+    assert b.read_all("q") == [*numbered(0, 3), b"gone", b"next"]
+    assert r.live.closes.get("store-ack-timeout", 0) == 0
+
+
 @pytest.mark.gate
 def test_a_relay_that_is_nearly_full_waits_for_no_ack_delay() -> None:
     """It asks for the ack that makes room; else 0.5 s would pass at each step."""
