@@ -120,6 +120,9 @@ def open_node(
     return _make(given)
 
 
+open = open_node  # as users call it
+
+
 @dataclass(frozen=True, slots=True)
 class _Arguments:
     """Arguments of ``open_node``, as they were given."""

@@ -57,10 +57,9 @@ def connect_to(data: str | Path, *, patience: float | None = PATIENCE_S, start_t
     """A client of the node that another process runs on a data directory; begun by ``async with`` or ``await start()``.
 
     When that process ends, the client looks for the next one until it is closed, and calls wait for it. What the node
-    gave
-    out continues: readers and events begin anew, and calls that change nothing, or send with a key, are made again.
-    Messages that readers had are redelivered; acknowledging one later raises HandOverEnded. Other calls under way raise
-    ConnectionLost, transactions TransactionLost.
+    gave out continues: readers and events begin anew, and calls that change nothing, or send with a key, are made
+    again. Messages that readers had are redelivered; acknowledging one later raises HandOverEnded. Other calls under
+    way raise ConnectionLost, transactions TransactionLost.
 
     Args:
         data: the node's data directory.
@@ -74,6 +73,9 @@ def connect_to(data: str | Path, *, patience: float | None = PATIENCE_S, start_t
     check_timeout("connect: patience", patience)
     check_timeout("connect: start_timeout", start_timeout)
     return Client(as_folder("connect: data", data), patience_s=patience, start_timeout_s=start_timeout)
+
+
+connect = connect_to  # as users call it
 
 
 async def client_on(link: Link, data: Path) -> tuple["Client", Header]:

@@ -91,9 +91,10 @@ def test_type_checkers_and_programs_see_the_same() -> None:
     imports = [statement for statement in block.body if isinstance(statement, ast.ImportFrom)]
     assert len(imports) > 20
     for statement in imports:
-        for name in statement.names:
-            home = importlib.import_module(str(statement.module))
-            assert getattr(triack, name.asname or name.name) is getattr(home, name.name)
+        home = importlib.import_module(str(statement.module))
+        names = [name.name for name in statement.names]
+        for name in home.__all__ if names == ["*"] else names:
+            assert getattr(triack, name) is getattr(home, name)
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error_with_the_nearest() -> None:
