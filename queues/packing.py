@@ -253,6 +253,8 @@ class _Packer:
         self._bodies: list[bytes] = []
         self._groups: list[tuple[int, bytes]] = []
         self._asks = False
+        # By their ids, properties of messages and how they are written: those of a list may come again and again.
+        self._written: dict[int, tuple[Properties | None, bytes]] = {}
         self._start = b""
         self._room_bytes = 0
 
@@ -263,7 +265,10 @@ class _Packer:
         if type(first) is LargeMessage:
             self.close()
             self.ordinal = first.ordinal
-        self.add([it.body for it in messages], write_properties(first.properties), kind, asks=first.ack_now)
+        own = first.properties
+        if (known := self._written.get(id(own))) is None:
+            known = self._written[id(own)] = own, write_properties(own)
+        self.add([it.body for it in messages], known[1], kind, asks=first.ack_now)
         if kind.bits & LARGE:
             self.close()
             self.ordinal = ordinal + 1

@@ -405,14 +405,14 @@ class Client(CommonVerbs, Asking):
         """Let the node accept messages by the frame, and wait by their receipts; after a loss, resend keyed ones."""
         name_of(said["destination"], said["delivery"])
         check_until(said["until"], said["delivery"], said["timeout"])
-        frames = frames_of(said["destination"], said["bodies"], said["keys"])
+        frames = frames_of(said["destination"], said["bodies"], said["keys"], said["each"])
         headers = [(await ask(self, Verbs.send_many, {**said, **frame}))[0] for frame in frames]
         keyed = said["keys"] is not None
         receipts = await self._when_reached(ClientReceipts(self, headers), headers[0], said, keyed=keyed)
         if receipts is not None:
             return receipts
-        whole = {name: [one for frame in frames for one in frame[name]] for name in ("bodies", "keys")}
-        return await self.send_many(said["destination"], whole["bodies"], **_again(said), keys=whole["keys"])
+        whole: dict[str, Any] = {name: [one for frame in frames for one in frame[name]] for name in frames[0]}
+        return await self.send_many(said["destination"], **_again(said), **whole)
 
     @as_on(Verbs.flush)
     async def flush(self, said: Said) -> None:

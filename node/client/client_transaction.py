@@ -134,7 +134,7 @@ class ClientTransaction(Asking):
         destination = said["destination"]
         name_of(destination, said["delivery"])
         check_durable(destination, said["delivery"])
-        frames = frames_of(destination, said["bodies"], said["keys"])
+        frames = frames_of(destination, said["bodies"], said["keys"], said["each"])
         sizes = [len(body) for frame in frames for body in frame["bodies"]]
         self._listed_bytes = add_listed(destination, self._listed_bytes, sizes)
         self._classes.add(said["delivery"])

@@ -4,7 +4,7 @@ A body goes into a frame unchanged; several share one up to a limit. A message f
 holder is at the other end.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -16,7 +16,7 @@ from triack.base.printable import counted
 from triack.node.control.control_frames import Answer, Caller, Header
 from triack.node.handles.consumer import BATCH_MESSAGES
 from triack.node.handles.message import Drawn, Holder, Keeper, Message, message_of_run
-from triack.node.shell.outgoing_message import as_bytes, check_size
+from triack.node.shell.outgoing_message import MessageProperties, as_bytes, check_each, check_size
 from triack.queues.body_head import mark_opened
 from triack.queues.mailboxes.mailbox import Lease, QueuedPacket, Run
 from triack.queues.messages import MAX_BODY_BYTES, Outgoing
@@ -59,31 +59,43 @@ def name_of(destination: object, delivery: Delivery) -> str:
     return delivery.name
 
 
-def frames_of(destination: str, bodies: Iterable[bytes], keys: Iterable[str] | None = None) -> list[dict[str, Any]]:
-    """Cut the ``bodies`` of a list of messages, and their ``keys``, into lists for one frame each; at least one.
+EACH_MESSAGES = 256
+"""Messages with properties of their own in a frame: these may have 12 KiB each."""
+
+
+def frames_of(
+    destination: str,
+    bodies: Iterable[bytes],
+    keys: Iterable[str] | None = None,
+    each: Iterable[MessageProperties] | None = None,
+) -> list[dict[str, Any]]:
+    """Cut the ``bodies`` of a list, their ``keys`` and ``each``, into lists for one frame each; at least one.
 
     Raises:
-        UsageError: a body is not made of bytes, a key is no text, or there are not as many keys as bodies.
+        UsageError: a body is not made of bytes, a key is no text, or there are not as many of the others as bodies.
         MessageTooLarge: a body is over the limit.
     """
-    cut_bodies = _cut(destination, bodies)
-    if keys is None:
-        return [{"bodies": some} for some in cut_bodies]
-    named = check_texts(f"send to {destination}: keys", keys)
-    count = sum(map(len, cut_bodies))
-    if len(named) != count:
-        raise UsageError(f"send to {destination}: {len(named)} keys for {counted(count, 'message')}")
-    rest = iter(named)
-    return [{"bodies": some, "keys": list(islice(rest, len(some)))} for some in cut_bodies]
+    frames = _cut(destination, bodies, BATCH_MESSAGES if each is None else EACH_MESSAGES)
+    count = sum(map(len, frames))
+    more: dict[str, Iterator[Any]] = {}
+    if keys is not None:
+        named = check_texts(f"send to {destination}: keys", keys)
+        if len(named) != count:
+            raise UsageError(f"send to {destination}: {len(named)} keys for {counted(count, 'message')}")
+        more["keys"] = iter(named)
+    if each is not None:
+        ids, owns = check_each(destination, each, count)
+        more["each"] = (owns[at] for at in ids)
+    return [{"bodies": some, **{name: list(islice(rest, len(some))) for name, rest in more.items()}} for some in frames]
 
 
-def _cut(destination: str, bodies: Iterable[bytes]) -> list[list[bytes]]:
+def _cut(destination: str, bodies: Iterable[bytes], most: int) -> list[list[bytes]]:
     check_kind(f"send to {destination}: bodies", bodies, Iterable)
     frames: list[list[bytes]] = [[]]
     size_bytes = 0
     for body in [as_bytes(destination, body) for body in bodies]:
         check_size(destination, body)
-        if len(frames[-1]) == BATCH_MESSAGES or size_bytes + len(body) > MAX_BODY_BYTES:
+        if len(frames[-1]) == most or size_bytes + len(body) > MAX_BODY_BYTES:
             frames.append([])
             size_bytes = 0
         frames[-1].append(body)

@@ -22,7 +22,7 @@ from triack.base.reasons import DropReason
 from triack.node.control import socket_file
 from triack.node.files.ownership import trusted_users
 
-VERSION = 12
+VERSION = 13
 """Of the frames and the verbs: both ends must have the same, as neither knows another."""
 FRAME_BYTES_MAX = 8 * 1024 * 1024
 """The largest message, 4 MiB, and as much again."""

@@ -144,6 +144,7 @@ _ARGUMENTS: Mapping[Any, Argument] = {
         read=partial(codec.read_as, list[Route]),
     ),
     Iterable[str] | None: Argument(Kind.TEXTS, nullable=True, write=_write_texts),
+    Iterable[MessageProperties] | None: Argument(Kind.OBJECTS, nullable=True),
     Collection[str] | None: Argument(Kind.TEXTS, nullable=True, write=_write_ids),
     Delivery: Argument(Kind.TEXT, False, lambda it, _, said: name_of(said["destination"], it), Delivery.__getitem__),
     Every: Argument(Kind.OBJECT, True, lambda every, *_: codec.describe_every(every), codec.read_every),

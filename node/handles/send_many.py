@@ -25,6 +25,7 @@ class Sending(OnPort):
         *,
         delivery: Delivery = Delivery.TRANSACTIONAL,
         keys: Iterable[str] | None = None,
+        each: Iterable[MessageProperties] | None = None,
         until: Stage | StageName | None = None,
         timeout: float | None = None,
         **properties: Unpack[MessageProperties],
@@ -44,6 +45,8 @@ class Sending(OnPort):
             delivery: as for ``send``.
             keys: a key for each body, as ``key`` for ``send``: a message that was accepted with its key before is not
                 accepted again, and its receipt is that of the first. After an error, send the whole list again.
+            each: the properties of each body, which beat those for all: no ``key``, ``priority`` or ``seal``. Bodies
+                with the same object cost little more than bodies without any.
             until: the stage that all of them are to reach.
             timeout: seconds to wait for that, once all are accepted.
             **properties: the same for all of them; no ``key``, which names one message.
@@ -55,7 +58,7 @@ class Sending(OnPort):
             TooManyKeys: the node has no room for all of the new keys; none of the list was accepted.
         """
         port = self._port
-        prepared = port.prepare_many(destination, bodies, delivery, properties, keys)
+        prepared = port.prepare_many(destination, bodies, delivery, properties, keys, each)
         stage = stage_to_wait_for(port, until, delivery, timeout)
         accept_all = _accept_rows if prepared.keys is None else _accept_keyed
         accepted: list[int] = []

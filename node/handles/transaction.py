@@ -123,13 +123,15 @@ class Transaction:
         *,
         delivery: Delivery = Delivery.TRANSACTIONAL,
         keys: Iterable[str] | None = None,
+        each: Iterable[MessageProperties] | None = None,
         timeout: float | None = None,
         **properties: Unpack[MessageProperties],
     ) -> None:
         """Send a list with the commit, in order; waits only while the outgoing queue is full.
 
         The lists of a transaction may hold 4 MiB together, with 64 bytes counted for each message beside its body; the
-        last message may exceed that. All else is as for ``send``, and for ``keys`` as for ``Node.send_many``.
+        last message may exceed that. All else is as for ``send``, and for ``keys`` and ``each`` as for
+        ``Node.send_many``.
 
         Raises:
             UsageError: as for ``send``, or the lists hold more than a transaction may; nothing of this one is sent.
@@ -137,7 +139,7 @@ class Transaction:
         self._check_open()
         check_durable(destination, delivery)
         check_timeout(f"send to {destination}", timeout)
-        prepared = self._port.prepare_many(destination, bodies, delivery, properties, keys)
+        prepared = self._port.prepare_many(destination, bodies, delivery, properties, keys, each)
         sizes = [len(body) for body in prepared.bodies]
         add_listed(destination, self._listed_bytes, sizes)
         if not self._has_left_room(prepared.outgoing, len(sizes)):

@@ -20,6 +20,7 @@ from triack.node.shell.outgoing_message import (
     MessageProperties,
     as_bytes,
     below_root,
+    check_each,
     check_key,
     check_size,
     with_properties,
@@ -216,6 +217,7 @@ class Accepting:
         delivery: Delivery,
         properties: MessageProperties,
         keys: Iterable[str] | None = None,
+        each: Iterable[MessageProperties] | None = None,
     ) -> PreparedList:
         """Check a list before any of it is accepted; see ``Node.send_many`` for arguments and errors."""
         self.check_alive()
@@ -225,17 +227,27 @@ class Accepting:
         check_size(destination, max(checked, key=len, default=b""))
         self.check_taken(destination, outgoing)
         named = None if keys is None else self._check_keys(destination, outgoing, keys, len(checked))
+        if each is None:
+            shared = self._without_body(destination, outgoing, properties)
+            return PreparedList(destination, outgoing, checked, shared, named)
+        ids, owns = check_each(destination, each, len(checked))
+        made = {at: self._without_body(destination, outgoing, {**properties, **own}) for at, own in owns.items()}
+        return PreparedList(destination, outgoing, checked, None, named, [made[at] for at in ids])
+
+    def _without_body(
+        self, destination: str, outgoing: OutgoingStream, properties: MessageProperties
+    ) -> Outgoing | None:
+        """What a message of a list has beside its body and its key; None for nothing."""
         life_s = self.outbox.life_s(outgoing)
         if not properties and life_s is None:
-            shared = published(destination, b"") if outgoing.of_topic else None
-            return PreparedList(destination, outgoing, checked, shared, named)
-        shared = with_properties(destination, b"", properties, self.wall_ms(), self.name, life_s)
+            return published(destination, b"") if outgoing.of_topic else None
+        found = with_properties(destination, b"", properties, self.wall_ms(), self.name, life_s)
         if outgoing.of_topic:
-            shared.topic = below_root(destination)
-        if shared.key:
+            found.topic = below_root(destination)
+        if found.key:
             raise UsageError(f"send to {destination}: a key names one message, not a list of them: say keys=")
-        self.heed(outgoing, shared)
-        return PreparedList(destination, outgoing, checked, shared, named)
+        self.heed(outgoing, found)
+        return found
 
     def prepare_at_hand(
         self,
@@ -400,7 +412,7 @@ class Accepting:
         while len(bodies) > 1 and size_bytes - len(bodies[-1]) - MESSAGE_OVERHEAD_BYTES >= room_bytes:
             size_bytes -= len(bodies.pop()) + MESSAGE_OVERHEAD_BYTES
         self.turn += len(bodies) - 1
-        rows = self.engine.submit_many(prepared.outgoing, prepared.messages(bodies), size_bytes)
+        rows = self.engine.submit_many(prepared.outgoing, prepared.messages(bodies, at), size_bytes)
         self.wake()
         return rows
 

@@ -1,11 +1,12 @@
 """Messages that an application sends: checks of the arguments, and their form in a packet."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
-from triack.base.checks import check_life
+from triack.base.checks import check_kind, check_life
 from triack.base.errors import AddressError, MessageTooLarge, UsageError
 from triack.base.names import LEVEL_END, check_name, composed
+from triack.base.printable import counted
 from triack.queues.admin_acks import write_request
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE, is_reserved
 from triack.queues.message_classes import Acks, as_acks
@@ -194,6 +195,29 @@ def _truth(destination: str, name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise UsageError(f"send to {destination}: {name} must be True or False, not {value!r}")
     return value
+
+
+OF_A_LIST = "key", "priority", "seal"
+"""What ``each`` cannot say: ``keys`` has the keys, and the others choose the outgoing queue of the whole list."""
+
+
+def check_each(
+    destination: str, each: Iterable[MessageProperties], count: int
+) -> tuple[list[int], dict[int, MessageProperties]]:
+    """The properties of each message of a list: by their ids, as many messages may have the same object.
+
+    Raises UsageError for what they cannot be.
+    """
+    check_kind(f"send to {destination}: each", each, Iterable)
+    owns = list(each)
+    if len(owns) != count:
+        raise UsageError(f"send to {destination}: {len(owns)} in each for {counted(count, 'message')}")
+    distinct = {id(own): own for own in owns}
+    for own in distinct.values():
+        check_kind(f"send to {destination}: one of each", own, dict)
+        if wrong := [name for name in OF_A_LIST if name in own]:
+            raise UsageError(f"send to {destination}: {wrong[0]} cannot be said in each; keys are in keys=")
+    return list(map(id, owns)), distinct
 
 
 def check_key(destination: str, key: object) -> str:

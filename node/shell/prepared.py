@@ -1,6 +1,8 @@
 """Messages that were checked, and are to be accepted: their outgoing queues, and their forms in packets."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import repeat
 
 from triack.base.errors import UsageError
 from triack.node.shell.outgoing_message import below_root
@@ -16,35 +18,40 @@ Prepared = tuple[OutgoingStream, bytes | Outgoing, int]
 
 @dataclass(slots=True)
 class PreparedList:
-    """Messages that were checked: their outgoing queue, bodies and keys, and the properties that they share."""
+    """Messages that were checked: their outgoing queue, bodies and keys, and the properties of all, or of each."""
 
     destination: str
     outgoing: OutgoingStream
     bodies: list[bytes]
     shared: Outgoing | None
     keys: list[str] | None = None
+    each: list[Outgoing | None] | None = None
 
     def singly(self) -> list[Prepared]:
         """The messages, to be accepted one by one: each has its own key."""
         assert self.keys is not None
-        shared = self.shared or Outgoing(b"")
+        plain = Outgoing(b"")
+        whole = zip(self._abouts(0, len(self.bodies)), self.bodies, self.keys, strict=True)
         return [
-            (self.outgoing, replace(shared, body=body, key=key), len(body) + MESSAGE_OVERHEAD_BYTES)
-            for body, key in zip(self.bodies, self.keys, strict=True)
+            (self.outgoing, _message(about or plain, body, key), len(body) + MESSAGE_OVERHEAD_BYTES)
+            for about, body, key in whole
         ]
 
-    def messages(self, bodies: list[bytes]) -> list[bytes | Outgoing]:
-        """Some of the bodies as messages."""
-        shared = self.shared
-        if shared is None:
+    def messages(self, bodies: list[bytes], at: int = 0) -> list[bytes | Outgoing]:
+        """Some of the bodies, from the one with that index on, as messages."""
+        if self.shared is None and self.each is None:
             return list(bodies)
-        properties, reach_by_ms, receive_by_ms = shared.properties, shared.reach_by_ms, shared.receive_by_ms
-        return [
-            Outgoing(
-                body, properties, reach_by_ms, ack_now=shared.ack_now, receive_by_ms=receive_by_ms, topic=shared.topic
-            )
-            for body in bodies
-        ]
+        whole = zip(self._abouts(at, len(bodies)), bodies, strict=True)
+        return [body if about is None else _message(about, body) for about, body in whole]
+
+    def _abouts(self, at: int, count: int) -> Iterable[Outgoing | None]:
+        return repeat(self.shared, count) if self.each is None else self.each[at : at + count]
+
+
+def _message(about: Outgoing, body: bytes, key: str = "") -> Outgoing:
+    """A message that is like another one, but for its body and its key."""
+    times = about.reach_by_ms, key, about.ack_now, about.receive_by_ms
+    return Outgoing(body, about.properties, *times, topic=about.topic)
 
 
 def published(destination: str, message: bytes | Outgoing) -> Outgoing:

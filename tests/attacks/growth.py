@@ -372,7 +372,7 @@ OTHERS = {
         queues/streams/holds.py Holds news
         queues/streams/retirement.py Retirement news
         queues/sync_links.py SyncLinks news
-        queues/packing.py _Packer packed _bodies _groups
+        queues/packing.py _Packer packed _bodies _groups _written
         queues/topics/subscription.py Subscription _told
         queues/topics/topic_root.py Dispatch assigned discarded
         session/datagram_builder.py _Draft parts
@@ -398,7 +398,7 @@ OTHERS = {
         session/protocol/frames.py PacketRun ack_requested contents
         session/protocol/frames.py AckFrame ranges
         session/protocol/frames.py StoreAckFrame ranges
-        node/shell/prepared.py PreparedList bodies keys
+        node/shell/prepared.py PreparedList bodies keys each
         stats/node_stats.py QueueStats holders by_priority
         stats/node_stats.py HistogramStats bounds_s counts
         stats/node_stats.py NodeStats queues outgoing links sessions drops closes rollbacks dead_letters holds transit

@@ -14,13 +14,13 @@ from tests.machine import PATIENCE_S
 from tests.node.nodes import WAIT, make
 from triack.base.errors import ProtocolError, UsageError
 from triack.node.control import control_frames
-from triack.node.control.client_messages import ClientHolder, frames_of, message_of, name_of
-from triack.node.control.control_frames import FRAME_BYTES_MAX, Link, cut, dial, number_of, pair
+from triack.node.control.client_messages import EACH_MESSAGES, ClientHolder, frames_of, message_of, name_of
+from triack.node.control.control_frames import FRAME_BYTES_MAX, Link, check_frame, cut, dial, number_of, pair
 from triack.node.control.description import describe
 from triack.node.control.intake import Failure, Producer, add_failure
 from triack.node.handles.consumer import BATCH_MESSAGES
 from triack.node.shell.outgoing_message import MessageProperties
-from triack.queues.messages import MAX_BODY_BYTES, Outgoing
+from triack.queues.messages import MAX_BODY_BYTES, USER_PROPERTIES_BYTES, Outgoing
 from triack.queues.packing import pack_one
 
 # Bytes that arrive on the control socket are a frame, or are refused by name.
@@ -346,6 +346,10 @@ def test_bodies_share_a_frame_up_to_its_limits() -> None:
     assert [frame["bodies"] for frame in frames] == [[b"1"], [large], [b"22", b""]]
     assert [frame["keys"] for frame in frames] == [["a"], ["b"], ["c", "d"]]
     assert [len(frame["bodies"]) for frame in frames_of("q", [b"x"] * (BATCH_MESSAGES + 1))] == [BATCH_MESSAGES, 1]
+    large = [{"label": "x" * USER_PROPERTIES_BYTES}] * (EACH_MESSAGES + 1)
+    frames = frames_of("q", [b"x" * (MAX_BODY_BYTES // EACH_MESSAGES)] * (EACH_MESSAGES + 1), each=large)
+    assert [len(frame["each"]) for frame in frames] == [EACH_MESSAGES, 1]
+    check_frame("send_many", b"".join(frames[0]["bodies"]), each=frames[0]["each"], sizes=[4] * EACH_MESSAGES)
     assert frames_of("q", []) == [{"bodies": []}]
     with pytest.raises(triack.UsageError, match=r"^send to q: 1 keys for 2 messages$"):
         frames_of("q", [b"1", b"2"], ["a"])

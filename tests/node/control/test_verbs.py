@@ -133,7 +133,7 @@ def test_a_call_arrives_as_it_was_made() -> None:
     )
     assert written_and_read(Transaction.send_many, "q", [b"1", b"22"]) == (
         ["q", [b"1", b"22"]],
-        {"delivery": triack.TRANSACTIONAL, "keys": None, "timeout": None},
+        {"delivery": triack.TRANSACTIONAL, "keys": None, "each": None, "timeout": None},
     )
     assert written_and_read(Verbs.trust, "b", None, "udp://b:1", "tcp://b:2", send=("in-*",)) == (
         ["b", None, "udp://b:1", "tcp://b:2"],

@@ -5,11 +5,13 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import triack
 from tests.node.nodes import SOON, WAIT, Face, make, quick
+from triack.node.control.client_messages import EACH_MESSAGES
 from triack.node.handles import consumer, message
 from triack.tools.replay.log.files import parse_records
 
@@ -63,6 +65,47 @@ async def test_receipts_show_how_many_and_where_they_go() -> None:
     """Without the messages themselves, which may be a million."""
     async with make("a") as a:
         assert repr(await a.send_many("orders", [b"x", b"y"])) == "<Receipts of 2 messages to orders>"
+
+
+# A list whose messages differ in more than their bodies.
+
+
+async def test_each_message_of_a_list_may_have_properties_of_its_own(node: triack.Node, face: Face) -> None:
+    """They beat those for all, also beside keys, in a transaction, and in a list of several frames."""
+    said: list[triack.MessageProperties] = [{"headers": {"at": "hall"}}, {"label": "late"}, {}, {"label": "new"}]
+    each, bodies = [*said[:3], *said[:3], *said[3:] * (EACH_MESSAGES + 1)], [b""] * (7 + EACH_MESSAGES)
+    with_keys = {"keys": [str(at) for at in range(len(bodies))], "headers": {"at": "yard"}}
+    await face.send_many("q", bodies, each=each, headers={"at": "yard"})
+    await face.send_many("q", bodies, each=each, **with_keys)  # type: ignore[arg-type]
+    async with face.transaction() as tx:
+        await tx.send_many("q", bodies, each=each, headers={"at": "yard"})
+        await tx.send_many("q", bodies, each=each, **with_keys)  # type: ignore[arg-type] # they are there
+    async with node.receive("q") as reader:
+        for _ in range(3):
+            got = [await reader.get(WAIT) for _ in bodies]
+            assert [it.headers["at"] for it in got] == ["hall", "yard", "yard"] * 2 + ["yard"] * (EACH_MESSAGES + 1)
+            assert [it.label for it in got] == [None, "late", None] * 2 + ["new"] * (EACH_MESSAGES + 1)
+        with pytest.raises(triack.WaitTimeout):
+            await reader.get(0)
+
+
+@pytest.mark.parametrize(
+    ("each", "why"),
+    [
+        ([{}], "1 in each for 2 messages"),
+        ([{}, "text"], "one of each must be a dict, not 'text'"),
+        ([{}, {"key": "k"}], r"key cannot be said in each; keys are in keys="),
+        ([{}, {"priority": 7}], "priority cannot be said in each"),
+        ([{}, {"colour": "red"}], "colour is no message property"),
+        (7, "each must be an Iterable, not 7"),
+    ],
+)
+async def test_what_each_cannot_say_is_refused(node: triack.Node, face: Face, each: Any, why: str) -> None:
+    for there in (face, face.transaction()):
+        with pytest.raises(triack.UsageError, match=why):
+            await there.send_many("q", [b"1", b"2"], each=each)
+    await node.flush()
+    assert not node.queue_lengths().get("q")
 
 
 # Messages by the list: held together, done together, and each for itself when somebody wants that.
