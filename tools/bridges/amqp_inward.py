@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from triack.bridges.amqp_link import AmqpLink, Arrived
 from triack.bridges.amqp_messages import from_amqp, origin_of, value_in
 from triack.bridges.remembered import Node_
-from triack.bridges.taking import Taking
+from triack.bridges.taking import Address, Taking
 from triack.node.config.bridge_table import BridgeTable
 from triack.node.shell.outgoing_message import MessageProperties
 
@@ -56,8 +56,8 @@ class AmqpInward(Taking[Arrived]):
         taken = len(batch) - refused.total()
         await self._count({"taken": taken, "repeated": sum(it.again for it in batch)}, refused)
 
-    def _destination_of(self, it: Arrived) -> tuple[str, str]:
-        return it.rule.destination(lambda name: value_in(it, name)), it.rule.queue
+    def _address_of(self, it: Arrived) -> Address:
+        return Address(it.rule.destination(lambda name: value_in(it, name)), it.rule.queue)
 
     def _key_of(self, it: Arrived) -> str | None:
         return self._key.key(it.payload, lambda name: value_in(it, name))

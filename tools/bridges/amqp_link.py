@@ -93,14 +93,14 @@ class AmqpLink:
     """A connection to a broker.
 
     Args:
-        arrived: gets each message, in the order of the channel.
+        arrived: gets messages, in the order of the channel.
 
     Attributes:
         may_read: set while the content of messages is read.
         answered: gets the message id of each message that the broker has, or never takes, with the reason.
     """
 
-    def __init__(self, arrived: Callable[[Arrived], None]) -> None:
+    def __init__(self, arrived: Callable[[list[Arrived]], None]) -> None:
         self._arrived = arrived
         self._connection: Connection | None = None
         self.may_read = asyncio.Event()
@@ -180,18 +180,9 @@ class AmqpLink:
         async def handle(message: DeliveredMessage) -> None:
             said = message.delivery
             assert isinstance(said, spec.Basic.Deliver)
-            self._arrived(
-                Arrived(
-                    rule,
-                    said.delivery_tag or 0,
-                    message.body,
-                    said.exchange or "",
-                    said.routing_key or "",
-                    bool(said.redelivered),
-                    message.header.properties,
-                    0 if message.body else message.header.body_size,
-                )
-            )
+            what = message.header.properties, 0 if message.body else message.header.body_size
+            where = said.exchange or "", said.routing_key or ""
+            self._arrived([Arrived(rule, said.delivery_tag or 0, message.body, *where, bool(said.redelivered), *what)])
 
         return handle
 

@@ -17,9 +17,9 @@ from functools import lru_cache
 
 from triack.base.errors import UsageError
 from triack.bridges.messages import from_mqtt
-from triack.bridges.packets import Arrived, Connection
+from triack.bridges.packets import NO_PROPERTIES, Arrived, Connection
 from triack.bridges.remembered import Node_, recall
-from triack.bridges.taking import Taking
+from triack.bridges.taking import Address, Taking
 from triack.node.config.bridge_table import BridgeTable, KeyRule
 from triack.node.shell.outgoing_message import MessageProperties
 
@@ -38,7 +38,8 @@ class Inward(Taking[Arrived]):
         super().__init__(node, table)
         self.link = Connection(self.handle_arrived)
         self._rules = table.taking
-        self._destination = lru_cache(TOPICS_MAX)(self._find_destination)
+        self._address = lru_cache(TOPICS_MAX)(self._find_address)
+        self._plain = lru_cache(TOPICS_MAX)(lambda topic: from_mqtt(Arrived(0, topic=topic)))
         self._key = KeyRule(table.key)
         self._unacknowledged = 0
         # With each message its release may come. mosquitto 2.0 counts one of QoS 2 only until its PUBREC.
@@ -47,14 +48,15 @@ class Inward(Taking[Arrived]):
         # Packet ids of messages of QoS 2 that are on the disk, until the broker releases them.
         self._held: set[int] = set()
 
-    def handle_arrived(self, it: Arrived) -> None:
-        """A message, or the release of one."""
-        if it.qos == 0:
-            if self._unacknowledged >= UNACKNOWLEDGED_MAX:
-                self.counts["dropped"] += 1
-                return
-            self._unacknowledged += 1
-        super().handle_arrived(it)
+    def handle_arrived(self, came: list[Arrived]) -> None:
+        """Messages, and releases of such."""
+        new, room = _unacknowledged_in(came), max(0, UNACKNOWLEDGED_MAX - self._unacknowledged)
+        if new > room:
+            self.counts["dropped"] += new - room
+            left = iter(range(room))
+            came = [it for it in came if it.qos or next(left, None) is not None]
+        self._unacknowledged += min(new, room)
+        super().handle_arrived(came)
 
     @property
     def _is_full(self) -> bool:
@@ -92,14 +94,12 @@ class Inward(Taking[Arrived]):
             await self.link.subscribe([rule.filter for rule in self._rules], self._table.qos)
 
     async def _acknowledge(self, batch: Sequence[Arrived]) -> None:
-        self._unacknowledged -= sum(it.qos == 0 for it in batch)
-        for it in batch:
-            self.link.acknowledge(it)
-        self.link.flush()
+        self._unacknowledged -= _unacknowledged_in(batch)
+        self.link.acknowledge(batch)
 
     async def _commit(self, batch: Sequence[Arrived], held: set[int] | None = None) -> None:
         held = set(self._held) if held is None else held
-        new = [it for it in batch if _is_new(it, held)]
+        new = [it for it in batch if it.qos < 2 or _is_new(it, held)]  # noqa: PLR2004 - QoS
         async with self._node.transaction() as tx:
             refused = await self._send(tx, new)
             if held != self._held:
@@ -113,23 +113,24 @@ class Inward(Taking[Arrived]):
     def _messages_in(self, batch: Sequence[Arrived]) -> int:
         return sum(not it.released for it in batch)
 
-    def _destination_of(self, it: Arrived) -> tuple[str, str]:
-        return self._destination(it.topic)
+    def _address_of(self, it: Arrived) -> Address:
+        return self._address(it.topic)
 
     def _key_of(self, it: Arrived) -> str | None:
-        return self._key.key(it.topic, it.payload, it.properties.get("user_property", ()))
+        return self._key.key(it.topic, it.payload, it.properties.get("user_property", ())) if self._table.key else None
 
     def _properties_of(self, it: Arrived) -> MessageProperties:
-        return from_mqtt(it)
+        is_plain = it.properties is NO_PROPERTIES and not it.retain and not it.again
+        return self._plain(it.topic) if is_plain else from_mqtt(it)
 
     def _origin_of(self, it: Arrived) -> dict[str, str]:
         return {"mqtt-topic": it.topic}
 
-    def _find_destination(self, topic: str) -> tuple[str, str]:
+    def _find_address(self, topic: str) -> Address:
         """Where a message of a topic goes, and by which filter. Raises UsageError when that is nowhere."""
         for rule in self._rules:
             if (to := rule.destination(topic)) is not None:
-                return to, rule.filter
+                return Address(to, rule.filter)
         raise UsageError(f"no rule is for topic {topic!r}, to which the session at the broker still subscribes")
 
 
@@ -138,8 +139,11 @@ def _is_new(it: Arrived, held: set[int]) -> bool:
     if it.released:
         held.discard(it.packet_id)
         return False
-    if it.qos > 1:
-        if it.packet_id in held and it.again:
-            return False  # it is here, and the broker has not heard so
-        held.add(it.packet_id)
+    if it.packet_id in held and it.again:
+        return False  # it is here, and the broker has not heard so
+    held.add(it.packet_id)
     return True
+
+
+def _unacknowledged_in(messages: Sequence[Arrived]) -> int:
+    return sum([not it.qos for it in messages])

@@ -37,7 +37,6 @@ _FORBIDDEN = re.compile("[\0-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff]")
 """Letters for which a broker may close the connection (MQTT 5, section 1.5.4)."""
 _HEX = re.compile("([0-9a-f]{2})+")
 _TEXTS = {"content_type": f"{PREFIX}content-type", "response_topic": f"{PREFIX}response-topic"}
-_FLAGS = {"retain": f"{PREFIX}retain", "dup": f"{PREFIX}again"}
 
 
 def from_mqtt(it: Arrived) -> MessageProperties:
@@ -45,7 +44,8 @@ def from_mqtt(it: Arrived) -> MessageProperties:
     said = it.properties
     headers = dict(said.get("user_property", ()))
     headers |= {name: said[property_][0] for property_, name in _TEXTS.items() if property_ in said}
-    headers |= {name: "1" for flag, name in _FLAGS.items() if said.get(flag)}
+    flags = {f"{PREFIX}retain": it.retain, f"{PREFIX}again": it.again}
+    headers |= {name: "1" for name, is_set in flags.items() if is_set}
     headers[f"{PREFIX}topic"] = it.topic
     found: MessageProperties = {"headers": headers}
     if "correlation_data" in said:

@@ -21,6 +21,7 @@ from gmqtt.subscription import Subscription
 from triack.base.reasons import BridgeReason
 from triack.bridges.framing import Packet, PacketReader, packed_length
 from triack.bridges.remembered import BYTES_MAX, BrokerAway
+from triack.node.config.bridge_table import QOS_MAX
 
 REFUSED_FROM = 0x80
 """Reason codes from here on are refusals (MQTT 5, section 2.4)."""
@@ -37,8 +38,10 @@ KEEPALIVE_S = 30
 """A broker that is silent for twice as long has gone."""
 CONNECT_S = 10.0
 """A broker answers a CONNECT long before, also over a bad link."""
-PUBLISH = 0x30
-"""The upper half of its first byte."""
+KIND, PUBLISH, RETAIN, DUP = 0xF0, 0x30, 0x01, 0x08
+"""Of the first byte of a packet: what it is; and of a PUBLISH its flags."""
+ANSWERS = {(1, False): b"\x40\x02", (2, False): b"\x50\x02", (2, True): b"\x70\x02"}
+"""PUBACK, PUBREC and PUBCOMP before their packet ids, by what they answer: the QoS, and whether it is a PUBREL."""
 FLUSH_PARTS = 100
 """Of packets, four of each PUBLISH: the number sent at a time, so that the broker works meanwhile."""
 WRITE_BYTES = 1024 * 1024
@@ -71,31 +74,38 @@ def in_words(code: int) -> str:
     return f"{_REASONS.get(code, 'it refuses')} (reason code 0x{code:02x})"
 
 
+NO_PROPERTIES: Mapping[str, Any] = MappingProxyType({})
+"""Those of a message that has none."""
+
+
 class Arrived(NamedTuple):
     """A message of the broker, or with ``released`` its word that the exactly-once exchange of one is over (PUBREL).
 
-    One that is too large has no payload, but its bytes in ``too_large``.
+    Attributes:
+        packet_id, qos, topic, payload, properties: of a message.
+        released: see above.
+        too_large: the bytes of one that is too large; it has no payload.
+        retain: whether the broker retains it.
+        again: whether the broker says that it may have sent it before.
     """
 
     packet_id: int
     qos: int = 2
     topic: str = ""
     payload: bytes = b""
-    properties: Mapping[str, Any] = MappingProxyType({})
+    properties: Mapping[str, Any] = NO_PROPERTIES
     released: bool = False
     too_large: int = 0
 
-    @property
-    def again(self) -> bool:
-        """Whether the broker says that it may have sent it before."""
-        return bool(self.properties.get("dup"))
+    retain: bool = False
+    again: bool = False
 
 
 class Connection(MqttPackageHandler):  # type: ignore[misc] # gmqtt has no types
     """A connection to a broker, from CONNACK on.
 
     Args:
-        arrived: gets each message, and each release.
+        arrived: gets the messages and releases that came together, in order.
 
     Attributes:
         session_present: whether the broker still has the session.
@@ -106,7 +116,7 @@ class Connection(MqttPackageHandler):  # type: ignore[misc] # gmqtt has no types
         completed: gets each packet id that it has released.
     """
 
-    def __init__(self, arrived: Callable[[Arrived], None]) -> None:
+    def __init__(self, arrived: Callable[[list[Arrived]], None]) -> None:
         async def never(*_: object, **__: object) -> None:
             """The bridge connects again itself."""
 
@@ -136,6 +146,7 @@ class Connection(MqttPackageHandler):  # type: ignore[misc] # gmqtt has no types
         self.answered: Callable[..., None] = nothing
         self.completed: Callable[[int], None] = nothing
         self._arrived = arrived
+        self._came: list[Arrived] = []
         self._loop = asyncio.get_running_loop()
         self._waiting: set[asyncio.Future[Any]] = set()
         self._lost: asyncio.Future[None] = self._future()
@@ -144,7 +155,6 @@ class Connection(MqttPackageHandler):  # type: ignore[misc] # gmqtt has no types
         self._link: Any = None
         self._packets: list[bytes] = []
         self._reader = PacketReader(BYTES_MAX)
-        self.on_message = self._on_unacknowledged
 
     # ---- what the bridge does
 
@@ -247,14 +257,10 @@ class Connection(MqttPackageHandler):  # type: ignore[misc] # gmqtt has no types
         """Send PUBREL with the next ``flush``; ``completed`` hears of PUBCOMP."""
         self._send_pubrel(packet_id, False)
 
-    def acknowledge(self, it: Arrived) -> None:
-        """Say with the next ``flush`` that a message is on the disk, or that its id is forgotten there."""
-        if it.released:
-            self._send_pubcomp(it.packet_id, False)
-        elif it.qos == 1:
-            self._send_puback(it.packet_id)
-        elif it.qos > 1:
-            self._send_pubrec(it.packet_id)
+    def acknowledge(self, batch: Iterable[Arrived]) -> None:
+        """Say that messages are on the disk, or that their ids are forgotten there, in one write."""
+        self._packets += [ANSWERS[it.qos, it.released] + it.packet_id.to_bytes(ID_BYTES) for it in batch if it.qos]
+        self.flush()
 
     async def wait_lost(self) -> None:
         """Wait for the end. Raises BrokerAway then."""
@@ -300,14 +306,17 @@ class Connection(MqttPackageHandler):  # type: ignore[misc] # gmqtt has no types
     def _handle(self, packets: Iterable[Packet]) -> None:
         """Handle packets. What cannot be read ends the connection, and comes again with the next one."""
         try:
-            for packet in packets:
-                if packet.too_large:
-                    self._handle_too_large(packet)
+            for first, content, too_large in packets:
+                if too_large or first & KIND == PUBLISH:
+                    self._handle_publish_packet(first, content, too_large)
                 else:
-                    self.__get_handler__(packet.first)(packet.first, packet.content)
+                    self.__get_handler__(first)(first, content)
         except (LookupError, ValueError, TypeError, StructError) as error:
             self._fail(f"the broker has sent what cannot be read: {error}")
             self.close()
+        if self._came:
+            came, self._came = self._came, []
+            self._arrived(came)
 
     def _parse_properties(self, packet: bytes) -> tuple[dict[str, Any], bytes]:
         properties, rest = super()._parse_properties(packet)
@@ -315,13 +324,21 @@ class Connection(MqttPackageHandler):  # type: ignore[misc] # gmqtt has no types
             raise ValueError("properties that MQTT has not")
         return properties, rest
 
-    def _handle_too_large(self, packet: Packet) -> None:
-        first, content, size = packet
-        if first & 0xF0 != PUBLISH:
-            raise ValueError(f"a packet of {size} bytes that is no message")
-        qos, end = first >> 1 & 3, 2 + int.from_bytes(content[:2])
-        packet_id = _id_in(content[end:]) if qos else 0
-        self._arrived(Arrived(packet_id, qos, content[2:end].decode(), b"", {"dup": first >> 3 & 1}, too_large=size))
+    def _handle_publish_packet(self, first: int, packet: bytes, too_large: int = 0) -> None:
+        qos, end = first >> 1 & 3, 2 + _id_in(packet)
+        at = end + ID_BYTES if qos else end
+        if first & KIND != PUBLISH:
+            raise ValueError(f"a packet of {too_large} bytes that is no message")
+        if qos > QOS_MAX or end == ID_BYTES or len(packet) < at:
+            raise ValueError("a message without a topic, or of no QoS")
+        properties, payload = NO_PROPERTIES, b""
+        if not too_large and packet[at]:
+            properties, payload = self._parse_properties(packet[at:])
+        elif not too_large:
+            payload = packet[at + 1 :]
+        flags = too_large, bool(first & RETAIN), bool(first & DUP)
+        topic, packet_id = packet[2:end].decode(), _id_in(packet[end:at])
+        self._came.append(Arrived(packet_id, qos, topic, payload, properties, False, *flags))
 
     def _send_command(self, command: int, packet_id: int, again: bool, reason_code: int = 0) -> None:
         self._packets.append(CommandWithMidPacket.build_package(command, packet_id, again, reason_code))
@@ -347,26 +364,8 @@ class Connection(MqttPackageHandler):  # type: ignore[misc] # gmqtt has no types
         if self._subscribed is not None and not self._subscribed.done():
             self._subscribed.set_result(list(codes))
 
-    def _on_unacknowledged(self, topic: str, payload: bytes, _qos: int, properties: dict[str, Any]) -> None:
-        self._deliver(Arrived(0, 0, topic, payload, properties))
-
-    def _handle_qos_1_publish_packet(
-        self, packet_id: int, payload: bytes, topic: str, properties: dict[str, Any]
-    ) -> None:
-        self._deliver(Arrived(packet_id, 1, topic, payload, properties))
-
-    def _handle_qos_2_publish_packet(
-        self, packet_id: int, payload: bytes, topic: str, properties: dict[str, Any]
-    ) -> None:
-        self._deliver(Arrived(packet_id, 2, topic, payload, properties))
-
-    def _deliver(self, it: Arrived) -> None:
-        if not isinstance(it.topic, str):
-            raise TypeError("a topic that is no UTF-8")
-        self._arrived(it)
-
     def _handle_pubrel_packet(self, _command: int, packet: bytes) -> None:
-        self._arrived(Arrived(_id_in(packet), released=True))
+        self._came.append(Arrived(_id_in(packet), released=True))
 
     def _handle_puback_packet(self, _command: int, packet: bytes) -> None:
         code = packet[ID_BYTES] if len(packet) > ID_BYTES else 0

@@ -13,7 +13,7 @@ from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from triack.base.errors import (
     AddressError,
@@ -46,15 +46,12 @@ _HOLDS = (AddressError, QueueNotFound, NotLoopback)
 """What may be over later; any other usage error is the fault of the message."""
 
 
-class _Address(NamedTuple):
-    """What messages that are sent as a run have in common: where they go, or why nowhere, their rule, all but keys."""
+class Address(NamedTuple):
+    """What messages that are sent as a run have in common: where they go, or why nowhere, and by which rule."""
 
     to: str
-    refusal: Refusal | None
     rule: str
-    properties: MessageProperties
-    origin: dict[str, str]
-    has_keys: bool
+    refusal: Refusal | None = None
 
 
 class Came(Protocol):
@@ -106,10 +103,10 @@ class Taking(Part, Generic[A]):
     async def subscribe(self) -> None:
         """Have the broker send, while ``run`` takes what it sends. Raises BrokerAway."""
 
-    def handle_arrived(self, it: A) -> None:
-        """A message came."""
-        self._pending.append(it)
-        self._in_hand_bytes += len(it.payload)
+    def handle_arrived(self, came: list[A]) -> None:
+        """Messages came."""
+        self._pending += came
+        self._in_hand_bytes += sum([len(it.payload) for it in came])
         if self._is_full:
             self.link.may_read.clear()
         self._wake.set()
@@ -177,8 +174,8 @@ class Taking(Part, Generic[A]):
         """Tell the broker that messages are on the disk."""
 
     @abstractmethod
-    def _destination_of(self, it: A) -> tuple[str, str]:
-        """Where a message goes, and its rule. Raises UsageError when that is nowhere."""
+    def _address_of(self, it: A) -> Address:
+        """Where a message goes, and by which rule. Raises UsageError when that is nowhere."""
 
     @abstractmethod
     def _key_of(self, it: A) -> str | None:
@@ -195,44 +192,43 @@ class Taking(Part, Generic[A]):
     async def _send(self, tx: Tx, messages: Iterable[A]) -> Counter[BridgeReason]:
         """Send messages with a transaction, neighbours with one address as a list. Returns how many are refused."""
         refused, rule = Counter[BridgeReason](), None
-        for address, run in groupby(map(self._addressed, messages), itemgetter(0)):
+        for (address, _), run in groupby(map(self._addressed, messages), itemgetter(0, 1)):
             if address.rule != rule:
                 rule = address.rule
                 await tx.note_bridge(self._table.name, rule)
-            refused.update(await self._send_run(tx, address, [content for _, *content in run]))
+            refused.update(await self._send_run(tx, address, list(run)))
         return refused
 
-    def _addressed(self, it: A) -> tuple[_Address, bytes, str | None]:
-        """A message as this node has it: its address, its body, and its key."""
-        key, to, rule, refusal = None, "", "", None
+    def _addressed(self, it: A) -> "_Addressed[A]":
         try:
             if it.too_large:
                 raise TooLarge(f"it has {it.too_large} bytes, and a bridge takes {BYTES_MAX}")
-            to, rule = self._destination_of(it)
             key = self._key_of(it)
+            return self._address_of(it), key is not None, key or "", it
         except UsageError as error:
-            refusal = refusal_of(error)
-        address = _Address(to, refusal, rule, self._properties_of(it), self._origin_of(it), key is not None)
-        return address, it.payload, key
+            return Address("", "", refusal_of(error)), False, "", it
 
-    async def _send_run(self, tx: Tx, address: _Address, run: list[Any]) -> list[BridgeReason]:
+    async def _send_run(self, tx: Tx, address: Address, run: "list[_Addressed[A]]") -> list[BridgeReason]:
         """Send messages with one address, in order. Returns why messages were refused."""
-        to, refusal, _, properties, origin, has_keys = address
-        bodies, keys = [body for body, _ in run], [key for _, key in run]
+        to, _, refusal = address
+        bodies, each = [it.payload for *_, it in run], [self._properties_of(it) for *_, it in run]
         if refusal is not None:
-            for body in bodies:
+            for body, properties in zip(bodies, each, strict=True):
                 await refuse(tx, self._table, body, properties["headers"] or {}, refusal)
-            return [refusal[0]] * len(bodies)
+            return [refusal[0]] * len(run)
         try:
-            if len(run) == 1:
-                await tx.send(to, bodies[0], timeout=ROOM_S, **{**properties, "key": keys[0]})
-            else:
-                await tx.send_many(to, bodies, timeout=ROOM_S, keys=keys if has_keys else None, **properties)
+            keys = [key for _, has_key, key, _ in run if has_key] or None
+            await tx.send_many(to, bodies, timeout=ROOM_S, keys=keys, each=each)
         except _HOLDS:
             raise
         except UsageError as error:
-            if len(run) > 1:  # which of them it is
-                return [why for one in run for why in await self._send_run(tx, address, [one])]
-            await refuse(tx, self._table, bodies[0], origin, refusal_of(error))
+            if (half := len(run) // 2) > 0:  # which of them it is
+                halves = [await self._send_run(tx, address, some) for some in (run[:half], run[half:])]
+                return halves[0] + halves[1]
+            await refuse(tx, self._table, bodies[0], self._origin_of(run[0][-1]), refusal_of(error))
             return [BridgeReason.UNFIT]
         return []
+
+
+_Addressed = tuple[Address, bool, str, A]
+"""A message behind its address, whether it has a key, and the key."""
