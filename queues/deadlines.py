@@ -1,6 +1,6 @@
 """One deadline for each of many things. The earliest is at the top of a heap; what has none costs nothing.
 
-A heap keeps every deadline that was set; an outdated entry is skipped when it comes to the top.
+A heap keeps every deadline that was set; an outdated entry is removed when it comes to the top.
 """
 
 from collections.abc import Hashable
@@ -18,8 +18,8 @@ STALE_MIN = 64
 class Deadlines(Generic[Key]):
     """When each thing must be served again, by the caller's clock. Ties go by the order of setting.
 
-    ``heap`` has every deadline that was set. ``soonest_ns``: nothing is due before, so frequent callers need not call;
-    ``NEVER_NS`` when nothing is due.
+    ``heap`` is empty when nothing has a deadline. ``soonest_ns``: the earliest one, so that frequent callers need not
+    call; ``NEVER_NS`` for none.
     """
 
     __slots__ = ("_at", "_order", "heap", "soonest_ns")
@@ -47,10 +47,11 @@ class Deadlines(Generic[Key]):
     def set(self, key: Key, at_ns: int | None) -> None:
         """Set or move a deadline; None removes it."""
         before = self._at.get(key)
+        if at_ns == (None if before is None else before[0]):
+            return
         if at_ns is None:
-            if before is not None:
-                del self._at[key]
-        elif before is None or before[0] != at_ns:
+            del self._at[key]
+        else:
             self._order += 1
             # ``_order`` is unique, so that keys are never compared.
             entry = self._at[key] = (at_ns, self._order, key)
@@ -58,25 +59,29 @@ class Deadlines(Generic[Key]):
             self.soonest_ns = self.heap[0][0]
             if not self._order % STALE_MIN and len(self.heap) > STALE_MIN + 2 * len(self._at):
                 self._compact()
+        if before is not None and before[1] == self.heap[0][1]:
+            self._settle()
 
-    def earliest(self) -> int | None:
-        """The earliest deadline, or None."""
+    def _settle(self) -> None:
+        """Remove outdated entries from the top."""
         heap, deadlines = self.heap, self._at
         # Equal means identical, as orders are unique. Compiled code makes a new tuple at each access, so ``is`` fails.
         while heap and deadlines.get(heap[0][2]) != heap[0]:
             heappop(heap)
         self.soonest_ns = heap[0][0] if heap else NEVER_NS
-        return heap[0][0] if heap else None
+
+    def earliest(self) -> int | None:
+        """The earliest deadline, or None."""
+        return self.soonest_ns if self.heap else None
 
     def poll_due(self, now_ns: int, limit: int | None = None) -> list[Key]:
         """Remove and return everything whose deadline has come, earliest first; no more than ``limit``."""
         due: list[Key] = []
-        if self.soonest_ns > now_ns:
-            return due
-        while len(due) != limit and (at_ns := self.earliest()) is not None and at_ns <= now_ns:
+        while self.soonest_ns <= now_ns and len(due) != limit:
             key = heappop(self.heap)[2]
             del self._at[key]
             due.append(key)
+            self._settle()
         return due
 
     def _compact(self) -> None:

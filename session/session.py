@@ -91,6 +91,7 @@ class Session:
 
     Attributes:
         events: what has happened; the owner removes what it has taken.
+        connection_id: where this end wants to get its datagrams.
         peer: the peer's hello, without its introduction; None for an initiator that has no answer yet.
         commit_serial: the owner's mark, a number that only grows; packets and store acks carry it. The owner keeps it
             current.
@@ -115,6 +116,7 @@ class Session:
     ) -> None:
         own = Hello.of(settings, session_id=session_id, connection_id=connection_id, introduction=introduction)
         self.peer = peer
+        self.connection_id = connection_id
         self.policy = own.policy if peer is None else own.policy.agreed(peer.policy)
         self.state = SessionState.CONNECTING if peer is None else SessionState.ACCEPTING
         self.commit_serial = 0
@@ -179,11 +181,6 @@ class Session:
     def session_id(self) -> int:
         """The initiator's choice, the same at both ends."""
         return self._opening.hello.session_id
-
-    @property
-    def connection_id(self) -> int:
-        """Where this end wants to get its datagrams."""
-        return self._opening.hello.connection_id
 
     @property
     def initiator(self) -> bool:
@@ -445,7 +442,7 @@ class Session:
 
     def next_deadline(self) -> int | None:
         """When ``handle_timer`` must be called at the latest, or None."""
-        return self._timers.next_deadline()
+        return min(self._timers.values(), default=None)
 
     # ---- outputs
 

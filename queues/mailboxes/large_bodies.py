@@ -198,6 +198,8 @@ class Bodies:
     Attributes:
         coming_bytes: what is still to come of announced bodies.
         unseen_bytes: what has come since the last look at the room on the disk.
+        left: bodies whose messages leave their queues with the next commit.
+        deletes_any: whether there is more to delete.
     """
 
     def __init__(
@@ -213,8 +215,8 @@ class Bodies:
         self._whole = Counter[tuple[bytes, Fill]]()
         # The body that each stream has brought last.
         self._current: dict[StreamId, Body] = {}
-        # Messages that leave their queues with the next commit.
-        self._left: list[BodyId] = []
+        self.deletes_any = False
+        self.left: list[BodyId] = []
         self._at_once: list[Range] = []
         self._dying: deque[Part] = deque()
 
@@ -338,11 +340,11 @@ class Bodies:
 
     def note_left(self, origin: bytes, ordinal: int) -> None:
         """A message that represents a body leaves its queue, with the next commit."""
-        self._left.append((origin, ordinal))
+        self.left.append((origin, ordinal))
 
     def free_left(self) -> None:
         """A commit begins. Free the bodies that no message represents any more, in a queue or in this commit."""
-        left, self._left = self._left, []
+        left, self.left = self.left, []
         for body_id in left:
             body = self.by_id.get(body_id)
             if body is not None and body.claims:
@@ -355,6 +357,7 @@ class Bodies:
     def poll_announcements(self) -> list[Range]:
         """Store keys of announcements of freed bodies, which the commit that begins now deletes."""
         deletes, self._at_once = self._at_once, []
+        self.deletes_any = bool(self._dying)
         return deletes
 
     def poll_deletes(self) -> list[Range]:
@@ -365,12 +368,8 @@ class Bodies:
             part = self._dying.popleft()
             size_bytes += part.size_bytes
             deletes += part.keys
+        self.deletes_any = bool(self._dying)
         return deletes
-
-    @property
-    def deletes_any(self) -> bool:
-        """Whether there is more to delete."""
-        return bool(self._dying or self._at_once)
 
     def _unreserve(self, origin: bytes, fill: Fill, total_bytes: int) -> None:
         fill.bytes.add(-total_bytes)
@@ -392,6 +391,7 @@ class Bodies:
         stream = StreamId(body.id[0], body.stream)
         if self._current.get(stream) is body:
             del self._current[stream]
+        self.deletes_any = True
         self._at_once.append(body.announcement)
         self._dying += body.parts
 

@@ -583,8 +583,9 @@ class LocalQueues:
 
     def free_bodies(self, group: LocalCommit) -> None:
         """The commit begins, and gets no more content: free the bodies that no message represents any more."""
-        self.bodies.free_left()
-        group.commit.message_deletes += self.bodies.poll_announcements()
+        if self.bodies.left or self.bodies.deletes_any:
+            self.bodies.free_left()
+            group.commit.message_deletes += self.bodies.poll_announcements()
 
     def handle_committed(self, group: LocalCommit) -> None:
         """The commit has returned: applications may see what it holds."""

@@ -132,6 +132,7 @@ class Engine(OperatorSettings):
         self.resolver = Resolver(directory, address)
         self.wall = WallClock(wall_offset_ns)
         self._recorder = Recorder(content.node_id, content.incarnation, wall_offset_ns, now_ns) if recording else None
+        self._look = _ignore if self._recorder is None else self._recorder.handle_time
         self._note_start({"name": name, **start_record(address, settings)}, content.records, boot, now_ns)
         self.queues = LocalQueues(
             settings, queues, self.wall, self.drops, self._record, self._payer_of, words=content.in_hand
@@ -158,7 +159,7 @@ class Engine(OperatorSettings):
         self.news = News(self.handshakes.at)
         self.callers, self.pings = Callers(directory), Pings(self.wall, random)
         self.transits = self._make_transits(name)
-        self.administration, self.jobs = self._make_administration()
+        self.jobs = self._make_jobs()
         self.remote = self._make_remote(content)
         self.inbox.on_refused = self.remote.handle_refused
         self._router = self._make_router()
@@ -322,8 +323,7 @@ class Engine(OperatorSettings):
     def _commit(self) -> Commit:
         return self.jobs.group.commit
 
-    def _make_administration(self) -> tuple[Administration, Jobs]:
-        """Make the part of this node that tells senders what happened, and the jobs of the store, which hold it."""
+    def _make_jobs(self) -> Jobs:
         administration = Administration(
             self.node_id,
             self.outbox,
@@ -343,9 +343,7 @@ class Engine(OperatorSettings):
         topics = Topics(self.settings, self.queues, self.drops, self._record)
         topics.pack = self._pack
         synced = synced_by(self.settings)
-        return administration, Jobs(
-            *parts, self.wall, self.handshakes.number, journals=journals, topics=topics, synced=synced
-        )
+        return Jobs(*parts, self.wall, self.handshakes.number, journals=journals, topics=topics, synced=synced)
 
     def _pack(self) -> None:
         """Make packets of all that was accepted until now, those of durable classes in the next commit."""
@@ -813,40 +811,40 @@ class Engine(OperatorSettings):
             self._transmitter.handle_timer(now_ns)
         if self.failure is None:
             turn, notices = self.jobs.turn(now_ns), self.queues.notices
-            self.inbox.handle_timer(turn)
+            inbox, outbox = self.inbox, self.outbox
+            acks_at_ns, ends_at_ns = inbox.order_acks.deadlines.soonest_ns, outbox.retirement.deadlines.soonest_ns
+            if acks_at_ns <= now_ns or inbox.held.soonest_ns <= now_ns or inbox.awaited.ends:
+                inbox.handle_timer(turn)
             if notices.expiring.heap or notices.resuming.heap:
                 self.queues.handle_timer(now_ns)
             if notices.has_topics:
                 self.remote.handle_timer(now_ns)
-            self.outbox.handle_timer(turn)
+            if outbox.deadlines.soonest_ns <= now_ns or ends_at_ns <= now_ns or outbox.retirement.is_stirred:
+                outbox.handle_timer(turn)
             if self.transits.is_used:
                 self.transits.handle_timer(turn)
-            if self.outbox.sync_links.changed:
-                for peer in self.outbox.sync_links.handle_time(now_ns):
-                    self.outbox.handle_link_mode(peer, turn)
+            if outbox.sync_links.changed:
+                for peer in outbox.sync_links.handle_time(now_ns):
+                    outbox.handle_link_mode(peer, turn)
                     self.transits.handle_link_mode(peer, turn)
             if self.routes.choices and not self.draining and self.ways.handle_time(now_ns):
                 self._handle_routes_changed(now_ns)
 
     def next_deadline(self) -> int | None:
         """When ``poll`` must be called at the latest, or None. The host is idle until then."""
-        deadline_ns = self._earliest_deadline()
+        soonest_ns = self._transmitter.deadlines.soonest_ns
+        if self.failure is None:
+            for at_ns in (*[clock.soonest_ns for clock in self._clocks], *self._other_deadlines()):
+                if at_ns is not None and at_ns < soonest_ns:
+                    soonest_ns = at_ns
+        deadline_ns = None if soonest_ns == NEVER_NS else soonest_ns
         if self._recorder is not None:
             self._recorder.handle_wait(deadline_ns)
         return deadline_ns
 
-    def _look(self, now_ns: int) -> None:
-        """Note the time of the host's call, which may be late, before anything else is recorded."""
-        if self._recorder is not None:
-            self._recorder.handle_time(now_ns)
-
-    def _earliest_deadline(self) -> int | None:
-        earliest = self._transmitter.deadlines.earliest()
-        if self.failure is not None:
-            return earliest
-        until_ns, notices = NEVER_NS if earliest is None else earliest, self.queues.notices
-        deadlines = (
-            *[clock.earliest() for clock in self._clocks if clock.soonest_ns < until_ns],
+    def _other_deadlines(self) -> tuple[int | None, ...]:
+        notices = self.queues.notices
+        return (
             self.queues.next_deadline() if notices.expiring.heap or notices.resuming.heap else None,
             self.remote.next_deadline() if notices.has_topics else None,
             self.transits.next_deadline() if self.transits.is_used else None,
@@ -854,12 +852,8 @@ class Engine(OperatorSettings):
             self.ways.next_deadline() if self.routes.choices and not self.draining else None,
             self.watching.next_deadline() if self.watching.readers else None,
             self.topics.next_deadline() if notices.has_topics else None,
-            self.jobs.next_deadline(),
+            self.jobs.next_deadline() if self.jobs.lazy_until_ns is not None else None,
         )
-        for at_ns in deadlines:
-            if at_ns is not None and (earliest is None or at_ns < earliest):
-                earliest = at_ns
-        return earliest
 
     # ---- outputs
 
@@ -915,7 +909,9 @@ class Engine(OperatorSettings):
             if self.outbox.unpacked:
                 self.jobs.stirred = True
                 self.outbox.pack_express(self.jobs.turn(now_ns))
-            self.inbox.send_order_acks(self._transmitter.route, now_ns)
+            admission, notices = self.inbox.admission, self.queues.notices
+            if self.inbox.order_acks.due or notices.relieved or notices.idled or admission.places:
+                self.inbox.send_order_acks(self._transmitter.route, now_ns)
             if self.transits.is_used:
                 self.jobs.stirred = True
                 self.transits.go(now_ns)
@@ -939,8 +935,7 @@ class Engine(OperatorSettings):
             self.topics.note(now_ns)
         if recorder is None:
             return
-        recorder.add_drops(self.drops, now_ns, last=False)
-        if data := recorder.take():
+        if data := recorder.take(self.drops, now_ns):
             effects.append(WriteRecords(data))
 
     # ---- outputs: the disk
@@ -949,11 +944,11 @@ class Engine(OperatorSettings):
         """Give the store its next job, unless it has one; the session log has what the job changes before."""
         if self.outbox.dead_lettering.unnoted:
             self.outbox.dead_lettering.note(now_ns)
-        job = self.jobs.start(now_ns, at_once=self.draining) if self.failure is None else None
+        job = self.jobs.start(self.jobs.group, at_once=self.draining) if self.failure is None else None
         if job is not None:
             if isinstance(job, GroupCommit):
-                if self.administration.unnoted:
-                    self.administration.note_queued(now_ns)
+                if self.jobs.administration.unnoted:
+                    self.jobs.administration.note_queued(now_ns)
                 self.queues.note_settled(now_ns)
             self._write_records(effects, now_ns)
             if self._recorder is not None and isinstance(job, GroupCommit):
@@ -1047,15 +1042,19 @@ class Engine(OperatorSettings):
         recorder, self._recorder = self._recorder, None
         if recorder is None:
             return b""
-        recorder.add_drops(self.drops, now_ns, last=True)
+        recorder.add_drops(self.drops, now_ns)
         recorder.add("node_stopped", now_ns, {})
-        return recorder.take()
+        return recorder.take(self.drops, now_ns)
 
     # ---- records
 
     def _record(self, event: str, now_ns: int, **fields: Any) -> None:
         if self._recorder is not None:
             self._recorder.add(event, now_ns, fields)
+
+
+def _ignore(_now_ns: int) -> None:
+    """Without a session log there is nothing to note."""
 
 
 _SENT_AT = attrgetter("packet.sent_at_ms")

@@ -35,17 +35,17 @@ class Jobs:
         number: called with every commit before it goes to the disk.
 
     Attributes:
+        administration: tells senders what became of their messages.
         fetches: the bodies that only the disk has.
         group: the next commit.
+        lazy_until_ns: when mere deletions have waited long enough, or None while none wait.
         running: the store's current job, or None.
         stirred: whether what happens after ``start`` may have found work for the disk, so that it is asked again.
     """
 
     __slots__ = (
-        "_administration",
         "_ended",
         "_inbox",
-        "_lazy_until_ns",
         "_number",
         "_outbox",
         "_queues",
@@ -55,9 +55,11 @@ class Jobs:
         "_synced",
         "_transits",
         "_wall",
+        "administration",
         "fetches",
         "group",
         "journals",
+        "lazy_until_ns",
         "running",
         "stirred",
         "topics",
@@ -85,12 +87,12 @@ class Jobs:
         self._inbox = inbox
         self._outbox = outbox
         self._transits = transits
-        self._administration = administration
+        self.administration = administration
         self.journals = journals
         self._number = number
         self._synced = synced
         self._read_next = False
-        self._lazy_until_ns: int | None = None
+        self.lazy_until_ns: int | None = None
         needed = outbox.dead_lettering.waiting, outbox.copies.waiting, outbox.wanting
         on_the_way = transits.letters.waiting, transits.wanting
         self.fetches = Fetches(
@@ -113,7 +115,7 @@ class Jobs:
         group.now_ns, group.now_ms = now_ns, (now_ns + self._wall.offset_ns) // MS
         return group
 
-    def start(self, now_ns: int, *, at_once: bool) -> Job | None:
+    def start(self, turn: Turn, *, at_once: bool) -> Job | None:
         """The next job, unless one is running or there is none. Commits and reads in turns: neither starves.
 
         ``at_once``: no commit may wait for another.
@@ -122,12 +124,12 @@ class Jobs:
             return None
         self._ended = self._stops
         self._read_next = self._read_next and not self._stops
-        self.running = self._next(self.turn(now_ns), at_once=at_once)
+        self.running = self._next(turn, at_once=at_once)
         return self.running
 
     def next_deadline(self) -> int | None:
         """When a commit has waited long enough, or None."""
-        return self._lazy_until_ns if self.running is None and not self._ended else None
+        return self.lazy_until_ns if self.running is None and not self._ended else None
 
     def _next(self, turn: Turn, *, at_once: bool) -> Job | None:
         notices = self._queues.notices
@@ -144,7 +146,7 @@ class Jobs:
         if self._transits.is_used:
             self._transits.complete(turn)
         if notices.whole:
-            self._administration.tell_whole(turn.now_ns)
+            self.administration.tell_whole(turn.now_ns)
         if self._queues.untold:
             self._queues.tell_read(turn.now_ns)
         if self._outbox.unpacked:
@@ -162,7 +164,7 @@ class Jobs:
         self._queues.free_bodies(group)
         self._runs_adding = self.adds_any
         self.group = GroupCommit(turn.now_ns, turn.now_ms)
-        self._lazy_until_ns = None
+        self.lazy_until_ns = None
         if group.commit:
             transactional, other = self._synced
             group.commit.synced = group.is_synced(transactional=transactional, other=other)
@@ -171,9 +173,9 @@ class Jobs:
         return group
 
     def _may_wait(self, now_ns: int) -> bool:
-        if self._lazy_until_ns is None:
-            self._lazy_until_ns = now_ns + LAZY_NS
-        return now_ns < self._lazy_until_ns
+        if self.lazy_until_ns is None:
+            self.lazy_until_ns = now_ns + LAZY_NS
+        return now_ns < self.lazy_until_ns
 
     def handle_done(self, job: Job, now_ns: int) -> None:
         """The store has done a job: if it is a commit, its content is durable."""

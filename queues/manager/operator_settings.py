@@ -4,6 +4,7 @@ Promise: what an operator says is in force immediately, and durable with the nex
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 from triack.base.clock import WallClock
@@ -22,14 +23,12 @@ class OperatorSettings(ABC):
     transits: Transits
     jobs: Jobs
     wall: WallClock
+    _look: Callable[[int], None]
+    """Notes the time of the host's call, which may be late, before anything else is recorded."""
 
     @abstractmethod
     def _record(self, event: str, now_ns: int, **fields: Any) -> None:
         """Write to the session log."""
-
-    @abstractmethod
-    def _look(self, now_ns: int) -> None:
-        """Note the time of the host's call, which may be late, before anything else is recorded."""
 
     def pause(self, name: str, *, arrivals: bool, now_ns: int) -> None:
         """Pause a queue now, and durably with the next commit; see ``Pauses`` for its name."""

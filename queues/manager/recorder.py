@@ -13,12 +13,11 @@ from triack.base.delivery import Delivery
 from triack.base.log_lines import LineWriter
 from triack.base.ranges import as_ranges
 from triack.base.reasons import DropReason
-from triack.base.units import in_ns
+from triack.base.units import MS, in_ns
 from triack.ordering.wire import Packet, RelayedHeader, SequenceHeader
 from triack.queues.body_head import messages_in
 from triack.queues.mailboxes.incoming_run import IncomingRun
 from triack.queues.mailboxes.system_queues import counted_in
-from triack.queues.manager.wakefulness import WOKE_LATE_NS, Wakefulness
 from triack.queues.node_settings import NodeSettings, store_survives
 from triack.queues.peers.session_settings import largest_window
 from triack.queues.streams.departing_stream import NO_RELAY, DepartingContext
@@ -28,6 +27,9 @@ from triack.session.protocol.packets import SessionPacket
 _TRANSACTIONAL = Delivery.TRANSACTIONAL  # its own name, as every packet is compared with it
 DROPS_EVERY_NS = 1_000_000_000
 """A flood of bad datagrams must not become a flood of records: drops are recorded once a second."""
+WOKE_LATE_NS = 50 * MS
+"""Delay from which it is recorded: a third of what replay adds to every time limit for a busy machine, so that a pause
+that breaks a limit is on record, and longer than the pauses of a busy loop."""
 
 _Stream = tuple[Delivery, bytes, int, int, int]
 
@@ -66,13 +68,14 @@ class _Run:
 class Recorder:
     """Collects records until ``take`` fetches them as bytes. ``wall_offset_ns``: wall clock minus monotonic clock."""
 
-    __slots__ = ("_drops", "_drops_at_ns", "_entered", "_lines", "_run", "_wakefulness")
+    __slots__ = ("_drops", "_drops_at_ns", "_due_ns", "_entered", "_lines", "_run", "_seen_ns")
 
     def __init__(self, node_id: bytes, incarnation: int, wall_offset_ns: int, now_ns: int) -> None:
         self._lines = LineWriter(node_id, incarnation, wall_offset_ns)
         self._drops: Counter[DropReason] = Counter()
         self._drops_at_ns = now_ns
-        self._wakefulness = Wakefulness(now_ns)
+        self._seen_ns = now_ns
+        self._due_ns: int | None = now_ns
         # Records that may still grow: packets, and after them the express packets among them that entered their queue.
         self._run: _Run | None = None
         self._entered: tuple[int, dict[str, Any]] | None = None
@@ -100,23 +103,27 @@ class Recorder:
         self._entered = now_ns, dict(fields)
         return True
 
-    def add_drops(self, drops: Counter[DropReason], now_ns: int, *, last: bool) -> None:
-        """Record drops since the last time; at most once a second, unless it is the ``last`` time."""
-        if not last and now_ns - self._drops_at_ns < DROPS_EVERY_NS:
-            return
+    def add_drops(self, drops: Counter[DropReason], now_ns: int) -> None:
+        """Record drops since the last time."""
         for reason, count in (drops - self._drops).items():
             self.add("dropped", now_ns, {"reason": reason, "count": count})
         self._drops = Counter(drops)
         self._drops_at_ns = now_ns
 
     def handle_wait(self, deadline_ns: int | None) -> None:
-        """The host waits for an input, or until a deadline."""
-        self._wakefulness.handle_wait(deadline_ns)
+        """The host waits for an input, or until a deadline; None: without one."""
+        seen_ns = self._seen_ns
+        self._due_ns = seen_ns if deadline_ns is not None and deadline_ns < seen_ns else deadline_ns
 
     def handle_time(self, now_ns: int) -> None:
-        """The host has called: record that if the call is late, and nothing has been recorded since it was due."""
-        since_ns = self._wakefulness.handle_time(now_ns)
-        if since_ns is None:
+        """The host has called: record that if the call is late, and nothing has been recorded since it was due.
+
+        The host calls a busy engine without delay, and a waiting one at its deadline. If the call comes much later, the
+        process was stopped, its machine was suspended, or its event loop was blocked. No timer can show that while it
+        lasts, so each reading of the clock is checked.
+        """
+        since_ns, self._due_ns, self._seen_ns = self._due_ns, now_ns, now_ns
+        if since_ns is None or now_ns - since_ns < WOKE_LATE_NS:
             return
         self._end_run()
         since_ns = max(since_ns, self._lines.at_ns)
@@ -263,8 +270,10 @@ class Recorder:
         """The serial of the last record that ``take`` has returned, or will return."""
         return self._lines.written
 
-    def take(self) -> bytes:
-        """All records since the last call, each line ended."""
+    def take(self, drops: Counter[DropReason], now_ns: int) -> bytes:
+        """All records since the last call, each line ended; ``drops`` as ``add_drops``."""
+        if now_ns - self._drops_at_ns >= DROPS_EVERY_NS:
+            self.add_drops(drops, now_ns)
         if self._run is not None or self._entered is not None:
             self._end_run()
         return self._lines.take() if self._lines.lines else b""

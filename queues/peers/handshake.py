@@ -610,8 +610,10 @@ class Handshakes:
     def number(self, commit: Commit) -> None:
         """Complete a commit that goes to the store: add what it depends on, and its serial."""
         self.peers.write_down(commit)
-        self.told.write_down(commit)
-        self._outbox.links.resuming.write_down(commit)
+        if self.told.unwritten:
+            self.told.write_down(commit)
+        if self._outbox.links.resuming.unwritten:
+            self._outbox.links.resuming.write_down(commit)
         self.history.number(commit)
 
     # ---- rollbacks

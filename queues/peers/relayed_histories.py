@@ -36,13 +36,13 @@ class RelayedHistories:
     ``record`` writes to the session log, ``record(event, now_ns, **fields)``.
     """
 
-    __slots__ = ("_accused", "_record", "_unwritten", "_words", "detected")
+    __slots__ = ("_accused", "_record", "_words", "detected", "unwritten")
 
     def __init__(self, record: Callable[..., None]) -> None:
         self._record = record
         # By node: the latest statement.
         self._words: dict[bytes, StoreWord] = {}
-        self._unwritten: dict[bytes, None] = {}
+        self.unwritten: dict[bytes, None] = {}
         self._accused: set[bytes] = set()
         self.detected: list[RollbackDetected] = []
 
@@ -66,7 +66,7 @@ class RelayedHistories:
             self._detect(node_id, name, start, now_ns)
         if before is None or start or (word.incarnation, word.serial) > (before.incarnation, before.serial):
             self._words[node_id] = word
-            self._unwritten[node_id] = None
+            self.unwritten[node_id] = None
 
     def _detect(self, node_id: bytes, name: str, start: int, now_ns: int) -> None:
         self._accused.add(node_id)
@@ -83,9 +83,9 @@ class RelayedHistories:
 
     def write_down(self, commit: Commit) -> None:
         """Add to a commit the statements on which it depends."""
-        for node_id in self._unwritten:
+        for node_id in self.unwritten:
             commit.state[_PREFIX + node_id.hex()] = encode_store_word(self._words[node_id])
-        self._unwritten.clear()
+        self.unwritten.clear()
 
     def take_detected(self) -> list[RollbackDetected]:
         """The stores that were rolled back, for the operator; each is reported once."""

@@ -32,14 +32,14 @@ class Resuming:
         gaps: number of gaps found since the start, by peer.
     """
 
-    __slots__ = ("_gap", "_holders", "_told", "_unwritten", "gaps", "news")
+    __slots__ = ("_gap", "_holders", "_told", "gaps", "news", "unwritten")
 
     def __init__(self, gap: Gap) -> None:
         self.gaps: Counter[str] = Counter()
         self._gap = gap
         self._holders: dict[str, bytes] = {}
         self._told: dict[str, bytes] = {}
-        self._unwritten: dict[str, bytes] = {}
+        self.unwritten: dict[str, bytes] = {}
         self.news: list[GapFound] = []
 
     def restore(self, state: Mapping[str, bytes]) -> None:
@@ -51,13 +51,13 @@ class Resuming:
     def handle_freed(self, peer: str, node_id: bytes) -> None:
         """A node has acknowledged durable messages to its peer, which leave the store with the next commit."""
         if node_id not in (NO_NODE, self._holders.get(peer)):
-            self._holders[peer] = self._unwritten[peer] = node_id
+            self._holders[peer] = self.unwritten[peer] = node_id
 
     def write_down(self, commit: Commit) -> None:
         """Add to a commit the holders of the messages that it deletes."""
-        for peer, node_id in self._unwritten.items():
+        for peer, node_id in self.unwritten.items():
             commit.state[_PREFIX + peer] = node_id
-        self._unwritten.clear()
+        self.unwritten.clear()
 
     def handle_opened(self, peer: str, node_id: bytes, queues: Iterable[str]) -> GapFound | None:
         """A session of a peer with a node is open, and nothing has been sent in it yet.

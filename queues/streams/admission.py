@@ -94,6 +94,7 @@ class Admission:
         room_bytes: free room on the disk at the last check; None when it is unknown.
         disk_bytes: the same if no messages were there; None when it is unknown.
         awaits_room: whether a large body waits for room on the disk.
+        places: whether streams have ended since the last check for streams that may have their places.
     """
 
     def __init__(
@@ -135,8 +136,7 @@ class Admission:
         self._kept_out: dict[Conversation, _KeptOut] = {}
         # The greatest turn of a hold of any stream that was forgotten, or one more: even.
         self._past_turn = 0
-        # Whether streams have ended since the last check for streams that may have their places.
-        self._places = False
+        self.places = False
         self._stopped: dict[IncomingStream, Conversation] = {}
         self.holds = Holds(here=True)
         self._makers: dict[str, bytes] = {}
@@ -242,14 +242,14 @@ class Admission:
         self._stopped.pop(stream, None)
         self._note_turn(stream)
         self.streams.add(stream.origin, -STREAM_BYTES)
-        self._places = True
+        self.places = True
         self._tell_limit(stream.origin)
 
     def handle_place(self, stream: TransitStream) -> None:
         """A stream that passed through this node is forgotten, and so is the charge for it."""
         self._note_turn(stream)
         self.streams.add(stream.came_by.encode(), -STREAM_BYTES)
-        self._places = True
+        self.places = True
 
     def _note_turn(self, stream: IncomingStream | TransitStream) -> None:
         """Its origin may begin the stream again in the same session, and ignores holds that are older than the last."""
@@ -650,8 +650,8 @@ class Admission:
 
     def go(self) -> None:
         """Let streams continue when there is room for them again."""
-        if self._places:
-            self._places = False
+        if self.places:
+            self.places = False
             self._let_ask()
         if not (self._notices.relieved or (self._wants_queues and self._notices.idled)):
             return

@@ -827,12 +827,9 @@ class Inbox:
     def handle_timer(self, turn: Turn) -> None:
         """Let order acks become due whose wait has ended, and give back packets that have waited for a gap to close."""
         now_ns = turn.now_ns
-        if self.order_acks.deadlines.soonest_ns <= now_ns:
-            self.order_acks.handle_timer(now_ns)
+        self.order_acks.handle_timer(now_ns)
         if self.awaited.ends:
             self._look_at_ended(turn)
-        if self.held.soonest_ns > now_ns:
-            return
         for stream in self.held.poll_due(now_ns):
             position = self._held_at.pop(stream)
             if not stream.sequence.held or stream.has_ended:

@@ -870,8 +870,6 @@ class Outbox(DepartingStreams[OutgoingStream]):
         """Resend tiers, expiries, links that may try again, and streams that end."""
         if self.retirement.is_stirred or self.retirement.deadlines.soonest_ns <= turn.now_ns:
             self.retirement.handle_timer(turn)
-        if self.deadlines.soonest_ns > turn.now_ns:
-            return
         for key in self.deadlines.poll_due(turn.now_ns):
             if isinstance(key, Link):
                 key.wake()

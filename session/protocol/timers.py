@@ -42,10 +42,6 @@ class Timers(dict[Timer, int]):
 
     __slots__ = ()
 
-    def next_deadline(self) -> int | None:
-        """The earliest deadline, or None."""
-        return min(self.values()) if self else None
-
     def poll_expired(self, now_ns: int) -> Timer | None:
         """Stop and return one timer that has run out, lowest first, or None."""
         due = [timer for timer, at_ns in self.items() if at_ns <= now_ns]

@@ -189,7 +189,7 @@ ROWS = {
         queues/peers/suspended_peers.py SuspendedPeers _by_node _accused detected
     """,
     "histories of nodes behind relays": """
-        queues/peers/relayed_histories.py RelayedHistories _words _unwritten _accused detected
+        queues/peers/relayed_histories.py RelayedHistories _words unwritten _accused detected
     """,
     "nodes that a peer has sealed messages for": """
         queues/peers/sealing.py Sealing _bound
@@ -206,7 +206,7 @@ ROWS = {
     "parts of a large body": """
         queues/mailboxes/large_bodies.py Part _spans
         queues/mailboxes/large_bodies.py Body parts
-        queues/mailboxes/large_bodies.py Bodies _left _at_once _dying
+        queues/mailboxes/large_bodies.py Bodies left _at_once _dying
     """,
     "what a search by id knows": """
         queues/mailboxes/lookup.py Lookup _by_id _by_correlation
@@ -365,7 +365,7 @@ OTHERS = {
         queues/peers/handshake.py Handshakes replies
         queues/peers/link.py Link _awake
         queues/peers/link.py Links awake
-        queues/peers/resuming.py Resuming _unwritten news
+        queues/peers/resuming.py Resuming unwritten news
         queues/streams/dead_lettering.py DeadLettering waiting unnoted
         queues/streams/dead_lettering.py DeadMessage entries
         queues/streams/group_commit.py Departures started dead_lettered ending over bridged

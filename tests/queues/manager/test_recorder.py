@@ -1,5 +1,6 @@
 """The session log of whole nodes obeys docs/session-log.md."""
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -67,17 +68,17 @@ def test_a_life_with_all_that_can_happen_is_whole_on_record(seed: int) -> None:
 def test_taken_records_are_whole_lines() -> None:
     """So only the write that a crash tears can tear a line; names of people's choice cannot break it."""
     recorder = Recorder(b"n" * 16, 3, 5, 0)
-    assert recorder.take() == b""
+    assert recorder.take(Counter(), 0) == b""
     recorder.add("node_started", 7, {"name": 'quo"te\n\u2028\ud800', "address": "udp://x:1"})
     recorder.add("node_stopped", 8, {})
-    taken = recorder.take()
+    taken = recorder.take(Counter(), 0)
     assert taken.endswith(b"\n")
     lines = taken.decode().splitlines()
     first, second = parse_records(taken)
     assert len(lines) == 2
     assert first["name"] == 'quo"te\n\u2028\ud800'
     assert (first["n"], second["n"], first["wall_ns"], second["at_ns"]) == (1, 2, 12, 8)
-    assert recorder.take() == b""
+    assert recorder.take(Counter(), 0) == b""
 
 
 def test_messages_with_properties_are_recorded_like_others() -> None:
@@ -141,7 +142,7 @@ def test_packets_that_leave_by_the_run_are_recorded_as_those_that_leave_alone(cu
         single.add_transmit("s", Transmit(TransmitKind.DATA, 1, sent.number, b"", sent), 9)
     by_run.add_run_sent("s", packets[:cut], 9)
     by_run.add_run_sent("s", packets[cut:], 9)
-    assert by_run.take() == single.take()
+    assert by_run.take(Counter(), 0) == single.take(Counter(), 0)
 
 
 def test_what_is_purged_is_no_message_left_behind() -> None:

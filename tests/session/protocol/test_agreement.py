@@ -213,16 +213,6 @@ def test_of_two_that_ran_out_the_lower_goes_first() -> None:
     assert [timers.poll_expired(20), timers.poll_expired(20)] == [Timer.ACK_DELAY, Timer.ACK_LIMIT]
 
 
-def test_start_moves_a_timer_and_start_if_stopped_does_not() -> None:
-    """The first is for deadlines that follow the last event, the second for those that follow the first."""
-    timers = Timers()
-    timers.setdefault(Timer.ACK_DELAY, 10)
-    timers.setdefault(Timer.ACK_DELAY, 20)
-    assert timers.next_deadline() == 10
-    timers[Timer.ACK_DELAY] = 30
-    assert timers.next_deadline() == 30
-
-
 # The events that a session gives its owner, and the records of its datagrams.
 
 
