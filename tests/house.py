@@ -94,7 +94,6 @@ WALLS: dict[str, set[str]] = {
 }
 WALL_EXCEPTIONS = {
     ("queues/peers/handshake.py", "triack.queues.streams.outbox"),
-    ("queues/peers/handshake.py", "triack.queues.streams.positions"),
     ("queues/peers/link.py", "triack.queues.streams.outgoing_stream"),
 }
 """Imports through a wall that need a port instead. The list may only become shorter."""

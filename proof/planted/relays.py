@@ -14,9 +14,8 @@ from triack.base.reasons import RejectReason
 from triack.ordering.slow_start import SlowStart
 from triack.ordering.transit import TransitSequence
 from triack.ordering.wire import RelayedHeader, passing
-from triack.queues.peers import sealing
 from triack.queues.peers.link import Conversation
-from triack.queues.streams import transit_stream
+from triack.queues.streams import sealing, transit_stream
 from triack.queues.streams.transit_stream import TransitStream
 from triack.queues.transit import packet_classifier
 from triack.queues.transit.relay_acks import RelayAcks

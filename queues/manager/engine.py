@@ -48,7 +48,6 @@ from triack.queues.node_settings import NodeSettings, synced_by
 from triack.queues.peers.handshake import Handshakes
 from triack.queues.peers.link import Conversation, Links
 from triack.queues.peers.origins import Origins
-from triack.queues.peers.sealing import Sealing
 from triack.queues.peers.session_settings import session_settings, traits_of
 from triack.queues.remote.remote_api import RemoteApi
 from triack.queues.routes import BY_HAND, Route, Routes
@@ -59,6 +58,7 @@ from triack.queues.streams.group_commit import GroupCommit
 from triack.queues.streams.inbox import Inbox
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.outgoing_stream import OutgoingStream, Row
+from triack.queues.streams.sealing import Sealing
 from triack.queues.sync_links import SyncLinks
 from triack.queues.topics.topics import Topics
 from triack.queues.transit.packet_classifier import PacketClassifier
@@ -149,7 +149,7 @@ class Engine(OperatorSettings):
             directory=directory,
             random=random,
             outbox=self.outbox,
-            positions=self.inbox.positions,
+            positions=self.inbox.positions.tell,
             drops=self.drops,
             record=self._record,
             report=self._report,

@@ -23,13 +23,13 @@ from triack.queues.manager.recorder import Recorder
 from triack.queues.peers.handshake import Handshakes
 from triack.queues.peers.link import Conversation, Link
 from triack.queues.peers.path import CHALLENGE_BYTES
-from triack.queues.peers.session_port import SessionPort
 from triack.queues.streams.incoming_stream import IncomingStream
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.transit.transits import Transits
 from triack.session.protocol.events import TransmitKind
 from triack.session.protocol.states import SessionState
+from triack.session.session import Session
 
 _KINDS = {
     TransmitKind.CONNECT: Kind.CONNECT,
@@ -265,7 +265,7 @@ class Transmitter:
         self._batch(address).append(data)
 
 
-def _fill_from(source: _Source, session: SessionPort, link: Link, stream: Any, limit: int, now_ns: int) -> None:
+def _fill_from(source: _Source, session: Session, link: Link, stream: Any, limit: int, now_ns: int) -> None:
     """Let a stream have its turn, or as much of it as the window accepts."""
     sequence, left = stream.sequence, min(session.room, limit)
     arrives_ns = now_ns + session.one_way_ns

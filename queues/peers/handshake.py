@@ -36,14 +36,12 @@ from triack.queues.peers.conversations import Conversations
 from triack.queues.peers.dialer import WaitsFor
 from triack.queues.peers.freshness import Freshness, Moment
 from triack.queues.peers.history import History, Peers, covers
-from triack.queues.peers.introduction import NO_POINT, HistoryPoint, Introduction, RolledBack
+from triack.queues.peers.introduction import NO_POINT, HistoryPoint, Introduction, RolledBack, StreamPosition
 from triack.queues.peers.link import Conversation, Link
 from triack.queues.peers.relayed_histories import RelayedHistories
-from triack.queues.peers.session_port import SessionPort
 from triack.queues.peers.session_settings import session_settings, traits_of
 from triack.queues.peers.suspended_peers import SuspendedPeers
 from triack.queues.streams.outbox import Outbox
-from triack.queues.streams.positions import Positions
 from triack.session.protocol.binary import BINARY
 from triack.session.protocol.codec import Codec
 from triack.session.protocol.frames import Hello
@@ -77,7 +75,7 @@ class Handshakes:
     Args:
         name: a label for people.
         address: where the node listens, empty when it does not.
-        positions: positions of incoming streams.
+        positions: of streams of a node, at most that many, for an accept at that time.
         report: called with a conversation whose session has something to report.
 
     Attributes:
@@ -99,7 +97,7 @@ class Handshakes:
         directory: Directory,
         random: "Random",
         outbox: Outbox,
-        positions: Positions,
+        positions: Callable[[bytes, int, int], tuple[StreamPosition, ...]],
         drops: Counter[DropReason],
         record: Callable[..., None],
         report: Callable[[Conversation, int], None],
@@ -304,7 +302,7 @@ class Handshakes:
         if link is not None:
             link.handle_call(now_ns)
         channel, hello, own = connect.channel, connect.hello, self._answer(connect.peer)
-        own = replace(own, positions=self._positions.tell(connect.peer.node_id, own.room, now_ns))
+        own = replace(own, positions=self._positions(connect.peer.node_id, own.room, now_ns))
         named = connect.name, connect.sender
         session = self._make_session(hello.session_id, own, named, connect.peer.node_id, channel, now_ns, peer=hello)
         conversation = self._add(
@@ -429,7 +427,7 @@ class Handshakes:
         peer: Hello | None = None,
         try_ns: int | None = None,
         spacing_ns: int = 0,
-    ) -> SessionPort:
+    ) -> Session:
         name, path = named
         link = self._outbox.links.get(name)
         return Session(

@@ -91,7 +91,7 @@ class Introduction:
         checked: the receiver's ``remembered`` that the sender has found in the history of its own store.
         rolled_back: whose store was rolled back; if one was, there will be no session.
         survives: what the sender's store survives, which is what its store acks guarantee.
-        positions: positions on the sender's disk of streams of the receiver (``queues.streams.positions``).
+        positions: positions on the sender's disk of streams of the receiver (``queues.streams.owed_acks``).
         incarnation: number of the sender's start (``queues.peers.freshness``).
         ack_wait: how long order acks of the sender's streams may wait; None when it does not say.
     """

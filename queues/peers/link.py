@@ -20,12 +20,12 @@ from triack.queues.peers.introduction import NO_NODE, Introduction
 from triack.queues.peers.path import Paths
 from triack.queues.peers.reconnect import Patience
 from triack.queues.peers.resuming import Resuming
-from triack.queues.peers.session_port import SessionPort
 from triack.queues.peers.turns import LOWEST_SHARE_PACKETS, Sending, Turns
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.ways import Contact, Ways
 from triack.session.protocol.settings import WINDOW_MAX
 from triack.session.protocol.states import SessionState
+from triack.session.session import Session
 
 if TYPE_CHECKING:
     from random import Random
@@ -64,7 +64,7 @@ class Conversation:
         known: what this node remembers of the peer; None before the session was open.
     """
 
-    session: SessionPort
+    session: Session
     channel: Channel
     path: str
     peer_name: str

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from triack.base.delivery import DURABLE
@@ -9,7 +10,6 @@ from triack.base.names import StreamId
 from triack.base.ranges import Range, as_ranges
 from triack.ordering.departing import DepartingSequence
 from triack.queues.deadlines import Deadlines
-from triack.queues.peers.sealing import Seal
 from triack.queues.routes import Way
 from triack.queues.sync_links import NextHop
 
@@ -17,6 +17,20 @@ NO_RELAY = -1
 """In place of the number of relays, for packets that go to their destination directly."""
 
 Sequence = TypeVar("Sequence", bound=DepartingSequence[Any])
+
+
+@dataclass(slots=True)
+class Seal:
+    """The seal of a stream.
+
+    Attributes:
+        missing: why its packets cannot be sealed now, so that they wait; for people.
+        by: the destination itself, once it has proved an answer about the stream; empty before.
+    """
+
+    key: bytes = b""
+    missing: str = ""
+    by: bytes = b""
 
 
 class DepartingStream(Generic[Sequence]):

@@ -39,7 +39,6 @@ from triack.queues.node_settings import NodeSettings
 from triack.queues.peers.control import Control
 from triack.queues.peers.link import Conversation
 from triack.queues.peers.origins import Origins
-from triack.queues.peers.sealing import Refused, Sealing
 from triack.queues.routes import BY_HAND
 from triack.queues.streams.admission import Admission
 from triack.queues.streams.arrival_records import (
@@ -53,8 +52,8 @@ from triack.queues.streams.awaited_ends import AwaitedEnds
 from triack.queues.streams.ended_streams import ENDED_STREAM, EndedStreams
 from triack.queues.streams.group_commit import REFUSED, GroupCommit, Turn
 from triack.queues.streams.incoming_stream import HELD_BYTES, Arrival, IncomingStream
-from triack.queues.streams.owed_acks import OwedAcks
-from triack.queues.streams.positions import Positions
+from triack.queues.streams.owed_acks import OwedAcks, Positions
+from triack.queues.streams.sealing import Refused, Sealing
 from triack.queues.streams.stream_state import EXPRESS_STREAMS, FORGOTTEN_KEY
 
 __all__ = ["Inbox", "Record"]

@@ -43,7 +43,6 @@ from triack.queues.messages import LargeMessage, Outgoing
 from triack.queues.node_settings import NodeSettings
 from triack.queues.packing import part_bytes
 from triack.queues.peers.link import Conversation, Link, Links
-from triack.queues.peers.sealing import Sealing
 from triack.queues.routes import Routes
 from triack.queues.stages import Stage
 from triack.queues.streams.accepted_keys import Accepted, AcceptedKeys
@@ -62,6 +61,7 @@ from triack.queues.streams.outgoing_stream import (
     relayed_packets,
 )
 from triack.queues.streams.retirement import ENDED, Retirement
+from triack.queues.streams.sealing import Sealing
 from triack.queues.streams.sent_copies import SentCopies
 from triack.queues.streams.stream_state import StreamState
 from triack.queues.sync_links import SyncLinks

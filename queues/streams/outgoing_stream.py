@@ -18,10 +18,9 @@ from triack.ordering.wire import RelayedPacket, header_bytes, relayed_header_byt
 from triack.queues.body_head import SEALED_BYTES, sent_at_of
 from triack.queues.messages import LargeMessage, Outgoing
 from triack.queues.packing import PIECE_MIN_BYTES, PacketBody, pack
-from triack.queues.peers.sealing import Seal
 from triack.queues.routes import Way
 from triack.queues.stages import Stage, StageTracker
-from triack.queues.streams.departing_stream import DepartingStream
+from triack.queues.streams.departing_stream import DepartingStream, Seal
 from triack.queues.streams.stream_state import StreamState
 
 EXPRESS_LIMIT_BYTES = 16 * 1024 * 1024

@@ -4,18 +4,20 @@ Promise: accepted packets are acknowledged in the end, however often sessions co
 cost nothing. Each stream decides itself when its ack is due (``ordering.order_ack``).
 """
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
+from itertools import islice
 
 from triack.base.reasons import DropReason
 from triack.ordering.wire import NO_WORD, RelayedOrderAck, StoreWord, encode_order_ack, encode_relayed_order_ack
 from triack.queues.deadlines import Deadlines
 from triack.queues.peers.control import Control
 from triack.queues.peers.history import History
+from triack.queues.peers.introduction import StreamPosition
 from triack.queues.peers.link import Conversation
-from triack.queues.peers.sealing import Sealing
 from triack.queues.streams.arrival_records import Record, record_order_ack
 from triack.queues.streams.incoming_stream import IncomingStream
+from triack.queues.streams.sealing import Sealing
 
 
 class OwedAcks:
@@ -155,3 +157,49 @@ class OwedAcks:
         stream.acked, stream.acked_at_ns = (sequence, number), now_ns
         record_order_ack(self._record, stream, conversation.peer_id, now_ns)
         return True
+
+
+class Positions:
+    """Positions on this disk of the ordered streams of every origin. An accept tells them to an origin before it sends.
+
+    Promise: each position is what an order ack could say at that moment, so that a session that follows a lost one
+    retransmits nothing that is stored. Positions that do not fit in an accept follow in order acks, once the session is
+    open.
+    """
+
+    __slots__ = ("_record", "_streams")
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+        self._streams: dict[bytes, OrderedDict[IncomingStream, None]] = {}
+
+    def handle_committed(self, stream: IncomingStream) -> None:
+        """The position of a stream is on the disk, newly or since before the start."""
+        streams = self._streams.get(stream.origin)
+        if streams is None:
+            streams = self._streams[stream.origin] = OrderedDict()
+        streams[stream] = None
+        streams.move_to_end(stream)
+
+    def forget(self, stream: IncomingStream) -> None:
+        """A stream has ended."""
+        streams = self._streams.get(stream.origin, OrderedDict())
+        streams.pop(stream, None)
+        if not streams:
+            self._streams.pop(stream.origin, None)
+
+    def tell(self, origin: bytes, limit: int, now_ns: int) -> tuple[StreamPosition, ...]:
+        """The positions of at most ``limit`` streams of an origin, the one that moved last first.
+
+        Each is logged once: a stranger can repeat a connect, and must not fill the log.
+        """
+        told: list[StreamPosition] = []
+        for stream in islice(reversed(self._streams.get(origin, OrderedDict())), limit):
+            claimable = stream.claimable
+            if not claimable[1]:
+                continue
+            if claimable != stream.acked:
+                stream.acked = claimable
+                record_order_ack(self._record, stream, origin, now_ns)
+            told.append(StreamPosition(stream.number, *claimable))
+        return tuple(told)

@@ -71,7 +71,7 @@ ROWS = {
         queues/streams/admission.py Admission _stopped _told_limit
         queues/streams/holds.py Holds _streams _told
         queues/streams/owed_acks.py OwedAcks _owing _unasked due
-        queues/streams/positions.py Positions _streams
+        queues/streams/owed_acks.py Positions _streams
         queues/peers/origins.py Origins _brought
         queues/streams/transit_stream.py TransitStream stopped
         queues/transit/transits.py Transits _streams _by_number _by_link _free_numbers _idle _gone _over
@@ -192,7 +192,7 @@ ROWS = {
         queues/peers/relayed_histories.py RelayedHistories _words unwritten _accused detected
     """,
     "nodes that a peer has sealed messages for": """
-        queues/peers/sealing.py Sealing _bound
+        queues/streams/sealing.py Sealing _bound
     """,
     "addresses that nodes have announced": """
         queues/peers/history.py Peers addresses

@@ -23,7 +23,7 @@ from triack.queues.stages import Stage
 from triack.queues.streams.group_commit import GroupCommit
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.outgoing_stream import OutgoingStream
-from triack.queues.streams.positions import Positions
+from triack.queues.streams.owed_acks import Positions
 from triack.tools.replay.engines.local_engine import judge_records
 from triack.tools.replay.log.files import parse_records
 from triack.tools.sim import world as sim

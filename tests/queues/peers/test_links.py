@@ -1,6 +1,5 @@
 """Links to peers: conversations, paths, turns, and how they are dialled."""
 
-import ast
 from itertools import count
 from random import Random
 
@@ -8,7 +7,6 @@ import pytest
 
 from proof.search import stillness
 from tests.base.refusals import refuse_wrong_values
-from tests.house import ROOT
 from tests.queues.hostile import make_connect
 from tests.queues.world import PlainWorld, SimNode, World
 from triack.base.delivery import Delivery
@@ -522,18 +520,3 @@ def test_an_origin_has_the_name_of_its_first_relay_and_the_last_neighbour() -> N
     assert origins.bind(ORIGIN, "hub-2", "plant-a")
     assert origins.of(ORIGIN) == Brought("hub-2", "plant-a")
     assert Brought("hub-2", "plant-a").name == "plant-a@hub-2"
-
-
-# What the queue manager sees of a session.
-
-
-@pytest.mark.gate
-def test_only_the_handshake_makes_sessions_and_nobody_else_names_the_class() -> None:
-    """Everything else in the queue manager has a ``SessionPort``, so that mypy refuses a reach into a session."""
-    named = [
-        str(path.relative_to(ROOT))
-        for path in sorted((ROOT / "queues").rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ImportFrom) and node.module == "triack.session.session"
-    ]
-    assert named == ["queues/peers/handshake.py"]

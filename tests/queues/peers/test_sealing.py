@@ -22,8 +22,9 @@ from triack.ordering.wire import RelayedEnd, RelayedHeader, RelayedOrderAck, Rel
 from triack.queues.messages import Passed
 from triack.queues.packing import pack, unpack
 from triack.queues.peers import link
-from triack.queues.peers.sealing import NODES_MAX, Refused, Seal, Sealing
 from triack.queues.routes import Route, Routes
+from triack.queues.streams.departing_stream import Seal
+from triack.queues.streams.sealing import NODES_MAX, Refused, Sealing
 from triack.session.protocol.binary import BINARY
 from triack.session.protocol.frames import AckFrame, PingFrame, StoreAckFrame
 from triack.transport.noise import AESGCM_SHA256, KeyPair, Seals

@@ -21,7 +21,7 @@ from triack.base.errors import TriackError, UsageError
 from triack.base.units import MS
 from triack.node.handles.policies import AMPS, DEFAULT, HORNETQ, MSMQ, SOLACE
 from triack.queues.node_settings import NodeSettings
-from triack.queues.streams.positions import Positions
+from triack.queues.streams.owed_acks import Positions
 from triack.tools.bench import policies, replaying, run, splicing
 from triack.tools.bench.figures import Figure, Result
 from triack.tools.bench.options import Meter, Options

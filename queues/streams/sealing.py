@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from struct import Struct
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from triack.base.commit import HEAD_BYTES, OWN_STATE, Commit
 from triack.base.datagram import Seals
@@ -34,7 +34,9 @@ from triack.ordering.wire import (
 )
 from triack.queues.mailboxes.system_queues import is_subscribed
 from triack.queues.packing import check_source, read_opened, split_to_seal
+from triack.queues.peers.link import Conversation
 from triack.queues.routes import BY_HAND, Routes, Way
+from triack.queues.streams.outgoing_stream import OutgoingStream
 
 Record = Callable[..., None]
 
@@ -73,53 +75,6 @@ _AT_THE_DOOR = frozenset(
 )
 """Reasons for which a destination refuses a packet without remembering it: another copy may be accepted later, and a
 relay might keep this rejection until then."""
-
-
-@dataclass(slots=True)
-class Seal:
-    """The seal of a stream.
-
-    Attributes:
-        missing: why its packets cannot be sealed now, so that they wait; for people.
-        by: the destination itself, once it has proved an answer about the stream; empty before.
-    """
-
-    key: bytes = b""
-    missing: str = ""
-    by: bytes = b""
-
-
-class Neighbour(Protocol):
-    """A conversation, as far as sealing needs one."""
-
-    @property
-    def peer_name(self) -> str:
-        """This node's name for the neighbour; empty when it has none."""
-
-    @property
-    def peer_id(self) -> bytes:
-        """Its id."""
-
-
-class _Sequence(Protocol):
-    @property
-    def sequence(self) -> int:
-        """Its id."""
-
-
-class Sealed(Protocol):
-    """An outgoing stream, as far as sealing needs one; ``seal`` is None if its packets leave unsealed."""
-
-    peer: str
-    queue: str
-    delivery: Delivery
-    stream_number: int
-    way: Way | None
-    seal: Seal | None
-
-    @property
-    def sequence(self) -> _Sequence:
-        """Its packets."""
 
 
 class _Bound(NamedTuple):
@@ -207,7 +162,7 @@ class Sealing:
             return f"nobody can have the key that it has of {known.name}"
         return ""
 
-    def look_at(self, outgoing: Sealed) -> bool:
+    def look_at(self, outgoing: OutgoingStream) -> bool:
         """Find the key for a sealed stream, as peers and routes are now. Returns whether it may leave."""
         seal = outgoing.seal
         if seal is None:
@@ -222,7 +177,7 @@ class Sealing:
     def _destination(self, peer: str) -> Peer | None:
         return self._directory.named(peer.partition(BY_HAND)[0])
 
-    def seal(self, outgoing: Sealed, number: int, previous: int, body: bytes) -> bytes:
+    def seal(self, outgoing: OutgoingStream, number: int, previous: int, body: bytes) -> bytes:
         """The body of a packet that leaves now."""
         assert self._seals is not None
         assert outgoing.seal is not None
@@ -231,7 +186,9 @@ class Sealing:
         bound = _bound(outgoing.delivery, *stream, number, previous, outgoing.queue, head)
         return head + self._seals.seal(outgoing.seal.key, text, bound)
 
-    def believes_ack(self, outgoing: Sealed, conversation: Neighbour, packet: OrderAckPacket, now_ns: int) -> bool:
+    def believes_ack(
+        self, outgoing: OutgoingStream, conversation: Conversation, packet: OrderAckPacket, now_ns: int
+    ) -> bool:
         """Whether an order ack is the destination's. If not, it is counted, and frees nothing."""
         said = said_of_order_ack(packet) if isinstance(packet, RelayedOrderAck) else b""
         proved = self._is_proved(outgoing, conversation, packet, said)
@@ -240,7 +197,7 @@ class Sealing:
         return proved
 
     def judge_reject(
-        self, outgoing: Sealed, conversation: Neighbour, packet: RejectPacket, now_ns: int
+        self, outgoing: OutgoingStream, conversation: Conversation, packet: RejectPacket, now_ns: int
     ) -> Verdict | None:
         """What to believe of a rejection; None for nothing, and then it is counted."""
         seal = outgoing.seal
@@ -257,8 +214,8 @@ class Sealing:
 
     def _is_proved(
         self,
-        outgoing: Sealed,
-        conversation: Neighbour,
+        outgoing: OutgoingStream,
+        conversation: Conversation,
         packet: OrderAckPacket | RejectPacket,
         said: bytes,
     ) -> bool:
@@ -275,7 +232,7 @@ class Sealing:
         seal.by = packet.by if proved else seal.by
         return proved
 
-    def speaks_itself(self, outgoing: Sealed, conversation: Neighbour) -> bool:
+    def speaks_itself(self, outgoing: OutgoingStream, conversation: Conversation) -> bool:
         """Whether a session is with the destination of a stream, so that its answers need no proof."""
         known = self._destination(outgoing.peer)
         return known is not None and bool(known.keys) and conversation.peer_name == known.name
@@ -283,8 +240,8 @@ class Sealing:
     def _refuse_word(
         self,
         kind: str,
-        outgoing: Sealed,
-        conversation: Neighbour,
+        outgoing: OutgoingStream,
+        conversation: Conversation,
         packet: OrderAckPacket | RejectPacket,
         now_ns: int,
     ) -> None:
@@ -302,7 +259,7 @@ class Sealing:
 
     # ---- at the destination
 
-    def demands(self, conversation: Neighbour, header: SequenceHeader) -> bool:
+    def demands(self, conversation: Conversation, header: SequenceHeader) -> bool:
         """Whether messages of an origin, or those that a neighbour brings as a relay, must come sealed."""
         if header.origin == conversation.peer_id:
             return False
@@ -312,7 +269,7 @@ class Sealing:
         return any(peer is not None and peer.sealed_only for peer in (known, origin))
 
     def open(
-        self, conversation: Neighbour, header: SequenceHeader, delivery: Delivery, commit: Commit
+        self, conversation: Conversation, header: SequenceHeader, delivery: Delivery, commit: Commit
     ) -> Refused | None:
         """Open a sealed packet in place. Returns why it is not accepted, or None when it is.
 
@@ -344,7 +301,7 @@ class Sealing:
         header.body = opened
         return None
 
-    def _may_seal_for(self, sealer: Peer, key: bytes, conversation: Neighbour, header: SequenceHeader) -> bool:
+    def _may_seal_for(self, sealer: Peer, key: bytes, conversation: Conversation, header: SequenceHeader) -> bool:
         """Whether, as far as is known, the peer that has sealed a packet is the one whose node sends it."""
         if header.origin == conversation.peer_id and sealer.name != conversation.peer_name:
             return False
@@ -376,7 +333,7 @@ class Sealing:
         packet.mac = self._mac(packet.origin, b"", said_of_order_ack(packet))
         return packet
 
-    def prove_end(self, outgoing: Sealed, packet: RelayedEnd) -> RelayedEnd:
+    def prove_end(self, outgoing: OutgoingStream, packet: RelayedEnd) -> RelayedEnd:
         """If a stream is sealed, add for its destination the proof that this node says that it has ended."""
         known = self._destination(outgoing.peer)
         if outgoing.seal is not None and self._seals is not None and known is not None and known.keys:
