@@ -66,7 +66,6 @@ class SyncLinks:
 
     Attributes:
         changed: the links to check, by name; while there are none, time does not matter.
-        news: see ``take_news``.
     """
 
     __slots__ = ("_awaited", "_by_link", "_links", "_record", "_routes", "_start_ns", "changed", "news")
@@ -180,8 +179,3 @@ class SyncLinks:
         else:
             self._record("link_upgraded", now_ns, **said, upgrade_below_ns=settings.upgrade_below_ns)
             self.news.append(LinkUpgraded(via))
-
-    def take_news(self) -> list[LinkDowngraded | LinkUpgraded]:
-        """The events since the last call."""
-        news, self.news = self.news, []
-        return news

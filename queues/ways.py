@@ -157,11 +157,6 @@ class Ways:
             return ", ".join(told[: choice.index])
         return told[0] if contacts[0].silent_since_ns is not None else f"{choice.via} comes first"
 
-    def take_news(self) -> list[WayChanged]:
-        """The events since the last call."""
-        news, self.news = self.news, []
-        return news
-
 
 def _say(via: str, contact: Contact, after_ns: int, now_ns: int) -> str:
     if contact.silent_since_ns is not None:

@@ -250,11 +250,6 @@ class Journals:
             fill = journal.fill
             self.news.append(JournalFull(journal.name, fill.messages.value, fill.bytes.value, when_full))
 
-    def take_news(self) -> list[JournalFull]:
-        """News for the operator since the last call."""
-        news, self.news = self.news, []
-        return news
-
     @property
     def full(self) -> Iterator[tuple[str, str]]:
         """The journals without room, and what happens to further copies."""

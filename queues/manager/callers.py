@@ -141,11 +141,6 @@ class Callers:
         for key in [key for key, row in rows.items() if is_over(row)]:
             del rows[key]
 
-    def take_news(self) -> list[CallRefused]:
-        """Events since the last call."""
-        news, self.news = self.news, []
-        return news
-
 
 def _host_of(sender: str) -> str:
     place = sender.partition("://")[2]

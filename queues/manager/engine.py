@@ -35,7 +35,7 @@ from triack.queues.manager.burst import Burst
 from triack.queues.manager.callers import Callers
 from triack.queues.manager.effects import Effect, Job, Send, StartJob, Tell, TellRollback, WriteRecords
 from triack.queues.manager.jobs import Jobs
-from triack.queues.manager.link_news import News, Newsworthy
+from triack.queues.manager.link_news import News
 from triack.queues.manager.operator_settings import OperatorSettings
 from triack.queues.manager.pings import Pings, clock_of
 from triack.queues.manager.publish_windows import PublishWindows
@@ -164,7 +164,7 @@ class Engine(OperatorSettings):
         self.inbox.on_refused = self.remote.handle_refused
         self._router = self._make_router()
         self._transmitter = self._make_transmitter()
-        self._newsworthy = self._find_newsworthy()
+        self._news = self._find_news()
         self._clocks: tuple[Deadlines[Any], ...] = (
             *(self.inbox.order_acks.deadlines, self.inbox.held, self.inbox.awaited.due),
             *(self.outbox.deadlines, self.outbox.retirement.deadlines),
@@ -362,23 +362,22 @@ class Engine(OperatorSettings):
             wall=self.wall,
         )
 
-    def _find_newsworthy(self) -> tuple[Newsworthy, ...]:
-        """Every part of this node that has news for its operator, in the order in which they are told."""
+    def _find_news(self) -> tuple[list[Any], ...]:
+        """The news that the parts of this node have for its operator, in the order in which they are told."""
         inbox, outbox, transits = self.inbox, self.outbox, self.transits
         return (
-            self.news,
-            inbox.admission,
-            inbox.admission.holds,
-            outbox.links.resuming,
-            outbox.holds,
-            outbox.retirement,
-            transits.holds.waiting,
-            transits.news,
-            self.jobs.journals,
-            self.callers,
-            outbox.sync_links,
-            self.ways,
-            self.publish_windows,
+            self.news.news,
+            self.queues.notices.news,
+            inbox.admission.holds.news,
+            outbox.links.resuming.news,
+            outbox.holds.news,
+            outbox.retirement.news,
+            transits.holds.waiting.news,
+            transits.news.news,
+            self.jobs.journals.news,
+            self.callers.news,
+            outbox.sync_links.news,
+            self.ways.news,
         )
 
     def _note_start(self, about: dict[str, Any], records: int, boot: str, now_ns: int) -> None:
@@ -876,14 +875,18 @@ class Engine(OperatorSettings):
         if self.jobs.stirred or self.outbox.wanting:
             self._start_job(effects, now_ns)
         self._write_records(effects, now_ns)
-        for part in self._newsworthy:
-            if part.news:
-                effects += [Tell(event) for event in part.take_news()]
+        for news in self._news:
+            if news:
+                effects += map(Tell, news)
+                news.clear()
+        if self.publish_windows.news:
+            effects += map(Tell, self.publish_windows.take_news())
         if self.queues.notices.has_topics:
-            effects += [Tell(event) for event in self.topics.take_news(now_ns)]
+            effects += map(Tell, self.topics.take_news(now_ns))
         for finder in (self.handshakes.suspended, self.handshakes.told):
             if finder.detected:
-                effects += [TellRollback(error) for error in finder.take_detected()]
+                effects += map(TellRollback, finder.detected)
+                finder.detected.clear()
         kept = self.handshakes.kept_connections
         vouches, releases = kept.take() if kept.changed else ((), ())
         effects += vouches

@@ -1,7 +1,6 @@
 """Events about links to other nodes, until the next poll takes them."""
 
-from collections.abc import Callable, Collection, Sequence
-from typing import Protocol
+from collections.abc import Callable
 
 from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerSilent, PeerUnknown
 from triack.base.paths import address_in
@@ -14,17 +13,6 @@ _UNKNOWN = {
     WaitsFor.ADDRESS: "this node knows no address of {}, which does not call",
 }
 _UNANSWERED = (CloseReason.CONNECT_TIMEOUT, CloseReason.PATH_LOST)
-
-
-class Newsworthy(Protocol):
-    """A part of the engine that has news for the operator."""
-
-    @property
-    def news(self) -> Collection[object]:
-        """Something when ``take_news`` may have anything to tell; mostly nothing."""
-
-    def take_news(self) -> Sequence[NodeEvent]:
-        """The news since the last call."""
 
 
 class News:
@@ -74,8 +62,3 @@ class News:
         if not link.silent and link.dialer.is_last:
             link.silent = cause or f"no answer from {link.peer}"
             self.news.append(PeerSilent(link.dialer.address, link.silent))
-
-    def take_news(self) -> list[NodeEvent]:
-        """Everything since the last call."""
-        news, self.news = self.news, []
-        return news

@@ -87,11 +87,6 @@ class RelayedHistories:
             commit.state[_PREFIX + node_id.hex()] = encode_store_word(self._words[node_id])
         self.unwritten.clear()
 
-    def take_detected(self) -> list[RollbackDetected]:
-        """The stores that were rolled back, for the operator; each is reported once."""
-        detected, self.detected = self.detected, []
-        return detected
-
 
 def _starts_of(word: StoreWord) -> dict[int, tuple[int, int, bool]]:
     """The starts that a statement names, by their count: id, latest known commit, and whether that is the last."""

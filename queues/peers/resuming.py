@@ -81,8 +81,3 @@ class Resuming:
             self.gaps[peer] += 1
             self.news.append(found)
         return found
-
-    def take_news(self) -> list[GapFound]:
-        """Gaps found since the last call."""
-        news, self.news = self.news, []
-        return news

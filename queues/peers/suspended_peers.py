@@ -116,8 +116,3 @@ class SuspendedPeers:
         link.peer_id = node_id
         suspended = self._by_node.get(node_id)
         link.halt(None if suspended is None else suspended.error, told=False)
-
-    def take_detected(self) -> list[RollbackDetected]:
-        """Rollbacks found since the last call, one for each peer."""
-        detected, self.detected = self.detected, []
-        return detected

@@ -26,7 +26,7 @@ from triack.base.commit import HEAD_BYTES
 from triack.base.delivery import DURABLE
 from triack.base.errors import ProtocolError
 from triack.base.names import StreamId
-from triack.base.news import NodeEvent, StoreLow, StreamsNearLimit
+from triack.base.news import StoreLow, StreamsNearLimit
 from triack.base.peers import Directory
 from triack.base.reasons import DropReason, HoldReason, RejectReason
 from triack.ordering.wire import RelayedEnd, RelayedHeader, SequenceHeader, encode_hold
@@ -677,12 +677,6 @@ class Admission:
         reason = self._why(stream) if stream.stopped else ""
         content = encode_hold(stream.origin, stream.number, stream.turn, stop=stream.stopped, reason=reason)
         return conversation.put_control((stream.key, HOLD_KEY), Control(content, refuses))
-
-    def take_news(self) -> list[NodeEvent]:
-        """News for the operator since the last call, besides those of ``holds``."""
-        news = list(self.news)
-        self.news.clear()
-        return news
 
 
 def _priority_of(stopped: tuple[IncomingStream, Conversation]) -> int:

@@ -72,8 +72,3 @@ class Holds:
     def streams(self) -> list[HeldStream]:
         """All that wait."""
         return list(self._streams.values())
-
-    def take_news(self) -> list[StreamHeld]:
-        """Events of waits that began or ended since the last call."""
-        news, self.news = self.news, []
-        return news

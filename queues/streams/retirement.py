@@ -403,11 +403,6 @@ class Retirement:
         outgoing = self._ended.get(stream)
         return () if outgoing is None else (outgoing.via, *outgoing.next_hop.former)
 
-    def take_news(self) -> list[StreamsNearLimit]:
-        """News for the operator since the last call."""
-        news, self.news = self.news, []
-        return news
-
 
 def _move(outgoing: OutgoingStream, event: StreamEvent) -> None:
     outgoing.life = next_state(TRANSITIONS, outgoing.life, event)

@@ -38,8 +38,3 @@ class TransitNews:
         """What a neighbour had brought may have left: then it has room again, and not only for a packet or two."""
         if self._full:
             self._full = {came_by for came_by in self._full if room.disk.of(came_by.encode())}
-
-    def take_news(self) -> list[NoRoute | TransitOverQuota]:
-        """The events since the last call."""
-        news, self.news = self.news, []
-        return news

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.base.refusals import refuse_wrong_values
-from tests.queues.world import World, numbered
+from tests.queues.world import World, drain, numbered
 from tests.sure import sure
 from triack.base.commit import Commit
 from triack.base.delivery import Delivery
@@ -356,10 +356,10 @@ def test_the_oldest_packet_of_all_streams_decides() -> None:
     assert links.handle_time(10 * SECOND) == []
     assert links.handle_time(10 * SECOND + 1) == ["hub"]
     assert not links.is_sync(BEHIND)
-    assert links.take_news() == [LinkDowngraded("hub", (10 * SECOND + 1) / SECOND, 4)]
+    assert drain(links.news) == [LinkDowngraded("hub", (10 * SECOND + 1) / SECOND, 4)]
     links.remove(BEHIND, "old", [(1, 3)])
     assert links.handle_time(13 * SECOND) == ["hub"]
-    assert links.take_news() == [LinkUpgraded("hub")]
+    assert drain(links.news) == [LinkUpgraded("hub")]
     assert [record["event"] for record in records] == ["link_downgraded", "link_upgraded"]
     assert (records[0]["downgrade_after_ns"], records[1]["upgrade_below_ns"]) == (10 * SECOND, 5 * SECOND)
 

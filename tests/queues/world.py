@@ -99,6 +99,13 @@ class PlainWorld(World):
     is_plain = True
 
 
+def drain(items: list[Any]) -> list[Any]:
+    """What is in a list, which is empty then."""
+    taken = items[:]
+    items.clear()
+    return taken
+
+
 class SimNode(SimHost):
     """One node of the world; it survives its crashes.
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.queues.bare import Bare, events, kinds, rest, settle
-from tests.queues.world import two
+from tests.queues.world import drain, two
 from tests.sure import sure
 from triack.base.datagram import VERSION, Header, Kind, read_header
 from triack.base.delivery import Delivery
@@ -290,12 +290,12 @@ def test_each_host_is_told_once_and_its_calls_are_counted() -> None:
     for at_s in range(3):
         refuse(callers, "h", "0a", now_ns=at_s * SECOND)
     refuse(callers, "[::1]", "0b")
-    assert [(it.host, it.trouble) for it in callers.take_news()] == [("h", "untrusted"), ("[::1]", "untrusted")]
+    assert [(it.host, it.trouble) for it in drain(callers.news)] == [("h", "untrusted"), ("[::1]", "untrusted")]
     assert [(it.host, it.calls, it.last_ns) for it in callers.rows(2 * SECOND)] == [
         ("h", 3, 2 * SECOND),
         ("[::1]", 1, 0),
     ]
-    assert callers.take_news() == []
+    assert drain(callers.news) == []
 
 
 @pytest.mark.parametrize(
@@ -316,9 +316,9 @@ def test_only_what_an_operator_can_mend_is_told(kind: Kind, reason: DropReason, 
     """Late and forged datagrams are counted, and no more."""
     callers = Callers(Directory())
     callers.handle_dropped(Header(kind, 9, 1).encode(), ProtocolError(reason), "udp://127.0.0.1:1", 0)
-    assert [it.trouble for it in callers.take_news()] == ([] if trouble is None else [trouble])
+    assert [it.trouble for it in drain(callers.news)] == ([] if trouble is None else [trouble])
     callers.handle_dropped(b"", ProtocolError(reason), "udp://h:1", 0)
-    assert callers.take_news() == []
+    assert drain(callers.news) == []
 
 
 def test_another_version_is_told_with_both_numbers() -> None:
@@ -327,7 +327,7 @@ def test_another_version_is_told_with_both_numbers() -> None:
         read_header(datagram)
     callers = Callers(Directory())
     callers.handle_dropped(datagram, caught.value, "udp://h:1", 0)
-    [told] = callers.take_news()
+    [told] = drain(callers.news)
     assert told.cause.endswith(f": {VERSION + 1}, and this node speaks {VERSION}")
 
 
@@ -345,9 +345,9 @@ def test_datagrams_of_other_programs_are_no_calls(sender: str, size_bytes: int, 
     datagram = bytes([Kind.CONNECT, VERSION + 1]).ljust(size_bytes, b"x")
     callers = Callers(Directory())
     callers.handle_dropped(datagram, ProtocolError(DropReason.BAD_VERSION, str(VERSION + 1)), sender, 0)
-    assert bool(callers.take_news()) == told
+    assert bool(drain(callers.news)) == told
     callers.handle_dropped(CONNECT, ProtocolError(DropReason.TOO_SHORT), sender, 0)
-    assert bool(callers.take_news()) == (sender != "udp://h:1")
+    assert bool(drain(callers.news)) == (sender != "udp://h:1")
 
 
 def test_a_flood_has_one_row_for_all_that_came_too_late() -> None:
@@ -357,9 +357,9 @@ def test_a_flood_has_one_row_for_all_that_came_too_late() -> None:
         refuse(callers, f"h{number}")
     rows = {it.host: it.calls for it in callers.rows(0)}
     assert (len(rows), rows["h0"], rows[OTHERS]) == (CALLERS_MAX, 1, 10_000 - CALLERS_MAX + 1)
-    assert len(callers.take_news()) == CALLERS_MAX
+    assert len(drain(callers.news)) == CALLERS_MAX
     refuse(callers, "late", reason=DropReason.BAD_MAC)
-    assert [it.host for it in callers.take_news()] == ["late"]
+    assert [it.host for it in drain(callers.news)] == ["late"]
 
 
 def test_a_row_goes_with_the_calls_and_the_next_call_is_told_again() -> None:
@@ -368,7 +368,7 @@ def test_a_row_goes_with_the_calls_and_the_next_call_is_told_again() -> None:
     assert callers.rows(FORGET_NS - 1)
     assert callers.rows(FORGET_NS) == []
     refuse(callers, "h", now_ns=FORGET_NS)
-    assert len(callers.take_news()) == 2
+    assert len(drain(callers.news)) == 2
 
 
 def test_a_flood_that_is_over_makes_room() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.queues.relays import Relays, post
-from tests.queues.world import PlainWorld, SimNode
+from tests.queues.world import PlainWorld, SimNode, drain
 from triack.base.commit import Commit, PeerRow, StoreContent
 from triack.base.delivery import Delivery
 from triack.base.errors import GapDetected, UsageError
@@ -167,7 +167,7 @@ def accused(*words: StoreWord) -> bool:
     told = histories()
     for word in words:
         told.handle_word(NODE, "d", word, 0)
-    return bool(told.take_detected())
+    return bool(drain(told.detected))
 
 
 @pytest.mark.parametrize(
@@ -223,11 +223,11 @@ def test_a_point_outlives_a_restart() -> None:
     again = histories()
     again.restore({name: word for name, word in commit.state.items() if word is not None})
     again.handle_word(NODE, "d", StoreWord(72, 11, 2, ((71, 9),)), 0)
-    (error,) = again.take_detected()
+    (error,) = drain(again.detected)
     assert (error.peer, error.rolled_back) == (NODE.hex(), "peer")
     # It is reported once: what follows is compared with the store as it is now.
     again.handle_word(NODE, "d", StoreWord(72, 12, 2, ((71, 9),)), 0)
-    assert again.take_detected() == []
+    assert drain(again.detected) == []
 
 
 def test_invented_nodes_fill_no_memory() -> None:
@@ -312,12 +312,12 @@ def link() -> Link:
 def test_a_rollback_is_reported_once() -> None:
     scene = Scenario()
     assert [scene.add(), scene.add()] == [True, False]
-    (error,) = scene.suspended.take_detected()
+    (error,) = drain(scene.suspended.detected)
     assert str(error) == (
         f"the store of node b ({OTHER.hex()}) does not have what this node depends on: "
         "it is an older copy, or runs twice"
     )
-    assert scene.suspended.take_detected() == []
+    assert drain(scene.suspended.detected) == []
     assert scene.records == [
         {"event": "rollback_detected", "at_ns": 5, "peer": OTHER.hex(), "peer_name": "b", "rolled_back": "peer"}
     ]
@@ -329,7 +329,7 @@ def test_who_has_our_own_id_runs_on_a_copy() -> None:
     scene = Scenario()
     assert scene.add(OWN, RolledBack.UNKNOWN)
     assert scene.suspended.rolled_back(OWN) is RolledBack.SENDER
-    assert str(scene.suspended.take_detected()[0]) == "another process runs on a copy of this node's store"
+    assert str(drain(scene.suspended.detected)[0]) == "another process runs on a copy of this node's store"
 
 
 def test_links_stop_that_lead_to_a_suspended_peer() -> None:
@@ -339,7 +339,7 @@ def test_links_stop_that_lead_to_a_suspended_peer() -> None:
     scene.add()
     assert before.suspended is None
     scene.suspended.stop_links(OTHER, told=False)
-    (error,) = scene.suspended.take_detected()
+    (error,) = drain(scene.suspended.detected)
     scene.suspended.lead(later, OTHER)
     assert before.suspended is later.suspended is error
     scene.suspended.lead(later, b"c" * 16)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.queues.hostile import ORIGIN, Hostile, batch
-from tests.queues.world import PlainWorld, SimNode, World, numbered, two
+from tests.queues.world import PlainWorld, SimNode, World, drain, numbered, two
 from tests.spies import watch
 from triack.base.delivery import Delivery
 from triack.base.errors import StoreDamaged
@@ -400,13 +400,13 @@ def test_a_quota_of_a_peer_is_reported_once_for_all_its_queues() -> None:
     holds = Holds(here=True)
     holds.hold(1, held("x", HoldReason.PEER_QUOTA))
     holds.hold(2, held("y", HoldReason.PEER_QUOTA))
-    assert holds.take_news() == [StreamHeld("b", "x", "peer-quota", here=True, is_held=True)]
+    assert drain(holds.news) == [StreamHeld("b", "x", "peer-quota", here=True, is_held=True)]
     holds.free(1)
-    assert holds.take_news() == []
+    assert drain(holds.news) == []
     assert [it.queue for it in holds.streams] == ["y"]
     holds.free(2)
     holds.free(2)
-    assert holds.take_news() == [StreamHeld("b", "y", "peer-quota", here=True, is_held=False)]
+    assert drain(holds.news) == [StreamHeld("b", "y", "peer-quota", here=True, is_held=False)]
 
 
 def test_a_wait_that_has_another_reason_is_reported_again() -> None:
@@ -414,7 +414,7 @@ def test_a_wait_that_has_another_reason_is_reported_again() -> None:
     holds.hold(1, held("x", HoldReason.QUEUE_FULL))
     holds.hold(1, held("x", HoldReason.QUEUE_FULL))
     holds.hold(1, held("x", HoldReason.STORE_LOW))
-    told = [(event.reason, event.is_held) for event in holds.take_news()]
+    told = [(event.reason, event.is_held) for event in drain(holds.news)]
     assert told == [("queue-full", True), ("queue-full", False), ("store-low", True)]
     assert holds.of(1) is HoldReason.STORE_LOW
     assert holds.of(2) is None
@@ -425,7 +425,7 @@ def test_what_other_events_tell_of_here_is_not_told_twice() -> None:
     holds = Holds(here=True)
     holds.hold(1, held("x", HoldReason.QUEUE_FULL))
     holds.hold(2, held("y", HoldReason.STORE_LOW))
-    assert holds.take_news() == []
+    assert drain(holds.news) == []
     assert len(holds.streams) == 2
 
 

@@ -603,7 +603,7 @@ def test_names_that_are_made_up_fill_no_memory() -> None:
     news = TransitNews()
     for number in range(2 * UNKNOWN_MAX):
         news.handle_no_route(f"n{number}", "a")
-    assert len(news.take_news()) == UNKNOWN_MAX
+    assert len(news.news) == UNKNOWN_MAX
 
 
 @pytest.mark.gate
