@@ -284,7 +284,7 @@ class SessionEventRouter:
             if not self._transits.is_here(packet):
                 self._transits.handle_packet(conversation, number, packet, delivery, turn)
                 return
-            self._transits.sync.onward.handle_arrived(conversation, packet, delivery, now_ns)
+            self._transits.onward.handle_arrived(conversation, packet, delivery, now_ns)
         self._inbox.handle_packet(conversation, number, packet, delivery, turn)
 
     def _take_word(self, conversation: Conversation, packet: wire.Answer, now_ns: int) -> None:
@@ -351,7 +351,7 @@ class SessionEventRouter:
             taker: Inbox | Transits = self._inbox
             if isinstance(header, wire.RelayedHeader):
                 if self._transits.is_here(header):
-                    self._transits.sync.onward.handle_arrived(conversation, header, delivery, now_ns)
+                    self._transits.onward.handle_arrived(conversation, header, delivery, now_ns)
                 else:
                     taker = self._transits
             if taker.handle_run(conversation, run, delivery, self._jobs.turn(now_ns)):

@@ -271,15 +271,15 @@ def _fill_from(source: _Source, session: Session, link: Link, stream: Any, limit
     arrives_ns = now_ns + session.one_way_ns
     while left and (run := sequence.peek_run(left)):
         if stream.next_expiry_ms is not None and source.expires_late(stream, run, arrives_ns, now_ns):
-            link.withdraw(stream)
+            link.turns.withdraw(stream)
             break
         if run[0].body is None:
             source.want_bodies(stream)
-            link.withdraw(stream)
+            link.turns.withdraw(stream)
             break
         packet = session.send_packets(stream.delivery, *source.contents_of(stream, run, arrives_ns))
         if before := sequence.handle_sent(run, now_ns, packet=packet):
             session.handle_freed(before)
-        link.handle_given(stream, len(run))
+        link.turns.handle_given(stream, len(run))
         left -= len(run)
     source.handle_handed_over(stream)

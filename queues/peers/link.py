@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from triack.base.datagram import Channel, Header, Kind, Opened, counters_of, open_each
 from triack.base.delivery import FREED_BY, Ack, Delivery, Role
 from triack.base.errors import GapDetected, ProtocolError, RollbackDetected
+from triack.base.names import StreamId
 from triack.base.peers import Peer
 from triack.base.reasons import DropReason
 from triack.base.units import end_ns
@@ -138,6 +139,10 @@ class Conversation:
         """The peer has the rejections of these packets of the session."""
         self.refusing -= len(numbers)
         self.session.handle_rejections_known(numbers)
+
+    def name_of(self, stream: StreamId) -> int | StreamId:
+        """The name of a stream of another node, or of the neighbour itself, in control packets; see ``ControlKey``."""
+        return stream.number if stream.origin == self.peer_id else stream
 
     def has_control_room(self, count: int) -> bool:
         """Whether this many further order acks and rejections may wait. Half of the room stays free for others."""
@@ -383,21 +388,9 @@ class Link:
         self.turns.offer(outgoing)
         self.wake()
 
-    def withdraw(self, outgoing: Sending) -> None:
-        """A stream was paused, or uses another link: it has no turn until it is offered again."""
-        self.turns.withdraw(outgoing)
-
-    def has_turn(self, outgoing: Sending) -> bool:
-        """Whether a turn of a stream will come."""
-        return outgoing in self.turns
-
     def next_turn(self) -> tuple[Sending, int] | None:
         """The stream whose turn it is, and how many packets it may give; None for a suspended peer."""
         return None if self.suspended is not None else self.turns.next()
-
-    def handle_given(self, outgoing: Sending, packets: int = 1) -> None:
-        """The current stream has given packets; at the end of its turn it moves behind the others."""
-        self.turns.handle_given(outgoing, packets)
 
     def halt(self, error: RollbackDetected | None, *, told: bool) -> None:
         """Send nothing more, and notify all waiters; None: continue. ``told``: the peer knows."""
@@ -479,8 +472,6 @@ class Links(dict[str, Link]):
         resuming: the nodes that have the acknowledged messages.
         ways: which neighbours are in use of routes that have several; the engine sets it.
     """
-
-    __slots__ = ("_away", "_lowest_share", "_random", "_reconnect", "awake", "calls", "resuming", "ways")
 
     ways: Ways
 

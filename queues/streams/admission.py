@@ -584,7 +584,7 @@ class Admission:
             header.origin, header.stream, kept.turn - 1, stop=True, reason=HoldReason.TOO_MANY_STREAMS
         )
         stream = StreamId(header.origin, header.stream)
-        if not conversation.put_control((_key(conversation, stream), HOLD_KEY), Control(content, (packet,))):
+        if not conversation.put_control((conversation.name_of(stream), HOLD_KEY), Control(content, (packet,))):
             return False
         kept.streams[stream] = None
         kept.streams.move_to_end(stream)
@@ -610,7 +610,7 @@ class Admission:
 
     def _say_go(self, conversation: Conversation, stream: StreamId, kept: "_KeptOut") -> None:
         kept.turn += 2
-        key = _key(conversation, stream), HOLD_KEY
+        key = conversation.name_of(stream), HOLD_KEY
         # It replaces a stop that has not left: its origin learns by the reason that packets were not accepted.
         unsent = conversation.control is not None and key in conversation.control
         reason = HoldReason.TOO_MANY_STREAMS if unsent else ""
@@ -681,11 +681,6 @@ class Admission:
 
 def _priority_of(stopped: tuple[IncomingStream, Conversation]) -> int:
     return stopped[0].priority
-
-
-def _key(conversation: Conversation, stream: StreamId) -> int | StreamId:
-    """The name of a stream in control packets for the neighbour that it comes by; see ``ControlKey``."""
-    return stream.number if stream.origin == conversation.peer_id else stream
 
 
 def _on_disk(body_bytes: int) -> int:

@@ -32,11 +32,9 @@ class DepartingStreams(Generic[Stream]):
 
     Args:
         table: the store's table of their packets.
-        wall: the time of day.
 
     Attributes:
         deadlines: when streams, and links, must be checked again.
-        links: by peer.
         sync_links: the synchronous ones, and how far they are behind.
         wanting: the streams whose next bodies are only on the disk.
     """
@@ -129,7 +127,7 @@ class DepartingStreams(Generic[Stream]):
                 continue
             stream.paused = paused
             if paused and stream.way is not None:
-                self.links[stream.way.via].withdraw(stream)
+                self.links[stream.way.via].turns.withdraw(stream)
             self._look_at(stream)
 
     def _carrier_of(self, stream: Stream) -> Conversation | None:

@@ -813,7 +813,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
         if self.sealing.look_at(outgoing):
             self._look_at(outgoing)
         else:
-            self.links[outgoing.via].withdraw(outgoing)
+            self.links[outgoing.via].turns.withdraw(outgoing)
 
     def handle_size(self, link: Link) -> None:
         """Datagrams to a peer are larger from now on, or smaller."""

@@ -10,20 +10,7 @@ from triack.queues.streams.admission import Admission
 
 
 class PacketClassifier:
-    """Decides where relayed packets go.
-
-    Args:
-        node_id: this node.
-        name: its name, which others may know it by.
-        directory: the peers, and what each may do.
-        routes: the way to each destination.
-        admission: says which neighbours speak for which origins.
-
-    Attributes:
-        node_id: as above.
-    """
-
-    __slots__ = ("_admission", "_directory", "_name", "_routes", "node_id")
+    """Decides where relayed packets go."""
 
     def __init__(
         self,

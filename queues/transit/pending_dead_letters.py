@@ -70,14 +70,11 @@ class PendingDeadLetters:
 
     Args:
         put_dead_letter: keeps a letter with the next commit: message, origin, ordinal, turn.
-        drops: counts dropped packets, by reason.
 
     Attributes:
         waiting: packets that wait for their bodies or their commit.
         tell: takes what happened to messages whose senders may want to know.
     """
-
-    __slots__ = ("_drops", "_overdue", "_pieces", "_put_dead_letter", "tell", "waiting")
 
     def __init__(
         self, put_dead_letter: Callable[[Outgoing, bytes, int, Turn], None], drops: Counter[DropReason]
@@ -112,8 +109,7 @@ class PendingDeadLetters:
     def write(self, turn: Turn) -> list[Ended]:
         """Put messages into the dead-letter queue with the next commit, up to the first without its body.
 
-        Returns:
-            The packets that leave with this commit.
+        Returns the packets that leave with this commit.
         """
         ended: list[Ended] = []
         letters = 0

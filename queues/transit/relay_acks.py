@@ -28,7 +28,7 @@ from triack.ordering.wire import (
 from triack.queues.peers.control import Control
 from triack.queues.peers.link import Conversation
 from triack.queues.streams.departure_records import DepartureRecords
-from triack.queues.streams.stream_state import FORGOTTEN_KEY
+from triack.queues.streams.stream_state import END_KEY, FORGOTTEN_KEY
 from triack.queues.streams.transit_stream import TransitStream
 from triack.queues.transit.return_routes import Back, ReturnRoutes
 
@@ -44,17 +44,8 @@ class RelayAcks:
     """The words of a relay.
 
     Args:
-        node_id: this node.
         open_with: an open conversation with a neighbour, by its name among links; None when there is none.
-        records: writes to the session log.
-        drops: counts dropped packets, by reason.
-
-    Attributes:
-        open_with: see above.
-        ways: the ways back.
     """
-
-    __slots__ = ("_again", "_drops", "_node_id", "_records", "_told", "_turn", "_waits_at_ns", "open_with", "ways")
 
     def __init__(
         self,
@@ -91,8 +82,7 @@ class RelayAcks:
     def check(self, stream: StreamId, conversation: Conversation) -> None:
         """Make sure that a neighbour may speak about a stream.
 
-        Raises:
-            ProtocolError: ``not-our-packet``: nothing of it has gone there.
+        Raises ProtocolError: ``not-our-packet``: nothing of it has gone there.
         """
         back = self.ways.of(stream)
         if back is None or conversation.link_name not in back.downstreams:
@@ -125,14 +115,7 @@ class RelayAcks:
         back.acked = packet
         upstream = self._upstream(StreamId(packet.origin, packet.stream), conversation)
         if upstream is not None:
-            self._send_ack(upstream, packet, now_ns)
-
-    def _send_ack(self, upstream: Conversation, packet: RelayedOrderAck, now_ns: int) -> None:
-        stream = StreamId(packet.origin, packet.stream)
-        if upstream.put_control((stream_key(upstream, stream), 0), Control(encode_relayed_order_ack(packet))):
-            self.record("order-ack", packet, packet.number, upstream, now_ns)
-        else:
-            self._drops[DropReason.CONTROL_OVERFLOW] += 1
+            self.hand_on(packet, upstream, now_ns)
 
     def handle_session_opened(self, conversation: Conversation, now_ns: int) -> None:
         """A neighbour is back: tell it again what may have been lost with its last session."""
@@ -141,9 +124,9 @@ class RelayAcks:
             if upstream is None or upstream.link_name != conversation.link_name:
                 continue
             if back.acked is not None:
-                self._send_ack(conversation, back.acked, now_ns)
+                self.hand_on(back.acked, conversation, now_ns)
             if back.forgotten is not None:
-                self._send_forgotten(conversation, back.forgotten, now_ns)
+                self.hand_on(back.forgotten, conversation, now_ns)
             for packet, by in self.ways.take_rejections(back):
                 self._send_reject(packet, by, None, now_ns)
 
@@ -157,25 +140,22 @@ class RelayAcks:
         if back is not None:
             back.forgotten = packet if upstream is None else None
         if upstream is not None:
-            self._send_forgotten(upstream, packet, now_ns)
+            self.hand_on(packet, upstream, now_ns)
 
-    def _send_forgotten(self, upstream: Conversation, packet: RelayedEnd, now_ns: int) -> None:
-        key = stream_key(upstream, StreamId(packet.origin, packet.stream))
-        if upstream.put_control((key, FORGOTTEN_KEY), Control(encode_relayed_end(packet))):
-            self.record("forgotten", packet, packet.last, upstream, now_ns)
+    def hand_on(self, packet: RelayedOrderAck | RelayedReject | RelayedEnd, to: Conversation, now_ns: int) -> None:
+        """Hand a word on to a session."""
+        if isinstance(packet, RelayedOrderAck):
+            kind, key, number, content = "order-ack", 0, packet.number, encode_relayed_order_ack(packet)
+        elif isinstance(packet, RelayedReject):
+            kind, key, number, content = "reject", packet.number, packet.number, encode_relayed_reject(packet)
+        else:
+            kind, key = ("forgotten", FORGOTTEN_KEY) if packet.answer else ("end", END_KEY)
+            number, content = packet.last, encode_relayed_end(packet)
+        stream = StreamId(packet.origin, packet.stream)
+        if to.put_control((to.name_of(stream), key), Control(content)):
+            self._records.relayed(kind, (*stream, packet.sequence, number), to.peer_id, now_ns)
         else:
             self._drops[DropReason.CONTROL_OVERFLOW] += 1
-
-    def record(
-        self,
-        kind: str,
-        packet: RelayedEnd | RelayedOrderAck | RelayedReject,
-        number: int,
-        to: Conversation,
-        now_ns: int,
-    ) -> None:
-        """Record that a word was handed on to a session."""
-        self._records.relayed(kind, (packet.origin, packet.stream, packet.sequence, number), to.peer_id, now_ns)
 
     # ---- rejections
 
@@ -183,8 +163,8 @@ class RelayAcks:
         """Refuse a packet that a neighbour has sent. Returns False when too many other answers wait."""
         named = header.origin, header.stream, header.sequence, header.number
         content = encode_relayed_reject(RelayedReject(*named, reason, 0, self._node_id))
-        key = stream_key(conversation, StreamId(header.origin, header.stream))
-        return conversation.put_control((key, header.number), Control(content, (packet,)))
+        name = conversation.name_of(StreamId(header.origin, header.stream))
+        return conversation.put_control((name, header.number), Control(content, (packet,)))
 
     def reject(self, stream: TransitStream, entry: TransitPacket, reason: str, now_ns: int) -> None:
         """A packet has ended here of which its origin, or a neighbour, has a copy still."""
@@ -195,8 +175,7 @@ class RelayAcks:
     def takes(self, stream: TransitStream, count: int) -> bool | None:
         """Whether that number of rejections of a stream can go to its origin, or be kept until a session leads there.
 
-        Returns:
-            None when too many words wait in the session: those that are sent make room.
+        Returns None when too many words wait in the session: those that are sent make room.
         """
         upstream = self._upstream(stream.id, None)
         if upstream is None:
@@ -213,23 +192,15 @@ class RelayAcks:
         """A packet has ended whose neighbour has a copy until it is passed on; another one may be the last upstream."""
         keeper, upstream = self.open_with(stream.came_by), self._upstream(stream.id, None)
         if stream.awaited and keeper is not None and (upstream is None or upstream.link_name != stream.came_by):
-            self._hand_reject(keeper, packet, now_ns)
+            self.hand_on(packet, keeper, now_ns)
 
     def _send_reject(self, packet: RelayedReject, cause: str, but: Conversation | None, now_ns: int) -> None:
         """Send a rejection upstream, or keep it for the next session there; ``cause`` is the neighbour that pays."""
         upstream = self._upstream(StreamId(packet.origin, packet.stream), but)
         if upstream is not None:
-            self._hand_reject(upstream, packet, now_ns)
+            self.hand_on(packet, upstream, now_ns)
         elif not self.ways.keep(packet, cause):
             self._drops[DropReason.NO_WAY_BACK] += 1
-
-    def _hand_reject(self, upstream: Conversation, packet: RelayedReject, now_ns: int) -> None:
-        stream = StreamId(packet.origin, packet.stream)
-        control = Control(encode_relayed_reject(packet))
-        if upstream.put_control((stream_key(upstream, stream), packet.number), control):
-            self.record("reject", packet, packet.number, upstream, now_ns)
-        else:
-            self._drops[DropReason.CONTROL_OVERFLOW] += 1
 
     # ---- packets that wait here
 
@@ -312,7 +283,7 @@ class RelayAcks:
     def _say(self, stream: TransitStream, upstream: Conversation, here: int, now_ns: int, *, waits: bool) -> bool:
         self._turn += 1
         packet = OnwardPacket(*stream.id, stream.sequence.sequence, self._turn, here, waits)
-        said = upstream.put_control((stream_key(upstream, stream.id), WAIT_KEY), Control(encode_onward(packet)))
+        said = upstream.put_control((upstream.name_of(stream.id), WAIT_KEY), Control(encode_onward(packet)))
         if said:
             self._records.waits(stream, here, upstream, now_ns, waits=waits)
         return said
@@ -338,8 +309,3 @@ class RelayAcks:
     def next_deadline(self) -> int | None:
         """When ``tell_waits`` must be called, or None."""
         return self._waits_at_ns
-
-
-def stream_key(conversation: Conversation, stream: StreamId) -> int | StreamId:
-    """The name of a stream in control packets; see ``ControlKey``."""
-    return stream.number if stream.origin == conversation.peer_id else stream

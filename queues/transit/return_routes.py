@@ -27,7 +27,6 @@ class Back:
     Attributes:
         upstreams: the neighbours that have brought it, the last one last.
         downstreams: the neighbours that it has gone to, who alone may speak about it.
-        acked: the last order ack for it.
         forgotten: that its destination has forgotten it, if that found no session to the origin.
         rejected: the last rejections that found no session to the origin, by number, and the
             neighbour that pays for each.
@@ -52,12 +51,7 @@ class Brought(Generic[Key]):
     """What each neighbour has brought, the last ones of each.
 
     A neighbour drives out what it has brought itself, and nothing that others have: it may invent as many as it likes.
-
-    Args:
-        most: how many are remembered of each neighbour.
     """
-
-    __slots__ = ("_by", "_most")
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -89,8 +83,6 @@ class Brought(Generic[Key]):
 
 class ReturnRoutes:
     """The ways back of all streams."""
-
-    __slots__ = ("_backs", "_brought", "_rejections")
 
     def __init__(self) -> None:
         self._backs: dict[StreamId, Back] = {}

@@ -24,8 +24,6 @@ class TransitBodies:
         cached_bytes: durable packets that are in memory and on the disk, with their bodies.
     """
 
-    __slots__ = ("_limit_bytes", "_room", "cached_bytes")
-
     def __init__(self, room: TransitRoom, limit_bytes: int) -> None:
         self._room = room
         self._limit_bytes = limit_bytes

@@ -12,12 +12,10 @@ from dataclasses import replace
 from triack.base.errors import ProtocolError
 from triack.base.names import StreamId
 from triack.base.reasons import DropReason, RejectReason
-from triack.ordering.wire import HOPS_MAX, RelayedEnd, encode_relayed_end, passing
-from triack.queues.peers.control import Control
+from triack.ordering.wire import HOPS_MAX, RelayedEnd, passing
 from triack.queues.peers.link import Conversation, Link
-from triack.queues.streams.stream_state import END_KEY
 from triack.queues.transit.packet_classifier import PacketClassifier
-from triack.queues.transit.relay_acks import RelayAcks, stream_key
+from triack.queues.transit.relay_acks import RelayAcks
 from triack.queues.transit.return_routes import STREAMS_MAX, Brought
 
 
@@ -25,13 +23,8 @@ class TransitEnds:
     """The ends that pass through a relay.
 
     Args:
-        door: decides what may pass.
-        words: what goes back to origins.
-        drops: counts dropped packets, by reason.
         is_here: whether packets of a stream are here, or would be after a restart.
     """
-
-    __slots__ = ("_brought", "_door", "_drops", "_ends", "_is_here", "_words")
 
     def __init__(
         self,
@@ -56,8 +49,7 @@ class TransitEnds:
     def handle_end(self, conversation: Conversation, packet: RelayedEnd, from_name: str, now_ns: int) -> None:
         """A stream of another node has ended, which has this name for the next hops.
 
-        Raises:
-            ProtocolError: ``end-astray``, ``foreign-origin``: it may not be passed on.
+        Raises ProtocolError: ``end-astray``, ``foreign-origin``: it may not be passed on.
         """
         way = self._door.judge(conversation, packet)
         if isinstance(way, RejectReason):
@@ -94,17 +86,13 @@ class TransitEnds:
         if conversation is None:
             return
         self._words.ways.note(stream, came_by, way.via)
-        content = encode_relayed_end(replace(packet, trace=passing(packet.trace, self._door.node_id), final=way.final))
-        if conversation.put_control((stream_key(conversation, stream), END_KEY), Control(content)):
-            self._words.record("end", packet, packet.last, conversation, now_ns)
-        else:
-            self._drops[DropReason.CONTROL_OVERFLOW] += 1
+        passed = replace(packet, trace=passing(packet.trace, self._door.node_id), final=way.final)
+        self._words.hand_on(passed, conversation, now_ns)
 
     def handle_answer(self, conversation: Conversation, packet: RelayedEnd, now_ns: int) -> None:
         """A destination has forgotten a stream: pass that on to its origin.
 
-        Raises:
-            ProtocolError: ``not-our-packet``: nothing of the stream has gone to that neighbour.
+        Raises ProtocolError: ``not-our-packet``: nothing of the stream has gone to that neighbour.
         """
         stream = StreamId(packet.origin, packet.stream)
         self._words.check(stream, conversation)

@@ -19,11 +19,8 @@ class TransitHolds:
         why: why a packet of a stream cannot be taken now from a neighbour, or None.
 
     Attributes:
-        relieved: whether there may be room again.
         waiting: the streams that wait, and why, for stats and events.
     """
-
-    __slots__ = ("_stopped", "_why", "relieved", "waiting")
 
     def __init__(self, why: Callable[[TransitStream, Conversation], HoldReason | None]) -> None:
         self._why = why
@@ -36,14 +33,8 @@ class TransitHolds:
     ) -> bool:
         """Ask a neighbour to wait with a stream.
 
-        Args:
-            stream: the stream.
-            conversation: the one with the neighbour.
-            reason: why it has to wait.
-            refuses: the session's numbers of the packets that were not taken.
-
-        Returns:
-            False when too many other answers wait. The packet stays unanswered then, and its session retransmits it.
+        ``refuses``: the session's numbers of the packets that were not taken. Returns False when too many other answers
+        wait. The packet stays unanswered then, and its session retransmits it.
         """
         if refuses or conversation not in stream.stopped:
             stream.turn += 1
@@ -109,5 +100,4 @@ class TransitHolds:
         if conversation.session.is_closed:
             return True
         content = encode_hold(*stream.id, stream.turn, stop=stop, reason=reason)
-        key = stream.id.number if stream.id.origin == conversation.peer_id else stream.id
-        return conversation.put_control((key, HOLD_KEY), Control(content, refuses))
+        return conversation.put_control((conversation.name_of(stream.id), HOLD_KEY), Control(content, refuses))

@@ -10,8 +10,6 @@ UNKNOWN_MAX = 256
 class TransitNews:
     """Gathers events. Each is reported once until its cause has changed."""
 
-    __slots__ = ("_full", "_unknown", "news")
-
     def __init__(self) -> None:
         self.news: list[NoRoute | TransitOverQuota] = []
         self._unknown: dict[tuple[str, str], None] = {}

@@ -33,11 +33,7 @@ class TransitOnward:
     Args:
         open_with: an open conversation with a neighbour, by its name among links; None when there is none.
         interval_ns: how long words to a neighbour upstream wait for others, by the neighbour that packets go to.
-        records: writes to the session log.
-        drops: counts dropped packets, by reason.
     """
-
-    __slots__ = ("_drops", "_due", "_ended", "_interval_ns", "_open_with", "_passed", "_records", "_told", "_turn")
 
     def __init__(
         self,
@@ -126,10 +122,9 @@ class TransitOnward:
     def _say(
         self, upstream: Conversation, stream: StreamId, sequence: int, ranges: list[Range], *, is_async: bool
     ) -> bool:
-        name = stream.number if stream.origin == upstream.peer_id else stream
         self._turn += 1
         content = encode_onward_ack(OnwardAckPacket(*stream, sequence, self._turn, is_async, ranges))
-        said = upstream.put_control((name, ONWARD_KEY - self._turn), Control(content))
+        said = upstream.put_control((upstream.name_of(stream), ONWARD_KEY - self._turn), Control(content))
         if not said:
             self._drops[DropReason.CONTROL_OVERFLOW] += 1
         return said

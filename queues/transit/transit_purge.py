@@ -20,12 +20,8 @@ class TransitPurge:
     """One purge.
 
     Args:
-        transits: the streams that pass through this node.
         final: the node for which messages are removed, as the neighbours that bring them call it.
-        queue: its queue; None for all of them.
     """
-
-    __slots__ = ("_ends", "_transits")
 
     def __init__(self, transits: Transits, final: str, queue: str | None = None) -> None:
         self._transits = transits

@@ -24,18 +24,11 @@ class TransitRoom:
     A stream may have as much here as is left for all others, so that one full queue downstream does not take the room
     of all other queues.
 
-    Args:
-        limits: the quotas.
-        admission: limits of memory and disk that all arrivals share.
-
     Attributes:
         disk: bytes in transit on the disk, by the neighbour that they came by.
         memory: the same of express packets.
         away: memory for the packets that only the disk has, by the same neighbour.
-        messages: number of messages in transit.
     """
-
-    __slots__ = ("_admission", "_limits", "away", "disk", "memory", "messages")
 
     def __init__(self, limits: Limits, admission: Admission) -> None:
         self._limits = limits

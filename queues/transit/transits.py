@@ -16,13 +16,14 @@ from triack.base.commit import StoreContent, TransitIndex, TransitRow, key_of, s
 from triack.base.delivery import Ack, Delivery
 from triack.base.errors import AddressError, ProtocolError
 from triack.base.names import StreamId, check_name
-from triack.base.ranges import as_ranges
+from triack.base.ranges import Range, as_ranges, without
 from triack.base.reasons import DeadReason, DropReason, FreedReason, HoldReason, RejectReason
 from triack.base.units import MS, SECOND
 from triack.ordering.departing import StreamPacketState
 from triack.ordering.hold import HoldState
 from triack.ordering.transit import Taken, TransitPacket
 from triack.ordering.wire import (
+    Answer,
     HoldPacket,
     OnwardAckPacket,
     OnwardPacket,
@@ -40,7 +41,7 @@ from triack.queues.pauses import Pause, Pauses
 from triack.queues.peers.link import Conversation, Link, Links
 from triack.queues.routes import Way
 from triack.queues.streams.admission import Admission
-from triack.queues.streams.departing_stream import DepartingContext
+from triack.queues.streams.departing_stream import DepartingContext, ranges_of
 from triack.queues.streams.departing_streams import FETCH_AHEAD_PACKETS, DepartingStreams
 from triack.queues.streams.departure_records import DepartureRecords
 from triack.queues.streams.group_commit import GroupCommit, Turn
@@ -55,7 +56,6 @@ from triack.queues.transit.transit_holds import TransitHolds
 from triack.queues.transit.transit_news import TransitNews
 from triack.queues.transit.transit_onward import TransitOnward
 from triack.queues.transit.transit_room import TransitRoom
-from triack.queues.transit.transit_sync import TransitSync
 
 IDLE_NS = 60 * SECOND
 """How long a stream is kept when nothing of it is here: streams pause, and a row costs little."""
@@ -72,28 +72,8 @@ RESTORED_TOGETHER = 4_096
 class Transits(DepartingStreams[TransitStream]):
     """All streams in transit.
 
-    Args:
-        settings: limits.
-        door: decides what may pass.
-        admission: limits of memory and disk that arrivals share.
-        links: by peer.
-        words: what goes back to origins.
-        onward: what neighbours are told that wait for packets to be passed on.
-        sync_links: which links are synchronous.
-        letters: dead letters of packets in transit.
-        records: writes to the session log.
-        wall: the time of day.
-        pauses: what an operator has paused.
-        drops: counts dropped packets, by reason.
-
     Attributes:
-        sync: what goes by synchronous links.
         bodies: those that only the disk has, until they are needed.
-        letters: dead letters of packets in transit.
-        room: how much may wait here.
-        news: what an operator may want to know of it.
-        holds: the streams that neighbours were asked to hold back.
-        ends: the ends of streams that pass.
         is_used: whether any stream has passed through this node in this process, or does; else there is nothing to do.
     """
 
@@ -118,7 +98,7 @@ class Transits(DepartingStreams[TransitStream]):
         self._door = door
         self._admission = admission
         self._words = words
-        self.sync = TransitSync(onward, sync_links, records, self._free_passed, self._is_sync)
+        self.onward = onward
         self.letters = letters
         self._records = records
         self._pauses = pauses
@@ -169,7 +149,7 @@ class Transits(DepartingStreams[TransitStream]):
     def _restore(self, stream: TransitStream, entries: list[TransitPacket], now_ns: int) -> None:
         self.room.count(stream, entries)
         self._records.committed(stream, entries, now_ns, recovered=True)
-        self.sync.handle_stored(stream, entries, now_ns)
+        self._await(stream, ranges_of(entries), now_ns)
         self._words.handle_more(now_ns)
         self.bodies.handle_stored(stream, entries)
 
@@ -187,7 +167,9 @@ class Transits(DepartingStreams[TransitStream]):
         if way is not None:
             self._by_link.setdefault(way.via, {})[stream] = None
         stream.paused = self._is_paused(stream)
-        self.sync.lead(stream)
+        stream.next_hop.awaited = self._awaits(stream, way)
+        stream.next_hop.handle_session_closed()
+        stream.sequence.set_sync(self._is_sync(stream))
 
     # ---- packets that arrive
 
@@ -211,8 +193,7 @@ class Transits(DepartingStreams[TransitStream]):
     ) -> None:
         """Take a packet that is to be passed on.
 
-        Raises:
-            ProtocolError: it contradicts what is known of its stream, or comes in another peer's name.
+        Raises ProtocolError: it contradicts what is known of its stream, or comes in another peer's name.
         """
         way = self._door.judge(conversation, header)
         if isinstance(way, RejectReason):
@@ -226,7 +207,7 @@ class Transits(DepartingStreams[TransitStream]):
                 self._drops[DropReason.CONTROL_OVERFLOW] += 1
             return
         self._words.note(stream, conversation.link_name)
-        self.sync.note_awaited(stream, header, turn.now_ns)
+        self._note_awaited(stream, header, turn.now_ns)
         stream.ack_wait = header.ack_wait or stream.ack_wait
         taken = Taken.OTHER_WAY
         if stream.comes_as(conversation, header):
@@ -245,8 +226,7 @@ class Transits(DepartingStreams[TransitStream]):
     def handle_run(self, conversation: Conversation, run: IncomingRun, delivery: Delivery, turn: Turn) -> bool:
         """Take all packets of a run that is to be passed on, as ``handle_packet`` would one by one.
 
-        Returns:
-            False when the packets must come one by one because their fates may differ; nothing has changed then.
+        Returns False when the packets must come one by one because their fates may differ; nothing has changed then.
         """
         header = run.header
         assert isinstance(header, RelayedHeader)
@@ -261,7 +241,7 @@ class Transits(DepartingStreams[TransitStream]):
         if not self.room.takes(stream, conversation, run):
             return False
         if stream.awaited or header.awaited:
-            self.sync.note_awaited(stream, header, turn.now_ns)
+            self._note_awaited(stream, header, turn.now_ns)
         stream.ack_wait = header.ack_wait or stream.ack_wait
         left_by_ms = self._left_by(run.lefts_ms, turn.now_ms)
         step, count = run.previous_step, len(run.bodies)
@@ -299,8 +279,7 @@ class Transits(DepartingStreams[TransitStream]):
     ) -> TransitStream | None:
         """The stream of a packet, made when it is new; None when there is no place for one more.
 
-        Raises:
-            ProtocolError: ``bad-packet``: it has another queue, class or priority than its stream.
+        Raises ProtocolError: ``bad-packet``: it has another queue, class or priority than its stream.
         """
         stream_id = StreamId(header.origin, header.stream)
         stream = self._streams.get(stream_id)
@@ -354,7 +333,7 @@ class Transits(DepartingStreams[TransitStream]):
         # What waits behind the next hop is for the new neighbour to hear, and no more for the old one. What has been
         # passed on is for the old one, as the new one may never have had it.
         self._words.handle_let_go(stream, now_ns)
-        self.sync.onward.tell_now(stream, now_ns)
+        self.onward.tell_now(stream, now_ns)
         stream.came_by, stream.from_name = conversation.link_name, self._from(conversation, header)
         self._admission.streams.add(stream.came_by.encode(), STREAM_BYTES)
 
@@ -406,7 +385,9 @@ class Transits(DepartingStreams[TransitStream]):
             self._let_go(stream, dropped, FreedReason.STALE_SEQUENCE, turn)
         stream.ordered = stream.repeats = 0
         self._words.handle_next_lost(stream, turn.now_ns)
-        self.sync.handle_new_sequence(stream)
+        # It numbers its packets from 1 again: what was still to be said of the older one is dropped.
+        self.onward.forget_passed(stream)
+        self.sync_links.forget(stream)
         stream.purged = []
         stream.sequence.begin(sequence)
 
@@ -506,7 +487,7 @@ class Transits(DepartingStreams[TransitStream]):
             return
         self.holds.go()
         self.news.handle_room(self.room)
-        self.sync.onward.poll(now_ns)
+        self.onward.poll(now_ns)
         self._words.tell_waits(self._streams.values(), now_ns)
 
     # ---- commits
@@ -557,7 +538,7 @@ class Transits(DepartingStreams[TransitStream]):
         for stream, entries, peer_id in group.passing.started:
             self._admission.waiting.add(peer_id, -sum([entry.size_bytes for entry in entries]))
             self._records.committed(stream, entries, now_ns)
-            self.sync.handle_stored(stream, entries, now_ns)
+            self._await(stream, ranges_of(entries), now_ns)
             self.bodies.handle_stored(stream, entries)
             if stream.sequence.ordered:
                 self._words.handle_more(now_ns)
@@ -626,7 +607,7 @@ class Transits(DepartingStreams[TransitStream]):
         freed = sequence.handle_ack(entries, ack)
         if freed:
             stream.repeats = 0
-            self.sync.handle_freed(stream, freed, turn.now_ns)
+            self._note_passed(stream, freed, turn.now_ns)
             self._free(stream, freed, _ACKED[sequence.freed_by], turn, by.label)
             if stream.durable:
                 self.links.resuming.handle_freed(by.link_name, by.peer_id)
@@ -636,21 +617,72 @@ class Transits(DepartingStreams[TransitStream]):
 
     def handle_onward(self, conversation: Conversation, packet: OnwardPacket, now_ns: int) -> None:
         """The next hop says how far it has a stream, and whether that waits there."""
-        stream = self._sent_to(StreamId(packet.origin, packet.stream), conversation)
-        if stream is None or stream.way is None or stream.way.via != conversation.link_name:
-            return
-        if stream.sequence.ordered and packet.sequence == stream.sequence.sequence:
+        stream = self._led_by(conversation, packet)
+        if stream is not None and stream.sequence.ordered and packet.sequence == stream.sequence.sequence:
             self._words.handle_next_waits(stream, packet, now_ns)
+
+    # ---- synchronous links
+
+    def _awaits(self, stream: TransitStream, way: Way | None) -> bool:
+        """Whether packets of a stream have to be passed on by the next hop of a way."""
+        return stream.durable and self.sync_links.awaits(way)
+
+    def _await(self, stream: TransitStream, ranges: list[Range], now_ns: int) -> None:
+        """Packets are on the disk here: over a synchronous link they wait from now on."""
+        if stream.next_hop.awaited:
+            self.sync_links.add(stream.way, stream, ranges, now_ns)
+
+    def _note_awaited(self, stream: TransitStream, header: RelayedHeader, now_ns: int) -> None:
+        """Note whether the neighbour waits for packets to be passed on."""
+        stream.awaited = header.awaited and stream.durable
+        self._tell_mode(stream, now_ns)
+
+    def _tell_mode(self, stream: TransitStream, now_ns: int) -> None:
+        """Tell a neighbour that waits whether the link onward, synchronous by the routes, is asynchronous for now."""
+        if stream.awaited:
+            is_behind = stream.next_hop.awaited and not self.sync_links.is_sync(stream.way)
+            self.onward.handle_awaited(stream, is_async=is_behind, now_ns=now_ns)
+
+    def _note_passed(self, stream: TransitStream, entries: list[TransitPacket], now_ns: int) -> None:
+        """The next hop has packets on its disk, so that they leave this one.
+
+        Over a synchronous link only those count as passed on of which it has said so before. Over one that is
+        asynchronous for now all do, but the others are still awaited, unless the next hop has said that its store acks
+        are enough.
+        """
+        if not (stream.awaited or stream.next_hop.awaited):
+            return
+        passed = [entry for entry in entries if entry.onward]
+        self.onward.handle_passed(stream, ranges_of(passed if stream.sequence.sync else entries), now_ns)
+        self.sync_links.remove(stream.way, stream, ranges_of(entries if stream.next_hop.is_async else passed))
 
     def handle_onward_ack(self, conversation: Conversation, packet: OnwardAckPacket, turn: Turn) -> None:
         """The next hop has passed packets on, or says that its store acks are enough from now on."""
-        stream = self._sent_to(StreamId(packet.origin, packet.stream), conversation)
-        if stream is not None and stream.way is not None and stream.way.via == conversation.link_name:
-            self.sync.handle_onward_ack(stream, conversation, packet, turn)
+        stream = self._led_by(conversation, packet)
+        if stream is None or packet.sequence != stream.sequence.sequence or not stream.next_hop.awaited:
+            return
+        self._records.onward_acked(stream, packet, conversation.label, turn.now_ns)
+        left, freed = stream.sequence.handle_onward(packet.ranges)
+        # Words know no hops, and in a circle of relays one may be about another copy. So what stays here is awaited as
+        # before: else its link would never be too old. A word about what nobody awaits would go round without end.
+        passed = without(packet.ranges, left) if left else packet.ranges
+        awaited = self.sync_links.remove(stream.way, stream, passed)
+        if freed:
+            self._free_passed(stream, freed, FreedReason.ONWARD_ACK, turn)
+        self.onward.handle_passed(stream, awaited, turn.now_ns)
+        if stream.next_hop.handle_word(packet.turn, is_async=packet.is_async):
+            self._set_sync(stream, turn)
 
     def handle_link_mode(self, peer: str, turn: Turn) -> None:
         """A synchronous link is asynchronous for now, or synchronous again."""
-        self.sync.handle_link_mode(self._by_link.get(peer, ()), turn)
+        for stream in list(self._by_link.get(peer, ())):
+            self._set_sync(stream, turn)
+            self._tell_mode(stream, turn.now_ns)
+
+    def _set_sync(self, stream: TransitStream, turn: Turn) -> None:
+        if freed := stream.sequence.set_sync(self._is_sync(stream)):
+            self._note_passed(stream, freed, turn.now_ns)
+            self._free_passed(stream, freed, FreedReason.STORE_ACK, turn)
 
     def _free_passed(
         self, stream: TransitStream, entries: list[TransitPacket], reason: FreedReason, turn: Turn
@@ -680,7 +712,7 @@ class Transits(DepartingStreams[TransitStream]):
         stream.sequence.remove(entries)
         if reason is FreedReason.LET_GO:
             stream.sequence.handle_let_go(entries)
-        self.sync.handle_gone(stream, entries)
+        self.sync_links.remove(stream.way, stream, ranges_of(entries))
         self._free(stream, entries, reason, turn)
         self._words.handle_let_go(stream, turn.now_ns)
         # In slow start it was perhaps these that the others waited for.
@@ -711,7 +743,8 @@ class Transits(DepartingStreams[TransitStream]):
         self.wanting.pop(stream, None)
         self.deadlines.set(stream, None)
         self.holds.forget(stream)
-        self.sync.forget(stream)
+        self.onward.forget(stream)
+        self.sync_links.forget(stream)
         self._lead(stream, None)
         del self._streams[stream.id], self._by_number[stream.number]
         self._admission.handle_place(stream)
@@ -722,18 +755,23 @@ class Transits(DepartingStreams[TransitStream]):
 
     # ---- words of the next hop
 
-    def _sent_to(self, stream_id: StreamId, conversation: Conversation) -> TransitStream | None:
+    def _sent_to(self, conversation: Conversation, packet: Answer) -> TransitStream | None:
         """The stream that a neighbour speaks about, if it is here.
 
-        Raises:
-            ProtocolError: ``not-our-packet``: it has gone to that neighbour never.
+        Raises ProtocolError: ``not-our-packet``: it has gone to that neighbour never.
         """
+        stream_id = StreamId(packet.origin, packet.stream)
         self._words.check(stream_id, conversation)
         return self._streams.get(stream_id)
 
+    def _led_by(self, conversation: Conversation, packet: Answer) -> TransitStream | None:
+        """The same, if the neighbour is the next hop of the stream now."""
+        stream = self._sent_to(conversation, packet)
+        return stream if stream is not None and stream.via == conversation.link_name else None
+
     def handle_order_ack(self, conversation: Conversation, packet: RelayedOrderAck, turn: Turn) -> None:
         """A destination has a stream up to a number: pass that on to its origin."""
-        stream = self._sent_to(StreamId(packet.origin, packet.stream), conversation)
+        stream = self._sent_to(conversation, packet)
         is_current = stream is not None and packet.sequence == stream.sequence.sequence
         if stream is not None and is_current and stream.handle_order_ack(packet.number):
             self._words.handle_let_go(stream, turn.now_ns)
@@ -741,7 +779,7 @@ class Transits(DepartingStreams[TransitStream]):
 
     def handle_reject(self, conversation: Conversation, packet: RelayedReject, turn: Turn) -> None:
         """A packet was refused for good downstream."""
-        stream = self._sent_to(StreamId(packet.origin, packet.stream), conversation)
+        stream = self._sent_to(conversation, packet)
         if stream is not None and packet.sequence == stream.sequence.sequence:
             entry = stream.sequence.entries.get(packet.number)
             # If it was not sent, the word is about an earlier copy; what comes of this one is not known yet.
@@ -795,10 +833,9 @@ class Transits(DepartingStreams[TransitStream]):
 
     def handle_hold(self, conversation: Conversation, packet: HoldPacket, now_ns: int) -> None:
         """The next hop has no room for a stream, or has some again."""
-        stream = self._sent_to(StreamId(packet.origin, packet.stream), conversation)
-        if stream is None or stream.way is None or stream.way.via != conversation.link_name:
-            return
-        self._hold(stream, packet.turn, packet.reason, now_ns, stop=packet.stop)
+        stream = self._led_by(conversation, packet)
+        if stream is not None:
+            self._hold(stream, packet.turn, packet.reason, now_ns, stop=packet.stop)
 
     def _note_held(self, stream: TransitStream, reason: str, now_ns: int, *, stop: bool, is_new: bool) -> None:
         if is_new:
@@ -853,7 +890,7 @@ class Transits(DepartingStreams[TransitStream]):
     def handle_session_closed(self, conversation: Conversation) -> None:
         """A session is over, and with it what was said in it."""
         self.holds.handle_session_closed(conversation)
-        self.sync.onward.handle_session_closed(conversation)
+        self.onward.handle_session_closed(conversation)
         self._words.handle_session_closed(conversation)
 
     def handle_link_closed(self, link: Link, now_ns: int, *, not_stored: bool) -> None:
@@ -874,7 +911,7 @@ class Transits(DepartingStreams[TransitStream]):
 
     def holds_open(self, conversation: Conversation) -> bool:
         """Whether a session must not end as idle: its neighbour relies on what was said in it."""
-        if self._words.holds_open(conversation) or self.sync.onward.holds_open(conversation):
+        if self._words.holds_open(conversation) or self.onward.holds_open(conversation):
             return True
         link = conversation.link
         return link is not None and link.conversation is conversation and self.relies_on(link)
@@ -894,22 +931,23 @@ class Transits(DepartingStreams[TransitStream]):
         for stream in self._streams.values():
             stream.judged_by = None
             way = self._door.way_of(stream.final)
-            if way != stream.way or stream.next_hop.awaited is not self.sync.awaits(stream, way):
+            if way != stream.way or stream.next_hop.awaited is not self._awaits(stream, way):
                 self._go_by(stream, way, now_ns)
 
     def _go_by(self, stream: TransitStream, way: Way | None, now_ns: int) -> None:
         """The packets of a stream that are not freed go by another way from now on."""
         self._forget_sent(stream, list(stream.sequence.entries.values()))
         if stream.way is not None:
-            self.links[stream.way.via].withdraw(stream)
-        self.sync.forget(stream)
+            self.links[stream.way.via].turns.withdraw(stream)
+        self.onward.forget(stream)
+        self.sync_links.forget(stream)
         self._words.handle_next_lost(stream, now_ns)
         stream.held = ""
         stream.sequence.handle_session_closed(rerouted=True)
         self._lead(stream, way)
         if way is not None:
             self._records.rerouted(stream, now_ns)
-        self.sync.handle_rerouted(stream, now_ns)
+        self._await(stream, stream.sequence.ranges(stored=True), now_ns)
         self._words.note(stream, stream.noted)
         self._look_at(stream)
 
@@ -968,7 +1006,7 @@ class Transits(DepartingStreams[TransitStream]):
         if self._idle:
             idle_ns = next(iter(self._idle.values())) + IDLE_NS
             at_ns = idle_ns if at_ns is None else min(at_ns, idle_ns)
-        others = self._words.next_deadline(), self.sync.onward.next_deadline(), self.letters.next_deadline()
+        others = self._words.next_deadline(), self.onward.next_deadline(), self.letters.next_deadline()
         for other_ns in others:
             if other_ns is not None and (at_ns is None or other_ns < at_ns):
                 at_ns = other_ns

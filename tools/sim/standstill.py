@@ -79,7 +79,7 @@ def _judge(stream: OutgoingStream | TransitStream, name: str, link: Link) -> lis
     if stream.paused or link.suspended is not None or conversation is None or not conversation.is_open:
         return []
     if sequence.peek() is not None:
-        return [] if link.has_turn(stream) else [Still(name, "has something to send, and no turn")]
+        return [] if stream in link.turns else [Still(name, "has something to send, and no turn")]
     waits = sequence.hold.state is HoldState.GOING and sequence.start.credit == 0 and not _makes_room(sequence)
     return [Still(name, "waits for room, and nothing on its way makes any")] if waits else []
 

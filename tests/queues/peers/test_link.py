@@ -47,7 +47,7 @@ def give(link: Link, limit: int) -> list[OutgoingStream]:
         assert 1 <= left <= QUEUE_TURN_PACKETS
         entry = sure(outgoing.sequence.peek())
         outgoing.sequence.handle_sent([entry], 0)
-        link.handle_given(outgoing)
+        link.turns.handle_given(outgoing, 1)
         given.append(outgoing)
     return given
 
@@ -206,7 +206,7 @@ def test_a_peer_with_nothing_to_send_to_takes_no_share_of_the_calls() -> None:
     for name, packets in (("has", 1), ("had", 0)):
         filled(links[name], packets)
         links[name].dialer.choose(("udp://b:1",), 0)
-    links["had"].withdraw(links["had"].streams[0])
+    links["had"].turns.withdraw(links["had"].streams[0])
     share_ns = links["has"].dialer.spacing_ns(10 * SECOND)
     for link in links.values():
         link.handle_closed(10 * SECOND, unanswered=True)

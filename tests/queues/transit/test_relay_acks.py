@@ -735,7 +735,7 @@ def test_a_word_about_what_nobody_awaits_goes_no_further() -> None:
     conversation = r.outbox.links["s"].conversation
     assert conversation is not None
     again = OnwardAckPacket(*stream.id, stream.sequence.sequence, 99, False, [(1, 1)])
-    net["r"].act(lambda: r.transits.sync.handle_onward_ack(stream, conversation, again, r.jobs.turn(net.world.now_ns)))
+    net["r"].act(lambda: r.transits.handle_onward_ack(conversation, again, r.jobs.turn(net.world.now_ns)))
     net.world.run(SECOND)
     assert len(net["r"].log("onward_ack_received")) == 2
     assert len(net["r"].log("onward_ack_sent")) == 1
@@ -749,7 +749,7 @@ def hear(net: Relays, name: str, number: int) -> None:
     assert conversation is not None
     word = OnwardAckPacket(*stream.id, stream.sequence.sequence, 99, False, [(number, number)])
     turn = node.jobs.turn(net.world.now_ns)
-    net[name].act(lambda: node.transits.sync.handle_onward_ack(stream, conversation, word, turn))
+    net[name].act(lambda: node.transits.handle_onward_ack(conversation, word, turn))
 
 
 def opened() -> Relays:
@@ -797,9 +797,10 @@ def test_a_record_names_the_session_that_has_carried_what_is_freed() -> None:
     r = net["r"].live
     (stream,) = r.transits.streams
     carrier = r.outbox.links["s"].conversation
-    (other,) = (it for it in r.handshakes.conversations.values() if it is not carrier)
-    word = OnwardAckPacket(*stream.id, stream.sequence.sequence, 99, True, [])
-    net["r"].act(lambda: r.transits.sync.handle_onward_ack(stream, other, word, r.jobs.turn(net.world.now_ns)))
-    (freed,) = net["r"].log("transit_freed")
     assert carrier is not None
+    other = replace(carrier)
+    other.label = "other"
+    word = OnwardAckPacket(*stream.id, stream.sequence.sequence, 99, True, [])
+    net["r"].act(lambda: r.transits.handle_onward_ack(other, word, r.jobs.turn(net.world.now_ns)))
+    (freed,) = net["r"].log("transit_freed")
     assert (freed["reason"], freed["session"]) == ("store-ack", carrier.label)

@@ -682,9 +682,7 @@ def test_many_gaps_are_told_in_several_words() -> None:
     assert net.world.run(20 * SECOND, lambda: net.is_done("a"))
     (stream,) = r.live.transits.streams
     stream.awaited = True
-    r.live.transits.sync.onward.handle_passed(
-        stream, [(number, number) for number in range(1, 201, 2)], net.world.now_ns
-    )
+    r.live.transits.onward.handle_passed(stream, [(number, number) for number in range(1, 201, 2)], net.world.now_ns)
     words = len(r.log("onward_ack_sent"))
     r.drain()
     net.world.run(3 * SECOND)
