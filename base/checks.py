@@ -95,6 +95,13 @@ def check_between(name: str, value: object, least: float, most: float) -> None:
         raise UsageError(f"{name} must be {wanted}, not {value!r}")
 
 
+def check_choice(what: str, value: object, choices: tuple[object, ...]) -> None:
+    """Raise UsageError for a value that is none of these."""
+    if value not in choices:
+        *others, last = map(str, choices)
+        raise UsageError(f"{what} must be {', '.join(others)} or {last}, not {value!r}")
+
+
 def check_datagram(name: str, size_bytes: int) -> None:
     """Raise UsageError if no datagram can have that size."""
     if not DATAGRAM_MIN_BYTES <= size_bytes <= DATAGRAM_MAX_BYTES:

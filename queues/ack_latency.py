@@ -28,8 +28,6 @@ class _Measured:
 class AckLatency:
     """The ack latency of the outgoing streams of a node; ``durations`` are those of the measured packets."""
 
-    __slots__ = ("_streams", "durations")
-
     def __init__(self) -> None:
         self.durations = Histogram(LATENCY_BOUNDS_S)
         self._streams: dict[object, _Measured] = {}

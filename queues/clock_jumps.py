@@ -56,8 +56,6 @@ class _Jump:
 class ClockJumps:
     """How the clock of one node was set between its starts."""
 
-    __slots__ = ("_jumps", "by_ms")
-
     def __init__(self, jump: ClockJump | None = None) -> None:
         self._jumps: list[_Jump] = []
         self.by_ms = 0 if jump is None else jump.by_ms

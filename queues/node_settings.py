@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from typing import Literal, get_args
 
 from triack.base.ack_trigger import AckTrigger
-from triack.base.checks import check_between, check_datagram, check_kind, check_settings
+from triack.base.checks import check_between, check_choice, check_datagram, check_kind, check_settings
 from triack.base.errors import UsageError
 from triack.base.names import LEVEL_END, TOPIC_PREFIX, check_name, check_queue, check_topic, composed
 from triack.base.paths import UDP_SOCKETS, UdpSockets
@@ -171,12 +171,8 @@ class Reconnect:
     def __post_init__(self) -> None:
         check_settings(self, may_be_zero=("eager_s",))
         check_between("Reconnect: jitter", self.jitter, 0, 1)
-        if self.gap not in get_args(Gap):
-            raise UsageError(f"Reconnect: gap must be warn or error, not {self.gap!r}")
-        if self.after_session_lost not in get_args(_AfterSessionLost):
-            raise UsageError(
-                f"Reconnect: after_session_lost must be resend or hand back, not {self.after_session_lost!r}"
-            )
+        check_choice("Reconnect: gap", self.gap, get_args(Gap))
+        check_choice("Reconnect: after_session_lost", self.after_session_lost, get_args(_AfterSessionLost))
         if self.first_s > self.most_s:
             raise UsageError(f"Reconnect: first_s is {self.first_s}, more than most_s, {self.most_s}")
 
@@ -210,8 +206,7 @@ class Quota:
 
     def __post_init__(self) -> None:
         check_settings(self)
-        if self.when_full not in get_args(WhenFull):
-            raise UsageError(f"Quota: when_full must be hold or reject, not {self.when_full!r}")
+        check_choice("Quota: when_full", self.when_full, get_args(WhenFull))
 
 
 WhenJournalFull = Literal["drop oldest", "stop", "hold"]
@@ -243,9 +238,7 @@ class Journal:
 
     def __post_init__(self) -> None:
         check_settings(self)
-        if self.when_full not in get_args(WhenJournalFull):
-            known = ", ".join(get_args(WhenJournalFull))
-            raise UsageError(f"Journal: when_full must be one of {known}, not {self.when_full!r}")
+        check_choice("Journal: when_full", self.when_full, get_args(WhenJournalFull))
 
 
 WhenLettersFull = Literal["drop oldest", "keep", "discard expired"]
@@ -275,9 +268,7 @@ class DeadLetters:
 
     def __post_init__(self) -> None:
         check_settings(self)
-        if self.when_full not in get_args(WhenLettersFull):
-            known = ", ".join(get_args(WhenLettersFull))
-            raise UsageError(f"DeadLetters: when_full must be one of {known}, not {self.when_full!r}")
+        check_choice("DeadLetters: when_full", self.when_full, get_args(WhenLettersFull))
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,8 +323,6 @@ class Limits:
     def __post_init__(self) -> None:
         check_settings(self, may_be_zero=("disk_reserve_bytes",))
         check_between("Limits: store_log_bytes", self.store_log_bytes, STORE_LOG_MIN_BYTES, STORE_LOG_MAX_BYTES)
-        check_kind("Limits: dead_letters", self.dead_letters, DeadLetters)
-        check_kind("Limits: transit_quota", self.transit_quota, Quota)
         if self.transit_quota.when_full != "hold":
             raise UsageError(
                 "Limits: transit_quota: when_full must be hold, as a relay rejects nothing for want of room"
@@ -341,7 +330,6 @@ class Limits:
         object.__setattr__(self, "queue_quota", {check_queue(queue): it for queue, it in self.queue_quota.items()})
         for queue, quota in self.queue_quota.items():
             check_kind(f"Limits: queue_quota of {queue}", quota, Quota)
-        check_kind("Limits: journal", self.journal, Journal)
         object.__setattr__(self, "queue_journal", {composed(queue): it for queue, it in self.queue_journal.items()})
         for queue, journal in self.queue_journal.items():
             check_kind(f"Limits: queue_journal of {check_name(f'$journal.{queue}')}", journal, Journal)
@@ -384,8 +372,7 @@ class Topic:
     def __post_init__(self) -> None:
         check_settings(self)
         check_kind("Topic: quota", self.quota, Quota | None)
-        if self.strategy not in get_args(Strategy):
-            raise UsageError(f"Topic: strategy must be {', '.join(get_args(Strategy))}, not {self.strategy!r}")
+        check_choice("Topic: strategy", self.strategy, get_args(Strategy))
 
 
 ALL_ROOTS = "*"
@@ -516,15 +503,9 @@ class NodeSettings:
         check_settings(self, may_be_zero=("body_cache_bytes", "max_redeliveries", "lowest_priority_share", *times))
         check_datagram("NodeSettings: stream_datagram_bytes", self.stream_datagram_bytes)
         check_kind("NodeSettings: ack_events", self.ack_events, AckTrigger | None)
-        if self.survives not in SURVIVES:
-            raise UsageError(f"NodeSettings: survives must be {', '.join(SURVIVES)}, not {self.survives!r}")
-        if self.recoverable_survives not in (None, *SURVIVES[:2]):
-            raise UsageError(
-                f"NodeSettings: recoverable_survives must be {', '.join(SURVIVES[:2])} or None, not "
-                f"{self.recoverable_survives!r}"
-            )
-        if self.udp not in (None, *UDP_SOCKETS):
-            raise UsageError(f"NodeSettings: udp must be {', '.join(UDP_SOCKETS)} or None, not {self.udp!r}")
+        check_choice("NodeSettings: survives", self.survives, SURVIVES)
+        check_choice("NodeSettings: recoverable_survives", self.recoverable_survives, (*SURVIVES[:2], None))
+        check_choice("NodeSettings: udp", self.udp, (*UDP_SOCKETS, None))
         waits = {check_name(queue): it for queue, it in self.queue_redelivery.items()}
         object.__setattr__(self, "queue_redelivery", waits)
         object.__setattr__(self, "topics", {check_root(root): it for root, it in self.topics.items()})

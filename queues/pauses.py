@@ -28,8 +28,6 @@ class Pause(NamedTuple):
 class Pauses:
     """The paused queues of one node, by name."""
 
-    __slots__ = ("by_name",)
-
     def __init__(self) -> None:
         self.by_name: dict[str, Pause] = {}
 

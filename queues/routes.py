@@ -216,8 +216,6 @@ class Routes:
         has_met: whether a peer has ever had a session with this node, as far as is known.
     """
 
-    __slots__ = ("_by_via", "_directory", "_exact", "_patterns", "all", "choices", "has_met")
-
     def __init__(self, directory: Directory, routes: Iterable[Route] = ()) -> None:
         self.has_met: Callable[[str], bool] = lambda _: True
         self._directory = directory

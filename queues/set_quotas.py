@@ -15,8 +15,6 @@ _QUOTA = Struct("!QQ?")
 class SetQuotas:
     """The set quotas of one node, by the name of their queue."""
 
-    __slots__ = ("by_name",)
-
     def __init__(self) -> None:
         self.by_name: dict[str, Quota] = {}
 

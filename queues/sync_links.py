@@ -68,8 +68,6 @@ class SyncLinks:
         changed: the links to check, by name; while there are none, time does not matter.
     """
 
-    __slots__ = ("_awaited", "_by_link", "_links", "_record", "_routes", "_start_ns", "changed", "news")
-
     def __init__(self, routes: Routes, record: Record, start_ns: int) -> None:
         self._routes = routes
         self._record = record

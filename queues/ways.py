@@ -96,8 +96,6 @@ class Ways:
         ask: ask a neighbour whether it is still there, if there is a session with it.
     """
 
-    __slots__ = ("_ask", "_call", "_contact_of", "_looked_ns", "_routes", "news")
-
     def __init__(
         self,
         routes: Routes,

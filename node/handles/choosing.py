@@ -72,7 +72,7 @@ async def _find(port: EngineHandle, mailbox: Mailbox, wanted: Wanted, check: Cal
             lookup.add(packet, content)
         elif content is not None:
             further += wanted.places_in(packet, content)
-    lookup.compact(mailbox.reader.is_past)
+    lookup.compact(mailbox.reader.done.__contains__)
     returned = [
         place for place, packet in mailbox.reader.returned if packet.pieces and place in _places_in(wanted, packet)
     ]

@@ -193,7 +193,6 @@ class Bodies:
     Args:
         held: bytes of bodies that no message represents yet, by the peer that they come from.
         unclaimed: the memory of these bodies, by that peer.
-        drops: counts of drops, by reason.
 
     Attributes:
         coming_bytes: what is still to come of announced bodies.

@@ -29,8 +29,6 @@ class Leases:
         cells: position in the words of each packet that has a cell.
     """
 
-    __slots__ = ("_end", "_free", "cells", "words")
-
     def __init__(self, words: memoryview | None) -> None:
         self.words = words
         self.cells: dict[QueuedPacket, int] = {}

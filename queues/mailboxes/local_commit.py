@@ -25,8 +25,6 @@ class LocalCommit:
     """The next commit, and the time of the call that adds to it now.
 
     Attributes:
-        now_ns: the monotonic clock.
-        now_ms: the wall clock.
         waiters: called when it has returned: with None, or with the error that ended the store.
     """
 

@@ -166,7 +166,6 @@ class Mailbox:
         is_apart: whether its content counts for no other quota, as with dead letters.
         in_arrival_order: whether it is read in the order of arrival, whatever the priorities are.
         lines: the queue that it is read from, if not from its own.
-        owner: has its messages, if nothing arrives in it.
 
     Attributes:
         length: number of unacknowledged messages; ``lengths`` has it by priority.
@@ -415,12 +414,15 @@ class Mailbox:
     # ---- putting
 
     def _drop_overtaken(self, packet: QueuedPacket, ordinal: int | None) -> None:
-        stream = StreamId(packet.origin, packet.stream)
-        self._drop_partials(stream, self.partials.overtaken(stream, ordinal))
+        """An ordered stream continues with a message: the rest of those before it has expired.
+
+        One without rows is younger: its packets wait for their commit.
+        """
+        self._drop_partials(StreamId(packet.origin, packet.stream), lambda at, it: at != ordinal and bool(it.rows))
 
     def drop_unfinished(self, origin: bytes, stream: int, first: int, last: int) -> None:
-        """Drop unfinished messages whose origin has given up packets with these numbers."""
-        self._drop_partials(StreamId(origin, stream), self.partials.unsent(StreamId(origin, stream), first, last))
+        """Drop unfinished messages whose origin has given up packets with these numbers, the last one among them."""
+        self._drop_partials(StreamId(origin, stream), lambda _, it: first <= it.last_number <= last)
 
     @property
     def unfinished(self) -> list[StreamId]:
@@ -429,24 +431,15 @@ class Mailbox:
 
     def drop_stream(self, origin: bytes, stream: int) -> None:
         """Drop the unfinished messages of a stream that has ended."""
-        stream_id = StreamId(origin, stream)
-        self._drop_partials(
-            stream_id, [ordinal for ordinal, partial in self.partials.of(stream_id).items() if partial.rows]
-        )
+        self._drop_partials(StreamId(origin, stream), lambda _, it: bool(it.rows))
 
     def drop_unfinished_express(self, origin: bytes) -> None:
         """Drop unfinished express messages of a process that is gone: the rest of them is lost."""
         for stream in self.partials.of_origin(origin):
-            partials = self.partials.of(stream).items()
-            express = (
-                ordinal
-                for ordinal, partial in partials
-                if any(row.delivery == Delivery.EXPRESS for row in partial.rows.values())
-            )
-            self._drop_partials(stream, list(express))
+            self._drop_partials(stream, lambda _, it: any(row.delivery == Delivery.EXPRESS for row in it.rows.values()))
 
-    def _drop_partials(self, stream: StreamId, ordinals: list[int]) -> None:
-        for ordinal in ordinals:
+    def _drop_partials(self, stream: StreamId, wanted: Callable[[int, Partial], bool]) -> None:
+        for ordinal in [at for at, it in self.partials.of(stream).items() if wanted(at, it)]:
             partial = self.partials.pop(stream, ordinal)
             rows = list(partial.rows.values())
             self._orphans += [key for row in rows for key in row.keys]
@@ -486,7 +479,8 @@ class Mailbox:
             if whole.cares and not (partial.progress is not None and partial.progress.told):
                 self.notices.whole.append((self, whole))
         elif packet.delivery == Delivery.EXPRESS and len(partials) > PARTIAL_MAX:
-            self._drop_partials(stream, [next(iter(partials))])
+            oldest = next(iter(partials))
+            self._drop_partials(stream, lambda at, _: at == oldest)
             self.notices.drops[DropReason.PARTIAL_OVERFLOW] += 1
 
     def _add(self, packet: QueuedPacket, progress: Progress | None) -> None:
@@ -634,8 +628,7 @@ class Mailbox:
             limit: of their messages.
             most_bytes: once messages reach this size, no further one follows.
 
-        Returns:
-            The runs, and what is left of ``most_bytes``.
+        Returns the runs, and what is left of ``most_bytes``.
         """
         reader, lines, run = self.reader, self._lines.by_rank, self._run
         if self.pause is not None or self._suspect is not None or len(lines) != 1 or not reader.is_plain:
@@ -704,7 +697,7 @@ class Mailbox:
         return reader.returned_run(its, now_ms) if until else None
 
     def _wait_of(self, packet: QueuedPacket, index: int, now_ms: int) -> Wait | None:
-        its, wait = self.reader.lines[packet.priority], self.reader.wait_of(packet.first_place + index, now_ms)
+        its, wait = self.reader.lines[packet.priority], self.reader.setbacks.wait_of(packet.first_place + index, now_ms)
         if wait is not None:
             its.next += 1
             its.returned.put(packet, index, wait)
@@ -759,7 +752,7 @@ class Mailbox:
         """
         self.end_run()
         reader = self.reader
-        if self.pause is not None or reader.wait_of(place, now_ms) is not None:
+        if self.pause is not None or reader.setbacks.wait_of(place, now_ms) is not None:
             return None
         back = next((packet for at, packet in reader.returned if at == place), None)
         packet = back or self._lines.find(place)
@@ -867,7 +860,7 @@ class Mailbox:
 
     def failures_of(self, lease: Lease) -> int:
         """Number of failures of a message, deaths of its reader included; 0 when its packet is done."""
-        return self.reader.failures_of(lease.place)
+        return self.reader.setbacks.failures.get(lease.place, 0)
 
     def note_returned(self, lease: Lease, *, overdue: bool) -> None:
         """A reader's message returns; see ``Owner``."""
@@ -918,8 +911,7 @@ class Mailbox:
         Args:
             after: only messages after this rank and place; the highest priority has rank 0.
 
-        Returns:
-            Packets and indices; consume them before anything else happens to the queue.
+        Returns packets and indices; consume them before anything else happens to the queue.
         """
         self.end_run()
         after_rank, after_place = after

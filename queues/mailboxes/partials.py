@@ -122,14 +122,3 @@ class Partials:
     def awaits_beyond(self, origin: bytes, stream: int, number: int) -> bool:
         """Whether a message was begun by a packet of a higher number, and more of it is to come."""
         return any(partial.begun_by > number for partial in self.of(StreamId(origin, stream)).values())
-
-    def overtaken(self, stream: StreamId, ordinal: int | None) -> list[int]:
-        """Messages whose rest has expired, because an ordered stream continues with something else, such as this one.
-
-        A message without rows is younger: its packets wait for their commit.
-        """
-        return [other for other, partial in self.of(stream).items() if other != ordinal and partial.rows]
-
-    def unsent(self, stream: StreamId, first: int, last: int) -> list[int]:
-        """Messages that their origin has given up: their last packet has one of these numbers."""
-        return [ordinal for ordinal, partial in self.of(stream).items() if first <= partial.last_number <= last]

@@ -145,8 +145,7 @@ class Level:
             limit: of their messages.
             most_bytes: once messages reach this size, no further one follows.
 
-        Returns:
-            The packets, and what is left of ``most_bytes``.
+        Returns the packets, and what is left of ``most_bytes``.
         """
         taken: list[QueuedPacket] = []
         for packet in self._ready.values():
@@ -222,9 +221,6 @@ class Level:
 
 class PriorityQueue:
     """The levels of one queue: the packets of a higher priority come first, those of one priority in their order.
-
-    Args:
-        set_expiry: as for ``Level``.
 
     Attributes:
         by_rank: the levels that were ever needed, the highest priority first.

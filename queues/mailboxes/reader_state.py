@@ -21,7 +21,6 @@ from triack.base.ranges import NumberSet
 from triack.queues.mailboxes.lookup import Lookup
 from triack.queues.mailboxes.progress import Progress, Setbacks
 from triack.queues.mailboxes.queued_packet import QueuedPacket, bits_of, indices_of
-from triack.queues.mailboxes.redelivery import Wait
 from triack.queues.mailboxes.returned import Returned
 from triack.queues.mailboxes.run import NO_FAILURES, Run
 
@@ -158,7 +157,7 @@ class ReaderState:
             failures = {index: failures[place + index] for index in range(first, end) if place + index in failures}
         run = Run(packet, first, end, self.setbacks, failures or NO_FAILURES, redelivered=redelivered, apart=apart)
         if self.chosen:
-            run.chosen = self.was_chosen(packet, first)
+            run.chosen = bool(self.chosen.get(place, 0) >> first & 1)
         return run
 
     def returned_run(self, line: ReaderLine, now_ms: int) -> Run | None:
@@ -181,10 +180,6 @@ class ReaderState:
             return False
         self.chosen[place] = self.chosen.get(place, 0) | bit
         return True
-
-    def was_chosen(self, packet: QueuedPacket, index: int) -> bool:
-        """Whether a message was handed out before its turn, and is not done."""
-        return bool(self.chosen) and bool(self.chosen.get(packet.first_place, 0) >> index & 1)
 
     # ---- done
 
@@ -217,20 +212,6 @@ class ReaderState:
         """Whether every message of a packet is acknowledged."""
         return packet.first_place in self.done
 
-    def is_past(self, place: int) -> bool:
-        """Whether the packet with this first place is done, or the message at it."""
-        return place in self.done
-
     def acked(self, packet: QueuedPacket) -> int:
         """Which messages of a packet are acknowledged: bit i is set when message i is."""
         return bits_of(range(packet.count)) if self.is_done(packet) else self.begun.get(packet.first_place, 0)
-
-    # ---- given back
-
-    def failures_of(self, place: int) -> int:
-        """Number of failures of a message, deaths of its reader included."""
-        return self.setbacks.failures.get(place, 0)
-
-    def wait_of(self, place: int, now_ms: int) -> Wait | None:
-        """The current wait of a message, or None."""
-        return self.setbacks.wait_of(place, now_ms)

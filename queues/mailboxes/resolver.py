@@ -48,8 +48,6 @@ def local_queue(name: str) -> LocalQueue | SystemQueue:
 class Resolver:
     """Resolves names on one node. ``address``: where it listens; empty when it does not."""
 
-    __slots__ = ("_address", "_directory")
-
     def __init__(self, directory: Directory, address: str) -> None:
         self._directory = directory
         self._address = address

@@ -155,7 +155,7 @@ def sights_of(mailbox: Mailbox, after: Position, now_ms: int) -> Iterator[Sight]
     """The messages that wait in a queue of this node after a position, without those that a reader has leased."""
     for packet, index in mailbox.waiting((after[0], place_of(after)) if after else (0, 0)):
         place = packet.first_place + index
-        wait = mailbox.reader.wait_of(place, now_ms)
+        wait = mailbox.reader.setbacks.wait_of(place, now_ms)
         yield Sight(
             position=(rank_of(packet.priority), packet.first_place, index),
             queue=mailbox.name,
@@ -163,7 +163,7 @@ def sights_of(mailbox: Mailbox, after: Position, now_ms: int) -> Iterator[Sight]
             number=packet.number,
             index=index,
             delivery=Delivery(packet.delivery),
-            attempts=mailbox.reader.failures_of(place),
+            attempts=mailbox.reader.setbacks.failures.get(place, 0),
             size_bytes=packet.size_bytes,
             table="messages",
             keys=packet.keys,

@@ -190,7 +190,7 @@ class Engine(OperatorSettings):
         """A session with a neighbour is open; from a peer's first one on, messages for it need no relay."""
         if is_first and self.routes.all:
             self._handle_routes_changed(now_ns)
-        self.remote.handle_session_opened(neighbour)
+        self.remote.own.handle_session_opened(neighbour)
 
     def _make_remote(self, content: StoreContent) -> RemoteApi:
         return RemoteApi(
@@ -447,7 +447,7 @@ class Engine(OperatorSettings):
     def _handle_routes_changed(self, now_ns: int) -> None:
         self.outbox.handle_routes_changed(self.jobs.turn(now_ns))
         self.transits.handle_routes_changed(now_ns)
-        self.remote.handle_routes_changed()
+        self.remote.own.handle_routes_changed()
 
     def purge_transit(self, purge: TransitPurge, now_ns: int) -> int:
         """Remove the next portion of what waits here for a node. Returns the number of messages."""

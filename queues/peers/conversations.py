@@ -30,17 +30,6 @@ Group = dict[Key, Conversation | dict[Conversation, None]]
 class Conversations:
     """The conversations of one node; ``by_connection``: all of them, by our connection id."""
 
-    __slots__ = (
-        "_accepted",
-        "_by_name",
-        "_by_node",
-        "_by_path",
-        "_by_source",
-        "_half_open",
-        "by_connection",
-        "kept_connections",
-    )
-
     def __init__(self) -> None:
         self.by_connection: dict[int, Conversation] = {}
         self.kept_connections = KeptConnections()

@@ -28,8 +28,6 @@ class Moment(NamedTuple):
 class Freshness:
     """The newest connect of each node of each peer."""
 
-    __slots__ = ("_newest",)
-
     def __init__(self) -> None:
         self._newest: dict[str, OrderedDict[bytes, Moment]] = {}
 

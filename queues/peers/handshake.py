@@ -73,7 +73,6 @@ class Handshakes:
     """All conversations of a node, from connect to open.
 
     Args:
-        name: a label for people.
         address: where the node listens, empty when it does not.
         positions: of streams of a node, at most that many, for an accept at that time.
         report: called with a conversation whose session has something to report.

@@ -44,8 +44,6 @@ _KEY = f"{OWN_STATE}key/"
 class History:
     """The history of this node's own store; ``content``: what that had at the start."""
 
-    __slots__ = ("_ends", "_incarnation", "_last", "committed", "start")
-
     def __init__(self, content: StoreContent) -> None:
         assert content.start, "a store that was not loaded has no start"
         self.start = content.start
@@ -135,8 +133,6 @@ class Peers:
         addresses: the addresses that peers have announced, by name; stored, so that a peer that was never dialled is
             found after a restart.
     """
-
-    __slots__ = ("_known", "_met", "_needed", "_written", "addresses")
 
     def __init__(
         self,

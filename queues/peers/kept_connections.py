@@ -28,8 +28,6 @@ class KeptConnections:
         changed: the connections of which ``take`` may have something to say.
     """
 
-    __slots__ = ("_open", "_told", "changed")
-
     def __init__(self) -> None:
         self._open: Counter[str] = Counter()
         self._told: set[str] = set()

@@ -26,8 +26,6 @@ class Brought(NamedTuple):
 class Origins:
     """The relayed origins of all streams that arrive here."""
 
-    __slots__ = ("_brought",)
-
     def __init__(self) -> None:
         self._brought: dict[bytes, Brought] = {}
 

@@ -36,8 +36,6 @@ class RelayedHistories:
     ``record`` writes to the session log, ``record(event, now_ns, **fields)``.
     """
 
-    __slots__ = ("_accused", "_record", "_words", "detected", "unwritten")
-
     def __init__(self, record: Callable[..., None]) -> None:
         self._record = record
         # By node: the latest statement.

@@ -32,8 +32,6 @@ class Resuming:
         gaps: number of gaps found since the start, by peer.
     """
 
-    __slots__ = ("_gap", "_holders", "_told", "gaps", "news", "unwritten")
-
     def __init__(self, gap: Gap) -> None:
         self.gaps: Counter[str] = Counter()
         self._gap = gap

@@ -31,8 +31,6 @@ class Suspended(NamedTuple):
 class SuspendedPeers:
     """The peers that a node has suspended, for the life of its process."""
 
-    __slots__ = ("_accused", "_by_node", "_directory", "_drops", "_leading", "_node_id", "_record", "detected")
-
     def __init__(
         self, node_id: bytes, directory: Directory, drops: Counter[DropReason], record: Callable[..., None]
     ) -> None:

@@ -228,10 +228,6 @@ class RemoteApi:
         self.own.go(turn)
         return self.of_peers.go(turn)
 
-    def handle_session_opened(self, neighbour: str) -> None:
-        """A session with a neighbour is open."""
-        self.own.handle_session_opened(neighbour)
-
     def handle_directory_changed(self) -> None:
         """Permissions, or the names of nodes, have changed."""
         self.of_peers.handle_directory_changed()
@@ -241,10 +237,6 @@ class RemoteApi:
         """This node has refused what another one has sent."""
         if queue == SUBSCRIPTIONS_QUEUE:
             self.own.handle_refused(lambda peer: self._is_at(sender, peer), reason, now_ns)
-
-    def handle_routes_changed(self) -> None:
-        """Requests and messages may go by another way: tell the nodes with the topics."""
-        self.own.handle_routes_changed()
 
     def handle_timer(self, now_ns: int) -> None:
         """End what was not renewed, and renew."""

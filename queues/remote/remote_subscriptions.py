@@ -60,21 +60,16 @@ class RemoteEvent(Enum):
     ENDED = "ended"
 
 
+_WANTED = {
+    RemoteEvent.ACCEPTED: RemoteState.LIVE,
+    RemoteEvent.REFUSED: RemoteState.OVER,
+    RemoteEvent.UNKNOWN: RemoteState.ASKED,
+    RemoteEvent.LEFT: RemoteState.ENDING,
+    RemoteEvent.ENDED: RemoteState.OVER,
+}
 TRANSITIONS: Mapping[RemoteState, Mapping[RemoteEvent, RemoteState]] = {
-    RemoteState.ASKED: {
-        RemoteEvent.ACCEPTED: RemoteState.LIVE,
-        RemoteEvent.REFUSED: RemoteState.OVER,
-        RemoteEvent.UNKNOWN: RemoteState.ASKED,
-        RemoteEvent.LEFT: RemoteState.ENDING,
-        RemoteEvent.ENDED: RemoteState.OVER,
-    },
-    RemoteState.LIVE: {
-        RemoteEvent.ACCEPTED: RemoteState.LIVE,
-        RemoteEvent.REFUSED: RemoteState.OVER,
-        RemoteEvent.UNKNOWN: RemoteState.ASKED,
-        RemoteEvent.LEFT: RemoteState.ENDING,
-        RemoteEvent.ENDED: RemoteState.OVER,
-    },
+    RemoteState.ASKED: _WANTED,
+    RemoteState.LIVE: _WANTED,
     RemoteState.ENDING: {
         RemoteEvent.ACCEPTED: RemoteState.ENDING,
         RemoteEvent.REFUSED: RemoteState.OVER,

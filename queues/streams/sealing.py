@@ -106,8 +106,6 @@ class Sealing:
         owner_of: the peer that has proved to be a node; empty when none has.
     """
 
-    __slots__ = ("_bound", "_directory", "_drops", "_node_id", "_owner_of", "_record", "_routes", "_seals")
-
     def __init__(
         self,
         node_id: bytes,

@@ -235,7 +235,7 @@ def test_progress_that_is_restored_is_the_same_progress() -> None:
     reader = ReaderState()
     reader.restore(second, progress)
     assert (reader.progress_of(second), reader.progress_of(first)) == (progress, Progress())
-    assert [reader.failures_of(5), reader.setbacks.deaths[5], reader.failures_of(1)] == [2, 1, 0]
+    assert [reader.setbacks.failures[5], reader.setbacks.deaths[5], reader.setbacks.failures.get(1, 0)] == [2, 1, 0]
     beyond = ReaderState()
     beyond.restore(first, Progress(0b11001))
     assert (beyond.acked(first), beyond.acked(second)) == (0b001, 0)
