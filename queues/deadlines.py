@@ -58,7 +58,8 @@ class Deadlines(Generic[Key]):
             heappush(self.heap, entry)
             self.soonest_ns = self.heap[0][0]
             if not self._order % STALE_MIN and len(self.heap) > STALE_MIN + 2 * len(self._at):
-                self._compact()
+                self.heap = list(self._at.values())
+                heapify(self.heap)
         if before is not None and before[1] == self.heap[0][1]:
             self._settle()
 
@@ -83,7 +84,3 @@ class Deadlines(Generic[Key]):
             due.append(key)
             self._settle()
         return due
-
-    def _compact(self) -> None:
-        self.heap = list(self._at.values())
-        heapify(self.heap)

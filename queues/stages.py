@@ -88,18 +88,6 @@ class _Wait:
 class StageTracker:
     """The messages of one outgoing stream by ticket, the count of messages submitted before them."""
 
-    __slots__ = (
-        "_entries",
-        "_failed",
-        "_forgotten_below",
-        "_least",
-        "_starts",
-        "_waiting",
-        "queued",
-        "settled",
-        "suspended",
-    )
-
     def __init__(self) -> None:
         self.queued = self.settled = 0
         self.suspended: RollbackDetected | None = None

@@ -390,7 +390,9 @@ class LocalQueues:
         mailbox = self.make_queue(name, turn.commit)
         mailbox.charge(packet, head)
         if cares_of(head) and fragment_range(head, packet.size_bytes) is None:
-            self._tell_arrived(name, packet, turn.now_ns)
+            content = unpack(packet.pieces[0])
+            indices = range(len(content.bodies))
+            self._tell(name, packet, content, indices, MessageClass.ACK_REACH_QUEUE, turn.now_ns)
         if packet.delivery == Delivery.EXPRESS:
             mailbox.put(packet, head)
             return
@@ -420,11 +422,6 @@ class LocalQueues:
         turn.local.queued.append((mailbox, packets, head))
 
     # ---- what senders want to know
-
-    def _tell_arrived(self, name: str, packet: QueuedPacket, now_ns: int) -> None:
-        """A packet is in its queue with the next commit."""
-        content = unpack(packet.pieces[0])
-        self._tell(name, packet, content, range(len(content.bodies)), MessageClass.ACK_REACH_QUEUE, now_ns)
 
     def tell_whole(self, mailbox: Mailbox, packet: QueuedPacket, now_ns: int) -> None:
         """A large message is in its queue, whole, since the last commit or an earlier one."""

@@ -67,8 +67,6 @@ class Wanted(NamedTuple):
 class Lookup:
     """The index of one queue. ``indexed_to``: the place of the last message in it."""
 
-    __slots__ = ("_by_correlation", "_by_id", "_compact_at", "_entries", "indexed_to")
-
     def __init__(self) -> None:
         self.indexed_to = 0
         # By origin: first ordinal, first place and count of each packet, ascending.

@@ -560,11 +560,6 @@ class Mailbox:
         """Whether a reader has to wait for the disk; the listeners are notified when that has been read."""
         return self.fetching or self in self.notices.wanting or self.notices.settles
 
-    def _look_ahead(self) -> None:
-        """Request the next bodies. Only readers do: a queue without a reader fetches nothing."""
-        if not self.fetching and self._lines.lacks_bodies:
-            self.notices.wanting[self] = None
-
     def poll_fetch(self) -> Fetch | None:
         """A fetch of the next bodies, or None."""
         if self.fetching:
@@ -614,9 +609,10 @@ class Mailbox:
             if not self._runs:
                 self.notices.read[self] = None
             self._runs.append(run)
-        if run is None or run.redelivered:
-            # Otherwise the first waiting packet is the one being read, and its body is in memory.
-            self._look_ahead()
+        # Only readers request the next bodies: a queue without a reader fetches nothing. If a run continues the queue,
+        # the first waiting packet is the one being read, and its body is in memory.
+        if (run is None or run.redelivered) and not self.fetching and self._lines.lacks_bodies:
+            self.notices.wanting[self] = None
         return run
 
     def open_whole(self, limit: int, most_bytes: int) -> tuple[list[Run], int]:
@@ -794,7 +790,7 @@ class Mailbox:
         elif len(done) == 1:  # typical of a reader of single messages
             self._acknowledge(done)
         else:
-            for _, some in groupby(done, key=_account_of):
+            for _, some in groupby(done, key=lambda it: (it[0].origin, it[0].delivery in DURABLE)):
                 self._acknowledge(list(some))
         if self._suspect is not None:
             self._look_at_suspect()
@@ -1012,8 +1008,3 @@ class Mailbox:
 def rank_of(priority: int) -> int:
     """The rank of a priority in the order of reading: 0 for the highest."""
     return PRIORITY_MAX - priority
-
-
-def _account_of(done: tuple[QueuedPacket, int]) -> tuple[bytes, bool]:
-    packet = done[0]
-    return packet.origin, packet.delivery in DURABLE

@@ -33,8 +33,6 @@ class Cache:
     ``limit_bytes`` is for one queue. ``unfinished_bytes``: the part for durable pieces of incomplete messages.
     """
 
-    __slots__ = ("limit_bytes", "unfinished_bytes", "used_bytes")
-
     def __init__(self, limit_bytes: int = CACHE_BYTES) -> None:
         self.limit_bytes = limit_bytes
         self.used_bytes = 0

@@ -68,19 +68,6 @@ class Dialer:
         since_ns: since when it has been called without success, or None; moved later to make calls frequent again.
     """
 
-    __slots__ = (
-        "_away",
-        "_called_at_ns",
-        "_choices",
-        "_eager_ns",
-        "_missed",
-        "_most_ns",
-        "_quiet_ns",
-        "address",
-        "known",
-        "since_ns",
-    )
-
     def __init__(self, reconnect: Reconnect, away: set["Dialer"] | None = None) -> None:
         self._away = set() if away is None else away
         self.address = ""

@@ -204,7 +204,7 @@ class Handshakes:
         if peer.rolled_back:
             self._halt(peer, conversation.peer_name, peer.rolled_back.turned, now_ns, told=True)
             session.close(CloseReason.ROLLBACK)
-        elif peer.node_id in self.suspended or not self._is_true(peer):
+        elif peer.node_id in self.suspended or peer.node_id == self._node_id or not self.history.has(peer.remembered):
             self._halt(peer, conversation.peer_name, RolledBack.SENDER, now_ns)
             start = HistoryPoint(peer.point.start, 0)
             self._connect_again(conversation, peer.node_id, start, self.suspended.rolled_back(peer.node_id))
@@ -213,9 +213,6 @@ class Handshakes:
             session.handle_hello(hello, now_ns)
         else:
             self._connect_again(conversation, peer.node_id, self.peers.of(peer.node_id), RolledBack.NONE)
-
-    def _is_true(self, peer: Introduction) -> bool:
-        return peer.node_id != self._node_id and self.history.has(peer.remembered)
 
     def _has_enough(self, peer: Introduction) -> bool:
         """Whether the acceptor's store has all that we remember of it: it has checked, or is at a later point."""

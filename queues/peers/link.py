@@ -277,29 +277,6 @@ class Link:
         keeps_touch: whether the peer cannot call this node, so that a session must be open even if nothing is sent.
     """
 
-    __slots__ = (
-        "_awake",
-        "_told",
-        "contact",
-        "conversation",
-        "dialer",
-        "idle",
-        "is_awaited",
-        "keeps_touch",
-        "missing",
-        "patience",
-        "peer",
-        "peer_id",
-        "pings",
-        "resends",
-        "retry_at_ns",
-        "sessions",
-        "silent",
-        "streams",
-        "suspended",
-        "turns",
-    )
-
     def __init__(
         self,
         peer: str,

@@ -37,8 +37,6 @@ class Patience:
     as one that refuses them.
     """
 
-    __slots__ = ("_attempts", "_opened_at_ns", "_random", "_reconnect", "_untaken")
-
     def __init__(self, reconnect: Reconnect, random: "Random") -> None:
         self._reconnect = reconnect
         self._random = random

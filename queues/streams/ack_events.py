@@ -96,20 +96,6 @@ class AckEvents:
         ended: whether no more events are added; unread ones can still be read.
     """
 
-    __slots__ = (
-        "_blocks",
-        "_blocks_of",
-        "_debt",
-        "_fates",
-        "_new_bytes",
-        "_next",
-        "_origin",
-        "_told",
-        "_unread",
-        "_wake",
-        "ended",
-    )
-
     def __init__(
         self,
         terms: AckTerms | None,

@@ -32,8 +32,6 @@ class AwaitedEnds:
         ends: what the origin of each has said, by which conversation, and until when to wait.
     """
 
-    __slots__ = ("_by", "due", "ends")
-
     def __init__(self) -> None:
         self.ends: dict[StreamId, tuple[Conversation, RelayedEnd, int]] = {}
         # How many each neighbour has said.

@@ -108,18 +108,6 @@ class DeadLettering:
         give_up_body: tells the destination of a large message, a peer and its queue, to free the body of that ordinal.
     """
 
-    __slots__ = (
-        "_keys",
-        "_node_id",
-        "_put_dead_letter",
-        "_records",
-        "give_up_body",
-        "subscription_of",
-        "tell",
-        "unnoted",
-        "waiting",
-    )
-
     def __init__(
         self,
         node_id: bytes,

@@ -23,8 +23,6 @@ class DepartureRecords:
         topics: the roots of topics whose messages streams pass on, by their numbers: ``queues.remote.forwarder``.
     """
 
-    __slots__ = ("_record", "topics")
-
     def __init__(self, record: Record) -> None:
         self._record = record
         self.topics: dict[int, str] = {}

@@ -24,8 +24,6 @@ _RANGE = Struct("!QQ")
 class EndedStreams:
     """The ended streams of all origins."""
 
-    __slots__ = ("_durable", "_express", "_relays")
-
     def __init__(self) -> None:
         self._durable: dict[bytes, NumberSet] = {}
         self._express: dict[bytes, NumberSet] = {}

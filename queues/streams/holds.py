@@ -32,8 +32,6 @@ class HeldStream(NamedTuple):
 class Holds:
     """The streams of one end that wait. ``here``: this node lets them wait."""
 
-    __slots__ = ("_here", "_streams", "_told", "news")
-
     def __init__(self, *, here: bool) -> None:
         self._here = here
         self._streams: dict[object, HeldStream] = {}

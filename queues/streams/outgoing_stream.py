@@ -412,8 +412,6 @@ class OutgoingStream(DepartingStream[OutgoingSequence]):
 class Ordinals:
     """Allocates permanent numbers of this node's messages, part of their ids; see ``Message.id``."""
 
-    __slots__ = ("_next",)
-
     def __init__(self, incarnation: int) -> None:
         self._next = incarnation << ORDINALS_PER_START_BITS
 

@@ -33,11 +33,6 @@ class OwedAcks:
         history: of this node's store, once it is known.
     """
 
-    __slots__ = (
-        *("_drops", "_node_id", "_owing", "_record", "_sealing", "_unasked"),
-        *("deadlines", "due", "history", "sent"),
-    )
-
     def __init__(self, node_id: bytes, sealing: Sealing, drops: Counter[DropReason], record: Record) -> None:
         self._node_id = node_id
         self._sealing = sealing
@@ -166,8 +161,6 @@ class Positions:
     retransmits nothing that is stored. Positions that do not fit in an accept follow in order acks, once the session is
     open.
     """
-
-    __slots__ = ("_record", "_streams")
 
     def __init__(self, record: Record) -> None:
         self._record = record

@@ -54,8 +54,6 @@ class SentCopies:
         waiting: messages whose bodies are only on the disk, the oldest first.
     """
 
-    __slots__ = ("_node_id", "_wanted", "asking", "keep", "waiting")
-
     def __init__(self, node_id: bytes) -> None:
         self._node_id = node_id
         self.asking: dict[OutgoingStream, None] = {}

@@ -33,19 +33,6 @@ class Contents:
         cached_bytes: memory of those in memory.
     """
 
-    __slots__ = (
-        "_backlog",
-        "_cache",
-        "_growing",
-        "_places",
-        "_ready",
-        "_removed",
-        "_set_expiry",
-        "_taken",
-        "cached_bytes",
-        "wanted",
-    )
-
     def __init__(self, cache: Cache, set_expiry: Callable[[QueuedPacket | None, int | None], None]) -> None:
         self._cache = cache
         self._set_expiry = set_expiry

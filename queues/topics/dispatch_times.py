@@ -11,8 +11,6 @@ GRAINS = 1_000
 class DispatchTimes:
     """The times of one topic; ages above ``timeout_ns`` are alike."""
 
-    __slots__ = ("_lasts", "_timeout_ns", "_times_ns")
-
     def __init__(self, timeout_ns: int) -> None:
         self._timeout_ns = timeout_ns
         # The last place of each group of messages, ascending, and when the last of them was dispatched.

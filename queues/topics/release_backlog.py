@@ -43,8 +43,6 @@ class _Group:
 class ReleaseBacklog:
     """The ended subscriptions of one root. ``release`` returns how many steps it needed."""
 
-    __slots__ = ("_begun", "_contents", "_groups", "_release")
-
     def __init__(self, contents: Contents, release: Callable[[QueuedPacket, int], int]) -> None:
         self._contents = contents
         self._release = release

@@ -43,8 +43,6 @@ class Found(NamedTuple):
 class SubscriberCache:
     """The subscriptions of one root."""
 
-    __slots__ = ("_durable", "_found", "_others")
-
     def __init__(self) -> None:
         self._durable = Trie[Subscription]()
         self._others = Trie[Subscription]()

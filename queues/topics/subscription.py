@@ -213,30 +213,6 @@ class Subscription:
             otherwise.
     """
 
-    __slots__ = (
-        "_left_before",
-        "_pace",
-        "_partly",
-        "_restored",
-        "_told",
-        "_view",
-        "ack_wait_ns",
-        "after",
-        "discarded",
-        "late_acks",
-        "mailbox",
-        "max_unacked",
-        "overdue",
-        "pattern",
-        "peer",
-        "redelivered",
-        "root",
-        "row_id",
-        "shared",
-        "suspended_at",
-        "title",
-    )
-
     def __init__(
         self,
         root: Root,

@@ -10,9 +10,9 @@ Quotas, unfinished large messages and charges are those of a queue (``Mailbox``)
 """
 
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import chain
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from triack.base.delivery import DURABLE
 from triack.base.names import LEVEL_END, TOPIC_PREFIX
@@ -48,16 +48,6 @@ class _Behind(NamedTuple):
     looked_at: int
 
 
-class Owner(Protocol):
-    """The owner of all topics."""
-
-    def handle_stirred(self, root: "TopicRoot") -> None:
-        """Something may be dispatched, or is to be recorded."""
-
-    def handle_growing(self, root: "TopicRoot") -> None:
-        """More places must be reserved with the next commit."""
-
-
 class Dispatch(NamedTuple):
     """Messages that were dispatched together, for the session log: their places, and how many each subscription got."""
 
@@ -83,6 +73,8 @@ class TopicRoot:
 
     Args:
         after: the last place that the store has reserved: none up to it may be given again.
+        stir: called when something may be dispatched, or is to be recorded.
+        grow: called when more places must be reserved with the next commit.
 
     Attributes:
         mailbox: the queue of its name, where its messages arrive; it has their number and size.
@@ -107,7 +99,8 @@ class TopicRoot:
         settings: Topic,
         *,
         after: int,
-        owner: Owner,
+        stir: Callable[["TopicRoot"], None],
+        grow: Callable[["TopicRoot"], None],
     ) -> None:
         self.contents = Contents(notices.cache, self._handle_expiry)
         lines = OneLine(AllContents(self.contents))
@@ -124,7 +117,7 @@ class TopicRoot:
         self.unheard = self.discarded = 0
         self.discard_at_ns: int | None = None
         self.restoring = False
-        self._owner = owner
+        self._stir, self._grow = stir, grow
         self._subscriber_cache = SubscriberCache()
         self._times = DispatchTimes(in_ns(settings.delivery_timeout_s))
         # The places of durable contents whose commit has not returned, ascending, and of express ones behind them.
@@ -146,7 +139,7 @@ class TopicRoot:
 
     def stir(self) -> None:
         """Something may be dispatched, or is to be recorded."""
-        self._owner.handle_stirred(self)
+        self._stir(self)
 
     # ---- subscriptions
 
@@ -204,7 +197,7 @@ class TopicRoot:
         packet.first_place = self.next_place
         self.next_place += messages
         if self.next_place > self.reserved:
-            self._owner.handle_growing(self)
+            self._grow(self)
         if packet.delivery in DURABLE and not packet.restored:
             self._awaited.append(packet.first_place)
 

@@ -120,7 +120,8 @@ class Topics:
             self._queues.quota_of(name),
             settings.topic_of(topic),
             after=self._reserved.get(topic, 0),
-            owner=self,
+            stir=self._handle_stirred,
+            grow=self._handle_growing,
         )
         root.mailbox.pause = self._queues.pauses.of_queue(name)
         root.restoring = self._restoring
@@ -134,11 +135,10 @@ class Topics:
         self._stirred[root] = None
         return root.mailbox
 
-    def handle_stirred(self, root: TopicRoot) -> None:
-        """Something may be dispatched, or is to be recorded."""
+    def _handle_stirred(self, root: TopicRoot) -> None:
         self._stirred[root] = None
 
-    def handle_growing(self, root: TopicRoot) -> None:
+    def _handle_growing(self, root: TopicRoot) -> None:
         """Reserve more places, with the next commit. A root that is removed and made again continues behind them."""
         root.reserved = self._reserved[root.topic] = root.next_place + PLACES
         self._growing[root] = None

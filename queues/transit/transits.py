@@ -50,12 +50,10 @@ from triack.queues.sync_links import SyncLinks
 from triack.queues.transit.packet_classifier import PacketClassifier
 from triack.queues.transit.pending_dead_letters import PendingDeadLetters
 from triack.queues.transit.relay_acks import RelayAcks
-from triack.queues.transit.transit_bodies import TransitBodies
 from triack.queues.transit.transit_ends import TransitEnds
 from triack.queues.transit.transit_holds import TransitHolds
-from triack.queues.transit.transit_news import TransitNews
 from triack.queues.transit.transit_onward import TransitOnward
-from triack.queues.transit.transit_room import TransitRoom
+from triack.queues.transit.transit_room import TransitBodies, TransitNews, TransitRoom
 
 IDLE_NS = 60 * SECOND
 """How long a stream is kept when nothing of it is here: streams pause, and a row costs little."""
@@ -803,21 +801,15 @@ class Transits(DepartingStreams[TransitStream]):
             self._handle_given_back(stream, entry, turn)
             return
         self._words.tell_keeper(stream, packet, turn.now_ns)
-        if self._next_answers(stream, entry, packet, conversation):
+        had_stored = packet.by != conversation.peer_id or entry.taken
+        if stream.delivery is Delivery.RECOVERABLE and had_stored:
+            # The next hop had stored it before it was refused, so its dead letter is there.
             self._let_go(stream, [entry], FreedReason.REJECTED, turn)
         else:
             self._give_up(stream, [entry], packet.reason, turn, certain=True)
         if stream.sequence.hold.handle_progress():
             # It was not held back, so perhaps the next is not, either.
             self._look_at(stream)
-
-    @staticmethod
-    def _next_answers(
-        stream: TransitStream, entry: TransitPacket, packet: RelayedReject, conversation: Conversation
-    ) -> bool:
-        """Whether the next hop had stored a packet before it was refused, so that its dead letter is there."""
-        refused_behind = packet.by != conversation.peer_id
-        return stream.delivery is Delivery.RECOVERABLE and (refused_behind or entry.taken)
 
     def _handle_given_back(self, stream: TransitStream, entry: TransitPacket, turn: Turn) -> None:
         """The destination has held a packet for long, as one before it is missing.

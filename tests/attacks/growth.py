@@ -236,7 +236,7 @@ ROWS = {
         queues/sync_links.py SyncLinks _awaited _by_link changed
     """,
     "destinations without a route": """
-        queues/transit/transit_news.py TransitNews news _unknown _full
+        queues/transit/transit_room.py TransitNews news _unknown _full
     """,
     "requests about subscriptions that wait": "",
     "answers about subscriptions that a node does not take": "",

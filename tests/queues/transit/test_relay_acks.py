@@ -39,8 +39,7 @@ from triack.queues.streams.transit_stream import TransitStream
 from triack.queues.transit import return_routes, transit_ends
 from triack.queues.transit.pending_dead_letters import PendingDeadLetters
 from triack.queues.transit.return_routes import ReturnRoutes
-from triack.queues.transit.transit_news import UNKNOWN_MAX, TransitNews
-from triack.queues.transit.transit_room import TransitRoom
+from triack.queues.transit.transit_room import UNKNOWN_MAX, TransitNews, TransitRoom
 from triack.session.protocol.settings import SessionSettings
 
 # Order acks and rejections on their way back.

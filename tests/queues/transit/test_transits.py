@@ -33,9 +33,8 @@ from triack.queues.stages import Stage
 from triack.queues.streams.transit_stream import TransitStream
 from triack.queues.transit import transit_onward, transit_room, transits
 from triack.queues.transit.packet_classifier import PacketClassifier
-from triack.queues.transit.transit_bodies import PACKET_BYTES, TransitBodies
 from triack.queues.transit.transit_onward import TransitOnward
-from triack.queues.transit.transit_room import TransitRoom
+from triack.queues.transit.transit_room import PACKET_BYTES, TransitBodies, TransitRoom
 from triack.queues.transit.transits import Transits
 from triack.tools.sim.faults import Faults
 

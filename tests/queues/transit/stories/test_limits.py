@@ -15,7 +15,7 @@ from triack.ordering.order_settings import OrderSettings
 from triack.queues.node_settings import Limits, NodeSettings, Quota
 from triack.queues.streams.admission import Admission
 from triack.queues.transit import return_routes
-from triack.queues.transit.transit_bodies import PACKET_BYTES
+from triack.queues.transit.transit_room import PACKET_BYTES
 from triack.session.protocol.settings import SessionSettings
 from triack.tools.sim.faults import Faults
 
