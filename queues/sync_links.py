@@ -61,6 +61,7 @@ class NextHop:
         return waited
 
 
+@dataclass(eq=False, repr=False)
 class SyncLinks:
     """The synchronous links of a node, by its routes.
 
@@ -68,10 +69,11 @@ class SyncLinks:
         changed: the links to check, by name; while there are none, time does not matter.
     """
 
-    def __init__(self, routes: Routes, record: Record, start_ns: int) -> None:
-        self._routes = routes
-        self._record = record
-        self._start_ns = start_ns
+    routes: Routes
+    record: Record
+    start_ns: int
+
+    def __post_init__(self) -> None:
         self._links: dict[str, SyncLink] = {}
         self._awaited: dict[Hashable, Awaited] = {}
         self._by_link: dict[str, dict[Hashable, Awaited]] = {}
@@ -82,7 +84,7 @@ class SyncLinks:
 
     def awaits(self, way: Way | None) -> bool:
         """Whether packets that go by a way wait for the report that they were passed on."""
-        return way is not None and not way.is_direct and self._routes.sync_link(way.via) is not None
+        return way is not None and not way.is_direct and self.routes.sync_link(way.via) is not None
 
     def is_sync(self, way: Way | None) -> bool:
         """The same, and the link is not asynchronous for now."""
@@ -90,13 +92,13 @@ class SyncLinks:
 
     def mode_of(self, via: str) -> LinkMode:
         """How the link to a neighbour frees packets now."""
-        return LinkMode.ASYNC if self._routes.sync_link(via) is None else self._link(via).mode
+        return LinkMode.ASYNC if self.routes.sync_link(via) is None else self._link(via).mode
 
     def _link(self, via: str) -> SyncLink:
-        settings, link = self._routes.sync_link(via), self._links.get(via)
+        settings, link = self.routes.sync_link(via), self._links.get(via)
         assert settings is not None
         if link is None or link.settings != settings:
-            before, link = link, SyncLink(settings, self._start_ns)
+            before, link = link, SyncLink(settings, self.start_ns)
             link.mode = link.mode if before is None else before.mode
             self._links[via] = link
         return link
@@ -142,7 +144,7 @@ class SyncLinks:
         changed: list[str] = []
         looked, self.changed = self.changed, {}
         for via in looked:
-            if self._routes.sync_link(via) is None:
+            if self.routes.sync_link(via) is None:
                 self._by_link.pop(via, None)
                 continue
             link, since_ns = self._link(via), self._since_ns(via)
@@ -157,7 +159,7 @@ class SyncLinks:
         """When ``handle_time`` must be called, or None."""
         at_ns: int | None = None
         for via in self.changed:
-            if self._routes.sync_link(via) is not None:
+            if self.routes.sync_link(via) is not None:
                 link_ns = self._link(via).deadline_ns(self._since_ns(via))
                 at_ns = link_ns if at_ns is None else at_ns if link_ns is None else min(at_ns, link_ns)
         return at_ns
@@ -172,8 +174,8 @@ class SyncLinks:
         said = {"peer_name": via, "oldest_ns": oldest_ns, "awaited": packets}
         if link.mode is LinkMode.ASYNC:
             bounds = {"downgrade_after_ns": settings.downgrade_after_ns, "grace_ns": settings.grace_ns}
-            self._record("link_downgraded", now_ns, **said, **bounds)
+            self.record("link_downgraded", now_ns, **said, **bounds)
             self.news.append(LinkDowngraded(via, oldest_ns / SECOND, packets))
         else:
-            self._record("link_upgraded", now_ns, **said, upgrade_below_ns=settings.upgrade_below_ns)
+            self.record("link_upgraded", now_ns, **said, upgrade_below_ns=settings.upgrade_below_ns)
             self.news.append(LinkUpgraded(via))

@@ -87,6 +87,7 @@ def choose(index: int, contacts: Sequence[Contact], after_ns: int, now_ns: int) 
     return index
 
 
+@dataclass(eq=False, repr=False)
 class Ways:
     """The neighbours in use of all routes that have several.
 
@@ -96,29 +97,24 @@ class Ways:
         ask: ask a neighbour whether it is still there, if there is a session with it.
     """
 
-    def __init__(
-        self,
-        routes: Routes,
-        contact_of: Callable[[str], Contact | None],
-        call: Callable[[Collection[str]], None],
-        ask: Callable[[str], None],
-    ) -> None:
-        self._routes = routes
-        self._contact_of = contact_of
-        self._call = call
-        self._ask = ask
+    routes: Routes
+    contact_of: Callable[[str], Contact | None]
+    call: Callable[[Collection[str]], None]
+    ask: Callable[[str], None]
+
+    def __post_init__(self) -> None:
         self._looked_ns = 0
         self.news: list[WayChanged] = []
 
     def handle_routes_changed(self) -> None:
         """The routes have changed: call only the neighbours that are preferred to those in use."""
-        choices = self._routes.choices.values()
-        self._call({via for choice in choices for via in choice.ways[: choice.index]})
+        choices = self.routes.choices.values()
+        self.call({via for choice in choices for via in choice.ways[: choice.index]})
 
     def handle_time(self, now_ns: int) -> bool:
         """Check all. Returns whether another neighbour is in use of some route."""
         changed, self._looked_ns = False, now_ns
-        for choice in self._routes.choices.values():
+        for choice in self.routes.choices.values():
             index = choose(choice.index, self._contacts(choice), choice.after_ns, now_ns)
             if index != choice.index:
                 before, choice.index = choice.via, index
@@ -127,7 +123,7 @@ class Ways:
             if choice.index and now_ns >= choice.ask_at_ns:
                 choice.ask_at_ns = now_ns + choice.after_ns // ASKS
                 for via in choice.ways[: choice.index]:
-                    self._ask(via)
+                    self.ask(via)
         if changed:
             self.handle_routes_changed()
         return changed
@@ -135,7 +131,7 @@ class Ways:
     def next_deadline(self) -> int | None:
         """When ``handle_time`` must be called at the latest, or None."""
         earliest: int | None = None
-        for choice in self._routes.choices.values():
+        for choice in self.routes.choices.values():
             contacts = self._contacts(choice)
             silent_ns = contacts[choice.index].silent_since_ns
             over_ns = 0 if silent_ns is None else silent_ns + choice.after_ns
@@ -145,7 +141,7 @@ class Ways:
         return earliest
 
     def _contacts(self, choice: RouteChoice) -> list[Contact]:
-        return [self._contact_of(via) or _UNKNOWN for via in choice.ways]
+        return [self.contact_of(via) or _UNKNOWN for via in choice.ways]
 
     def explain(self, choice: RouteChoice, now_ns: int) -> str:
         """Why this neighbour is in use."""

@@ -15,6 +15,7 @@ has ended it, it waits for its body, and the commit that deletes it waits with i
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
@@ -62,6 +63,7 @@ DROPPED_MAX = 1_000
 """Copies that one commit drops beyond those that it adds: some milliseconds of work."""
 
 
+@dataclass(eq=False, repr=False)
 class Journals:
     """The journals of one node.
 
@@ -73,17 +75,12 @@ class Journals:
         missing: packets to copy whose bodies are only on the disk, and their queues.
     """
 
-    def __init__(
-        self,
-        queues: LocalQueues,
-        is_low: Callable[[], bool],
-        drops: Counter[DropReason],
-        record: Callable[..., None],
-    ) -> None:
-        self._queues = queues
-        self._is_low = is_low
-        self._drops = drops
-        self._record = record
+    queues: LocalQueues
+    is_low: Callable[[], bool]
+    drops: Counter[DropReason]
+    record: Callable[..., None]
+
+    def __post_init__(self) -> None:
         # Packets that the next commit copies, and which of their messages.
         self._ready: list[_Taken] = []
         self.express: list[_Taken] = []
@@ -91,11 +88,11 @@ class Journals:
         self.news: list[JournalFull] = []
         self._told: set[str] = set()
         self._names: dict[str, None] = {}
-        queues.notices.keep_copy = self.take
+        self.queues.notices.keep_copy = self.take
 
     def restore(self) -> None:
         """Read the journals of the store: report those that are full, and keep them within their limits."""
-        self._names = {name: None for name in self._queues.mailboxes if is_journal(name)}
+        self._names = {name: None for name in self.queues.mailboxes if is_journal(name)}
         self.handle_committed()
 
     def take(self, mailbox: Mailbox, packet: QueuedPacket) -> bool:
@@ -133,7 +130,7 @@ class Journals:
 
     def handle_express(self, turn: LocalTurn) -> None:
         """Copy express packets, which need no commit."""
-        taken = self._queues.notices.taken
+        taken = self.queues.notices.taken
         if taken or self.express:
             done, taken[:] = list(taken), []
             ready, self.express = self.express, []
@@ -155,8 +152,8 @@ class Journals:
 
     def _keep_of(self, queue: str, done: list[_Taken], turn: LocalTurn) -> None:
         name = queue if queue == SENT_JOURNAL else journal_of(queue)
-        limits = journal_limits(name, self._queues.limits)
-        journal = self._queues.make_queue(name, turn.commit)
+        limits = journal_limits(name, self.queues.limits)
+        journal = self.queues.make_queue(name, turn.commit)
         self._names[name] = None
         until_ms = 0 if limits.keep_s is None else turn.now_ms + round(limits.keep_s * 1_000)
         kept: list[_Taken] = []
@@ -167,10 +164,10 @@ class Journals:
                 continue
             size_bytes = max(one.packet.size_bytes, one.packet.charged_bytes)
             bits = _that_fit(one, size_bytes, journal.fill) if limits.when_full == "stop" else one.bits
-            if self._is_low() or (limits.when_full != "drop oldest" and self._are_over(size_bytes)):
+            if self.is_low() or (limits.when_full != "drop oldest" and self._are_over(size_bytes)):
                 bits = 0
             if lost := one.bits & ~bits:
-                self._drops[DropReason.JOURNAL_FULL] += lost.bit_count()
+                self.drops[DropReason.JOURNAL_FULL] += lost.bit_count()
                 self._note(queue, [one._replace(bits=lost)], turn.now_ns, kept=False)
                 self._tell(journal, limits.when_full)
             if bits:
@@ -192,7 +189,7 @@ class Journals:
                 self._put_row(journal, row, turn)
                 row = []
                 for body in _bodies_of(one, until_ms):
-                    self._queues.put(journal.name, _copy(packet, packet.number, body), body[:HEAD_BYTES], turn)
+                    self.queues.put(journal.name, _copy(packet, packet.number, body), body[:HEAD_BYTES], turn)
                 continue
             body = kept_until(packet.pieces[0], until_ms)
             copy = _copy(packet, packet.number, body)
@@ -206,21 +203,21 @@ class Journals:
     def _put_row(self, journal: Mailbox, row: list[QueuedPacket], turn: LocalTurn) -> None:
         if row:
             journal.charge_copies(row)
-            self._queues.add_rows(journal, row, None, turn)
+            self.queues.add_rows(journal, row, None, turn)
 
     def _note(self, queue: str, done: Iterable[_Taken], now_ns: int, *, kept: bool) -> None:
         # What is copied was handed out before.
-        self._queues.note_runs(now_ns)
+        self.queues.note_runs(now_ns)
         for fields in fields_of_runs(queue, settled_runs({one.packet: one.bits for one in done})):
-            self._record("journaled", now_ns, **fields, kept=kept)
+            self.record("journaled", now_ns, **fields, kept=kept)
 
     def handle_committed(self) -> None:
         """The copies are in their journals: drop the oldest of those that exceed their quota."""
         for name in self._names:
-            journal = self._queues.mailboxes.get(name)
+            journal = self.queues.mailboxes.get(name)
             if journal is None:
                 continue
-            when_full, are_over = self._queues.when_full(name), self._are_over()
+            when_full, are_over = self.queues.when_full(name), self._are_over()
             if not journal.fill.is_full and not are_over:
                 self._told.discard(name)
                 continue
@@ -230,9 +227,9 @@ class Journals:
 
     def _are_over(self, coming_bytes: int = 0) -> bool:
         """Whether all journals together exceed what a node may have in its queues, for which they do not count."""
-        mailboxes = self._queues.mailboxes
+        mailboxes = self.queues.mailboxes
         kept_bytes = sum([mailboxes[name].fill.bytes.value for name in self._names if name in mailboxes])
-        return kept_bytes + coming_bytes > self._queues.limits.node_quota_bytes
+        return kept_bytes + coming_bytes > self.queues.limits.node_quota_bytes
 
     def _drop_oldest(self, journal: Mailbox) -> None:
         messages = journal.fill.messages
@@ -240,7 +237,7 @@ class Journals:
             dropped = journal.drop_oldest(max(1, min(messages.value - messages.limit, DROPPED_MAX)))
             if not dropped:
                 return  # readers have leased all of them
-            self._drops[DropReason.JOURNAL_REPLACED] += len(dropped)
+            self.drops[DropReason.JOURNAL_REPLACED] += len(dropped)
 
     # ---- the operator
 
@@ -254,8 +251,8 @@ class Journals:
     def full(self) -> Iterator[tuple[str, str]]:
         """The journals without room, and what happens to further copies."""
         are_over = self._are_over()
-        for name, journal in self._queues.mailboxes.items():
-            when_full = self._queues.when_full(name)
+        for name, journal in self.queues.mailboxes.items():
+            when_full = self.queues.when_full(name)
             if is_journal(name) and (_is_full(journal, when_full) or (are_over and journal.length)):
                 yield name, when_full
 

@@ -13,6 +13,7 @@ If the process dies before that commit, the next start finds the message again, 
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from triack.base.reasons import DeadReason
 from triack.queues.fetching import Fetch, arrived, fetch_packets
@@ -26,6 +27,7 @@ LETTERS_MAX = 200
 """
 
 
+@dataclass(eq=False, repr=False)
 class Expiry:
     """The expired messages of the queues, until they are dead letters.
 
@@ -36,21 +38,17 @@ class Expiry:
         expired: messages that wait for their bodies or their commit.
     """
 
-    def __init__(
-        self,
-        notices: Notices,
-        dead_letter: Callable[[Mailbox, Lease, str, LocalTurn], None],
-        record: Callable[..., None],
-    ) -> None:
-        self._notices = notices
-        self._dead_letter = dead_letter
-        self._record = record
+    notices: Notices
+    dead_letter: Callable[[Mailbox, Lease, str, LocalTurn], None]
+    record: Callable[..., None]
+
+    def __post_init__(self) -> None:
         self.expired: deque[tuple[Mailbox, QueuedPacket, list[int]]] = deque()
 
     def handle_timer(self, now_ms: int) -> None:
         """Remove some expired messages from their queues. ``now_ms`` is the wall clock."""
         by_queue: dict[Mailbox, list[QueuedPacket]] = {}
-        for mailbox, packet in self._notices.expiring.poll_due(now_ms, LETTERS_MAX):
+        for mailbox, packet in self.notices.expiring.poll_due(now_ms, LETTERS_MAX):
             found = mailbox.poll_expired(now_ms, LETTERS_MAX) if packet is None else [packet]
             by_queue.setdefault(mailbox, []).extend(found)
         for mailbox, packets in by_queue.items():
@@ -76,7 +74,7 @@ class Expiry:
 
     def next_deadline_ms(self) -> int | None:
         """When the next packet expires, by the wall clock, or None."""
-        return self._notices.expiring.earliest()
+        return self.notices.expiring.earliest()
 
     def poll_fetch(self) -> Fetch | None:
         """A fetch of the bodies that are needed next, or None."""
@@ -98,6 +96,6 @@ class Expiry:
                 mailbox.owner.note_expired(packet, indices)
             else:
                 for fields in fields_of_runs(mailbox.name, as_runs(leases)):
-                    self._record("expired", turn.now_ns, **fields, receive_by_ms=packet.receive_by_ms)
+                    self.record("expired", turn.now_ns, **fields, receive_by_ms=packet.receive_by_ms)
             for lease in leases:
-                self._dead_letter(mailbox, lease, DeadReason.RECEIVE_TIMEOUT, turn)
+                self.dead_letter(mailbox, lease, DeadReason.RECEIVE_TIMEOUT, turn)

@@ -6,6 +6,7 @@ gets each once. Invented node ids fill no memory. ``handshake`` finds out which 
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from triack.base.errors import RollbackDetected
@@ -28,16 +29,16 @@ class Suspended(NamedTuple):
     error: RollbackDetected
 
 
+@dataclass(eq=False, repr=False)
 class SuspendedPeers:
     """The peers that a node has suspended, for the life of its process."""
 
-    def __init__(
-        self, node_id: bytes, directory: Directory, drops: Counter[DropReason], record: Callable[..., None]
-    ) -> None:
-        self._node_id = node_id
-        self._directory = directory
-        self._drops = drops
-        self._record = record
+    node_id: bytes
+    directory: Directory
+    drops: Counter[DropReason]
+    record: Callable[..., None]
+
+    def __post_init__(self) -> None:
         self._by_node: dict[bytes, Suspended] = {}
         self._leading: dict[bytes, dict[Link, None]] = {}
         self._accused: set[str] = set()
@@ -63,19 +64,19 @@ class SuspendedPeers:
     def add(self, peer: Introduction, name: str, rolled_back: RolledBack, now_ns: int) -> bool:
         """Suspend a peer. Returns whether it was not suspended before, and is remembered."""
         node_id = peer.node_id
-        if node_id == self._node_id:
+        if node_id == self.node_id:
             rolled_back = RolledBack.SENDER
         if node_id in self._by_node:
             return False
         # A peer can invent nodes, but only one rollback of it is reported.
         if node_id not in self._leading and (name in self._accused or len(self._by_node) >= SUSPENDED_MAX):
-            self._drops[DropReason.SUSPENDED_OVERFLOW] += 1
+            self.drops[DropReason.SUSPENDED_OVERFLOW] += 1
             return False
-        if self._directory.named(name) is not None:
+        if self.directory.named(name) is not None:
             self._accused.add(name)
         suspended = self._by_node[node_id] = Suspended(rolled_back, self._explain(peer, name, rolled_back))
         self.detected.append(suspended.error)
-        self._record(
+        self.record(
             "rollback_detected",
             now_ns,
             peer=node_id.hex(),
@@ -87,7 +88,7 @@ class SuspendedPeers:
     def _explain(self, peer: Introduction, name: str, rolled_back: RolledBack) -> RollbackDetected:
         side = _SIDES[rolled_back]
         other = f"node {name} ({peer.node_id.hex()})" if name else f"node {peer.node_id.hex()}"
-        if peer.node_id == self._node_id:
+        if peer.node_id == self.node_id:
             what = "another process runs on a copy of this node's store"
         elif side == "own":
             what = f"{other} depends on what this node's store does not have: it is an older copy, or runs twice"

@@ -12,6 +12,7 @@ that node. A node that has proved nothing has the rights of the relay that bring
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from triack.base.errors import AddressError, SubscriptionMismatch
@@ -56,6 +57,7 @@ Reply = Callable[[str, Answer | Unknown, Turn], None]
 """Sends an answer to a node, by its name, with the next commit."""
 
 
+@dataclass(eq=False, repr=False)
 class PeerSubscriptions:
     """The subscriptions of all peers.
 
@@ -66,58 +68,43 @@ class PeerSubscriptions:
         keyless: whether nodes have no keys here: then each node of this machine may subscribe, as it may send.
     """
 
-    def __init__(
-        self,
-        settings: NodeSettings,
-        topics: Topics,
-        queues: LocalQueues,
-        outbox: Outbox,
-        directory: Directory,
-        *,
-        draw: Draw,
-        reply: Reply,
-        has_session: Callable[[str], bool],
-        is_here: Callable[[bytes], bool],
-        proved_of: Proved,
-        keyless: bool,
-        drops: Counter[DropReason],
-        node_id: bytes,
-    ) -> None:
-        self._settings = settings
-        self._topics = topics
-        self._queues = queues
-        self._outbox = outbox
-        self._directory = directory
-        self._draw = draw
-        self._reply = reply
-        self._has_session = has_session
-        self._is_here = is_here
-        self._proved_of = proved_of
-        self._keyless = keyless
-        self._drops = drops
-        self._node_id = node_id
+    settings: NodeSettings
+    topics: Topics
+    queues: LocalQueues
+    outbox: Outbox
+    directory: Directory
+    draw: Draw
+    reply: Reply
+    has_session: Callable[[str], bool]
+    is_here: Callable[[bytes], bool]
+    proved_of: Proved
+    keyless: bool
+    drops: Counter[DropReason]
+    node_id: bytes
+
+    def __post_init__(self) -> None:
         self._forwarders: dict[Subscription, Forwarder] = {}
         # By the id of a node, and their names there.
         self._by_node: dict[str, dict[str, Subscription]] = {}
         self._stirred: dict[Forwarder, None] = {}
         # When the subscriptions of a node that are not durable end, by its id.
         self._leases = Deadlines[str]()
-        topics.on_end = self._handle_end
-        outbox.dead_lettering.subscription_of = self._title_of
+        self.topics.on_end = self._handle_end
+        self.outbox.dead_lettering.subscription_of = self._title_of
 
     def handle_restored(self) -> None:
         """The store has been read: continue its subscriptions."""
-        for subscription in self._topics.subscriptions.values():
+        for subscription in self.topics.subscriptions.values():
             if subscription.peer is not None:
                 self._begin(subscription)
 
     def handle_settings(self, settings: NodeSettings) -> None:
         """Another limit is in force, for further subscriptions."""
-        self._settings = settings
+        self.settings = settings
 
     def _begin(self, subscription: Subscription) -> None:
         forwarder = self._forwarders[subscription] = Forwarder(
-            subscription, self._outbox, self._draw, self._stir, self._node_id
+            subscription, self.outbox, self.draw, self._stir, self.node_id
         )
         forwarder.is_allowed = self._may_have(subscription)
         self._note_node(subscription, subscription.subscriber.node)
@@ -146,7 +133,7 @@ class PeerSubscriptions:
     def may_ask(self, who: Subscriber) -> bool:
         """Whether a node may ask for subscriptions at all."""
         entry = self._entry(who)
-        return self._keyless or (entry is not None and bool(entry.may_subscribe))
+        return self.keyless or (entry is not None and bool(entry.may_subscribe))
 
     def _entry(self, who: Subscriber) -> DirectoryPeer | None:
         """The directory's entry for a node: of the peer that has proved to be it, or else of the relay that brings it.
@@ -154,12 +141,12 @@ class PeerSubscriptions:
         The name that a relay gives a node proves nothing: it gives no rights of a peer of that name. If a relay may no
         longer bring anything of a node, the node has no rights, either.
         """
-        proved = self._directory.named(who.proved) if who.proved else None
+        proved = self.directory.named(who.proved) if who.proved else None
         called, by_relay, via = who.name.rpartition(BY_HAND)
         if not by_relay:
             # In an older store without ids, the name of a subscription's node is from this node's own directory.
-            return self._directory.named(who.name) if not who.node else proved
-        relay = self._directory.named(via)
+            return self.directory.named(who.name) if not who.node else proved
+        relay = self.directory.named(via)
         names = [called] if proved is None else [called, proved.name]
         if relay is None or not any(map(relay.may_bring, names)):
             return None
@@ -167,13 +154,13 @@ class PeerSubscriptions:
 
     def _may(self, who: Subscriber, pattern: str) -> bool:
         entry = self._entry(who)
-        return self._keyless or (entry is not None and entry.may_subscribe_to(pattern))
+        return self.keyless or (entry is not None and entry.may_subscribe_to(pattern))
 
     def _may_have(self, subscription: Subscription) -> bool:
         """Whether its node may have it, sealed or not as it asks now, or did when the subscription began."""
         peer = subscription.subscriber
         node = bytes.fromhex(peer.node)
-        proved = {self._proved_of(node, is_sealed) for is_sealed in (False, True)} if node else {""}
+        proved = {self.proved_of(node, is_sealed) for is_sealed in (False, True)} if node else {""}
         return any(self._may(Subscriber(peer.name, peer.node, one), subscription.pattern) for one in proved)
 
     def handle_directory_changed(self) -> None:
@@ -198,10 +185,10 @@ class PeerSubscriptions:
         if known is not None and is_known and reason == RefusalReason.ACCESS_DENIED:
             self._tell_again(self._forwarders[known])  # it has this one, and gets nothing until it may
         elif reason:
-            self._drops[DropReason.SUBSCRIPTION_REFUSED] += 1
-            self._reply(who.name, Answer("refused", ask.name, ask.number, reason, why), turn)
+            self.drops[DropReason.SUBSCRIPTION_REFUSED] += 1
+            self.reply(who.name, Answer("refused", ask.name, ask.number, reason, why), turn)
         else:
-            self._reply(who.name, Answer("accepted", ask.name, ask.number), turn)
+            self.reply(who.name, Answer("accepted", ask.name, ask.number), turn)
 
     def _meet(self, who: Subscriber, turn: Turn) -> None:
         """A node was heard, perhaps by another way than before: its subscriptions go there from now on."""
@@ -228,7 +215,7 @@ class PeerSubscriptions:
         found = self._by_node.get(who.node, {}).get(name)
         if found is not None:
             return found
-        found = self._topics.subscriptions.get(f"{who.name}/{name}")
+        found = self.topics.subscriptions.get(f"{who.name}/{name}")
         if found is None or found.peer is None:
             return None
         other = found.peer.node
@@ -244,8 +231,8 @@ class PeerSubscriptions:
 
     def _has_gone(self, node: bytes, who: Subscriber) -> bool:
         """Whether ``who``, which has the name that ``node`` had, may be that machine with a new store."""
-        proved = self._proved_of(node, True)
-        if proved not in ("", who.proved) or self._is_here(node):
+        proved = self.proved_of(node, True)
+        if proved not in ("", who.proved) or self.is_here(node):
             return False
         # No session says whether a node behind a relay is there.
         return proved != "" or BY_HAND not in who.name or self._leases.of(node.hex()) is None
@@ -258,11 +245,11 @@ class PeerSubscriptions:
             return RefusalReason.BAD_PATTERN, str(error)[:200]
         if not self._may(who, pattern):
             return RefusalReason.ACCESS_DENIED, f"{who.name} may not subscribe to {pattern}"
-        most = self._settings.max_peer_subscriptions
+        most = self.settings.max_peer_subscriptions
         if known is None and self._count(who.name) >= most:
             return RefusalReason.TOO_MANY_SUBSCRIPTIONS, f"{who.name} has {most} subscriptions"
         root = f"{TOPIC_PREFIX}{pattern.split(LEVEL_END, maxsplit=1)[0]}"
-        if self._queues.is_fixed and root not in self._queues.mailboxes:
+        if self.queues.is_fixed and root not in self.queues.mailboxes:
             return RefusalReason.TOPIC_NOT_FOUND, f"there is no {root}"
         return "", ""
 
@@ -276,9 +263,9 @@ class PeerSubscriptions:
         if known is not None and known.durable != ask.durable:
             raise SubscriptionMismatch(f"subscription {ask.name} is {'durable' if known.durable else 'not durable'}")
         if known is not None and not ask.durable and known.subscriber.number < ask.number:
-            self._topics.end(known, "replaced", turn.now_ns)
+            self.topics.end(known, "replaced", turn.now_ns)
             known = None
-        found = self._topics.subscribe(
+        found = self.topics.subscribe(
             ask.pattern,
             turn,
             durable=ask.name if ask.durable else None,
@@ -299,8 +286,8 @@ class PeerSubscriptions:
         self._meet(who, turn)
         known = self._known(who, ask.name)
         if known is not None:
-            self._topics.end(known, "unsubscribed", turn.now_ns)
-        self._reply(who.name, Answer("ended", ask.name, ask.number), turn)
+            self.topics.end(known, "unsubscribed", turn.now_ns)
+        self.reply(who.name, Answer("ended", ask.name, ask.number), turn)
 
     def _known(self, who: Subscriber, name: str) -> Subscription | None:
         with suppress(SubscriptionMismatch):
@@ -314,11 +301,11 @@ class PeerSubscriptions:
         self._renew(who, turn)
         for name, subscription in list(self._by_node.get(who.node, {}).items()):
             if name not in ask.names:
-                self._topics.end(subscription, "unsubscribed", turn.now_ns)
+                self.topics.end(subscription, "unsubscribed", turn.now_ns)
             elif not self._forwarders[subscription].is_allowed:
                 self._tell_again(self._forwarders[subscription])
         if unknown:
-            self._reply(who.name, Unknown(unknown), turn)
+            self.reply(who.name, Unknown(unknown), turn)
 
     def _tell_again(self, forwarder: Forwarder) -> None:
         """The node may have forgotten that it gets nothing of a subscription."""
@@ -328,13 +315,13 @@ class PeerSubscriptions:
     def _tell_right(self, forwarder: Forwarder, turn: Turn) -> None:
         """The right to a subscription was withdrawn, or given again: tell its node, if a way leads there."""
         peer = forwarder.subscription.subscriber
-        if forwarder.subscription.mailbox.has_ended or self._directory.named(_payer(peer.name)) is None:
+        if forwarder.subscription.mailbox.has_ended or self.directory.named(_payer(peer.name)) is None:
             return
         forwarder.is_told = forwarder.is_allowed
         denied = not forwarder.is_allowed
         reason = RefusalReason.ACCESS_DENIED.value if denied else ""
         why = f"{peer.name} may not subscribe to {forwarder.subscription.pattern} any more" if denied else ""
-        self._reply(peer.name, Answer("accepted", peer.subscription, peer.number, reason, why), turn)
+        self.reply(peer.name, Answer("accepted", peer.subscription, peer.number, reason, why), turn)
 
     # ---- ends
 
@@ -349,25 +336,25 @@ class PeerSubscriptions:
         """An operator has ended a subscription of another node."""
         peer = subscription.peer
         if peer is not None:
-            self._reply(peer.name, Answer("ended", peer.subscription, peer.number), turn)
+            self.reply(peer.name, Answer("ended", peer.subscription, peer.number), turn)
 
     def _title_of(self, peer: str, queue: str, messages: int) -> str:
         """The durable subscription whose forwarded messages become dead letters; counts them if it is none."""
         for subscription, forwarder in self._forwarders.items():
             if subscription.durable and forwarder.destination == (peer, queue):
                 return subscription.title
-        self._drops[DropReason.SUBSCRIPTION_OVER] += messages
+        self.drops[DropReason.SUBSCRIPTION_OVER] += messages
         return ""
 
     def handle_timer(self, now_ns: int) -> None:
         """End the subscriptions whose nodes were not heard for too long."""
         for node in self._leases.poll_due(now_ns):
             mine = [it for it in self._by_node.get(node, {}).values() if not it.durable]
-            if mine and self._has_session(mine[0].subscriber.name):
+            if mine and self.has_session(mine[0].subscriber.name):
                 self._leases.set(node, now_ns + LEASE_NS)
                 continue
             for subscription in mine:
-                self._topics.end(subscription, "not-renewed", now_ns)
+                self.topics.end(subscription, "not-renewed", now_ns)
 
     def next_deadline(self) -> int | None:
         """When ``handle_timer`` must be called, or None."""
@@ -388,7 +375,7 @@ class PeerSubscriptions:
             if forwarder.is_told is not forwarder.is_allowed:
                 self._tell_right(forwarder, turn)
         if stirred:
-            self._topics.note(turn.now_ns)  # before the records of express packets, which need no commit
+            self.topics.note(turn.now_ns)  # before the records of express packets, which need no commit
         return bool(stirred)
 
     @property

@@ -165,6 +165,7 @@ class _Requests:
             self._handle(self._peer, self.tickets.pop(at, []), reason)
 
 
+@dataclass(eq=False, repr=False)
 class RemoteSubscriptions:
     """All subscriptions of this node to topics of other nodes.
 
@@ -173,21 +174,14 @@ class RemoteSubscriptions:
         via_of: the neighbour by which messages for a node go.
     """
 
-    def __init__(
-        self,
-        queues: LocalQueues,
-        outbox: Outbox,
-        incarnation: int,
-        *,
-        recheck: Callable[[], None],
-        via_of: Callable[[str], str],
-    ) -> None:
-        self._via_of = via_of
-        self._queues = queues
-        self._outbox = outbox
-        self._incarnation = incarnation
+    queues: LocalQueues
+    outbox: Outbox
+    incarnation: int
+    recheck: Callable[[], None]
+    via_of: Callable[[str], str]
+
+    def __post_init__(self) -> None:
         self._numbered = 0
-        self._recheck = recheck
         self.subscriptions: dict[str, RemoteSubscription] = {}
         self._requests: dict[str, _Requests] = {}
         # Nodes that must learn which subscriptions there are.
@@ -196,7 +190,7 @@ class RemoteSubscriptions:
         # Queues to be removed, those without readers, and requests that were refused.
         self._dropping: dict[str, None] = {}
         self._left: list[str] = []
-        queues.notices.on_left = self._handle_left
+        self.queues.notices.on_left = self._handle_left
         self._refused: list[tuple[str, str]] = []
 
     # ---- starting
@@ -207,7 +201,7 @@ class RemoteSubscriptions:
             if key.startswith(_KEY):
                 name = key.removeprefix(_KEY)
                 found = self.subscriptions[name] = RemoteSubscription.decode(name, value)
-                self._queues.windows[found.queue] = found.ask.max_unacked
+                self.queues.windows[found.queue] = found.ask.max_unacked
 
     def handle_restored(self, turn: Turn) -> None:
         """The queues are restored. Remove those of subscriptions that ended with the process before."""
@@ -216,20 +210,20 @@ class RemoteSubscriptions:
             found.since_ns = turn.now_ns
             self._bind(found, turn.commit)
             self._live[found.peer] = None
-        for name in self._queues.mailboxes:
+        for name in self.queues.mailboxes:
             if is_subscribed(name) and name not in known:
                 self._dropping[name] = None
 
     def _bind(self, found: RemoteSubscription, commit: Commit) -> None:
-        self._queues.windows[found.queue] = found.ask.max_unacked
+        self.queues.windows[found.queue] = found.ask.max_unacked
         self._dropping.pop(found.queue, None)
-        mailbox = self._queues.make_queue(found.queue, commit)
+        mailbox = self.queues.make_queue(found.queue, commit)
         if mailbox.has_ended:  # of a subscription of the same name, until its last commit has returned
-            self._queues.drop_queue(found.queue)
-            mailbox = self._queues.make_queue(found.queue, commit)
+            self.queues.drop_queue(found.queue)
+            mailbox = self.queues.make_queue(found.queue, commit)
             mailbox.has_ended = False
         found.mailbox = mailbox
-        self._queues.handle_quota(found.queue)
+        self.queues.handle_quota(found.queue)
 
     # ---- the application
 
@@ -265,16 +259,16 @@ class RemoteSubscriptions:
                     f"{what}: subscription {durable} is to {known.destination}, and {kind}; unsubscribe {durable} first"
                 )
             return known
-        before = self._queues.mailboxes.get(subscribed_queue(durable)) if durable else None
+        before = self.queues.mailboxes.get(subscribed_queue(durable)) if durable else None
         if before is not None and before.listeners:
             raise SubscriptionBusy(f"{what}: a reader of the former subscription {durable} is still open")
         self._numbered += 1
-        number = self._incarnation << START_BITS | self._numbered
-        name = durable or f"${self._incarnation}.{self._numbered}"
+        number = self.incarnation << START_BITS | self._numbered
+        name = durable or f"${self.incarnation}.{self._numbered}"
         ask = Subscribe(name, number, pattern, durable is not None, delivery, max_unacked)
         found = self.subscriptions[name] = RemoteSubscription(peer, ask, shared, since_ns=turn.now_ns)
         self._bind(found, turn.commit)
-        self._recheck()
+        self.recheck()
         self._keep(found, turn.commit)
         self._tell(peer, ask, [name], turn)
         if not ask.durable and self._renew_ns is None:
@@ -299,11 +293,11 @@ class RemoteSubscriptions:
         if reader not in outgoing.readers:
             outgoing.readers.append(reader)
         body = message.encode()
-        ticket = self._outbox.submit(outgoing, Outgoing(body, {NO_DEAD_LETTER: True}), len(body))
+        ticket = self.outbox.submit(outgoing, Outgoing(body, {NO_DEAD_LETTER: True}), len(body))
         reader.tickets[ticket] = names
 
     def _stream(self, peer: str, commit: Commit) -> OutgoingStream:
-        return self._outbox.outgoing_stream(peer, SUBSCRIPTIONS_QUEUE, Delivery.TRANSACTIONAL, commit)
+        return self.outbox.outgoing_stream(peer, SUBSCRIPTIONS_QUEUE, Delivery.TRANSACTIONAL, commit)
 
     # ---- answers
 
@@ -335,7 +329,7 @@ class RemoteSubscriptions:
             found = self.subscriptions.get(name)
             if found is not None and found.peer == peer and found.ask.number == number:
                 if found.state is RemoteState.LIVE:
-                    self._queues.notices.news.append(SubscriptionLost(found.destination, name))
+                    self.queues.notices.news.append(SubscriptionLost(found.destination, name))
                 self._handle(found, RemoteEvent.UNKNOWN, turn)
                 if found.state is RemoteState.ASKED:
                     self._tell(peer, found.ask, [name], turn)
@@ -358,9 +352,9 @@ class RemoteSubscriptions:
         self._keep(found, turn.commit)
         if found.state is RemoteState.OVER:
             del self.subscriptions[found.name]
-            del self._queues.windows[found.queue]
+            del self.queues.windows[found.queue]
             self._dropping[found.queue] = None
-            self._recheck()
+            self.recheck()
         if found.state in (RemoteState.ENDING, RemoteState.OVER) and found.mailbox is not None:
             found.mailbox.end()
         for waiter in list(found.waiters):
@@ -379,7 +373,7 @@ class RemoteSubscriptions:
     def handle_session_opened(self, neighbour: str) -> None:
         """A session with a neighbour is open: name the subscriptions to nodes behind it."""
         for peer in {found.peer for found in self.subscriptions.values()}:
-            if self._via_of(peer) == neighbour:
+            if self.via_of(peer) == neighbour:
                 self._live[peer] = None
 
     def handle_routes_changed(self) -> None:
@@ -424,7 +418,7 @@ class RemoteSubscriptions:
                 del self._live[peer]
                 self._tell_live(peer, turn)
         for name in list(self._dropping):
-            if self._queues.drop_queue(name):
+            if self.queues.drop_queue(name):
                 del self._dropping[name]
 
     def _handle_refused(self, name: str, reason: str, turn: Turn) -> None:

@@ -99,6 +99,7 @@ class Verdict:
     certain: bool
 
 
+@dataclass(eq=False, repr=False)
 class Sealing:
     """The sealed messages of a node, in both directions.
 
@@ -106,30 +107,21 @@ class Sealing:
         owner_of: the peer that has proved to be a node; empty when none has.
     """
 
-    def __init__(
-        self,
-        node_id: bytes,
-        seals: Seals | None,
-        *,
-        directory: Directory,
-        routes: Routes,
-        owner_of: Callable[[bytes], str],
-        drops: Counter[DropReason],
-        record: Record,
-    ) -> None:
-        self._node_id = node_id
-        self._seals = seals
-        self._directory = directory
-        self._routes = routes
-        self._owner_of = owner_of
-        self._drops = drops
-        self._record = record
+    node_id: bytes
+    seals: Seals | None
+    directory: Directory
+    routes: Routes
+    owner_of: Callable[[bytes], str]
+    drops: Counter[DropReason]
+    record: Record
+
+    def __post_init__(self) -> None:
         self._bound: dict[bytes, _Bound] = {}
 
     @property
     def is_keyless(self) -> bool:
         """Whether this node has no keys."""
-        return self._seals is None
+        return self.seals is None
 
     def restore(self, state: Mapping[str, bytes]) -> None:
         """Restore which peers have sealed the messages of which nodes."""
@@ -142,20 +134,20 @@ class Sealing:
 
     def is_wanted(self, peer: str) -> bool:
         """Whether messages for a destination are sealed whatever their senders say."""
-        known, way = self._destination(peer), self._routes.way_of(peer)
+        known, way = self._destination(peer), self.routes.way_of(peer)
         return way.seal or (known is not None and known.seal)
 
     def missing(self, peer: str, way: Way | None) -> str:
         """Why messages for a destination cannot be sealed, for people; empty if they can."""
         known = self._destination(peer)
-        if self._seals is None:
+        if self.seals is None:
             return "it runs without keys"
         if known is None or not known.keys:
             return f"it has no key of {peer.partition(BY_HAND)[0]}"
         if way is not None and way.renamed:
             return f"its route calls it {way.final}"
         try:
-            self._seals.mac(known.keys[-1], b"")
+            self.seals.mac(known.keys[-1], b"")
         except ProtocolError:
             return f"nobody can have the key that it has of {known.name}"
         return ""
@@ -173,16 +165,16 @@ class Sealing:
         return not seal.missing
 
     def _destination(self, peer: str) -> Peer | None:
-        return self._directory.named(peer.partition(BY_HAND)[0])
+        return self.directory.named(peer.partition(BY_HAND)[0])
 
     def seal(self, outgoing: OutgoingStream, number: int, previous: int, body: bytes) -> bytes:
         """The body of a packet that leaves now."""
-        assert self._seals is not None
+        assert self.seals is not None
         assert outgoing.seal is not None
         head, text = split_to_seal(body)
-        stream = self._node_id, outgoing.stream_number, outgoing.sequence.sequence
+        stream = self.node_id, outgoing.stream_number, outgoing.sequence.sequence
         bound = _bound(outgoing.delivery, *stream, number, previous, outgoing.queue, head)
-        return head + self._seals.seal(outgoing.seal.key, text, bound)
+        return head + self.seals.seal(outgoing.seal.key, text, bound)
 
     def believes_ack(
         self, outgoing: OutgoingStream, conversation: Conversation, packet: OrderAckPacket, now_ns: int
@@ -220,13 +212,13 @@ class Sealing:
         seal, known = outgoing.seal, self._destination(outgoing.peer)
         if seal is None:
             return True
-        if known is None or self._seals is None:
+        if known is None or self.seals is None:
             return False
         if self.speaks_itself(outgoing, conversation):
             return True
         if not isinstance(packet, RelayedOrderAck | RelayedReject) or not packet.mac:
             return False
-        proved = self._seals.fits(known.keys, said, packet.mac)
+        proved = self.seals.fits(known.keys, said, packet.mac)
         seal.by = packet.by if proved else seal.by
         return proved
 
@@ -243,12 +235,12 @@ class Sealing:
         packet: OrderAckPacket | RejectPacket,
         now_ns: int,
     ) -> None:
-        self._drops[DropReason.FORGED_WORD] += 1
-        self._record(
+        self.drops[DropReason.FORGED_WORD] += 1
+        self.record(
             "word_refused",
             now_ns,
             kind=kind,
-            origin=self._node_id.hex(),
+            origin=self.node_id.hex(),
             stream=outgoing.stream_number,
             sequence=packet.sequence,
             number=packet.number,
@@ -261,9 +253,9 @@ class Sealing:
         """Whether messages of an origin, or those that a neighbour brings as a relay, must come sealed."""
         if header.origin == conversation.peer_id:
             return False
-        known, bound = self._directory.named(conversation.peer_name), self._bound.get(header.origin)
-        name = self._owner_of(header.origin) or ("" if bound is None else bound.name)
-        origin = self._directory.named(name or getattr(header, "from_name", ""))
+        known, bound = self.directory.named(conversation.peer_name), self._bound.get(header.origin)
+        name = self.owner_of(header.origin) or ("" if bound is None else bound.name)
+        origin = self.directory.named(name or getattr(header, "from_name", ""))
         return any(peer is not None and peer.sealed_only for peer in (known, origin))
 
     def open(
@@ -273,7 +265,7 @@ class Sealing:
 
         The next commit notes which peer has sealed the messages of its origin.
         """
-        body, seals = header.body, self._seals
+        body, seals = header.body, self.seals
         bound = _bound(
             delivery,
             header.origin,
@@ -292,7 +284,7 @@ class Sealing:
             check_source(opened, is_subscribed(header.queue))
         except ProtocolError:
             return Refused(RejectReason.BAD_SEAL)
-        sealer = self._directory.with_key(key)
+        sealer = self.directory.with_key(key)
         if sealer is None or not self._may_seal_for(sealer, key, conversation, header):
             return Refused(RejectReason.UNKNOWN_SEALER, key)
         self._bind(header.origin, sealer.name, key, commit)
@@ -303,11 +295,11 @@ class Sealing:
         """Whether, as far as is known, the peer that has sealed a packet is the one whose node sends it."""
         if header.origin == conversation.peer_id and sealer.name != conversation.peer_name:
             return False
-        owner, bound = self._owner_of(header.origin), self._bound.get(header.origin)
+        owner, bound = self.owner_of(header.origin), self._bound.get(header.origin)
         if owner and owner != sealer.name:
             return False
         others = bound is not None and bound.key != key and bound.name != sealer.name
-        return not others or bound is None or self._directory.named(bound.name) is None
+        return not others or bound is None or self.directory.named(bound.name) is None
 
     def _bind(self, origin: bytes, name: str, key: bytes, commit: Commit) -> None:
         if self._bound.get(origin) == (name, key):
@@ -323,7 +315,7 @@ class Sealing:
     def sealer_of(self, origin: bytes) -> str:
         """The peer whose key has sealed messages of a node; empty when none has, or no peer has that key now."""
         bound = self._bound.get(origin)
-        peer = None if bound is None else self._directory.with_key(bound.key)
+        peer = None if bound is None else self.directory.with_key(bound.key)
         return "" if peer is None else peer.name
 
     def prove_ack(self, packet: RelayedOrderAck) -> RelayedOrderAck:
@@ -334,7 +326,7 @@ class Sealing:
     def prove_end(self, outgoing: OutgoingStream, packet: RelayedEnd) -> RelayedEnd:
         """If a stream is sealed, add for its destination the proof that this node says that it has ended."""
         known = self._destination(outgoing.peer)
-        if outgoing.seal is not None and self._seals is not None and known is not None and known.keys:
+        if outgoing.seal is not None and self.seals is not None and known is not None and known.keys:
             packet.mac = self._mac(b"", known.keys[-1], said_of_end(packet))
         return packet
 
@@ -342,10 +334,10 @@ class Sealing:
         """Whether the origin of sealed streams itself says that they have ended."""
         bound = self._bound.get(packet.origin)
         keys = () if bound is None else (bound.key, *self._keys_of(bound.name))
-        return bool(packet.mac) and self._seals is not None and self._seals.fits(keys, said_of_end(packet), packet.mac)
+        return bool(packet.mac) and self.seals is not None and self.seals.fits(keys, said_of_end(packet), packet.mac)
 
     def _keys_of(self, name: str) -> tuple[bytes, ...]:
-        known = self._directory.named(name)
+        known = self.directory.named(name)
         return () if known is None else known.keys
 
     def prove_reject(self, packet: RelayedReject, key: bytes) -> RelayedReject:
@@ -356,10 +348,10 @@ class Sealing:
     def _mac(self, origin: bytes, key: bytes, said: bytes) -> bytes:
         bound = self._bound.get(origin)
         key = key or (b"" if bound is None else bound.key)
-        if self._seals is None or not key:
+        if self.seals is None or not key:
             return b""
         try:
-            return self._seals.mac(key, said)
+            return self.seals.mac(key, said)
         except ProtocolError:
             return b""
 

@@ -1,5 +1,7 @@
 """What a packet of another node is here: for a queue of this node, to be passed on, or refused."""
 
+from dataclasses import dataclass
+
 from triack.base.peers import Directory
 from triack.base.reasons import RejectReason
 from triack.ordering.wire import HOPS_MAX, RelayedEnd, RelayedHeader, has_passed
@@ -9,27 +11,19 @@ from triack.queues.routes import Routes, Way
 from triack.queues.streams.admission import Admission
 
 
+@dataclass(eq=False, repr=False)
 class PacketClassifier:
     """Decides where relayed packets go."""
 
-    def __init__(
-        self,
-        node_id: bytes,
-        name: str,
-        *,
-        directory: Directory,
-        routes: Routes,
-        admission: Admission,
-    ) -> None:
-        self.node_id = node_id
-        self._name = name
-        self._directory = directory
-        self._routes = routes
-        self._admission = admission
+    node_id: bytes
+    name: str
+    directory: Directory
+    routes: Routes
+    admission: Admission
 
     def is_here(self, header: RelayedHeader | RelayedEnd) -> bool:
         """Whether a packet is for a queue of this node."""
-        return header.final in ("", self._name)
+        return header.final in ("", self.name)
 
     def judge(self, conversation: Conversation, header: RelayedHeader | RelayedEnd) -> Way | RejectReason:
         """The way of a packet, or of the end of a stream, to its destination, or why it is refused.
@@ -41,19 +35,19 @@ class PacketClassifier:
         Raises:
             ProtocolError: ``foreign-origin``: its origin is a peer of this node for which the neighbour does not speak.
         """
-        peer = self._directory.named(conversation.peer_name)
+        peer = self.directory.named(conversation.peer_name)
         if peer is None or not peer.may_relay_to(header.final):
             return RejectReason.ACCESS_DENIED
         if header.origin == self.node_id or has_passed(header.trace, self.node_id):
             return RejectReason.ROUTE_LOOP
         brought = header.origin != conversation.peer_id
-        if brought and (reason := self._admission.check_brought(conversation, header)) is not None:
+        if brought and (reason := self.admission.check_brought(conversation, header)) is not None:
             return reason
         return RejectReason.HOP_COUNT_EXCEEDED if header.hops >= HOPS_MAX else self._lead(conversation, header)
 
     def _lead(self, conversation: Conversation, header: RelayedHeader | RelayedEnd) -> Way | RejectReason:
         """The way of a packet that may be passed on, or why there is none."""
-        way = None if "://" in header.final else self._routes.way(header.final)
+        way = None if "://" in header.final else self.routes.way(header.final)
         if way is None:
             return RejectReason.NO_ROUTE
         if way.via == conversation.link_name:
@@ -63,4 +57,4 @@ class PacketClassifier:
 
     def way_of(self, final: str) -> Way | None:
         """The way to the destination of packets that are here already."""
-        return self._routes.way(final)
+        return self.routes.way(final)

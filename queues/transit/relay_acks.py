@@ -7,6 +7,7 @@ from, and it passes ``wire.HOPS_MAX`` relays at most, as many as the packet that
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from triack.base.errors import ProtocolError
 from triack.base.names import StreamId
@@ -40,6 +41,7 @@ WAITS_EVERY_NS = 5 * SECOND
 """The time between two words about one stream whose backlog grows."""
 
 
+@dataclass(eq=False, repr=False)
 class RelayAcks:
     """The words of a relay.
 
@@ -47,18 +49,12 @@ class RelayAcks:
         open_with: an open conversation with a neighbour, by its name among links; None when there is none.
     """
 
-    def __init__(
-        self,
-        node_id: bytes,
-        *,
-        open_with: Callable[[str], Conversation | None],
-        records: DepartureRecords,
-        drops: Counter[DropReason],
-    ) -> None:
-        self._node_id = node_id
-        self.open_with = open_with
-        self._records = records
-        self._drops = drops
+    node_id: bytes
+    open_with: Callable[[str], Conversation | None]
+    records: DepartureRecords
+    drops: Counter[DropReason]
+
+    def __post_init__(self) -> None:
         self.ways = ReturnRoutes()
         # The streams whose origins were told that packets wait: the conversation, and how far.
         self._told: dict[TransitStream, tuple[Conversation, int]] = {}
@@ -153,22 +149,22 @@ class RelayAcks:
             number, content = packet.last, encode_relayed_end(packet)
         stream = StreamId(packet.origin, packet.stream)
         if to.put_control((to.name_of(stream), key), Control(content)):
-            self._records.relayed(kind, (*stream, packet.sequence, number), to.peer_id, now_ns)
+            self.records.relayed(kind, (*stream, packet.sequence, number), to.peer_id, now_ns)
         else:
-            self._drops[DropReason.CONTROL_OVERFLOW] += 1
+            self.drops[DropReason.CONTROL_OVERFLOW] += 1
 
     # ---- rejections
 
     def refuse(self, conversation: Conversation, packet: int, header: RelayedHeader, reason: str) -> bool:
         """Refuse a packet that a neighbour has sent. Returns False when too many other answers wait."""
         named = header.origin, header.stream, header.sequence, header.number
-        content = encode_relayed_reject(RelayedReject(*named, reason, 0, self._node_id))
+        content = encode_relayed_reject(RelayedReject(*named, reason, 0, self.node_id))
         name = conversation.name_of(StreamId(header.origin, header.stream))
         return conversation.put_control((name, header.number), Control(content, (packet,)))
 
     def reject(self, stream: TransitStream, entry: TransitPacket, reason: str, now_ns: int) -> None:
         """A packet has ended here of which its origin, or a neighbour, has a copy still."""
-        packet = RelayedReject(*stream.id, stream.sequence.sequence, entry.number, reason, 0, self._node_id)
+        packet = RelayedReject(*stream.id, stream.sequence.sequence, entry.number, reason, 0, self.node_id)
         self.tell_keeper(stream, packet, now_ns)
         self._send_reject(packet, stream.came_by, None, now_ns)
 
@@ -200,7 +196,7 @@ class RelayAcks:
         if upstream is not None:
             self.hand_on(packet, upstream, now_ns)
         elif not self.ways.keep(packet, cause):
-            self._drops[DropReason.NO_WAY_BACK] += 1
+            self.drops[DropReason.NO_WAY_BACK] += 1
 
     # ---- packets that wait here
 
@@ -285,7 +281,7 @@ class RelayAcks:
         packet = OnwardPacket(*stream.id, stream.sequence.sequence, self._turn, here, waits)
         said = upstream.put_control((upstream.name_of(stream.id), WAIT_KEY), Control(encode_onward(packet)))
         if said:
-            self._records.waits(stream, here, upstream, now_ns, waits=waits)
+            self.records.waits(stream, here, upstream, now_ns, waits=waits)
         return said
 
     def handle_let_go(self, stream: TransitStream, now_ns: int) -> None:

@@ -7,7 +7,7 @@ stream has ended, with each session and now and then.
 
 from collections import Counter
 from collections.abc import Callable, Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from triack.base.errors import ProtocolError
 from triack.base.names import StreamId
@@ -19,6 +19,7 @@ from triack.queues.transit.relay_acks import RelayAcks
 from triack.queues.transit.return_routes import STREAMS_MAX, Brought
 
 
+@dataclass(eq=False, repr=False)
 class TransitEnds:
     """The ends that pass through a relay.
 
@@ -26,17 +27,12 @@ class TransitEnds:
         is_here: whether packets of a stream are here, or would be after a restart.
     """
 
-    def __init__(
-        self,
-        door: PacketClassifier,
-        words: RelayAcks,
-        drops: Counter[DropReason],
-        is_here: Callable[[StreamId], bool],
-    ) -> None:
-        self._door = door
-        self._words = words
-        self._drops = drops
-        self._is_here = is_here
+    door: PacketClassifier
+    words: RelayAcks
+    drops: Counter[DropReason]
+    is_here: Callable[[StreamId], bool]
+
+    def __post_init__(self) -> None:
         # Those that were not answered yet, and the neighbours that they came by: of each the last, as of ways back.
         self._ends: dict[StreamId, tuple[RelayedEnd, str]] = {}
         self._brought = Brought[StreamId](STREAMS_MAX)
@@ -51,14 +47,14 @@ class TransitEnds:
 
         Raises ProtocolError: ``end-astray``, ``foreign-origin``: it may not be passed on.
         """
-        way = self._door.judge(conversation, packet)
+        way = self.door.judge(conversation, packet)
         if isinstance(way, RejectReason):
             raise ProtocolError(DropReason.END_ASTRAY, f"{packet.final}: {way}")
         stream = StreamId(packet.origin, packet.stream)
         before = self._ends.get(stream)
         if before is not None and before[0].sequence > packet.sequence:
             return
-        self._words.ways.note(stream, conversation.link_name, way.via)
+        self.words.ways.note(stream, conversation.link_name, way.via)
         self._forget(stream)
         self._ends[stream] = replace(packet, from_name=from_name), conversation.link_name
         gone = self._brought.note(conversation.link_name, stream)
@@ -74,20 +70,20 @@ class TransitEnds:
     def pass_on(self, stream: StreamId, now_ns: int) -> None:
         """Pass an end on, if there is one, nothing of its stream is here, and there is a session with the next hop."""
         found = self._ends.get(stream)
-        if found is None or self._is_here(stream):
+        if found is None or self.is_here(stream):
             return
         packet, came_by = found
-        way = self._door.way_of(packet.final)
+        way = self.door.way_of(packet.final)
         if way is None or way.via == came_by:
             self._forget(stream)
-            self._drops[DropReason.END_ASTRAY] += 1
+            self.drops[DropReason.END_ASTRAY] += 1
             return
-        conversation = self._words.open_with(way.via)
+        conversation = self.words.open_with(way.via)
         if conversation is None:
             return
-        self._words.ways.note(stream, came_by, way.via)
-        passed = replace(packet, trace=passing(packet.trace, self._door.node_id), final=way.final)
-        self._words.hand_on(passed, conversation, now_ns)
+        self.words.ways.note(stream, came_by, way.via)
+        passed = replace(packet, trace=passing(packet.trace, self.door.node_id), final=way.final)
+        self.words.hand_on(passed, conversation, now_ns)
 
     def handle_answer(self, conversation: Conversation, packet: RelayedEnd, now_ns: int) -> None:
         """A destination has forgotten a stream: pass that on to its origin.
@@ -95,17 +91,17 @@ class TransitEnds:
         Raises ProtocolError: ``not-our-packet``: nothing of the stream has gone to that neighbour.
         """
         stream = StreamId(packet.origin, packet.stream)
-        self._words.check(stream, conversation)
+        self.words.check(stream, conversation)
         found = self._ends.get(stream)
         if found is not None and found[0].sequence == packet.sequence:
             self._forget(stream)
         if packet.hops < HOPS_MAX:
-            packet = replace(packet, trace=passing(packet.trace, self._door.node_id))
-            self._words.pass_forgotten(conversation, packet, now_ns)
+            packet = replace(packet, trace=passing(packet.trace, self.door.node_id))
+            self.words.pass_forgotten(conversation, packet, now_ns)
 
     def handle_session_opened(self, link: Link, now_ns: int) -> None:
         """A session serves a link: what goes by it may have been lost with the last one."""
         for stream, (packet, _) in list(self._ends.items()):
-            way = self._door.way_of(packet.final)
+            way = self.door.way_of(packet.final)
             if way is not None and way.via == link.peer:
                 self.pass_on(stream, now_ns)

@@ -11,6 +11,7 @@ are enough.
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from triack.base.delivery import Delivery
 from triack.base.names import StreamId
@@ -27,6 +28,7 @@ ONWARD_KEY = -4
 """Key of the first such word, in place of a number, among control packets: each has one of its own, further down."""
 
 
+@dataclass(eq=False, repr=False)
 class TransitOnward:
     """The words of a relay about what it has passed on.
 
@@ -35,18 +37,12 @@ class TransitOnward:
         interval_ns: how long words to a neighbour upstream wait for others, by the neighbour that packets go to.
     """
 
-    def __init__(
-        self,
-        *,
-        open_with: Callable[[str], Conversation | None],
-        interval_ns: Callable[[str], int],
-        records: DepartureRecords,
-        drops: Counter[DropReason],
-    ) -> None:
-        self._open_with = open_with
-        self._interval_ns = interval_ns
-        self._records = records
-        self._drops = drops
+    open_with: Callable[[str], Conversation | None]
+    interval_ns: Callable[[str], int]
+    records: DepartureRecords
+    drops: Counter[DropReason]
+
+    def __post_init__(self) -> None:
         # What was passed on and not told yet, and when it must be.
         self._passed: dict[TransitStream, list[Range]] = {}
         self._due: OrderedDict[TransitStream, int] = OrderedDict()
@@ -69,11 +65,11 @@ class TransitOnward:
             told[stream] = None
             if len(told) > STREAMS_MAX:  # it hears it again
                 told.popitem(last=False)
-            self._records.told_ends_here(header, delivery.label, conversation.peer_id, now_ns)
+            self.records.told_ends_here(header, delivery.label, conversation.peer_id, now_ns)
 
     def handle_awaited(self, stream: TransitStream, *, is_async: bool, now_ns: int) -> None:
         """A packet came whose neighbour waits for it to be passed on, or the link onward has changed its mode."""
-        upstream = self._open_with(stream.came_by)
+        upstream = self.open_with(stream.came_by)
         if upstream is None or is_async is (self._told.get(stream) is upstream):
             return
         if not self._tell(stream, upstream, [], is_async=is_async, now_ns=now_ns):
@@ -92,7 +88,7 @@ class TransitOnward:
             return
         self._passed.setdefault(stream, []).extend(ranges)
         if stream not in self._due:
-            self._due[stream] = now_ns + self._interval_ns(stream.way.via)
+            self._due[stream] = now_ns + self.interval_ns(stream.way.via)
 
     def poll(self, now_ns: int) -> None:
         """Tell what is due."""
@@ -103,7 +99,7 @@ class TransitOnward:
         """Tell what was passed on. Packets come by another neighbour from now on, or it is due."""
         if self._due.pop(stream, None) is None:
             return
-        ranges, upstream = joined(self._passed.pop(stream)), self._open_with(stream.came_by)
+        ranges, upstream = joined(self._passed.pop(stream)), self.open_with(stream.came_by)
         # Without a session its neighbour sends again what it was not told of.
         if upstream is None:
             return
@@ -116,7 +112,7 @@ class TransitOnward:
     ) -> bool:
         said = self._say(upstream, stream.id, stream.sequence.sequence, ranges, is_async=is_async)
         if said:
-            self._records.told_onward(stream, ranges, upstream.peer_id, now_ns, is_async=is_async)
+            self.records.told_onward(stream, ranges, upstream.peer_id, now_ns, is_async=is_async)
         return said
 
     def _say(
@@ -126,7 +122,7 @@ class TransitOnward:
         content = encode_onward_ack(OnwardAckPacket(*stream, sequence, self._turn, is_async, ranges))
         said = upstream.put_control((upstream.name_of(stream), ONWARD_KEY - self._turn), Control(content))
         if not said:
-            self._drops[DropReason.CONTROL_OVERFLOW] += 1
+            self.drops[DropReason.CONTROL_OVERFLOW] += 1
         return said
 
     # ---- ends
