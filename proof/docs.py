@@ -8,7 +8,6 @@ import ast
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from proof.lies.harmless import HARMLESS
 from triack.base.reasons import (
     BridgeReason,
     DeadReason,
@@ -144,7 +143,7 @@ def pages() -> dict[Path, str]:
     log, troubles, checks = (ROOT / "docs" / name for name in ("session-log.md", "troubles.md", "checks.md"))
     return {
         ROOT / "docs" / "reasons.md": _reasons(),
-        checks: _with_tables(checks.read_text(), _causes(), _harmless()),
+        checks: _with_tables(checks.read_text(), _causes()),
         ROOT / "docs" / "settings.md": SETTINGS.format(tables=_settings()),
         ROOT / "docs" / "statements.md": _statements(),
         log: _with_tables(log.read_text(), _fields("field", COMMON), _fields("other field", FIELDS), _events()),
@@ -190,10 +189,6 @@ def _stated(file: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
 def _causes() -> str:
     rows = [(_some(it.says), _facts(it), it.where, f"`{it.check}`", it.evidence) for it in CAUSES]
     return _table(("record", "needs", "where and when", "check", "a violation says"), rows)
-
-
-def _harmless() -> str:
-    return _table(("kind", "why no promise depends on it"), [(f"`{it}`", kind.why) for it, kind in HARMLESS.items()])
 
 
 def _facts(cause: Cause) -> str:

@@ -11,6 +11,7 @@ from proof.lies.logs import Files, honest_files, honest_logs, is_honest, is_whol
 from proof.lies.mutate import Lie, Log, claims, lies_about, slowed, splices
 from proof.lies.run import Told
 from triack.tools.chaos.drawing import draw
+from triack.tools.replay.checks.catalogue import rows_of
 from triack.tools.replay.engines.local_engine import judge_records
 
 # Lies are what they say: one record is different, and serials have no gap.
@@ -245,4 +246,9 @@ def test_a_lie_that_matters_has_none() -> None:
     for told in (lie("raise", 1, "packet", packet=2), lie("other", 1, "session"), lie("shift", 1, at_ns=35_000_000)):
         assert reason_for(told, LONG) in (None, "copy")
     assert reason_for(lie("other", 1, "session"), LONG) is None
-    assert all(kind.why.endswith(".") for kind in HARMLESS.values())
+
+
+def test_the_page_of_checks_says_why_each_kind_is_harmless() -> None:
+    said = rows_of("Lies")
+    assert [name for name, _ in said] == [f"`{name}`" for name in HARMLESS]
+    assert all(why.endswith(".") for _, why in said)

@@ -321,6 +321,9 @@ class Outgoing(Side[Sender]):
 
     def handle_rerouted(self, record: Record) -> None:
         """The stream goes by another neighbour from now on, where all of it goes out again."""
+        if self._used is not None and self._used not in (record["sequence"], *self._ended):
+            evidence = f"not ended, and stream {record['sequence']} of its stream was switched to another neighbour"
+            self._at(record, "claims", evidence, self._used)
         self._held, self._rerouted_ns = False, record["at_ns"]
         self._former.update(self._carried)
         self._way = record["peer_name"]
