@@ -1,7 +1,8 @@
 """Plants lies in logs of real nodes in simulated worlds, and checks what replay says: ``make lies``."""
 
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from random import Random
@@ -13,128 +14,88 @@ from triack.base.errors import ReplayError
 from triack.tools.replay.checks.catalogue import IN_TIME
 from triack.tools.replay.engines.local_engine import verdict_on
 
-_ACKED = {
-    "claims", "window", "ack_unreceived", "ack_from_nowhere", "silent_end", "forgotten", "previous", "resend_tiers",
-    "ack_timeout", "silence", "store_silence", "idle_open",
-}  # fmt: skip
-_ACKS = {"claims", "silent_end", "ack_taken_back", "ack_from_nowhere", "half_window", "idle_delay", "at_once"}
-_ANSWERS = {"half_window", "idle_delay", "at_once", "store_ack_late"}
-"""The checks of waits that are too long, when a session or the log is made to last longer than it did."""
-_TOPIC = {
-    "claims", "topic_lost", "topic_before_join", "topic_astray", "topic_twice", "topic_order", "none_rule",
-    "slowest_rule", "discard_rule", "content_freed_early",
-}  # fmt: skip
-_BRIDGE = {"claims", "bridge_acked_early", "bridge_let_go_early", "bridge_gave_twice"}
-RIGHT: dict[str, set[str]] = {
-    "ack_received": _ACKED,
-    "store_ack_received": _ACKED | {"close_without_full_resend", "journal_early", "lost"},
-    "order_ack_received": _ACKED | {"close_without_full_resend", "journal_early", "lost"},
-    "ack_sent": _ACKS | {"ack_unsent"},
-    "store_ack_sent": _ACKS | {"store_ack_unsent", "store_ack_before_commit", "store_ack_late"},
-    "order_ack_sent": _ACKS | {"order_ack_before_commit", "order_ack_late"},
-    "committed": {
-        "claims", "lost", "order_ack_before_commit", "queue", "store_ack_before_commit", "gaps", "duplicates_delivered",
-        "order", "not_recovered", "express_twice", "order_ack_late", "previous", "rejected", "not_handed",
-        "store_ack_late",
-    },
-    "handed": {
-        "admin_ack_made_up", "journal_early", "not_handed", "queue", "claims", "duplicates_delivered", "order",
-        "unmarked", "expired", *_TOPIC,
-    },
-    "settled": {
-        "not_handed", "queue", "claims", "duplicates_delivered", "ack_wait", "journal_complete", "journal_twice",
-        "admin_ack_made_up",
-        *_TOPIC,
-    },
-    "returned": {"not_handed", "queue", "claims", "ack_wait", *_TOPIC},
-    "purged": {"admin_ack_made_up", "not_handed", "queue", "claims"},
-    "admin_ack_asked": {"admin_ack_missing", "admin_ack_made_up", "claims", "queue"},
-    "admin_ack_queued": {"admin_ack_missing", "admin_ack_twice", "admin_ack_made_up", "claims", "queue"},
-    "expired": {"admin_ack_made_up", "not_handed", "queue", "claims", "expired", *_TOPIC},
-    "node_started": {
-        "claims", "node_life", "ack_timeout", "resend_tiers", "half_window", "order_ack_late", "window", "policy",
-    },
-    "node_continued": {"claims", "node_life"},
-    "node_stopped": {"node_life", "silent_end"},
-    "woke_late": {"claims", *IN_TIME},
-    "start_before": {"node_life"},
-    "packet_received": {
-        "ack_unsent", "store_ack_unsent", "wire", "queue", "claims", "rejected", "silent_end", "previous",
-        "half_window", "idle_delay", "at_once", "store_ack_before_commit", "not_handed", "ack_timeout", "silence",
-        "store_ack_late", "idle_close", "idle_open", "hops_step", "previous_raised", "admin_ack_made_up",
-    },
-    "packet_sent": {
-        "hops_step", "hop_limit", "previous_raised", "transit_unsent",
-        "queue", "wire", "close_without_full_resend", "claims", "ack_unreceived", "silent_end", "window", "previous",
-        "ack_timeout", "silence", "store_silence", "idle_close", "idle_open",
-    },
-    "position_recovered": {
-        "order", "queue", "not_recovered", "recovered_from_nowhere", "claims", "node_life", "rejected", "lost",
-    },
-    "queued": {
-        *_TOPIC, "claims", "queue", "forgotten", "ack_unreceived", "resend_tiers", "previous", "gaps", "lost",
-        "close_without_full_resend", "node_life",
-    },
-    "rejected": {
-        "rejected", "rejection_made_up", "claims", "store_ack_before_commit", "order_ack_before_commit", "gaps",
-    },
-    "removed": {
-        "claims", "queue", "previous", "forgotten", "close_without_full_resend", "gaps", "lost", "resend_tiers",
-        "admin_ack_made_up", "rejection_made_up",
-    },
-    "ping_sent": {"ack_timeout", "silence", "silent_end"},
-    "path_size": {"path_size", "silent_end"},
-    "window_changed": {"window", "claims", "silent_end"},
-    "probe_received": {"path_size", "ack_timeout", "silence", "silent_end"},
-    "probe_answered": {"ack_timeout", "silence", "silent_end"},
-    "piece_received": {"ack_timeout", "silence", "silent_end"},
-    "hold_received": {"resend_tiers", "claims"},
-    "transit_committed": {
-        "transit_forgotten", "claims", "queue", "store_ack_before_commit", "store_ack_late", "rejected", "lost",
-        "node_life", "recovered_from_nowhere", "previous_raised", "end_overtakes",
-    },
-    "transit_freed": {
-        "claims", "freed_too_early", "transit_unsent", "transit_forgotten", "lost", "previous_raised", "rejected",
-        "end_overtakes", "admin_ack_made_up", "rejection_made_up",
-    },
-    "control_relayed": {
-        "claims", "ack_from_nowhere", "order_ack_made_up", "rejection_made_up", "word_astray", "end_overtakes",
-    },
-    "word_refused": {"claims", "order_ack_made_up", "rejection_made_up"},
-    "route_refused": {"claims", "rejected", "rejection_made_up", "store_ack_before_commit"},
-    "rerouted": {"resend_tiers", "claims"},
-    "onward_sent": {"claims", "word_astray"},
-    "onward_received": {"resend_tiers", "claims"},
-    "onward_ack_sent": {"claims", "onward_early", "word_astray"},
-    "onward_ack_received": {"claims", "freed_too_early", "onward_early"},
-    "link_downgraded": {"downgrade_rule"},
-    "link_upgraded": {"downgrade_rule"},
-    "resend_scheduled": {"resend_tiers", "claims"},
-    "stream_ended": {"forgotten", "claims"},
-    "stream_forgotten": {"claims", "not_recovered"},
-    "session_closed": {
-        "claims", "silent_end", "ack_timeout", "node_life", "order_ack_late", "close_without_full_resend",
-        "resend_tiers", "window", "silence", "store_silence", "idle_close", "idle_open", *_ANSWERS,
-    },
-    "session_opened": {
-        "claims", "silent_end", "wire", "window", "ack_from_nowhere", "half_window", "idle_delay", "policy",
-        "ack_timeout", "silence", "store_silence", "idle_close", "idle_open", "at_once", "store_ack_late",
-    },
-    "topic_opened": _TOPIC,
-    "placed": {*_TOPIC, "subscription_forgotten", "node_life"},
-    "subscribed": {*_TOPIC, "subscription_forgotten", "ack_wait", "node_life"},
-    "unsubscribed": {*_TOPIC, "subscription_forgotten"},
-    "subscription_changed": {*_TOPIC, "ack_wait"},
-    **dict.fromkeys(("subscription_suspended", "subscription_resumed"), _TOPIC),
-    **dict.fromkeys(("dispatched", "assigned", "discarded", "late_ack", "content_freed", "passed_on"), _TOPIC),
-    "dropped": set(),
-    "queue_paused": set(),
-    "queue_resumed": set(),
-    "queue_quota_set": set(),
-    **dict.fromkeys(("bridge_took", "bridge_acked", "bridge_drew", "bridge_gave", "bridge_let_go"), _BRIDGE),
-    "journaled": {"journal_complete", "journal_early", "journal_twice", "claims"},
-    "journal_asked": {"journal_complete", "journal_early", "journal_twice", "claims"},
-}  # fmt: skip
+_SETS = """\
+ACKED: ack_from_nowhere ack_timeout ack_unreceived claims forgotten idle_open previous resend_tiers silence
+    silent_end store_silence window
+ACKS: ack_from_nowhere ack_taken_back at_once claims half_window idle_delay silent_end
+BRIDGE: bridge_acked_early bridge_gave_twice bridge_let_go_early claims
+TOPIC: claims content_freed_early discard_rule none_rule slowest_rule topic_astray topic_before_join topic_lost
+    topic_order topic_twice
+"""
+_RIGHT = """\
+ack_received: ACKED
+store_ack_received order_ack_received: ACKED close_without_full_resend journal_early lost
+ack_sent: ACKS ack_unsent
+store_ack_sent: ACKS store_ack_before_commit store_ack_late store_ack_unsent
+order_ack_sent: ACKS order_ack_before_commit order_ack_late
+committed: claims duplicates_delivered express_twice gaps lost not_handed not_recovered order order_ack_before_commit
+    order_ack_late previous queue rejected store_ack_before_commit store_ack_late
+handed: TOPIC admin_ack_made_up duplicates_delivered expired journal_early not_handed order queue unmarked
+settled: TOPIC ack_wait admin_ack_made_up duplicates_delivered journal_complete journal_twice not_handed queue
+returned: TOPIC ack_wait not_handed queue
+purged: admin_ack_made_up claims not_handed queue
+admin_ack_asked: admin_ack_made_up admin_ack_missing claims queue
+admin_ack_queued: admin_ack_made_up admin_ack_missing admin_ack_twice claims queue
+expired: TOPIC admin_ack_made_up expired not_handed queue
+node_started: ack_timeout claims half_window node_life order_ack_late policy resend_tiers window
+node_continued: claims node_life
+node_stopped: node_life silent_end
+woke_late: IN_TIME claims
+start_before: node_life
+packet_received: ack_timeout ack_unsent admin_ack_made_up at_once claims half_window hops_step idle_close idle_delay
+    idle_open not_handed previous previous_raised queue rejected silence silent_end store_ack_before_commit
+    store_ack_late store_ack_unsent wire
+packet_sent: ack_timeout ack_unreceived claims close_without_full_resend hop_limit hops_step idle_close idle_open
+    previous previous_raised queue silence silent_end store_silence transit_unsent window wire
+position_recovered: claims lost node_life not_recovered order queue recovered_from_nowhere rejected
+queued: TOPIC ack_unreceived close_without_full_resend forgotten gaps lost node_life previous queue resend_tiers
+rejected: claims gaps order_ack_before_commit rejected rejection_made_up store_ack_before_commit
+removed: admin_ack_made_up claims close_without_full_resend forgotten gaps lost previous queue rejection_made_up
+    resend_tiers
+ping_sent probe_answered piece_received: ack_timeout silence silent_end
+path_size: path_size silent_end
+window_changed: claims silent_end window
+probe_received: ack_timeout path_size silence silent_end
+hold_received rerouted onward_received resend_scheduled: claims resend_tiers
+transit_committed: claims end_overtakes lost node_life previous_raised queue recovered_from_nowhere rejected
+    store_ack_before_commit store_ack_late transit_forgotten
+transit_freed: admin_ack_made_up claims end_overtakes freed_too_early lost previous_raised rejected rejection_made_up
+    transit_forgotten transit_unsent
+control_relayed: ack_from_nowhere claims end_overtakes order_ack_made_up rejection_made_up word_astray
+word_refused: claims order_ack_made_up rejection_made_up
+route_refused: claims rejected rejection_made_up store_ack_before_commit
+onward_sent: claims word_astray
+onward_ack_sent: claims onward_early word_astray
+onward_ack_received: claims freed_too_early onward_early
+link_downgraded link_upgraded: downgrade_rule
+stream_ended: claims forgotten
+stream_forgotten: claims not_recovered
+session_closed: ack_timeout at_once claims close_without_full_resend half_window idle_close idle_delay idle_open
+    node_life order_ack_late resend_tiers silence silent_end store_ack_late store_silence window
+session_opened: ack_from_nowhere ack_timeout at_once claims half_window idle_close idle_delay idle_open policy silence
+    silent_end store_ack_late store_silence window wire
+topic_opened subscription_suspended subscription_resumed dispatched assigned discarded late_ack content_freed
+    passed_on: TOPIC
+placed: TOPIC node_life subscription_forgotten
+subscribed: TOPIC ack_wait node_life subscription_forgotten
+unsubscribed: TOPIC subscription_forgotten
+subscription_changed: TOPIC ack_wait
+dropped queue_paused queue_resumed queue_quota_set:
+bridge_took bridge_acked bridge_drew bridge_gave bridge_let_go: BRIDGE
+journaled journal_asked: claims journal_complete journal_early journal_twice
+"""
+
+
+def _read(text: str, sets: Mapping[str, set[str]]) -> dict[str, set[str]]:
+    """Read a line for each of some names: the checks that belong to them, and names of sets of checks."""
+    found: dict[str, set[str]] = {}
+    for names, said in re.findall(r"^(\S[^:]*):((?:.|\n )*)", text, re.MULTILINE):
+        checks = {check for word in said.split() for check in sets.get(word, {word})}
+        found |= dict.fromkeys(names.split(), checks)
+    return found
+
+
+RIGHT = _read(_RIGHT, {"IN_TIME": set(IN_TIME), **_read(_SETS, {})})
 """By event, the checks that may find a lie about it: those of what it says. Checks of the whole record are added."""
 ANY = {"clock", "clocks", "log_gap", "damaged", "incomplete"}
 
