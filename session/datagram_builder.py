@@ -31,10 +31,11 @@ class _Draft:
 
     def put(self, encoded: bytes) -> bool:
         """Add a frame. Returns False if there is no room for it."""
-        if len(encoded) > self.room_bytes:
+        size_bytes = len(encoded)
+        if size_bytes > self.room_bytes:
             return False
         self.parts.append(encoded)
-        self.room_bytes -= len(encoded)
+        self.room_bytes -= size_bytes
         return True
 
     def end(self, encoded: bytes) -> Transmit:
@@ -135,7 +136,8 @@ class DatagramBuilder:
         if waits and figure is not None:
             # It leaves once the peer has confirmed the session, as then no figure goes with it, or in pieces.
             self._probing.ping_due = True
-        self._put_requests(draft)
+        if sizes.answer or self._probing.ping_due:
+            self._put_requests(draft)
         if sent is None:
             return draft.end(b"")
         ask = self._departing.handle_sent(sent, transmit.counter, now_ns)

@@ -63,7 +63,7 @@ class Departing:
 
     def next_packet(self, now_ns: int) -> SessionPacket | None:
         """The packet that leaves now, or None; if the pacer holds it back, this sets a timer."""
-        probe = self._probing.peek()
+        probe = self._probing.peek() if self._probing.due else None
         if probe is not None:
             # Neither congestion window nor pacer holds back a probe (RFC 9002 6.2.4, 7.5).
             return probe
@@ -85,10 +85,11 @@ class Departing:
         probing, window, share = self._probing, self._window, self._share
         if not window.unsent_bytes:
             return []
+        probes = probing.ping_due or (probing.due and probing.peek() is not None)
+        if probes or any(self._ack_sender.leaving(now_ns, with_packet=True)):
+            return []
         first = window.peek()
         if first is None or first.state is not PacketState.QUEUED or not window.has_credit(first):
-            return []
-        if probing.ping_due or probing.peek() is not None or any(self._ack_sender.leaving(now_ns, with_packet=True)):
             return []
         room = RunRoom() if share is None else share.run_room(self._rtt, first.size_bytes, now_ns)
         run = window.next_run(room.until_ask_bytes, room.credit_bytes)

@@ -98,7 +98,7 @@ class LossTimers:
     def arm_probe(self, now_ns: int) -> None:
         """Schedule the next request for what the peer owes; several fit before the ack timeout."""
         probe_ns = self._rtt.probe_ns
-        if self._window.in_flight:
+        if self._window.flying:
             first_ns = probe_ns
             if not self._probing.last_asked and not self._departing.peer_acks:
                 first_ns += self._ack_sender.terms.delay_ns
@@ -127,24 +127,25 @@ class LossTimers:
 
     def handle_heard(self, now_ns: int) -> None:
         """A datagram of any kind has come. All count: only a silent peer is given up."""
-        put_off = self._probing.handle_heard(now_ns)
-        if self.is_asking:
-            self._timers.pop(Timer.ACK_LIMIT, None)
+        put_off, waits = self._probing.handle_heard(now_ns), Timer.ACK_LIMIT in self._timers
+        if waits and not self._window.awaits_ack:
+            del self._timers[Timer.ACK_LIMIT]
             self._probing.handle_answer()
             self.arm_probe(now_ns)
             return
         if put_off:
             self.arm_probe(now_ns)
-        if Timer.ACK_LIMIT in self._timers:
+        if waits:
             self._timers[Timer.ACK_LIMIT] = self._silent_at_ns(now_ns)
 
     def _silent_at_ns(self, now_ns: int) -> int:
         """When a peer that was heard now has been silent for too long; not before the next probe, if those are rare."""
-        limit_ns = now_ns + self.timeout_ns
+        timeout_ns = self.timeout_ns
+        limit_ns = now_ns + timeout_ns
         if not self._probing.is_patient:
             return limit_ns
         asked_ns = self._timers.get(Timer.PROBE) or now_ns
-        return max(limit_ns, min(asked_ns + self.timeout_ns, now_ns + self.policy.ack_timeout_max_ns))
+        return max(limit_ns, min(asked_ns + timeout_ns, now_ns + self.policy.ack_timeout_max_ns))
 
     def handle_all_acked(self, now_ns: int) -> None:
         """End the wait: no packet waits for a session ack."""

@@ -381,7 +381,8 @@ class Session:
             if self.is_closed:
                 return
         self.ack_sender.arm(self._timers)
-        self._close_if_drained()
+        if self.state is SessionState.DRAINING:
+            self._close_if_drained()
 
     def handle_datagrams(self, payloads: list[bytes], counters: list[int], now_ns: int) -> None:
         """Handle datagrams that came together, in order; one that is not well-formed is reported as dropped."""
@@ -451,41 +452,8 @@ class Session:
 
         It never holds a packet that is longer than a datagram, nor one behind that: see ``poll_run``.
         """
-        if self.state in (SessionState.OPEN, SessionState.DRAINING):
-            return self._transmit_frames(now_ns)
-        if self._goodbye is not None:
-            reason, self._goodbye = self._goodbye, None
-            return self._builder.goodbye(reason, self.commit_serial, now_ns)
-        if self.state is SessionState.CLOSED or not self._opening.due:
-            return None
-        return self._transmit_hello(now_ns)
-
-    def poll_run(self, now_ns: int) -> TransmitRun | None:
-        """The next datagrams to send that hold only packets; None: ask ``poll_transmit``.
-
-        Packets that are longer than a datagram leave only here, in pieces; without this call they wait until the
-        session ends.
-        """
-        run = (
-            self._builder.run(self.commit_serial, now_ns)
-            if self.state in (SessionState.OPEN, SessionState.DRAINING)
-            else None
-        )
-        if run is not None:
-            self._keep_alive.sent_at_ns = now_ns
-            self._handle_departed(run.packets, now_ns)
-        return run
-
-    # ---- sending
-
-    def _transmit_hello(self, now_ns: int) -> Transmit:
-        hello, wait_ns = self._opening.say(now_ns), self._opening.wait_ns
-        if wait_ns is not None:
-            self._timers[Timer.CONNECT_RESEND] = end_ns(now_ns + wait_ns, self._opening.spacing_ns)
-        kind = TransmitKind.CONNECT if self.initiator else TransmitKind.ACCEPT
-        return Transmit(kind, *self.take_counter(), self._codec.encode_hello(hello))
-
-    def _transmit_frames(self, now_ns: int) -> Transmit | None:
+        if self.state not in (SessionState.OPEN, SessionState.DRAINING):
+            return self._transmit_unopened(now_ns)
         transmit = self._builder.datagram(self.commit_serial, now_ns)
         if transmit is None:
             return None
@@ -497,6 +465,36 @@ class Session:
         if transmit.packet is not None:
             self._handle_departed([transmit.packet], now_ns)
         return transmit
+
+    def poll_run(self, now_ns: int) -> TransmitRun | None:
+        """The next datagrams to send that hold only packets; None: ask ``poll_transmit``.
+
+        Packets that are longer than a datagram leave only here, in pieces; without this call they wait until the
+        session ends.
+        """
+        nothing_new = not self.window.unsent_bytes and self.path_size.longest_bytes <= self.path_size.size_bytes
+        if nothing_new or self.state not in (SessionState.OPEN, SessionState.DRAINING):
+            return None
+        run = self._builder.run(self.commit_serial, now_ns)
+        if run is not None:
+            self._keep_alive.sent_at_ns = now_ns
+            self._handle_departed(run.packets, now_ns)
+        return run
+
+    # ---- sending
+
+    def _transmit_unopened(self, now_ns: int) -> Transmit | None:
+        """The goodbye of a session that has ended, or the hello of one that is not open yet."""
+        if self._goodbye is not None:
+            reason, self._goodbye = self._goodbye, None
+            return self._builder.goodbye(reason, self.commit_serial, now_ns)
+        if self.state is SessionState.CLOSED or not self._opening.due:
+            return None
+        hello, wait_ns = self._opening.say(now_ns), self._opening.wait_ns
+        if wait_ns is not None:
+            self._timers[Timer.CONNECT_RESEND] = end_ns(now_ns + wait_ns, self._opening.spacing_ns)
+        kind = TransmitKind.CONNECT if self.initiator else TransmitKind.ACCEPT
+        return Transmit(kind, *self.take_counter(), self._codec.encode_hello(hello))
 
     def _handle_departed(self, run: list[SessionPacket], now_ns: int) -> None:
         self.idle.handle_packet(now_ns)
@@ -584,13 +582,14 @@ class Session:
         self._detect_losses(now_ns, acked)
         if acked or Timer.PROBE not in self._timers:
             self._loss_timers.arm_probe(now_ns)
-        if acked and window.in_flight and not self._probing.last_asked and self._departing.is_stuck:
+        if acked and window.flying and not self._probing.last_asked and self._departing.is_stuck:
             # The window has shrunk, and packets that the peer need not acknowledge yet fill it.
             self._probing.ping_due = True
         if acked and not window.awaits_ack:
             self._loss_timers.handle_all_acked(now_ns)
         self.events.append(PacketsAcked(acked, window.undecided.sift(acked, frame)))
-        self.events += map(WindowChanged, window.changes())
+        if window.auto is not None:
+            self.events += map(WindowChanged, window.changes())
 
     def check_invariants(self) -> None:
         """Assert that what it remembers of packets agrees, for simulations and searches."""
@@ -634,7 +633,7 @@ class Session:
         else:
             # Packets in flight already ask for an ack, unless the peer may take its time and the next packet waits for
             # that.
-            self._probing.ping_due = not self.window.in_flight or self._departing.next_larger(now_ns) is not None
+            self._probing.ping_due = not self.window.flying or self._departing.next_larger(now_ns) is not None
             self._timers[Timer.CONNECT_RESEND] = now_ns + CONNECT_RESEND_NS
 
     def _on_connect_limit(self, _now_ns: int) -> None:

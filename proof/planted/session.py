@@ -89,10 +89,10 @@ def _new_number(handle_sent: Any, self: SendWindow, sent: SessionPacket, counter
     again = sent.state is not PacketState.QUEUED
     handle_sent(self, sent, counter, now_ns)
     if again:
-        del self._packets[sent.number], self._in_flight[sent.number]
+        del self._packets[sent.number], self.flying[sent.number]
         sent.number = self.highest_sent = self.next_number
         self.next_number += 1
-        self._packets[sent.number] = self._in_flight[sent.number] = sent
+        self._packets[sent.number] = self.flying[sent.number] = sent
 
 
 @BUGS.by_search("silence never closes a session", RECEIVER_DIES, "is open")

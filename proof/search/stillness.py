@@ -72,7 +72,7 @@ def expire_session(session: Session, timer: Timer, now_ns: int) -> None:
 
 def expire_window(window: SendWindow) -> None:
     """Set what is in flight as sent long ago."""
-    for packet in window._in_flight.values():
+    for packet in window.flying.values():
         packet.sent_at_ns = 0
 
 

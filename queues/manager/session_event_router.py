@@ -405,7 +405,7 @@ class SessionEventRouter:
             self._recorder.add_numbers("ack_received", conversation.label, event.packets, now_ns)
         self._take_acks(conversation, event.told, Ack.SESSION, now_ns)
         for sent in event.told:
-            if isinstance(sent.context, Control):
+            if isinstance(sent.context, Control) and sent.context.refuses:
                 conversation.handle_rejections_known(sent.context.refuses)
 
     def _on_stored(self, conversation: Conversation, event: events.PacketsStored, now_ns: int) -> None:

@@ -27,7 +27,7 @@ from triack.queues.streams.incoming_stream import IncomingStream
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.transit.transits import Transits
-from triack.session.protocol.events import TransmitKind
+from triack.session.protocol.events import TransmitKind, TransmitRun
 from triack.session.protocol.states import SessionState
 from triack.session.session import Session
 
@@ -209,8 +209,12 @@ class Transmitter:
     def _transmit(self, conversation: Conversation, now_ns: int) -> None:
         session = conversation.session
         session.commit_serial = self._handshakes.history.committed
-        self._transmit_runs(conversation, now_ns)
-        while (transmit := session.poll_transmit(now_ns)) is not None:
+        while True:
+            while (run := session.poll_run(now_ns)) is not None:
+                self._send_run(conversation, run, now_ns)
+            transmit = session.poll_transmit(now_ns)
+            if transmit is None:
+                return
             counter = transmit.counter
             if transmit.kind is TransmitKind.ACCEPT:
                 counter = conversation.connect_counter
@@ -227,15 +231,12 @@ class Transmitter:
                 self.acks["store", transmit.store_ack.trigger] += 1
             if self._recorder is not None:
                 self._recorder.add_transmit(conversation.label, transmit, now_ns)
-            self._transmit_runs(conversation, now_ns)
 
-    def _transmit_runs(self, conversation: Conversation, now_ns: int) -> None:
-        """Send packets by the run, until something else is first."""
-        while (run := conversation.session.poll_run(now_ns)) is not None:
-            batch = self._batch(conversation.path)
-            batch += conversation.channel.seal_run(run.connection_id, run.counter, run.payloads, now_ns)
-            if self._recorder is not None:
-                self._recorder.add_run_sent(conversation.label, run.packets, now_ns)
+    def _send_run(self, conversation: Conversation, run: TransmitRun, now_ns: int) -> None:
+        batch = self._batch(conversation.path)
+        batch += conversation.channel.seal_run(run.connection_id, run.counter, run.payloads, now_ns)
+        if self._recorder is not None:
+            self._recorder.add_run_sent(conversation.label, run.packets, now_ns)
 
     def _look_for(self, conversation: Conversation, now_ns: int) -> None:
         """Answer a challenge of the peer, challenge its candidate address, and send pings."""

@@ -107,7 +107,7 @@ class AckSender:
     def handle_stored(self, numbers: list[int], now_ns: int) -> None:
         """The commit that holds these packets has returned. A session ack that waited for it is due."""
         self.store_ack.handle_stored(numbers, now_ns)
-        if self.store_ack.debt.due:
+        if self.store_ack.debt.state is AckState.DUE:
             self.session_ack.debt.handle_company()
 
     def read_run(self, codec: Codec, payloads: Sequence[bytes]) -> PacketRun | None:
@@ -142,8 +142,8 @@ class AckSender:
 
     def due_bytes(self, ack_bytes: int, store_ack_bytes: int) -> int:
         """How many bytes of the acks that leave are due; the others only ride along with a packet."""
-        due_bytes = ack_bytes if self.session_ack.debt.due else 0
-        return due_bytes + store_ack_bytes if self.store_ack.debt.due else due_bytes
+        due_bytes = ack_bytes if self.session_ack.debt.state is AckState.DUE else 0
+        return due_bytes + store_ack_bytes if self.store_ack.debt.state is AckState.DUE else due_bytes
 
     def ack(self, now_ns: int) -> AckFrame:
         """The session ack that leaves now."""
@@ -171,4 +171,4 @@ class AckSender:
 
 
 def _trigger(debt: AckDebt) -> str:
-    return debt.cause.value if debt.due else "piggyback"
+    return debt.cause.value if debt.state is AckState.DUE else "piggyback"

@@ -51,13 +51,13 @@ class Probing:
         reliable: whether the path is (``PathTraits``).
 
     Attributes:
+        due: packets to send again as probes.
         heard_at_ns: when the last datagram came.
         last_asked: the ``Ask`` of the packet sent last; for ``Ask.NO`` the peer may delay its ack.
         ping_due: whether a ping leaves with the next datagram.
     """
 
     __slots__ = (
-        "_due",
         "_is_answered",
         "_persists",
         "_pings",
@@ -66,6 +66,7 @@ class Probing:
         "_rounds",
         "_usual",
         "_vain",
+        "due",
         "heard_at_ns",
         "last_asked",
         "ping_due",
@@ -73,7 +74,7 @@ class Probing:
 
     def __init__(self, *, reliable: bool = False) -> None:
         self._reliable = self._pings = reliable
-        self._due: list[SessionPacket] = []
+        self.due: list[SessionPacket] = []
         self._quiets = 0
         self._rounds = 0
         self._usual = 1.0
@@ -118,7 +119,7 @@ class Probing:
         wait_ns = first_ns
         if self._rounds:
             wait_ns = min(first_ns << min(self._doublings, _DOUBLINGS_MAX), max(most_ns, first_ns))
-        if not self.is_patient:
+        if not self._vain or not self.is_patient:
             return wait_ns
         doublings = min(self._vain // VAIN_ROUNDS, VAIN_DOUBLINGS)
         return max(wait_ns, min(wait_ns << doublings, most_ns << VAIN_DOUBLINGS, patient_ns))
@@ -151,8 +152,8 @@ class Probing:
     def handle_heard(self, now_ns: int) -> bool:
         """A datagram has come. Returns whether the next probe becomes less urgent."""
         self.heard_at_ns = now_ns
-        before, self._is_answered = self.is_patient, True
-        return self.is_patient and not before
+        before, self._is_answered = self._is_answered, True
+        return self._vain >= VAIN_ROUNDS and not before
 
     def handle_barren(self) -> None:
         """The peer has answered and acknowledged nothing."""
@@ -173,23 +174,23 @@ class Probing:
         self._vain += self._is_answered
         self._is_answered = False
         if oldest and not self._pings:
-            self._due = list(oldest)
+            self.due = list(oldest)
             return True
         self.ping_due = self.ping_due or bool(oldest) or awaits
         return False
 
     def peek(self) -> SessionPacket | None:
         """The next packet to send as a probe, or None; those acknowledged or lost meanwhile are skipped."""
-        while self._due:
-            if self._due[0].state is PacketState.IN_FLIGHT:
-                return self._due[0]
-            del self._due[0]
+        while self.due:
+            if self.due[0].state is PacketState.IN_FLIGHT:
+                return self.due[0]
+            del self.due[0]
         return None
 
     def handle_sent(self, packet: SessionPacket) -> bool:
         """A packet leaves. Returns whether it is the probe that ``peek`` gave."""
-        if self._due and self._due[0] is packet:
-            del self._due[0]
+        if self.due and self.due[0] is packet:
+            del self.due[0]
             return True
         self._pings = self._reliable
         return False

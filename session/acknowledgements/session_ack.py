@@ -95,7 +95,7 @@ class SessionAck:
 
     def handle_rejections_known(self, numbers: Collection[int]) -> None:
         """Their sender has the rejections."""
-        settled = self._refused.intersection(numbers)
+        settled = self._refused.intersection(numbers) if self._refused else _NONE
         if not settled:
             return
         if len(self._refused_ranges) > REFUSED_RANGES_MAX:

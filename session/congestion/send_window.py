@@ -75,16 +75,16 @@ class SendWindow:
         follows: whether the window follows the path, up to ``window`` (``auto_window``).
 
     Attributes:
+        auto: how the window follows the path, or None.
         most_bytes: what the peer has room for, by whatever transport (``path_size``). Queued packets count, too: they
             leave even if the peer says that it has no room.
         packet_bytes: the longest datagram in force.
+        flying: the packets that are on the wire as far as we know, in the order in which they were sent.
         unsent_bytes: of the queued packets.
     """
 
     __slots__ = (
         "_acked",
-        "_auto",
-        "_in_flight",
         "_lost",
         "_next_order",
         "_packets",
@@ -94,8 +94,10 @@ class SendWindow:
         "_trip_ns",
         "_window",
         "acked_order",
+        "auto",
         "congestion",
         "cumulative",
+        "flying",
         "highest_sent",
         "in_flight_bytes",
         "most_bytes",
@@ -109,7 +111,7 @@ class SendWindow:
     def __init__(self, window: int, rtt: RoundTrip, congestion: Congestion | None, *, follows: bool = False) -> None:
         self._window = window
         self.peer_window = window
-        self._auto = AutoWindow() if follows else None
+        self.auto = AutoWindow() if follows else None
         self._told = 0
         # The round trip that the last ack shows, until its losses are known; 0: none, None: there is no such ack.
         self._trip_ns: int | None = None
@@ -118,7 +120,7 @@ class SendWindow:
         self._packets: dict[int, SessionPacket] = {}
         self._acked = NumberSet()
         self._lost: list[SessionPacket] = []
-        self._in_flight: dict[int, SessionPacket] = {}
+        self.flying: dict[int, SessionPacket] = {}
         self._next_order = 1
         self._sendings: dict[int, tuple[int, int]] = {}
         self.acked_order = 0
@@ -139,8 +141,8 @@ class SendWindow:
     @property
     def awaits_ack(self) -> bool:
         """Whether a packet that was sent is not acknowledged; queued packets do not count."""
-        if self._in_flight:
-            return True
+        if self.flying or not self._lost:
+            return bool(self.flying)
         following = self.peek()
         return following is not None and following.state is PacketState.LOST
 
@@ -152,7 +154,7 @@ class SendWindow:
     @property
     def in_flight(self) -> int:
         """Packets that are on the wire as far as we know."""
-        return len(self._in_flight)
+        return len(self.flying)
 
     @property
     def limit(self) -> int:
@@ -160,7 +162,7 @@ class SendWindow:
 
         A window that has shrunk is in force once no more packets than that are unacknowledged (``changes``).
         """
-        auto, largest = self._auto, self._window
+        auto, largest = self.auto, self._window
         if self.peer_window < largest:
             largest = self.peer_window
         return largest if auto is None else min(auto.packets, largest)
@@ -226,20 +228,24 @@ class SendWindow:
     def has_credit(self, sent: SessionPacket) -> bool:
         """Whether the congestion window lets this packet go."""
         congestion = self.congestion
-        if congestion is None or not self._in_flight:
+        if congestion is None or not self.flying:
             return True
         return self.in_flight_bytes + sent.size_bytes <= min(congestion.window_bytes, self.most_bytes)
 
     @property
     def spare_bytes(self) -> int:
         """How much of the congestion window is left when nothing more is to be sent; nothing when something is."""
-        if self.congestion is None or (self.has_next and self.peek() is not None):
+        congestion, spare_bytes = self.congestion, self.most_bytes
+        if congestion is None or ((self.unsent_bytes or self._lost) and self.peek() is not None):
             return 0
-        return max(0, min(self.congestion.window_bytes, self.most_bytes) - self.in_flight_bytes)
+        if congestion.window_bytes < spare_bytes:
+            spare_bytes = congestion.window_bytes
+        spare_bytes -= self.in_flight_bytes
+        return spare_bytes if spare_bytes > 0 else 0
 
     def next_with_credit(self) -> SessionPacket | None:
         """The packet that goes next, unless the congestion window holds it back."""
-        sent = self.peek() if self.has_next else None
+        sent = self.peek() if self.unsent_bytes or self._lost else None
         if sent is None:
             if self.congestion is not None:
                 self.congestion.handle_app_limited(self.in_flight_bytes)
@@ -262,8 +268,9 @@ class SendWindow:
         sent.order = self._next_order
         sent.sent_at_ns = now_ns
         self._sendings[counter] = (sent.order, now_ns)
-        self._forget_sendings()
         self._next_order += 1
+        if len(self._sendings) > SENDINGS_WINDOWS:
+            self._forget_sendings()
 
     def next_run(self, most_bytes: int, credit_bytes: int) -> list[SessionPacket]:
         """The packet that ``peek`` gives, and those behind it that may leave at once, all for the first time.
@@ -276,7 +283,7 @@ class SendWindow:
         room_bytes = UNBOUNDED_BYTES
         if congestion is not None:
             room_bytes = min(congestion.window_bytes, self.most_bytes) - self.in_flight_bytes
-        first_bytes = room_bytes if self._in_flight else UNBOUNDED_BYTES
+        first_bytes = room_bytes if self.flying else UNBOUNDED_BYTES
         room_bytes = min(room_bytes, credit_bytes)
         run: list[SessionPacket] = []
         run_bytes = 0
@@ -301,7 +308,7 @@ class SendWindow:
             sent.sends = 1
             sent.order = order
             sent.sent_at_ns = now_ns
-            self._in_flight[sent.number] = sent
+            self.flying[sent.number] = sent
             self._sendings[counter] = (order, now_ns)
             order += 1
             counter += 1
@@ -318,8 +325,6 @@ class SendWindow:
         self._forget_sendings()
 
     def _forget_sendings(self) -> None:
-        if len(self._sendings) <= SENDINGS_WINDOWS:
-            return  # no window is smaller than a packet
         excess = len(self._sendings) - SENDINGS_WINDOWS * self.limit
         if excess > 0:
             for counter in list(islice(self._sendings, excess)):
@@ -327,7 +332,7 @@ class SendWindow:
 
     def oldest_unacked(self, most: int) -> list[SessionPacket]:
         """The packets for probes: the lowest numbers in flight."""
-        return nsmallest(most, self._in_flight.values(), key=_number_of)
+        return nsmallest(most, self.flying.values(), key=_number_of)
 
     def handle_ack(
         self, cumulative: int, ranges: list[Range], echo: int, delay_ns: int, now_ns: int
@@ -340,9 +345,9 @@ class SendWindow:
         highest = ranges[-1][1] if ranges else cumulative
         if highest > self.highest_sent:
             raise ProtocolError(DropReason.ACK_OF_UNSENT, f"{highest} of {self.highest_sent}")
-        if self._auto is not None:
+        if self.auto is not None:
             full = not self.room and self.peek() is None and self.limit < self.largest
-            self._auto.handle_ack(len(self._in_flight), highest, self.highest_sent, now_ns, stands_still=full)
+            self.auto.handle_ack(len(self.flying), highest, self.highest_sent, now_ns, stands_still=full)
         acked: list[SessionPacket] = []
         # Each number is looked at once, however often a peer acknowledges it.
         for first, last in ((1, cumulative), *ranges):
@@ -360,7 +365,7 @@ class SendWindow:
 
     def changes(self) -> list[int]:
         """The window in force from now on, if it follows the path and differs from the last one reported."""
-        if self._auto is None:
+        if self.auto is None:
             return []
         limit = self.limit
         if limit == (self._told or self.largest) or self.unacked > limit:
@@ -369,7 +374,7 @@ class SendWindow:
         return [limit]
 
     def _take(self, numbers: range) -> list[SessionPacket]:
-        packets, in_flight, event = self._packets, self._in_flight, PacketEvent.ACKED
+        packets, in_flight, event = self._packets, self.flying, PacketEvent.ACKED
         acked: list[SessionPacket] = []
         for number in numbers:
             sent = packets.pop(number, None)
@@ -387,11 +392,11 @@ class SendWindow:
         before, after = packet.state, TRANSITIONS[packet.state][event]
         packet.state = after
         if before is PacketState.IN_FLIGHT:
-            del self._in_flight[packet.number]
+            del self.flying[packet.number]
             self.in_flight_bytes -= packet.size_bytes
         if after is PacketState.IN_FLIGHT:
             # At the end, so that these are always in the order in which they were sent.
-            self._in_flight[packet.number] = packet
+            self.flying[packet.number] = packet
             self.in_flight_bytes += packet.size_bytes
 
     def _sample(self, echo: int, delay_ns: int, now_ns: int) -> bool:
@@ -414,10 +419,10 @@ class SendWindow:
         Returns:
             These packets, and when to look again (None: not needed).
         """
-        overdue_ns = now_ns - self._rtt.loss_delay_ns
+        overdue_ns = now_ns - self._rtt.loss_delay_ns if self.flying else 0
         lost: list[SessionPacket] = []
         look_again_ns = None
-        for sent in self._in_flight.values():
+        for sent in self.flying.values():
             if sent.order >= self.acked_order:
                 break
             if sent.order + PACKET_THRESHOLD <= self.acked_order or sent.sent_at_ns <= overdue_ns:
@@ -439,7 +444,7 @@ class SendWindow:
 
     def check_invariants(self) -> None:
         """Assert that bytes, states and numbers agree, for simulations and searches."""
-        in_flight, packets = self._in_flight, self._packets
+        in_flight, packets = self.flying, self._packets
         assert self.cumulative <= self.highest_sent < self.next_number
         assert len(in_flight) <= len(packets)
         if not packets:

@@ -338,7 +338,7 @@ OTHERS = {
         transport/handshake_load.py Admission _hosts_ns
         transport/secure.py _Caller _attempts _choices
         transport/warm_channels.py WarmChannels _warm
-        session/acknowledgements/probing.py Probing _due
+        session/acknowledgements/probing.py Probing due
         queues/streams/transit_stream.py TransitStream purged
         node/shell/driver.py Driver _endpoints _tasks
     """,
@@ -432,7 +432,7 @@ OTHERS = {
         queues/streams/sent_copies.py _Missing entries
         queues/streams/sent_copies.py SentCopies asking waiting _wanted
         session/acknowledgements/store_ack_waiter.py StoreAckWaiter _packets
-        session/congestion/send_window.py SendWindow _packets _lost _in_flight _sendings
+        session/congestion/send_window.py SendWindow _packets _lost flying _sendings
     """,
     "what programs of this node hold, ask for and wait for": """
         node/forwarding.py _Forwarder _ahead
