@@ -87,20 +87,6 @@ def test_a_waiter_that_begins_later_does_not_wait_long(delivery: Delivery) -> No
     assert world.run(50 * MS, lambda: said == [None])
 
 
-def test_partition_then_healing_delivers_everything() -> None:
-    """Both ways cut for a minute: the session closes for silence, a new one sends all again."""
-    world, a, b = two(3)
-    a.send(b, "q", *numbered(0, 50))
-    world.run(SECOND)
-    world.cut(a, b)
-    a.send(b, "q", *numbered(50, 400))
-    world.run(60 * SECOND)
-    assert a.live.closes["ack-timeout"] == 1
-    world.heal()
-    assert world.run(15 * SECOND, lambda: not a.busy)
-    assert b.read_all("q") == numbered(0, 400)
-
-
 @pytest.mark.parametrize("delivery", list(Delivery))
 def test_what_is_done_leaves_the_disk(delivery: Delivery) -> None:
     """At the sender with the ack that frees it or the dead letter, at the receiver when it was read.
@@ -122,43 +108,7 @@ def test_what_is_done_leaves_the_disk(delivery: Delivery) -> None:
         assert {*content.state} == {*holders, *(f"$key/{node_id.hex()}" for node_id in content.peers)}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("delivery", [RECOVERABLE, TRANSACTIONAL])
-def test_no_ack_runs_ahead_of_the_disk(delivery: Delivery) -> None:
-    """A slow disk at the receiver, packets all the time, a crash at any moment: what was acknowledged is there."""
-    for moment in range(12):
-        world, a, b = two(moment)
-        a.send(b, "q", b"warm", delivery=delivery)
-        world.run(2 * SECOND)
-        b.commit_ns = 60 * MS
-        for at in range(20):
-            waiting = a.send(b, "q", *numbered(at, at + 1), delivery=delivery)
-            a.watch(waiting, STAGES[delivery])
-            world.run(7 * MS)
-        world.run(moment * 11 * MS)
-        b.restart()
-        assert world.run(30 * SECOND, lambda a=a: not a.busy)  # type: ignore[misc]
-        assert sorted(b.read_all("q")) == [*numbered(0, 20), b"warm"]
-
-
 # Queues that are not there, and messages that come too late.
-
-
-@pytest.mark.parametrize("delivery", list(Delivery))
-def test_a_queue_that_does_not_exist_sends_the_message_to_dead_letter(delivery: Delivery) -> None:
-    """At the sender, with the reason. The waiter hears of it, and messages to another queue are not held up."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b", queues=["orders"])
-    said = a.watch(a.send(b, "nope", b"lost", delivery=delivery), STAGES[delivery])
-    a.send(b, "orders", b"fine", delivery=delivery)
-    world.run(5 * SECOND)
-    if delivery is EXPRESS:
-        assert said[0] in (None, "queue-not-found")
-    else:
-        assert said == ["queue-not-found"]
-        assert not a.busy
-        assert a.read_all("dead-letter") == [b"lost"]
-    assert b.read_all("orders") == [b"fine"]
 
 
 @pytest.mark.parametrize("delivery", [RECOVERABLE, TRANSACTIONAL])
@@ -217,20 +167,6 @@ def large(seed: int = 1, size_bytes: int = 4 * 1024 * 1024) -> bytes:
     return Random(seed).randbytes(size_bytes)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("who", ["a", "b"])
-def test_a_large_message_survives_a_crash_in_its_middle(who: str) -> None:
-    """Half of it is on the other disk; it becomes one message all the same."""
-    world, a, b = two(2, Faults(delay_ns=MS))
-    body = large(size_bytes=1_000_000)
-    a.send(b, "q", b"before", body, b"after")
-    assert world.run(60 * SECOND, lambda: len(b.log("committed")) > 10)
-    assert b.length("q") < 2
-    world.nodes[f"udp://{who}:1"].restart()
-    assert world.run(60 * SECOND, lambda: not a.busy)
-    assert b.read_all("q") == [b"before", body, b"after"]
-
-
 @pytest.mark.gate
 @pytest.mark.parametrize("body_cache_bytes", [1, 32 << 20])
 def test_a_large_message_for_nowhere_comes_back_whole(body_cache_bytes: int) -> None:
@@ -265,20 +201,6 @@ def test_express_is_lost_by_a_crash_only_and_never_repeated() -> None:
     assert world.run(30 * SECOND, lambda: not a.busy)
     b.read_all("q")
     assert sorted(b.received["q"]) == numbered(0, 100) + numbered(200, 300)
-
-
-@pytest.mark.gate
-def test_express_is_sent_again_when_its_session_is_lost() -> None:
-    """A partition alone loses nothing."""
-    world, a, b = two(4)
-    a.send(b, "q", b"0", delivery=EXPRESS)
-    world.run(SECOND)
-    world.cut(b, a, both=False)
-    a.send(b, "q", *numbered(1, 100), delivery=EXPRESS)
-    world.run(60 * SECOND)
-    world.heal()
-    assert world.run(15 * SECOND, lambda: not a.busy)
-    assert b.read_all("q") == [b"0", *numbered(1, 100)]
 
 
 def test_an_express_sender_may_restart_any_number_of_times() -> None:

@@ -362,20 +362,6 @@ def test_every_conversation_has_its_own_channel_and_its_packets_fit_it() -> None
     assert b.live.drops == {"bad-tag": 1}
 
 
-@pytest.mark.slow
-def test_no_datagram_is_too_large_with_what_its_channel_adds() -> None:
-    """Full packets both ways, with the acks of a bad network on them."""
-    world, a, b = two(1, Faults(loss=0.2, reorder=0.5), a=UNPROBED)
-    sizes: list[int] = []
-    world.network.tap = lambda data, _sender, _to: sizes.append(len(data))
-    for _ in range(20):
-        a.send(b, "q", bytes(20_000))
-        b.send(a, "q", bytes(20_000))
-        world.run(20 * MS)
-    world.run(5 * SECOND)
-    assert max(sizes) == 1_200
-
-
 def test_a_peer_can_open_what_refuses_it() -> None:
     """It is sealed by the channel that answered, although no session comes of it."""
     world, a, b = two()

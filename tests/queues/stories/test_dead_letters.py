@@ -106,13 +106,16 @@ def test_a_wait_for_room_has_a_name_at_both_ends(reason: HoldReason, limits: dic
     assert [event.is_held for event in a.news if isinstance(event, StreamHeld)][-1] is False
 
 
-def test_a_disk_without_room_has_a_name_at_the_sender() -> None:
+def test_a_disk_without_room_has_a_name_at_the_sender_until_there_is_some() -> None:
     world, a, b = two()
     a.send(b, "q", b"first")
     world.run(SECOND)
     b.live.inbox.admission.handle_room(0)
     outgoing, _ = a.send(b, "q", b"second")
     assert world.run(5 * SECOND, lambda: a.outbox.holds.of(outgoing) is HoldReason.STORE_LOW)
+    b.act(lambda: b.live.inbox.admission.handle_room(2**40))
+    world.run(5 * SECOND)
+    assert b.read_all("q") == [b"first", b"second"]
 
 
 def test_a_wait_ends_with_its_session() -> None:

@@ -56,20 +56,6 @@ def test_a_failed_commit_ends_everything_with_an_explicit_error() -> None:
     assert a.busy
 
 
-def test_after_a_failed_commit_the_disk_tells_the_truth() -> None:
-    """Restarted on a disk that works again: nothing is lost, nothing comes twice."""
-    world, a, b = two(2)
-    a.send(b, "q", *numbered(0, 20))
-    world.run(100 * MS)
-    b.break_disk()
-    a.send(b, "q", *numbered(20, 200))
-    world.run(3 * SECOND)
-    b.disk.calm()
-    b.restart()
-    assert world.run(30 * SECOND, lambda: not a.busy)
-    assert b.read_all("q") == numbered(0, 200)
-
-
 def test_nobody_connects_to_or_from_a_node_whose_disk_failed() -> None:
     """It is deaf and mute, and says why it drops."""
     world, a, b = two()
@@ -82,57 +68,7 @@ def test_nobody_connects_to_or_from_a_node_whose_disk_failed() -> None:
     assert not a.log("session_opened")
 
 
-# Beyond memory.
-
-
-@pytest.mark.parametrize("delivery", list(Delivery))
-def test_bodies_in_memory_are_counted_until_they_go(delivery: Delivery) -> None:
-    """The cache counts nothing when nothing waits; express bodies are no part of it."""
-    world, a, b = two()
-    a.send(b, "q", *numbered(0, 100, 500), delivery=delivery)
-    assert a.outbox.cached_bytes >= 0
-    assert world.run(10 * SECOND, lambda: not a.busy)
-    assert a.outbox.cached_bytes == 0
-
-
-# Many at once.
-
-
-def test_messages_to_itself_need_no_network() -> None:
-    """A queue of this node, in every class, in order, committed before it is seen."""
-    world = World(1)
-    a = world.node("a")
-    for delivery in Delivery:
-        a.send(a, delivery.label, *numbered(0, 100), delivery=delivery)
-        assert a.length(delivery.label) == (100 if delivery is EXPRESS else 0)
-        assert a.read_all(delivery.label) == numbered(0, 100)
-    assert world.network.counts["sent"] == 0
-
-
 # More than the other end has room for.
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("kind", "size_bytes"), [("udp", 30_000), ("tcp", 60_000)])
-def test_express_messages_for_a_reader_that_stands_still_wait_at_their_sender(kind: str, size_bytes: int) -> None:
-    """However large the windows are: what a session has taken before the word comes, the other end has room for."""
-    world = World(1, Faults(delay_ns=5 * MS))
-    settings = NodeSettings(session=SessionSettings(max_unacked_packet=1_024))
-    a, b = world.node("a", settings, scheme=kind), world.node("b", settings, scheme=kind)
-    outgoing = a.live.outgoing_stream(b.address, "q", EXPRESS)
-    sent = 0
-    for _ in range(2_000):
-        while a.outbox.room_bytes(outgoing) > 0:
-            a.live.submit(outgoing, bytes(size_bytes), size_bytes)
-            sent += 1
-        a.drain()
-        world.run(MS)
-    assert b.length("q") < sent
-    read = 0
-    while a.busy:
-        read += b.read("q")
-        world.run(MS)
-    assert (read + b.read("q"), b.log("rejected")) == (sent, [])
 
 
 @pytest.mark.slow
@@ -166,26 +102,6 @@ def take(node: SimNode, queue: str) -> Lease:
         handed = node.live.take(mailbox, node.world.now_ns)
     assert handed is not None
     return handed
-
-
-def test_a_message_that_fails_too_often_goes_to_dead_letter_alone() -> None:
-    """It, and not another that was given back beside it; failures are counted across restarts."""
-    world = World(1)
-    a = world.node("a", NodeSettings(max_redeliveries=2))
-    a.send(a, "q", b"good", b"poison")
-    world.run(SECOND)
-    for failures in range(1, 4):
-        good, poison = take(a, "q"), take(a, "q")
-        mailbox = a.live.make_queue("q")
-        a.live.give_back(mailbox, good, Return(failed=False), world.now_ns)
-        a.live.give_back(mailbox, poison, Return(failed=True, delay_ms=0), world.now_ns)
-        a.drain()
-        world.run(SECOND)
-        assert (a.length("q"), a.length("dead-letter")) == ((1, 1) if failures == 3 else (2, 0))
-        if failures == 2:
-            a.restart()
-    assert a.read_all("dead-letter") == [b"poison"]
-    assert a.read_all("q") == [b"good"]
 
 
 def test_a_dead_letter_stays_one_and_keeps_its_id() -> None:
@@ -296,16 +212,6 @@ def test_words_of_ends_pass_a_relay_whose_disk_is_low(is_full: bool, delivery: D
     assert a.busy
 
 
-def test_a_stream_that_waits_for_a_low_disk_goes_on_when_there_is_room() -> None:
-    it = HubWorld("sub")
-    fill_disk(it.hub)
-    it.nodes["sub"].send(it.hub, "q", b"waits")
-    it.run(5)
-    it.hub.act(lambda: it.hub.live.inbox.admission.handle_room(2**40))
-    it.run(5)
-    assert it.hub.read_all("q") == [b"waits"]
-
-
 # One key, many node ids: a peer pays for all that comes with its key, whatever nodes it claims to be.
 
 IDS = 10
@@ -331,20 +237,6 @@ def crowd(settings: NodeSettings) -> tuple[PlainWorld, Named, list[Named], Named
 def reaches(world: PlainWorld, sender: Named, receiver: SimNode, queue: str) -> bool:
     sender.post("b", b"hello", queue=queue)
     return world.run(30 * SECOND, lambda: receiver.length(queue) == 1)
-
-
-@pytest.mark.slow
-def test_many_ids_have_the_room_of_one_peer() -> None:
-    """On the disk, where each could fill the quota of a peer."""
-    world, b, evil, honest = crowd(NodeSettings(limits=Limits(peer_quota_bytes=20_000, node_quota_bytes=200_000)))
-    for node in evil:
-        node.post("b", *[bytes(1_000)] * 20)
-    world.run(20 * SECOND)
-    taken = b.live.inbox.admission.disk.total_bytes
-    assert 20_000 <= taken < 20_000 + IDS * 1_100
-    assert reaches(world, honest, b, "new")
-    b.restart()
-    assert b.live.inbox.admission.disk.of(evil[0].live.node_id) == taken
 
 
 @pytest.mark.gate
@@ -425,27 +317,6 @@ def test_without_a_time_streams_stay(retire_after_s: float | None) -> None:
     a.send(b, "q", b"1")
     world.run(200_000 * SECOND)
     assert (len(a.outbox.streams), incoming(b)) == (1, 1)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("delivery", Delivery)
-def test_many_names_in_turn_take_little_room(delivery: Delivery) -> None:
-    """Of neither end, though none is idle for long, and though the receiver has room for fewer than its peer thinks.
-
-    What is durable then waits for its place; nothing holds back express messages that are on their way.
-    """
-    limit = 8 if delivery in DURABLE else 40
-    world, a, b = pair(NodeSettings(max_streams=40), NodeSettings(max_streams=limit, max_queues=60))
-    most = 0
-    for number in range(300):
-        a.send(b, f"q{number}", b"%d" % number, delivery=delivery)
-        assert world.run(30 * SECOND, lambda: not a.busy)
-        assert b.read_all(f"q{number}") == [b"%d" % number]
-        most = max(most, incoming(b), len(a.outbox.streams))
-    assert most <= 40
-    assert a.length("dead-letter") == 0
-    assert max(*rows(a), *rows(b)) <= 40
-    assert not judged(a, b)
 
 
 @pytest.mark.gate

@@ -110,25 +110,6 @@ def test_a_peer_that_moves_five_times_a_second_stays_in_its_session(mover: str) 
     assert (sessions(a), sessions(b)) == (1, 1)
 
 
-@pytest.mark.gate
-def test_a_moved_peer_is_used_when_it_has_answered_from_there() -> None:
-    world, a, b = couple()
-    a.send(b, "q", b"1")
-    world.run(SECOND)
-    kinds: list[Kind] = []
-    world.network.rebind(a.address)
-    world.network.tap = lambda datagram, _sender, to: (
-        kinds.append(read_header(datagram).kind) if to != b.address else None
-    )
-    a.send(b, "q", b"2")
-    world.run(SECOND)
-    (conversation,) = b.live.handshakes.conversations.values()
-    assert conversation.path not in (a.address, "")
-    assert kinds.index(Kind.CHALLENGE) < len(kinds) - 1
-    assert b.read_all("q") == [b"1", b"2"]
-    assert sessions(b) == 1
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_who_forwards_from_another_address_and_cannot_answer_takes_nothing_away(seed: int) -> None:
     """Its copies are the first to arrive, all the time: it gets challenges, for no more than thrice what it sent."""
@@ -207,9 +188,6 @@ def test_who_is_not_connected_yet_looks_for_its_peer_nowhere_else() -> None:
         a.poll(GIVE_UP_NS)
         deadline_ns = a.engine.next_deadline()
         assert deadline_ns is None or deadline_ns > a.now_ns
-
-
-# Streams.
 
 
 # Messages that are taken before their turn, given back and acknowledged in any order, over crashes.

@@ -114,24 +114,6 @@ def test_what_is_on_its_way_to_the_disk_keeps_its_session(kind: str) -> None:
     assert not judged(a, b)
 
 
-@pytest.mark.gate
-def test_a_short_cleanup_interval_makes_no_session_flap_while_a_disk_stands_still() -> None:
-    """It is the sender that loses patience, and ever later; one whose peer is gone ends when the disk goes on."""
-    world = World(1, Faults(delay_ns=5 * MS))
-    settings = NodeSettings(session=SessionSettings(cleanup_interval_s=1.0))
-    a, b = world.node("a", settings), world.node("b", settings)
-    b.commit_ns = HOUR // 4
-    a.send(b, "q", *numbered(0, 3))
-    world.run(b.commit_ns - 10 * SECOND)
-    assert len(a.log("session_opened")) < 14
-    assert set(reasons(a)) == {"store-ack-timeout"}
-    a.crash()
-    b.commit_ns = MS
-    world.run(20 * SECOND)
-    assert not b.live.handshakes.conversations
-    assert not judged(a, b)
-
-
 # A disk that stands still.
 
 
@@ -220,22 +202,6 @@ def test_a_timeout_that_is_shorter_than_a_round_trip_lets_everything_through(kin
     assert len(a.log("session_opened")) < 30
     if delivery is not Delivery.EXPRESS:
         assert sorted(b.read_all("q")) == sorted(a.read_all("r")) == numbered(0, 30)
-    assert not judged(a, b)
-
-
-@pytest.mark.gate
-@pytest.mark.parametrize("kind", KINDS)
-def test_who_is_called_by_a_peer_that_nobody_can_call_waits_longer_as_well(kind: str) -> None:
-    """It sends nothing but order acks, and its caller keeps in touch: 2,900 sessions an hour, without end."""
-    world = World(1, Faults(delay_ns=100 * MS))
-    a = world.node("a", scheme=kind)
-    b = world.node("b", NodeSettings(session=SessionSettings(ack_timeout_s=0.1)), scheme=kind)
-    a.listens = False
-    a.restart()
-    a.send(b, "q", *numbered(0, 10))
-    assert world.run(10 * SECOND, lambda: not a.busy)
-    world.run(HOUR)
-    assert len(a.log("session_opened")) < 30
     assert not judged(a, b)
 
 
@@ -368,28 +334,6 @@ def test_a_peer_that_calls_is_back_within_a_second(kind: str, lost: int) -> None
     world.network.alter = lose
     assert world.run(1_030 * MS, lambda: b.length("q") == 2)
     assert not judged(a, b)
-
-
-@pytest.mark.slow
-def test_a_rare_call_whose_answer_is_lost_is_followed_by_a_call_of_ours() -> None:
-    """Both ends call every two minutes by now. That one of them hears the other is nearly as good as an answer."""
-    world, a, b = away("udp", 0)
-    b.send(a, "q", b"too")
-    world.cut(b, a)
-    world.run(3 * HOUR)
-    heard_ns: list[int] = []
-
-    def lose(datagram: bytes, sender: str, _to: str) -> bytes | None:
-        """Lose what the first node sends until it has answered the other's call."""
-        if sender == b.address:
-            heard_ns.append(world.now_ns)
-        is_lost = sender == a.address and (not heard_ns or world.now_ns < heard_ns[0] + 100 * MS)
-        return None if is_lost else datagram
-
-    world.heal()
-    world.network.alter = lose
-    assert world.run(121 * SECOND, lambda: bool(heard_ns))
-    assert world.run(1_030 * MS, lambda: a.length("q") == 1 and b.length("q") == 2)
 
 
 @pytest.mark.gate

@@ -1,6 +1,5 @@
 """Queues of a node: paused, with priorities, with deaths of readers."""
 
-from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
@@ -12,7 +11,6 @@ from triack.base.reasons import HoldReason
 from triack.base.units import MS, SECOND
 from triack.queues.mailboxes.mailbox import Lease, Mailbox
 from triack.queues.node_settings import Journal, Limits, NodeSettings, Quota, Redelivery
-from triack.queues.stages import Stage
 from triack.session.protocol.settings import SessionSettings
 from triack.tools.sim.faults import Faults
 
@@ -48,21 +46,6 @@ def test_nothing_leaves_a_paused_outgoing_queue(delivery: Delivery) -> None:
     resume(a, f"{b.name}/q")
     assert world.run(5 * SECOND, lambda: not a.busy)
     assert b.read_all("q") == [b"before", *numbered(0, 100)]
-
-
-@pytest.mark.parametrize("delivery", DURABLE)
-def test_a_pause_outlives_a_restart(delivery: Delivery) -> None:
-    """The queue of the next process waits as well."""
-    world, a, b = two(3)
-    pause(a, f"{b.name}/q")
-    a.send(b, "q", *numbered(0, 10), delivery=delivery)
-    world.run(SECOND)
-    a.restart()
-    world.run(HOUR)
-    assert b.length("q") == 0
-    resume(a, f"{b.name}/q")
-    assert world.run(5 * SECOND, lambda: not a.busy)
-    assert b.read_all("q") == numbered(0, 10)
 
 
 def test_what_was_sent_before_the_pause_is_not_sent_again_in_it() -> None:
@@ -114,21 +97,6 @@ def test_a_queue_whose_arrivals_are_paused_holds_its_senders(delivery: Delivery)
     assert a.length("dead-letter") == 0
 
 
-@pytest.mark.gate
-def test_arrivals_stay_paused_after_a_restart() -> None:
-    """The next session is held again."""
-    world = World(8)
-    a, b = world.node("a"), world.node("b", queues=["q"])
-    pause(b, "q", arrivals=True)
-    world.run(SECOND)
-    b.restart()
-    said = a.watch(a.send(b, "q", b"1"), Stage.ORDERED)
-    world.run(HOUR)
-    assert (said, b.length("q")) == ([], 0)
-    resume(b, "q")
-    assert world.run(5 * SECOND, lambda: said == [None])
-
-
 # Priorities, from the sender to the reader: what is more urgent is read first, and nothing starves.
 
 RECOVERABLE, TRANSACTIONAL = Delivery.RECOVERABLE, Delivery.TRANSACTIONAL
@@ -147,24 +115,6 @@ def next_body(node: SimNode, queue: str) -> bytes:
 
 def settle(world: World, sender: SimNode) -> None:
     assert world.run(60 * SECOND, lambda: not sender.busy)
-
-
-@pytest.mark.gate
-@pytest.mark.parametrize("to", ["itself", "another"])
-@pytest.mark.parametrize("restarts", [False, True])
-def test_the_next_message_is_the_most_urgent_one(to: str, restarts: bool) -> None:
-    """However many wait, in a local or a remote queue, and after a restart of the node that has them."""
-    world = World(1)
-    a = world.node("a")
-    b = a if to == "itself" else world.node("b")
-    a.send(b, "q", *numbered(0, MANY), delivery=RECOVERABLE, priority=0)
-    assert world.run(60 * SECOND, lambda: b.length("q") == MANY)
-    a.send(b, "q", b"urgent", delivery=RECOVERABLE, priority=7)
-    assert world.run(60 * SECOND, lambda: b.length("q") == MANY + 1)
-    if restarts:
-        b.restart()
-    assert next_body(b, "q") == b"urgent"
-    assert b.read_all("q")[1:] == numbered(0, MANY)
 
 
 def test_what_waited_for_the_peer_leaves_with_the_most_urgent_first() -> None:
@@ -227,18 +177,6 @@ def test_a_full_queue_lets_the_more_urgent_streams_go_on_first() -> None:
     b.read("q")
     assert world.run(SECOND, lambda: len(told) >= 3)
     assert told[:3] == [7, 3, 0]
-
-
-def test_a_dead_letter_keeps_its_priority() -> None:
-    """And the letters wait in the order of their deaths."""
-    world = World(8)
-    a, b = world.node("a"), world.node("b", queues=["other"])
-    for priority in (0, 7):
-        a.send(b, "q", b"%d" % priority, delivery=RECOVERABLE, priority=priority)
-        settle(world, a)
-        world.run(10 * MS)
-    letters = list(a.live.queues.mailboxes["dead-letter"].waiting())
-    assert [packet.open().priority for packet, _ in letters] == [0, 7]
 
 
 # A process that dies with a message in hand: what counts, what is done, and what comes again.
@@ -476,27 +414,3 @@ def test_progress_starts_the_first_tier_again() -> None:
     a.send(b, "q", *numbered(1, 2))
     world.run(MINUTE)
     assert attempts(a)[-1] == 1
-
-
-@pytest.mark.gate
-@pytest.mark.parametrize("how", ["failed", "restarted"])
-@pytest.mark.plain
-def test_only_a_failed_session_or_a_restart_begins_again(how: str) -> None:
-    """Waiting packets go out at once in the next session, and the attempts count from 1."""
-    world, a, b = pair()
-    a.send(b, "q", *numbered(0, 1))
-    world.run(2 * TIER_HOUR)
-    assert attempts(a)[-1] == 9
-    if how == "restarted":
-        a.restart()
-    else:
-        a.send(b, "q", *numbered(1, 2))
-        world.run(SECOND)
-        world.cut(a, b)
-        a.send(b, "q", *numbered(2, 3))
-        world.run(3 * MINUTE)
-        world.heal()
-    world.run(MINUTE)
-    again: Iterable[int] = attempts(a)[attempts(a).index(9) + 1 :]
-    assert list(again) == [1]
-    assert b.read_all("q")[:1] == numbered(0, 1)

@@ -45,26 +45,6 @@ def full_queues(node: SimNode) -> list[tuple[str, int]]:
 
 @pytest.mark.gate
 @pytest.mark.parametrize("delivery", DURABLE)
-def test_a_sender_waits_until_its_queue_has_room(delivery: Delivery) -> None:
-    """The quota is kept but for one packet; other queues of the same node go on; all arrives once there is room."""
-    world, a, b = two(b=small())
-    bodies = numbered(0, 60, 900)
-    for body in bodies:
-        a.send(b, "q", body, delivery=delivery)
-    assert world.run(5 * SECOND, lambda: b.length("q") >= 10)
-    world.run(60 * SECOND)
-    assert b.length("q") == 10
-    said = a.watch(a.send(b, "other", b"free", delivery=delivery), STAGES[delivery])
-    assert world.run(2 * SECOND, lambda: said == [None])
-    read_slowly(world, b, "q")
-    assert world.run(30 * SECOND, lambda: not a.busy)
-    assert sorted(b.read_all("q")) == bodies
-    assert len(a.log("session_opened")) == 1
-    assert a.length("dead-letter") == 0
-
-
-@pytest.mark.gate
-@pytest.mark.parametrize("delivery", DURABLE)
 def test_a_queue_that_is_read_slowly_is_not_sent_a_window_each_time(delivery: Delivery) -> None:
     """As many packets as it took last leave, and two for each that it takes."""
     world, a, b = two(b=small())
@@ -186,23 +166,6 @@ def begun_bytes(node: SimNode, queue: str) -> int:
     return sum(row.size_bytes for partials in streams for one in partials.values() for row in one.rows.values())
 
 
-@pytest.mark.slow
-def test_peers_share_the_node_and_the_one_with_little_is_never_stopped() -> None:
-    """One peer fills all that it may with messages that nobody reads; another goes on."""
-    world = World(1)
-    settings = NodeSettings(limits=Limits(peer_quota_bytes=100_000, node_quota_bytes=150_000))
-    a, b, c = world.node("a"), world.node("b", settings), world.node("c")
-    for queue in ("q1", "q2", "q3"):
-        a.send(b, queue, *numbered(0, 100, 900))
-    world.run(5 * SECOND)
-    assert sum(b.live.queues.mailboxes[queue].fill.bytes.value for queue in ("q1", "q2", "q3")) <= 102_000
-    said = [c.watch(c.send(b, f"c{n}", bytes(500)), STAGES[TRANSACTIONAL]) for n in range(5)]
-    assert world.run(5 * SECOND, lambda: said == [[None]] * 5)
-    for queue in ("q1", "q2", "q3"):
-        read_slowly(world, b, queue)
-    assert world.run(60 * SECOND, lambda: not a.busy)
-
-
 @pytest.mark.plain
 @pytest.mark.parametrize("when_full", get_args(WhenFull))
 def test_the_operator_hears_when_a_queue_becomes_full(when_full: WhenFull) -> None:
@@ -218,20 +181,6 @@ def test_the_operator_hears_when_a_queue_becomes_full(when_full: WhenFull) -> No
     b.send(b, "own", b"3")
     world.run(10 * SECOND)
     assert sorted(full_queues(b)) == [("own", 3), ("q", 3)]
-
-
-def test_a_node_does_not_fill_its_own_queues_beyond_their_quota() -> None:
-    """A local sender has to wait by the same rule."""
-    world = World(1)
-    b = world.node("b", small())
-    outgoing, _ = b.send(b, "q", *numbered(0, 9))
-    world.run(SECOND)
-    assert b.outbox.room_bytes(outgoing) > 0
-    b.send(b, "q", b"the last")
-    world.run(SECOND)
-    assert b.outbox.room_bytes(outgoing) <= 0
-    b.read("q", 5)
-    assert b.outbox.room_bytes(outgoing) > 0
 
 
 @pytest.mark.gate
@@ -300,22 +249,3 @@ def test_a_full_queue_says_so_in_each_session(kind: str, delivery: Delivery) -> 
     read_slowly(world, b, "q", 50)
     assert world.run(60 * SECOND, lambda: not a.busy)
     assert sorted(b.read_all("q")) == numbered(0, 300, 900)
-
-
-@pytest.mark.gate
-@pytest.mark.parametrize("delivery", DURABLE)
-def test_a_reader_that_stops_for_a_day_costs_little(delivery: Delivery) -> None:
-    """The sender asks about a full queue once a minute; when it has room again the destination says so at once."""
-    world, a, b = two(1, Faults(delay_ns=5 * MS), b=small(5))
-    for body in numbered(0, 30, 900):
-        a.send(b, "q", body, delivery=delivery)
-        world.run(50 * MS)
-    world.run(600 * SECOND)
-    before = world.network.counts["sent"]
-    world.run(4 * 3_600 * SECOND)
-    assert world.network.counts["sent"] - before <= 4 * 60 * 5
-    assert len(a.log("session_opened")) == 1
-    assert sorted(b.read_all("q"))[:5] == numbered(0, 5, 900)
-    read_slowly(world, b, "q")
-    assert world.run(10 * SECOND, lambda: not a.busy)
-    assert sorted(b.read_all("q")) == numbered(0, 30, 900)

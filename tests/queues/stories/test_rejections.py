@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from tests.queues.world import SimNode, World, judged, numbered, two
+from tests.queues.world import SimNode, World, numbered, two
 from triack.base.delivery import Delivery
 from triack.base.reasons import RejectReason
 from triack.base.units import MS, SECOND
@@ -88,23 +88,6 @@ def test_nothing_waits_for_the_store_ack_of_what_was_refused_before_it_left(deli
     world.run(60 * SECOND)
     assert sorted(b.read_all("q")) == bodies
     assert a.live.closes.total() == b.live.closes.total() == 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4))
-def test_no_session_ack_overtakes_the_refusal_of_an_express_message(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    """Whatever is lost, and in whatever order the rest comes: what was refused is never told as received."""
-    world, a, b = two(seed, Faults(delay_ns=5 * MS, loss=0.2, reorder=0.3, duplicate=0.05))
-    Moody(monkeypatch, Random(seed), 0.3)
-    bodies = numbered(0, 300, 900)
-    said = [a.watch(a.send(b, "q", body, delivery=EXPRESS), Stage.RECEIVED) for body in bodies]
-    assert world.run(60 * SECOND, lambda: not a.busy)
-    got, dead = b.read_all("q"), letters(a)
-    assert sorted(got + dead) == bodies
-    assert not judged(a, b)
-    assert {body: reason for body, (reason,) in zip(bodies, said, strict=True)} == {
-        body: "queue-not-found" if body in dead else None for body in bodies
-    }
 
 
 @pytest.mark.plain

@@ -1,20 +1,15 @@
 """Older copies of stores, clones and lying disks: both sides say so and exchange nothing; a lawful crash is none."""
 
 from collections.abc import Callable
-from pathlib import Path
-from shutil import copytree, rmtree
 
 import pytest
 
-import triack
-from tests.node.nodes import WAIT, bodies, make, quick, until
 from tests.queues.hostile import open_datagram
 from tests.queues.rollbacks import arrived, both_know, deliver, pair, put_back
 from tests.queues.world import PlainWorld, SimNode, numbered
 from triack.base.commit import Commit
 from triack.base.datagram import Kind
 from triack.base.delivery import Delivery
-from triack.base.errors import RollbackDetected
 from triack.base.units import MS, SECOND
 from triack.queues.stages import STAGES, Stage
 from triack.session.protocol.binary import BINARY
@@ -294,36 +289,6 @@ def test_receipts_say_so_and_nothing_is_lost(delivery: Delivery) -> None:
     kept = sum(len(outgoing.sequence.entries) for outgoing in a.outbox.streams)
     assert kept == (0 if delivery is EXPRESS else 2)
     assert a.length("dead-letter") == 0
-
-
-@pytest.mark.slow
-async def test_a_waiting_application_gets_a_named_error(tmp_path: Path) -> None:
-    """Real nodes and directories: the copy of a backup is put back, the receipt raises, both nodes say whose it is."""
-    async with make("b", tmp_path / "b", "udp") as b:
-        for body in (b"1", b"2"):
-            async with make("a", tmp_path / "a") as a:
-                await (await a.send(f"{b.address}/q", body)).ordered(WAIT)
-            copytree(tmp_path / "a", tmp_path / "backup" / body.decode())
-        rmtree(tmp_path / "a")
-        copytree(tmp_path / "backup" / "1", tmp_path / "a")
-        async with make("a", tmp_path / "a") as a:
-            receipt = await a.send(f"{b.address}/q", b"3")
-            await receipt.queued(WAIT)
-            for stage in (receipt.received, receipt.stored, receipt.ordered):
-                with pytest.raises(RollbackDetected, match=f"message to {b.address}/q") as error:
-                    await stage(WAIT)
-                assert (error.value.peer, error.value.rolled_back) == (b.node_id, "own")
-            await until(lambda: b.stats().rollbacks == {a.node_id: "peer"})
-            assert a.stats().rollbacks == {b.node_id: "own"}
-        rmtree(tmp_path / "a")
-        copytree(tmp_path / "backup" / "2", tmp_path / "a")
-        address = b.address
-    async with (
-        triack.open("b", data=tmp_path / "b", listen=address, insecure=True, settings=quick()) as b,
-        make("a", tmp_path / "a") as a,
-    ):
-        await (await a.send(f"{b.address}/q", b"4")).ordered(WAIT)
-        assert await bodies(b, "q", 3) == [b"1", b"2", b"4"]
 
 
 # The memory is in the commit that needs it.

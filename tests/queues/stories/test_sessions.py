@@ -115,15 +115,6 @@ def test_a_peer_that_was_started_anew_is_noticed_by_its_silence() -> None:
     assert world.run(30 * SECOND, lambda: a.length("q") == 1)
 
 
-@pytest.mark.gate
-def test_what_is_sent_anyway_keeps_the_flow() -> None:
-    world, a, b = behind()
-    for _ in range(50):
-        a.send(b, "q", b"x")
-        world.run(5 * SECOND)
-    assert not a.log("ping_sent")
-
-
 @pytest.mark.slow
 def test_a_day_costs_about_a_megabyte() -> None:
     """Both ways, with the headers of IPv6; half of it, when sessions are not renewed every five minutes."""

@@ -553,8 +553,7 @@ def test_a_peer_that_asks_gets_what_is_owed_to_it_once() -> None:
 
 def test_an_ack_that_finds_no_room_is_not_recorded_and_its_origin_can_ask_for_it() -> None:
     """The record would say that it has left."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two()
     a.send(b, "q", b"opens")
     assert world.run(SECOND, lambda: len(b.log("committed")) == 1)
     [conversation] = b.live.handshakes.conversations.values()

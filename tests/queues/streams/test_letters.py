@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.queues.bare import Bare, events, kinds, letters, submitted
-from tests.queues.world import SimNode, World
+from tests.queues.world import SimNode, World, two
 from triack.base.ack_trigger import AckTrigger, terms_of
 from triack.base.commit import Commit
 from triack.base.delivery import Delivery
@@ -239,8 +239,7 @@ def test_what_was_never_sent_was_not_delivered() -> None:
 @pytest.mark.parametrize("delivery", [Delivery.TRANSACTIONAL, Delivery.RECOVERABLE])
 def test_what_an_earlier_life_had_queued_may_have_been_delivered(delivery: Delivery) -> None:
     """The first had left, and the restarted node never sends it; the second is queued afterwards, and never leaves."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two()
     world.cut(b, a, both=False)
     a.send(b, "q", b"1", delivery=delivery, live_ms=20_000)
     world.run(SECOND)
@@ -533,8 +532,7 @@ def test_a_key_that_was_accepted_later_than_now_is_as_old_as_the_start_that_find
 
 def test_a_key_outlives_the_stream_of_its_message() -> None:
     """Before a restart and after one; what is sent again with it is still the message that was accepted."""
-    world = World(1)
-    a, b = world.node("a", NodeSettings(retire_after_s=1.0)), world.node("b")
+    world, a, b = two(a=NodeSettings(retire_after_s=1.0))
 
     def once() -> Accepted:
         outgoing = a.live.outgoing_stream(b.address, "q", Delivery.TRANSACTIONAL)

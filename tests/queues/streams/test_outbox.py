@@ -136,29 +136,7 @@ def test_what_waits_is_let_in_up_to_the_limit() -> None:
     assert outbox.room_bytes(express) <= 0
 
 
-# Resend tiers.
-
-
 # Beyond memory.
-
-
-@pytest.mark.gate
-def test_a_backlog_beyond_memory_waits_on_the_disk_and_keeps_its_order() -> None:
-    """Bodies in memory stay under the limit; what was paged out comes back in its place."""
-    settings = NodeSettings(body_cache_bytes=20_000)
-    world, a, b = two(a=settings)
-    world.cut(a, b)
-    most = 0
-    for at in range(0, 1_000, 50):
-        a.send(b, "q", *numbered(at, at + 50, 200))
-        world.run(10 * MS)
-        most = max(most, a.outbox.cached_bytes)
-    assert most <= 20_000
-    world.heal()
-    assert world.run(60 * SECOND, lambda: not a.busy)
-    assert a.reads > 0
-    assert a.outbox.cached_bytes == 0
-    assert b.read_all("q") == numbered(0, 1_000, 200)
 
 
 def test_a_backlog_survives_crashes_with_its_bodies_on_the_disk_only() -> None:

@@ -15,6 +15,7 @@ from tests.queues.relays import Relays, dead, die_at, line, post, purge
 from tests.queues.transit.stories.test_ends import ended
 from tests.queues.transit.stories.test_lines import make_sync
 from tests.queues.world import numbered
+from tests.sure import sure
 from triack.base.commit import Commit, key_of
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import ProtocolError
@@ -568,8 +569,7 @@ def test_what_does_not_fit_is_fetched_when_it_is_wanted() -> None:
     assert some.cached_bytes == 2 * (PACKET_BYTES + 10)
     assert streams.poll_fetch() is None
     streams.want_bodies(passing)
-    read = streams.poll_fetch()
-    assert read is not None
+    read = sure(streams.poll_fetch())
     third = passing.sequence.entries[3]
     assert read.keys == [key_of(3, third.place)]
     read.take({read.keys[0]: b"y" * 10})
@@ -609,8 +609,7 @@ def test_a_packet_that_is_away_when_its_body_comes_is_not_counted() -> None:
     streams, passing = relay(0), stream(3)
     take(streams.bodies, passing, fetched_packets(1, 3))
     streams.want_bodies(passing)
-    read = streams.poll_fetch()
-    assert read is not None
+    read = sure(streams.poll_fetch())
     streams.bodies.handle_waiting(passing)
     read.take(dict.fromkeys(read.keys, b"y" * 10))
     assert (streams.bodies.cached_bytes, len(passing.sequence.on_disk)) == (0, 3)

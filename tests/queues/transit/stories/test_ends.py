@@ -212,22 +212,6 @@ def test_an_end_waits_until_the_disk_has_let_go_of_its_packets(delivery: Deliver
     assert (b.read_all("q"), dead(r)) == (numbered(0, 5), ([], {}))
 
 
-@pytest.mark.gate
-@pytest.mark.parametrize("delivery", DURABLE)
-def test_streams_end_and_begin_again_whatever_is_lost(delivery: Delivery) -> None:
-    """A third of all datagrams is lost, and nodes die now and then; each message arrives once, and all is forgotten."""
-    for seed in range(6):
-        net = quick("arb", seed, Faults(loss=0.3, delay_ns=5 * MS))
-        a, b = net["a"], net["b"]
-        for turn in range(6):
-            post(a, "b", b"%d" % turn, delivery=delivery)
-            net.world.run((2 + turn) * SECOND)
-            net["arb"[turn % 3]].restart()
-        net.world.heal()
-        assert settles(net), seed
-        assert sorted(b.read_all("q")) == [b"%d" % turn for turn in range(6)]
-
-
 @pytest.mark.parametrize("seed", range(24))
 def test_the_relay_dies_at_any_moment(seed: int) -> None:
     """Of packets, END and answer: whatever was lost comes again. Its last commit is done, or not."""

@@ -33,39 +33,6 @@ def data_sent(node: SimNode) -> int:
 
 @pytest.mark.gate
 @pytest.mark.parametrize("delivery", sorted(DURABLE))
-def test_a_relay_with_a_tiny_quota_holds_its_streams(delivery: Delivery) -> None:
-    """It takes no more than fits, and everything arrives when there is room; others are not held up."""
-    net = line("arb", settings={"r": limited(transit_quota=Quota(size_bytes=16 * 1024))})
-    a, r, b = (net[name] for name in "arb")
-    b.crash()
-    post(a, "b", *numbered(0, 1_000, 200), delivery=delivery)
-    post(a, "r", b"for the relay itself")
-    assert net.world.run(30 * SECOND, lambda: r.length("q") == 1)
-    assert r.live.transits.room.disk.total_bytes < 40 * 1024
-    assert {it.reason.value for it in r.live.transits.holds.waiting.streams} == {"transit-full"}
-    b.start()
-    assert net.world.run(600 * SECOND, lambda: net.is_done("a"))
-    got = b.read_all("q")
-    assert (got if delivery is Delivery.TRANSACTIONAL else sorted(got)) == numbered(0, 1_000, 200)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("delivery", sorted(DURABLE))
-def test_a_full_relay_is_asked_no_more_often_than_its_hold_says(delivery: Delivery) -> None:
-    """Once a minute, with a packet that it does not have; it is not sent again what it has on its disk."""
-    net = line("arb", settings={"r": limited(transit_quota=Quota(messages=2))})
-    a, b = net["a"], net["b"]
-    b.crash()
-    for body in numbered(0, 50, 1_000):
-        post(a, "b", body, delivery=delivery)
-    net.world.run(120 * SECOND)
-    before = len(a.log("packet_sent"))
-    net.world.run(HOUR)
-    assert 55 <= len(a.log("packet_sent")) - before <= 61
-
-
-@pytest.mark.gate
-@pytest.mark.parametrize("delivery", sorted(DURABLE))
 def test_a_relay_that_is_full_for_long_forgets_none_that_it_has_stopped(delivery: Delivery) -> None:
     """Ten streams wait for the room of two messages: each asks once a minute, and the relay lets none go on."""
     net = line("arb", settings={"r": limited(transit_quota=Quota(messages=2))})
@@ -270,24 +237,6 @@ def test_a_large_message_ends_as_a_whole(seed: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_hop_that_is_away_for_days_gets_each_message_once() -> None:
-    """The backlog crosses the first hop once, although no order ack comes for three days."""
-    net = line("arb")
-    a, r, b = (net[name] for name in "arb")
-    b.crash()
-    for at in range(20):
-        post(a, "b", *numbered(20 * at, 20 * at + 20))
-        net.world.run(HOUR)
-    net.world.run(3 * DAY)
-    first = sum(record["packets"] for record in r.log("packet_received") if record.get("hops") == 0)
-    assert first < 2 * 20
-    assert a.log("onward_received")
-    b.start()
-    assert net.world.run(HOUR, lambda: net.is_done("a"))
-    assert b.read_all("q") == numbered(0, 400)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("delivery", sorted(DURABLE))
 @pytest.mark.parametrize("seed", range(3))
 def test_a_backlog_on_the_disk_outlives_everything(seed: int, delivery: Delivery) -> None:
@@ -423,17 +372,6 @@ def test_a_gap_in_a_stream_that_the_destination_knows_ends_no_session() -> None:
     assert "let-go" in {record["reason"] for record in r.log("transit_freed")}
     assert b.read_all("q") == [*numbered(0, 3), b"gone", b"next"]
     assert r.live.closes.get("store-ack-timeout", 0) == 0
-
-
-@pytest.mark.gate
-def test_a_relay_that_is_nearly_full_waits_for_no_ack_delay() -> None:
-    """It asks for the ack that makes room; else 0.5 s would pass at each step."""
-    small = limited(transit_quota=Quota(size_bytes=16 * 1024))
-    net = line("arb", settings={"a": NodeSettings(messages_per_packet=1), "r": small})
-    begun_ns = net.world.now_ns
-    post(net["a"], "b", *numbered(0, 300, 1_000), delivery=Delivery.RECOVERABLE)
-    assert net.world.run(60 * SECOND, lambda: net.is_done("a"))
-    assert net.world.now_ns - begun_ns < 5 * SECOND
 
 
 @pytest.mark.gate

@@ -17,8 +17,6 @@ from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
 from triack.queues.node_settings import NodeSettings
 from triack.queues.stages import Stage
 from triack.session.protocol.settings import SessionSettings
-from triack.tools.replay.engines.local_engine import judge_records
-from triack.tools.replay.log.files import parse_records
 from triack.tools.sim.faults import Faults
 
 # Messages that pass relays arrive once, and in order, as if there were none.
@@ -245,24 +243,6 @@ def test_a_relay_that_is_behind_tells_those_that_wait_for_it() -> None:
     chain["b"].crash()
     waits = watch(chain, Stage.ONWARD)
     assert not chain.world.run(5 * SECOND, lambda: bool(waits))
-
-
-@pytest.mark.gate
-@pytest.mark.parametrize("delivery", [RECOVERABLE, TRANSACTIONAL])
-@pytest.mark.parametrize("seed", range(6))
-def test_crashes_lose_nothing_and_end(seed: int, delivery: Delivery) -> None:
-    """Relays die again and again: each message arrives once, and its origin hears that it was passed on."""
-    chain = line("arsb", seed, faults=Faults(loss=0.1, delay_ns=5 * MS))
-    make_sync(chain, "a", "r", interval_s=0.2)
-    post(chain["a"], "b", *numbered(0, 40, 400), delivery=delivery)
-    for name in "rsrs":
-        chain.world.run(700 * MS)
-        chain[name].restart()
-    chain.world.heal()
-    assert chain.world.run(300 * SECOND, lambda: chain.is_done("a"))
-    assert sorted(chain["b"].read_all("q")) == numbered(0, 40, 400)
-    records = [record for node in chain.nodes.values() for record in parse_records(b"".join(node.records))]
-    assert judge_records(records) == []
 
 
 def test_a_refused_message_has_one_dead_letter() -> None:

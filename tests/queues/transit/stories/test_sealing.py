@@ -8,6 +8,7 @@ import pytest
 
 from tests.queues.relays import ALL, Relays, dead, line, post
 from tests.queues.world import SimNode, numbered
+from tests.sure import sure
 from triack.base.commit import HEAD_BYTES
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.reasons import DropReason
@@ -97,8 +98,7 @@ def lie(relay: SimNode, change: Callable[[wire.RelayedHeader], None]) -> None:
 
 def say(relay: SimNode, to: str, packet: wire.RelayedOrderAck | wire.RelayedReject | wire.RelayedEnd) -> None:
     """Let a relay say something to a neighbour, whatever it knows."""
-    conversation = relay.live.handshakes.open_with(to)
-    assert conversation is not None
+    conversation = sure(relay.live.handshakes.open_with(to))
     encode: Any = {
         wire.RelayedReject: wire.encode_relayed_reject,
         wire.RelayedOrderAck: wire.encode_relayed_order_ack,
@@ -344,16 +344,14 @@ def test_what_a_relay_invents_is_not_taken_into_a_sealed_stream() -> None:
     net.world.heal()
     net.world.run(2 * SECOND, lambda: r.live.handshakes.open_with("b") is not None)
     (content,) = wire.encode_relayed_run(first, "", "a", [invented])
-    conversation = r.live.handshakes.open_with("b")
-    assert conversation is not None
+    conversation = sure(r.live.handshakes.open_with("b"))
     conversation.session.send_packet(Delivery.TRANSACTIONAL, content, None)
     r.drain()
     post(a, "b", b"2", seal=True)
     assert net.world.run(120 * SECOND, lambda: net.is_done("a"))
     got = read(b, "q")
     assert [it.body for it in got if it.sealed] == [b"1", b"2"]
-    conversation = r.live.handshakes.open_with("b")
-    assert conversation is not None
+    conversation = sure(r.live.handshakes.open_with("b"))
     later = wire.RelayedPacket(3, 2, 0, False, pack([b"lie"], 1_000, 9, 1)[0][0].body)
     conversation.session.send_packet(Delivery.TRANSACTIONAL, wire.encode_relayed_run(first, "", "a", [later])[0], None)
     r.drain()
