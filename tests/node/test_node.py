@@ -22,7 +22,6 @@ import apsw
 import pytest
 
 import triack
-from tests.machine import PATIENCE_S
 from tests.node.nodes import SCHEMES, SOON, WAIT, bodies, make, quick, until
 from tests.queues.hostile import batch
 from triack.base.commit import Commit, MessageRow, StoreContent, key_of
@@ -189,26 +188,6 @@ async def test_a_taken_address_leaves_the_store_free(tmp_path: Path) -> None:
             pass
 
 
-@pytest.mark.gate
-async def test_a_second_node_on_the_same_data_is_refused(tmp_path: Path) -> None:
-    """In this process and in another; the first goes on."""
-    script = (
-        "import asyncio, sys, triack\n"
-        "node = triack.open('n', data=sys.argv[1], insecure=True)\n"
-        "try: asyncio.run(node.start())\n"
-        "except triack.StoreInUse as error: print(error)\n"
-    )
-    async with make(data=tmp_path) as node:
-        with pytest.raises(triack.StoreInUse, match=STORE_FILE):
-            await make(data=tmp_path).start()
-        child = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", script, str(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
-        out, problems = await asyncio.wait_for(child.communicate(), PATIENCE_S)
-        assert str(tmp_path) in out.decode(), problems.decode()
-        await (await node.send("q", b"x")).queued(WAIT)
-
-
 async def test_a_node_starts_once_and_closes_as_often_as_you_like() -> None:
     """And is of no use before and after."""
     node = make()
@@ -327,20 +306,6 @@ async def test_closing_drains_what_only_memory_has(delivery: triack.Delivery) ->
         await until(lambda: b.queue_lengths().get("q", 0) == 300)
 
 
-@pytest.mark.gate
-@pytest.mark.parametrize("delivery", [triack.RECOVERABLE, triack.TRANSACTIONAL])
-async def test_closing_lets_go_what_is_on_its_way(tmp_path: Path, delivery: triack.Delivery) -> None:
-    """Open, send, close, and it is there: nobody has to wait for a receipt, be it one message or many."""
-    async with make("b", scheme="udp") as b:
-        for count in (1, 3_000):
-            async with make("a", data=tmp_path / "a", settings=quick(close_timeout_s=20.0)) as a:
-                for _ in range(count):
-                    await a.send(f"{b.address}/q{count}", b"x" * 300, delivery=delivery)
-            assert b.queue_lengths()[f"q{count}"] == count
-            async with make("a", data=tmp_path / "a") as a:
-                await a.drain(timeout=0)
-
-
 async def test_closing_says_what_stays_behind_and_for_whom(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """In one line, and not before it is clear that nobody answers; messages that only memory had are listed apart."""
     loop = asyncio.get_running_loop()
@@ -427,21 +392,6 @@ def take_store(data: Path) -> None:
 
 
 @pytest.mark.gate
-async def test_a_node_that_lost_its_store_ends_and_tells_nobody(tmp_path: Path) -> None:
-    """Receipts that were given before hold for the other process; anything after them is durable nowhere."""
-    async with make(data=tmp_path / "data") as node:
-        await (await node.send("q", b"1")).ordered(WAIT)
-        take_store(tmp_path / "data")
-        receipt = await node.send("q", b"2")
-        for wait in (receipt.queued, receipt.ordered):
-            with pytest.raises(triack.StoreLost, match="it belongs to another process now"):
-                await wait(WAIT)
-    async with make(data=tmp_path / "data") as node:
-        assert await bodies(node, "q", 1) == [b"1"]
-        assert node.queue_lengths()["q"] == 0
-
-
-@pytest.mark.gate
 async def test_a_node_that_does_nothing_finds_that_it_lost_its_store(tmp_path: Path) -> None:
     """It would go on as the same node beside the other process."""
     async with make(data=tmp_path / "data") as node:
@@ -495,28 +445,6 @@ async def test_a_full_disk_ends_the_node_and_tells_everyone(tmp_path: Path) -> N
         apsw.connection_hooks.remove(limit)
 
 
-async def test_a_damaged_store_is_refused_and_named(tmp_path: Path) -> None:
-    """A file that is none, and bytes changed in the middle of a body: never believed, never a foreign exception."""
-    (tmp_path / "x").mkdir()
-    (tmp_path / "x" / STORE_FILE).write_bytes(b"no database" * 1_000)
-    (tmp_path / "x" / STORE_FILE).chmod(0o600)
-    with pytest.raises(triack.StoreDamaged, match=STORE_FILE):
-        await make(data=tmp_path / "x").start()
-    async with make(data=tmp_path / "y") as node:
-        for _ in range(20):
-            await node.send("q", b"\xaa" * 10_000)
-    file = tmp_path / "y" / STORE_FILE
-    content = bytearray(file.read_bytes())
-    among_bodies = content.rindex(b"\xaa" * 1_000)
-    for at in range(among_bodies, among_bodies + 200):
-        content[at] ^= 0xFF
-    file.write_bytes(bytes(content))
-    with pytest.raises(triack.StoreDamaged, match=STORE_FILE):  # noqa: PT012 - wherever it is found
-        async with make(data=tmp_path / "y") as node:
-            for _ in range(20):
-                assert await bodies(node, "q", 1) == [b"\xaa" * 10_000]
-
-
 async def test_a_store_whose_rows_contradict_each_other_is_refused(tmp_path: Path) -> None:
     """Each row is what was written, but no node of this version writes such rows."""
     store = Store(tmp_path)
@@ -528,62 +456,11 @@ async def test_a_store_whose_rows_contradict_each_other_is_refused(tmp_path: Pat
     Store(tmp_path).close()
 
 
-@pytest.mark.slow
-async def test_kill_and_restart_delivers_everything_that_was_queued(tmp_path: Path) -> None:
-    """A sender in a process of its own, killed in the middle: what it reported as queued arrives, once, in order."""
-    script = (
-        "import asyncio, sys, triack\n"
-        "async def main():\n"
-        "    async with triack.open('a', data=sys.argv[1], insecure=True) as node:\n"
-        "        for number in range(int(sys.argv[3]), 10**6):\n"
-        "            receipt = await node.send(sys.argv[2], b'%d' % number)\n"
-        "            await receipt.queued()\n"
-        "            print(number, flush=True)\n"
-        "asyncio.run(main())\n"
-    )
-    async with make("b", tmp_path / "b", "udp") as b:
-        reported: list[int] = []
-        for life in range(2):
-            command = (sys.executable, "-c", script, str(tmp_path / "a"), f"{b.address}/q", str(life * 1_000))
-            child = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE)
-            assert child.stdout is not None
-            while len(reported) < (life + 1) * 40:
-                reported.append(int(await asyncio.wait_for(child.stdout.readline(), PATIENCE_S)))
-            child.kill()
-            reported += map(int, (await child.stdout.read()).split())
-            await child.wait()
-        async with make("a", tmp_path / "a"):
-            got: list[int] = []
-            async with b.receive("q") as consumer:
-                while not got or got[-1] < reported[-1]:
-                    got.append(int((await consumer.get(WAIT)).body))
-        assert got == sorted(set(got))
-        assert set(reported) <= set(got)
-
-
 # Looking, and the log.
 
 
 def segments(folder: Path) -> list[Path]:
     return sorted(folder.iterdir())
-
-
-@pytest.mark.gate
-async def test_the_log_of_a_real_node_is_whole(tmp_path: Path) -> None:
-    """Closed segments without ``.open``, named by node and incarnation, serials without gaps."""
-    for _ in range(2):
-        async with (
-            make("b", tmp_path / "b", "udp", log=tmp_path / "log") as b,
-            make("a", tmp_path / "a", log=tmp_path / "log") as a,
-        ):
-            await (await a.send(f"{b.address}/q", b"x")).ordered(WAIT)
-    files = segments(tmp_path / "log")
-    assert [file.name[:9] for file in files if file.name.startswith("a")] == ["a-000001-", "a-000002-"]
-    assert {file.suffix for file in files} == {".jsonl"}
-    for file in files:
-        records = parse_records(file.read_bytes())
-        assert [record["n"] for record in records] == list(range(1, len(records) + 1))
-        assert (records[0]["event"], records[-1]["event"]) == ("node_started", "node_stopped")
 
 
 async def test_nodes_without_data_may_share_a_log_folder(tmp_path: Path) -> None:
@@ -605,27 +482,6 @@ async def test_records_reach_the_file_before_the_ack_is_seen(tmp_path: Path) -> 
 
 
 # Waiting for everything.
-
-
-@pytest.mark.gate
-async def test_drain_waits_for_everything_that_was_sent(tmp_path: Path) -> None:
-    """In every class, by one call or many, what another process had sent before included."""
-    async with make("b", scheme="udp", data=tmp_path / "b") as b:
-        address = b.address
-    async with make("a", data=tmp_path / "a", settings=quick(close_timeout_s=0.05)) as a:
-        await a.send(f"{address}/q", b"before")
-    async with make("a", data=tmp_path / "a") as a:
-        for delivery in triack.Delivery:
-            await a.send(f"{address}/q", b"x", delivery=delivery)
-        draining = asyncio.create_task(a.drain())
-        with pytest.raises(triack.WaitTimeout, match=rf"still 4 messages for {address}/q on .* after 0.1 s"):
-            await a.drain(0.1)
-        async with triack.open("b", data=tmp_path / "b", listen=address, insecure=True) as b:
-            await asyncio.wait_for(draining, WAIT)
-            assert b.queue_lengths()["q"] == 4
-            await a.drain(timeout=0)
-    with pytest.raises(triack.NodeClosed):
-        await a.drain()
 
 
 async def test_a_node_shows_its_name_its_address_and_its_state() -> None:
@@ -746,24 +602,6 @@ async def test_a_name_is_one_however_it_is_written(tmp_path: Path, *, by_client:
             assert (message.body, message.topic) == (b"goal", f"{WHOLE}.{WHOLE}")
         await it.unsubscribe(WHOLE)
         assert set(node.queue_lengths()) == {WHOLE, f"{WHOLE}.2", "dead-letter"}
-
-
-@pytest.mark.gate
-async def test_a_peer_is_one_however_it_is_written(tmp_path: Path) -> None:
-    """In the trust file, its rights, routes and destinations."""
-    async with triack.open("n", data=tmp_path / "n") as node, triack.open(APART, data=None) as other:
-        assert other.name == WHOLE
-        await node.trust(APART, other.key, "udp://127.0.0.1:9", send=[f"{APART}*"], may_relay=[APART])
-        trusted = json.loads((tmp_path / "n" / "trust.json").read_text())["peers"]
-        assert (trusted[WHOLE]["may_send"], trusted[WHOLE]["may_relay"]) == ([f"{WHOLE}*"], [WHOLE])
-        await node.set_routes([triack.Route(f"{APART}-*", via=APART)])
-        assert node.routes() == [triack.Route(f"{WHOLE}-*", via=WHOLE)]
-        await node.send(f"{APART}/q", b"1")
-        await node.send(f"{WHOLE}/q", b"2")
-        await node.send(f"{APART}-2/q", b"3")
-        assert [(it.peer, it.messages) for it in node.stats().outgoing] == [(WHOLE, 2), (f"{WHOLE}-2", 1)]
-        await node.revoke(APART)
-        assert json.loads((tmp_path / "n" / "trust.json").read_text())["peers"] == {}
 
 
 @pytest.mark.gate

@@ -11,7 +11,7 @@ import pytest
 
 import triack
 import triack.sync
-from tests.node.nodes import SOON, WAIT, alive, cancel_at_every_turn, make, quick, until
+from tests.node.nodes import SOON, WAIT, alive, cancel_at_every_turn, make, until
 from triack.node.client import connection
 from triack.node.client.client import Client
 from triack.node.control import calls, control_frames
@@ -101,20 +101,6 @@ async def test_a_drain_waits_for_all_that_the_node_has(node: triack.Node, client
         await client.drain(-1)
 
 
-async def test_a_time_to_wait_that_is_none_is_refused_in_the_words_of_the_node(
-    node: triack.Node, client: Client
-) -> None:
-    faces: list[Any] = [node, client]
-    for face in faces:
-        for call, what in (
-            (face.ping("b", timeout="5"), "ping b"),
-            (face.peek("q", "5"), "peek at q"),
-            (face.transaction().send("q", b"x", timeout="5"), "send to q"),
-        ):
-            with pytest.raises(triack.UsageError, match=rf"^{what}: timeout must be a number of seconds"):
-                await call
-
-
 async def test_questions_and_answers(node: triack.Node, client: Client, tmp_path: Path) -> None:
     """One process asks, another answers; what is cancelled here is cancelled there."""
     async with triack.connect(tmp_path / "a") as other:
@@ -135,46 +121,6 @@ async def test_questions_and_answers(node: triack.Node, client: Client, tmp_path
         await until(lambda: node.stats().drops.get("late-answer") == 1)
         with pytest.raises(triack.RequestTimeout, match="no answer to a request to nobody after"):
             await client.request("nobody", b"3", timeout=0.05)
-
-
-@pytest.mark.gate
-async def test_errors_are_those_of_the_node(tmp_path: Path) -> None:
-    """By class, text and attributes."""
-    other = make("b", scheme="udp", queues=["orders"])
-    async with other as b, make("a", tmp_path / "a", queues=["q"]), triack.connect(tmp_path / "a") as client:
-        with pytest.raises(triack.QueueNotFound, match="queue p does not exist on node a"):
-            await client.send("p", b"x")
-        with pytest.raises(triack.AddressError, match="unknown peer nobody"):
-            await client.send("nobody/q", b"x")
-        with pytest.raises(triack.UsageError, match="transactional messages arrive in the order"):
-            await client.send("q", b"x", priority=5)
-        with pytest.raises(triack.UsageError, match="a body is bytes"):
-            await client.send("q", "text")  # type: ignore[arg-type]
-        with pytest.raises(triack.UsageError, match="express messages cannot be part"):
-            await client.transaction().send("q", b"x", delivery=triack.EXPRESS)
-        with pytest.raises(triack.QueueNotFound):
-            await client.receive("p").get(1)
-        receipt = await client.send(f"{b.address}/order", b"x")
-        with pytest.raises(triack.DeliveryFailed, match="queue-not-found") as failure:
-            await receipt.ordered(WAIT)
-        assert failure.value.reason == "queue-not-found"
-        with pytest.raises(triack.WaitTimeout):
-            await (await client.send("tcp://127.0.0.1:9/q", b"x")).ordered(0.05)
-        with pytest.raises(triack.UsageError, match="stages are"):
-            await receipt.reached("eaten")  # type: ignore[arg-type]
-
-
-async def test_an_argument_of_a_wrong_type_is_named_and_nothing_hangs(client: Client) -> None:
-    any_client: Any = client
-    for call in (
-        any_client.trust("b", 5),
-        any_client.revoke(5),
-        any_client.invite(["b"]),
-        any_client.recall(5),
-        any_client.enrol(5, "udp://127.0.0.1:1"),
-    ):
-        with pytest.raises(triack.UsageError, match="must be text, not"):
-            await asyncio.wait_for(call, WAIT)
 
 
 async def test_what_cannot_be_said_to_the_node_is_named(node: triack.Node, client: Client) -> None:
@@ -244,38 +190,6 @@ async def test_a_node_that_ends_ends_every_call(tmp_path: Path) -> None:
     await client.close()
 
 
-@pytest.mark.gate
-async def test_peers_are_the_nodes(tmp_path: Path) -> None:
-    """A client trusts, revokes, invites and enrols for its node; a code outlives the client that asked for it."""
-    listen = "udp://127.0.0.1:0"
-    async with (
-        triack.open("a", data=tmp_path / "a", listen=listen, settings=quick()) as a,
-        triack.open("b", data=tmp_path / "b", listen=listen, settings=quick()) as b,
-        triack.connect(tmp_path / "b") as to_b,
-    ):
-        async with triack.connect(tmp_path / "a") as to_a:
-            assert await to_a.key() == a.key
-            left, withdrawn = await to_a.invite("bee", send=["q"]), await to_a.invite()
-            await withdrawn.withdraw()
-            with pytest.raises(triack.EnrolmentFailed, match="withdrawn"):
-                await withdrawn.enrolled()
-            with pytest.raises(triack.WaitTimeout):
-                await left.enrolled(0)
-        with pytest.raises(triack.EnrolmentFailed, match="no answer"):
-            await to_b.enrol(left.code, "udp://127.0.0.1:9", timeout=0.1)
-        found = await to_b.enrol(left.code, a.address)
-        assert found == triack.EnrolledPeer("a", a.key, (a.address,))
-        await (await to_b.send("a/q", b"x")).ordered(WAIT)
-        await to_b.revoke("a")
-        with pytest.raises(triack.AddressError, match="unknown peer"):
-            await to_b.send("a/q", b"x")
-        await to_b.trust("again", a.key, a.address)
-        await (await to_b.send("again/q", b"x")).ordered(WAIT)
-        with pytest.raises(triack.UsageError, match="no such peer"):
-            await to_b.revoke("bee")
-        assert b.key == await to_b.key()
-
-
 async def test_a_client_says_whose_it_is(node: triack.Node, client: Client, tmp_path: Path) -> None:
     """At a prompt; so do what it lends, and one that is not connected."""
     receipt = await client.send("q", b"x")
@@ -336,27 +250,6 @@ async def test_a_message_has_the_place_that_it_has_at_the_node(node: triack.Node
         assert [message.body async for message in client.browse("q", after=taken[1].place)] == [b"2", b"3", b"4"]
     async with client.transaction() as tx:
         assert (await tx.receive("q", WAIT)).place in places
-
-
-@pytest.mark.gate
-@pytest.mark.parametrize("most", [1, 3])
-async def test_a_wait_that_ends_as_a_message_comes_lets_nothing_overtake(client: Client, most: int) -> None:
-    """At whatever turn of the loop that is: what came for it is for the next call, and nothing younger before it."""
-    count, got = 60, list[int]()
-    async with client.receive("q", ack="manual") as reader:
-        for number in range(count):
-            call = asyncio.create_task(reader.get_many(most))
-            sending = asyncio.create_task(client.send("q", b"%d" % number))
-            for _ in range(number % 20):
-                await asyncio.sleep(0)
-            call.cancel()
-            await asyncio.wait([call])
-            if not call.cancelled():
-                got += [int(body) for body in call.result().bodies]
-            await sending
-        while len(got) < count:
-            got.append(int((await reader.get(WAIT)).body))
-    assert got == list(range(count))
 
 
 async def test_the_end_of_a_connection_is_no_failure(node: triack.Node, tmp_path: Path) -> None:
@@ -475,20 +368,3 @@ async def test_a_client_that_fails_or_leaves_frees_what_has_arrived(tmp_path: Pa
             assert bodies.by_id
         while bodies.by_id:  # the node notices that the client has gone
             await node.flush()
-
-
-@pytest.mark.gate
-def test_the_same_without_async(tmp_path: Path) -> None:
-    with triack.sync.open("a", data=tmp_path / "a") as node:
-        node.send_stream("q", BODY)
-        with node.receive("q", ack="manual") as reader:
-            message = reader.get()
-            assert (message.size, message.is_large) == (len(BODY), True)
-            assert b"".join(message.stream()) == BODY  # type: ignore[arg-type]
-            assert message.save(tmp_path / "film") == len(BODY)  # type: ignore[comparison-overlap]
-            message.ack()
-        with node.transaction() as tx:
-            tx.send_stream("q", BODY)
-        with node.transaction() as tx:
-            assert b"".join(tx.receive("q").stream()) == BODY  # type: ignore[arg-type]
-    assert (tmp_path / "film").read_bytes() == BODY

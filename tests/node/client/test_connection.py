@@ -61,20 +61,6 @@ async def test_calls_wait_for_the_next_process_and_fail_when_it_is_away_for_too_
             assert node.queue_lengths()["q"] == 1
 
 
-async def test_a_transaction_is_lost_however_long_its_node_is_away(tmp_path: Path) -> None:
-    """That it may be run again is true in any case."""
-    async with make("a", tmp_path):
-        client = await triack.connect(tmp_path, patience=0).start()
-        tx = client.transaction()
-        await tx.send("q", b"x")
-    await until(lambda: line_of(client).state is LineState.AWAY)
-    with pytest.raises(triack.TransactionLost):
-        await tx.commit()
-    with pytest.raises(triack.NodeClosed):
-        await client.transaction().send("q", b"x")
-    await client.close()
-
-
 async def test_without_patience_calls_fail_at_once(tmp_path: Path) -> None:
     async with lost(tmp_path, patience=0) as client:
         with pytest.raises(triack.NodeClosed, match="has ended"):
@@ -566,21 +552,6 @@ async def node(tmp_path: Path) -> AsyncIterator[triack.Node]:
         await found.send("q", b"1")
         await found.flush()
         yield found
-
-
-@pytest.mark.parametrize("awaits", [True, False])
-async def test_what_is_to_be_remembered_is_remembered(node: triack.Node, tmp_path: Path, *, awaits: bool) -> None:
-    """On a node and over a client, with the same lines."""
-    async with triack.connect(tmp_path) as client:
-        for where, key in ((node, "here"), (client, "there")):
-            async with where.transaction() as tx:
-                told = tx.remember(key, b"value")
-                if awaits:
-                    await told
-            assert node.recall(key) == b"value"
-        async with client.transaction() as tx:
-            tx.remember("there", None)
-        assert node.recall("there") is None
 
 
 async def test_a_rollback_that_nobody_awaits_is_one(node: triack.Node, tmp_path: Path) -> None:

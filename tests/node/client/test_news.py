@@ -115,22 +115,6 @@ async def test_what_nobody_holds_any_more_is_gathered_no_more(
     await until(lambda: watched(node, to) == 0)
 
 
-async def test_the_end_of_the_node_ends_the_events(tmp_path: Path) -> None:
-    """As an end, or as an error: a process may go without a word."""
-    node = make("a", tmp_path / "a", "udp", settings=quick())
-    await node.start()
-    async with triack.connect(tmp_path / "a", patience=0) as client:
-        events = await client.acknowledgements("udp://127.0.0.1:9/q")
-        reading = asyncio.create_task(anext(events))
-        await client.flush()
-        await node.close()
-        with pytest.raises((StopAsyncIteration, triack.NodeClosed)):
-            async with asyncio.timeout(WAIT):
-                await reading
-        with pytest.raises((StopAsyncIteration, triack.NodeClosed)):
-            await anext(events)
-
-
 # Programs in other processes hear of what happens at a node.
 
 
@@ -164,16 +148,6 @@ async def test_events_of_a_node_that_are_closed_tell_what_is_unread_and_end(node
         assert [event async for event in events] == [PeerSilent(f"udp://b:{number}", "silent") for number in (1, 2)]
 
 
-async def test_who_reads_no_more_is_forgotten(node: triack.Node, client: Client) -> None:
-    events = await client.events()
-    readers = feed_of(node)._readers  # noqa: SLF001 - nothing else says how many there are
-    assert len(readers) == 1
-    del events
-    gc.collect()
-    await client.flush()
-    await until(lambda: not readers)
-
-
 async def test_who_has_given_up_to_wait_and_reads_no_more_is_forgotten(node: triack.Node, client: Client) -> None:
     """Although the node has not answered yet."""
     events = await client.events()
@@ -186,20 +160,6 @@ async def test_who_has_given_up_to_wait_and_reads_no_more_is_forgotten(node: tri
     gc.collect()
     await client.flush()
     await until(lambda: not readers)
-
-
-async def test_an_event_that_came_after_its_wait_had_ended_is_for_the_next_one(
-    node: triack.Node, client: Client
-) -> None:
-    """Also for one that waited beside it."""
-    events = await client.events()
-    waiting, beside = asyncio.create_task(anext(events)), asyncio.create_task(anext(events))
-    await client.flush()
-    waiting.cancel()
-    await asyncio.wait([waiting])
-    tell(node, 1, 2)
-    assert await beside == PeerSilent("udp://b:1", "silent")
-    assert await anext(events) == PeerSilent("udp://b:2", "silent")
 
 
 async def test_the_end_of_the_node_ends_its_events(tmp_path: Path) -> None:
@@ -225,20 +185,6 @@ def test_they_are_heard_without_async(tmp_path: Path) -> None:
 
 
 # Lists that another process sends and receives, by the node.
-
-
-@pytest.mark.gate
-async def test_lists_of_a_client_are_those_of_the_node(node: triack.Node, client: Client) -> None:
-    """Over several frames, in order, with the ids that the receipts say."""
-    many = [b"%d" % number for number in range(2_500)]
-    receipts = await client.send_many("q", many, until="ordered", timeout=WAIT)
-    await receipts[-1].ordered(WAIT)
-    got: list[triack.Message] = []
-    async with client.receive("q") as reader:
-        while len(got) < len(many):
-            got += await reader.get_many(timeout=WAIT)
-    assert [message.body for message in got] == many
-    assert [message.id for message in got] == [receipt.id for receipt in receipts]
 
 
 async def test_a_wait_for_a_list_has_one_time_for_all_of_it(tmp_path: Path) -> None:
@@ -284,15 +230,6 @@ async def test_of_a_clients_lists_just_what_was_taken_is_acknowledged(tmp_path: 
 
 
 # Subscribing over the control socket, and without ``async``.
-
-
-async def test_a_client_publishes_and_subscribes(node: triack.Node, client: Client) -> None:
-    async with client.subscribe("Games.#") as reader:
-        await client.publish("Games.Cricket", b"1", label="l")
-        message = await reader.get(WAIT)
-        assert (message.body, message.topic, message.label) == (b"1", "Games.Cricket", "l")
-    await client.flush()
-    assert not node.stats().topics["Games"].subscriptions
 
 
 def test_a_program_without_async_publishes_and_subscribes(tmp_path: Path) -> None:

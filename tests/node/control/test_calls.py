@@ -253,24 +253,6 @@ async def test_what_came_for_who_does_not_read_goes_back(
                 assert len((await reader_of_other.get(PATIENCE_S)).body) == 1024 * 1024
 
 
-@pytest.mark.gate
-async def test_a_message_whose_answer_was_cancelled_before_it_was_sent_goes_back(tmp_path: Path, link: Link) -> None:
-    """Its caller does not read, and has not heard of it."""
-    async with triack.connect(tmp_path / "a") as other:
-        await other.send("big", bytes(4 * 1024 * 1024))
-        await link.send("call", n=1, do="read", queue="q", **HOW)
-        reader = (await link.receive())[0]["reader"]
-        await link.send("call", n=2, do="get", reader=reader, timeout=None)
-        link.post("call", n=3, do="browse", queue="big", after=[])
-        for _ in range(20):
-            await other.flush()
-        await other.send("q", b"x")
-        await other.flush()
-        link.post("cancel", n=2)
-        async with other.receive("q") as another:
-            assert (await another.get(PATIENCE_S)).body == b"x"
-
-
 async def test_a_message_that_came_for_a_wait_that_has_ended_is_taken_first(tmp_path: Path, link: Link) -> None:
     """The wait ends as its answer is on its way: the next call gets that message, and not the one behind it."""
     async with triack.connect(tmp_path / "a") as other:

@@ -286,21 +286,6 @@ async def test_what_was_on_its_way_behind_refused_lines_is_refused_too(node: tri
     assert node.queue_lengths().get("q", 0) == 0
 
 
-@pytest.mark.gate
-async def test_a_producer_hears_how_far_its_lines_have_come(node: triack.Node, begun: Begin) -> None:
-    """When the node has ended, it hears that, and can go elsewhere."""
-    producer, _ = await begun(node)
-    await producer.take(1, [b"1", b"2"])
-    assert await asyncio.wait_for(producer.progress(), PATIENCE_S) == (2, [])
-    assert await producer.forget() == ""
-    far, _ = await begun(node, NOWHERE)
-    await far.take(1, [b"1"])
-    waiting = asyncio.create_task(far.progress())
-    await node.close()
-    with pytest.raises(triack.NodeClosed):
-        await asyncio.wait_for(waiting, PATIENCE_S)
-
-
 # Messages on their way between a node and a process that uses it.
 
 

@@ -146,42 +146,12 @@ async def test_a_receiver_that_dies_has_failed_with_the_message_that_it_had_befo
         assert sorted((message.body, message.failures) for message in got) == [(b"1", 1), (b"2", 0)]
 
 
-@pytest.mark.gate
-async def test_a_client_that_does_not_read_holds_no_node_that_closes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """``triack receive | less`` is one: the pager is full, and the process waits for it."""
-    monkeypatch.setattr(control_frames, "CLOSE_S", 0.01)
-    async with triack.open("b", data=tmp_path / "b", insecure=True) as node:
-        await node.send("orders", bytes(4_000_000))
-        link = await connect(control_of(tmp_path / "b"))
-        reader = (await call(link, **READ))[0]["reader"]
-        await link.send("call", n=1, do="draw", reader=reader, most=1, timeout=None, about=False)
-        async with asyncio.timeout(PATIENCE_S):
-            await node.close()
-    await link.close()
-
-
 async def test_why_a_node_cannot_be_found_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The node works, and what it had begun is gone."""
     (tmp_path / "b" / "node.json").mkdir(parents=True)
     async with triack.open("b", data=tmp_path / "b", insecure=True) as node:
         await node.send("orders", b"x", until="queued")
     assert "other processes cannot use node b: [Errno 21] Is a directory" in caplog.text
-
-
-@pytest.mark.slow
-async def test_a_process_that_asks_for_properties_gets_frames_all_the_same(tmp_path: Path) -> None:
-    """However large the properties of a thousand small messages are: ``triack receive --json`` is one."""
-    async with triack.open("b", data=tmp_path / "b", insecure=True) as node:
-        await node.send_many("orders", [b"hi"] * 1_000, headers={f"h{at}": "x" * 1_000 for at in range(10)})
-        await node.flush()
-        link = await connect(control_of(tmp_path / "b"))
-        reader = (await call(link, **READ))[0]["reader"]
-        told = 0
-        while told < 1_000:
-            told += len((await drawn(link, reader, 1_000, about=True))[0]["about"])
-        await link.close()
 
 
 async def test_a_socket_that_was_removed_is_made_again(

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.node.users import OTHER, OWNER, commons, make_folder, needs_users, run_as
+from tests.sure import sure
 from triack.base.errors import TriackError
 from triack.node.control import handover, socket_file
 from triack.node.control.control_frames import dial
@@ -192,8 +193,7 @@ async def test_root_may_use_the_node_of_the_owner_of_a_directory(commons: Path) 
     run_as(OWNER, lambda: publish_at(data, control))
     refusals: list[str] = []
     with listening(control, OWNER):
-        link = await handover.find(data, refusals.append)
-        assert link is not None
+        link = sure(await handover.find(data, refusals.append))
         await link.close()
         for user, whose in ((OTHER, f"another user (uid {OTHER})"), (0, "another user (uid 0)")):
             os.chown(control.parent, user, user)
@@ -283,8 +283,7 @@ async def test_a_node_does_not_listen_to_another_user(commons: Path, caplog: pyt
     import triack
 
     async with triack.open("a", data=commons / "a", insecure=True):
-        served = read_note(commons / "a", handover.Served)
-        assert served is not None
+        served = sure(read_note(commons / "a", handover.Served))
         control = Path(served.control)
 
         def open_to_all() -> None:

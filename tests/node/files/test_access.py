@@ -12,7 +12,7 @@ import pytest
 
 import triack
 from tests.machine import PATIENCE_S
-from tests.node.nodes import SOON, WAIT, bodies, quick, until
+from tests.node.nodes import WAIT, bodies, quick, until
 from triack.base.peers import Peer
 from triack.node.control.rereading import reread
 from triack.node.files import private_files, trust
@@ -22,7 +22,6 @@ from triack.node.files.private_files import PrivateFiles
 from triack.node.files.trust import TRUST_FILE, TrustFile
 
 PSK = encode_key(KeyKind.SHARED, bytes(range(32)))
-OTHER_PSK = encode_key(KeyKind.SHARED, bytes(32))
 STRANGER = encode_key(KeyKind.PUBLIC, Identity.make(lambda size: bytes(range(size))).public[0])
 
 
@@ -123,18 +122,6 @@ async def test_with_and_without_keys_do_not_mix(tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.gate
-async def test_a_node_keeps_its_key_and_its_peers(tmp_path: Path) -> None:
-    """In its data directory; without one they end with it."""
-    async with pair("udp", tmp_path / "a", tmp_path / "b") as (a, b):
-        key, address = a.key, b.address
-    async with secured("a", tmp_path / "a") as a, triack.open("b", data=tmp_path / "b", listen=address):
-        assert a.key == key
-        await (await a.send("plant-b/q", b"x")).ordered(WAIT)
-    async with secured("a") as one, secured("a") as other:
-        assert one.key != other.key
-
-
 async def test_a_revoked_peer_is_gone_at_once(tmp_path: Path) -> None:
     """By the verb, and by the file, as `triack trust remove` changes it; what comes next waits for trust."""
     async with pair("udp", None, tmp_path) as (a, b):
@@ -230,18 +217,6 @@ async def test_a_key_is_exchanged_without_a_gap(tmp_path: Path) -> None:
         await b.revoke("plant-a")
         await b.trust("plant-a", a.key)
         await (await a.send("plant-b/q", b"with the new one")).ordered(WAIT)
-
-
-async def test_a_secret_besides_the_keys() -> None:
-    """Without the same one on both sides there is silence."""
-    async with pair() as (a, b):
-        await a.trust("plant-b", psk=PSK)
-        await b.trust("plant-a", psk=OTHER_PSK)
-        receipt = await a.send("plant-b/q", b"x")
-        with pytest.raises(triack.WaitTimeout):
-            await receipt.ordered(SOON)
-        await b.trust("plant-a", psk=PSK)
-        await receipt.ordered(WAIT)
 
 
 async def test_what_a_peer_may_send_to() -> None:

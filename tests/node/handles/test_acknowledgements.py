@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -176,32 +176,6 @@ async def test_a_reader_that_is_dropped_in_a_thread_is_closed_in_its_loop(monkey
         await asyncio.to_thread(held.clear)
         await until(lambda: ended)
     assert ended[0] == threading.get_ident()
-
-
-@pytest.mark.gate
-async def test_senders_go_on_when_a_full_reader_reads() -> None:
-    """A thousand ranges that alternate are as many as it keeps."""
-
-    def alternating() -> Iterator[dict[str, float]]:
-        for _ in range(501):
-            yield {}
-            yield {"time_to_reach_queue": 0.1}
-
-    async with make("a", settings=quick(messages_per_packet=1)) as a:
-        async with make("b", scheme="udp") as b:
-            to = f"{b.address}/q"
-        events = a.acknowledgements(to)
-        for properties in alternating():
-            await a.send(to, b"x", **properties)  # type: ignore[arg-type]
-        await until(lambda: a.queue_lengths().get("dead-letter") == 501)
-        async with triack.open("b", data=None, listen=to.rpartition("/")[0], insecure=True, settings=quick()) as b:
-            await until(lambda: b.queue_lengths().get("q") == 501)
-            with pytest.raises(triack.WouldBlock):
-                await until(lambda: a.send_nowait(to, b"no room") is None)
-            waiting = asyncio.create_task(a.send(to, b"waits"))
-            told = await take_acknowledgements(events, 1_002)
-            assert [abs(number) for number in told[:1_002]] == list(range(1, 1_003))
-            await asyncio.wait_for(waiting, WAIT)
 
 
 @pytest.mark.parametrize(

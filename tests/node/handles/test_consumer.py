@@ -5,14 +5,13 @@ import gc
 import shutil
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import triack
-from tests.node.nodes import SOON, WAIT, Face, bodies, make, quick
+from tests.node.nodes import WAIT, Face, bodies, make, quick
 from triack.node.handles.consumer import in_time
 from triack.queues.mailboxes.mailbox import Mailbox, Notices
 
@@ -101,17 +100,6 @@ async def test_rejected_messages_come_before_anything_younger(
         for message in reversed(taken):
             message.reject(failed=False)
         assert [(await consumer.get(WAIT)).body for _ in range(6)] == [b"%d" % number for number in range(6)]
-
-
-async def test_two_consumers_share_a_queue(node: triack.Node, face: Face) -> None:
-    """Each message goes to one of them; a third of them given back goes to the other."""
-    await fill(node, *(b"%02d" % number for number in range(30)))
-    one, other = face.receive("q", ack="manual"), face.receive("q", ack="manual")
-    got = [(await consumer.get(WAIT)).body for _ in range(15) for consumer in (one, other)]
-    assert got == [b"%02d" % number for number in range(30)]
-    one.close()
-    assert [(await other.get(WAIT)).body for _ in range(15)] == [b"%02d" % number for number in range(0, 30, 2)]
-    other.close()
 
 
 async def test_a_later_reader_gets_what_the_first_has_not_read(node: triack.Node, face: Face) -> None:
@@ -356,22 +344,6 @@ async def test_a_reader_in_the_middle_of_a_packet_hears_that_the_node_has_ended(
     await node.close()
     with pytest.raises(triack.NodeClosed):
         await consumer.get(WAIT)
-
-
-async def test_a_failing_handler_is_asked_again_later_and_loses_nothing() -> None:
-    """By default: one attempt now, the next after a second, and nothing is dead meanwhile; the order is kept."""
-    async with make(settings=quick(redelivery=triack.Redelivery())) as node:
-        await fill(node, *(b"%d" % number for number in range(20)))
-        attempts: list[triack.Message] = []
-        end = asyncio.get_running_loop().time() + 0.5
-        while asyncio.get_running_loop().time() < end:
-            with suppress(KeyError, triack.WaitTimeout):
-                async with node.receive("q") as consumer:
-                    attempts.append(await consumer.get(SOON))
-                    raise KeyError
-        assert (len(attempts), node.queue_lengths()["dead-letter"]) == (1, 0)
-        assert attempts[0].failures == 1
-        assert await bodies(node, "q", 20) == [b"%d" % number for number in range(20)]
 
 
 async def test_reject_with_a_delay() -> None:

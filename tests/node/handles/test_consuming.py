@@ -45,14 +45,6 @@ class Handling:
         await asyncio.gather(self.task, return_exceptions=True)
 
 
-async def test_a_message_is_done_when_its_handler_returns(node: triack.Node, face: Face) -> None:
-    handling = Handling(face)
-    await node.send_many("q", [b"%d" % number for number in range(20)])
-    await until(lambda: len(handling.done) == 20 and node.queue_lengths()["q"] == 0)
-    assert handling.done == [b"%d" % number for number in range(20)]
-    await handling.stop()
-
-
 @pytest.mark.parametrize("transaction", [False, True])
 async def test_a_handler_may_close_what_calls_it(
     node: triack.Node, face: Face, tmp_path: Path, transaction: bool

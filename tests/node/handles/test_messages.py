@@ -14,7 +14,7 @@ from triack.base.delivery import Delivery
 from triack.node.handles import choosing
 from triack.node.handles.message import Drawn, Message
 from triack.queues.mailboxes import lookup
-from triack.queues.mailboxes.mailbox import Lease, QueuedPacket, Run
+from triack.queues.mailboxes.mailbox import QueuedPacket, Run
 from triack.queues.messages import Outgoing
 from triack.queues.packing import pack
 from triack.tools.replay.engines.local_engine import judge_records
@@ -25,29 +25,13 @@ from triack.tools.replay.log.files import parse_records
 ORIGIN = b"o" * 16
 
 
-class Holder:
-    """Notes its calls."""
-
-    def __init__(self) -> None:
-        self.told: list[tuple[int, bool | None, int | None]] = []
-        self.dead: list[int] = []
-
-    def acknowledge(self, lease: Lease) -> None:
-        self.told.append((lease.index, None, None))
-
-    def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None, dead: bool = False) -> None:
-        self.told.append((lease.index, failed, delay_ms))
-        if dead:
-            self.dead.append(lease.index)
-
-
-def message(properties: dict[str, object] | None = None, holder: Holder | None = None, sender: str = "shop") -> Message:
-    """The second of two messages, the first of which has the ordinal 7."""
+def message(properties: dict[str, object] | None = None) -> Message:
+    """The second of two messages, the first of which has the ordinal 7; nobody holds it."""
     packed, _ = pack([Outgoing(b"first"), Outgoing(b"body", properties)], 1_000, 7, 123)
     packet = QueuedPacket([1], ORIGIN, 1, 1, 1, Delivery.TRANSACTIONAL, 2, 9, [packed[0].body])
     run = Run(packet, 0, 2, redelivered=True, failures={1: 3})
-    name_of = {ORIGIN: sender}.__getitem__
-    return Message(run.lease(1).body, 1, Drawn("q", run, holder or Holder(), name_of))
+    nobody: Any = None
+    return Message(run.lease(1).body, 1, Drawn("q", run, nobody, lambda _origin: "shop"))
 
 
 @pytest.fixture
@@ -56,22 +40,10 @@ async def node(tmp_path: Path) -> AsyncIterator[triack.Node]:
         yield node
 
 
-def test_a_bare_reply_to_is_a_queue_of_the_sender() -> None:
-    """Another is taken as it is; and what this node has sent itself has no sender."""
-    assert message({"reply_to": "answers"}).reply_to == "shop/answers"
-    assert message({"reply_to": "udp://127.0.0.1:1/q"}).reply_to == "udp://127.0.0.1:1/q"
-    assert message({"reply_to": "answers"}, sender="").reply_to == "answers"
-
-
 def test_a_message_says_what_it_is() -> None:
     found = message({"label": "l", "correlation_id": "c", "dead_reason": "bad-body"})
-    assert (found.body, found.queue, found.redelivered, found.failures, found.sent_at) == (
-        b"body",
-        "q",
-        True,
-        3,
-        0.123,
-    )
+    shown = (found.body, found.queue, found.redelivered, found.failures, found.sent_at)
+    assert shown == (b"body", "q", True, 3, 0.123)
     assert found.id == f"{ORIGIN.hex()}-8"
     assert (found.label, found.correlation_id, found.reply_to) == ("l", "c", None)
     assert found.properties["dead_reason"] == "bad-body"
@@ -95,17 +67,6 @@ async def test_what_the_sender_set_can_be_sent_on_as_it_is() -> None:
     assert first.headers == second.headers == headers
     assert second.properties == {"headers": headers, "label": "l", "reply_to": "r"}
     assert message({"dead_reason": "bad-body", "headers": 5}).forwardable() == {}
-
-
-def test_its_holder_hears_of_each_call() -> None:
-    holder = Holder()
-    found = message(holder=holder)
-    found.ack()
-    found.reject()
-    found.reject(failed=False, delay=0.0005)
-    found.reject(dead=True)
-    assert holder.told == [(1, None, None), (1, True, None), (1, False, 1), (1, True, None)]
-    assert holder.dead == [1]
 
 
 async def test_ids_stay_with_the_message_and_are_never_used_again(tmp_path: Path) -> None:
@@ -403,14 +364,6 @@ async def test_what_a_request_sets_itself_cannot_be_given(node: triack.Node, fac
             await face.request("q", b"x", timeout=timeout)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("delivery", list(triack.Delivery))
-async def test_a_request_of_each_class_to_itself(delivery: triack.Delivery) -> None:
-    async with make() as node:
-        answering = asyncio.create_task(shout(node))
-        assert (await node.request("questions", b"x", timeout=WAIT, delivery=delivery)).body == b"X"
-        answering.cancel()
-
-
 # Messages are taken by their ids and correlation ids, whatever waits before them; the others stay in order.
 
 
@@ -534,18 +487,6 @@ async def test_a_closed_reader_and_an_ended_transaction_take_nothing(node: triac
         await reader.get_by_id(id_)
     with pytest.raises(triack.NodeClosed):
         await tx.receive_by_id("q", id_)
-
-
-def test_callers_that_wait_have_the_same() -> None:
-    with triack.sync.open("a", data=None, insecure=True, settings=quick()) as node:
-        ids = [node.send("q", b"%d" % at, correlation_id=f"c{at}").id for at in range(4)]
-        assert node.peek("q", WAIT).place == 1
-        with node.receive("q", ack="manual") as reader:
-            reader.get_by_id(ids[2], WAIT).ack()
-            reader.get_by_correlation_id("c3").ack()
-        with node.transaction() as tx:
-            assert tx.receive_by_id("q", ids[1]).body == b"1"
-        assert [it.body for it in node.browse("q")] == [b"0"]
 
 
 async def test_peek_waits_for_the_first_message_and_leaves_it(node: triack.Node, face: Face) -> None:

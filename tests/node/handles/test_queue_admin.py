@@ -251,15 +251,6 @@ async def test_a_directory_at_rest_is_steered_and_sends_nothing(tmp_path: Path) 
     assert not (tmp_path / "typo").exists()
 
 
-def test_without_async_it_is_the_same(tmp_path: Path) -> None:
-    with triack.sync.open("a", data=tmp_path, insecure=True) as node, triack.sync.connect(tmp_path) as client:
-        node.send("orders", b"x").queued(WAIT)
-        for face in (node, client):
-            assert [message.body for message in face.browse("orders")] == [b"x"]
-            assert (face.move("orders", "orders"), face.requeue(), face.purge("dead-letter")) == (1, 0, 0)
-        assert client.purge("orders") == 1
-
-
 async def test_a_node_with_keys_is_steered_at_rest_by_what_it_trusts(tmp_path: Path) -> None:
     """Its peers are where its directory says; a node that is not listed there is no destination."""
     async with triack.open("a", data=tmp_path, settings=quick(max_redeliveries=0)) as node:
@@ -359,22 +350,6 @@ async def test_what_cannot_be_paused_is_named(node: triack.Node) -> None:
     for work in (node.resume("ordres"), node.set_quota("ordres")):
         with pytest.raises(triack.QueueNotFound, match="no queue ordres of this node; did you mean orders"):
             await work
-
-
-@pytest.mark.gate
-async def test_all_messages_to_a_peer_are_paused_by_its_name(tmp_path: Path) -> None:
-    """A queue of the node with the name of the peer goes first; a stroke behind it says that the peer is meant."""
-    async with triack.open("a", data=tmp_path) as node, triack.open("b", data=None) as b:
-        await node.trust("b", b.key)
-        await node.pause("b")
-        await node.send("b", b"1")
-        assert [it.paused_s for it in node.stats().queues.values()] == [None, None]
-        await node.send("b/orders", b"2")
-        assert [it.paused_s is None for it in node.stats().outgoing] == [False]
-        await node.pause("b")
-        assert node.stats().queues["b"].paused_s is not None
-        assert (await node.resume("b"), await node.resume("b/")) == (True, True)
-        assert [it.paused_s for it in node.stats().outgoing] == [None]
 
 
 async def test_what_routes_lead_to_is_paused_by_its_name(tmp_path: Path) -> None:

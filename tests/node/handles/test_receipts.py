@@ -1,8 +1,5 @@
 """Receipts and acknowledgement events."""
 
-import asyncio
-import signal
-import sys
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any
@@ -39,18 +36,6 @@ async def test_a_wait_that_is_too_short_may_be_repeated() -> None:
             await receipts.ordered(SOON)
         with pytest.raises(triack.UsageError, match="no such stage"):
             await (await node.send_many(NOWHERE, [b""], delivery=triack.EXPRESS)).ordered(SOON)
-
-
-async def test_a_wait_ends_when_one_of_them_will_never_arrive() -> None:
-    """The one before it has; which of them failed, their own receipts say."""
-    async with make("a") as a, make("b", scheme="udp", queues=["q"]) as b:
-        receipts = await a.send_many(f"{b.address}/other", [b"1", b"2"])
-        with pytest.raises(triack.DeliveryFailed) as failed:
-            await receipts.ordered(WAIT)
-        assert failed.value.reason == "queue-not-found"
-        for receipt in receipts:
-            with pytest.raises(triack.DeliveryFailed):
-                await receipt.ordered(WAIT)
 
 
 async def test_a_wait_ends_with_the_node() -> None:
@@ -109,21 +94,6 @@ async def test_what_each_cannot_say_is_refused(node: triack.Node, face: Face, ea
 
 
 # Messages by the list: held together, done together, and each for itself when somebody wants that.
-
-CHILD = """
-import asyncio, sys, triack
-
-async def main():
-    async with triack.open("n", data=sys.argv[1], insecure=True) as node:
-        await (await node.send_many("q", [b"%d" % number for number in range(500)])).ordered()
-        reader = node.receive("q")
-        first, second = await reader.get_many(100), await reader.get_many(150)
-        await node.flush()
-        print(len(first), len(second), flush=True)
-        await asyncio.sleep(60)
-
-asyncio.run(main())
-"""
 
 
 def numbers(batch: Iterable[triack.Message]) -> list[int]:
@@ -263,19 +233,6 @@ async def test_a_list_is_as_long_as_it_may_be(monkeypatch: pytest.MonkeyPatch) -
                     await reader.get_many(most)  # type: ignore[arg-type]
 
 
-async def test_messages_that_may_expire_are_looked_at_one_by_one() -> None:
-    """Those that have are dead letters, not part of the list."""
-    async with make() as node:
-        await node.send_many("q", [b"1", b"2"], time_to_be_received=0.1)
-        await node.send_many("q", [b"3", b"4"], time_to_be_received=60)
-        await node.flush()
-        await asyncio.sleep(2 * SOON)
-        async with node.receive("q") as reader:
-            assert [message.body for message in await reader.get_many(timeout=WAIT)] == [b"3", b"4"]
-        await node.flush()
-        assert node.queue_lengths()["dead-letter"] == 2
-
-
 async def test_the_log_says_which_messages_were_handed_out(tmp_path: Path) -> None:
     """By the range, as it does for single ones."""
     async with make("n", tmp_path / "n", log=tmp_path / "log") as node:
@@ -287,23 +244,3 @@ async def test_the_log_says_which_messages_were_handed_out(tmp_path: Path) -> No
     records = [record for file in (tmp_path / "log").iterdir() for record in parse_records(file.read_bytes())]
     handed = [record for record in records if record["event"] == "handed"]
     assert sum(packets * count for record in handed for packets, count in record["counts"]) == 500
-
-
-@pytest.mark.gate
-async def test_after_kill_9_what_was_not_acknowledged_comes_again(tmp_path: Path) -> None:
-    """The first list was acknowledged by asking for the second, and is gone; the second comes again, marked."""
-    child = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", CHILD, str(tmp_path / "n"), stdout=asyncio.subprocess.PIPE
-    )
-    assert child.stdout is not None
-    assert (await asyncio.wait_for(child.stdout.readline(), WAIT)).split() == [b"100", b"150"]
-    child.send_signal(signal.SIGKILL)
-    await child.wait()
-    async with make("n", tmp_path / "n") as node:
-        assert node.queue_lengths()["q"] == 400
-        async with node.receive("q") as reader:
-            again: list[triack.Message] = []
-            while len(again) < 400:
-                again += await reader.get_many(timeout=WAIT)
-    assert numbers(again) == list(range(100, 500))
-    assert all(message.redelivered for message in again[:150])

@@ -102,17 +102,6 @@ def test_each_number_has_its_range(make_policy, name: str, least: float, most: f
             make_policy(**{name: wrong})
 
 
-def test_whatever_else_is_replaced_like_any_setting() -> None:
-    session = replace(SOLACE.session, max_datagram_bytes=9_000)
-    assert replace(SOLACE, session=session).session.max_unacked_packet == 50
-    with pytest.raises(AttributeError):
-        SOLACE.max_sessions = 5  # type: ignore[misc]
-
-
-def test_the_default_is_what_a_node_has() -> None:
-    assert NodeSettings() == DEFAULT
-
-
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_value_that_is_not_the_default_has_a_source(name: str) -> None:
     """And no other has: nobody is quoted for what is ours."""
@@ -217,23 +206,6 @@ async def test_what_is_no_route_is_refused_at_once(tmp_path: Path) -> None:
     async with triack.open("a", data=tmp_path, settings=quick()) as node:
         with pytest.raises(triack.UsageError, match="a route"):
             await node.set_routes(["*"])  # type: ignore[list-item]
-
-
-@pytest.mark.gate
-async def test_what_waits_at_a_relay_is_seen_and_can_be_removed(tmp_path: Path) -> None:
-    """A recoverable message is a dead letter at the relay, which has acknowledged it; a transactional one at home."""
-    async with line(tmp_path) as (sensor, gateway, cloud):
-        await cloud.close()
-        await sensor.send("cloud/q", b"1", delivery=triack.RECOVERABLE)
-        receipt = await sensor.send("cloud/q", b"2", delivery=triack.TRANSACTIONAL)
-        await until(lambda: sum(it.messages for it in gateway.stats().transit) == 2)
-        waiting = gateway.stats().transit[0]
-        assert (waiting.final, waiting.queue, waiting.came_by, waiting.via) == ("cloud", "q", "sensor", "cloud")
-        assert await gateway.purge_transit("cloud") == 2
-        with pytest.raises(triack.DeliveryFailed):
-            await receipt.ordered(timeout=WAIT)
-        await until(lambda: gateway.queue_lengths()["dead-letter"] == 1)
-        assert gateway.stats().transit == []
 
 
 async def test_another_process_has_the_same_verbs(tmp_path: Path) -> None:

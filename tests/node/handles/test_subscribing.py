@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import triack
-from tests.node.nodes import WAIT, Face, make, quick
+from tests.node.nodes import WAIT, Face, make
 from triack.node.client.client_subscriber import ClientSubscriber
 
 
@@ -33,23 +33,6 @@ async def test_each_subscription_gets_each_message_that_matches_once() -> None:
         assert (last.body, last.topic, last.label) == (b"deep", "Games.Cricket.Scores", "l")
 
 
-async def test_what_was_accepted_before_a_subscription_is_not_for_it() -> None:
-    """Whatever the disk has: nothing waits for the commit."""
-    async with make() as node:
-        async with node.subscribe("Games.#", durable="audit"):
-            pass
-        for delivery in triack.Delivery:
-            await node.publish("Games.Cricket", delivery.label.encode(), delivery=delivery)
-        async with (
-            node.subscribe("Games.#") as one,
-            node.subscribe("Games.Cricket", durable="late") as late,
-            node.subscribe("Games.#", durable="audit") as audit,
-        ):
-            await node.publish("Games.Cricket", b"after")
-            assert await read(one, 1) == await read(late, 1) == [b"after"]
-            assert sorted(await read(audit, 4)) == [b"after", b"express", b"recoverable", b"transactional"]
-
-
 async def test_a_durable_subscription_gets_all_that_came_while_nobody_read_it(tmp_path: Path) -> None:
     async with make(data=tmp_path) as node:
         async with node.subscribe("Games.#", durable="audit") as audit:
@@ -63,23 +46,6 @@ async def test_a_durable_subscription_gets_all_that_came_while_nobody_read_it(tm
             assert await read(audit, 3) == [b"2", b"y" * 100_000, b"3"]
         await node.flush()
         assert node.stats().topics["Games"].messages == 0
-
-
-@pytest.mark.gate
-async def test_failures_of_a_durable_subscription_count_over_restarts(tmp_path: Path) -> None:
-    """So a message that fails after each start becomes a dead letter, as in a queue."""
-    settings = quick(max_redeliveries=2, redelivery=triack.Redelivery(first_wait_s=0.01))
-    for failures in range(3):
-        async with make(data=tmp_path, settings=settings) as node:
-            audit = node.subscribe("Games.#", durable="audit", ack="manual")
-            await audit
-            if not failures:
-                await node.publish("Games.Go", b"x")
-            message = await audit.get(WAIT)
-            assert message.failures == failures
-            message.reject()
-    async with make(data=tmp_path, settings=settings) as node:
-        assert node.queue_lengths()["dead-letter"] == 1
 
 
 async def test_a_paused_reader_takes_nothing_and_a_durable_subscription_keeps_it(node: triack.Node, face: Face) -> None:
@@ -174,21 +140,6 @@ async def test_what_waits_for_a_subscription_is_browsed_and_purged_and_a_topic_i
         assert pending == {"audit": 0, "b": 1}
 
 
-async def test_a_peer_publishes_in_each_class_and_in_a_transaction() -> None:
-    async with make("hub", scheme="memory") as hub, make("pub", peers={"hub": "memory://hub"}) as pub:
-        async with hub.subscribe("Games.#") as reader:
-            for delivery in triack.Delivery:
-                await pub.send("hub/topic:Games.Cricket", b"1", delivery=delivery)
-                await pub.send_many("hub/topic:Games.Chess", [b"2", b"3"], delivery=delivery)
-            async with pub.transaction() as tx:
-                await tx.send("hub/topic:Games", b"4")
-            await pub.drain(WAIT)
-            found = [await reader.get(WAIT) for _ in range(10)]
-        assert sorted((it.topic or "", it.body) for it in found) == sorted(
-            [("Games", b"4")] + 3 * [("Games.Cricket", b"1"), ("Games.Chess", b"2"), ("Games.Chess", b"3")]
-        )
-
-
 @pytest.mark.parametrize(
     ("pattern", "more"),
     [
@@ -252,33 +203,6 @@ async def test_topics_of_another_node_come_with_their_topic_their_publisher_and_
         assert hub.stats().topics["Games"].subscriptions == []
 
 
-async def test_a_transaction_receives_from_a_subscription_to_another_node() -> None:
-    async with make("hub", scheme="memory") as hub, make("sub", peers={"hub": "memory://hub"}) as sub:
-        audit = await sub.subscribe("hub/topic:Games.#", durable="audit")
-        await hub.publish("Games.Cricket", b"1")
-        async with sub.transaction() as tx:
-            message = await tx.receive("$sub.audit", WAIT)
-            await tx.send("done", message.body)
-        async with sub.receive("done") as done:
-            assert (await done.get(WAIT)).body == b"1"
-        audit.close()
-
-
-async def test_a_dead_letter_of_a_subscription_to_another_node_names_both() -> None:
-    async with (
-        make("hub", scheme="memory") as hub,
-        make("sub", peers={"hub": "memory://hub"}) as sub,
-        sub.subscribe("hub/topic:Games.#", durable="audit", ack="manual") as audit,
-    ):
-        await hub.publish("Games.Cricket", b"1")
-        message = await audit.get(WAIT)
-        message.reject(dead=True)
-        await sub.flush()
-        (letter,) = [it async for it in sub.browse("dead-letter")]
-        assert (letter.destination, letter.id) == ("topic:Games.Cricket", message.id)
-        assert await sub.requeue() == 0
-
-
 async def test_one_name_is_one_subscription_here_whatever_node_has_its_topics() -> None:
     async with make("hub", scheme="memory"), make("sub", peers={"hub": "memory://hub"}) as sub:
         async with sub.subscribe("hub/topic:Games.#", durable="audit"):
@@ -292,13 +216,3 @@ async def test_one_name_is_one_subscription_here_whatever_node_has_its_topics() 
             sub.subscribe("nobody/topic:Games.#")
         with pytest.raises(triack.AddressError, match="must not begin with"):
             sub.subscribe("hub/topic:Games.#", durable="$audit")
-
-
-async def test_an_operator_of_the_node_with_the_topics_ends_a_subscription() -> None:
-    async with make("hub", scheme="memory") as hub, make("sub", peers={"hub": "memory://hub"}) as sub:
-        audit = await sub.subscribe("hub/topic:Games.#", durable="audit")
-        (shown,) = hub.stats().topics["Games"].subscriptions
-        waiting = asyncio.create_task(audit.get())
-        await hub.unsubscribe(shown.name)
-        with pytest.raises(triack.SubscriptionEnded):
-            await waiting

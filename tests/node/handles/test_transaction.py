@@ -150,32 +150,6 @@ async def test_a_transaction_that_has_ended_gives_nothing_back_when_it_is_forgot
     assert (again.body, again.failures) == (b"2", 1)
 
 
-@pytest.mark.gate
-async def test_receive_and_send_is_exactly_once_over_restarts(tmp_path: Path) -> None:
-    """A worker that dies between its transactions: every input has one output, and the count that it remembers fits."""
-    async with make(data=tmp_path / "w") as node:
-        await fill(node, *(b"%d" % number for number in range(20)))
-    done = 0
-    while done < 20:
-        async with make(data=tmp_path / "w") as node:
-            assert int(node.recall("count") or b"0") == done
-            for _ in range(3):
-                if done == 20:
-                    break
-                async with node.transaction() as tx:
-                    message = await tx.receive("in", WAIT)
-                    await tx.send("out", message.body)
-                    done += 1
-                    tx.remember("count", b"%d" % done)
-            tx = node.transaction()
-            if done < 20:
-                await tx.receive("in", WAIT)
-                await tx.send("out", b"never")
-    async with make(data=tmp_path / "w") as node:
-        assert node.queue_lengths()["out"] == 20
-        assert await bodies(node, "out", 20) == [b"%d" % number for number in range(20)]
-
-
 async def test_what_is_remembered_can_be_recalled_and_removed(tmp_path: Path) -> None:
     """Across restarts; the last word of a transaction counts."""
     async with make(data=tmp_path) as node:

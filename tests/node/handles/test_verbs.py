@@ -14,7 +14,6 @@ from triack.node.client.client import Client, ClientInvitation
 from triack.node.client.client_transaction import ClientTransaction
 from triack.node.control.verb_table import VERBS
 from triack.node.handles.derived import Said, as_on, plain_function, settled, signature_of, waited
-from triack.node.handles.reloading import Reloaded
 from triack.node.handles.transaction import Transaction
 from triack.node.handles.verbs import Verbs
 from triack.node.node import Node, open_node
@@ -170,10 +169,6 @@ async def test_properties_and_methods_settle_alike() -> None:
 
 
 # The verb ``reload``: its result says what has changed. ``tests/node/config/test_building.py`` has what it does.
-
-
-def test_its_result_is_public() -> None:
-    assert triack.Reloaded is Reloaded
 
 
 def test_it_waits_where_there_is_no_async() -> None:

@@ -8,9 +8,8 @@ import pytest
 
 import triack
 from tests.node.nodes import SOON, WAIT, bodies, quick, until
-from triack.base.units import MS
 from triack.node.files import private_files
-from triack.node.files.access import DEFAULT_SUITE, SUITES, Secured
+from triack.node.files.access import DEFAULT_SUITE, Secured
 from triack.node.files.keys import IDENTITY_FILE, Identity
 from triack.node.files.private_files import PrivateFiles
 from triack.node.files.trust import TRUST_FILE, TrustFile
@@ -85,19 +84,6 @@ async def test_a_code_that_is_no_good_meets_silence() -> None:
             await withdrawn.enrolled()
         with pytest.raises(triack.AddressError, match="unknown peer"):
             await b.send("c/q", b"x")
-
-
-async def test_an_hour_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A wait for an expired code raises that, and a peer that comes with the code gets no answer."""
-    async with node("a") as a, node("b") as b:
-        with pytest.raises(triack.WaitTimeout, match=r"within 0\.01 s"):
-            await (await b.invite()).enrolled(0.01)
-        monkeypatch.setattr(invitation, "LIFE_NS", 50 * MS)
-        given = await b.invite()
-        with pytest.raises(triack.EnrolmentFailed, match="expired"):
-            await given.enrolled(WAIT)
-        with pytest.raises(triack.EnrolmentFailed, match="no answer"):
-            await a.enrol(given.code, b.address, timeout=BRIEF)
 
 
 async def test_the_error_of_enrolment_says_that_nobody_listens() -> None:
@@ -237,12 +223,3 @@ async def test_a_directory_at_rest_enrols(tmp_path: Path, scheme: str) -> None:
         assert (await given.enrolled()).addresses == ("udp://127.0.0.1:7",)
         async with node("a", tmp_path / "a", scheme="") as a:
             await (await a.send("b/q", b"x")).ordered(WAIT)
-
-
-async def test_another_suite_is_silence(tmp_path: Path) -> None:
-    other = next(suite for suite in SUITES if suite != DEFAULT_SUITE)
-    async with node("b", suite=other) as b:
-        given = await b.invite()
-        with pytest.raises(triack.EnrolmentFailed, match="another suite"):
-            await enrol_at_rest(tmp_path, given.code, b.address, own_name="a", suite=DEFAULT_SUITE, timeout=BRIEF)
-        await enrol_at_rest(tmp_path, given.code, b.address, own_name="a", suite=other)

@@ -54,17 +54,6 @@ BY_HAND = """
             if message.body == b"last":
                 break
 """
-BY_LIST = """
-        async with node.receive("q") as reader:
-            while True:
-                batch = await reader.get_many(100)
-                for message in batch:
-                    print(message.body.decode(), message.failures, flush=True)
-                    if message.body == b"poison":
-                        os._exit(9)
-                if batch[-1].body == b"last":
-                    break
-"""
 IN_TRANSACTIONS = """
         while True:
             async with node.transaction() as tx:
@@ -102,28 +91,6 @@ async def test_a_message_that_kills_its_handler_is_dead_after_three_lives(tmp_pa
     async with make("n", tmp_path) as node:
         letters = [letter async for letter in node.browse(DEAD_LETTER_QUEUE)]
     assert [(letter.body, letter.reason, letter.attempts) for letter in letters] == [(b"poison", "reader-died", 3)]
-
-
-@pytest.mark.slow
-async def test_what_dies_with_a_list_comes_alone(tmp_path: Path) -> None:
-    """All of the list was in hand. From then on none of it can kill but itself."""
-    await put(tmp_path, b"before", b"poison", b"behind", b"last")
-    lives = [await live(tmp_path, BY_LIST) for _ in range(4)]
-    assert lives == [["before 0", "poison 0"], ["before 1", "poison 1"], ["poison 2"], ["behind 1", "last 1"]]
-
-
-@pytest.mark.slow
-async def test_a_second_death_has_its_wait(tmp_path: Path) -> None:
-    """The first may be anybody's fault."""
-    await put(tmp_path, b"poison")
-    await live(tmp_path, ONE_BY_ONE)
-    async with make("n", tmp_path) as node:
-        assert [it.wait_until async for it in node.browse("q")] == [None]
-    await live(tmp_path, ONE_BY_ONE)
-    async with make("n", tmp_path) as node:
-        (message,) = [it async for it in node.browse("q")]
-        assert message.attempts == 2
-        assert message.wait_until is not None
 
 
 @pytest.mark.gate

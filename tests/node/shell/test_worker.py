@@ -1,7 +1,6 @@
 """Threads and event loops: the worker, the platform, standing still."""
 
 import asyncio
-import inspect
 import os
 import re
 import signal
@@ -21,7 +20,7 @@ from tests.machine import PATIENCE_S
 from tests.node.nodes import WAIT, bodies, make
 from triack.base.transitions import IllegalTransition
 from triack.base.units import MS, SECOND
-from triack.node.files.log_file import LogFile
+from triack.node.handles.verbs import Verbs
 from triack.node.node import port_of
 from triack.node.shell import event_loop
 from triack.node.shell.accepting import TURN_MESSAGES
@@ -34,7 +33,6 @@ from triack.queues.messages import Outgoing
 from triack.queues.node_settings import NodeSettings
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.store.store import Store
-from triack.tools.ports import free_port
 from triack.tools.replay.run import replay
 
 # Jobs of a store: one by one and in order, in a thread or, when they are brief and the disk is quick, in the loop.
@@ -97,19 +95,6 @@ async def test_jobs_are_done_one_by_one_in_order_and_off_the_loop() -> None:
     await quick
     assert done == ["first", "second"]
     assert (await slow).startswith("triack-store")
-    worker.close()
-
-
-async def test_a_job_that_fails_gives_its_error_and_the_next_is_done() -> None:
-    worker = ThreadWorker()
-
-    def fail() -> None:
-        raise OSError("full")
-
-    broken, fine = worker.start(fail), worker.start(lambda: 7)
-    with pytest.raises(OSError, match="full"):
-        await broken
-    assert await fine == 7
     worker.close()
 
 
@@ -219,22 +204,6 @@ async def test_the_error_of_a_job_in_the_loop_goes_to_its_caller() -> None:
 # The machine that a node runs on: that it is real, and that another one can take its place.
 
 
-def test_the_real_machine_has_real_parts(tmp_path: Path) -> None:
-    """Clocks that run, chance that differs, a store on the disk, and a log only where one is asked for."""
-    platform = Platform()
-    assert platform.monotonic_ns() <= platform.monotonic_ns()
-    assert abs(platform.wall_ns() - time.time_ns()) < 10**10
-    assert platform.entropy(16) != platform.entropy(16)
-    assert platform.open_log(None, "a", 1, None) is None
-    log = platform.open_log(tmp_path, "a", 1, None)
-    assert isinstance(log, LogFile)
-    log.close()
-    store = platform.open_store(tmp_path / "data")
-    assert isinstance(store, Store)
-    assert not store.in_memory
-    store.close()
-
-
 @pytest.mark.gate
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have one clock for both")
 def test_its_clock_goes_on_while_the_machine_is_suspended() -> None:
@@ -318,36 +287,6 @@ def clock_set(by_s: int) -> Iterator[None]:
 YEAR_S = 366 * 86_400
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("first_s", "then_s"), [(-50 * YEAR_S, 0), (0, YEAR_S), (YEAR_S, 0), (-90 * YEAR_S, 0)])
-async def test_a_clock_that_is_set_between_two_starts_changes_no_life(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, first_s: int, then_s: int
-) -> None:
-    """Messages with an hour to live still live, a key is known, and the operator hears of it. The machine stayed up."""
-    away = f"udp://127.0.0.1:{free_port()}/q"
-    with clock_set(first_s):
-        async with make(data=tmp_path) as node:
-            await node.send(away, b"1", time_to_reach_queue=3_600)
-            await node.send(away, b"2", time_to_be_received=3_600)
-            await node.send("q", b"3", time_to_be_received=3_600)
-            first = await node.send(away, b"4", key="k")
-            await node.flush()
-    told = []
-    for _ in range(2):
-        caplog.clear()
-        with clock_set(then_s):
-            async with make(data=tmp_path) as node:
-                assert (await node.send(away, b"4", key="k")).id == first.id
-                await node.send("q", b"more")
-                await node.flush()
-                assert [queue.messages for queue in node.stats().outgoing if queue.peer] == [3]
-                assert node.queue_lengths()["dead-letter"] == 0
-        told.append("the clock of this machine was set" in caplog.text)
-    assert told == [True, False]
-    async with make(data=tmp_path) as node:
-        assert await bodies(node, "q", 1) == [b"3"]
-
-
 @pytest.mark.parametrize(("by_s", "from_s"), [(-80 * YEAR_S, 0), (400 * YEAR_S, 4_102_444_800)])
 async def test_a_node_may_begin_in_1946(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, by_s: int, from_s: int
@@ -366,13 +305,6 @@ async def test_a_node_may_begin_in_1946(
     assert ("the clock of this machine is not set, it shows 1970-01-01" in caplog.text) == (not from_s)
     verdict = replay(tmp_path / "log", engine="local")
     assert (verdict.verdict, verdict.missing) == ("pass", [])
-
-
-def test_the_boot_of_the_machine_has_a_name() -> None:
-    """The same for all processes; none where the system does not tell."""
-    there = Path("/proc/sys/kernel/random/boot_id").exists()
-    assert Platform().boot() == Platform().boot()
-    assert bool(Platform().boot()) == there
 
 
 # Which event loop runs what has none of its own, and that nodes run in uvloop's as in asyncio's.
@@ -577,19 +509,6 @@ async def test_a_node_works_or_says_why_not(state: LifeState) -> None:
         life.check_alive()
 
 
-async def test_a_node_works_in_its_own_event_loop_only() -> None:
-    """In another loop, and in a thread without any, its calls might hang: they raise instead."""
-    life = life_in(LifeState.OPEN)
-
-    async def check() -> None:
-        life.check_alive()
-
-    await check()
-    for elsewhere in (life.check_alive, lambda: asyncio.run(check())):
-        with pytest.raises(triack.UsageError, match="node n belongs to the event loop in which it was begun"):
-            await asyncio.to_thread(elsewhere)
-
-
 @pytest.mark.parametrize("state", [LifeState.OPEN, LifeState.CLOSING])
 async def test_the_first_failure_counts(state: LifeState) -> None:
     life = life_in(state)
@@ -605,17 +524,6 @@ async def test_what_does_not_run_does_not_fail(state: LifeState) -> None:
     life = life_in(state)
     life.fail(triack.StoreFailed("late"))
     assert life.state is state
-
-
-async def test_a_node_that_is_starting_is_not_started_again() -> None:
-    """It would open its store twice."""
-    node = make()
-    starting = asyncio.create_task(node.start())
-    await asyncio.sleep(0)
-    with pytest.raises(triack.UsageError, match="is starting"):
-        await node.start()
-    await asyncio.wait_for(starting, WAIT)
-    await node.close()
 
 
 # Messages that were checked.
@@ -647,45 +555,12 @@ def test_each_message_of_a_list_has_what_they_share() -> None:
 # What stands between applications and the engine: users see verbs, tools see the port, nobody sees the engine.
 
 NO_ADDRESS = "udp://127.0.0.1:9/q"
-VERBS = {
-    *("start", "close", "failed", "address", "node_id"),
-    *(
-        "ids_of_key",
-        "key",
-        "trust",
-        "revoke",
-        "invite",
-        "enrol",
-        "reload",
-        "routes",
-        "set_routes",
-        "explain_route",
-        "purge_transit",
-    ),
-    *(
-        "send",
-        "send_many",
-        "send_nowait",
-        "send_stream",
-        "send_to",
-        "publish",
-        "subscribe",
-        "unsubscribe",
-        "transaction",
-        "flush",
-        "drain",
-        "recall",
-        "reply",
-        "request",
-    ),
-    *("receive", "consume", "handler", "queue_lengths", "stats", "streams", "events", "acknowledgements", "ping"),
-    *("browse", "create_queue", "requeue", "move", "purge", "release", "pause", "resume", "set_quota", "peek"),
-}
 
 
 def test_a_node_shows_the_verbs_of_users_and_nothing_else() -> None:
     """The port has all that consumers, receipts and transactions need."""
-    assert {name for name, _ in inspect.getmembers(triack.Node) if not name.startswith("_")} == VERBS
+    own, verbs = ({name for name in dir(kind) if not name.startswith("_")} for kind in (triack.Node, Verbs))
+    assert own - verbs == {"start", "close"}
     assert {name for name in vars(make()) if not name.startswith("_")} == {"name", "settings"}
 
 
@@ -693,15 +568,6 @@ async def test_there_is_no_port_before_the_start() -> None:
     """NodeClosed, as everywhere."""
     with pytest.raises(triack.NodeClosed, match="not started"):
         port_of(make())
-
-
-async def test_destinations_of_one_queue_share_what_they_send_by() -> None:
-    """By peer name or by address: one stream, in order; another class is another one."""
-    async with make(peers={"b": "udp://127.0.0.1:9"}) as node:
-        port = port_of(node)
-        by_name, by_address = (port.outgoing_stream(at, triack.TRANSACTIONAL) for at in ("b/q", NO_ADDRESS))
-        assert by_name is by_address
-        assert port.outgoing_stream("b/q", triack.EXPRESS) is not by_name
 
 
 async def test_who_sends_at_once_sends_in_the_order_of_the_calls() -> None:

@@ -91,20 +91,6 @@ def test_send_receive_and_transactions(tmp_path: Path) -> None:
         assert b.node_id in receipt.id
 
 
-@pytest.mark.gate
-def test_a_key_makes_a_send_safe_to_repeat(tmp_path: Path) -> None:
-    """A script that does not know whether it came through runs again."""
-    ids = set()
-    for _ in range(3):
-        with open_sync("a", tmp_path) as node:
-            receipt = node.send("orders", b"12 valves", key="order-17")
-            receipt.ordered(WAIT)
-            ids.add(receipt.id)
-    assert len(ids) == 1
-    with open_sync("a", tmp_path) as node:
-        assert node.queue_lengths()["orders"] == 1
-
-
 def test_a_node_in_another_thread_or_process_is_used_the_same_way(tmp_path: Path) -> None:
     with open_sync("a", tmp_path), triack.sync.connect(tmp_path) as client:
         client.send("q", b"x").queued(WAIT)
@@ -301,33 +287,6 @@ def test_a_client_goes_on_when_its_node_is_back(tmp_path: Path) -> None:
 
 
 # Readers of a queue that wait, and messages that any thread settles.
-
-
-def test_threads_share_a_node() -> None:
-    """Each message goes to one of them, and waits do not hold others up."""
-    with open_sync("a") as node:
-        got: list[bytes] = []
-
-        def work() -> None:
-            with node.receive("q", ack="manual") as reader:
-                try:
-                    while True:
-                        message = reader.get(timeout=0.5)
-                        got.append(message.body)
-                        message.ack()
-                except triack.WaitTimeout:
-                    return
-
-        threads = [threading.Thread(target=work) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        sent = [b"%d" % number for number in range(100)]
-        for body in sent:
-            node.send("q", body)
-        for thread in threads:
-            thread.join(WAIT)
-        assert sorted(got) == sorted(sent)
-        assert node.queue_lengths()["q"] == 0
 
 
 def test_lists_are_sent_and_received(tmp_path: Path) -> None:
