@@ -20,7 +20,7 @@ from tests.machine import PATIENCE_S
 from tests.node.nodes import SCHEMES, WAIT, make, open_sync, quick, until
 from tests.queues.relays import line, post
 from tests.queues.rollbacks import both_know, deliver, put_back
-from tests.queues.world import WORLDS, SimNode, World, numbered
+from tests.queues.world import WORLDS, SimNode, World, numbered, two
 from triack.base.delivery import Delivery
 from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerSilent
 from triack.base.reasons import Trouble
@@ -217,8 +217,7 @@ def out(node: SimNode) -> triack.OutgoingStreamStats:
 
 def test_a_stream_that_was_acknowledged_says_how_far_and_when() -> None:
     """Both ends name the same packet."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two()
     a.send(b, "q", *numbered(0, 3))
     assert world.run(5 * SECOND, lambda: not a.busy)
     world.run(4 * SECOND)
@@ -257,8 +256,7 @@ def test_a_stream_without_an_order_ack_says_its_tier_and_when_it_goes_out_again(
 
 @pytest.mark.gate
 def test_a_peer_that_is_away_is_called_again_at_a_time_that_is_told() -> None:
-    world = World(3)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two(3)
     a.send(b, "q", b"1")
     assert world.run(5 * SECOND, lambda: not a.busy)
     world.cut(a, b)
@@ -274,8 +272,7 @@ def test_a_peer_that_is_away_is_called_again_at_a_time_that_is_told() -> None:
 
 def test_a_full_queue_holds_its_stream_and_both_ends_say_so() -> None:
     """With the time of the next question whether there is room."""
-    world = World(4)
-    a, b = world.node("a"), world.node("b", NodeSettings(limits=Limits(quota=Quota(messages=2))))
+    world, a, b = two(4, b=NodeSettings(limits=Limits(quota=Quota(messages=2))))
     for number in range(20):
         a.send(b, "q", b"%d" % number)
         world.run(SECOND)
@@ -292,8 +289,7 @@ def test_a_full_queue_holds_its_stream_and_both_ends_say_so() -> None:
 
 
 def test_an_operator_s_pause_is_told_and_no_time() -> None:
-    world = World(5)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two(5)
     a.live.pause(f"{b.name}/", arrivals=False, now_ns=world.now_ns)
     a.send(b, "q", b"1")
     world.run(SECOND)
@@ -318,8 +314,7 @@ def test_a_relay_tells_of_what_passes() -> None:
 
 def test_what_waits_is_listed_first_and_further_streams_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """And each of them is found by its name."""
-    world = World(7)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two(7)
     for number in range(4):
         a.send(b, f"q{number}", b"x")
     assert world.run(5 * SECOND, lambda: not a.busy)
@@ -333,8 +328,7 @@ def test_what_waits_is_listed_first_and_further_streams_are_counted(monkeypatch:
 
 
 def test_a_restart_forgets_acks_and_keeps_what_waits() -> None:
-    world = World(8)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two(8)
     a.send(b, "q", b"1")
     assert world.run(5 * SECOND, lambda: not a.busy)
     world.cut(a, b)
@@ -348,8 +342,7 @@ def test_a_restart_forgets_acks_and_keeps_what_waits() -> None:
 
 
 def test_it_is_the_same_after_json() -> None:
-    world = World(9)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two(9)
     a.send(b, "q", b"1")
     assert world.run(5 * SECOND, lambda: not a.busy)
     for found in (streams(a), streams(b)):
@@ -530,8 +523,7 @@ async def test_addresses_that_lead_nowhere_have_rows_with_the_cause() -> None:
 
 def test_a_peer_to_which_nothing_is_sent_is_named_as_the_operator_names_it() -> None:
     """Its store is an older copy; the row has no link that would have its name."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two()
     deliver(world, a, b, 1)
     copy = a.copy_store()
     deliver(world, a, b, 2)

@@ -57,19 +57,6 @@ def test_exactly_once_in_order_through_a_bad_network(loss: float) -> None:
         assert pair.delivered == EVERYTHING
 
 
-@pytest.mark.gate
-def test_exactly_once_in_order_through_crashes() -> None:
-    """Either end dies at any moment and remembers only its disk; the commit takes longer than the network."""
-    for seed in range(50):
-        pair = StreamPair(QUICK, weather=bad(0.2), seed=seed, commit_ns=40 * MS)
-        for _ in range(8):
-            pair.append(PACKETS // 8)
-            pair.run(pair.random.randint(0, 200) * MS)
-            pair.random.choice([pair.crash_receiver, pair.crash_sender, pair.new_session])()
-        finish(pair)
-        assert pair.delivered == EVERYTHING
-
-
 def test_a_receiver_that_dies_before_the_commit_has_acknowledged_nothing() -> None:
     """The packets are accepted, even asked about, but not on disk: they come again and are delivered once."""
     pair = StreamPair(QUICK, commit_ns=SECOND)

@@ -5,12 +5,11 @@ from dataclasses import replace
 import pytest
 
 from tests.session.bottleneck import Bottleneck
-from tests.session.pair import Pair, closes, reasons
+from tests.session.pair import Pair, reasons
 from tests.session.text_dialect import TextCodec
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.units import MS, SECOND
 from triack.session.protocol.events import (
-    PacketsAcked,
     PacketsStored,
 )
 from triack.session.protocol.path_traits import TCP
@@ -55,27 +54,6 @@ def transfer(loss: float, seed: int, *, udp: bool = True) -> Pair:
 def stored(pair: Pair, end: str) -> list[int]:
     told = [event for event in pair.events[end] if isinstance(event, PacketsStored)]
     return [packet.number for event in told for packet in event.packets]
-
-
-def assert_complete(pair: Pair) -> None:
-    """Everything arrived once, is acknowledged and stored once, and the window was kept."""
-    for end, other in (("a", "b"), ("b", "a")):
-        assert sorted(pair.fresh(other)) == sorted(b"%s%d" % (end.encode(), n) for n in range(PACKETS))
-        acked = [event for event in pair.events[end] if isinstance(event, PacketsAcked)]
-        assert sorted(packet.number for event in acked for packet in event.packets) == list(range(1, PACKETS + 1))
-        assert sorted(stored(pair, end)) == sorted(DURABLES)
-        assert pair.ends[end].window.unacked == pair.ends[end].window.in_flight == 0
-        assert pair.ends[end].window.in_flight_bytes == 0
-        assert closes(pair, end) == []
-    assert pair.most_unacked <= 16
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("loss", "udp"), [(0.1, True), (0.3, True), (0.5, True), (0.3, False)])
-def test_everything_arrives_through_a_bad_network(loss: float, udp: bool) -> None:
-    """At 10, 30 and 50 % loss each way, for twenty seeds; and without congestion control, which is off over TCP."""
-    for seed in range(20):
-        assert_complete(transfer(loss, seed, udp=udp))
 
 
 def test_a_quiet_session_stays_quiet() -> None:
