@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Callable, Coroutine
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -179,25 +178,6 @@ def test_it_waits_where_there_is_no_async() -> None:
 # The verbs of a node about its peers; what they do is in ``test_access`` and ``test_enrolling``.
 
 CODE = "aaaa-aaaa-aaaa-aaaa-aaaa-aaaa-aaaa-aaaa"
-
-
-async def test_an_argument_of_a_wrong_type_is_the_callers_mistake_on_each_face(tmp_path: Path) -> None:
-    """And names it: a client refuses it before the node hears of it."""
-    with_name = ("pause", "resume", "release", "create_queue", "set_quota", "purge", "streams", "recall", "ids_of_key")
-    calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
-        *((verb, (7,), {}) for verb in (*with_name, "revoke", "explain_route", "purge_transit", "unsubscribe")),
-        ("resume", (["q"],), {}),
-        ("pause", ("q",), {"arrivals": "yes"}),
-        ("requeue", (), {"maybe_delivered": 1}),
-        ("send_many", ("q", [b"x"]), {"delivery": ["express"]}),
-    ]
-    async with make("a", tmp_path / "a") as node, triack.connect(tmp_path / "a") as client:
-        for face in (node, client):
-            for verb, args, named in calls:
-                with pytest.raises(triack.UsageError, match=r"text|must be|a class is|cannot read"):
-                    await settled(face, verb, args, named)
-            with pytest.raises(triack.UsageError, match="text"):
-                await settled(face.receive(7), "get", (0,), {})  # type: ignore[arg-type]
 
 
 async def test_who_cannot_be_reached_invites_nobody() -> None:

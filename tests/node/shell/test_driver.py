@@ -45,7 +45,7 @@ from triack.session.protocol.settings import SessionSettings
 from triack.store.store import Store
 from triack.transport.endpoint import Endpoint
 from triack.transport.received import Inbox, Received, Trouble, tell_nobody
-from triack.transport.tcp import VOUCH_TIMEOUT_SECONDS, TcpEndpoint
+from triack.transport.tcp import TcpEndpoint
 from triack.transport.turns import Burst
 
 # The shell around the engine: it does what the engine says, in that order, and tells it what became of it.
@@ -491,24 +491,6 @@ async def test_what_a_transport_says_of_an_address_reaches_the_engine() -> None:
         it.place.on_trouble("memory://b", "no process listens at memory://b")
         await it.driver.progress()
     assert ("trouble", "memory://b", "no process listens at memory://b") in it.engine.told
-
-
-@pytest.mark.slow
-async def test_a_connection_with_a_session_stays_longer_than_strangers_may() -> None:
-    """A real one over TCP, with real waits; what is sent then goes by the same session, in both directions."""
-    settings = quick(session=SessionSettings(ack_timeout_s=WAIT, drain_timeout_s=0.3))
-    async with (
-        triack.open("a", data=None, listen="tcp://127.0.0.1:0", settings=settings) as a,
-        triack.open("b", data=None, listen="tcp://127.0.0.1:0", settings=settings) as b,
-    ):
-        await a.trust("b", b.key, b.address)
-        await b.trust("a", a.key)
-        await (await a.send("b/q", b"before")).ordered(WAIT)
-        await asyncio.sleep(VOUCH_TIMEOUT_SECONDS + 1)
-        await (await a.send("b/q", b"after")).ordered(WAIT)
-        await (await b.send("a/q", b"back")).ordered(WAIT)
-        assert (a.stats().links["b"].sessions, a.stats().closes, b.stats().closes) == (1, {}, {})
-        assert "not-vouched" not in b.stats().drops
 
 
 class Watched(Platform):

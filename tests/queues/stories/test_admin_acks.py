@@ -35,16 +35,6 @@ def test_messages_of_a_node_to_itself_are_answered_there() -> None:
     assert classes(a) == [RECEIVED]
 
 
-def test_answers_of_one_cause_share_packets() -> None:
-    """Fifty messages of one packet: their answers are one packet, too, or few."""
-    a, b = two()
-    ask(a, "b", *numbered(0, 50, 4), acks=Acks.POSITIVE_ARRIVAL)
-    a.world.run(2 * SECOND)
-    assert classes(a) == [ARRIVED] * 50
-    (outgoing,) = (stream for stream in b.outbox.streams if stream.queue == "acks")
-    assert outgoing.sequence.next_number - 1 <= 50 * 200 // 1_000
-
-
 @pytest.mark.gate
 def test_a_large_message_is_told_of_once_it_is_whole() -> None:
     """However its pieces come; after a restart, not again."""

@@ -8,7 +8,7 @@ from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import UsageError
 from triack.base.news import WayChanged
 from triack.base.units import MS, SECOND
-from triack.queues.routes import Route, RouteChoice, check_routes
+from triack.queues.routes import Route, RouteChoice
 from triack.queues.ways import Contact, choose
 
 WAYS = ("r", "s")
@@ -252,10 +252,3 @@ def test_a_list_of_one_is_that_one() -> None:
     """It is the same route, and has nothing to choose."""
     assert Route("b", via=["r"]) == Route("b", via="r")
     assert RouteChoice(("r", "s"), AFTER_NS).via == "r"
-
-
-def test_routes_by_one_neighbour_agree_about_its_link() -> None:
-    """Also if it is the second one of a route."""
-    sync = Route("x", via="s", link="sync", downgrade_after_s=1)
-    with pytest.raises(UsageError, match="go by s, and say different things of that link"):
-        check_routes("open", [Route("b", via=["r", "s"]), sync])
