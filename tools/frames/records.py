@@ -95,8 +95,8 @@ def violations(records: DataFrame) -> DataFrame:
         UsageError: the table lacks columns.
         ReplayError: a log is damaged.
     """
-    with judged(_dealt(records)) as (found, _):
-        return broken_of(found)
+    with judged(_dealt(records)) as concluded:
+        return broken_of(concluded)
 
 
 def verdict(records: DataFrame) -> Verdict:

@@ -2,43 +2,40 @@
 
 The driver lists the files, the workers read them, and every step is a function from DataFrame to DataFrame. Python runs
 the same judges as the local engine, partition by partition and chunk by chunk, so neither a giant session nor a giant
-stream has to fit into memory; nor do violations, of which the driver takes the first of each check.
+stream has to fit into memory. In the end one task concludes (``spark_conclusion.py``).
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, astuple, fields
 from functools import partial
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as f
-from pyspark.sql.window import Window
 
 from triack.base.errors import ReplayError
 from triack.tools.replay.checks.findings import DisorderError, Output, Record
 from triack.tools.replay.engines.arrow_rows import each, over, pack
 from triack.tools.replay.engines.checkpoint import freeze, revive, revive_part
 from triack.tools.replay.engines.dealing import Chunk, deal, in_order, unpack_chunk
-from triack.tools.replay.engines.spark_files import list_files, processors, read_files, tabulate_files
-from triack.tools.replay.engines.spark_found import Found
+from triack.tools.replay.engines.spark_conclusion import Told, conclude_all, verdict_in, violations_in
+from triack.tools.replay.engines.spark_files import list_files, read_files, tabulate_files
 from triack.tools.replay.engines.spark_session import compiling
 from triack.tools.replay.engines.summary import Loaded, load_summaries
 from triack.tools.replay.judges.at_once import AtOnce
-from triack.tools.replay.judges.conclusion import Read, accuse
+from triack.tools.replay.judges.conclusion import Read, cover
 from triack.tools.replay.judges.journal import Journal, Unit
 from triack.tools.replay.judges.judge import UnitJudge
 from triack.tools.replay.judges.parting import Part
 from triack.tools.replay.judges.past import NO_CUTS, Cut, Past, behind
 from triack.tools.replay.log.files import Reading, split
 from triack.tools.replay.log.listing import OPEN_SUFFIX, Listing
-from triack.tools.replay.log.schema import BROKEN, UNPROVEN, Verdict, Violation
+from triack.tools.replay.log.schema import Verdict, Violation
 from triack.tools.replay.log.validity import complaint
 from triack.tools.replay.tables.counts import Tee, disagreements, is_countable, open_packed, totals
 
@@ -49,15 +46,11 @@ if TYPE_CHECKING:
 DEALT: Final = "kind string, unit string, node string, incarnation bigint, n bigint, place int, data binary"
 """A chunk on its way to its judge: ``kind`` and ``unit`` name the judge, the others its place among the chunks.
 
-Of kind ``found`` are findings, numbers and the like, as JSON; of kind ``counted`` records as columns, for the second
-count, and the event of all of them in ``unit``.
+Of kind ``found`` is what a task was told (``Told``); of kind ``counted`` records as columns, for the second count, and
+the event of all of them in ``unit``.
 """
-FIRST_OF_EACH: Final = 1_000
-"""Violations of a check that the driver takes: more than a page shows, and no more memory however many there are."""
 TASK_BYTES: Final = 8 << 20
 """Chunks that are judged by one task: a second's work or so, and many tasks of a large log."""
-FOUND_TASKS: Final = 16
-"""The parts that hold what all tasks have found; more on many processors."""
 STATE: Final = -1
 """The place of a row with the state of its unit: before all that is new to it."""
 COUNTED: Final = "counted"
@@ -73,8 +66,6 @@ FINDS_MAX: Final = 5
 """How often segments are looked for: running nodes rename them, each every few minutes."""
 _RENAMED: Final = re.compile(rf"FILE_NOT_EXIST\b.*{re.escape(OPEN_SUFFIX)}\b")
 """Spark's error for a segment that was completed, and so renamed, before a task came to it."""
-OTHERS: Final = ("", 0)
-"""In the place of a stream: all that the page leaves out."""
 Row = tuple[str, str, str, int, int, int, bytes]
 Result = TypeVar("Result")
 
@@ -99,10 +90,8 @@ def deal_past(spark: SparkSession, past: Past) -> DataFrame:
 
 
 def _rows_of_past(past: Past) -> Iterator[Row]:
-    yield from results(past.found)
+    yield found_row(Told(segments=past.segments, out=past.found))
     cuts = past.cuts
-    for segment in past.segments:
-        yield found_row("segment", segment)
     for unit, node, state in past.kept:
         part = resumed_part(unit, state)
         part.until = cuts[node]
@@ -142,25 +131,27 @@ def join(judged: DataFrame, tasks: int) -> DataFrame:
 
 
 def _deal_files(rows: Iterator[dict[str, Any]], *, at_once: bool, cuts: Mapping[str, Cut]) -> Iterator[Row]:
-    tee = Tee()
+    told, tee = Told(), Tee()
     for row in rows:
         path = os.fsdecode(row["name"])
         reading = Reading(path, row["content"])
         segments = ((line, behind(records, cuts)) for line, records in reading.segments())
-        records = yield from _deal_segments(path, segments, tee, at_once=at_once)
+        records = yield from _deal_segments(path, segments, told, tee, at_once=at_once)
         reading.compare(row["size"])
-        yield found_row("file", Read(path, records, reading.torn, reading.fault))
+        told.read.append(Read(path, records, reading.torn, reading.fault))
+    yield found_row(told)
     yield from _counted(tee.finish())
 
 
 def _deal_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[Row]:
     from triack.tools.replay.log.columns import unpack_rows
 
-    tee = Tee()
+    told, tee = Told(), Tee()
     rows = (row for batch in batches for row in unpack_rows(batch))
     for path, mine in groupby(rows, key=lambda row: row[0]):
-        records = yield from _deal_segments(path, split(_checked(path, mine)), tee, at_once=False)
-        yield found_row("file", Read(path, records))
+        records = yield from _deal_segments(path, split(_checked(path, mine)), told, tee, at_once=False)
+        told.read.append(Read(path, records))
+    yield found_row(told)
     yield from _counted(tee.finish())
 
 
@@ -178,7 +169,7 @@ def _checked(path: str, rows: Iterable[tuple[str, int, Record]]) -> Iterator[Rec
 
 
 def _deal_segments(
-    path: str, segments: Iterable[tuple[int, Iterable[Record]]], tee: Tee, *, at_once: bool
+    path: str, segments: Iterable[tuple[int, Iterable[Record]]], told: Told, tee: Tee, *, at_once: bool
 ) -> Generator[Row, None, int]:
     """Deal out the segments of a file; return how many records they have."""
     count = 0
@@ -187,33 +178,44 @@ def _deal_segments(
         journal = Journal(path, out, line)
         judging = AtOnce(journal)
         yield from rows_of(deal((judging if at_once else journal).read(tee.read(records))))
-        yield from _parts_of(journal, judging)
-        yield from results(out)
+        yield from _parts_of(journal, judging, told)
+        yield from _taken(told, out)
         count += journal.records
         yield from _counted(tee.take())
     return count
 
 
-def _parts_of(journal: Journal, judging: AtOnce) -> Iterator[Row]:
-    """Yield what is known of a segment as a whole, and of the units that were judged while it was read."""
+def _parts_of(journal: Journal, judging: AtOnce, told: Told) -> Iterator[Row]:
+    """Tell of a segment as a whole, and yield the units that were judged while it was read."""
     segment = journal.segment()
     if segment is None:
         return
-    yield found_row("segment", segment)
+    told.segments.append(segment)
     for unit, (n, part) in judging.parts.items():
-        yield from results(part.out)
-        part.out.clear()
+        yield from _taken(told, part.out)
         yield unit[0], "/".join(unit[1:]), segment.node, segment.incarnation, n, STATE, freeze(part)
 
 
+def _taken(told: Told, out: Output) -> Iterator[Row]:
+    """Take what was found, and leave nothing of it; yield facts for streams, and what was told if that is much."""
+    yield from rows_of(deal((("stream", fact["origin"], str(fact["stream"])), fact) for fact in out.facts))
+    told.take(out)
+    out.clear()
+    if told.is_much:
+        yield found_row(told)
+        told.clear()
+
+
 def _judge_parts(rows: Iterator[dict[str, Any]]) -> Iterator[Row]:
+    told = Told()
     for (kind, name, node), mine in groupby(rows, key=lambda row: (row["kind"], row["unit"], row["node"])):
-        data = yield from _judge_part(unit_of(kind, name), mine)
+        data = yield from _judge_part(unit_of(kind, name), mine, told)
         yield PART, f"{kind}/{name}", node, 0, 0, 0, data
+    yield found_row(told)
 
 
-def _judge_part(unit: Unit, rows: Iterator[dict[str, Any]]) -> Generator[Row, None, bytes]:
-    """Judge one node's records of a unit; yield what is found, and return the part afterwards."""
+def _judge_part(unit: Unit, rows: Iterator[dict[str, Any]], told: Told) -> Generator[Row, None, bytes]:
+    """Judge one node's records of a unit; tell what is found, and return the part afterwards."""
     first = next(rows)
     part, more = Part(unit), chain([first], rows)
     if first["place"] == STATE:
@@ -225,9 +227,8 @@ def _judge_part(unit: Unit, rows: Iterator[dict[str, Any]]) -> Generator[Row, No
     for records in in_order(opened(_behind(part, more))):
         for begin in range(0, len(records), PENDING):
             part.see(records[begin : begin + PENDING])
-            yield from told(part.out)
-    yield from results(part.out)
-    part.out.clear()
+            yield from _taken(told, part.out)
+    yield from _taken(told, part.out)
     return freeze(part)
 
 
@@ -240,13 +241,15 @@ def _behind(part: Part, rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, An
 
 
 def _join_parts(rows: Iterator[dict[str, Any]]) -> Iterator[Row]:
+    told = Told()
     for _, mine in groupby(rows, key=lambda row: row["unit"]):
         parts = [revive(row["data"], Part) for row in mine]
         for other in parts[1:]:
             parts[0].join(other)
         parts[0].finish()
         for part in parts:
-            yield from results(part.out)
+            yield from _taken(told, part.out)
+    yield found_row(told)
 
 
 def unit_of(kind: str, name: str) -> Unit:
@@ -262,15 +265,6 @@ def opened(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[tuple[str, int, int
         yield (row["node"], row["incarnation"], row["n"]), unpack_chunk(row["data"])
 
 
-def told(out: Output) -> Iterator[Row]:
-    """Pass on what was found so far."""
-    yield from rows_of(deal((("stream", fact["origin"], str(fact["stream"])), fact) for fact in out.facts))
-    for finding in out.findings:
-        yield found_row("finding", (asdict(finding.violation), finding.dues))
-    out.facts.clear()
-    out.findings.clear()
-
-
 def rows_of(chunks: Iterable[Chunk]) -> Iterator[Row]:
     """Yield chunks as rows."""
     for at, chunk in enumerate(chunks):
@@ -278,27 +272,9 @@ def rows_of(chunks: Iterable[Chunk]) -> Iterator[Row]:
         yield unit[0], "/".join(unit[1:]), chunk.node, chunk.incarnation, chunk.n, at, chunk.data
 
 
-_encode: Final = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
-
-
-def found_row(what: str, value: object) -> Row:
-    """Return something that was found as a row."""
-    return "found", what, "", 0, 0, 0, _encode(value).encode()
-
-
-def results(out: Output) -> Iterator[Row]:
-    """Yield what was found as rows."""
-    yield from told(out)
-    for opening in out.openings:
-        yield found_row("opening", opening)
-    for name, value in out.numbers.items():
-        yield "found", f"number {name}", "", 0, value, 0, b""
-    for name, series in out.series.items():
-        yield found_row("series", (name, series.mode, series.bits, list(series.buckets.items())))
-    if out.begin_ns:
-        yield "found", "begin", "", 0, out.begin_ns, 0, b""
-    if out.end_ns:
-        yield "found", "end", "", 0, out.end_ns, 0, b""
+def found_row(told: Told) -> Row:
+    """Return what a task was told as a row."""
+    return "found", "", "", 0, 0, 0, freeze(told)
 
 
 # ---- what comes home
@@ -331,18 +307,18 @@ def find_violations(spark: SparkSession, paths: Iterable[str]) -> DataFrame:
 
     def use(dealt: DataFrame, listing: Listing, _: Loaded) -> DataFrame:
         listing.require_all()
-        with judged(dealt) as (found, _kept):
-            for it in found.files:
+        with judged(dealt) as concluded:
+            for it in verdict_in(concluded)[1]:
                 if it.fault:
                     raise ReplayError(f"{it.path} {it.fault}")
-            return broken_of(found)
+            return broken_of(concluded)
 
     return over_files(spark, paths, use)
 
 
-def broken_of(found: Found) -> DataFrame:
+def broken_of(concluded: DataFrame) -> DataFrame:
     """Return the promises that are broken; they stay in Spark's cache until ``unpersist()``."""
-    broken = found.violations.where(f"standing = {BROKEN}").persist()
+    broken = violations_in(concluded).persist()
     broken.count()
     return broken
 
@@ -383,67 +359,39 @@ def judge_dealt(
     loaded: Loaded | None = None,
 ) -> Verdict:
     """Judge what was dealt out; without a listing it is all of a table."""
-    with judged(dealt) as (found, kept):
-        found.files += loaded.read if loaded is not None else []
-        verdict = conclude_found(found, listing or Listing(), kept)
+    with judged(dealt) as concluded:
+        verdict, read = verdict_in(concluded)
+        cover(verdict, listing or Listing(), [*read, *(loaded.read if loaded is not None else ())])
         if loaded is None or loaded.past is None:
             # What was removed from pruned logs, no count of the rest can know.
             _compare(verdict, dealt)
         if finish is not None:
-            finish(verdict, _all_of(verdict, found.violations.where(f.col("standing") == BROKEN)))
+            finish(verdict, _all_of(verdict, concluded))
         return verdict
 
 
 @contextmanager
-def judged(dealt: DataFrame) -> Iterator[tuple[Found, list[DataFrame]]]:
-    """Run the judges; yield what they found, and the tables that stay in Spark's cache until then; explain errors."""
-    kept: list[DataFrame] = []
+def judged(dealt: DataFrame) -> Iterator[DataFrame]:
+    """Run the judges; yield what ``conclude_all`` returns, which is in Spark's cache until then; explain errors."""
+    kept = [dealt.persist()]
+
+    def keep(frame: DataFrame) -> DataFrame:
+        kept.append(frame.persist())
+        return frame
+
     try:
-        yield Found(keep_found(dealt, kept), kept), kept
+        (size,) = dealt.where(f.col("kind") != COUNTED).agg(f.sum(f.length("data"))).first() or (0,)
+        tasks = 1 + (size or 0) // TASK_BYTES
+        sessions = keep(judge(dealt, ["session"], tasks))
+        streams = keep(judge(dealt.unionByName(sessions.where("kind = 'stream'")), ["stream", "topic"], tasks))
+        parts = sessions.unionByName(streams)
+        found = dealt.unionByName(parts).where("kind = 'found'").unionByName(join(parts, tasks))
+        yield keep(conclude_all(found))
     except Exception as error:
         raise explain(error) from error
     finally:
         for frame in kept:
             frame.unpersist()
-
-
-def keep_found(dealt: DataFrame, kept: list[DataFrame]) -> DataFrame:
-    """Run the judges; return all that is found."""
-    kept.append(dealt.persist())
-    (size,) = dealt.where(f.col("kind") != COUNTED).agg(f.sum(f.length("data"))).first() or (0,)
-    tasks = 1 + (size or 0) // TASK_BYTES
-    sessions = judge(dealt, ["session"], tasks).persist()
-    kept.append(sessions)
-    streams = judge(dealt.unionByName(sessions.where("kind = 'stream'")), ["stream", "topic"], tasks).persist()
-    kept.append(streams)
-    judged = sessions.unionByName(streams)
-    found = dealt.unionByName(judged).where("kind = 'found'").unionByName(join(judged, tasks))
-    # Little is found by each task, and what is found is read several times.
-    found = found.coalesce(max(FOUND_TASKS, 4 * processors(dealt.sparkSession))).persist()
-    kept.append(found)
-    return found
-
-
-def conclude_found(found: Found, listing: Listing, kept: list[DataFrame]) -> Verdict:
-    """Return the verdict over what was found."""
-    verdict = Verdict(engine="spark")
-    found.summarize(verdict, listing)
-    cut = dict(found.short)
-    violations = found.violations
-    counts = []
-    if found.any:
-        kept.append(violations.persist())
-        counts = violations.groupBy("check", "standing").agg(f.count("*").alias("count")).collect()
-        lacking = violations.where(f.col("standing") == UNPROVEN).select("node", "incarnation", "evidence")
-        cut |= {(row["node"], row["incarnation"]): row["evidence"] for row in lacking.distinct().collect()}
-        violations = violations.where(f.col("standing") == BROKEN)
-    verdict.cut = [said for _, said in sorted(cut.items())]
-    if counts:
-        verdict.findings = first_of_each(violations)
-    totals = {(row["check"], row["standing"]): row["count"] for row in counts}
-    streams = list(verdict.timeline.flows.counts) if verdict.timeline is not None else []
-    accuse(verdict, totals, lost_of(violations, streams) if ("lost", BROKEN) in totals else {})
-    return verdict
 
 
 def _compare(verdict: Verdict, dealt: DataFrame) -> None:
@@ -475,40 +423,12 @@ def _compare(verdict: Verdict, dealt: DataFrame) -> None:
         verdict.violations = {"engines_disagree": len(verdict.differences)}
 
 
-def lost_of(violations: DataFrame, streams: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
-    """Return (origin, stream) -> messages that are lost, of the streams that the page has; the others as one."""
-    import pyarrow as pa
-
-    keys = sorted(streams)
-    known = {
-        "shown_origin": pa.array([origin for origin, _ in keys], pa.string()),
-        "shown_stream": pa.array([stream for _, stream in keys], pa.int64()),
-    }
-    shown = violations.sparkSession.createDataFrame(pa.table(known), "shown_origin string, shown_stream bigint")
-    lost = violations.where("check = 'lost'")
-    same = (f.col("origin") == f.col("shown_origin")) & (f.col("stream") == f.col("shown_stream"))
-    joined = lost.join(shown, same, "left")
-    sums = joined.groupBy("shown_origin", "shown_stream").agg(f.sum("value").alias("value")).collect()
-    return {
-        OTHERS if row["shown_origin"] is None else (row["shown_origin"], row["shown_stream"]): row["value"]
-        for row in sums
-    }
-
-
-def first_of_each(violations: DataFrame) -> list[Violation]:
-    """Return the first violations of each check, in order."""
-    names = [field.name for field in fields(Violation)]
-    nth = f.row_number().over(Window.partitionBy("check").orderBy(*names))
-    first = violations.withColumn("nth", nth).where(f.col("nth") <= FIRST_OF_EACH).drop("nth")
-    return sorted((Violation(**row.asDict()) for row in first.collect()), key=astuple)
-
-
-def _all_of(verdict: Verdict, violations: DataFrame) -> Iterator[Violation]:
+def _all_of(verdict: Verdict, concluded: DataFrame) -> Iterator[Violation]:
     """Yield all violations in order; those that are not on the driver come from Spark piece by piece."""
     if len(verdict.findings) == sum(verdict.violations.values()):
         yield from verdict.findings
     else:
-        for row in violations.orderBy(*(field.name for field in fields(Violation))).toLocalIterator():
+        for row in violations_in(concluded).toLocalIterator():
             yield Violation(**row.asDict())
 
 

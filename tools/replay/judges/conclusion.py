@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -207,28 +207,18 @@ _HARMLESS: Final = {"awake", "powered"}
 
 
 def _held(finding: Finding, world: World) -> Iterator[Violation]:
+    """Yield the outcome of a finding: itself, the starts whose logs may lack its explanation, or nothing."""
     violation = finding.violation
     if (violation.node or violation.origin, violation.incarnation) in world.headless:
         # The begin of its log may explain it; that it is missing is reported by itself.
         return
     failing = {due.kind for due in finding.dues if not world.holds(due)}
-    lacking = {start for due in finding.dues for start in world.lacking(due)} if failing <= _HARMLESS else ()
-    yield from outcome(violation, failing, [(*start, cut_log(world, start)) for start in sorted(lacking)])
-
-
-def outcome(
-    violation: Violation, failing: Collection[str], lacking: Collection[tuple[str, int, str]]
-) -> Iterator[Violation]:
-    """Yield the outcome of a finding: itself, the starts whose logs may lack its explanation, or nothing.
-
-    Args:
-        violation: what was found.
-        failing: the kinds of its dues that do not hold.
-        lacking: the starts whose logs may lack what would show that a due does not hold: node, start, and a sentence.
-    """
-    if not _HARMLESS.issuperset(failing):
+    if not failing <= _HARMLESS:
         return
-    for node, start, said in lacking:
+    # The ends of these logs may show that a due does not hold.
+    lacking = sorted({start for due in finding.dues for start in world.lacking(due)})
+    for node, start in lacking:
+        said = cut_log(world, (node, start))
         yield Violation("", node, number=start, evidence=said, incarnation=start, standing=UNPROVEN)
     if not lacking:
         yield replace(violation, standing=LATE) if failing else violation
@@ -252,13 +242,6 @@ def missing_logs(world: World) -> list[str]:
     """Name the missing logs: of peers, and of starts of nodes that have logs of other starts."""
     missing = sorted({opening.peer for opening in world.openings} - world.nodes - {""})
     return [f"node {peer}" for peer in missing] + world.starts.missing()
-
-
-def missing_of(world: World, node: str) -> list[str]:
-    """Name the missing logs of one node."""
-    if node in world.nodes:
-        return world.starts.missing()
-    return [f"node {node}"] if node and any(opening.peer == node for opening in world.openings) else []
 
 
 def cut_logs(world: World, lacking: Iterable[Start]) -> list[str]:

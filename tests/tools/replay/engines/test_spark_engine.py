@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterator
-from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,18 +43,6 @@ def save_all(directory: Path, each: int = 1) -> list[LogFile]:
     return find_logs([directory])
 
 
-def test_losses_in_streams_that_the_page_leaves_out_are_one_number(spark: "SparkSession") -> None:
-    """The driver takes no more of them than of the streams."""
-    from triack.tools.replay.engines.spark_dues import VIOLATIONS
-    from triack.tools.replay.engines.spark_engine import OTHERS, lost_of
-
-    lost = [("a", 1, 5), ("a", 1, 2), ("b", 9, 4), ("b", 8, 1)]
-    found = [Violation("lost", origin=origin, stream=stream, value=value) for origin, stream, value in lost]
-    gap = Violation("gaps", origin="a", stream=1, value=99)
-    violations = spark.createDataFrame([astuple(it) for it in (*found, gap)], VIOLATIONS)
-    assert lost_of(violations, [("a", 1), ("c", 2)]) == {("a", 1): 7, OTHERS: 5}
-
-
 @pytest.mark.gate
 def test_both_engines_say_the_same(spark: "SparkSession", tmp_path: Path) -> None:
     from triack.tools.replay.engines.spark_engine import replay_spark
@@ -80,10 +67,10 @@ def test_the_driver_takes_the_first_violations_of_each_check(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are counted all the same, and a caller that writes them gets all, in order, one by one."""
-    from triack.tools.replay.engines import spark_engine
+    from triack.tools.replay.engines import spark_conclusion, spark_engine
 
     local = replay_local(save_all(tmp_path, SOME))
-    monkeypatch.setattr(spark_engine, "FIRST_OF_EACH", 2)
+    monkeypatch.setattr(spark_conclusion, "FIRST_OF_EACH", 2)
     written: list[Violation] = []
     judged = spark_engine.replay_spark(spark, [str(tmp_path)], lambda _, violations: written.extend(violations))
     assert judged.violations == local.violations

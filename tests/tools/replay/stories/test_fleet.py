@@ -84,10 +84,10 @@ def measured(spark: "SparkSession", directory: Path) -> tuple[Verdict, int]:
 def test_a_page_gets_the_first_of_each_kind_and_the_verdict_is_of_all(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from triack.tools.replay.engines import spark_found
+    from triack.tools.replay.engines import spark_conclusion
 
     save_fleet(tmp_path, SOME)
-    monkeypatch.setattr(spark_found, "KEPT_MAX", KEPT)
+    monkeypatch.setattr(spark_conclusion, "KEPT_MAX", KEPT)
     verdict, _ = measured(spark, tmp_path)
     local = replay_local(find_logs([tmp_path]))
     assert local.violations == {"ack_unreceived": SOME, "order_ack_before_commit": SOME}
@@ -106,9 +106,9 @@ def test_the_driver_holds_no_more_of_many_sessions(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of both it takes as much for a page, so that the rest shows: the names of files, and the list of them."""
-    from triack.tools.replay.engines import spark_found
+    from triack.tools.replay.engines import spark_conclusion
 
-    monkeypatch.setattr(spark_found, "KEPT_MAX", KEPT)
+    monkeypatch.setattr(spark_conclusion, "KEPT_MAX", KEPT)
     few, many = tmp_path / "few", tmp_path / "many"
     for folder, pairs in ((few, FEW), (many, MANY)):
         folder.mkdir()
