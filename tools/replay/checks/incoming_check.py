@@ -340,7 +340,6 @@ class Incoming(Side[Receiver]):
         elif reason == "duplicate":
             self._out.count("duplicates_on_wire", 1)
             self._out.count(f"flow\t{self._origin}\t{self._stream}\tduplicates", 1)
-            self._out.chart("duplicates", record["wall_ns"], 1)
             # A packet that was passed over is a duplicate, too; in other classes only their filter knows.
             unknown = number > receiver.top and number not in receiver.again and not receiver.passes_over(number)
             unknown = unknown and number not in receiver.passed_on

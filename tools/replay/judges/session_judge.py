@@ -383,7 +383,6 @@ class SessionJudge(SessionReporter):
             received.put(first, last, carried)
         if duplicate:
             self._out.count("duplicates_on_wire", record["packets"])
-            self._out.chart("duplicates", record["wall_ns"], record["packets"])
 
     # ---- acks that leave
 

@@ -379,7 +379,6 @@ class Timeline:
         bucket_ns: width of a bucket.
         committed: bucket -> messages committed at a destination.
         resends: bucket -> packets that left again.
-        duplicates: bucket -> packets that arrived again.
         window: bucket -> the largest window that a session was opened with.
         round_trip: bucket -> the longest time from a packet sent to its session ack, nanoseconds.
         resend_wait: bucket -> the longest wait of a resend tier that ran out, nanoseconds.
@@ -393,8 +392,8 @@ class Timeline:
         latency: latency bucket (see ``series.latency_bucket``) -> bucket -> messages.
         names: node id -> name.
         links: (from, to) -> what -> how many; both are node ids.
-        queues: (node's name, queue) -> what -> messages: ``queued``, ``committed``; ``handed PRIORITY`` and ``handed
-            again PRIORITY``; ``expired`` there, and ``purged``, which were taken out by hand.
+        queues: (node's name, queue) -> what -> messages: ``handed PRIORITY`` and ``handed again PRIORITY``; ``expired``
+            there, and ``purged``, which were taken out by hand.
         streams: (origin, stream) -> the queue that its messages are for; both are as in the records.
         ways: (origin, stream) -> the hops of a stream that relays pass on, as (from, to); all are node ids.
         dwell: (origin, stream, relay) -> latency bucket -> packets that were in transit there for so long.
@@ -419,7 +418,6 @@ class Timeline:
     bucket_ns: int = 1
     committed: dict[int, int] = field(default_factory=dict)
     resends: dict[int, int] = field(default_factory=dict)
-    duplicates: dict[int, int] = field(default_factory=dict)
     window: dict[int, int] = field(default_factory=dict)
     round_trip: dict[int, int] = field(default_factory=dict)
     resend_wait: dict[int, int] = field(default_factory=dict)

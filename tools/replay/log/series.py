@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
 GRAIN_BITS: Final = 23
@@ -50,11 +50,6 @@ class Series:
             self.buckets[at] = join(self.buckets[at], value) if at in self.buckets else value
         while len(self.buckets) > BUCKETS_MAX:
             self.widen(self.bits + 1)
-
-    def points(self) -> Iterator[tuple[int, int]]:
-        """Yield the wall time at which each bucket begins, and its value, in order."""
-        for bucket in sorted(self.buckets):
-            yield bucket << self.bits, self.buckets[bucket]
 
 
 LATENCY_BUCKETS_PER_DECADE: Final = 8

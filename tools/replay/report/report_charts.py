@@ -61,7 +61,7 @@ class Charts:
     """Follows one segment of a log.
 
     The names of its numbers are parts with tabs between them: ``between NODE PEER WHAT``, or ``link NODE SESSION WHAT``
-    where the peer is not known yet; ``queue WHAT PLACE QUEUE``, ``stream ORIGIN STREAM QUEUE``, ``name NODE NAME``,
+    where the peer is not known yet; ``queue WHAT NODE QUEUE``, ``stream ORIGIN STREAM QUEUE``, ``name NODE NAME``,
     ``alias NODE NAME`` for what a peer calls it, and ``heard NODE SESSION`` for the wall time at which a node heard its
     peer for the last time in a session that failed; ``hold NODE ORIGIN STREAM WALL_NS REASON`` and ``pause NODE QUEUE
     WALL_NS WORD`` where a stream was held and a queue was paused, without a reason or word where that ended;
@@ -94,8 +94,9 @@ class Charts:
             name = self._names[session] = f"link\t{record['node']}\t{session}\t"
         self._out.count(name + what, value)
 
-    def _queue(self, record: Record, what: str, place: str, value: int) -> None:
-        self._out.count(f"queue\t{what}\t{_shown(place)}\t{_shown(record['queue'])}", value)
+    def _queue(self, record: Record, what: str) -> None:
+        messages = sum(packets * each for packets, each in record["counts"])
+        self._out.count(f"queue\t{what}\t{record['node']}\t{_shown(record['queue'])}", messages)
 
     def _started(self, record: Record) -> None:
         self._out.count(f"name\t{record['node']}\t{_shown(record['name'])}", 1)
@@ -170,29 +171,17 @@ class Charts:
         self._out.count(f"stream\t{stream}\t{_shown(record['queue'])}", 1)
         self._out.count(f"priority\t{stream}\t{priority_in(record)}", 1)
 
-    def _queued(self, record: Record) -> None:
-        self._stream(record)
-        if not record.get("recovered"):
-            # A queue of the node itself belongs to no peer.
-            self._queue(record, "queued", record["peer_name"] or record["node"], record["count"])
-
-    def _committed(self, record: Record) -> None:
-        self._stream(record)
-        self._queue(record, "committed", record["node"], record["count"])
-
     def _handed(self, record: Record) -> None:
         what = "handed again" if record["redelivered"] else "handed"
         if "queue" in record:
-            what = f"{what} {priority_in(record)}"
-            self._queue(record, what, record["node"], sum(packets * each for packets, each in record["counts"]))
+            self._queue(record, f"{what} {priority_in(record)}")
             return
         names = f"{record['node']}\t{_shown(record['topic'])}\t{_shown(record['subscription'])}"
         self._out.count(f"hand\t{names}\t{what}", sum(last - first + 1 for first, last in record["ranges"]))
 
     def _left_queue(self, record: Record) -> None:
         if "queue" in record:
-            messages = sum(packets * each for packets, each in record["counts"])
-            self._queue(record, record["event"], record["node"], messages)
+            self._queue(record, record["event"])
 
     def _held(self, record: Record) -> None:
         where = record["node"], record["origin"], str(record["stream"])
@@ -217,8 +206,8 @@ class Charts:
         "ack_received": _ack_received,
         "rejected": _rejected,
         "resend_scheduled": _resent,
-        "queued": _queued,
-        "committed": _committed,
+        "queued": _stream,
+        "committed": _stream,
         "handed": _handed,
         "expired": _left_queue,
         "purged": _left_queue,

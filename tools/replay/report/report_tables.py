@@ -38,8 +38,7 @@ def fill_tables(timeline: Timeline, numbers: Mapping[str, int]) -> None:
             case ["link" | "between" as what, node, other, count]:
                 peer = peers.get((node, other), "") if what == "link" else other
                 _count_link(timeline, node, peer, count, value)
-            case ["queue", count, place, *queue]:
-                node = _only(called.get(place, {place}), place)
+            case ["queue", count, node, *queue]:
                 _add(timeline.queues.setdefault((timeline.names.get(node, node), "\t".join(queue)), {}), count, value)
             case ["reader", node, count, topic, subscription, pattern]:
                 reader = timeline.names.get(node, node), topic, subscription, pattern

@@ -410,19 +410,10 @@ from (select * from reasons union all select * from at_relay) join {{streams}} u
 """For each sequence and reason the messages that were given up, over the tables of commits and streams."""
 
 
-def count_streams(records: DataFrame) -> DataFrame:
-    """Count the messages of every sequence.
-
-    Returns:
-        A row for each sequence: ``KEY``, ``class``, ``queue``, ``system`` and ``COUNTED``.
-    """
-    return count_facts(**_facts(records))
-
-
 def count_facts(
     *, packets: DataFrame, commits: DataFrame, acks: DataFrame, handed: DataFrame, starts: DataFrame
 ) -> DataFrame:
-    """Do the same with tables of facts."""
+    """Count the messages of every sequence: a row with ``KEY``, ``class``, ``queue``, ``system`` and ``COUNTED``."""
     parts = _parts(packets, commits, acks)
     sql = packets.sparkSession.sql
     weights = sql(_WEIGHTS, carried=parts["carried"], moves=parts["moves"])
@@ -435,16 +426,6 @@ def _parts(packets: DataFrame, commits: DataFrame, acks: DataFrame) -> dict[str,
     sql = packets.sparkSession.sql
     moves, carried = sql(_MOVES, commits=commits), sql(_CARRIED, packets=packets)
     return {"moves": moves, "carried": carried, "covered": sql(_COVERED, carried=carried, acks=acks)}
-
-
-def count_wire(records: DataFrame) -> DataFrame:
-    """Count packets that arrived again, and that left again, in one row of ``WIRE``."""
-    there = _facts(records)
-    return records.sparkSession.sql(ON_WIRE, packets=there["packets"], commits=there["commits"])
-
-
-def _facts(records: DataFrame) -> dict[str, DataFrame]:
-    return _facts_of(lambda events: records.where(f.col("event").isin(*events)))
 
 
 def _facts_of(records_of: Callable[[Iterable[str]], DataFrame]) -> dict[str, DataFrame]:

@@ -652,8 +652,7 @@ def test_resends_and_duplicates_say_why() -> None:
     assert sums == {"tiers tier 4-6": 5, "resend_wait": 7, "acks gap": 1, **causes}
 
 
-def test_queues_count_messages() -> None:
-    """Messages that a start found on its disk were queued before."""
+def test_queues_count_what_was_handed_out_and_streams_have_their_queue() -> None:
     what = {"class": "recoverable", "origin": "a", "stream": 1, "queue": "q"}
     out = charted(
         {"event": "queued", "peer_name": "b", **what, "count": 4},
@@ -662,8 +661,6 @@ def test_queues_count_messages() -> None:
         {"event": "handed", **what, "place": 0, "counts": [[1, 4]], "redelivered": True},
     )
     assert out.numbers == {
-        "queue\tqueued\tb\tq": 4,
-        "queue\tcommitted\ta\tq": 4,
         "queue\thanded again 3\ta\tq": 4,
         "stream\ta\t1\tq": 3,
         "priority\ta\t1\t3": 3,
@@ -674,18 +671,6 @@ def test_a_subscription_counts_what_it_was_handed() -> None:
     handed = {"event": "handed", "topic": "t", "subscription": "audit", "ranges": [[1, 4], [6, 6]]}
     out = charted({**handed, "redelivered": False}, {**handed, "ranges": [[6, 6]], "redelivered": True})
     assert out.numbers == {"hand\ta\tt\taudit\thanded": 5, "hand\ta\tt\taudit\thanded again": 1}
-
-
-def test_what_a_node_queues_for_itself_counts_beside_what_it_commits() -> None:
-    """Such a queue has no peer's name."""
-    what = {"class": "transactional", "origin": "a", "stream": 1, "queue": "q", "count": 4}
-    out = charted({"event": "queued", "peer_name": "", **what}, {"event": "committed", **what})
-    assert out.numbers == {
-        "queue\tqueued\ta\tq": 4,
-        "queue\tcommitted\ta\tq": 4,
-        "stream\ta\t1\tq": 2,
-        "priority\ta\t1\t0": 2,
-    }
 
 
 def test_the_limits_of_the_ack_timeout_are_charted_when_a_session_opens() -> None:

@@ -31,12 +31,13 @@ def test_a_node_has_the_name_that_it_gives_itself() -> None:
             "alias\tb\tudp://127.0.0.1:1": 1,
             "name\tb\tbeta": 1,
             "alias\tc\tgamma": 1,
-            "queue\tqueued\tudp://127.0.0.1:1\torders": 4,
-            "queue\tcommitted\tb\torders": 3,
+            "queue\thanded 3\tb\torders": 3,
+            "flow\ta\t1\tcalled udp://127.0.0.1:1": 1,
         }
     )
     assert timeline.names == {"b": "beta", "c": "gamma"}
-    assert timeline.queues == {("beta", "orders"): {"queued": 4, "committed": 3}}
+    assert timeline.queues == {("beta", "orders"): {"handed 3": 3}}
+    assert timeline.flows.takers == {("a", 1): {"b"}}
 
 
 def test_streams_have_a_priority_and_subscriptions_are_called_by_their_node() -> None:
@@ -46,8 +47,8 @@ def test_streams_have_a_priority_and_subscriptions_are_called_by_their_node() ->
 
 
 def test_an_alias_of_two_nodes_is_neither() -> None:
-    timeline = filled({"alias\tb\tx": 1, "alias\tc\tx": 1, "queue\tqueued\tx\torders": 4})
-    assert timeline.queues == {("x", "orders"): {"queued": 4}}
+    timeline = filled({"alias\tb\tx": 1, "alias\tc\tx": 1, "flow\ta\t1\tcalled x": 1})
+    assert timeline.flows.takers == {("a", 1): {"x"}}
 
 
 def test_percentiles_are_ends_of_buckets() -> None:
