@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
 from triack.base.checks import check_kind, check_texts
@@ -521,9 +520,7 @@ class Node(Verbs):
     async def __aenter__(self) -> Self:
         return await self.start()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._life.is_alive and kind is not None and issubclass(kind, Exception):
             self._port.fail_dropped()
         await self.close()

@@ -6,7 +6,6 @@ import weakref
 from collections.abc import Awaitable
 from dataclasses import asdict
 from functools import partial
-from types import TracebackType
 from typing import Any, Self
 
 from triack.base.checks import check_most, check_timeout
@@ -178,9 +177,7 @@ class ClientConsumer:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if kind is None:
                 self._acknowledge_last()

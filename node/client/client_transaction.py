@@ -5,7 +5,6 @@ import contextlib
 import weakref
 from collections.abc import Awaitable, Callable
 from functools import partial
-from types import TracebackType
 from typing import Any, Self
 
 from triack.base.delivery import Delivery
@@ -244,9 +243,7 @@ class ClientTransaction(Asking):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:
             rolled_back = self.rollback(failed=is_failure(kind))
             if may_wait(kind):

@@ -4,7 +4,6 @@ import asyncio
 import weakref
 from collections.abc import Awaitable, Callable
 from functools import partial
-from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
 from triack.base.checks import check_kind, check_life, check_most, check_timeout
@@ -234,9 +233,7 @@ class Consumer:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if self._auto and kind is None:
                 self._hands.acknowledge_all()

@@ -5,7 +5,6 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from functools import partial
-from types import TracebackType
 from typing import Any, Self, Unpack
 
 from triack.base.checks import check_most, check_timeout
@@ -503,9 +502,7 @@ class Transaction:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:
             self.rollback(failed=is_failure(kind))
         elif not self._ended:

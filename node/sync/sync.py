@@ -8,7 +8,6 @@ import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import ExitStack
-from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from triack.base.delivery import Delivery
@@ -103,10 +102,8 @@ class _Face(Generic[N]):
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._end(lambda node: node.__aexit__(kind, error, trace))
+    def __exit__(self, kind: type[BaseException] | None, *how: object) -> None:
+        self._end(lambda node: node.__aexit__(kind, *how))
 
     def close(self) -> None:
         """End it; see ``Node.close``. A second call does nothing, nor does one before the start.

@@ -5,7 +5,6 @@ import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Executor, Future
 from contextvars import copy_context
-from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from triack.base.errors import NodeClosed, UsageError
@@ -15,9 +14,7 @@ T = TypeVar("T")
 
 
 class _Exits(Protocol):
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    async def __aexit__(self, kind: type[BaseException] | None, *how: object) -> None: ...
 
 
 C = TypeVar("C", bound=_Exits)
@@ -199,10 +196,8 @@ class OverLoopUntilExit(OverLoop[C]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._loop.wait(self._inner.__aexit__(kind, error, trace))
+    def __exit__(self, kind: type[BaseException] | None, *how: object) -> None:
+        self._loop.wait(self._inner.__aexit__(kind, *how))
 
 
 async def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:
