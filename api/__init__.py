@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from triack.node.handles.message import Message as Message
     from triack.node.handles.message import Messages as Messages
     from triack.node.handles.receipt import Receipt as Receipt
-    from triack.node.handles.receipts import Receipts as Receipts
+    from triack.node.handles.receipt import Receipts as Receipts
     from triack.node.handles.reloading import Reloaded as Reloaded
     from triack.node.handles.subscribing import Subscriber as Subscriber
     from triack.node.handles.transaction import Transaction as Transaction
@@ -65,7 +65,6 @@ if TYPE_CHECKING:
     from triack.queues.streams.ack_events import AckEvent as AckEvent
     from triack.queues.streams.ack_events import AckKind as AckKind
     from triack.session.protocol.settings import SessionSettings as SessionSettings
-    from triack.stats.bridge_stats import BridgeStats as BridgeStats
     from triack.stats.node_stats import AckStats as AckStats
     from triack.stats.node_stats import HistogramStats as HistogramStats
     from triack.stats.node_stats import HolderStats as HolderStats
@@ -84,6 +83,7 @@ if TYPE_CHECKING:
     from triack.stats.topic_stats import RemoteSubscriptionStats as RemoteSubscriptionStats
     from triack.stats.topic_stats import SubscriptionStats as SubscriptionStats
     from triack.stats.topic_stats import TopicStats as TopicStats
+    from triack.stats.troubles import BridgeStats as BridgeStats
     from triack.stats.troubles import TroubleStats as TroubleStats
     from triack.transport.endpoint import Tls as Tls
 
@@ -106,13 +106,11 @@ _MODULES = {
     "triack.node.handles.consumer": "AckMode Consumer",
     "triack.node.handles.consuming": "HandlerOptions OnError",
     "triack.node.handles.message": "Message Messages",
-    "triack.node.handles.receipt": "Receipt",
-    "triack.node.handles.receipts": "Receipts",
+    "triack.node.handles.receipt": "Receipt Receipts",
     "triack.node.handles.reloading": "Reloaded",
     "triack.node.handles.subscribing": "Subscriber",
     "triack.node.handles.transaction": "Transaction",
     "triack.node.node": "Node open",
-    "triack.stats.bridge_stats": "BridgeStats",
     "triack.node.shell.enrolling": "EnrolledPeer OpenInvitation",
     "triack.node.shell.link_events": "Events",
     "triack.node.shell.outgoing_message": "MessageProperties",
@@ -124,7 +122,7 @@ _MODULES = {
     ),
     "triack.stats.stream_stats": "IncomingStreamStats OutgoingStreamStats StreamsStats TransitStreamStats",
     "triack.stats.topic_stats": "RemoteSubscriptionStats SubscriptionStats TopicStats",
-    "triack.stats.troubles": "TroubleStats",
+    "triack.stats.troubles": "BridgeStats TroubleStats",
     "triack.ordering.order_settings": "OrderSettings",
     "triack.queues.blocking": "Blocking",
     "triack.queues.format_names": "msmq_name",

@@ -5,9 +5,7 @@ with triack.sync.open("plant-a", data="plant-a", insecure=True) as node:
 """
 
 from triack.node.sync.sync import SyncClient, SyncInvitation, SyncNode, connect, open
-from triack.node.sync.sync_consumer import SyncConsumer, SyncSubscriber
-from triack.node.sync.sync_receipts import SyncReceipt, SyncReceipts
-from triack.node.sync.sync_transaction import SyncTransaction
+from triack.node.sync.sync_handles import SyncConsumer, SyncReceipt, SyncReceipts, SyncSubscriber, SyncTransaction
 
 __all__ = [
     "SyncClient",

@@ -22,14 +22,14 @@ from triack.base.errors import NodeClosed, StoreDamaged, StoreError, TriackError
 from triack.base.names import check_name, check_queue
 from triack.base.units import SECOND, in_ns
 from triack.node.control import handover
-from triack.node.control.doors import DOORS
+from triack.node.control.control_frames import DOORS
 from triack.node.control.server import ControlServer
 from triack.node.files import operator_log
 from triack.node.files.access import DEFAULT_SUITE, Access, Keyless, Secured
 from triack.node.files.keys import IDENTITY_FILE, KeyKind, encode_key
 from triack.node.files.tls_files import TlsFiles
 from triack.node.forwarding import Forwarding
-from triack.node.handles.handling import Handlers
+from triack.node.handles.consuming import Handlers
 from triack.node.handles.reloading import Reloaded
 from triack.node.handles.requesting import Requests
 from triack.node.handles.verbs import Verbs

@@ -26,12 +26,11 @@ from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.streams.transit_stream import TransitStream
 from triack.queues.topics.subscription import Subscription
 from triack.session.protocol.states import SessionState
-from triack.stats.bridge_stats import BridgeStats, find_bridge_troubles
 from triack.stats.holding import HeldPacket, Holding, Reader
 from triack.stats.queue_states import QueueState, StateNow, state_of, state_of_outgoing, state_of_transit
 from triack.stats.stream_stats import StreamsStats, gather_streams
 from triack.stats.topic_stats import Passing, RemoteSubscriptionStats, TopicStats, age_s, gather_remote, gather_topics
-from triack.stats.troubles import TroubleStats, find_troubles
+from triack.stats.troubles import BridgeStats, TroubleStats, find_bridge_troubles, find_troubles
 
 
 @dataclass(frozen=True, slots=True)

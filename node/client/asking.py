@@ -1,12 +1,15 @@
 """Verbs of a client: each is derived from the method of the node that it calls, by its row in ``verb_table``."""
 
+import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
 from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
+from triack.base.errors import TriackError
 from triack.node.control.control_frames import Header
 from triack.node.control.verb_table import VERBS, On, row_of
 from triack.node.handles.derived import Said, bind, derive_from, plain_function
+from triack.node.shell.event_loop import begin
 
 P = ParamSpec("P")
 A = TypeVar("A", bound="Asking")
@@ -68,3 +71,30 @@ def with_rows(kind: type[T]) -> type[T]:
         if row.on is On.NODE and row.method not in vars(kind):
             setattr(kind, row.method, asked(declared))
     return kind
+
+
+class Begun:
+    """A call that continues, whether its caller waits or not."""
+
+    __slots__ = ("_task",)
+
+    def __init__(self, task: "asyncio.Task[None]") -> None:
+        self._task = task
+
+    def __await__(self) -> Generator[Any, None, None]:
+        """Wait for its end, and raise its error; cancelling the wait does not end it."""
+        return asyncio.shield(self._task).__await__()
+
+
+def begin_now(work: Coroutine[Any, Any, None]) -> Begun:
+    """Begin a call."""
+    task = begin(work, "triack-client")
+    task.add_done_callback(_tell_bug)
+    return Begun(task)
+
+
+def _tell_bug(task: "asyncio.Task[None]") -> None:
+    if not task.cancelled() and not isinstance(task.exception(), TriackError | None):
+        task.get_loop().call_exception_handler(
+            {"message": "a call of a client failed", "exception": task.exception(), "task": task}
+        )

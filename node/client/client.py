@@ -14,13 +14,10 @@ from typing import Any, NoReturn, Self, TypeVar
 
 from triack.base.checks import check_timeout
 from triack.base.errors import ConnectionLost, HandOverEnded, NodeClosed, TriackError, UsageError, WaitTimeout
-from triack.node.client.asking import Asking, ask, asked, with_rows
-from triack.node.client.at_once import begin_now
-from triack.node.client.client_acknowledgements import ClientAcknowledgements, handle
-from triack.node.client.client_consumer import ClientConsumer
-from triack.node.client.client_events import ClientEvents
+from triack.node.client.asking import Asking, ask, asked, begin_now, with_rows
+from triack.node.client.client_consumer import ClientConsumer, ClientSubscriber
+from triack.node.client.client_events import ClientAcknowledgements, ClientEvents, handle
 from triack.node.client.client_receipts import ClientReceipt, ClientReceipts
-from triack.node.client.client_subscriber import ClientSubscriber
 from triack.node.client.client_transaction import ClientTransaction
 from triack.node.client.client_uploads import send_whole_or_parts
 from triack.node.client.connection import Connection
@@ -31,8 +28,8 @@ from triack.node.control.control_frames import Header, Link, cut
 from triack.node.control.verb_table import VERBS, may_repeat, row_of
 from triack.node.handles.acknowledgements import check_events
 from triack.node.handles.consumer import check_hand_over, check_reading
+from triack.node.handles.consuming import Handlers
 from triack.node.handles.derived import Said, as_on
-from triack.node.handles.handling import Handlers
 from triack.node.handles.queue_admin import check_after, younger_than
 from triack.node.handles.receipt import Waits, check_until
 from triack.node.handles.subscribing import check_subscription

@@ -5,6 +5,7 @@ After the loss of a connection the next events begin with a mark: some may be mi
 """
 
 import asyncio
+import contextlib
 import weakref
 from abc import abstractmethod
 from collections import deque
@@ -12,12 +13,14 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeVar
 
-from triack.base.errors import ConnectionLost
+from triack.base.errors import ConnectionLost, NodeClosed
 from triack.base.news import EventsMissed, NodeEvent
-from triack.node.control.codec import read_news
+from triack.node.control.codec import read_events, read_news
 from triack.node.control.control_frames import Caller, Header
+from triack.node.handles.acknowledgements import AckHandler, handle_each
 from triack.node.shell.event_loop import when_dropped
 from triack.node.shell.link_events import Reader
+from triack.queues.streams.ack_events import AckEvent, AckKind
 
 E = TypeVar("E")
 
@@ -124,3 +127,27 @@ def _look_at(task: asyncio.Task[Any]) -> None:
     """Take the error of a task, as asyncio would report it if its waiter has gone."""
     if not task.cancelled():
         task.exception()
+
+
+class ClientAcknowledgements(Feed[AckEvent]):
+    """An async iterator over the events of one outgoing queue of the node; see ``Acknowledgements``.
+
+    When the process of the node ends, it waits for the next one. Then a ``GAP`` comes, and the outcomes of what that
+    process has not settled. It raises NodeClosed when the client is closed, or its patience has ended.
+    """
+
+    def _gap(self) -> AckEvent:
+        return AckEvent(AckKind.GAP, 1, 0, "the process of the node went away")
+
+    def _read(self, header: Header) -> list[AckEvent]:
+        return read_events(header)
+
+
+async def handle(client: Caller, events: ClientAcknowledgements, destination: str, handler: AckHandler) -> None:
+    """Call a handler with one event after the other, until the client is closed."""
+    with contextlib.suppress(NodeClosed):
+        while True:
+            with contextlib.suppress(NodeClosed):
+                await handle_each(events, destination, handler)
+                return
+            await client.connected(patient=True)

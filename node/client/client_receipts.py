@@ -7,8 +7,7 @@ from triack.base.checks import check_timeout
 from triack.base.errors import ConnectionLost, WaitTimeout
 from triack.base.printable import counted
 from triack.node.control.control_frames import Caller, Header
-from triack.node.handles.receipt import Receipt
-from triack.node.handles.receipts import Receipts
+from triack.node.handles.receipt import Receipt, Receipts
 from triack.queues.stages import Stage, StageName, as_stage
 
 

@@ -9,8 +9,7 @@ from typing import Any, Self
 
 from triack.base.delivery import Delivery
 from triack.base.errors import ConnectionLost, NodeClosed, TransactionLost
-from triack.node.client.asking import Asking, ask, asked
-from triack.node.client.at_once import begin_now
+from triack.node.client.asking import Asking, ask, asked, begin_now
 from triack.node.client.client_receipts import ClientReceipt
 from triack.node.client.client_uploads import send_whole_or_parts
 from triack.node.control.client_messages import frames_of, message_of, name_of
@@ -29,8 +28,7 @@ from triack.node.handles.transaction import (
     check_durable,
     check_state,
 )
-from triack.node.shell.cancellation import is_failure, may_wait
-from triack.node.shell.event_loop import when_dropped
+from triack.node.shell.event_loop import is_failure, may_wait, when_dropped
 from triack.node.shell.holding import task_name
 
 

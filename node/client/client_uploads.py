@@ -6,12 +6,12 @@ from typing import Any, TypeVar
 
 from triack.base.delivery import Delivery
 from triack.base.errors import ConnectionLost, NodeClosed
-from triack.node.client.at_once import begin_now
+from triack.node.client.asking import begin_now
 from triack.node.control.client_messages import name_of
 from triack.node.control.control_frames import Caller, Header
 from triack.node.handles.derived import Said
 from triack.node.handles.streaming import Source, aside, open_source
-from triack.node.shell.cancellation import may_wait
+from triack.node.shell.event_loop import may_wait
 from triack.queues.messages import MAX_BODY_BYTES
 
 T = TypeVar("T")

@@ -6,8 +6,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 
-from triack.node.config.keys import Key
-from triack.node.config.quantities import SECONDS, SIZES, read_quantity, write_quantity
+from triack.node.config.keys import SECONDS, SIZES, Key, read_quantity, write_quantity
 
 NONE = "none"
 """TOML has no null: this text means no value, for keys that may have none."""

@@ -33,10 +33,9 @@ from triack.base.delivery import Delivery
 from triack.base.errors import LargeBody, NodeClosed, ProtocolError, TriackError, UsageError, WaitTimeout
 from triack.base.printable import printable
 from triack.base.reasons import DropReason
-from triack.node.control.client_messages import content_of, contents_of
+from triack.node.control.client_messages import content_of, contents_of, describe
 from triack.node.control.codec import RECEIPT, WATCH, describe_events, describe_news
 from triack.node.control.control_frames import CALLS_MAX, VERSION, Answer, Header, Link, number_of, words_of
-from triack.node.control.description import describe
 from triack.node.control.intake import Producer
 from triack.node.control.verb_table import On, Verb, check_call
 from triack.node.files import operator_log
@@ -46,8 +45,7 @@ from triack.node.handles.consumer import BATCH_MESSAGES, Consumer
 from triack.node.handles.derived import settled
 from triack.node.handles.message import Message
 from triack.node.handles.queue_admin import page_of
-from triack.node.handles.receipt import Receipt, find_kept
-from triack.node.handles.receipts import KeyedReceipts, Receipts
+from triack.node.handles.receipt import KeyedReceipts, Receipt, Receipts, find_kept
 from triack.node.handles.streaming import Upload
 from triack.node.handles.subscribing import Subscriber, begin_subscription
 from triack.node.handles.transaction import Transaction

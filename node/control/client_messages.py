@@ -161,3 +161,17 @@ async def _read_part(client: Caller, lease: Lease, index: int) -> bytes:
     packet = lease.packet
     _, content = await client.call("read_part", origin=packet.origin.hex(), ordinal=packet.large, index=index)
     return content
+
+
+def describe(message: Message) -> dict[str, Any]:
+    """The fields of a message beside its body, for JSON."""
+    return {
+        "id": message.id,
+        "queue": message.queue,
+        "sender": message.sender,
+        "sent_at": message.sent_at,
+        "receive_by": message.receive_by,
+        "redelivered": message.redelivered,
+        "failures": message.failures,
+        "properties": message.properties,
+    }

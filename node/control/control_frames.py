@@ -11,7 +11,8 @@ import contextlib
 import json
 import os
 import socket
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from struct import Struct
@@ -21,6 +22,26 @@ from triack.base.errors import ProtocolError, TriackError, UsageError
 from triack.base.reasons import DropReason
 from triack.node.control import socket_file
 from triack.node.files.ownership import trusted_users
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Accept = Callable[[asyncio.StreamReader, asyncio.StreamWriter], None]
+"""Accepts the serving end of one."""
+
+
+class Doors(Protocol):
+    """The nodes of a simulated machine that other processes of it can use."""
+
+    def publish(self, data: Path, accept: Accept) -> Callable[[], None]:
+        """Serve a data directory by this process. Returns what ends that."""
+
+    def dial(self, data: Path) -> Streams | None:
+        """Connect to the process that serves a directory; None when none does."""
+
+
+# Separate from ``PLATFORM``, as a command that finds no node loads no part of one.
+DOORS: ContextVar[Doors | None] = ContextVar("triack_doors", default=None)
+"""Those of the process in whose context this is; None on a real machine."""
+
 
 VERSION = 13
 """Of the frames and the verbs: both ends must have the same, as neither knows another."""

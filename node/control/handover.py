@@ -1,4 +1,4 @@
-"""Finding the process that serves a data directory.
+"""Finding the process that serves a data directory, and telling it that its keys or its peers have changed.
 
 A served directory holds a note, ``node.json``: the control socket of its process, the pid, and where it listens. The
 socket lies in a fresh folder of its owner alone. After ``kill -9`` both stay behind, and after a reboot the note alone.
@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from triack.base.errors import StoreInUse, TriackError
+from triack.base.errors import StoreInUse, TriackError, WaitTimeout
 from triack.node.control import socket_file
-from triack.node.control.control_frames import Link, call_once, dial
-from triack.node.control.doors import DOORS
+from triack.node.control.control_frames import DOORS, Link, call_once, dial
 from triack.node.files import operator_log
 from triack.node.files.notes import Note, read_note, read_signed_note, write_note
 from triack.node.files.ownership import why_refused
@@ -29,6 +28,8 @@ SOON_S = 1.0
 """How long a process that holds the store may take to publish its socket, or a restarted one to begin."""
 CLAIM_S = 10.0
 """How long a node that gives way may take to close: its ``close_timeout_s``, and as much again."""
+REREAD_S = 10.0
+"""A running node answers within milliseconds; one that takes this long is stopped, or stuck."""
 PASSING: ContextVar[Callable[[], None] | None] = ContextVar("triack_passing", default=None)
 """Set if a command opens a node that has a directory only until the command's work is done; called when a permanent
 node claims the directory. The command's node does not start again, so a process that works through it opens the
@@ -160,3 +161,33 @@ async def _claim(data: Path) -> bool | None:
     except (OSError, TriackError):
         return None
     return answer.get("passing") is True
+
+
+async def reread(data: Path) -> bool:
+    """Have the node that runs on a directory read its files again, and wait until they are in force.
+
+    The node notices by itself within half a second; an operator who has withdrawn trust wants to know that it has. When
+    this returns, sessions of peers that are no longer trusted have ended. Returns whether a node runs there; if not,
+    the next one starts with the files.
+
+    Raises:
+        WaitTimeout: it runs, and has not answered for ``REREAD_S`` seconds.
+        TriackError: it cannot use the files.
+    """
+    link = await find(data)
+    if link is None:
+        return False
+    try:
+        async with asyncio.timeout(REREAD_S):
+            answer = await call_once(link, "reread")
+    except TimeoutError:
+        raise WaitTimeout(
+            f"the change is written down, but the node that runs on {data} has not answered for {REREAD_S:g} s"
+        ) from None
+    except ConnectionError:
+        return False  # it has just ended
+    finally:
+        await link.close()
+    if answer["op"] != "done":
+        raise TriackError(f"the change is written down, but not in force: {answer.get('message')}")
+    return True

@@ -17,8 +17,7 @@ from pathlib import Path
 from triack.base.errors import NodeClosed, ProtocolError, StoreError, TriackError, UsageError
 from triack.base.reasons import DropReason
 from triack.node.control.calls import Calls
-from triack.node.control.control_frames import VERSION, Header, Link, words_of
-from triack.node.control.doors import Doors
+from triack.node.control.control_frames import VERSION, Doors, Header, Link, words_of
 from triack.node.control.handover import PASSING, Served, publish, retract
 from triack.node.control.socket_file import check_peer, is_there, make_socket_path, remove
 from triack.node.files import operator_log

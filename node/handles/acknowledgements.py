@@ -11,9 +11,8 @@ from triack.base.ack_trigger import AckTrigger
 from triack.base.checks import check_kind
 from triack.base.delivery import Delivery, check_priority, check_sent
 from triack.base.errors import UsageError
-from triack.node.shell.cancellation import is_cancelled
 from triack.node.shell.engine_handle import EngineHandle, OnPort
-from triack.node.shell.event_loop import when_dropped
+from triack.node.shell.event_loop import is_cancelled, when_dropped
 from triack.node.shell.link_events import Reader
 from triack.queues.streams.ack_events import AckEvent, AckEvents
 from triack.queues.streams.outgoing_stream import OutgoingStream

@@ -12,8 +12,8 @@ from triack.base.units import in_ns
 from triack.node.handles.choosing import choose
 from triack.node.handles.in_flight import InFlight, Keeping
 from triack.node.handles.message import Keeper, Message, Messages
-from triack.node.shell.cancellation import is_failure
 from triack.node.shell.engine_handle import EngineHandle
+from triack.node.shell.event_loop import is_failure
 from triack.queues.mailboxes.lookup import Wanted
 from triack.queues.mailboxes.mailbox import Lease, Mailbox
 from triack.queues.node_settings import Redelivery

@@ -6,8 +6,7 @@ from typing import Unpack
 from triack.base.delivery import Delivery
 from triack.base.errors import TriackError
 from triack.base.printable import counted
-from triack.node.handles.receipt import Receipt, accept, stage_to_wait_for
-from triack.node.handles.receipts import KeyedReceipts, NodeReceipts, Receipts
+from triack.node.handles.receipt import KeyedReceipts, NodeReceipts, Receipt, Receipts, accept, stage_to_wait_for
 from triack.node.shell.engine_handle import EngineHandle, OnPort
 from triack.node.shell.outgoing_message import MessageProperties
 from triack.node.shell.prepared import PreparedList

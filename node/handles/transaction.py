@@ -23,13 +23,11 @@ from triack.node.handles.message import (
     messages_of_runs,
     way_back,
 )
-from triack.node.handles.receipt import Receipt, Waits, accept, check_bounded, check_stage
-from triack.node.handles.receipts import NodeReceipts
+from triack.node.handles.receipt import NodeReceipts, Receipt, Waits, accept, check_bounded, check_stage
 from triack.node.handles.streaming import BodySource, Upload, aside, open_source, send_all
 from triack.node.handles.taken import Bridged, Taken
-from triack.node.shell.cancellation import is_failure
 from triack.node.shell.engine_handle import EngineHandle
-from triack.node.shell.event_loop import when_dropped
+from triack.node.shell.event_loop import is_failure, when_dropped
 from triack.node.shell.outgoing_message import MessageProperties
 from triack.node.shell.prepared import MESSAGE_OVERHEAD_BYTES, Prepared, PreparedList
 from triack.queues.mailboxes.lookup import Wanted

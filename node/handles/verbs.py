@@ -14,7 +14,7 @@ from triack.base.errors import TriackError, UsageError, WaitTimeout, WouldBlock
 from triack.base.names import TOPIC_PREFIX, check_topic
 from triack.node.handles.acknowledgements import Acknowledging
 from triack.node.handles.consumer import AckMode, Consumer
-from triack.node.handles.handling import Handling
+from triack.node.handles.consuming import Handling
 from triack.node.handles.message import Message, way_back
 from triack.node.handles.queue_admin import QueueAdmin, streams_of
 from triack.node.handles.receipt import Receipt, accept, stage_to_wait_for

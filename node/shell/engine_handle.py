@@ -37,9 +37,9 @@ from triack.queues.stages import Stage, Waiter
 from triack.queues.streams.ack_events import AckEvents
 from triack.queues.streams.group_commit import Turn
 from triack.queues.streams.outgoing_stream import OutgoingStream
-from triack.stats.bridge_stats import BridgeStats
 from triack.stats.holding import Holding
 from triack.stats.node_stats import NodeStats, gather
+from triack.stats.troubles import BridgeStats
 
 T = TypeVar("T")
 

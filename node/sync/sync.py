@@ -22,11 +22,16 @@ from triack.node.node import Node, open_node, port_of
 from triack.node.shell.enrolling import OpenInvitation
 from triack.node.shell.holding import works_for
 from triack.node.sync.send_buffer import SendBuffer
-from triack.node.sync.sync_consumer import SyncConsumer, SyncSubscriber, thread_safe
-from triack.node.sync.sync_handlers import in_threads
+from triack.node.sync.sync_handles import (
+    SyncConsumer,
+    SyncReceipt,
+    SyncReceipts,
+    SyncSubscriber,
+    SyncTransaction,
+    in_threads,
+    thread_safe,
+)
 from triack.node.sync.sync_loop import LoopThread, OverLoop
-from triack.node.sync.sync_receipts import SyncReceipt, SyncReceipts
-from triack.node.sync.sync_transaction import SyncTransaction
 from triack.queues.manager.browse import BrowsedMessage
 from triack.queues.streams.ack_events import AckEvent
 

@@ -279,7 +279,7 @@ ROWS = {
         node/client/client_consumer.py ClientConsumer _last
         node/client/client_events.py Feed _unread
         node/client/client_receipts.py ClientReceipts _places
-        node/client/client_subscriber.py ClientSubscriber _about
+        node/client/client_consumer.py ClientSubscriber _about
     """,
 }
 
@@ -404,7 +404,7 @@ OTHERS = {
         stats/node_stats.py NodeStats queues outgoing links sessions drops closes rollbacks dead_letters holds transit
         stats/node_stats.py NodeStats topics subscriptions declined_letters admin_acks troubles acks tier_resends
         stats/node_stats.py NodeStats ways bridges
-        stats/bridge_stats.py BridgeStats refusals
+        stats/troubles.py BridgeStats refusals
         stats/stream_stats.py StreamsStats outgoing incoming transit
         stats/topic_stats.py TopicStats subscriptions
     """,
@@ -439,7 +439,7 @@ OTHERS = {
         node/client/client_transaction.py ClientTransaction _classes _state _expected _last
         node/control/intake.py Chunk lines
         node/handles/consuming.py Consuming _lanes _tasks _held _on_error
-        node/handles/handling.py Handlers _running _declared
+        node/handles/consuming.py Handlers _running _declared
         node/handles/requesting.py Requests _open
         node/handles/streaming.py Upload _part _receipts
         node/shell/driver.py Driver _progress

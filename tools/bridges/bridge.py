@@ -22,7 +22,7 @@ from triack.bridges.taking import Taking
 from triack.node.config.bridge_table import BridgeTable
 from triack.node.control.tasks import first_of
 from triack.node.files import operator_log
-from triack.stats.bridge_stats import BridgeStats
+from triack.stats.troubles import BridgeStats
 
 BACK_OFF_S = 0.5, 30.0
 """The first and the longest pause before another try; each is twice the one before. Half of it is chance, so that the

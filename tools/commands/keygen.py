@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from triack.base.errors import IdentityError
-from triack.node.control.rereading import reread
+from triack.node.control.handover import reread
 from triack.node.files.keys import IDENTITY_FILE, Identity, KeyKind, encode_key, open_identity
 from triack.node.files.private_files import PrivateFiles
 from triack.tools.commands.common import PublicKey, data_option

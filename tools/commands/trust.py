@@ -9,7 +9,7 @@ from typing import TextIO
 import click
 
 from triack.base.peers import NO_PSK
-from triack.node.control.rereading import reread
+from triack.node.control.handover import reread
 from triack.node.files import operator_log
 from triack.node.files.keys import IDENTITY_FILE, Identity, KeyKind, decode_key, encode_key
 from triack.node.files.ownership import why_exposed

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVarTuple
 
-from triack.node.control.doors import Accept, Streams
+from triack.node.control.control_frames import Accept, Streams
 from triack.testing.loop import VirtualLoop
 from triack.testing.threads import Process
 

@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 from triack.base.checks import check_timeout
 from triack.base.errors import TriackError, UsageError, WaitTimeout
 from triack.base.printable import written
-from triack.node.control.doors import DOORS, Doors
+from triack.node.control.control_frames import DOORS, Doors
 from triack.node.shell import platform as real
 from triack.stats.node_stats import NodeStats
 from triack.testing.errors import MachineCrashed

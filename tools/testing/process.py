@@ -16,7 +16,7 @@ import apsw
 
 from triack.base.errors import TriackError, UsageError
 from triack.base.paths import UdpSockets
-from triack.node.control.doors import DOORS, Accept, Streams
+from triack.node.control.control_frames import DOORS, Accept, Streams
 from triack.node.files.private_files import Files, MemoryFiles
 from triack.node.shell import platform as real
 from triack.node.shell.worker import Then, Worker

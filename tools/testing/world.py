@@ -16,7 +16,7 @@ from triack.base.log_lines import segments_in
 from triack.base.names import check_name, what_else
 from triack.base.printable import written
 from triack.base.units import SECOND
-from triack.node.control.doors import DOORS
+from triack.node.control.control_frames import DOORS
 from triack.node.shell.platform import PLATFORM
 from triack.testing.check import check_logs
 from triack.testing.databases import watching_databases

@@ -20,10 +20,21 @@ from tests.node.config.files import problems_of, read
 from triack.node.config.bridge_table import BridgeTable
 from triack.node.config.config import Sources
 from triack.node.config.gone import GONE, gone
-from triack.node.config.keys import KEYS, SECTIONS, KeyPath, NodeTable, key_at, part_of, written_path
+from triack.node.config.keys import (
+    KEYS,
+    SECONDS,
+    SECTIONS,
+    SIZES,
+    KeyPath,
+    NodeTable,
+    key_at,
+    part_of,
+    read_quantity,
+    write_quantity,
+    written_path,
+)
 from triack.node.config.layers import FILE_BYTES_MAX, PROBLEMS_MAX, Layers
 from triack.node.config.lines import DEPTH_MAX, line_too_deep, lines_of
-from triack.node.config.quantities import SECONDS, SIZES, read_quantity, write_quantity
 from triack.node.config.values import read_value, write_value
 from triack.queues.node_settings import NodeSettings
 from triack.queues.routes import Route

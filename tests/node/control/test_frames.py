@@ -14,9 +14,8 @@ from tests.machine import PATIENCE_S
 from tests.node.nodes import WAIT, make
 from triack.base.errors import ProtocolError, UsageError
 from triack.node.control import control_frames
-from triack.node.control.client_messages import EACH_MESSAGES, ClientHolder, frames_of, message_of, name_of
+from triack.node.control.client_messages import EACH_MESSAGES, ClientHolder, describe, frames_of, message_of, name_of
 from triack.node.control.control_frames import FRAME_BYTES_MAX, Link, check_frame, cut, dial, number_of, pair
-from triack.node.control.description import describe
 from triack.node.control.intake import Failure, Producer, add_failure
 from triack.node.handles.consumer import BATCH_MESSAGES
 from triack.node.shell.outgoing_message import MessageProperties

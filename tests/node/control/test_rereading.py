@@ -9,9 +9,9 @@ import triack
 from tests.node.nodes import WAIT, make, quick
 from tests.tools.commands.serving import serving
 from triack.base.errors import TriackError, WaitTimeout
-from triack.node.control import rereading
+from triack.node.control import handover
 from triack.node.control.control_frames import VERSION, Link
-from triack.node.control.rereading import reread
+from triack.node.control.handover import reread
 from triack.node.files import private_files
 from triack.node.files.keys import Identity, KeyKind, encode_key
 from triack.node.files.private_files import PrivateFiles
@@ -73,7 +73,7 @@ async def test_a_node_that_cannot_use_the_file_says_so(tmp_path: Path) -> None:
 
 async def test_a_node_that_does_not_answer_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file is written all the same, and is in force when the node is well again."""
-    monkeypatch.setattr(rereading, "REREAD_S", 0.05)
+    monkeypatch.setattr(handover, "REREAD_S", 0.05)
     over = asyncio.Event()
 
     async def stuck(link: Link) -> None:

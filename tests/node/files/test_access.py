@@ -14,7 +14,7 @@ import triack
 from tests.machine import PATIENCE_S
 from tests.node.nodes import WAIT, bodies, quick, until
 from triack.base.peers import Peer
-from triack.node.control.rereading import reread
+from triack.node.control.handover import reread
 from triack.node.files import private_files, trust
 from triack.node.files.access import SUITES
 from triack.node.files.keys import IDENTITY_FILE, Identity, KeyKind, decode_key, encode_key

@@ -13,7 +13,7 @@ import triack
 from tests.mission.ends import Q, two
 from tests.node.nodes import SCHEMES, WAIT, Face, make, quick, take_acknowledgements, until
 from triack import AckEvent, AckKind
-from triack.node.client.client_acknowledgements import ClientAcknowledgements
+from triack.node.client.client_events import ClientAcknowledgements
 from triack.node.handles.acknowledgements import Every
 from triack.node.node import port_of
 from triack.queues.node_settings import NodeSettings

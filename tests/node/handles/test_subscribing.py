@@ -8,7 +8,7 @@ import pytest
 
 import triack
 from tests.node.nodes import WAIT, Face, make
-from triack.node.client.client_subscriber import ClientSubscriber
+from triack.node.client.client_consumer import ClientSubscriber
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from triack.node.handles.verbs import Verbs
 from triack.node.node import Node, open_node
 from triack.node.shell.enrolling import OpenInvitation
 from triack.node.sync.sync import SyncClient, SyncInvitation, SyncNode
-from triack.node.sync.sync_transaction import SyncTransaction
+from triack.node.sync.sync_handles import SyncTransaction
 
 # Each verb is written once: a client and ``triack.sync`` have those of a node, with the same parameters and text.
 

@@ -32,8 +32,8 @@ from triack.base.news import (
 from triack.base.reasons import DropReason
 from triack.base.units import SECOND
 from triack.node.shell import driver
-from triack.node.shell.cancellation import is_cancelled, is_failure, may_wait
 from triack.node.shell.driver import Driver
+from triack.node.shell.event_loop import is_cancelled, is_failure, may_wait
 from triack.node.shell.platform import PLATFORM, Platform
 from triack.node.shell.worker import Then, ThreadWorker
 from triack.queues.fetching import Fetch
