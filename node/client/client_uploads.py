@@ -10,7 +10,7 @@ from triack.node.client.asking import begin_now
 from triack.node.control.client_messages import name_of
 from triack.node.control.control_frames import Caller, Header
 from triack.node.handles.derived import Said
-from triack.node.handles.streaming import Source, aside, open_source
+from triack.node.handles.streaming import Source, open_source
 from triack.node.shell.event_loop import may_wait
 from triack.queues.messages import MAX_BODY_BYTES
 
@@ -29,7 +29,7 @@ async def send_whole_or_parts(
     """Send a small body in one call; of a large one send the parts, and then the message by ``end``."""
     destination, delivery = said["destination"], said["delivery"]
     name_of(destination, delivery)
-    source = await open_source(destination, said["source"], said["content_length"], aside)
+    source = await open_source(destination, said["source"], said["content_length"])
     try:
         if source.size <= MAX_BODY_BYTES:
             return await send_whole(await source.read_all(destination))

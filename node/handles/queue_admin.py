@@ -17,7 +17,7 @@ from triack.base.names import find_name, split_topic, what_else
 from triack.node.handles.choosing import fetch
 from triack.node.handles.message import absolute
 from triack.node.handles.routing import purge_passing
-from triack.node.handles.streaming import StoredBody, Upload, send_all
+from triack.node.handles.streaming import Source, Upload, send_all, stored_parts
 from triack.node.shell.engine_handle import EngineHandle, OnPort
 from triack.node.shell.prepared import MESSAGE_OVERHEAD_BYTES, published
 from triack.queues.admin_acks import Told
@@ -543,7 +543,8 @@ async def _move_large(
     origin, _, ordinal = message.id.partition("-")
     upload = Upload(port, outgoing, message.size, copy)
     try:
-        prepared = await send_all(upload, StoredBody(port, bytes.fromhex(origin), int(ordinal), message.size))
+        parts = stored_parts(port, bytes.fromhex(origin), int(ordinal))
+        prepared = await send_all(upload, Source(message.size, parts))
     except BodyLost:
         if named:
             raise

@@ -11,11 +11,9 @@ Bodies for one queue of a peer go one after the other. Other messages to that qu
 import asyncio
 import os
 import stat
-from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
-from functools import partial
 from io import SEEK_END
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, Unpack, cast
@@ -44,7 +42,6 @@ from triack.store.folder import SAFELY_BY_LINKS
 PIECE_BYTES = 256 * 1024
 """Bytes read from a source at a time: enough that each read costs little."""
 
-Work = Callable[[Callable[[], Any]], Awaitable[Any]]
 BodySource = bytes | bytearray | memoryview | str | os.PathLike[str] | BinaryIO | AsyncIterable[bytes] | Iterable[bytes]
 """Bytes, the path of a file, a file that is open for reading bytes, or pieces of bytes, by ``async for`` or not."""
 
@@ -52,17 +49,22 @@ BodySource = bytes | bytearray | memoryview | str | os.PathLike[str] | BinaryIO 
 # ---- sources
 
 
-class Source(ABC):
-    """The bytes of one body, and how many there are."""
+class Source:
+    """The bytes of one body, how many there are, and what to do at the end."""
 
-    size: int
+    def __init__(self, size: int, pieces: AsyncIterator[bytes], close: Callable[[], Any] | None = None) -> None:
+        self.size = size
+        self._pieces = pieces
+        self._close = close
 
-    @abstractmethod
     async def read(self) -> bytes:
         """The next bytes; none at the end."""
+        return await anext(self._pieces, b"")
 
-    async def close(self) -> None:  # noqa: B027 - most have nothing to close
+    async def close(self) -> None:
         """End it."""
+        if self._close is not None:
+            await aside(self._close)
 
     async def read_all(self, destination: str) -> bytes:
         """All bytes of a body that is not large. Raises UsageError: there are more or fewer than was said."""
@@ -74,70 +76,42 @@ class Source(ABC):
         return bytes(body)
 
 
-class _Bytes(Source):
-    def __init__(self, body: bytes | bytearray | memoryview) -> None:
-        self._left = memoryview(body).cast("B")
-        self.size = len(self._left)
-
-    async def read(self) -> bytes:
-        piece, self._left = self._left[:PIECE_BYTES], self._left[PIECE_BYTES:]
-        return bytes(piece)
-
-
-class _File(Source):
-    """A file from where it is; ``owned``: it is closed at the end."""
-
-    def __init__(self, file: BinaryIO, size: int, work: Work, *, owned: bool) -> None:
-        self._file = file
-        self.size = size
-        self._work = work
-        self._owned = owned
-
-    async def read(self) -> bytes:
-        piece = await self._work(lambda: self._file.read(PIECE_BYTES))
-        if not isinstance(piece, bytes):
-            raise UsageError(f"send a stream: the file must be open for reading bytes, and gave {type(piece).__name__}")
-        return piece
-
-    async def close(self) -> None:
-        if self._owned:
-            await self._work(self._file.close)
-
-
-class _Pieces(Source):
-    def __init__(self, pieces: AsyncIterator[bytes], size: int) -> None:
-        self._pieces = pieces
-        self._left = memoryview(b"")
-        self.size = size
-
-    async def read(self) -> bytes:
-        while not self._left:
-            try:
-                self._left = _as_bytes(await anext(self._pieces))
-            except StopAsyncIteration:
-                return b""
-        piece, self._left = self._left[:PIECE_BYTES], self._left[PIECE_BYTES:]
-        return bytes(piece)
-
-
 def _as_bytes(piece: object) -> memoryview:
     if not isinstance(piece, bytes | bytearray | memoryview):
         raise UsageError(f"send a stream: a source gives bytes, not {type(piece).__name__}")
     return memoryview(piece).cast("B")
 
 
-class StoredBody(Source):
-    """A body that is on this node already."""
+async def _slices(body: memoryview) -> AsyncIterator[bytes]:
+    for at in range(0, len(body), PIECE_BYTES):
+        yield bytes(body[at : at + PIECE_BYTES])
 
-    def __init__(self, port: EngineHandle, origin: bytes, ordinal: int, size: int) -> None:
-        self._read = partial(part_of, port, origin, ordinal)
-        self._next = 0
-        self.size = size
 
-    async def read(self) -> bytes:
-        """The next part. Raises BodyLost."""
-        self._next += 1
-        return await self._read(self._next - 1)
+async def _cut(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async for piece in pieces:
+        async for part in _slices(_as_bytes(piece)):
+            yield part
+
+
+async def _pieces_of(file: BinaryIO) -> AsyncIterator[bytes]:
+    """A file from where it is."""
+    while (piece := await aside(lambda: file.read(PIECE_BYTES))) != b"":
+        if not isinstance(piece, bytes):
+            raise UsageError(f"send a stream: the file must be open for reading bytes, and gave {type(piece).__name__}")
+        yield piece
+
+
+async def _each(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
+    while (piece := await aside(lambda: next(pieces, None))) is not None:
+        yield piece
+
+
+async def stored_parts(port: EngineHandle, origin: bytes, ordinal: int) -> AsyncIterator[bytes]:
+    """A large body that is on this node already. Raises BodyLost."""
+    index = 0
+    while part := await part_of(port, origin, ordinal, index):
+        yield part
+        index += 1
 
 
 async def aside(job: Callable[[], Any]) -> Any:
@@ -145,7 +119,7 @@ async def aside(job: Callable[[], Any]) -> Any:
     return await asyncio.to_thread(job)
 
 
-async def open_source(destination: str, source: BodySource, content_length: int | None, work: Work) -> Source:
+async def open_source(destination: str, source: BodySource, content_length: int | None) -> Source:
     """The bytes of a source, whose size is known.
 
     Pieces without a known size, and files that cannot say theirs, are written to a temporary file first.
@@ -157,7 +131,7 @@ async def open_source(destination: str, source: BodySource, content_length: int 
     check_kind(f"send to {destination}: content_length", content_length, int | None)
     if content_length is not None and content_length < 0:
         raise UsageError(f"send to {destination}: content_length must not be negative, and is {content_length}")
-    opened = await _open(destination, source, content_length, work)
+    opened = await _open(destination, source, content_length)
     if content_length is not None and opened.size != content_length:
         await opened.close()
         raise UsageError(
@@ -166,26 +140,27 @@ async def open_source(destination: str, source: BodySource, content_length: int 
     return opened
 
 
-async def _open(destination: str, source: BodySource, content_length: int | None, work: Work) -> Source:
+async def _open(destination: str, source: BodySource, content_length: int | None) -> Source:
     if isinstance(source, bytes | bytearray | memoryview):
-        return _Bytes(source)
+        whole = _as_bytes(source)
+        return Source(len(whole), _slices(whole))
     if isinstance(source, str | os.PathLike):
         path = Path(source)
-        file, size = await work(lambda: _open_file(destination, path))
-        return _File(file, size, work, owned=True)
+        file, size = await aside(lambda: _open_file(destination, path))
+        return Source(size, _pieces_of(file), file.close)
     if callable(getattr(source, "read", None)):
         file = cast("BinaryIO", source)
-        size = content_length if content_length is not None else await work(lambda: _size_left(file))
-        return _File(file, size, work, owned=False) if size is not None else await _spool(_pieces_of(file, work), work)
+        known = content_length if content_length is not None else await aside(lambda: _size_left(file))
+        return await _spool(_pieces_of(file)) if known is None else Source(known, _pieces_of(file))
     if isinstance(source, AsyncIterable):
         pieces = aiter(source)
     elif isinstance(source, Iterable):
-        pieces = _each(iter(source), work)
+        pieces = _each(iter(source))
     else:
         raise UsageError(
             f"send to {destination}: {source!r} is no bytes, no path, no file, and gives no pieces of bytes"
         )
-    return _Pieces(pieces, content_length) if content_length is not None else await _spool(pieces, work)
+    return await _spool(pieces) if content_length is None else Source(content_length, _cut(pieces))
 
 
 def _open_file(destination: str, path: Path) -> tuple[BinaryIO, int]:
@@ -209,31 +184,21 @@ def _size_left(file: BinaryIO) -> int | None:
     return end - at
 
 
-async def _pieces_of(file: BinaryIO, work: Work) -> AsyncIterator[bytes]:
-    while piece := await work(lambda: file.read(PIECE_BYTES)):
-        yield piece
-
-
-async def _each(pieces: Iterator[bytes], work: Work) -> AsyncIterator[bytes]:
-    while (piece := await work(lambda: next(pieces, None))) is not None:
-        yield piece
-
-
-async def _spool(pieces: AsyncIterator[bytes], work: Work) -> Source:
+async def _spool(pieces: AsyncIterator[bytes]) -> Source:
     import tempfile  # noqa: PLC0415 - few programs need it, and what it imports takes long
 
-    file = cast("BinaryIO", await work(tempfile.TemporaryFile))
+    file = cast("BinaryIO", await aside(tempfile.TemporaryFile))
     size = 0
     try:
         async for piece in pieces:
             written = _as_bytes(piece)
             size += len(written)
-            await work(lambda: file.write(written))  # noqa: B023 - it has run by the next turn
-        await work(lambda: file.seek(0))
+            await aside(lambda: file.write(written))  # noqa: B023 - it has run by the next turn
+        await aside(lambda: file.seek(0))
     except BaseException:
         file.close()
         raise
-    return _File(file, size, work, owned=True)
+    return Source(size, _pieces_of(file), file.close)
 
 
 # ---- sending
@@ -542,7 +507,7 @@ class StreamSending(OnPort):
         port = self._port
         check_sent("send to", destination, delivery)
         stage = stage_to_wait_for(port, until, delivery, timeout)
-        opened = await open_source(destination, source, content_length, aside)
+        opened = await open_source(destination, source, content_length)
         try:
             if opened.size <= port.settings.large.from_bytes:
                 body = await opened.read_all(destination)

@@ -24,7 +24,7 @@ from triack.node.handles.message import (
     way_back,
 )
 from triack.node.handles.receipt import NodeReceipts, Receipt, Waits, accept, check_bounded, check_stage
-from triack.node.handles.streaming import BodySource, Upload, aside, open_source, send_all
+from triack.node.handles.streaming import BodySource, Upload, open_source, send_all
 from triack.node.handles.taken import Bridged, Taken
 from triack.node.shell.engine_handle import EngineHandle
 from triack.node.shell.event_loop import is_failure, when_dropped
@@ -162,7 +162,7 @@ class Transaction:
         self._check_open()
         check_durable(destination, delivery)
         port = self._port
-        opened = await open_source(destination, source, content_length, aside)
+        opened = await open_source(destination, source, content_length)
         try:
             if opened.size <= port.settings.large.from_bytes:
                 body = await opened.read_all(destination)

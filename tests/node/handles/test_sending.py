@@ -3,7 +3,7 @@
 import asyncio
 import io
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import fields, replace
 from pathlib import Path
@@ -30,7 +30,7 @@ from triack.node.handles.policies import (
     solace,
     values,
 )
-from triack.node.handles.streaming import PIECE_BYTES, Source, StoredBody, Upload, open_source
+from triack.node.handles.streaming import PIECE_BYTES, Source, Upload, open_source, stored_parts
 from triack.node.node import port_of
 from triack.node.shell.accepting import TURN_MESSAGES
 from triack.queues.node_settings import NodeSettings
@@ -425,12 +425,8 @@ BODY = os.urandom(2 * PIECE_BYTES + 5)
 SMALL = triack.LargeBodies(from_bytes=1_000, part_bytes=100_000, ahead_bytes=300_000, most_bytes=10_000_000)
 
 
-async def work(job: Callable[[], Any]) -> Any:
-    return job()
-
-
 async def opened(source: Any, content_length: int | None = None) -> tuple[Source, bytes]:
-    found = await open_source("q", source, content_length, work)
+    found = await open_source("q", source, content_length)
     try:
         return found, await found.read_all("q")
     finally:
@@ -528,7 +524,7 @@ async def test_an_upload_that_is_given_up_twice_ends_once() -> None:
         await node.flush()
         assert not port_of(node).engine.queues.bodies.by_id
         with pytest.raises(triack.BodyLost):
-            await StoredBody(port_of(node), bytes(16), 7, 1).read()
+            await anext(stored_parts(port_of(node), bytes(16), 7))
 
 
 async def test_a_source_that_says_nothing_holds_up_nothing_else(tmp_path: Path) -> None:
