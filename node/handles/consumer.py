@@ -10,7 +10,7 @@ from triack.base.checks import check_kind, check_life, check_most, check_timeout
 from triack.base.errors import NodeClosed, UsageError, WaitTimeout
 from triack.base.units import in_ns
 from triack.node.handles.choosing import choose
-from triack.node.handles.in_flight import InFlight, Keeping
+from triack.node.handles.in_flight import InFlight
 from triack.node.handles.message import Keeper, Message, Messages
 from triack.node.shell.engine_handle import EngineHandle
 from triack.node.shell.event_loop import is_failure
@@ -203,8 +203,7 @@ class Consumer:
         if run is None:
             return None
         held = self._hands.hold(run)
-        holder = held if self._keeper is None else Keeping(held, self._keeper)
-        self._draw = partial(held.draw, held.drawn(holder))
+        self._draw = partial(held.draw, held.drawn(self._keeper))
         return self._draw
 
     @property

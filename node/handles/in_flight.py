@@ -4,15 +4,14 @@ Little is kept for a single message: a bit, and when it was leased. Messages dra
 """
 
 import asyncio
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 
 from triack.base.errors import HandOverEnded
 from triack.base.lease_words import WORD_BITS
 from triack.base.reasons import DeadReason
 from triack.node.handles.choosing import read_part
-from triack.node.handles.message import Drawn, Holder, Keeper, Message, Messages, message_of_run, messages_of_runs
+from triack.node.handles.message import Drawn, Keeper, Message, Messages, message_of_run, messages_of_runs
 from triack.node.shell.engine_handle import EngineHandle
 from triack.node.shell.event_loop import check_home, run_at_home, running_loop
 from triack.node.shell.holding import task_name
@@ -22,94 +21,38 @@ from triack.queues.mailboxes.redelivery import Return
 from triack.queues.node_settings import Redelivery
 from triack.stats.holding import OVERDUE, RELEASED, HeldPacket, Reader, taken_back
 
+NOTHING = range(0)
+"""Drawn by a reader that asks for one message after the other."""
 
-class InFlightMessages(ABC):
-    """The messages that one reader drew together; it answers for them.
+
+class Held:
+    """The messages that one reader drew from one run; it answers for them.
 
     A message that is redelivered is drawn again, and then counts as another one.
     """
 
-    __slots__ = ("_hands", "_lost")
+    __slots__ = ("_bodies", "_cell", "_hands", "_lost", "_since", "_words", "bits", "run")
 
-    def __init__(self, hands: "InFlight") -> None:
-        self._hands = hands
-        # Messages that were taken back, and why.
-        self._lost: dict[QueuedPacket, tuple[int, str]] | None = None
-
-    @property
-    @abstractmethod
-    def holds_any(self) -> bool:
-        """Whether it still answers for any message."""
-
-    @abstractmethod
-    def take_all(self) -> list[tuple[QueuedPacket, int]]:
-        """Release all messages. Returns them by packet, a bit for each."""
-
-    @abstractmethod
-    def held(self) -> list[HeldPacket]:
-        """The messages held, and since when."""
-
-    @abstractmethod
-    def _take(self, until_ns: int | None) -> list[tuple[QueuedPacket, int]]:
-        """As ``take_all``, but only messages held since that time or longer; None: all."""
-
-    @abstractmethod
-    def let_go(self, lease: Lease) -> bool:
-        """Release a message. Returns whether it was held."""
-
-    def take_back(self, until_ns: int | None, why: str) -> list[tuple[QueuedPacket, int]]:
-        """Release messages held since that time or before; acknowledging one later raises HandOverEnded with why."""
-        taken = self._take(until_ns)
-        for packet, bits in taken:
-            self._lost = self._lost or {}
-            self._lost[packet] = bits | self._lost.get(packet, (0, ""))[0], why
-        return taken
-
-    def acknowledge(self, lease: Lease) -> None:
-        """A message is done. Raises UsageError in another event loop than the reader's, HandOverEnded if taken back.
-
-        Does nothing for a message that was already acknowledged or given back.
-        """
-        if running_loop() is not self._hands.home:
-            self._hands.check_home()
-        if self.let_go(lease):
-            self._hands.acknowledge([(lease.packet, 1 << lease.index)])
-        elif self._lost is not None:
-            bits, why = self._lost.get(lease.packet, (0, ""))
-            if bits >> lease.index & 1 and not self._hands.ignores_late(lease):
-                raise taken_back(self._hands.queue, lease, why)
-
-    def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None, dead: bool = False) -> None:
-        """A message is redelivered, or is dead. Raises UsageError in another event loop than the reader's."""
-        if running_loop() is not self._hands.home:
-            self._hands.check_home()
-        if self.let_go(lease):
-            self._hands.give_back(lease, failed=failed, delay_ms=delay_ms, dead=dead)
-
-
-class InFlightRun(InFlightMessages):
-    """Messages drawn one by one from one run."""
-
-    __slots__ = ("_bodies", "_cell", "_since", "_words", "bits", "run")
-
-    def __init__(self, hands: "InFlight", run: Run) -> None:
-        super().__init__(hands)
+    def __init__(self, hands: "InFlight", run: Run, drawn: range = NOTHING, now_ns: int = 0) -> None:
         self.run = run
-        self.bits = 0
-        self._bodies = run.packet.open().bodies
-        self._cell = hands.cell_of(run.packet)
-        self._words = hands.words if self._cell else None
+        self.bits = bits_of(drawn)
+        self._hands = hands
         # When each message was drawn.
-        self._since: dict[int, int] = {}
+        self._since = dict.fromkeys(drawn, now_ns)
+        # Messages that were taken back, and why.
+        self._lost = 0, ""
+        self._words: memoryview | None = None
 
-    @property
-    def holds_any(self) -> bool:
-        """See ``Held``."""
-        return self.bits != 0
+    def begin(self) -> None:
+        """Messages will be drawn one by one."""
+        self._bodies = self.run.packet.open().bodies
+        self._cell = self._hands.cell_of(self.run.packet)
+        self._words = self._hands.words if self._cell else None
 
-    def drawn(self, holder: Holder) -> Drawn:
-        """What the messages of the run have in common; ``holder`` answers for them."""
-        return Drawn(self._hands.queue, self.run, holder, self._hands.name_of)
+    def drawn(self, keeper: Keeper | None) -> Drawn:
+        """What the messages of the run have in common; this answers for them, and they keep their reader open."""
+        hands = self._hands
+        return Drawn(hands.queue, self.run, self if keeper is None else Keeping(self, keeper), hands.name_of)
 
     def draw(self, drawn: Drawn) -> Message | None:
         """The next message of the run; None: the caller must ask the queue again."""
@@ -129,28 +72,35 @@ class InFlightRun(InFlightMessages):
         return Message(self._bodies[index], index, drawn)
 
     def take_all(self) -> list[tuple[QueuedPacket, int]]:
-        """See ``Held``."""
+        """Release all messages. Returns their packet, and a bit for each; nothing if there are none."""
         bits, self.bits = self.bits, 0
         self._since.clear()
         return [(self.run.packet, bits)] if bits else []
 
     def held(self) -> list[HeldPacket]:
-        """See ``Held``."""
+        """The messages held, and since when."""
         return [HeldPacket(self.run.packet, self.bits, min(self._since.values()))] if self.bits else []
 
-    def _take(self, until_ns: int | None) -> list[tuple[QueuedPacket, int]]:
+    def take_back(self, until_ns: int | None, why: str) -> list[tuple[QueuedPacket, int]]:
+        """Release messages held since that time or before; None: all. Returns them as ``take_all``.
+
+        Acknowledging one later raises HandOverEnded with why.
+        """
         bits = 0
         for index, since_ns in list(self._since.items()):
             if until_ns is None or since_ns <= until_ns:
                 bits |= 1 << index
                 del self._since[index]
+        if not bits:
+            return []
         self.bits &= ~bits
-        return [(self.run.packet, bits)] if bits else []
+        self._lost = bits | self._lost[0], why
+        return [(self.run.packet, bits)]
 
     def let_go(self, lease: Lease) -> bool:
-        """See ``Held``."""
+        """Release a message. Returns whether it was held."""
         bit = 1 << lease.index
-        if not self.bits & bit:
+        if not self.bits & bit or lease.packet is not self.run.packet:
             return False
         self.bits &= ~bit
         del self._since[lease.index]
@@ -158,58 +108,24 @@ class InFlightRun(InFlightMessages):
             self._hands.forget(self)
         return True
 
+    def acknowledge(self, lease: Lease) -> None:
+        """A message is done. Raises UsageError in another event loop than the reader's, HandOverEnded if taken back.
 
-class InFlightList(InFlightMessages):
-    """Messages drawn as a list, from any number of runs."""
+        Does nothing for a message that was already acknowledged or given back.
+        """
+        if running_loop() is not self._hands.home:
+            self._hands.check_home()
+        if self.let_go(lease):
+            self._hands.acknowledge([(lease.packet, 1 << lease.index)])
+        elif self._lost[0] >> lease.index & 1 and not self._hands.ignores_late(lease):
+            raise taken_back(self._hands.queue, lease, self._lost[1])
 
-    __slots__ = ("_bits", "_since_ns")
-
-    def __init__(self, hands: "InFlight") -> None:
-        super().__init__(hands)
-        self._bits: dict[QueuedPacket, int] = {}
-        self._since_ns = hands.clock()
-
-    @property
-    def holds_any(self) -> bool:
-        """See ``Held``."""
-        return bool(self._bits)
-
-    def take(self, drawn: list[tuple[Run, range]], holder: Holder) -> Messages:
-        """The messages that were drawn, with their ``holder``."""
-        hands, bits = self._hands, self._bits
-        queue, name_of = hands.queue, hands.name_of
-        for run, indices in drawn:
-            bits[run.packet] = bits.get(run.packet, 0) | bits_of(indices)
-        hands.note(bits.items())
-        if hands.timeout_ns:
-            hands.watch()
-        return messages_of_runs([(Drawn(queue, run, holder, name_of), some) for run, some in drawn], hands.read_part)
-
-    def take_all(self) -> list[tuple[QueuedPacket, int]]:
-        """See ``Held``."""
-        taken = list(self._bits.items())
-        self._bits.clear()
-        return taken
-
-    def held(self) -> list[HeldPacket]:
-        """See ``Held``."""
-        return [HeldPacket(packet, bits, self._since_ns) for packet, bits in self._bits.items()]
-
-    def _take(self, until_ns: int | None) -> list[tuple[QueuedPacket, int]]:
-        return self.take_all() if until_ns is None or self._since_ns <= until_ns else []
-
-    def let_go(self, lease: Lease) -> bool:
-        """See ``Held``."""
-        bits, bit = self._bits.get(lease.packet, 0), 1 << lease.index
-        if not bits & bit:
-            return False
-        if bits != bit:
-            self._bits[lease.packet] = bits & ~bit
-            return True
-        del self._bits[lease.packet]
-        if not self._bits:
-            self._hands.forget(self)
-        return True
+    def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None, dead: bool = False) -> None:
+        """A message is redelivered, or is dead. Raises UsageError in another event loop than the reader's."""
+        if running_loop() is not self._hands.home:
+            self._hands.check_home()
+        if self.let_go(lease):
+            self._hands.give_back(lease, failed=failed, delay_ms=delay_ms, dead=dead)
 
 
 class Keeping:
@@ -217,7 +133,7 @@ class Keeping:
 
     __slots__ = ("_held", "_keeper")
 
-    def __init__(self, held: InFlightMessages, keeper: Keeper) -> None:
+    def __init__(self, held: Held, keeper: Keeper) -> None:
         self._held = held
         self._keeper = keeper
 
@@ -257,8 +173,10 @@ class InFlight:
         self.acknowledge: Callable[[list[tuple[QueuedPacket, int]]], None] = partial(port.acknowledge, mailbox)
         self._listener = listener
         self._redelivery = redelivery
-        self._open: InFlightMessages | None = None
-        self._older: dict[InFlightMessages, None] = {}
+        self._open: Held | None = None
+        self._older: dict[Held, None] = {}
+        # Whether messages are drawn from ``_open`` one by one.
+        self._is_single = False
         self.home = asyncio.get_running_loop()
         self.clock = port.clock
         self.reader = reader or Reader()
@@ -290,48 +208,49 @@ class InFlight:
         """Raise UsageError in another event loop than the reader's."""
         check_home(self._whose, self.home)
 
-    def hold(self, run: Run) -> InFlightRun:
-        """Draw from this run from now on, until a list is drawn."""
-        before = self._open
-        if isinstance(before, InFlightRun) and before.run is run:
-            return before
-        held = InFlightRun(self, run)
-        self._begin(held)
+    def hold(self, run: Run) -> Held:
+        """Draw one by one from this run from now on, until a list is drawn."""
+        held = self._open
+        if held is None or held.run is not run or not self._is_single:
+            held = Held(self, run)
+            held.begin()
+            self._begin([held])
+            self._is_single = True
         return held
 
-    def _begin(self, held: InFlightMessages) -> None:
-        if self._open is not None and self._open.holds_any:
+    def _begin(self, held: list[Held]) -> None:
+        if self._open is not None and self._open.bits:
             self._older[self._open] = None
-        self._open = held
+        *older, self._open = held
+        self._older.update(dict.fromkeys(older))
         if not self._is_named:
             self.reader.name = task_name()
-
-    def note(self, held: Iterable[tuple[QueuedPacket, int]]) -> None:
-        """Note leases where the note outlives this process, if the reader is in it."""
-        if self.reader.is_here:
-            self._port.in_hand.hold(held)
 
     def draw(self, most: int, most_bytes: int, keeper: Keeper | None) -> Messages | None:
         """The next messages of the queue, in order; None if there are none now. See ``Engine.draw_runs``."""
         drawn = self._port.draw_runs(self._mailbox, most, most_bytes)
-        if not drawn:
-            return None
-        held = InFlightList(self)
-        self._begin(held)
-        return held.take(drawn, held if keeper is None else Keeping(held, keeper))
+        return self._take(drawn, keeper) if drawn else None
 
     def take_chosen(self, run: Run, keeper: Keeper | None) -> Message:
         """Hold the message that ``Engine.choose`` has drawn."""
-        held = InFlightList(self)
+        return self._take([(run, range(run.first, run.next))], keeper)[0]
+
+    def _take(self, drawn: list[tuple[Run, range]], keeper: Keeper | None) -> Messages:
+        now_ns, self._is_single = self.clock(), False
+        held = [Held(self, run, indices, now_ns) for run, indices in drawn]
         self._begin(held)
-        drawn = [(run, range(run.first, run.next))]
-        return held.take(drawn, held if keeper is None else Keeping(held, keeper))[0]
+        if self.reader.is_here:  # the note outlives this process
+            self._port.in_hand.hold([(one.run.packet, one.bits) for one in held])
+        if self.timeout_ns:
+            self.watch()
+        common = [(one.drawn(keeper), indices) for one, (_, indices) in zip(held, drawn, strict=True)]
+        return messages_of_runs(common, self.read_part)
 
     def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None = None, dead: bool = False) -> None:
         """A message that was just released is redelivered, or is dead."""
         self._port.give_back([(self._mailbox, lease)], Return(failed, delay_ms, self._redelivery, dead=dead))
 
-    def forget(self, held: InFlightMessages) -> None:
+    def forget(self, held: Held) -> None:
         """Drop a ``Held`` that no longer holds anything."""
         self._older.pop(held, None)
 
@@ -361,7 +280,7 @@ class InFlight:
         held = [(packet, index) for packet, bits in taken for index in indices_of(bits)]
         return [(self._mailbox, Lease(packet, index, packet.restored)) for packet, index in held]
 
-    def _helds(self) -> list[InFlightMessages]:
+    def _helds(self) -> list[Held]:
         """Every ``Held`` that may hold messages, in order."""
         return [*self._older, *([] if self._open is None else [self._open])]
 

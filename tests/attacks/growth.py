@@ -258,9 +258,7 @@ ROWS = {
     """,
     "messages that readers have": """
         node/control/calls.py Calls _messages _held _taken_back
-        node/handles/in_flight.py InFlightMessages _lost
-        node/handles/in_flight.py InFlightRun _since
-        node/handles/in_flight.py InFlightList _bits
+        node/handles/in_flight.py Held _since
         node/handles/in_flight.py InFlight _older
         node/handles/message.py Messages _messages
         stats/holding.py Holding _by_queue
