@@ -65,29 +65,11 @@ class Keyless:
     def watch(self, start: Start, work: Work, handle_changed: Callable[[], None]) -> None:
         """Do nothing: there is no file to follow."""
 
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """Raise UsageError."""
-        raise self._has_none
+    def _refuse(self, *_: object) -> Any:
+        raise UsageError(f"node {self._name} runs without keys (insecure), and so knows no peer by a key")
 
-    @property
-    def identity(self) -> Identity:
-        """Raise UsageError."""
-        raise self._has_none
-
-    @property
-    def suite(self) -> Suite:
-        """Raise UsageError."""
-        raise self._has_none
-
-    @property
-    def trust(self) -> TrustFile:
-        """Raise UsageError."""
-        raise self._has_none
-
-    async def change_trust(self, change: Callable[[TrustFile], T], work: Work) -> T:  # noqa: ARG002 - there is no file
-        """Raise UsageError."""
-        raise self._has_none
+    keys = identity = suite = trust = property(_refuse)
+    change_trust = _refuse
 
     async def reread(self, work: Work) -> None:
         """Do nothing: there is no file to read."""
@@ -95,10 +77,6 @@ class Keyless:
     async def change_addresses(self, addresses: dict[str, str], work: Work) -> None:  # noqa: ARG002 - there is no file
         """Know peers by other addresses. Raises NotLoopback."""
         self.directory.replace(_on_loopback(addresses))
-
-    @property
-    def _has_none(self) -> UsageError:
-        return UsageError(f"node {self._name} runs without keys (insecure), and so knows no peer by a key")
 
 
 def _on_loopback(addresses: dict[str, str]) -> list[Peer]:

@@ -17,6 +17,7 @@ import select
 import sys
 import time
 from contextlib import suppress
+from functools import partial
 from typing import TextIO
 
 from triack.base.printable import counted, printable
@@ -37,7 +38,7 @@ _CANNOT_WRITE = (OSError, ValueError)
 PIPE_BUF_BYTES = getattr(select, "PIPE_BUF", 512)
 """A pipe that is ready accepts this many bytes without waiting (pipe(7))."""
 
-_CALLER = 3
+_CALLER = 2
 """The caller of ``warning`` and the like is that far from ``Logger.log``: the line shows it as its place."""
 
 
@@ -127,19 +128,20 @@ class _Limit(logging.Filter):
 _log.addFilter(_Limit())
 
 
-def debug(event: str, **fields: object) -> None:
-    """Log what matters only to a person who looks for a mistake."""
-    _write(logging.DEBUG, event, fields)
+def _write(level: int, event: str, /, **fields: object) -> None:
+    if not _log.isEnabledFor(level):
+        return
+    safe = {name: printable(value) if isinstance(value, str) else value for name, value in fields.items()}
+    with suppress(*_CANNOT_WRITE):
+        # A message without arguments, so that percent signs mean nothing.
+        _log.log(level, printable(event), extra=safe, stacklevel=_CALLER)
 
 
-def info(event: str, **fields: object) -> None:
-    """Log what happens in normal operation."""
-    _write(logging.INFO, event, fields)
-
-
-def warning(event: str, **fields: object) -> None:
-    """Log what an operator may want to look at."""
-    _write(logging.WARNING, event, fields)
+debug, info, warning, error = (
+    partial(_write, level) for level in (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR)
+)
+"""They log a sentence, and its parts by name: what matters only to a person who looks for a mistake, what happens in
+normal operation, what an operator may want to look at, and what an operator must look at."""
 
 
 def notice(event: str, **fields: object) -> None:
@@ -148,7 +150,7 @@ def notice(event: str, **fields: object) -> None:
     If the application has set up no logging at all, the line goes to standard error, as Python does with the warnings
     of programs (``logging.lastResort``).
     """
-    _write(logging.WARNING, event, fields)
+    _write(logging.WARNING, event, **fields)
     if _is_unheard() and sys.stderr is not None:
         with suppress(*_CANNOT_WRITE):
             write_within(sys.stderr, f"triack: {printable(event)}\n")
@@ -162,17 +164,3 @@ def _is_unheard() -> bool:
             return False
         at = at.parent if at.propagate else None
     return _log.isEnabledFor(logging.WARNING) and _log.propagate
-
-
-def error(event: str, **fields: object) -> None:
-    """Log what an operator must look at."""
-    _write(logging.ERROR, event, fields)
-
-
-def _write(level: int, event: str, fields: dict[str, object]) -> None:
-    if not _log.isEnabledFor(level):
-        return
-    safe = {name: printable(value) if isinstance(value, str) else value for name, value in fields.items()}
-    with suppress(*_CANNOT_WRITE):
-        # A message without arguments, so that percent signs mean nothing.
-        _log.log(level, printable(event), extra=safe, stacklevel=_CALLER)

@@ -7,10 +7,12 @@ ones read what has come since. A body that is only on the disk is fetched when a
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 
 from triack.base.commit import Read
 from triack.base.errors import BodyLost, ProtocolError, UsageError, WaitTimeout
 from triack.node.shell.engine_handle import EngineHandle
+from triack.node.shell.event_loop import settle
 from triack.queues.fetching import Fetch
 from triack.queues.mailboxes.large_bodies import open_part
 from triack.queues.mailboxes.lookup import Lookup, Wanted
@@ -130,16 +132,8 @@ def _open(pieces: Sequence[bytes]) -> Unpacked | None:
 async def fetch(port: EngineHandle, read: Read) -> dict[int, bytes]:
     """Fetch bodies from the disk. Raises NodeClosed, StoreFailed."""
     done: asyncio.Future[dict[int, bytes]] = asyncio.get_running_loop().create_future()
-
-    def take(bodies: dict[int, bytes]) -> None:
-        if not done.done():
-            done.set_result(bodies)
-
-    def fail(error: Exception) -> None:
-        if not done.done():
-            done.set_exception(error)
-
-    port.engine.fetch(Fetch(read.table, read.keys, take=take, fail=fail))
+    settled = partial(settle, done)
+    port.engine.fetch(Fetch(read.table, read.keys, take=settled, fail=settled))
     port.wake()
     return await done
 

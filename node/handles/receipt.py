@@ -4,6 +4,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TypeVar, overload
 
 from triack.base.checks import check_timeout
@@ -12,6 +13,7 @@ from triack.base.errors import DeliveryFailed, UsageError, WaitTimeout
 from triack.base.printable import counted
 from triack.base.reasons import DeadReason
 from triack.node.shell.engine_handle import EngineHandle
+from triack.node.shell.event_loop import settle
 from triack.node.shell.prepared import Prepared
 from triack.queues.messages import Outgoing
 from triack.queues.stages import LAST_STAGES, Stage, StageName, as_stage
@@ -144,11 +146,7 @@ class NodeReceipt(Receipt):
     async def _outcome(self, ticket: int, stage: Stage, timeout: float | None) -> str | None:
         outgoing, port = self._outgoing, self._port
         future: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-
-        def waiter(reason: str | None) -> None:
-            if not future.done():
-                future.set_result(reason)
-
+        waiter = partial(settle, future)
         port.await_stage(outgoing, ticket, stage, waiter)
         try:
             # Not ``wait_for``: before Python 3.12 that forgets a cancellation when the end comes in the same turn.

@@ -20,6 +20,7 @@ from triack.node.handles.message import Message
 from triack.node.handles.receipt import Receipt, accept
 from triack.node.shell.driver import Driver
 from triack.node.shell.engine_handle import EngineHandle
+from triack.node.shell.event_loop import settle
 from triack.node.shell.outgoing_message import MessageProperties
 from triack.queues.mailboxes.system_queues import REPLY_QUEUE
 from triack.queues.messages import NO_DEAD_LETTER, Outgoing
@@ -80,7 +81,7 @@ class Requests:
             ended = error
         finally:
             for waiting in self._open.values():
-                _fail(waiting, ended)
+                settle(waiting, ended)
 
     async def ask(
         self, destination: str, body: bytes, delivery: Delivery, timeout: float, properties: MessageProperties
@@ -123,18 +124,13 @@ async def _answer(waiting: "asyncio.Future[Message]", receipt: Receipt, delivery
         try:
             await receipt.reached(STAGES[delivery])
         except TriackError as error:
-            _fail(waiting, error)
+            settle(waiting, error)
 
     following = asyncio.create_task(follow(), name="triack-request")
     try:
         return await waiting
     finally:
         following.cancel()
-
-
-def _fail(waiting: "asyncio.Future[Message]", error: TriackError) -> None:
-    if not waiting.done():
-        waiting.set_exception(error)
 
 
 class Requesting(ABC):

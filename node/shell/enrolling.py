@@ -21,6 +21,7 @@ from triack.node.files import operator_log
 from triack.node.files.access import Access, Secured
 from triack.node.files.keys import KeyKind, encode_key
 from triack.node.files.trust import TrustFile
+from triack.node.shell.event_loop import settle
 from triack.node.shell.platform import PLATFORM, Platform
 from triack.transport.address import Address
 from triack.transport.endpoint import Endpoint, Tls
@@ -81,13 +82,8 @@ class OpenInvitation:
         self._withdraw()
 
     def _finish(self, end: EnrolledPeer | TriackError) -> None:
-        if self._end.done():
-            return
-        if isinstance(end, TriackError):
-            self._end.set_exception(end)
-            self._end.exception()  # there may be no waiter left
-        else:
-            self._end.set_result(end)
+        settle(self._end, end)
+        self._end.exception()  # there may be no waiter left
 
     def __repr__(self) -> str:
         return "<OpenInvitation>"

@@ -49,6 +49,16 @@ running_loop = asyncio._get_running_loop  # noqa: SLF001 - the fast way, for fre
 """The loop that runs in this thread, or None."""
 
 
+def settle(future: "asyncio.Future[T]", outcome: T | Exception) -> None:
+    """Give a future its result or its error, unless its waiter has gone."""
+    if future.done():
+        return
+    if isinstance(outcome, Exception):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)
+
+
 def check_home(what: str, home: asyncio.AbstractEventLoop | None) -> None:
     """Raise UsageError outside the event loop that an object belongs to."""
     if running_loop() is home:

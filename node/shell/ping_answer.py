@@ -2,14 +2,16 @@
 
 import asyncio
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Self
 
 from triack.base.checks import check_timeout
 from triack.base.delivery import Delivery
-from triack.base.errors import TriackError, UsageError, WaitTimeout
+from triack.base.errors import UsageError, WaitTimeout
 from triack.base.paths import address_in
 from triack.base.units import SECOND
 from triack.node.shell.engine_handle import EngineHandle
+from triack.node.shell.event_loop import settle
 from triack.queues.mailboxes.resolver import RemoteQueue
 from triack.queues.manager.pings import Pong
 from triack.stats.causes import why_no_answer
@@ -61,16 +63,7 @@ async def ask(port: EngineHandle, peer: str, timeout: float) -> PingAnswer:
     if link.suspended is not None:
         raise link.suspended.anew()
     answered: asyncio.Future[Pong] = asyncio.get_running_loop().create_future()
-
-    def handle_answer(answer: Pong | TriackError) -> None:
-        if answered.done():
-            return
-        if isinstance(answer, TriackError):
-            answered.set_exception(answer)
-        else:
-            answered.set_result(answer)
-
-    ping = pings.begin(link, handle_answer, port.clock())
+    ping = pings.begin(link, partial(settle, answered), port.clock())
     port.wake()
     by = "" if link.peer == target.peer else link.peer
     try:
