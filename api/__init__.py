@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from triack.node.handles.message import Messages as Messages
     from triack.node.handles.receipt import Receipt as Receipt
     from triack.node.handles.receipt import Receipts as Receipts
-    from triack.node.handles.reloading import Reloaded as Reloaded
     from triack.node.handles.subscribing import Subscriber as Subscriber
     from triack.node.handles.transaction import Transaction as Transaction
+    from triack.node.handles.verbs import Reloaded as Reloaded
     from triack.node.node import Node as Node
     from triack.node.node import open as open
     from triack.node.shell.enrolling import EnrolledPeer as EnrolledPeer
@@ -107,7 +107,7 @@ _MODULES = {
     "triack.node.handles.consuming": "HandlerOptions OnError",
     "triack.node.handles.message": "Message Messages",
     "triack.node.handles.receipt": "Receipt Receipts",
-    "triack.node.handles.reloading": "Reloaded",
+    "triack.node.handles.verbs": "Reloaded",
     "triack.node.handles.subscribing": "Subscriber",
     "triack.node.handles.transaction": "Transaction",
     "triack.node.node": "Node open",

@@ -30,9 +30,8 @@ from triack.node.files.keys import IDENTITY_FILE, KeyKind, encode_key
 from triack.node.files.tls_files import TlsFiles
 from triack.node.forwarding import Forwarding
 from triack.node.handles.consuming import Handlers
-from triack.node.handles.reloading import Reloaded
 from triack.node.handles.requesting import Requests
-from triack.node.handles.verbs import Verbs
+from triack.node.handles.verbs import Reloaded, Verbs
 from triack.node.shell.driver import Driver
 from triack.node.shell.engine_handle import EngineHandle
 from triack.node.shell.holding import works_for

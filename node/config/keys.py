@@ -147,41 +147,35 @@ class Key:
         return tuple(one for kind in kinds if get_origin(kind) is Literal for one in get_args(kind))
 
 
-_ABOUT: Mapping[KeyPath, str] = {
-    ("node",): "The node itself.",
-    ("session",): "Every session with a peer.",
-    ("session", "ack_trigger"): "When session acks leave.",
-    ("order",): "Every ordered stream.",
-    ("reconnect",): "Connecting again, and what a lost session leaves behind.",
-    ("redelivery",): "When messages that failed come again.",
-    ("limits",): "What the node stores, and what its peers may fill.",
-    ("limits", "quota"): "Limits of each queue except the dead-letter queue.",
-    ("limits", "dead_letters"): "Limits of the dead-letter queue.",
-    ("limits", "journal"): "Limits of journals: copies of what readers took, and of what was sent with `journal`.",
-    ("limits", "transit_quota"): "Limits of all messages that wait here for other nodes.",
-    ("large",): "Bodies that are sent in parts.",
-    ("keys",): "Keys with which messages are sent once.",
-    ("ack_events",): "When acknowledgements are reported to the program.",
-    ("blocking",): "The stage that messages have reached when a call that sends them returns.",
-    ("queues", "*", "quota"): "Limits of one queue; what is not said here is as in [limits.quota].",
-    (
-        "queues",
-        "*",
-        "journal",
-    ): "Keep what readers take from one queue; what is not said here is as in [limits.journal].",
-    ("queues", "*", "redelivery"): "When failed messages of one queue come again; otherwise as in [redelivery].",
-    ("queues", "*", "forward"): "Pass on what arrives in one queue, each message once and in order.",
-    ("topics", "*"): "Topics below one root, the first level of their names; those of `*` are for all others.",
-    ("topics", "*", "quota"): "Limits of the messages that subscriptions want; otherwise as in [limits.quota].",
-    ("peers", "*"): "One peer: only its address. Its keys and permissions are in trust.json.",
-    (
-        "routes",
-        "*",
-    ): "One route: messages for the nodes `to` go by the peer `via`, or the first of several that answers. The first "
-    "route that fits counts.",
-    ("bridges", "*"): "One bridge between this node and a broker of MQTT or AMQP, which `triack serve` runs.",
+_SAID_OF: Mapping[str, str] = {
+    "node": "The node itself.",
+    "session": "Every session with a peer.",
+    "session.ack_trigger": "When session acks leave.",
+    "order": "Every ordered stream.",
+    "reconnect": "Connecting again, and what a lost session leaves behind.",
+    "redelivery": "When messages that failed come again.",
+    "limits": "What the node stores, and what its peers may fill.",
+    "limits.quota": "Limits of each queue except the dead-letter queue.",
+    "limits.dead_letters": "Limits of the dead-letter queue.",
+    "limits.journal": "Limits of journals: copies of what readers took, and of what was sent with `journal`.",
+    "limits.transit_quota": "Limits of all messages that wait here for other nodes.",
+    "large": "Bodies that are sent in parts.",
+    "keys": "Keys with which messages are sent once.",
+    "ack_events": "When acknowledgements are reported to the program.",
+    "blocking": "The stage that messages have reached when a call that sends them returns.",
+    "queues.*.quota": "Limits of one queue; what is not said here is as in [limits.quota].",
+    "queues.*.journal": "Keep what readers take from one queue; what is not said here is as in [limits.journal].",
+    "queues.*.redelivery": "When failed messages of one queue come again; otherwise as in [redelivery].",
+    "queues.*.forward": "Pass on what arrives in one queue, each message once and in order.",
+    "topics.*": "Topics below one root, the first level of their names; those of `*` are for all others.",
+    "topics.*.quota": "Limits of the messages that subscriptions want; otherwise as in [limits.quota].",
+    "peers.*": "One peer: only its address. Its keys and permissions are in trust.json.",
+    "routes.*": "One route: messages for the nodes `to` go by the peer `via`, or the first of several that answers. "
+    "The first route that fits counts.",
+    "bridges.*": "One bridge between this node and a broker of MQTT or AMQP, which `triack serve` runs.",
 }
 """The tables, in the order in which pages and files show them. Others come last."""
+_ABOUT: Mapping[KeyPath, str] = {tuple(table.split(".")): text for table, text in _SAID_OF.items()}
 
 
 def part_of(type_: Any) -> Any:

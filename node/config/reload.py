@@ -13,7 +13,7 @@ from triack.base.errors import ConfigError, IdentityError, NotLoopback
 from triack.node.config.config import Config, Sources
 from triack.node.config.keys import KeyPath, written_path
 from triack.node.files import operator_log
-from triack.node.handles.reloading import Reloaded
+from triack.node.handles.verbs import Reloaded
 from triack.node.shell.engine_handle import EngineHandle
 
 _TABLES = (

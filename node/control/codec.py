@@ -15,7 +15,7 @@ from triack.node.control.client_messages import content_of, contents_of
 from triack.node.control.control_frames import Answer, Header, encode
 from triack.node.handles.acknowledgements import Every
 from triack.node.handles.receipt import Receipt
-from triack.node.handles.reloading import Reloaded
+from triack.node.handles.verbs import Reloaded
 from triack.node.shell.enrolling import EnrolledPeer
 from triack.node.shell.ping_answer import PingAnswer
 from triack.queues.manager.browse import BrowsedMessage

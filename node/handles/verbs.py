@@ -6,22 +6,22 @@
 import asyncio
 from abc import abstractmethod
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Unpack
 
 from triack.base.checks import check_kind, check_texts, check_timeout
 from triack.base.delivery import Delivery
 from triack.base.errors import TriackError, UsageError, WaitTimeout, WouldBlock
 from triack.base.names import TOPIC_PREFIX, check_topic
+from triack.base.printable import counted
 from triack.node.handles.acknowledgements import Acknowledging
 from triack.node.handles.consumer import AckMode, Consumer
 from triack.node.handles.consuming import Handling
 from triack.node.handles.message import Message, way_back
 from triack.node.handles.queue_admin import QueueAdmin, streams_of
-from triack.node.handles.receipt import Receipt, accept, stage_to_wait_for
-from triack.node.handles.reloading import Reloading
+from triack.node.handles.receipt import KeyedReceipts, NodeReceipts, Receipt, Receipts, accept, stage_to_wait_for
 from triack.node.handles.requesting import Requesting
 from triack.node.handles.routing import Routing
-from triack.node.handles.send_many import Sending
 from triack.node.handles.streaming import StreamSending
 from triack.node.handles.subscribing import Subscribing
 from triack.node.handles.transaction import Transaction
@@ -33,13 +33,28 @@ from triack.node.shell.life import Life
 from triack.node.shell.link_events import Events
 from triack.node.shell.outgoing_message import MessageProperties
 from triack.node.shell.ping_answer import PingAnswer, ask
+from triack.node.shell.prepared import PreparedList
 from triack.queues.manager.closing import Departure, count_by, left_behind
 from triack.queues.node_settings import Redelivery
 from triack.queues.routes import Route
 from triack.queues.stages import Stage, StageName
+from triack.queues.streams.outgoing_stream import Row
 from triack.stats.causes import causes
 from triack.stats.node_stats import NodeStats
 from triack.stats.stream_stats import StreamsStats
+
+
+@dataclass(frozen=True, slots=True)
+class Reloaded:
+    """What a file of settings that was read again has changed; keys as the file names them, ``limits.quota.messages``.
+
+    Attributes:
+        in_force: the keys whose new values are in force now.
+        needs_restart: the keys whose new values are in force after a restart of the node.
+    """
+
+    in_force: tuple[str, ...]
+    needs_restart: tuple[str, ...]
 
 
 class CommonVerbs(Handling, Trusting, Routing, QueueAdmin):
@@ -179,7 +194,7 @@ class CommonVerbs(Handling, Trusting, Routing, QueueAdmin):
         return await ask(self._port, peer, timeout)
 
 
-class Verbs(Sending, StreamSending, Acknowledging, Requesting, Reloading, Subscribing, CommonVerbs):
+class Verbs(StreamSending, Acknowledging, Requesting, Subscribing, CommonVerbs):
     """The public methods of a node.
 
     Attributes:
@@ -303,6 +318,64 @@ class Verbs(Sending, StreamSending, Acknowledging, Requesting, Reloading, Subscr
         if stage is not None:
             await receipt.reached(stage, timeout)
         return receipt
+
+    async def send_many(
+        self,
+        destination: str,
+        bodies: Iterable[bytes],
+        *,
+        delivery: Delivery = Delivery.TRANSACTIONAL,
+        keys: Iterable[str] | None = None,
+        each: Iterable[MessageProperties] | None = None,
+        until: Stage | StageName | None = None,
+        timeout: float | None = None,
+        **properties: Unpack[MessageProperties],
+    ) -> Receipts:
+        """Accept messages for sending, in order; waits while the outgoing queue is full.
+
+        It is like ``send`` for one after the other, with less work: messages of other senders may come in between. If
+        the process dies, the call is cancelled or an error comes while it waits, the beginning of the list stays
+        accepted. A note on the error, but not on a cancellation, has the number. ``Transaction.send_many`` sends all of
+        the list or nothing.
+
+        All bodies are checked before the first is accepted. All that is not said here is as for ``send``, errors too.
+
+        Args:
+            destination: as for ``send``.
+            bodies: at most 4 MiB each.
+            delivery: as for ``send``.
+            keys: a key for each body, as ``key`` for ``send``: a message that was accepted with its key before is not
+                accepted again, and its receipt is that of the first. After an error, send the whole list again.
+            each: the properties of each body, which beat those for all: no ``key``, ``priority`` or ``seal``. Bodies
+                with the same object cost little more than bodies without any.
+            until: the stage that all of them are to reach.
+            timeout: seconds to wait for that, once all are accepted.
+            **properties: the same for all of them; no ``key``, which names one message.
+
+        Returns:
+            Their receipts: each wait is for all of them, and ``receipts[i]`` is the receipt of one.
+
+        Raises:
+            TooManyKeys: the node has no room for all of the new keys; none of the list was accepted.
+        """
+        port = self._port
+        prepared = port.prepare_many(destination, bodies, delivery, properties, keys, each)
+        stage = stage_to_wait_for(port, until, delivery, timeout)
+        accept_all = _accept_rows if prepared.keys is None else _accept_keyed
+        accepted: list[int] = []
+        prepared.outgoing.senders += 1
+        try:
+            receipts = await accept_all(port, prepared, accepted)
+        except TriackError as error:
+            if accepted:
+                of = counted(len(prepared.bodies), "message")
+                error.add_note(f"{sum(accepted)} of {of} were accepted before")
+            raise
+        finally:
+            prepared.outgoing.senders -= 1
+        if stage is not None:
+            await receipts.reached(stage, timeout)
+        return receipts
 
     def send_nowait(
         self,
@@ -431,3 +504,49 @@ class Verbs(Sending, StreamSending, Acknowledging, Requesting, Reloading, Subscr
             and drops and closed sessions by reason (the names of docs/reasons.md).
         """
         return self._port.stats()
+
+    @abstractmethod
+    async def _read_settings_again(self) -> Reloaded:
+        """Do what ``reload`` says."""
+
+    async def reload(self) -> Reloaded:
+        """Read the file of settings again, and adopt what can change in a running node.
+
+        These are quotas, the reserve of the disk, the waits of messages that failed, the queues that are passed on,
+        addresses of peers, routes and bridges. The result names everything else that has changed in the file: a restart
+        puts it in force.
+
+        Returns:
+            The keys that have changed.
+
+        Raises:
+            ConfigError: the file cannot be used, with every mistake in it; nothing has changed.
+            IdentityError, NotLoopback: the addresses of peers cannot be used; nothing has changed.
+            UsageError: the node was opened without a file of settings.
+        """
+        return await self._read_settings_again()
+
+
+async def _accept_rows(port: EngineHandle, prepared: PreparedList, accepted: list[int]) -> Receipts:
+    """Accept a list by the row; ``accepted`` gets the number of messages of each."""
+    rows: list[Row] = []
+    at = 0
+    while at < len(prepared.bodies):
+        if not port.may_go_on(prepared.outgoing):
+            await port.wait_room_for(prepared)
+        new = port.accept_some(prepared, at)
+        accepted.append(sum(row.messages for row in new))
+        at += accepted[-1]
+        rows += new
+    return NodeReceipts(port, prepared.outgoing, rows)
+
+
+async def _accept_keyed(port: EngineHandle, prepared: PreparedList, accepted: list[int]) -> Receipts:
+    """The same for a list with keys, of which some messages may have been accepted before."""
+    receipts: list[Receipt] = []
+    for one in prepared.singly():
+        if not port.may_go_on(one[0]):
+            await port.wait_room(one)
+        receipts.append(accept(port, one))
+        accepted.append(1)
+    return KeyedReceipts(port, prepared.outgoing, receipts)
