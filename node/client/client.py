@@ -23,7 +23,7 @@ from triack.node.client.client_uploads import send_whole_or_parts
 from triack.node.client.connection import Connection
 from triack.node.client.line import LONGEST_PAUSE_S, Line, LineState
 from triack.node.control import handover
-from triack.node.control.client_messages import ClientHolder, frames_of, message_of, name_of
+from triack.node.control.client_messages import frames_of, message_of, name_of
 from triack.node.control.control_frames import Header, Link, cut
 from triack.node.control.verb_table import VERBS, may_repeat, row_of
 from triack.node.handles.acknowledgements import check_events
@@ -356,9 +356,7 @@ class Client(CommonVerbs, Asking):
 
     events = asked(Verbs.events, lambda self, header, _: ClientEvents(self, header, partial(self.call, "events")))
     recall = asked(Verbs.recall)
-    request = asked(
-        Verbs.request, lambda self, header, content: message_of(header, content, ClientHolder(self, None, None), self)
-    )
+    request = asked(Verbs.request, lambda self, header, content: message_of(header, content, lambda *_: None, self))
     key = asked(Verbs.key)
     invite = asked(Verbs.invite, lambda self, header, _: ClientInvitation(self, header))
     queue_lengths = asked(Verbs.queue_lengths)

@@ -144,7 +144,7 @@ class ClientConsumer:
     def _take(self, answer: Header, headers: list[Header], contents: list[bytes]) -> list[Message]:
         first, epoch = answer["message"], answer["epoch"]
         messages = [
-            message_of(header, content, ClientHolder(self._client, epoch, number, self._keeper), self._client)
+            message_of(header, content, ClientHolder(self._client, epoch, number, self._keeper).settle, self._client)
             for number, (header, content) in enumerate(zip(headers, contents, strict=True), first)
         ]
         if self._keeper is None:

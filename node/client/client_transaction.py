@@ -20,20 +20,20 @@ from triack.node.handles.message import Message, Messages, as_messages, delay_ms
 from triack.node.handles.receipt import check_until
 from triack.node.handles.transaction import (
     DONE,
-    ONLY_THE_TRANSACTION,
     Done,
     Transaction,
     add_listed,
     all_reached,
     check_durable,
     check_state,
+    only_the_transaction,
 )
 from triack.node.shell.event_loop import is_failure, may_wait, when_dropped
 from triack.node.shell.holding import task_name
 
 
 def _read_message(transaction: "ClientTransaction", header: Header, content: bytes) -> Message:
-    return message_of(header, content, ONLY_THE_TRANSACTION, transaction._client)  # noqa: SLF001 - for its own verbs
+    return message_of(header, content, only_the_transaction, transaction._client)  # noqa: SLF001 - for its own verbs
 
 
 def _read_messages(transaction: "ClientTransaction", header: Header, content: bytes) -> Messages:

@@ -1,7 +1,7 @@
 """Messages between a node and a process that uses it: their fields and their contents.
 
-A body goes into a frame unchanged; several share one up to a limit. A message from the node is like any other, but its
-holder is at the other end.
+A body goes into a frame unchanged; several share one up to a limit. A message from the node is like any other, but
+settled at the other end.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,10 +15,11 @@ from triack.base.errors import HandOverEnded, UsageError
 from triack.base.printable import counted
 from triack.node.control.control_frames import Answer, Caller, Header
 from triack.node.handles.consumer import BATCH_MESSAGES
-from triack.node.handles.message import Drawn, Holder, Keeper, Message, message_of_run
+from triack.node.handles.message import Drawn, Keeper, Message, Settle, message_of_run
 from triack.node.shell.outgoing_message import MessageProperties, as_bytes, check_each, check_size
 from triack.queues.body_head import mark_opened
 from triack.queues.mailboxes.mailbox import Lease, QueuedPacket, Run
+from triack.queues.mailboxes.redelivery import Return
 from triack.queues.messages import MAX_BODY_BYTES, Outgoing
 from triack.queues.packing import pack_one
 
@@ -34,19 +35,13 @@ class ClientHolder:
         self._number = number
         self._keeper = keeper
 
-    def acknowledge(self, _lease: Lease) -> None:
-        """The message is done. Raises HandOverEnded if it was taken back, or its connection was lost."""
-        self._settle("ack")
-
-    def give_back(self, _lease: Lease, *, failed: bool, delay_ms: int | None, dead: bool = False) -> None:
-        """The message is redelivered, or is dead."""
-        self._settle("reject", failed=failed, delay_ms=delay_ms, dead=dead)
-
-    def _settle(self, op: str, **fields: Any) -> None:
+    def settle(self, _lease: Lease, way: Return | None) -> None:
+        """The message is done, or goes back. Raises HandOverEnded if it was taken back, or its connection was lost."""
         if self._number is None:
             return
+        how = {} if way is None else {"failed": way.failed, "delay_ms": way.delay_ms, "dead": way.dead}
         try:
-            self._client.post(op, epoch=self._epoch, message=self._number, **fields)
+            self._client.post("ack" if way is None else "reject", epoch=self._epoch, message=self._number, **how)
         except HandOverEnded:
             self._number = self._keeper = None
             raise
@@ -133,7 +128,7 @@ def contents_of(messages: Iterable[Message]) -> Answer:
     return {"about": about, "sizes": [len(content) for content in contents]}, b"".join(contents)
 
 
-def message_of(header: Header, content: bytes, holder: Holder, client: Caller) -> Message:
+def message_of(header: Header, content: bytes, settle: Settle, client: Caller) -> Message:
     """A message from the output of ``content_of``, as if it had come out of a queue of this process."""
     if header["sealed"]:
         content = mark_opened(content)
@@ -154,7 +149,7 @@ def message_of(header: Header, content: bytes, holder: Holder, client: Caller) -
     if header["large"]:
         packet.large = packet.open().first_ordinal
     queue, sender = str(header["queue"]), str(header["sender"])
-    return message_of_run(Drawn(queue, run, holder, lambda _origin: sender), 0, partial(_read_part, client))
+    return message_of_run(Drawn(queue, run, settle, lambda _origin: sender), 0, partial(_read_part, client))
 
 
 async def _read_part(client: Caller, lease: Lease, index: int) -> bytes:

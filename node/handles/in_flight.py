@@ -11,10 +11,11 @@ from triack.base.errors import HandOverEnded
 from triack.base.lease_words import WORD_BITS
 from triack.base.reasons import DeadReason
 from triack.node.handles.choosing import read_part
-from triack.node.handles.message import Drawn, Keeper, Message, Messages, message_of_run, messages_of_runs
+from triack.node.handles.message import Drawn, Keeper, Message, Messages, Settle, message_of_run, messages_of_runs
 from triack.node.shell.engine_handle import EngineHandle
 from triack.node.shell.event_loop import check_home, run_at_home, running_loop
 from triack.node.shell.holding import task_name
+from triack.queues.mailboxes.leases import Leases
 from triack.queues.mailboxes.mailbox import Lease, Mailbox, Run
 from triack.queues.mailboxes.queued_packet import QueuedPacket, bits_of, indices_of
 from triack.queues.mailboxes.redelivery import Return
@@ -43,16 +44,18 @@ class Held:
         self._lost = 0, ""
         self._words: memoryview | None = None
 
-    def begin(self) -> None:
-        """Messages will be drawn one by one."""
-        self._bodies = self.run.packet.open().bodies
-        self._cell = self._hands.cell_of(self.run.packet)
-        self._words = self._hands.words if self._cell else None
+    def begin(self, in_hand: Leases | None) -> None:
+        """Messages will be drawn one by one, and noted there."""
+        packet = self.run.packet
+        self._bodies = packet.open().bodies
+        self._cell = 0 if in_hand is None else in_hand.cells.get(packet, 0)
+        self._words = in_hand.words if in_hand is not None and self._cell else None
 
     def drawn(self, keeper: Keeper | None) -> Drawn:
         """What the messages of the run have in common; this answers for them, and they keep their reader open."""
         hands = self._hands
-        return Drawn(hands.queue, self.run, self if keeper is None else Keeping(self, keeper), hands.name_of)
+        settle = self.settle if keeper is None else partial(_keeping, keeper, self.settle)
+        return Drawn(hands.queue, self.run, settle, hands.name_of)
 
     def draw(self, drawn: Drawn) -> Message | None:
         """The next message of the run; None: the caller must ask the queue again."""
@@ -108,42 +111,26 @@ class Held:
             self._hands.forget(self)
         return True
 
-    def acknowledge(self, lease: Lease) -> None:
-        """A message is done. Raises UsageError in another event loop than the reader's, HandOverEnded if taken back.
+    def settle(self, lease: Lease, way: Return | None) -> None:
+        """A message is done, or goes back; nothing happens to one that was settled before.
 
-        Does nothing for a message that was already acknowledged or given back.
+        Raises UsageError in another event loop than the reader's; HandOverEnded: it was taken back, and is done.
         """
-        if running_loop() is not self._hands.home:
-            self._hands.check_home()
+        hands = self._hands
+        if running_loop() is not hands.home:
+            hands.check_home()
         if self.let_go(lease):
-            self._hands.acknowledge([(lease.packet, 1 << lease.index)])
-        elif self._lost[0] >> lease.index & 1 and not self._hands.ignores_late(lease):
-            raise taken_back(self._hands.queue, lease, self._lost[1])
-
-    def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None, dead: bool = False) -> None:
-        """A message is redelivered, or is dead. Raises UsageError in another event loop than the reader's."""
-        if running_loop() is not self._hands.home:
-            self._hands.check_home()
-        if self.let_go(lease):
-            self._hands.give_back(lease, failed=failed, delay_ms=delay_ms, dead=dead)
+            if way is None:
+                hands.acknowledge([(lease.packet, 1 << lease.index)])
+            else:
+                hands.give_back(lease, way)
+        elif way is None and self._lost[0] >> lease.index & 1 and not hands.ignores_late(lease):
+            raise taken_back(hands.queue, lease, self._lost[1])
 
 
-class Keeping:
-    """The holder of messages that keep their reader."""
-
-    __slots__ = ("_held", "_keeper")
-
-    def __init__(self, held: Held, keeper: Keeper) -> None:
-        self._held = held
-        self._keeper = keeper
-
-    def acknowledge(self, lease: Lease) -> None:
-        """A message is done."""
-        self._held.acknowledge(lease)
-
-    def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None, dead: bool = False) -> None:
-        """A message is redelivered, or is dead."""
-        self._held.give_back(lease, failed=failed, delay_ms=delay_ms, dead=dead)
+def _keeping(_keeper: Keeper, settle: Settle, lease: Lease, way: Return | None) -> None:
+    """Settle a message that keeps its reader open."""
+    settle(lease, way)
 
 
 class InFlight:
@@ -188,15 +175,6 @@ class InFlight:
         mailbox.listeners.append(listener)
         port.holding.enter(mailbox.name, self)
 
-    @property
-    def words(self) -> memoryview | None:
-        """The node's table of leases; None if the reader is in another process."""
-        return self._port.in_hand.words if self.reader.is_here else None
-
-    def cell_of(self, packet: QueuedPacket) -> int:
-        """Where in ``words`` a packet is noted; 0: nowhere."""
-        return self._port.in_hand.cells.get(packet, 0)
-
     def ignores_late(self, lease: Lease) -> bool:
         """A message that was taken back is done. Returns whether to ignore that, see ``Owner``."""
         owner = self._mailbox.owner
@@ -213,7 +191,7 @@ class InFlight:
         held = self._open
         if held is None or held.run is not run or not self._is_single:
             held = Held(self, run)
-            held.begin()
+            held.begin(self._port.in_hand if self.reader.is_here else None)
             self._begin([held])
             self._is_single = True
         return held
@@ -246,9 +224,9 @@ class InFlight:
         common = [(one.drawn(keeper), indices) for one, (_, indices) in zip(held, drawn, strict=True)]
         return messages_of_runs(common, self.read_part)
 
-    def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None = None, dead: bool = False) -> None:
+    def give_back(self, lease: Lease, way: Return) -> None:
         """A message that was just released is redelivered, or is dead."""
-        self._port.give_back([(self._mailbox, lease)], Return(failed, delay_ms, self._redelivery, dead=dead))
+        self._port.give_back([(self._mailbox, lease)], way._replace(redelivery=self._redelivery))
 
     def forget(self, held: Held) -> None:
         """Drop a ``Held`` that no longer holds anything."""

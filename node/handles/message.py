@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
 from pathlib import Path
-from typing import Any, Protocol, overload
+from typing import Any, overload
 
 from triack.base.checks import LONGEST_LIFE_S
 from triack.base.errors import LargeBody, UsageError
@@ -16,10 +16,14 @@ from triack.queues.admin_acks import class_in
 from triack.queues.mailboxes.large_bodies import size_said
 from triack.queues.mailboxes.mailbox import Lease, Run
 from triack.queues.mailboxes.queued_packet import QueuedPacket
+from triack.queues.mailboxes.redelivery import Return
 from triack.queues.message_classes import MessageClass
 
 ReadPart = Callable[[Lease, int], Awaitable[bytes]]
 """Reads a part of the body of a large message, by its number from 0 on; empty after the last one."""
+
+Settle = Callable[[Lease, Return | None], None]
+"""Answers for a message that an application has: it is done (None), or goes back into its queue."""
 
 
 class Keeper:
@@ -31,26 +35,13 @@ class Keeper:
     __slots__ = ("__weakref__",)
 
 
-class Holder(Protocol):
-    """Answers for a message that an application has."""
-
-    def acknowledge(self, lease: Lease) -> None:
-        """The message is done."""
-
-    def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None, dead: bool = False) -> None:
-        """The message is redelivered; ``failed`` counts that as a failure, ``delay_ms`` sets the wait until then.
-
-        With ``dead`` it becomes a dead letter instead.
-        """
-
-
 @dataclass(slots=True, eq=False)
 class Drawn:
     """What messages have in common that a reader draws together from one run, so that each of them is small."""
 
     queue: str
     run: Run
-    holder: Holder
+    settle: Settle
     name_of: Callable[[bytes], str]
 
 
@@ -152,7 +143,7 @@ class Message:
             UsageError: a transaction received it, and acknowledges it with its commit; or this is another thread, or
                 another event loop, than its reader's.
         """
-        self._drawn.holder.acknowledge(self.lease)
+        self._drawn.settle(self.lease, None)
 
     def reject(self, *, failed: bool = True, delay: float | None = None, dead: bool = False) -> None:
         """Give the message back: it is redelivered, before anything younger, with ``redelivered`` set.
@@ -172,11 +163,14 @@ class Message:
                 its rollback; or as ``ack``.
         """
         delay_ms = None if delay is None else delay_ms_of(delay)
-        self._drawn.holder.give_back(self.lease, failed=failed, delay_ms=delay_ms, dead=dead)
+        self._drawn.settle(self.lease, Return(failed, delay_ms, dead=dead))
 
-    def held_by(self, wrap: Callable[[Holder], Holder]) -> "Message":
-        """The same message with another holder, which ``wrap`` makes of the present one."""
-        return Message(self.body, self._index, replace(self._drawn, holder=wrap(self._drawn.holder)))
+    def settled_by(self, wrap: Callable[[Settle], Settle]) -> "Message":
+        """The same message, settled by what ``wrap`` makes of what settles it now; for the node's own parts."""
+        return self._on(replace(self._drawn, settle=wrap(self._drawn.settle)))
+
+    def _on(self, drawn: Drawn) -> "Message":
+        return Message(self.body, self._index, drawn)
 
     @property
     def parts(self) -> tuple[int, Drawn]:
@@ -347,9 +341,7 @@ class LargeMessage(Message):
             yield chunk
             index += 1
 
-    def held_by(self, wrap: Callable[[Holder], Holder]) -> "Message":
-        """The same message with another holder."""
-        drawn = replace(self._drawn, holder=wrap(self._drawn.holder))
+    def _on(self, drawn: Drawn) -> "Message":
         return LargeMessage(self._size, self._index, drawn, self._read_part)
 
 

@@ -254,7 +254,7 @@ class Transaction:
         return message_of_run(self._common(queue, run), run.first, partial(read_part, self._port))
 
     def _common(self, queue: str, run: Run) -> Drawn:
-        return Drawn(queue, run, ONLY_THE_TRANSACTION, self._port.name_of)
+        return Drawn(queue, run, only_the_transaction, self._port.name_of)
 
     def _begin_step(self, queue: str) -> int:
         if self._finalizer is None:
@@ -535,18 +535,10 @@ async def all_reached(receipts: Sequence[Waits], stage: Stage | StageName, timeo
         raise WaitTimeout(late, cause=error.cause) from None
 
 
-class _Refusing:
-    def acknowledge(self, _lease: Lease) -> None:
-        """Refuse."""
-        raise UsageError("a message that a transaction received is acknowledged by its commit")
-
-    def give_back(self, _lease: Lease, *, failed: bool, delay_ms: int | None, dead: bool = False) -> None:  # noqa: ARG002 - refused anyway
-        """Refuse."""
-        raise UsageError("a message that a transaction received is given back by its rollback")
-
-
-ONLY_THE_TRANSACTION = _Refusing()
-"""The holder of messages of every transaction."""
+def only_the_transaction(_lease: Lease, way: Return | None) -> None:
+    """Refuse to settle a message of a transaction."""
+    what = "acknowledged by its commit" if way is None else "given back by its rollback"
+    raise UsageError(f"a message that a transaction received is {what}")
 
 
 def add_listed(destination: str, listed_bytes: int, sizes: list[int]) -> int:

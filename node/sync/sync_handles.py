@@ -13,30 +13,13 @@ from triack.node.client.client_transaction import ClientTransaction
 from triack.node.handles.consumer import Consumer
 from triack.node.handles.consuming import Handler, HandlerOptions
 from triack.node.handles.derived import waited
-from triack.node.handles.message import Holder, Message, Messages
+from triack.node.handles.message import Message, Messages, Settle
 from triack.node.handles.receipt import Listed, Receipt, Receipts, Waits
 from triack.node.handles.subscribing import Subscriber
 from triack.node.handles.transaction import Transaction
 from triack.node.sync.sync_loop import LoopThread, OverLoop, OverLoopUntilExit
-from triack.queues.mailboxes.mailbox import Lease
 
 W = TypeVar("W", bound=Waits)
-
-
-class _ThreadSafe:
-    """Answers for a message that any thread may settle."""
-
-    def __init__(self, loop: LoopThread, holder: Holder) -> None:
-        self._loop = loop
-        self._holder = holder
-
-    def acknowledge(self, lease: Lease) -> None:
-        """The message is done."""
-        self._loop.tell(lambda: self._holder.acknowledge(lease))
-
-    def give_back(self, lease: Lease, *, failed: bool, delay_ms: int | None, dead: bool = False) -> None:
-        """The message is redelivered, or is dead."""
-        self._loop.tell(lambda: self._holder.give_back(lease, failed=failed, delay_ms=delay_ms, dead=dead))
 
 
 class SyncMessage(Message):
@@ -70,7 +53,11 @@ class SyncMessage(Message):
 
 def thread_safe(loop: LoopThread, message: Message) -> Message:
     """The same message, to be settled by any thread."""
-    return SyncMessage(loop, message.held_by(lambda holder: _ThreadSafe(loop, holder)))
+
+    def wrap(settle: Settle) -> Settle:
+        return lambda lease, way: loop.tell(lambda: settle(lease, way))
+
+    return SyncMessage(loop, message.settled_by(wrap))
 
 
 class SyncConsumer(OverLoopUntilExit[Consumer | ClientConsumer]):

@@ -319,7 +319,7 @@ def arrived(client: Teller) -> triack.Message:
         "large": False,
     }
     return message_of(
-        header, pack_one(Outgoing(b"12 valves", {"label": "l"}), 7, 1_000), ClientHolder(client, None, 3), client
+        header, pack_one(Outgoing(b"12 valves", {"label": "l"}), 7, 1_000), ClientHolder(client, None, 3).settle, client
     )
 
 
