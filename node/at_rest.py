@@ -32,11 +32,7 @@ def open_at_rest(data: str | Path) -> Node:
         name,
         Secured({}, DEFAULT_SUITE) if (folder / IDENTITY_FILE).exists() else Keyless(name, {}),
         data=folder,
-        listen=None,
-        announce=None,
-        tls=None,
         log=log,
-        queues=None,
         settings=NodeSettings(),
         at_rest=True,
     )

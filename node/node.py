@@ -227,12 +227,12 @@ class Node(Verbs):
         access: Access,
         *,
         data: Path | None,
-        listen: Address | None,
-        announce: str | None,
-        tls: Tls | None,
-        log: Path | None,
-        queues: list[str] | None,
         settings: NodeSettings,
+        listen: Address | None = None,
+        announce: str | None = None,
+        tls: Tls | None = None,
+        log: Path | None = None,
+        queues: list[str] | None = None,
         routes: tuple[Route, ...] = (),
         at_rest: bool = False,
     ) -> None:
@@ -250,7 +250,7 @@ class Node(Verbs):
         self._life = Life(name)
         self._at_rest = at_rest
         self._running = None
-        self._asking: Requests | None = None
+        self._asking = None
         self._control: ControlServer | None = None
         self._reading = Reading()
         self._closing: asyncio.Task[None] | None = None
@@ -289,7 +289,8 @@ class Node(Verbs):
         if type(self._platform) is Platform and not self._at_rest:
             _OPEN.add(self)
         if not self._at_rest:
-            self._requests.resume()
+            assert self._asking is not None
+            self._asking.resume()
             await self._forwarding.follow(self.settings.forwards)
         self._handling.start()
         return self
@@ -338,7 +339,9 @@ class Node(Verbs):
             fixed_queues=self._queues is not None,
             state=content.state,
         )
-        self._asking = self._make_requests(port, driver, engine, endpoint)
+        # Without keys, the answering node knows the asking one only by the address in the request.
+        address = self._announced(endpoint) if self._access.loopback_only else ""
+        self._asking = Requests(port, driver, platform.entropy, engine.drops, address)
         self._access.watch(driver.start_task, driver.work, port.handle_directory_changed)
         if isinstance(self._tls, TlsFiles):
             driver.start_task(self._tls.watch(), "triack-tls")
@@ -347,11 +350,6 @@ class Node(Verbs):
             driver.start_task(keep_log(self._log, node, keep_s, platform.prune_log), "triack-log")
         platform.note_node(self.name, port.stats)
         return port
-
-    def _make_requests(self, port: EngineHandle, driver: Driver, engine: Engine, endpoint: Endpoint | None) -> Requests:
-        # Without keys, the answering node knows the asking one only by the address in the request.
-        address = self._announced(endpoint) if self._access.loopback_only else ""
-        return Requests(port, driver, self._platform.entropy, engine.drops, address)
 
     async def _open_channels(self, worker: Worker, endpoint: Endpoint | None, content: StoreContent) -> Channels:
         platform, access = self._platform, self._access
@@ -538,12 +536,6 @@ class Node(Verbs):
         if self._running is None:
             raise NodeClosed(f"node {self.name} is not open: it was not started")
         return self._running
-
-    @property
-    def _requests(self) -> Requests:
-        if self._asking is None:
-            raise NodeClosed(f"node {self.name} is not open: it was not started")
-        return self._asking
 
 
 async def _never() -> bool:

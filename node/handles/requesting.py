@@ -6,7 +6,6 @@ queue and counted. Answers reach the node by any session with it, so that it nee
 """
 
 import asyncio
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable
 from typing import Unpack
@@ -19,7 +18,7 @@ from triack.node.handles.consumer import Consumer
 from triack.node.handles.message import Message
 from triack.node.handles.receipt import Receipt, accept
 from triack.node.shell.driver import Driver
-from triack.node.shell.engine_handle import EngineHandle
+from triack.node.shell.engine_handle import EngineHandle, OnPort
 from triack.node.shell.event_loop import settle
 from triack.node.shell.outgoing_message import MessageProperties
 from triack.queues.mailboxes.system_queues import REPLY_QUEUE
@@ -133,13 +132,10 @@ async def _answer(waiting: "asyncio.Future[Message]", receipt: Receipt, delivery
         following.cancel()
 
 
-class Requesting(ABC):
+class Requesting(OnPort):
     """The verbs of a ``Node`` for requests and replies."""
 
-    @property
-    @abstractmethod
-    def _requests(self) -> Requests:
-        """The requests of the running node. Raises NodeClosed before the start."""
+    _asking: Requests | None
 
     async def request(
         self,
@@ -176,4 +172,6 @@ class Requesting(ABC):
             AddressError, NotLoopback, MessageTooLarge, QueueNotFound, QueueFull, NoRoom, NodeClosed, StoreFailed: as
                 for ``send``.
         """
-        return await self._requests.ask(destination, body, delivery, timeout, properties)
+        self._port.check_alive()
+        assert self._asking is not None
+        return await self._asking.ask(destination, body, delivery, timeout, properties)

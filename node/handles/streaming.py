@@ -12,11 +12,11 @@ import asyncio
 import os
 import stat
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from io import SEEK_END
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, Unpack, cast
+from typing import Any, BinaryIO, Unpack, cast
 
 from triack.base.checks import check_kind
 from triack.base.delivery import DURABLE, Delivery, check_sent
@@ -453,13 +453,10 @@ def check_large(destination: str, size: int, limits: LargeBodies, queue: str, ke
         raise AddressError(f"send a stream to {destination}: its parts need a longer name: {error}") from None
 
 
-class _Sends(Protocol):
-    async def send(self, destination: str, body: bytes, **properties: Any) -> Receipt:
-        """See ``Node.send``."""
-
-
 class StreamSending(OnPort):
     """The verb of a node that sends bodies of any size."""
+
+    send: Callable[..., Awaitable[Receipt]]
 
     async def send_stream(
         self,
@@ -511,7 +508,7 @@ class StreamSending(OnPort):
         try:
             if opened.size <= port.settings.large.from_bytes:
                 body = await opened.read_all(destination)
-                receipt = await cast("_Sends", self).send(destination, body, delivery=delivery, **properties)
+                receipt = await self.send(destination, body, delivery=delivery, **properties)
             else:
                 upload = Upload.to(port, destination, opened.size, delivery, properties)
                 receipt = upload.submit(await send_all(upload, opened))

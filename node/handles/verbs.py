@@ -4,8 +4,7 @@
 """
 
 import asyncio
-from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Unpack
 
@@ -64,22 +63,8 @@ class CommonVerbs(Handling, Trusting, Routing, QueueAdmin):
     written over further verbs, so that they are the same on both.
     """
 
-    @abstractmethod
-    def transaction(self) -> Any:
-        """See ``Verbs.transaction``."""
-
-    @abstractmethod
-    async def send(
-        self,
-        destination: str,
-        body: bytes,
-        *,
-        delivery: Delivery = Delivery.TRANSACTIONAL,
-        until: Stage | StageName | None = None,
-        timeout: float | None = None,
-        **properties: Unpack[MessageProperties],
-    ) -> Receipt:
-        """See ``Verbs.send``."""
+    transaction: Callable[..., Any]
+    send: Callable[..., Awaitable[Receipt]]
 
     async def send_to(
         self,
@@ -204,6 +189,7 @@ class Verbs(StreamSending, Acknowledging, Requesting, Subscribing, CommonVerbs):
     name: str
     _life: Life
     _running: EngineHandle | None
+    _read_settings_again: Callable[[], Awaitable[Reloaded]]
 
     async def failed(self) -> TriackError:
         """Wait until the store fails, which ends the node; without end, if it does not fail.
@@ -504,10 +490,6 @@ class Verbs(StreamSending, Acknowledging, Requesting, Subscribing, CommonVerbs):
             and drops and closed sessions by reason (the names of docs/reasons.md).
         """
         return self._port.stats()
-
-    @abstractmethod
-    async def _read_settings_again(self) -> Reloaded:
-        """Do what ``reload`` says."""
 
     async def reload(self) -> Reloaded:
         """Read the file of settings again, and adopt what can change in a running node.
