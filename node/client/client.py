@@ -276,7 +276,7 @@ class Client(CommonVerbs, Asking):
                 )
             return
         if op == "ack":
-            self._note_accepted(connection.epoch)
+            self._accepted_on = self._accepted_on or connection.epoch
         connection.post(op, **fields)
 
     async def connected(self, end: float | None = None, *, patient: bool = False) -> int:
@@ -306,10 +306,6 @@ class Client(CommonVerbs, Asking):
 
     # ---- what may not be on the node's disk
 
-    def _note_accepted(self, epoch: int) -> None:
-        if self._accepted_on is None:
-            self._accepted_on = epoch
-
     async def _when_reached(self, receipts: R, header: Header, said: Said, *, keyed: bool) -> R | None:
         """The same receipts once their messages have reached ``until``; None: they were lost, and must be sent again.
 
@@ -323,9 +319,9 @@ class Client(CommonVerbs, Asking):
         except BaseException as error:
             if keyed and isinstance(error, ConnectionLost):
                 return None
-            self._note_accepted(header["epoch"])
+            self._accepted_on = self._accepted_on or header["epoch"]
             raise
-        self._note_accepted(header["epoch"])
+        self._accepted_on = self._accepted_on or header["epoch"]
         return receipts
 
     async def _when_safe(self, declared: Callable[..., Any], said: Said) -> None:

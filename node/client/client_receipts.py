@@ -2,6 +2,7 @@
 
 import asyncio
 from functools import partial
+from operator import attrgetter
 
 from triack.base.checks import check_timeout
 from triack.base.errors import ConnectionLost, WaitTimeout
@@ -19,28 +20,21 @@ class ClientReceipt(Receipt):
 
     __slots__ = ("_at", "_client", "_epoch", "_id", "_number", "_place", "_reached")
 
+    id = property(attrgetter("_id"))
+    number = property(attrgetter("_place"))
+
     def __init__(self, client: Caller, header: Header, at: int | None = None) -> None:
         self._client = client
         self._epoch = header["epoch"]
         self._number = header["receipt"]
-        self._id = header["id"] if at is None else header["ids"][at]
+        self._id = str(header["id"] if at is None else header["ids"][at])
         self._place = header.get("number") if at is None else header["numbers"][at]
         self._at = at
         # The last stage that it is known to have reached.
         self._reached: Stage | None = None
 
     def __repr__(self) -> str:
-        return f"<ClientReceipt of message {self._id}>"
-
-    @property
-    def number(self) -> int | None:
-        """Its number in the outgoing queue; see ``Receipt.number``."""
-        return self._place
-
-    @property
-    def id(self) -> str:
-        """The message's permanent name, which ``Message.id`` has where it arrives."""
-        return str(self._id)
+        return f"<ClientReceipt of message {self.id}>"
 
     async def reached(self, stage: Stage | StageName, timeout: float | None = None) -> None:
         """Wait for a stage given as a value; see ``Receipt``.
@@ -67,7 +61,7 @@ class ClientReceipt(Receipt):
         if header["receipt"] is None:
             known = "it may be lost" if self._reached is None else "the node has it on its disk, and will send it"
             raise ConnectionLost(
-                f"wait for {wanted.name.lower()} of message {self._id}: the process that had accepted it went away, "
+                f"wait for {wanted.name.lower()} of message {self.id}: the process that had accepted it went away, "
                 f"and the next one does not know its outcome: {known}; a message that was sent with a key has one",
                 maybe_done=True,
             )

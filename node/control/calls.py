@@ -152,11 +152,11 @@ class Calls:
     def _handle_death(self, number: int, reader: Consumer) -> None:
         """The process that reads has died. If it takes its messages in order, only the first of them has failed."""
         if number not in self._in_order:
-            reader.handle_death()
+            reader._hands.handle_death()
             return
         first = next((at for at in self._held.get(number, ()) if at in self._messages), None)
         if first is not None:
-            reader.handle_death(self._messages[first][1])
+            reader._hands.handle_death(self._messages[first][1])
 
     async def _take(self, header: Header, body: bytes) -> None:
         if header["op"] == "call":
@@ -511,7 +511,7 @@ class Calls:
         port, reader, timeout = self._node._port, self._reader_of(header), header["hand_over_timeout"]
         consumer = Consumer(port, port.mailbox(header["queue"]), "manual", redelivery, timeout, reader=reader)
         number = self._add(On.READER, consumer)
-        consumer.on_take_back(lambda leases: self._handle_taken_back(number, leases))
+        consumer._hands.on_take_back = lambda leases: self._handle_taken_back(number, leases)
         if header["in_order"]:
             self._in_order.add(number)
         return {"reader": number}, b""

@@ -17,7 +17,7 @@ from triack.node.files.private_files import Files
 from triack.node.files.trust import TRUST_FILE, TrustFile
 from triack.transport.address import Address, Destination, check_loopback
 from triack.transport.insecure import InsecureChannels
-from triack.transport.noise import AESGCM_SHA256, CHACHAPOLY_BLAKE2S, Suite
+from triack.transport.noise import AESGCM_SHA256, CHACHAPOLY_BLAKE2S
 from triack.transport.secure import SecureChannels
 
 SUITES = {suite.name: suite for suite in (AESGCM_SHA256, CHACHAPOLY_BLAKE2S)}
@@ -86,7 +86,12 @@ def _on_loopback(addresses: dict[str, str]) -> list[Peer]:
 
 
 class Secured:
-    """A node with keys: it talks to the peers that it trusts. Raises UsageError: there is no such suite."""
+    """A node with keys: it talks to the peers that it trusts. Raises UsageError: there is no such suite.
+
+    Attributes:
+        identity: its own keys, as the file has them now.
+        trust: the file of the peers.
+    """
 
     loopback_only = False
 
@@ -96,7 +101,7 @@ class Secured:
         self.directory = Directory()
         self._peers = peers
         self.suite = SUITES[suite]
-        self._opened: _Opened | None = None
+        self._handle_changed: Callable[[], None] = lambda: None
 
     def knows(self, peer: str) -> bool:
         """Whether it is a peer."""
@@ -117,76 +122,44 @@ class Secured:
 
     def open(self, files: Files, entropy: Callable[[int], bytes]) -> Channels:
         """Read keys and peers; the first start makes a key. Blocks; raises IdentityError."""
-        self._opened = opened = _Opened(files, entropy, self.directory, self.suite, self._peers)
-        return opened.channels
-
-    @property
-    def _files(self) -> "_Opened":
-        assert self._opened is not None, "it was not opened"
-        return self._opened
+        self.trust = TrustFile(files)
+        self.identity = open_identity(files, entropy)
+        self._identity_file = files.where(IDENTITY_FILE)
+        self._channels = SecureChannels(_raw(self.identity), self.directory, entropy=entropy, suite=self.suite)
+        self._keys_file = Followed(files, IDENTITY_FILE, self._decode_identity, self._use_identity)
+        self._peers_file = Followed(files, TRUST_FILE, self._decode_peers, self._use_peers)
+        self._keys_file.open()
+        self._peers_file.open()
+        return self._channels
 
     @property
     def keys(self) -> tuple[str, ...]:
         """The node's own public keys, as text; it connects with the first."""
         return tuple(encode_key(KeyKind.PUBLIC, key) for key in self.identity.public)
 
-    @property
-    def identity(self) -> Identity:
-        """The node's own keys, as the file has them now."""
-        return self._files.identity
-
-    @property
-    def trust(self) -> TrustFile:
-        """The file of the peers."""
-        return self._files.trust
-
     async def change_trust(self, change: Callable[[TrustFile], T], work: Work) -> T:
         """Change the file of the peers, and use the result. Raises what ``change`` raises."""
-        opened = self._files
-        return await opened.peers_file.load(work, lambda: change(opened.trust))
+        return await self._peers_file.load(work, lambda: change(self.trust))
 
     async def reread(self, work: Work) -> None:
         """Read the files of keys and peers again, and use them. Raises IdentityError."""
-        await self._files.keys_file.load(work, lambda: None)
-        await self._files.peers_file.load(work, lambda: None)
+        await self._keys_file.load(work, lambda: None)
+        await self._peers_file.load(work, lambda: None)
 
     async def change_addresses(self, addresses: dict[str, str], work: Work) -> None:
         """Know peers by other addresses, besides those of the file. Raises IdentityError; then nothing has changed."""
-        await self._files.change_addresses(addresses, work)
+        before, self._peers = self._peers, addresses
+        try:
+            await self._peers_file.load(work, lambda: None)
+        except IdentityError:
+            self._peers = before
+            raise
 
     def watch(self, start: Start, work: Work, handle_changed: Callable[[], None]) -> None:
         """Follow both files; ``handle_changed`` is called when the peers have changed."""
-        opened = self._files
-        opened.handle_changed = handle_changed
-        start(opened.peers_file.watch(work), "triack-trust")
-        start(opened.keys_file.watch(work), "triack-identity")
-
-
-Access = Keyless | Secured
-
-
-class _Opened:
-    """The files of a node with keys, in use from now on. Blocks; raises IdentityError."""
-
-    def __init__(
-        self,
-        files: Files,
-        entropy: Callable[[int], bytes],
-        directory: Directory,
-        suite: Suite,
-        addresses: dict[str, str],
-    ) -> None:
-        self.trust = TrustFile(files)
-        self.identity = open_identity(files, entropy)
-        self.channels = SecureChannels(_raw(self.identity), directory, entropy=entropy, suite=suite)
-        self.handle_changed: Callable[[], None] = lambda: None
-        self._directory = directory
-        self._addresses = addresses
-        self._identity_file = files.where(IDENTITY_FILE)
-        self.keys_file = Followed(files, IDENTITY_FILE, self._decode_identity, self._use_identity)
-        self.peers_file = Followed(files, TRUST_FILE, self._decode_peers, self._use_peers)
-        self.keys_file.open()
-        self.peers_file.open()
+        self._handle_changed = handle_changed
+        start(self._peers_file.watch(work), "triack-trust")
+        start(self._keys_file.watch(work), "triack-identity")
 
     def _decode_identity(self, content: bytes | None) -> Identity:
         if content is None:
@@ -195,26 +168,21 @@ class _Opened:
 
     def _use_identity(self, identity: Identity) -> None:
         self.identity = identity
-        self.channels.use_keys(_raw(identity))
+        self._channels.use_keys(_raw(identity))
 
     def _decode_peers(self, content: bytes | None) -> list[Peer]:
         peers = {peer.name: peer for peer in self.trust.decode(content)}
-        for name, address in self._addresses.items():
+        for name, address in self._peers.items():
             peer = peers.get(name, Peer(name))
             peers[name] = replace(peer, addresses=tuple(dict.fromkeys((address, *peer.addresses))))
         return list(peers.values())
 
-    async def change_addresses(self, addresses: dict[str, str], work: Work) -> None:
-        before, self._addresses = self._addresses, addresses
-        try:
-            await self.peers_file.load(work, lambda: None)
-        except IdentityError:
-            self._addresses = before
-            raise
-
     def _use_peers(self, peers: list[Peer]) -> None:
-        self._directory.replace(peers)
-        self.handle_changed()
+        self.directory.replace(peers)
+        self._handle_changed()
+
+
+Access = Keyless | Secured
 
 
 def _raw(identity: Identity) -> list[bytes]:

@@ -15,7 +15,7 @@ from triack.node.handles.message import Keeper, Message, Messages
 from triack.node.shell.engine_handle import EngineHandle
 from triack.node.shell.event_loop import is_failure
 from triack.queues.mailboxes.lookup import Wanted
-from triack.queues.mailboxes.mailbox import Lease, Mailbox
+from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.node_settings import Redelivery
 from triack.stats.holding import Reader
 
@@ -214,14 +214,6 @@ class Consumer:
     async def report(self, why: str) -> None:
         """Report what messages wait for after a handler has failed with them; empty: nothing. For handlers."""
         self._hands.reader.waits_for = why
-
-    def handle_death(self, message: Message | None = None) -> None:
-        """The process that reads through this consumer died; for the control socket. See ``InFlight.handle_death``."""
-        self._hands.handle_death(message)
-
-    def on_take_back(self, call: Callable[[list[Lease]], None]) -> None:
-        """Set the call that gets messages that are taken back; for the control socket."""
-        self._hands.on_take_back = call
 
     def close(self) -> None:
         """Give back unacknowledged messages, and receive no more. A second call does nothing."""

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, overload
 
@@ -307,6 +308,9 @@ class LargeMessage(Message):
 
     __slots__ = ("_read_part", "_size")
 
+    is_large = True
+    size = property(attrgetter("_size"))
+
     def __init__(self, size: int, index: int, drawn: Drawn, read_part: ReadPart) -> None:
         super().__init__(b"", index, drawn)
         self._size = size
@@ -323,16 +327,6 @@ class LargeMessage(Message):
     @body.setter
     def body(self, body: bytes) -> None:
         """Do nothing: it stays where it is."""
-
-    @property
-    def size(self) -> int:
-        """Length of its body in bytes."""
-        return self._size
-
-    @property
-    def is_large(self) -> bool:
-        """Whether it was sent in parts: yes."""
-        return True
 
     async def stream(self) -> AsyncIterator[bytes]:
         """Yield the body, a part at a time."""

@@ -205,7 +205,10 @@ async def _spool(pieces: AsyncIterator[bytes]) -> Source:
 
 
 class Upload:
-    """One large body on its way. ``begin``, then ``add`` all of it, then ``finish``; or ``give_up`` at any time.
+    """One large body on its way. ``begin``, ``add`` all of it, ``complete``, ``submit``; or ``give_up`` at any time.
+
+    Attributes:
+        has_ended: whether it was submitted or given up.
 
     Raises:
         AddressError, MessageTooLarge, UsageError: the message cannot be large.
@@ -234,7 +237,7 @@ class Upload:
         self._ahead_bytes = 0
         self._lock = port.body_lock(outgoing.destination)
         self._parts = _parts_stream(port, outgoing)
-        self._begun = self._ended = False
+        self._begun = self.has_ended = False
 
     @classmethod
     def to(
@@ -304,7 +307,7 @@ class Upload:
     async def complete(self) -> Prepared:
         """Wait until all of it is at the destination. Returns the message that represents it, to be submitted.
 
-        ``settle`` must follow in the same turn of the event loop.
+        ``submit`` must follow in the same turn of the event loop.
         """
         if self._given != self._size:
             raise UsageError(
@@ -328,11 +331,6 @@ class Upload:
             await self._port.wait_room(prepared)
         return prepared
 
-    async def finish(self) -> Receipt:
-        """Send the message, after all of its body. Returns its receipt."""
-        outgoing, message, size_bytes = await self.complete()
-        return self.submit((outgoing, message, size_bytes))
-
     def submit(self, prepared: Prepared) -> Receipt:
         """Accept the message that ``complete`` has returned: the next commit makes it durable."""
         outgoing, message, size_bytes = prepared
@@ -342,14 +340,9 @@ class Upload:
         self._end()
         return NodeReceipt(self._port, outgoing, ticket, self._ordinal)
 
-    @property
-    def has_ended(self) -> bool:
-        """Whether it was submitted or given up."""
-        return self._ended
-
     def give_up(self) -> None:
         """Send no more of it: what its destination has is freed. It does nothing after ``submit``."""
-        if self._ended:
+        if self.has_ended:
             return
         if self._ordinal:
             self._port.engine.give_up_body(self._parts, self._ordinal)
@@ -358,10 +351,10 @@ class Upload:
         self._end()
 
     def _end(self) -> None:
-        if self._begun and not self._ended:
+        if self._begun and not self.has_ended:
             self._parts.senders -= 1
             self._lock.release()
-        self._ended = True
+        self.has_ended = True
 
     async def _wait_room_here(self) -> None:
         admission, queue, port = self._port.admission, self._outgoing.queue, self._port
