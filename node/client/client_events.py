@@ -40,7 +40,6 @@ class Feed(Reader[E]):
         self._unread: deque[E] = deque()
         self._fetching = asyncio.Lock()
         self._coming: asyncio.Task[tuple[Header, bytes]] | None = None
-        self._ended = False
         self._finalizer: weakref.finalize[..., Any] | None = None
         self._forget_when_dropped()
 
@@ -61,14 +60,10 @@ class Feed(Reader[E]):
     def _take(self, most: int) -> list[E]:
         return [self._unread.popleft() for _ in range(min(most, len(self._unread)))]
 
-    @property
-    def _has_ended(self) -> bool:
-        return self._ended
-
     async def _wait(self) -> None:
         """Wait for more. A cancelled call takes nothing along: its answer goes to the next call."""
         async with self._fetching:  # of several callers one asks the node
-            if self._unread or self._ended:
+            if self._unread or self._has_ended:
                 return
             if self._coming is None:
                 # This continues when its caller is cancelled. It does not hold the feed, which ends when it is dropped.
@@ -89,8 +84,8 @@ class Feed(Reader[E]):
             if not told and not self._closed:
                 await self._client.lost(self._epoch)  # the node has ended, and so will its process
         self._unread += told
-        self._ended = not told and self._closed
-        if told or self._ended:
+        self._has_ended = not told and self._closed
+        if told or self._has_ended:
             return
         header, _ = await self._again()
         self._watch, self._epoch = header["watch"], header["epoch"]

@@ -44,11 +44,8 @@ class Acknowledgements(Reader[AckEvent]):
         told = list(islice(iter(self._events.poll, None), most))
         if told and was_full:
             self._wake()  # senders may continue
+        self._has_ended = self._events.ended
         return told
-
-    @property
-    def _has_ended(self) -> bool:
-        return self._events.ended
 
     def close(self) -> None:
         """Gather no more; unread events can still be read. A second call does nothing."""

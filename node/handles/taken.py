@@ -9,7 +9,6 @@ from operator import itemgetter
 from typing import Any
 
 from triack.base.errors import HandOverEnded, SubscriptionEnded
-from triack.base.reasons import DeadReason
 from triack.node.handles.message import id_of
 from triack.node.shell.engine_handle import EngineHandle
 from triack.node.shell.holding import task_name
@@ -91,10 +90,6 @@ class Taken:
         """Give back the messages of one step: its caller has not heard of them."""
         self._give_back(self._steps.pop(step, []), Return(failed=False))
         self._since.pop(step, None)
-
-    def handle_death(self) -> None:
-        """The process that used the transaction died."""
-        self.give_back(Return(failed=True, reason=DeadReason.READER_DIED))
 
     def _end(self) -> None:
         for queue in self._queues:

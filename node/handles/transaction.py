@@ -12,6 +12,7 @@ from triack.base.commit import OWN_STATE
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import HandOverEnded, NodeClosed, StateChanged, UsageError, WaitTimeout
 from triack.base.printable import counted
+from triack.base.reasons import DeadReason
 from triack.node.handles.choosing import choose, read_part
 from triack.node.handles.consumer import BATCH_BYTES, BATCH_MESSAGES, in_time
 from triack.node.handles.message import (
@@ -465,19 +466,20 @@ class Transaction:
         Arguments are as for ``Message.reject``, of each message received. The result may be awaited, as that of
         ``remember``.
         """
-        delay_ms = None if delay is None else delay_ms_of(delay)
-        if not self._ended:
-            self._end()
-            self._give_up_uploads()
-            self._taken.give_back(Return(failed, delay_ms, dead=dead))
+        self._roll_back(Return(failed, None if delay is None else delay_ms_of(delay), dead=dead))
         return DONE
 
     def handle_death(self) -> None:
         """The process that used this transaction died before its end; for the control socket."""
+        self._roll_back(Return(failed=True, reason=DeadReason.READER_DIED))
+
+    def _roll_back(self, way: Return) -> None:
         if not self._ended:
             self._end()
-            self._give_up_uploads()
-            self._taken.handle_death()
+            for upload in self._uploads.values():
+                upload.give_up()
+            self._uploads.clear()
+            self._taken.give_back(way)
 
     def _end(self) -> None:
         self._ended = True
@@ -485,11 +487,6 @@ class Transaction:
             self._finalizer.detach()
         for arrived in self._waiting:
             arrived.set()
-
-    def _give_up_uploads(self) -> None:
-        uploads, self._uploads = self._uploads, {}
-        for upload in uploads.values():
-            upload.give_up()
 
     def _check_open(self) -> None:
         if self._ended:

@@ -19,15 +19,11 @@ class Reader(ABC, Generic[E]):
 
     def __init__(self) -> None:
         self._arrived = asyncio.Event()
+        self._has_ended = False  # nothing more comes
 
     @abstractmethod
     def _take(self, most: int) -> list[E]:
         """Take the events that have come."""
-
-    @property
-    @abstractmethod
-    def _has_ended(self) -> bool:
-        """Whether nothing more comes."""
 
     @abstractmethod
     def close(self) -> None:
@@ -71,21 +67,17 @@ class Events(Reader[NodeEvent]):
         super().__init__()
         self.missed = 0
         self._waiting: deque[NodeEvent] = deque()
-        self._ended = ended
+        self._has_ended = ended
 
     def _take(self, most: int) -> list[NodeEvent]:
         return [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
-
-    @property
-    def _has_ended(self) -> bool:
-        return self._ended
 
     def close(self) -> None:
         """Gather no more; unread events can still be read. A second call does nothing."""
         self._end()
 
     def _put(self, event: NodeEvent) -> None:
-        if self._ended:
+        if self._has_ended:
             return
         if len(self._waiting) == EVENTS_MAX:
             self._waiting.popleft()
@@ -94,7 +86,7 @@ class Events(Reader[NodeEvent]):
         self._arrived.set()
 
     def _end(self) -> None:
-        self._ended = True
+        self._has_ended = True
         self._arrived.set()
 
 

@@ -49,6 +49,7 @@ class Platform:
     computes it from this clock. Linux's CLOCK_MONOTONIC stands still: next morning it would be yesterday evening."""
     wall_ns = staticmethod(time.time_ns)
     entropy = staticmethod(os.urandom)
+    prune_log = staticmethod(prune_log)
     control_sockets = hasattr(asyncio, "start_unix_server")
     """Whether other processes of the machine can reach a node: by sockets of the file system, which Windows lacks."""
 
@@ -110,10 +111,6 @@ class Platform:
         if note_in is not None:
             note_log(note_in, folder, name)
         return log
-
-    async def prune_log(self, folder: Path, node: str, keep_s: float) -> str:
-        """Remove old session logs of a node; see ``log_keeper.prune_log``."""
-        return await prune_log(folder, node, keep_s)
 
     def note_node(self, name: str, look: Callable[[], NodeStats]) -> None:
         """A node was opened; ``look`` gives its counters. A platform that reports on its nodes keeps it."""
