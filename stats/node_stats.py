@@ -12,7 +12,6 @@ from triack.base.ack_trigger import AckTerms
 from triack.base.delivery import Delivery
 from triack.base.names import TOPIC_PREFIX
 from triack.base.paths import address_in
-from triack.base.reasons import HoldReason
 from triack.base.survival import Survives
 from triack.base.units import SECOND
 from triack.queues.histogram import COMMIT_BOUNDS_S, Histogram
@@ -468,6 +467,7 @@ def _passing(engine: Engine, subscription: Subscription) -> Passing:
 
 
 def _outgoing(engine: Engine, outgoing: OutgoingStream, now_ms: int, now_ns: int) -> OutgoingStats:
+    held = engine.outbox.holds.of(outgoing)
     return OutgoingStats(
         outgoing.peer,
         outgoing.queue,
@@ -476,7 +476,7 @@ def _outgoing(engine: Engine, outgoing: OutgoingStream, now_ms: int, now_ns: int
         outgoing.unacknowledged,
         outgoing.pending_bytes + outgoing.unacked_bytes,
         outgoing.submitted - outgoing.recovered,
-        _name_of(engine.outbox.holds.of(outgoing)),
+        None if held is None else held.value,
         _paused_s(engine.outbox.pauses.of_stream(outgoing.peer, outgoing.queue), now_ms),
         outgoing.via,
         engine.outbox.latency.stalled_ns(outgoing, now_ns) / SECOND if outgoing.sequence.entries else None,
@@ -563,10 +563,6 @@ def _holder(reader: Reader, held: list[HeldPacket], now_ns: int) -> HolderStats:
     messages = sum([one.bits.bit_count() for one in held])
     since_ns = min([one.since_ns for one in held], default=now_ns)
     return HolderStats(reader.name, reader.pid, messages, max(0, now_ns - since_ns) / SECOND, reader.waits_for or None)
-
-
-def _name_of(reason: HoldReason | None) -> str | None:
-    return None if reason is None else reason.value
 
 
 def _is_open(conversation: Conversation | None) -> bool:

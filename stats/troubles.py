@@ -8,7 +8,6 @@ from triack.base.units import SECOND
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE, SENT_JOURNAL, is_journal
 from triack.queues.manager.engine import Engine
 from triack.queues.peers.dialer import WaitsFor
-from triack.queues.peers.link import Link
 from triack.queues.streams.holds import Holds
 
 _MISSING = {WaitsFor.KEY: Trouble.NO_KEY, WaitsFor.ADDRESS: Trouble.NO_ADDRESS}
@@ -57,15 +56,25 @@ def find_troubles(engine: Engine, now_ns: int) -> list[TroubleStats]:
     """All that stops messages now; on a node that closes or is at rest, only troubles of its disk and its queues."""
     if engine.draining:
         return list(_room(engine, now_ns))
+    unsealed = {it.peer: it.seal.missing for it in engine.outbox.streams if it.busy and it.seal and it.seal.missing}
     return [
-        *_callers(engine, now_ns),
+        *(
+            row_of(it.trouble, it.host, it.detail, (now_ns - it.since_ns) / SECOND, it.calls)
+            for it in engine.callers.rows(now_ns)
+        ),
         *_links(engine, now_ns),
-        *_seals(engine),
-        *_denied(engine),
-        *_subscriptions(engine, now_ns),
+        *(row_of(Trouble.CANNOT_SEAL, peer, missing) for peer, missing in unsealed.items()),
+        # Subscriptions of other nodes that get nothing, as the rights of their nodes have changed.
+        *(row_of(Trouble.MAY_NOT_SUBSCRIBE, it.title, it.pattern) for it in engine.remote.of_peers.denied),
+        *(
+            row_of(it.trouble, it.name if it.ask.durable else it.destination, it.why, (now_ns - it.since_ns) / SECOND)
+            for it in engine.remote.own.subscriptions.values()
+            if it.trouble is not None
+        ),
         *_rollbacks(engine),
         *_room(engine, now_ns),
-        *_holds(engine),
+        *(row_of(Trouble.HELD_HERE, *it) for it in _told(engine.inbox.admission.holds, _TOLD_HERE)),
+        *(row_of(Trouble.HELD_THERE, *it) for it in _told(engine.outbox.holds, (HoldReason.STORE_BUSY,))),
     ]
 
 
@@ -74,11 +83,6 @@ def row_of(
 ) -> TroubleStats:
     """A row of one trouble."""
     return TroubleStats(trouble.value, about, trouble.say(about, detail), trouble.advise(about), since_s, times)
-
-
-def _callers(engine: Engine, now_ns: int) -> Iterator[TroubleStats]:
-    for it in engine.callers.rows(now_ns):
-        yield row_of(it.trouble, it.host, it.detail, (now_ns - it.since_ns) / SECOND, it.calls)
 
 
 def _links(engine: Engine, now_ns: int) -> Iterator[TroubleStats]:
@@ -93,32 +97,8 @@ def _links(engine: Engine, now_ns: int) -> Iterator[TroubleStats]:
         elif link.silent and missing is WaitsFor.ANSWER:
             trouble = Trouble.UNRESOLVED if link.silent.startswith(_UNRESOLVED) else Trouble.NO_ANSWER
             detail = "nothing came back" if link.silent.startswith(_NO_ANSWER) else link.silent
-            yield row_of(trouble, peer, detail, _since_s(link, now_ns))
-
-
-def _seals(engine: Engine) -> Iterator[TroubleStats]:
-    """Messages that wait because they cannot be sealed."""
-    waiting = {it.peer: it.seal.missing for it in engine.outbox.streams if it.busy and it.seal and it.seal.missing}
-    yield from (row_of(Trouble.CANNOT_SEAL, peer, missing) for peer, missing in waiting.items())
-
-
-def _denied(engine: Engine) -> Iterator[TroubleStats]:
-    """Subscriptions of other nodes that get nothing, as the rights of their nodes have changed."""
-    for it in engine.remote.of_peers.denied:
-        yield row_of(Trouble.MAY_NOT_SUBSCRIBE, it.title, it.pattern)
-
-
-def _subscriptions(engine: Engine, now_ns: int) -> Iterator[TroubleStats]:
-    """Subscriptions of this node to topics of others that get nothing."""
-    for it in engine.remote.own.subscriptions.values():
-        if it.trouble is not None:
-            about = it.name if it.ask.durable else it.destination
-            yield row_of(it.trouble, about, it.why, (now_ns - it.since_ns) / SECOND)
-
-
-def _since_s(link: Link, now_ns: int) -> float | None:
-    since_ns = link.dialer.since_ns
-    return None if since_ns is None else (now_ns - since_ns) / SECOND
+            since_ns = link.dialer.since_ns
+            yield row_of(trouble, peer, detail, None if since_ns is None else (now_ns - since_ns) / SECOND)
 
 
 def _rollbacks(engine: Engine) -> Iterator[TroubleStats]:
@@ -144,11 +124,6 @@ def _room(engine: Engine, now_ns: int) -> Iterator[TroubleStats]:
         yield row_of(Trouble.STORE_LOW, "disk", f"{max(0, admission.room_bytes or 0):,} bytes are left")
     for peer, is_full in (*admission.near_limit, *engine.outbox.retirement.near_limit):
         yield row_of(Trouble.STREAMS_FULL, peer, "messages for further queues wait" if is_full else "none waits yet")
-
-
-def _holds(engine: Engine) -> Iterator[TroubleStats]:
-    yield from (row_of(Trouble.HELD_HERE, *it) for it in _told(engine.inbox.admission.holds, _TOLD_HERE))
-    yield from (row_of(Trouble.HELD_THERE, *it) for it in _told(engine.outbox.holds, (HoldReason.STORE_BUSY,)))
 
 
 def _told(holds: Holds, left_out: tuple[HoldReason, ...]) -> list[tuple[str, str]]:

@@ -363,8 +363,8 @@ async def page_of(port: EngineHandle, queue: str, after: Position) -> list[Brows
     while True:
         port.check_alive()
         page = _sights(port, queue, after)
-        bodies = await _fetch(port, page)
-        found = list(see(page, bodies))
+        read = missing(page)
+        found = list(see(page, {} if read is None else await fetch(port, read)))
         if found or not page:
             return found
         # All these messages have left since.
@@ -379,11 +379,6 @@ def _sights(port: EngineHandle, queue: str, after: Position) -> list[Sight]:
     own = (sights_on_the_way(outgoing, port.engine.node_id, after) for outgoing in where.own)
     passing = (sights_in_transit(stream, after) for stream in where.passing)
     return cut_page((sight for way in chain(own, passing) for sight in way), PAGE_MESSAGES)
-
-
-async def _fetch(port: EngineHandle, page: list[Sight]) -> dict[int, bytes]:
-    read = missing(page)
-    return {} if read is None else await fetch(port, read)
 
 
 def _find(port: EngineHandle, queue: object) -> Mailbox | OnTheWay:

@@ -63,30 +63,25 @@ class Subscriber(Consumer):
         continue. Messages that the reader has stay with it, and may be settled. A second call does nothing.
         """
         self._check_open()
-        turn = self._port.next_turn()
         self._is_paused, self._draw = True, draw_nothing
-        if not self._subscription.durable:
-            self._port.topics.suspend(self._subscription, turn.now_ns)
+        found = self._mailbox.owner
+        if isinstance(found, Subscription) and not found.durable:
+            self._port.topics.suspend(found, self._port.next_turn().now_ns)
 
     async def resume(self) -> None:
         """Continue with what waits, and with what comes from now on. Without a pause it does nothing."""
         self._check_open()
-        turn = self._port.next_turn()
         self._is_paused = False
-        self._port.topics.resume(self._subscription, turn.now_ns)
+        if isinstance(self._mailbox.owner, Subscription):
+            self._port.topics.resume(self._mailbox.owner, self._port.next_turn().now_ns)
         self._arrived.set()
-
-    @property
-    def _subscription(self) -> Subscription:
-        assert isinstance(self._mailbox.owner, Subscription)
-        return self._mailbox.owner
 
     async def _wait_for(self, take: Callable[[], T | None]) -> T:
         return await super()._wait_for(lambda: None if self._is_paused else take())
 
 
 class RemoteSubscriber(Subscriber):
-    """The same for topics of another node.
+    """The same for topics of another node. In a pause, messages wait in the queue of this node.
 
     Entering it waits until that node has answered. A durable subscription that it gave before can be read immediately.
     """
@@ -114,17 +109,6 @@ class RemoteSubscriber(Subscriber):
             self.close()
             raise
         return self
-
-    async def pause(self) -> None:
-        """Receive nothing until ``resume``; see ``Subscriber``. Messages wait in the queue of this node."""
-        self._check_open()
-        self._is_paused, self._draw = True, draw_nothing
-
-    async def resume(self) -> None:
-        """Continue with what waits; see ``Subscriber``."""
-        self._check_open()
-        self._is_paused = False
-        self._arrived.set()
 
     def _check_open(self) -> None:
         if self._found.error is not None:
@@ -320,8 +304,7 @@ def begin_subscription(
         )
         mailbox = away.mailbox
         assert mailbox is not None
-        if mailbox.listeners and not shared:
-            raise SubscriptionBusy(f"{what}: subscription {durable} has a reader, and is not shared")
+        _check_free(mailbox, what, durable, shared=shared)
         return RemoteSubscriber(port, away, mailbox, ack, redelivery, ack_wait_s, reader=reader)
     if durable is not None and durable in remote.own.subscriptions:
         raise SubscriptionMismatch(f"{what}: subscription {durable} is to topics of another node")
@@ -333,7 +316,11 @@ def begin_subscription(
         max_unacked=max_unacked,
         ack_wait_ns=None if ack_wait_s is None else in_ns(ack_wait_s),
     )
-    if found.mailbox.listeners and not shared:
-        raise SubscriptionBusy(f"{what}: subscription {durable} has a reader, and is not shared")
+    _check_free(found.mailbox, what, durable, shared=shared)
     wait_s = found.ack_wait_ns / SECOND if found.ack_wait_ns else None
     return Subscriber(port, found.mailbox, ack, redelivery, wait_s, reader=reader)
+
+
+def _check_free(mailbox: Mailbox, what: str, durable: str | None, *, shared: bool) -> None:
+    if mailbox.listeners and not shared:
+        raise SubscriptionBusy(f"{what}: subscription {durable} has a reader, and is not shared")

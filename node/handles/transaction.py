@@ -252,10 +252,8 @@ class Transaction:
         drawn = range(run.first, run.next)
         self._taken.add(self._steps, mailbox, run, drawn)
         self._leaving[queue] += 1
-        return message_of_run(self._common(queue, run), run.first, partial(read_part, self._port))
-
-    def _common(self, queue: str, run: Run) -> Drawn:
-        return Drawn(queue, run, only_the_transaction, self._port.name_of)
+        common = Drawn(queue, run, only_the_transaction, self._port.name_of)
+        return message_of_run(common, run.first, partial(read_part, self._port))
 
     def _begin_step(self, queue: str) -> int:
         if self._finalizer is None:
@@ -277,7 +275,7 @@ class Transaction:
                 break  # a message that may have killed its reader comes alone, so that no other fails with it
             drawn = run.draw_many(most - count)
             self._taken.add(step, mailbox, run, drawn)
-            taken.append((self._common(queue, run), drawn))
+            taken.append((Drawn(queue, run, only_the_transaction, self._port.name_of), drawn))
             count += len(drawn)
             size_bytes += run.size_of(drawn)
             enough = run.killed or count == most or size_bytes >= BATCH_BYTES
