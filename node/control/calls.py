@@ -91,6 +91,13 @@ thousands of queues are."""
 
 
 _NO_MESSAGE: tuple[int, Message | None] = 0, None
+_GONE: dict[On, tuple[type[Exception], str]] = {
+    On.READER: (NodeClosed, "receive: this reader is closed"),
+    On.TRANSACTION: (NodeClosed, "this transaction has ended"),
+    On.INVITATION: (UsageError, f"an invitation: more than {INVITATIONS_MAX} came after it, and it was forgotten"),
+    On.RECEIPT: (UsageError, f"wait for a receipt: more than {RECEIPTS_MAX} came after it, and it was forgotten"),
+}
+"""Why an object is no longer kept; the numbers of all others are wrong."""
 
 _Given = tuple[str, int, int]
 """What an answer gives out: the kind, the number of the first, and how many."""
@@ -337,8 +344,9 @@ class Calls:
         if verb.result is WATCH:
             _check_room("follow events", self._kept[On.WATCH], WATCHES_MAX, "of them")
         callee: Any = self._node if on is On.NODE else self._at(on, header)
-        if on is On.TRANSACTION and "destination" in header:
-            _check_steps(callee, header["destination"])
+        if on is On.TRANSACTION and "destination" in header and callee.last_step >= STEPS_MAX:
+            why = f"it has sent and received {STEPS_MAX} times; commit it, and go on in another one, or send lists"
+            raise UsageError(f"send to {header['destination']} in a transaction: {why}")
         if verb.ends:
             self._forget(on, header[on.value])
         before = callee.last_step if on is On.TRANSACTION else None
@@ -353,8 +361,7 @@ class Calls:
         if isinstance(given, Events | Acknowledgements):
             return self._add(On.WATCH, given)
         if isinstance(given, OpenInvitation):
-            invitations = self._kept[On.INVITATION]
-            if len(invitations) == INVITATIONS_MAX:
+            if len(invitations := self._kept[On.INVITATION]) == INVITATIONS_MAX:
                 del invitations[next(iter(invitations))]
             return self._add(On.INVITATION, given)
         receipts = self._kept[On.RECEIPT]
@@ -371,18 +378,10 @@ class Calls:
     def _at(self, on: On, header: Header) -> Any:
         """What the caller has under a number. Raises an error that says why it is gone."""
         it = self._kept[on].get(header[on.value])
-        if it is not None:
-            return it
-        match on:
-            case On.READER:
-                raise NodeClosed("receive: this reader is closed")
-            case On.TRANSACTION:
-                raise NodeClosed("this transaction has ended")
-            case On.INVITATION:
-                raise UsageError(f"an invitation: more than {INVITATIONS_MAX} came after it, and it was forgotten")
-            case On.RECEIPT:
-                raise UsageError(f"wait for a receipt: more than {RECEIPTS_MAX} came after it, and it was forgotten")
-        raise KeyError(header[on.value])
+        if it is None:
+            kind, why = _GONE.get(on, (KeyError, str(header[on.value])))
+            raise kind(why)
+        return it
 
     def _forget(self, on: On, number: int) -> Any:
         """Stop keeping something, and what depends on it. Returns it; None if it is not kept."""
@@ -648,14 +647,6 @@ class Calls:
 def _check_room(what: str, kept: Sized, most: int, of_what: str) -> None:
     if len(kept) >= most:
         raise UsageError(f"{what}: this connection has {most} {of_what}; end some, or use another connection")
-
-
-def _check_steps(transaction: Transaction, destination: str) -> None:
-    if transaction.last_step >= STEPS_MAX:
-        raise UsageError(
-            f"send to {destination} in a transaction: it has sent and received {STEPS_MAX} times; commit it, and go on "
-            "in another one, or send lists"
-        )
 
 
 def _given_by(fields: dict[str, Any]) -> _Given | None:
