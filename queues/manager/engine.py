@@ -49,7 +49,9 @@ from triack.queues.peers.handshake import Handshakes
 from triack.queues.peers.link import Conversation, Links
 from triack.queues.peers.origins import Origins
 from triack.queues.peers.session_settings import session_settings, traits_of
+from triack.queues.remote.peer_subscriptions import PeerSubscriptions
 from triack.queues.remote.remote_api import RemoteApi
+from triack.queues.remote.remote_subscriptions import RemoteSubscriptions
 from triack.queues.routes import BY_HAND, Route, Routes
 from triack.queues.stages import Stage, Waiter
 from triack.queues.streams.accepted_keys import Accepted
@@ -194,23 +196,31 @@ class Engine(OperatorSettings):
 
     def _make_remote(self, content: StoreContent) -> RemoteApi:
         return RemoteApi(
-            content,
-            self.settings,
-            topics=self.topics,
-            queues=self.queues,
-            outbox=self.outbox,
-            directory=self._directory,
+            PeerSubscriptions(
+                self.settings,
+                self.topics,
+                self.queues,
+                self.outbox,
+                self._directory,
+                draw=self.draw_runs,
+                has_session=self._has_session,
+                is_here=self._is_here,
+                proved_of=self._proved_of,
+                keyless=self._channels.seals is None,
+                drops=self.drops,
+                node_id=self.node_id,
+            ),
+            RemoteSubscriptions(
+                self.queues,
+                self.outbox,
+                content.incarnation,
+                recheck=self.inbox.handle_directory_changed,
+                via_of=lambda peer: self.routes.way_of(peer).via,
+            ),
             routes=self.routes,
             name_of=self.name_of,
             way_back=self._way_back,
-            has_session=self._has_session,
-            is_here=self._is_here,
-            proved_of=self._proved_of,
-            keyless=self._channels.seals is None,
-            draw=self.draw_runs,
-            recheck=self.inbox.handle_directory_changed,
             commit=self._commit,
-            drops=self.drops,
         )
 
     def _has_session(self, name: str) -> bool:
@@ -291,30 +301,17 @@ class Engine(OperatorSettings):
 
     def _make_transits(self, name: str) -> Transits:
         records, admission = DepartureRecords(self._record), self.inbox.admission
+        words = RelayAcks(self.node_id, self.handshakes.open_with, records, self.drops)
         return Transits(
             self.settings,
-            door=PacketClassifier(
-                self.node_id,
-                name,
-                directory=self._directory,
-                routes=self.routes,
-                admission=admission,
-            ),
-            admission=admission,
+            door=PacketClassifier(self.node_id, name, self._directory, self.routes, admission),
             links=self.outbox.links,
-            words=RelayAcks(self.node_id, open_with=self.handshakes.open_with, records=records, drops=self.drops),
-            onward=TransitOnward(
-                open_with=self.handshakes.open_with,
-                interval_ns=self.routes.onward_interval_ns,
-                records=records,
-                drops=self.drops,
-            ),
+            words=words,
+            onward=TransitOnward(words, self.routes.onward_interval_ns),
             sync_links=self.outbox.sync_links,
             letters=PendingDeadLetters(self.queues.put_dead_letter, self.drops),
-            records=records,
             wall=self.wall,
             pauses=self.queues.pauses,
-            drops=self.drops,
         )
 
     def _is_store_low(self) -> bool:

@@ -11,6 +11,7 @@ At any time at most ``AHEAD_BYTES``, and as many messages as the subscription ma
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from triack.base.delivery import LABELS, Delivery, default_priority
 from triack.queues.mailboxes.mailbox import Mailbox, Run
@@ -72,6 +73,7 @@ class _Way:
         self.handle_acked(ticket, messages, 0, ack_requested=False)
 
 
+@dataclass(eq=False, repr=False)
 class Forwarder:
     """Passes the messages of one subscription of another node on.
 
@@ -84,31 +86,23 @@ class Forwarder:
         is_told: the same, as its node knows it.
     """
 
-    __slots__ = ("_done", "_draw", "_node_id", "_outbox", "_stir", "_ways", "is_allowed", "is_told", "subscription")
+    subscription: Subscription
+    outbox: Outbox
+    draw: Draw
+    stir: Callable[["Forwarder"], None]
+    node_id: bytes
 
-    def __init__(
-        self,
-        subscription: Subscription,
-        outbox: Outbox,
-        draw: Draw,
-        stir: Callable[["Forwarder"], None],
-        node_id: bytes,
-    ) -> None:
-        self.subscription = subscription
+    def __post_init__(self) -> None:
         self.is_allowed = self.is_told = True
-        self._outbox = outbox
-        self._draw = draw
-        self._node_id = node_id
-        self._stir = stir
         self._done: list[tuple[QueuedPacket, int]] = []
         peer, queue = self.destination
-        found = [it for it in outbox.streams if it.peer == peer and it.queue == queue]
+        found = [it for it in self.outbox.streams if it.peer == peer and it.queue == queue]
         self._ways = {(it.delivery, it.priority): self._hear(it) for it in found}
-        subscription.mailbox.listeners.append(self.handle_ready)
+        self.subscription.mailbox.listeners.append(self.handle_ready)
 
     def _hear(self, outgoing: OutgoingStream) -> _Way:
         """Use an outgoing stream, and learn what happens to its messages."""
-        self._outbox.pass_on(outgoing, self.subscription.root.topic)
+        self.outbox.pass_on(outgoing, self.subscription.root.topic)
         return _Way(outgoing, self._handle_freed)
 
     @property
@@ -121,8 +115,8 @@ class Forwarder:
         """Its node has another name from now on: messages in transit, and all later ones, go there."""
         self.subscription.subscriber.name = name
         for outgoing in self.streams:
-            self._outbox.move(outgoing, name, turn)
-        self._stir(self)
+            self.outbox.move(outgoing, name, turn)
+        self.stir(self)
 
     @property
     def streams(self) -> list[OutgoingStream]:
@@ -136,11 +130,11 @@ class Forwarder:
 
     def handle_ready(self) -> None:
         """Messages wait, or some have arrived."""
-        self._stir(self)
+        self.stir(self)
 
     def _handle_freed(self, done: list[tuple[QueuedPacket, int]]) -> None:
         self._done += done
-        self._stir(self)
+        self.stir(self)
 
     def go(self, turn: Turn) -> None:
         """Pass on what may go now."""
@@ -162,7 +156,7 @@ class Forwarder:
         most_bytes = AHEAD_BYTES - sum([way.ahead_bytes for way in self._ways.values()])
         if most <= 0 or most_bytes <= 0:
             return False
-        drawn = self._draw(self.subscription.mailbox, most, most_bytes, turn.now_ns)
+        drawn = self.draw(self.subscription.mailbox, most, most_bytes, turn.now_ns)
         for run, indices in drawn:
             self._submit(run, indices, turn)
         return bool(drawn)
@@ -183,7 +177,7 @@ class Forwarder:
             for index in indices
         ]
         size_bytes = sum(len(it.body) + OVERHEAD_BYTES for it in messages)
-        rows = self._outbox.submit_many(way.outgoing, list(messages), size_bytes)
+        rows = self.outbox.submit_many(way.outgoing, list(messages), size_bytes)
         tickets = [row.ticket + at for row in rows for at in range(row.messages)]
         self._note(way.outgoing, packet, indices)
         if self.subscription.durable:
@@ -204,7 +198,7 @@ class Forwarder:
         way = self._ways.get(key)
         if way is None:
             where, queue = self.destination
-            outgoing = self._outbox.outgoing_stream(where, queue, weaker, turn.commit, priority)
+            outgoing = self.outbox.outgoing_stream(where, queue, weaker, turn.commit, priority)
             way = self._ways[key] = self._hear(outgoing)
         return way
 
@@ -215,7 +209,7 @@ class Forwarder:
             run,
             {
                 "class": LABELS[outgoing.delivery],
-                "origin": self._node_id.hex(),
+                "origin": self.node_id.hex(),
                 "stream": outgoing.stream_number,
                 "sequence": outgoing.sequence.sequence,
             },
@@ -225,7 +219,7 @@ class Forwarder:
         """The subscription has ended: give up what has not arrived."""
         for way in self._ways.values():
             way.end()
-            self._outbox.dead_lettering.purge(way.outgoing)
+            self.outbox.dead_lettering.purge(way.outgoing)
         self._ways.clear()
 
 

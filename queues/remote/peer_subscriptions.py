@@ -74,7 +74,6 @@ class PeerSubscriptions:
     outbox: Outbox
     directory: Directory
     draw: Draw
-    reply: Reply
     has_session: Callable[[str], bool]
     is_here: Callable[[bytes], bool]
     proved_of: Proved
@@ -83,6 +82,7 @@ class PeerSubscriptions:
     node_id: bytes
 
     def __post_init__(self) -> None:
+        self.reply: Reply = lambda *_: None
         self._forwarders: dict[Subscription, Forwarder] = {}
         # By the id of a node, and their names there.
         self._by_node: dict[str, dict[str, Subscription]] = {}

@@ -4,28 +4,23 @@ Promise: a request is acknowledged in the commit that does what it asks and that
 module accept messages only from nodes that have a subscription here, or may ask for one.
 """
 
-from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from triack.base.commit import Commit, StoreContent
+from triack.base.commit import Commit
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
 from triack.base.names import StreamId
-from triack.base.peers import Directory
 from triack.base.reasons import DropReason, RejectReason
-from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.mailboxes.queued_packet import QueuedPacket, bits_of
 from triack.queues.mailboxes.system_queues import SUBSCRIPTIONS_QUEUE, is_subscribed
 from triack.queues.messages import NO_DEAD_LETTER, Outgoing
-from triack.queues.node_settings import NodeSettings
-from triack.queues.remote.forwarder import Draw
-from triack.queues.remote.peer_subscriptions import PeerSubscriptions, Proved, Subscriber
+from triack.queues.remote.peer_subscriptions import PeerSubscriptions, Subscriber
 from triack.queues.remote.remote_subscriptions import RemoteSubscription, RemoteSubscriptions
 from triack.queues.remote.requests import Answer, Live, Message, Subscribe, Unknown, Unsubscribe, decode
 from triack.queues.routes import Routes
 from triack.queues.streams.group_commit import Turn
-from triack.queues.streams.outbox import Outbox
 from triack.queues.topics.subscription import Subscription
 from triack.queues.topics.topics import Topics
 
@@ -37,72 +32,29 @@ ANSWERS_MAX = 10_000
 """Waiting packets of answers for the nodes of one neighbour, some 10 MB: ten times its subscriptions by default."""
 
 
+@dataclass(eq=False, repr=False)
 class RemoteApi:
     """Handles requests and answers about subscriptions, and drives both sides of them.
 
     Args:
-        name_of: the name of a node in destinations; empty for this node.
-        way_back: the name by which messages go to a node that has sent a stream; empty if none leads there.
-        has_session: whether a node has a session with this one, by its name; ``is_here`` by its id.
-        proved_of: the peer that has proved to be a node.
-        recheck: called when another node may send to a queue, or may not any more.
-
-    Attributes:
         of_peers: the subscriptions of other nodes.
         own: those of this node.
+        name_of: the name of a node in destinations; empty for this node.
+        way_back: the name by which messages go to a node that has sent a stream; empty if none leads there.
     """
 
-    def __init__(
-        self,
-        content: StoreContent,
-        settings: NodeSettings,
-        *,
-        topics: Topics,
-        queues: LocalQueues,
-        outbox: Outbox,
-        directory: Directory,
-        routes: Routes,
-        name_of: Callable[[bytes], str],
-        way_back: Callable[[bytes, int], str],
-        has_session: Callable[[str], bool],
-        is_here: Callable[[bytes], bool],
-        proved_of: Proved,
-        keyless: bool,
-        draw: Draw,
-        recheck: Callable[[], None],
-        commit: Callable[[], Commit],
-        drops: Counter[DropReason],
-    ) -> None:
-        self._queues = queues
-        self._outbox = outbox
-        self._routes = routes
-        self._name_of = name_of
-        self._way_back = way_back
-        self._proved_of = proved_of
-        self._draw = draw
-        self._drops = drops
-        self._commit = commit
-        self._mailbox: Mailbox | None = None
-        self.of_peers = PeerSubscriptions(
-            settings,
-            topics,
-            queues,
-            outbox,
-            directory,
-            draw=draw,
-            reply=self._reply,
-            has_session=has_session,
-            is_here=is_here,
-            proved_of=proved_of,
-            keyless=keyless,
-            drops=drops,
-            node_id=content.node_id,
-        )
-        self.own = RemoteSubscriptions(queues, outbox, content.incarnation, recheck=recheck, via_of=self._via_of)
-        queues.admits = self._admits
+    of_peers: PeerSubscriptions
+    own: RemoteSubscriptions
+    routes: Routes
+    name_of: Callable[[bytes], str]
+    way_back: Callable[[bytes, int], str]
+    commit: Callable[[], Commit]
 
-    def _via_of(self, peer: str) -> str:
-        return self._routes.way_of(peer).via
+    def __post_init__(self) -> None:
+        self._queues, self._outbox, self._drops = self.of_peers.queues, self.of_peers.outbox, self.of_peers.drops
+        self._mailbox: Mailbox | None = None
+        self.of_peers.reply = self._reply
+        self._queues.admits = self._admits
 
     # ---- starting
 
@@ -130,26 +82,26 @@ class RemoteApi:
         return True
 
     def _subscriber(self, stream: StreamId, *, sealed: bool) -> Subscriber:
-        return Subscriber(self._way_back(*stream), stream.origin.hex(), self._proved_of(stream.origin, sealed))
+        return Subscriber(self.way_back(*stream), stream.origin.hex(), self.of_peers.proved_of(stream.origin, sealed))
 
     def _asks(self, stream: StreamId) -> bool:
         return any(self._is_of(stream, found) for found in self.own.subscriptions.values())
 
     def _is_of(self, stream: StreamId, found: RemoteSubscription) -> bool:
         """Whether a node is that of a subscription: the one that has accepted it, or that has its name."""
-        names = self._name_of(stream.origin), self._way_back(*stream)
+        names = self.name_of(stream.origin), self.way_back(*stream)
         return found.node == stream.origin.hex() or any(self._is_at(name, found.peer) for name in names)
 
     def _is_at(self, name: str, peer: str) -> bool:
         """Whether a node's name is that of a destination: the same, or the one that the way by relays gives it."""
         if name == peer:
             return True
-        way, (own, _, via) = self._routes.way_of(peer), name.rpartition("@")
+        way, (own, _, via) = self.routes.way_of(peer), name.rpartition("@")
         return bool(own) and not way.is_direct and (way.via, way.final.partition("@")[0]) == (via, own)
 
     def _open(self) -> None:
         if self._mailbox is None:
-            self._mailbox = self._queues.make_queue(SUBSCRIPTIONS_QUEUE, self._commit())
+            self._mailbox = self._queues.make_queue(SUBSCRIPTIONS_QUEUE, self.commit())
 
     # ---- requests and answers
 
@@ -158,7 +110,7 @@ class RemoteApi:
 
         It may ask often and accept no answer. A node without an answer repeats what it wants.
         """
-        link = self._outbox.links.get(self._via_of(name))
+        link = self._outbox.links.get(self.own.via_of(name))
         streams = () if link is None else link.streams
         mine = [it for it in streams if it.queue == SUBSCRIPTIONS_QUEUE]
         return sum(len(it.pending) + it.unacknowledged for it in mine) >= ANSWERS_MAX
@@ -218,7 +170,7 @@ class RemoteApi:
         """Handle, pass on, ask and answer what is due. Returns whether topics may continue."""
         mailbox = self._mailbox
         while mailbox is not None and mailbox.length:
-            drawn = self._draw(mailbox, REQUESTS_MAX, REQUEST_BYTES, turn.now_ns)
+            drawn = self.of_peers.draw(mailbox, REQUESTS_MAX, REQUEST_BYTES, turn.now_ns)
             for run, indices in drawn:
                 for index in indices:
                     self._take(run.packet, index, turn)

@@ -198,18 +198,6 @@ class TransitStream(DepartingStream[TransitSequence]):
         body = entry.body or b""
         return fragment_range(body[:HEAD_BYTES], len(body)) is None
 
-    def put_away(self, entries: Iterable[TransitPacket]) -> list[TransitPacket]:
-        """See ``TransitSequence.put_away``."""
-        away = self.sequence.put_away(entries)
-        self.expect_no_more(away)
-        return away
-
-    def bring_back(self, limit: int) -> list[TransitPacket]:
-        """See ``TransitSequence.bring_back``."""
-        brought = self.sequence.bring_back(limit)
-        self.expect(brought)
-        return brought
-
     @property
     def next_expiry_ms(self) -> int | None:
         """When the next packet expires, by this node's wall clock, or None."""

@@ -5,7 +5,6 @@ of this is in memory, and a restart loses it: the packets are found on the disk,
 stream has ended, with each session and now and then.
 """
 
-from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
@@ -29,7 +28,6 @@ class TransitEnds:
 
     door: PacketClassifier
     words: RelayAcks
-    drops: Counter[DropReason]
     is_here: Callable[[StreamId], bool]
 
     def __post_init__(self) -> None:
@@ -76,7 +74,7 @@ class TransitEnds:
         way = self.door.way_of(packet.final)
         if way is None or way.via == came_by:
             self._forget(stream)
-            self.drops[DropReason.END_ASTRAY] += 1
+            self.words.drops[DropReason.END_ASTRAY] += 1
             return
         conversation = self.words.open_with(way.via)
         if conversation is None:

@@ -9,7 +9,7 @@ While the link onward is asynchronous for now, and of streams that end here, thi
 are enough.
 """
 
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -20,8 +20,8 @@ from triack.base.reasons import DropReason
 from triack.ordering.wire import RANGES_MAX, OnwardAckPacket, RelayedHeader, encode_onward_ack
 from triack.queues.peers.control import Control
 from triack.queues.peers.link import Conversation
-from triack.queues.streams.departure_records import DepartureRecords
 from triack.queues.streams.transit_stream import TransitStream
+from triack.queues.transit.relay_acks import RelayAcks
 from triack.queues.transit.return_routes import STREAMS_MAX
 
 ONWARD_KEY = -4
@@ -33,14 +33,12 @@ class TransitOnward:
     """The words of a relay about what it has passed on.
 
     Args:
-        open_with: an open conversation with a neighbour, by its name among links; None when there is none.
+        words: what goes back to origins.
         interval_ns: how long words to a neighbour upstream wait for others, by the neighbour that packets go to.
     """
 
-    open_with: Callable[[str], Conversation | None]
+    words: RelayAcks
     interval_ns: Callable[[str], int]
-    records: DepartureRecords
-    drops: Counter[DropReason]
 
     def __post_init__(self) -> None:
         # What was passed on and not told yet, and when it must be.
@@ -65,11 +63,11 @@ class TransitOnward:
             told[stream] = None
             if len(told) > STREAMS_MAX:  # it hears it again
                 told.popitem(last=False)
-            self.records.told_ends_here(header, delivery.label, conversation.peer_id, now_ns)
+            self.words.records.told_ends_here(header, delivery.label, conversation.peer_id, now_ns)
 
     def handle_awaited(self, stream: TransitStream, *, is_async: bool, now_ns: int) -> None:
         """A packet came whose neighbour waits for it to be passed on, or the link onward has changed its mode."""
-        upstream = self.open_with(stream.came_by)
+        upstream = self.words.open_with(stream.came_by)
         if upstream is None or is_async is (self._told.get(stream) is upstream):
             return
         if not self._tell(stream, upstream, [], is_async=is_async, now_ns=now_ns):
@@ -99,7 +97,7 @@ class TransitOnward:
         """Tell what was passed on. Packets come by another neighbour from now on, or it is due."""
         if self._due.pop(stream, None) is None:
             return
-        ranges, upstream = joined(self._passed.pop(stream)), self.open_with(stream.came_by)
+        ranges, upstream = joined(self._passed.pop(stream)), self.words.open_with(stream.came_by)
         # Without a session its neighbour sends again what it was not told of.
         if upstream is None:
             return
@@ -112,7 +110,7 @@ class TransitOnward:
     ) -> bool:
         said = self._say(upstream, stream.id, stream.sequence.sequence, ranges, is_async=is_async)
         if said:
-            self.records.told_onward(stream, ranges, upstream.peer_id, now_ns, is_async=is_async)
+            self.words.records.told_onward(stream, ranges, upstream.peer_id, now_ns, is_async=is_async)
         return said
 
     def _say(
@@ -122,7 +120,7 @@ class TransitOnward:
         content = encode_onward_ack(OnwardAckPacket(*stream, sequence, self._turn, is_async, ranges))
         said = upstream.put_control((upstream.name_of(stream), ONWARD_KEY - self._turn), Control(content))
         if not said:
-            self.drops[DropReason.CONTROL_OVERFLOW] += 1
+            self.words.drops[DropReason.CONTROL_OVERFLOW] += 1
         return said
 
     # ---- ends

@@ -176,7 +176,9 @@ class TransitBodies:
 
     def bring_back(self, stream: TransitStream, limit: int) -> None:
         """Packets that only the disk has are needed."""
-        for entry in stream.bring_back(limit):
+        brought = stream.sequence.bring_back(limit)
+        stream.expect(brought)
+        for entry in brought:
             self.count(entry)
         self._room.charge(stream)
 
@@ -189,7 +191,9 @@ class TransitBodies:
         return expired
 
     def _put_away(self, stream: TransitStream, entries: list[TransitPacket]) -> None:
-        for entry in stream.put_away(entries):
+        away = stream.sequence.put_away(entries)
+        stream.expect_no_more(away)
+        for entry in away:
             self.release(entry)
         self._room.charge(stream)
 

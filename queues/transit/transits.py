@@ -7,7 +7,7 @@ was refused and still has it. A packet for which there is no room is not taken, 
 queue.
 """
 
-from collections import Counter, OrderedDict, deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from itertools import groupby, islice
 
@@ -40,10 +40,8 @@ from triack.queues.node_settings import STREAM_BYTES, NodeSettings
 from triack.queues.pauses import Pause, Pauses
 from triack.queues.peers.link import Conversation, Link, Links
 from triack.queues.routes import Way
-from triack.queues.streams.admission import Admission
 from triack.queues.streams.departing_stream import DepartingContext, ranges_of
 from triack.queues.streams.departing_streams import FETCH_AHEAD_PACKETS, DepartingStreams
-from triack.queues.streams.departure_records import DepartureRecords
 from triack.queues.streams.group_commit import GroupCommit, Turn
 from triack.queues.streams.transit_stream import TransitStream
 from triack.queues.sync_links import SyncLinks
@@ -80,27 +78,20 @@ class Transits(DepartingStreams[TransitStream]):
         settings: NodeSettings,
         *,
         door: PacketClassifier,
-        admission: Admission,
         links: Links,
         words: RelayAcks,
         onward: TransitOnward,
         sync_links: SyncLinks,
         letters: PendingDeadLetters,
-        records: DepartureRecords,
         wall: WallClock,
         pauses: Pauses,
-        drops: Counter[DropReason],
     ) -> None:
         super().__init__("transit", links, sync_links, wall)
-        self._settings = settings
-        self._door = door
-        self._admission = admission
-        self._words = words
+        self._door, self._admission = door, door.admission
+        self._words, self._records, self._drops = words, words.records, words.drops
         self.onward = onward
         self.letters = letters
-        self._records = records
         self._pauses = pauses
-        self._drops = drops
         self._streams: dict[StreamId, TransitStream] = {}
         self._by_number: dict[int, TransitStream] = {}
         self.is_used = False
@@ -112,11 +103,11 @@ class Transits(DepartingStreams[TransitStream]):
         self._gone: list[int] = []
         # Streams that have ended, of which packets may still be here, and the last of their sequences.
         self._over: dict[TransitStream, int] = {}
-        self.room = TransitRoom(settings.limits, admission)
+        self.room = TransitRoom(settings.limits, door.admission)
         self.bodies = TransitBodies(self.room, settings.body_cache_bytes)
         self.news = TransitNews()
         self.holds = TransitHolds(self.room.lacks)
-        self.ends = TransitEnds(door, words, drops, self._has_packets)
+        self.ends = TransitEnds(door, words, self._has_packets)
 
     # ---- starting
 

@@ -34,6 +34,7 @@ from triack.queues.stages import Stage
 from triack.queues.streams.transit_stream import TransitStream
 from triack.queues.transit import transit_onward, transit_room, transits
 from triack.queues.transit.packet_classifier import PacketClassifier
+from triack.queues.transit.relay_acks import RelayAcks
 from triack.queues.transit.transit_onward import TransitOnward
 from triack.queues.transit.transit_room import PACKET_BYTES, TransitBodies, TransitRoom
 from triack.queues.transit.transits import Transits
@@ -725,9 +726,7 @@ def test_a_neighbour_that_invents_streams_is_remembered_for_the_last_ones(monkey
     monkeypatch.setattr(transit_onward, "STREAMS_MAX", 3)
     conversation: Any = Mock(peer_id=b"e" * 16, put_control=lambda *_: True)
     records: Any = SimpleNamespace(told_ends_here=lambda *_: None)
-    onward = TransitOnward(
-        open_with=lambda _: None, interval_ns=lambda _: 0, records=records, drops=Counter[DropReason]()
-    )
+    onward = TransitOnward(RelayAcks(b"n" * 16, lambda _: None, records, Counter[DropReason]()), lambda _: 0)
     for number in range(1_000):
         header: Any = SimpleNamespace(awaited=True, origin=b"%016d" % number, stream=1, sequence=1)
         onward.handle_arrived(conversation, header, Delivery.TRANSACTIONAL, 0)
