@@ -35,11 +35,10 @@ def _empty(choose: Any, self: Jobs, turn: Turn, *, at_once: bool) -> Job | None:
     return GroupCommit(turn.now_ns, turn.now_ms) if waits else job
 
 
-@BUGS.by_seeds("a node looks each millisecond whether packets on their way have arrived", Engine, "_earliest_deadline")
-def _impatient(earliest: Any, self: Engine) -> int | None:
-    at_ns, look_ns = earliest(self), self.jobs.group.now_ns + MS
+@BUGS.by_seeds("a node looks each millisecond whether packets on their way have arrived", Engine, "_other_deadlines")
+def _impatient(others: Any, self: Engine) -> tuple[int | None, ...]:
     waits = any(outgoing.busy for outgoing in self.outbox.streams)
-    return at_ns if not waits else look_ns if at_ns is None else min(at_ns, look_ns)
+    return (*others(self), self.jobs.group.now_ns + MS if waits else None)
 
 
 @BUGS.by_seeds(
