@@ -25,7 +25,6 @@ class Told:
     """Something that happened to messages of one packet.
 
     Attributes:
-        origin: the node that sent them.
         stream, sequence, number: their packet; of a large message, the last one.
         destination: where they were going, as their node or this one writes it.
         indices: those that it happened to.

@@ -15,9 +15,6 @@ class Histogram:
 
     Args:
         bounds_s: the longest duration of each bucket, in seconds, ascending; one more bucket has all longer ones.
-
-    Attributes:
-        counts: how many durations each bucket has.
     """
 
     __slots__ = ("_bounds_ns", "counts", "sum_ns")

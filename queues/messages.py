@@ -102,14 +102,7 @@ class LargeMessage(Outgoing):
 
 @dataclass(frozen=True, slots=True)
 class AnswerRun:
-    """What positive administration messages about messages of one packet share.
-
-    Attributes:
-        message_class: what happened.
-        origin: the node that sent the messages.
-        first_ordinal: the ordinal of the first message of the packet.
-        properties: what else the answers say.
-    """
+    """What positive administration messages about messages of one packet share."""
 
     message_class: int
     origin: bytes
@@ -130,7 +123,6 @@ class Passed(Outgoing):
     """A message that was published here and is passed on to a subscription at another node.
 
     Attributes:
-        publisher: the node that published it.
         ordinal: its ordinal there.
         sent_at_ms: when it was published, by the clock of its publisher.
         topic: the whole name of its topic.

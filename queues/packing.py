@@ -104,7 +104,6 @@ class PacketBody:
         messages: number of messages that end in it: all of a run, and one in the last piece of a large message.
         tickets: number of messages that it is part of: those of a run, and one for each piece of a large message.
         reach_by_ms: wall clock time after which sending it is useless, 0 for never.
-        ack_requested: whether it must ask for its acknowledgements.
         cares: whether its messages have a property of ``CARING``.
     """
 

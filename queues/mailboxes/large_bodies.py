@@ -195,7 +195,6 @@ class Bodies:
         unclaimed: the memory of these bodies, by that peer.
 
     Attributes:
-        coming_bytes: what is still to come of announced bodies.
         unseen_bytes: what has come since the last look at the room on the disk.
         left: bodies whose messages leave their queues with the next commit.
         deletes_any: whether there is more to delete.

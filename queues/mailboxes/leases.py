@@ -21,9 +21,6 @@ _WORD = (1 << WORD_BITS) - 1  # all bits of one
 class Leases:
     """The notes of one start.
 
-    Args:
-        words: memory for them; None for no notes.
-
     Attributes:
         words: None when the node has ended.
         cells: position in the words of each packet that has a cell.

@@ -93,7 +93,6 @@ class LocalQueues:
     Attributes:
         is_fixed: whether only declared queues may exist.
         waiting: packets in memory that wait for their commit.
-        dead_letters: number of messages that became dead letters, by reason.
         declined_letters: number of messages that were given up without a dead letter, as their senders want none, by
             reason.
         waits: from sending to the first lease, by the senders' clocks and this node's.

@@ -169,14 +169,10 @@ class Mailbox:
 
     Attributes:
         length: number of unacknowledged messages; ``lengths`` has it by priority.
-        left: number of messages that were done in this process.
-        restored: number of messages at the start of this process.
-        size_bytes: of the packets with unacknowledged messages.
         last_place: the place of the youngest message that was ever stored, see ``reader_state``.
         pause: since when an operator has paused it, or None. While it is paused, no reader gets anything.
         journal: whether a journal keeps what readers acknowledge.
         holder: the journal whose lack of room holds its senders; None for none.
-        has_ended: whether nothing can be read from it any more.
     """
 
     __slots__ = (

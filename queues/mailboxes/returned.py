@@ -15,9 +15,6 @@ from triack.queues.mailboxes.redelivery import Wait
 class Returned:
     """The returned messages of one reader.
 
-    Args:
-        setbacks: of the reader, with the waits of its messages.
-
     Attributes:
         coming: messages that are next, before any that was never handed out: place and packet of each, a heap.
         passed: messages that younger ones may pass: the end of each wait, in ms of the wall clock, when it joins

@@ -21,7 +21,6 @@ class Run:
 
     Args:
         failures: how often messages had failed when the run began, by index, without those that had not.
-        redelivered: whether they may have been handed out before.
         apart: whether they are handed out before or after their turn: they came back, or were chosen.
 
     Attributes:

@@ -60,11 +60,9 @@ class Dialer:
     """How one peer is called.
 
     Args:
-        reconnect: how long calls are frequent, and how rare they are then.
         away: the dialers of this node whose peers are called without success; it adds and removes itself.
 
     Attributes:
-        known: its entry in the directory at the last call.
         since_ns: since when it has been called without success, or None; moved later to make calls frequent again.
     """
 

@@ -79,9 +79,6 @@ class Handshakes:
 
     Attributes:
         conversations: all of them, by our connection id.
-        history: of this node's store.
-        kept_connections: transport streams that have an open conversation.
-        peers: what this node remembers of its peers.
         replies: datagrams that belong to no session, with their addresses.
     """
 

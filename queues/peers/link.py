@@ -268,11 +268,9 @@ class Link:
         is_awaited: whether a route waits until the peer is back, so that it is called even if nothing is sent.
         peer_id: the node that was found there last, so that the next connect can name what is remembered of it.
         suspended: why nothing may be sent to that node any more, or None.
-        retry_at_ns: when the next attempt to connect may be made.
         silent: why the peer does not answer, once the operator was notified of that; empty before.
         missing: the key or the address, once the operator was notified that this node does not know it; None before.
         idle: whether the last open session ended because there was nothing to send, and none has opened since.
-        resends: number of packets that were resent in ended sessions.
         pings: number of pings of the peer that wait for their answers, so that a session must be open for them.
         keeps_touch: whether the peer cannot call this node, so that a session must be open even if nothing is sent.
     """

@@ -23,14 +23,7 @@ _PREFIX = f"{OWN_STATE}holder:"
 
 
 class Resuming:
-    """The holder of the acknowledged messages of every peer to which this node sends.
-
-    Args:
-        gap: whether to continue when another node answers.
-
-    Attributes:
-        gaps: number of gaps found since the start, by peer.
-    """
+    """The holder of the acknowledged messages of every peer to which this node sends."""
 
     def __init__(self, gap: Gap) -> None:
         self.gaps: Counter[str] = Counter()

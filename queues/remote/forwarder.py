@@ -77,10 +77,6 @@ class _Way:
 class Forwarder:
     """Passes the messages of one subscription of another node on.
 
-    Args:
-        draw: hands out messages.
-        stir: called when something may go.
-
     Attributes:
         is_allowed: whether its node may have it, by the present permissions.
         is_told: the same, as its node knows it.

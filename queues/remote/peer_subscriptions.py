@@ -41,7 +41,6 @@ class Subscriber(NamedTuple):
 
     Attributes:
         name: the name by which messages go there now; empty for this node.
-        node: its id, in hexadecimal digits.
         proved: the peer that has proved to be it, or to have made this request; empty when none has.
     """
 

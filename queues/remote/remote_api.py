@@ -37,8 +37,6 @@ class RemoteApi:
     """Handles requests and answers about subscriptions, and drives both sides of them.
 
     Args:
-        of_peers: the subscriptions of other nodes.
-        own: those of this node.
         name_of: the name of a node in destinations; empty for this node.
         way_back: the name by which messages go to a node that has sent a stream; empty if none leads there.
     """

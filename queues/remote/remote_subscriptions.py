@@ -87,9 +87,6 @@ class RemoteSubscription:
     Attributes:
         node: the id of the node that has accepted it, in hexadecimal digits; empty until then.
         trouble: why it has no answer or gets nothing, although it was not refused; None if nothing is known.
-        since_ns: when its state, or its trouble, last changed.
-        mailbox: its queue; None when that is gone.
-        waiters: called when the state has changed.
     """
 
     peer: str

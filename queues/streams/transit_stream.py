@@ -46,8 +46,6 @@ class TransitStream(DepartingStream[TransitSequence]):
             returned.
         messages: number of messages that are stored here; ``size_bytes`` of the packets that hold them.
         away_bytes: memory for packets that only the disk has, as it is charged.
-        has_share: whether it has all that it may have of the room.
-        stopped: the conversations that were asked to wait with it.
         awaited: whether its neighbour waits for the report that packets were passed on, as its last packet said.
         purged: the numbers of packets that an operator has removed, whose origin may have resent them before it knew.
         ack_wait: how long order acks may wait, as its origin last said in the header of a packet.

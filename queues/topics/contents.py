@@ -30,7 +30,6 @@ class Contents:
     Attributes:
         wanted: the number of subscriptions that still want a content in memory, and one more before its dispatch; by
             its first place.
-        cached_bytes: memory of those in memory.
     """
 
     def __init__(self, cache: Cache, set_expiry: Callable[[QueuedPacket | None, int | None], None]) -> None:

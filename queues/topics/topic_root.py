@@ -78,14 +78,12 @@ class TopicRoot:
 
     Attributes:
         mailbox: the queue of its name, where its messages arrive; it has their number and size.
-        dispatched: the place of the last message that was dispatched.
         placed: contents that have got their places, until the session log has them.
         unsaid: by subscriptions that began while messages before them had no record yet, what happened to these since,
             and the place behind which the session log has it.
         reserved: the last place that the store has reserved, or will have with the next commit.
         freed: places of contents that no subscription wants any more, and whether any did, until then.
         discard_at_ns: when ``discard`` must be called; None while nothing can be too old.
-        unheard: number of messages that no subscription wanted.
         restoring: whether it is being restored: a large message that began in an earlier process may be whole later.
         goes_on: whether more may be dispatched, or released, in another turn.
     """

@@ -33,7 +33,6 @@ class TransitOnward:
     """The words of a relay about what it has passed on.
 
     Args:
-        words: what goes back to origins.
         interval_ns: how long words to a neighbour upstream wait for others, by the neighbour that packets go to.
     """
 
