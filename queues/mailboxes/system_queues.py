@@ -1,10 +1,9 @@
-"""The system queues of a node: their writers, quotas and purposes.
+"""The system queues of a node: who may send there, and their quotas.
 
 Names that begin with ``$`` are reserved for them, like ``system$`` for those of MSMQ.
 """
 
 from collections.abc import Callable
-from enum import Enum
 from typing import Final, NamedTuple
 
 from triack.queues.node_settings import Journal, Limits, Quota
@@ -12,13 +11,15 @@ from triack.queues.node_settings import Journal, Limits, Quota
 PREFIX: Final = "$"
 """No user's queue begins with it."""
 DEAD_LETTER_QUEUE: Final = "dead-letter"
-"""Without the prefix: it is the oldest system queue, and users' tools have its name."""
+"""Messages that were rejected, expired, purged, or failed too often. Without the prefix: it is the oldest system queue,
+and users' tools have its name."""
 REPLY_QUEUE: Final = f"{PREFIX}replies"
 """A reply that answers no request is dropped there."""
 JOURNAL_PREFIX: Final = f"{PREFIX}journal."
 """Before the name of a queue: its journal."""
 SUBSCRIPTIONS_QUEUE: Final = f"{PREFIX}subscriptions"
-"""Requests and answers between nodes about subscriptions of one to topics of the other."""
+"""Requests and answers between nodes about subscriptions of one to topics of the other. It takes only those of nodes
+that may subscribe here, or at which this node subscribes."""
 SUBSCRIPTION_PREFIX: Final = f"{PREFIX}sub."
 """Before the name of a subscription of this node to topics of another one: the queue that it fills."""
 LARGE_PREFIX: Final = f"{PREFIX}large."
@@ -29,13 +30,6 @@ DEAD_LETTER_STREAM: Final = 0
 """No stream: dead letters are numbered by their ordinals at their origins."""
 
 
-class Writer(Enum):
-    """Who may send to a system queue."""
-
-    NODE = "node"
-    PEERS = "peers"
-
-
 class SystemQueue(NamedTuple):
     """One row of the table.
 
@@ -44,12 +38,11 @@ class SystemQueue(NamedTuple):
         is_apart: whether its messages count only for its own quota.
         gives_up: whether a message of it that fails too often goes to the dead-letter queue.
         overflow: addition to the operator's event when it is over its quota.
+        takes_from_peers: whether peers may send there at all.
         why_no_quota: where its limits are, for an operator who would set a quota.
     """
 
     name: str
-    purpose: str
-    writer: Writer
     quota: Callable[[Limits], Quota]
     why_no_quota: str
     stands: bool = False
@@ -57,24 +50,12 @@ class SystemQueue(NamedTuple):
     gives_up: bool = False
     overflow: Callable[[Limits], str] = lambda _: ""
     in_arrival_order: bool = False
-
-    @property
-    def takes_from_peers(self) -> bool:
-        """Whether peers may send there at all."""
-        return self.writer is Writer.PEERS
-
-
-def _letters(limits: Limits) -> Quota:
-    return Quota(limits.dead_letters.messages, limits.dead_letters.size_bytes)
+    takes_from_peers: bool = False
 
 
 def _letters_overflow(limits: Limits) -> str:
     which = "new letters are" if limits.dead_letters.when_full == "keep" else "the oldest letters are"
     return f": {which} lost until somebody reads them"
-
-
-def _replies(limits: Limits) -> Quota:
-    return limits.quota_of(REPLY_QUEUE)
 
 
 REQUESTS_MAX: Final = 10_000
@@ -83,38 +64,29 @@ REQUESTS_BYTES: Final = 8 * 1024 * 1024
 """Their bytes."""
 
 
-def _requests(_: Limits) -> Quota:
-    return Quota(REQUESTS_MAX, REQUESTS_BYTES, "hold")
-
-
 _TABLE = (
     SystemQueue(
         DEAD_LETTER_QUEUE,
-        "messages that went nowhere: rejected, expired, purged, or failed too often",
-        Writer.NODE,
         stands=True,
         is_apart=True,
-        quota=_letters,
+        quota=lambda limits: Quota(limits.dead_letters.messages, limits.dead_letters.size_bytes),
         overflow=_letters_overflow,
         why_no_quota="its limits are those of limits.dead_letters, as it holds no sender",
         in_arrival_order=True,
     ),
     SystemQueue(
         REPLY_QUEUE,
-        "replies to requests of this node; it is made when the node asks for the first time",
-        Writer.PEERS,
+        takes_from_peers=True,
         gives_up=True,
-        quota=_replies,
+        quota=lambda limits: limits.quota_of(REPLY_QUEUE),
         why_no_quota=f"its limits are those of limits.queue_quota of {REPLY_QUEUE}",
     ),
     SystemQueue(
         SUBSCRIPTIONS_QUEUE,
-        "requests of nodes about subscriptions to topics of this one, and the answers of others to its own; it takes "
-        "only those of nodes that may subscribe here, or at which this node subscribes",
-        Writer.PEERS,
+        takes_from_peers=True,
         is_apart=True,
         gives_up=True,
-        quota=_requests,
+        quota=lambda _: Quota(REQUESTS_MAX, REQUESTS_BYTES, "hold"),
         why_no_quota="its limits are fixed",
         in_arrival_order=True,
     ),
@@ -154,8 +126,7 @@ def _large(name: str) -> SystemQueue:
     queue = large_target(name)
     return SystemQueue(
         name,
-        f"parts of large messages for {queue}",
-        Writer.PEERS,
+        takes_from_peers=True,
         quota=lambda limits: limits.quota_of(queue),
         why_no_quota=f"its limits are those of {queue}",
     )
@@ -187,18 +158,10 @@ def awaits_reader(name: str) -> bool:
 
 
 def _journal(name: str) -> SystemQueue:
-    queue = owner_of(name)
-
-    def quota(limits: Limits) -> Quota:
-        journal = journal_limits(name, limits)
-        return Quota(journal.messages, journal.size_bytes)
-
     return SystemQueue(
         name,
-        f"copies of the messages that readers took from {queue}" if queue else "copies of messages that were sent",
-        Writer.NODE,
         is_apart=True,
-        quota=quota,
+        quota=lambda limits: Quota((its := journal_limits(name, limits)).messages, its.size_bytes),
         why_no_quota="its limits are those of limits.journal and of limits.queue_journal",
         in_arrival_order=True,
     )
@@ -217,8 +180,7 @@ def is_subscribed(name: str) -> bool:
 def _subscribed(name: str) -> SystemQueue:
     return SystemQueue(
         name,
-        "messages of topics of another node, to which this one subscribes",
-        Writer.PEERS,
+        takes_from_peers=True,
         gives_up=True,
         quota=lambda limits: limits.quota_of(name),
         why_no_quota="its limits are those of its subscription (max_unacked)",

@@ -19,7 +19,6 @@ from triack.queues.mailboxes.system_queues import (
     STANDING_QUEUES,
     SUBSCRIPTIONS_QUEUE,
     SYSTEM_QUEUES,
-    Writer,
     is_subscribed,
     subscribed_queue,
     system_queue,
@@ -169,18 +168,18 @@ def test_what_peers_may_send_to_is_in_the_names() -> None:
 
 def test_dead_letters_stand_apart_with_a_quota_of_their_own() -> None:
     letters = SYSTEM_QUEUES[DEAD_LETTER_QUEUE]
-    assert (letters.writer, letters.is_apart, letters.gives_up) == (Writer.NODE, True, False)
+    assert (letters.takes_from_peers, letters.is_apart, letters.gives_up) == (False, True, False)
     quota = letters.quota(Limits(dead_letters=DeadLetters(messages=3, size_bytes=4_000)))
     assert (quota.messages, quota.size_bytes) == (3, 4_000)
     assert STANDING_QUEUES == (DEAD_LETTER_QUEUE,)
 
 
 def test_peers_may_write_replies_and_what_is_about_subscriptions() -> None:
-    written = [queue.name for queue in SYSTEM_QUEUES.values() if queue.writer is Writer.PEERS]
+    written = [queue.name for queue in SYSTEM_QUEUES.values() if queue.takes_from_peers]
     assert written == [REPLY_QUEUE, SUBSCRIPTIONS_QUEUE]
     of_one = system_queue(subscribed_queue("audit"))
     assert of_one is not None
-    assert (of_one.name, of_one.writer, of_one.gives_up) == ("$sub.audit", Writer.PEERS, True)
+    assert (of_one.name, of_one.takes_from_peers, of_one.gives_up) == ("$sub.audit", True, True)
     assert is_subscribed("$sub.audit")
     assert not is_subscribed("sub.audit")
 
