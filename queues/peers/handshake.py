@@ -36,7 +36,7 @@ from triack.queues.peers.conversations import Conversations
 from triack.queues.peers.dialer import WaitsFor
 from triack.queues.peers.freshness import Freshness, Moment
 from triack.queues.peers.history import History, Peers, covers
-from triack.queues.peers.introduction import NO_POINT, HistoryPoint, Introduction, RolledBack, StreamPosition
+from triack.queues.peers.introduction import HistoryPoint, Introduction, RolledBack, StreamPosition
 from triack.queues.peers.link import Conversation, Link
 from triack.queues.peers.relayed_histories import RelayedHistories
 from triack.queues.peers.session_settings import session_settings, traits_of
@@ -174,7 +174,7 @@ class Handshakes:
         try_ns = link.dialer.choose(addresses, now_ns)
         path = link.dialer.address
         channel = self._channels.dial(link.peer, path.partition(":")[0])
-        own = self._introduce(link.peer, link.peer_id, self.peers.of(link.peer_id))
+        own = self._introduce(link.peer, link.peer_id)
         named = link.peer, path
         spacing_ns, session_id = link.dialer.spacing_ns(now_ns), self._random.getrandbits(64)
         session = self._make_session(
@@ -388,19 +388,12 @@ class Handshakes:
 
     # ---- both
 
-    def _introduce(
-        self, dialled: str, receiver: bytes, remembered: HistoryPoint, checked: HistoryPoint = NO_POINT
-    ) -> Introduction:
-        return self._own_introduction(
-            dialled=dialled,
-            point=self.history.point,
-            receiver=receiver,
-            remembered=remembered,
-            checked=checked,
-        )
+    def _introduce(self, dialled: str, receiver: bytes) -> Introduction:
+        point, remembered = self.history.point, self.peers.of(receiver)
+        return self._own_introduction(dialled=dialled, point=point, receiver=receiver, remembered=remembered)
 
     def _answer(self, peer: Introduction) -> Introduction:
-        return self._check(self._introduce(peer.dialled, peer.node_id, self.peers.of(peer.node_id)), peer)
+        return self._check(self._introduce(peer.dialled, peer.node_id), peer)
 
     def _check(self, own: Introduction, peer: Introduction) -> Introduction:
         return replace(own, checked=peer.remembered) if peer.receiver == self._node_id else own
