@@ -17,8 +17,8 @@ from proof.lies.topics import (
     says_it_again,
 )
 from triack.base.units import MS
-from triack.tools.replay.checks.incoming_check import DEAD_LETTER_STREAM
 from triack.tools.replay.checks.journal_check import SENT_JOURNAL
+from triack.tools.replay.judges.stream_judge import DEAD_LETTER_STREAM
 from triack.tools.replay.log.schema import EXPRESS, FOR_EVER
 
 ACKS_IN = ("ack_received", "store_ack_received", "order_ack_received")

@@ -9,9 +9,12 @@ from __future__ import annotations
 from typing import Final
 
 from triack.base.units import MS
-from triack.tools.replay.checks.findings import EVER, LATE_MOMENTS, LATE_NS, Due, Output, Record, SessionReporter, awake
+from triack.tools.replay.checks.findings import EVER, LATE_NS, Due, Output, Record, SessionReporter, allowed, awake
 
 _TRIGGERS: Final = ("count", "bytes", "delay", "idle", "piggyback", "gap", "duplicate", "request")
+LATE_MOMENTS: Final = 8
+"""An ack that is due at once leaves before packets have arrived at this many later moments: a node that reads goes on
+to write within a turn or two of its loop."""
 STILL_NS: Final = 250_000_000
 """A process that does nothing at all for this long was held up by its machine: by a disk, or by other processes. A node
 that forgets an ack that is due at once sends it with the idle delay, so not within half of that."""
@@ -170,7 +173,7 @@ class Answers(SessionReporter):
         limit_ns = self._opened.get("ack_idle_ns") if self._opened is not None else None
         quiet_ns = record["at_ns"] - waiting.last_ns
         if limit_ns is not None and quiet_ns > limit_ns + LATE_NS:
-            evidence = f"no ack {quiet_ns // MS} ms after the last packet, {_allowed(limit_ns)}"
+            evidence = f"no ack {quiet_ns // MS} ms after the last packet, {allowed(limit_ns)}"
             due = awake(record, waiting.last_ns, waiting.last_ns + limit_ns + LATE_NS, record["at_ns"])
             self._report(waiting.first_record, "idle_delay", evidence, due, number=waiting.first)
 
@@ -209,8 +212,4 @@ class Answers(SessionReporter):
         assert self._opened is not None
         limit_ns, first = self._opened["idle_ack_delay_ns"], waiting.first_record
         due = awake(first, first["at_ns"], first["at_ns"] + limit_ns + LATE_NS, until_ns)
-        self._report(first, "idle_delay", f"{what}, {_allowed(limit_ns)}", *dues, due, number=waiting.first)
-
-
-def _allowed(limit_ns: int) -> str:
-    return f"{limit_ns // MS} ms and {LATE_NS // MS} ms for a busy machine are allowed"
+        self._report(first, "idle_delay", f"{what}, {allowed(limit_ns)}", *dues, due, number=waiting.first)

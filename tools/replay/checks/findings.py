@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from triack.base.units import MS
 from triack.tools.replay.log.ranges import Span
 from triack.tools.replay.log.schema import Violation
 from triack.tools.replay.log.series import Series
@@ -16,11 +17,6 @@ Record = dict[str, Any]
 LATE_NS: Final = 150_000_000
 """How much a busy machine may exceed any time limit before the limit counts as broken. This allows for a loop that
 wakes late, not for one that forgot."""
-LATE_MOMENTS: Final = 8
-"""An ack that is due at once leaves before packets have arrived at this many later moments: a node that reads goes on
-to write within a turn or two of its loop."""
-
-
 UNSENT_NS: Final = 10_000_000_000
 """Within this time a node sends what waits when a session has room, whatever else it does: hundreds of round trips."""
 EVER: Final = 1 << 62
@@ -91,6 +87,11 @@ def awake(record: Record, begin_ns: int, end_ns: int, until_ns: int = EVER, peer
         peer: the peer, by node id or name, without whose session the event cannot happen; empty: it needs none.
     """
     return Due("awake", record["node"], record["incarnation"], peer, begin_ns, end_ns, until_ns)
+
+
+def allowed(limit_ns: int) -> str:
+    """Say of a limit of time how long it is."""
+    return f"{limit_ns // MS} ms and {LATE_NS // MS} ms for a busy machine are allowed"
 
 
 def settled(node: str, first: int = 1, last: int = EVER) -> Due:
@@ -271,6 +272,11 @@ class SessionReporter:
     def _report(self, record: Record, check: str, evidence: str, *dues: Due, **where: int) -> None:
         self._out.report(record, check, evidence, *dues, session=self._session, **where)
 
+    def _each(self, record: Record, check: str, evidence: str, spans: Iterable[Span], *dues: Due) -> None:
+        """Report each range of packets."""
+        for low, high in spans:
+            self._report(record, check, evidence, *dues, number=low, last=high)
+
 
 class LaneReporter:
     """Collects what is found about one stream."""
@@ -287,7 +293,17 @@ class LaneReporter:
             record, check, evidence, *dues, origin=self._origin, stream=self._stream, sequence=sequence, **more
         )
 
-
-def position(record: Record) -> tuple[int, int]:
-    """The sort key of a node's records."""
-    return record["incarnation"], record["n"]
+    def _each(
+        self,
+        record: Record,
+        check: str,
+        evidence: str,
+        spans: Iterable[Span],
+        *dues: Due,
+        sequence: int = -1,
+        **more: str,
+    ) -> None:
+        """Report each range of packets, of the sequence that the record is about unless another one is given."""
+        for low, high in spans:
+            whose = record["sequence"] if sequence < 0 else sequence
+            self._at(record, check, evidence, whose, *dues, number=low, last=high, **more)

@@ -31,9 +31,6 @@ from triack.tools.replay.log.ranges import RangeSet, Span
 from triack.tools.replay.log.schema import EXPRESS, FOR_EVER, REJECT_REASONS, ROUTE_REASONS, TRANSACTIONAL
 from triack.tools.replay.log.weights import Weights
 
-DEAD_LETTER_STREAM: Final = 0
-"""A node puts dead letters into their queue itself; they were in no stream."""
-
 PASSED: Final = ("held-back", "stale-sequence")
 """Reasons for rejecting a packet that still allow a store ack to cover it."""
 OF_ONE_COPY: Final = ("bad-seal", "not-sealed", "unknown-sealer")
@@ -65,12 +62,6 @@ class HandedOut:
 
 class Receiver:
     """One sequence as a node that receives it knows it."""
-
-    __slots__ = (
-        "again", "arrived", "cls", "commits", "committed", "counts", "express", "forgotten", "found_in", "held_back",
-        "kept", "late", "on_disk", "out", "passed_on", "previous", "read", "recovered", "refused", "refused_ever",
-        "rejections", "settled", "settling", "unanswered", "unarrived", "unwanted",
-    )  # fmt: skip
 
     @property
     def top(self) -> int:
@@ -209,9 +200,8 @@ class Incoming(Side[Receiver]):
             # The end of an earlier log may have recorded that the stream was forgotten, unless that end is there.
             ends = settled(self.node, receiver.found_in, receiver.found_in if sequence in found else due.end_ns)
             for first, last in receiver.on_disk:
-                for low, high in have.missing(first, last):
-                    evidence = f"on disk before the restart, recovered {list(have) or 'nothing'}"
-                    self._at(record, "not_recovered", evidence, sequence, ends, *dues, number=low, last=high)
+                evidence = f"on disk before the restart, recovered {list(have) or 'nothing'}"
+                self._each(record, "not_recovered", evidence, have.missing(first, last), ends, *dues, sequence=sequence)
 
     def handle_recovered(self, record: Record) -> None:
         """What the node found on its disk."""
@@ -240,9 +230,8 @@ class Incoming(Side[Receiver]):
             known.add(previous + 1, number - 1)
         due = settled(self.node, last=record["incarnation"])
         for first, last in found:
-            for low, high in known.missing(first, last):
-                evidence = "found at a start, and had not arrived before"
-                self._at(record, "recovered_from_nowhere", evidence, record["sequence"], due, number=low, last=high)
+            evidence = "found at a start, and had not arrived before"
+            self._each(record, "recovered_from_nowhere", evidence, known.missing(first, last), due)
 
     # ---- arrivals and commits
 
@@ -364,9 +353,8 @@ class Incoming(Side[Receiver]):
         receiver, sequence = self._sequence(record), record["sequence"]
         receiver.cls = record["class"]
         first, last = record["first"], record["last"]
-        for low, high in receiver.late.overlap(first, last):
-            evidence = "came after its stream was forgotten, and was committed"
-            self._at(record, "claims", evidence, sequence, number=low, last=high)
+        evidence = "came after its stream was forgotten, and was committed"
+        self._each(record, "claims", evidence, receiver.late.overlap(first, last))
         if last < first:
             self._at(record, "claims", f"committed {first}..{last}", sequence, number=first)
             return
@@ -376,8 +364,7 @@ class Incoming(Side[Receiver]):
             receiver.unanswered.append(record)
         receiver.unarrived += [(record, span) for span in receiver.arrived.missing(first, last)]
         if record["class"] == EXPRESS:
-            for low, high in receiver.express.overlap(first, last):
-                self._at(record, "express_twice", "entered the queue again", sequence, number=low, last=high)
+            self._each(record, "express_twice", "entered the queue again", receiver.express.overlap(first, last))
             receiver.express.add(first, last)
         elif record["class"] == TRANSACTIONAL:
             self._judge_place(record, receiver)
@@ -507,8 +494,6 @@ class Incoming(Side[Receiver]):
 
     def handle_handed(self, record: Record) -> None:
         """Messages reach the application: in order, and once unless marked."""
-        if self._stream == DEAD_LETTER_STREAM:
-            return
         receiver, number, last, chosen = self._sequence(record), record["number"], last_of(record), "chosen" in record
         receiver.cls = record["class"]
         spans, out = self._messages_of(record, receiver, "handed out"), receiver.out
@@ -521,7 +506,7 @@ class Incoming(Side[Receiver]):
                 out.marked.add(*span)
         else:
             unmarked = [some for span in spans for some in out.marked.overlap(*span)]
-            self._each(record, "unmarked", "handed out as new after a redelivery", unmarked)
+            self._each(record, "unmarked", "handed out as new after a redelivery", numbers_of(unmarked))
             again = [some for span in spans for some in out.fresh.overlap(*span)]
             self._report_again(record, again, "handed out again without being marked")
             for span in spans:
@@ -529,15 +514,14 @@ class Incoming(Side[Receiver]):
         (out.chosen if chosen else out.any).add(number, last)
         # An expired message is on its way to the dead-letter queue, and no reader gets it any more.
         late = [some for span in spans for some in out.expired.overlap(*span)]
-        self._each(record, "expired", "handed out after they had expired", late)
+        self._each(record, "expired", "handed out after they had expired", numbers_of(late))
         if record["class"] == TRANSACTIONAL and not chosen:
             self._judge_handed_order(record, last)
 
     def _messages_of(self, record: Record, receiver: Receiver, what: str) -> list[Span]:
         """Return the messages of a record; check that they were committed, and that their packets have them."""
-        for low, high in receiver.settled.missing(record["number"], last_of(record)):
-            evidence = f"{what} but not committed"
-            self._at(record, "queue", evidence, record["sequence"], self._known(record), number=low, last=high)
+        if missing := receiver.settled.missing(record["number"], last_of(record)):
+            self._each(record, "queue", f"{what} but not committed", missing, self._known(record))
         spans = messages_of(record, receiver.counts)
         for first, last in spans:
             number, place = last >> PLACE_BITS, last & PLACE_MASK
@@ -547,22 +531,15 @@ class Incoming(Side[Receiver]):
                 self._at(record, "claims", evidence, record["sequence"], number=number)
         return spans
 
-    def _each(self, record: Record, check: str, evidence: str, spans: list[Span], *dues: Due) -> None:
-        """Report the packets of messages."""
-        for low, high in numbers_of(spans):
-            self._at(record, check, evidence, record["sequence"], *dues, number=low, last=high)
-
     def _report_again(self, record: Record, again: list[Span], evidence: str) -> None:
         """Report messages that were handed out again."""
         if again:
             messages = size_of(again, self._sequence(record).counts)
             self._out.count("duplicates_delivered", messages)
-            self._each(record, "duplicates_delivered", f"{counted(messages, 'message')} {evidence}", again)
+            self._each(record, "duplicates_delivered", f"{counted(messages, 'message')} {evidence}", numbers_of(again))
 
     def handle_settled(self, record: Record) -> None:
         """The commit that begins takes messages out of their queue for good."""
-        if self._stream == DEAD_LETTER_STREAM:
-            return
         receiver, number, last, start = self._sequence(record), record["number"], last_of(record), record["incarnation"]
         spans, out = self._messages_of(record, receiver, "settled"), receiver.out
         if record.get("recovered"):
@@ -577,23 +554,19 @@ class Incoming(Side[Receiver]):
         for low, high in out.any.missing(number, last):
             left = [some for span in out.chosen.missing(low, high) for some in ByPacket(out.removed).missing(*span)]
             evidence, known = "settled, and never handed out, purged or expired", given(self.node, last=start)
-            self._each(record, "claims", evidence, [block(*span) for span in left], known)
+            self._each(record, "claims", evidence, left, known)
 
     def handle_returned(self, record: Record) -> None:
         """An application gave messages back."""
-        if self._stream != DEAD_LETTER_STREAM:
-            receiver = self._sequence(record)
-            receiver.settling.release(self._messages_of(record, receiver, "returned"))
+        receiver = self._sequence(record)
+        receiver.settling.release(self._messages_of(record, receiver, "returned"))
 
     def handle_purged(self, record: Record) -> None:
         """An operator purged messages; if the node dies before that is on disk, they are there again."""
-        if self._stream != DEAD_LETTER_STREAM:
-            self._remove(record)
+        self._remove(record)
 
     def handle_expired(self, record: Record) -> None:
         """Messages were not received in time; if the node dies before that is on disk, they are there again."""
-        if self._stream == DEAD_LETTER_STREAM:
-            return
         early_ns = record["receive_by_ms"] * MS - record["wall_ns"]
         if early_ns > 0:
             evidence = f"expired {-(-early_ns // MS)} ms before their time to be received had ended"
@@ -606,7 +579,7 @@ class Incoming(Side[Receiver]):
         spans, out = self._messages_of(record, receiver, record["event"]), receiver.out
         receiver.settling.release(spans)
         gone = [some for span in spans for some in out.taken.overlap(*span)]
-        self._each(record, "claims", f"{record['event']}, and was not there any more", gone)
+        self._each(record, "claims", f"{record['event']}, and was not there any more", numbers_of(gone))
         for span in spans:
             out.removed.add(*span)
             out.taken.add(*span)

@@ -10,7 +10,7 @@ acknowledgement, and its session went on, so its store had not failed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from triack.tools.replay.checks.findings import UNSENT_NS, Due, LaneReporter, Output, Record, awake, settled
@@ -65,11 +65,6 @@ class Copies(LaneReporter):
         self._stored: list[Record] = []
         # Whether a relay answers for packets: what ends there is freed here without a copy.
         self._excused = False
-
-    @property
-    def is_origin(self) -> bool:
-        """Whether these are the node's own messages."""
-        return self._node == self._origin
 
     # ---- starts of the node
 
@@ -142,7 +137,7 @@ class Copies(LaneReporter):
     def handle_asked(self, record: Record) -> None:
         """Messages of a packet that is about to be queued ask for a copy."""
         sequence, number, start = record["sequence"], record["number"], record["incarnation"]
-        if not self.is_origin:
+        if self._node != self._origin:
             self._at(record, "claims", "asked for copies of another node's messages", sequence, number=number)
             return
         before, wanted = self.asked.get((sequence, number), (0, RangeSet()))
@@ -150,7 +145,7 @@ class Copies(LaneReporter):
             self._forget(sequence, number)
             wanted = RangeSet()
         first, last = record["place"], record["place"] + record["count"] - 1
-        if any(low <= last and first <= high for low, high in wanted):
+        if wanted.overlap(first, last):
             self._at(record, "claims", "asked twice for copies of the same messages", sequence, number=number)
         wanted.add(first, last)
         self.asked[sequence, number] = start, wanted
@@ -221,7 +216,8 @@ class Copies(LaneReporter):
     def _is_silent(self, sequence: int, number: int) -> bool:
         """Whether nothing is said of a copy that a message of a packet asks for."""
         _, wanted = self.asked[sequence, number]
-        return any(_missing(self.said.get((SENT_JOURNAL, sequence, number), RangeSet()), wanted))
+        said = self.said.get((SENT_JOURNAL, sequence, number), RangeSet())
+        return any(said.missing(*span) for span in wanted)
 
     def handle_onward_ack(self) -> None:
         """A relay answers for packets from now on."""
@@ -241,14 +237,15 @@ class Copies(LaneReporter):
     def handle_journaled(self, record: Record, receiver: Receiver) -> None:
         """The commit that begins copies messages, or says that it does not."""
         queue, sequence, number, place = record["queue"], record["sequence"], record["number"], record["place"]
-        if queue == SENT_JOURNAL and not self.is_origin:
+        is_sent = queue == SENT_JOURNAL
+        if is_sent and self._node != self._origin:
             self._at(record, "claims", "copied another node's messages as sent by itself", sequence, number=number)
-        elif queue == SENT_JOURNAL and record["kept"] and record["class"] == RECOVERABLE and self._stored:
+        elif is_sent and record["kept"] and record["class"] == RECOVERABLE and self._stored:
             self._free_stored(record)
         for packets, messages in record["counts"]:
             for each in range(number, number + packets):
                 span = place, place + messages - 1
-                if queue == SENT_JOURNAL and self.is_origin:
+                if is_sent and self._node == self._origin:
                     self._judge_wish(record, each, span)
                 self.said.setdefault((queue, sequence, each), RangeSet()).add(*span)
                 if record["kept"]:
@@ -305,8 +302,3 @@ class Copies(LaneReporter):
                     self._at(record, "journal_complete", evidence, sequence, number=each)
                 place = 0
             number += packets
-
-
-def _missing(said: RangeSet, wanted: RangeSet) -> Iterator[tuple[int, int]]:
-    for span in wanted:
-        yield from said.missing(*span)

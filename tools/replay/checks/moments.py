@@ -40,11 +40,6 @@ class Moments:
         for at in range(0, len(self._fields), width):
             yield Moment(*self._fields[at : at + width])
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether none was left out."""
-        return self._step == 1
-
     def __getstate__(self) -> tuple[list[array[int]], int, int]:
         """The state for a file: times and serials that grow pack well as steps."""
         return steps_of(self._fields, len(Moment._fields)), self._seen, self._step

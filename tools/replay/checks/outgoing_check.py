@@ -159,12 +159,11 @@ class Outgoing(Side[Sender]):
             if sender.cls == EXPRESS:
                 continue
             there = found.get(number, RangeSet())
-            for span in list(sender.wanted):
-                for low, high in there.missing(*span):
-                    evidence = "neither acknowledged nor removed, and not queued again after the restart"
-                    self._at(record, "forgotten", evidence, number, due, *dues, number=low, last=high)
-                    if final:
-                        sender.wanted.take(low, high)
+            gone = [lost for span in sender.wanted for lost in there.missing(*span)]
+            evidence = "neither acknowledged nor removed, and not queued again after the restart"
+            self._each(record, "forgotten", evidence, gone, due, *dues, sequence=number)
+            for lost in gone if final else ():
+                sender.wanted.take(*lost)
 
     # ---- what there is to send
 
@@ -182,8 +181,7 @@ class Outgoing(Side[Sender]):
             self.handle_other(record)
             if record["sequence"] in self._ended:
                 self._at(record, "claims", "queued after its stream had ended", record["sequence"], number=first)
-            for low, high in sender.queued.overlap(first, last):
-                self._at(record, "queue", "queued again", record["sequence"], number=low, last=high)
+            self._each(record, "queue", "queued again", sender.queued.overlap(first, last))
             news = [(first, last)]
             self.handle_news(record)
         sender.queued.add(first, last)
@@ -200,15 +198,14 @@ class Outgoing(Side[Sender]):
     def _judge_way(self, record: Record, first: int, last: int) -> None:
         """Packets left in a session: with the neighbour to which the stream was switched before they were there."""
         name = self._ends.get(record["session"], ("", self._way))[1]
-        for low, high in self._news.overlap(first, last) if name != self._way else ():
-            evidence = f"sent to {name}, and its stream was switched to {self._way} before it was there"
-            self._at(record, "claims", evidence, record["sequence"], number=low, last=high)
+        evidence = f"sent to {name}, and its stream was switched to {self._way} before it was there"
+        self._each(record, "claims", evidence, self._news.overlap(first, last) if name != self._way else ())
 
     def handle_removed(self, record: Record) -> None:
         """The origin gave packets up."""
         sender, first, last = self._sequence(record), record["first"], record["last"]
-        for low, high in sender.removed.overlap(first, last) if sender.cls == EXPRESS else ():
-            self._at(record, "claims", "given up again", record["sequence"], number=low, last=high)
+        evidence = "given up again"
+        self._each(record, "claims", evidence, sender.removed.overlap(first, last) if sender.cls == EXPRESS else ())
         # Of a large message some parts may have arrived already, the last one among them.
         passed = sender.take_passed(first, last)
         if sender.cls != EXPRESS and not passed and not sender.wanted.overlap(first, last):
@@ -259,8 +256,7 @@ class Outgoing(Side[Sender]):
 
     def _judge_send(self, record: Record, sender: Sender, last: int, carried: RangeSet) -> None:
         sequence, session, first, previous = record["sequence"], record["session"], record["number"], record["previous"]
-        for low, high in sender.queued.missing(first, last):
-            self._at(record, "queue", "sent but not queued", sequence, session=session, number=low, last=high)
+        self._each(record, "queue", "sent but not queued", sender.queued.missing(first, last), session=session)
         if previous >= first:
             self._at(record, "previous", f"{first} names {previous} as its previous", sequence, number=first)
         if sender.cls == TRANSACTIONAL and previous < first - 1:
@@ -356,9 +352,8 @@ class Outgoing(Side[Sender]):
         sender, sequence = self._sequence(record), record["sequence"]
         if not self.is_origin:
             self._at(record, "claims", "a stream that another node ends", sequence)
-        for first, last in sender.wanted:
-            evidence = "its stream has ended, and it was neither acknowledged nor removed"
-            self._at(record, "forgotten", evidence, sequence, number=first, last=last)
+        evidence = "its stream has ended, and it was neither acknowledged nor removed"
+        self._each(record, "forgotten", evidence, sender.wanted)
         if sequence in self._ended:
             self._at(record, "claims", "ended again", sequence)
         self._ended.add(sequence)

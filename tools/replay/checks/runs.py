@@ -30,11 +30,6 @@ class Carried(NamedTuple):
     previous: int
     messages: int
 
-    @property
-    def identity(self) -> tuple[str, int, int]:
-        """Origin, stream and sequence."""
-        return self.origin, self.stream, self.sequence
-
     def plus(self, step: int) -> Carried:
         """What the packet ``step`` places further on in the same run carries."""
         if step == 0 or self.stream < 0:

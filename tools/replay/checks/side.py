@@ -1,14 +1,40 @@
-"""The common part of the two sides of a stream: a node, its settings, and its state of each sequence."""
+"""What judges have in common: those of the sides of a stream, and those of something that one node alone has."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Generic, Protocol, Self, TypeVar
 
 from triack.tools.replay.checks.findings import Due, LaneReporter, Output, Record, settled
 from triack.tools.replay.log.ranges import RangeSet, Span
 from triack.tools.replay.log.schema import TRANSACTIONAL
+
+
+class OfNode:
+    """A judge of something that one node alone has: a queue, a bridge or a topic.
+
+    Args:
+        node: whose it is.
+        out: takes what is found.
+    """
+
+    def __init__(self, node: str, out: Output) -> None:
+        self._node = node
+        self._out = out
+        self._start = 0
+
+    def join(self, other: OfNode) -> None:
+        """Merge another judge of the same unit: only one of the two has seen anything."""
+        if other._start:
+            self.__dict__.update(other.__dict__ | {"_out": self._out})
+
+    def split(self, _heard: Mapping[str, tuple[int, int]]) -> dict[str, Self]:
+        """Return the judge by its node."""
+        return {self._node: self}
+
+    def go_on(self, *, forgets: bool) -> None:
+        """Go on from a summary; what is forgotten or not is the same here."""
 
 
 class Sequence(Protocol):
@@ -72,8 +98,7 @@ class Side(LaneReporter, ABC, Generic[Known]):
             return
         found = self._found.setdefault(sequence, RangeSet())
         for span in spans:
-            for low, high in found.overlap(*span):
-                self._at(record, "claims", "recovered twice in one start", sequence, number=low, last=high)
+            self._each(record, "claims", "recovered twice in one start", found.overlap(*span))
             found.add(*span)
 
     @abstractmethod

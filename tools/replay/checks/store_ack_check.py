@@ -11,7 +11,7 @@ from collections import defaultdict
 
 from triack.base.printable import counted
 from triack.base.units import MS
-from triack.tools.replay.checks.findings import EVER, LATE_NS, Due, LaneReporter, Output, Record, awake
+from triack.tools.replay.checks.findings import EVER, LATE_NS, Due, LaneReporter, Output, Record, allowed, awake
 from triack.tools.replay.log.ranges import RangeSet, Span, size
 from triack.tools.replay.log.schema import EXPRESS
 
@@ -164,10 +164,8 @@ class StoreAcks(LaneReporter):
     def _report(self, debt: Debt, what: str, session: str, until_ns: int, *dues: Due) -> None:
         assert debt.first is not None
         dues = *dues, awake(debt.first, debt.first["at_ns"], debt.due_ns + LATE_NS, until_ns)
-        evidence = (
-            f"store ack of {counted(debt.packets, 'packet')} {what}, "
-            f"{(debt.due_ns - debt.first['at_ns']) // MS} ms and {LATE_NS // MS} ms for a busy machine are allowed"
-        )
+        limit = allowed(debt.due_ns - debt.first["at_ns"])
+        evidence = f"store ack of {counted(debt.packets, 'packet')} {what}, {limit}"
         first, where = debt.first, {"session": session, "number": debt.first["first"]}
         self._at(first, "store_ack_late", evidence, first["sequence"], *dues, **where)
 

@@ -25,11 +25,6 @@ ACKS_MAX: Final = 64
 class Story:
     """What the records of all nodes say about one sequence."""
 
-    __slots__ = (
-        "acked", "acks", "cls", "commits", "counted", "covered", "fresh", "in_transit", "queued", "raised", "recovered",
-        "removed", "since", "stopped", "stored", "stored_at", "weights",
-    )  # fmt: skip
-
     def __init__(self) -> None:
         self.cls = EXPRESS
         # The first start of its origin that mentions it: what was queued then or later was not removed before.
@@ -79,7 +74,7 @@ class Story:
         """Return what a node has committed, and perhaps all else but what other nodes have committed."""
         part = Story()
         part.cls = self.cls
-        for name in self.__slots__ if common else ():
+        for name in vars(self) if common else ():
             setattr(part, name, getattr(self, name))
         part.commits = defaultdict(Tally, {node: self.commits[node]} if node in self.commits else {})
         return part

@@ -283,16 +283,23 @@ class Tiers(LaneReporter):
 
     def _judge_missing(self, record: Record) -> None:
         """Report a wait that ended, with packets that waited for their order ack, and no resend."""
+        arrived, begun_ns, missed_ns = self._awaited()
+        if arrived is not None and (self._failed_ns or record["at_ns"]) > missed_ns:
+            due = awake(record, begun_ns, missed_ns, record["at_ns"])
+            self._report_missing(arrived, *self._reset_elsewhere(record), due)
+
+    def _awaited(self) -> tuple[Record | None, int, int]:
+        """Return what waits for its order ack alone, since when, and when its resend is missing; None: nothing."""
         wait_ns = self._wait_ns(self._attempt + 1)
         if wait_ns is None or self._arrived is None or not self._begun_ns:
-            return
+            return None, 0, 0
         # The packets must have arrived there before the wait ended, or there was nothing to send again.
         begun_ns = max(self._begun_ns, self._arrived["at_ns"])
-        missed_ns = begun_ns + wait_ns + LATE_NS
-        if (self._failed_ns or record["at_ns"]) > missed_ns:
-            evidence = f"no resend within {wait_ns} ns though packets waited for an order ack"
-            due = awake(record, begun_ns, missed_ns, record["at_ns"])
-            self._report(self._arrived, evidence, *self._reset_elsewhere(record), due)
+        return self._arrived, begun_ns, begun_ns + wait_ns + LATE_NS
+
+    def _report_missing(self, arrived: Record, *dues: Due) -> None:
+        wait_ns = self._wait_ns(self._attempt + 1)
+        self._report(arrived, f"no resend within {wait_ns} ns though packets waited for an order ack", *dues)
 
     def _blame(self, record: Record, evidence: str, *dues: Due) -> None:
         if record["at_ns"] == self._freed_ns:
@@ -313,13 +320,8 @@ class Tiers(LaneReporter):
     def finish(self) -> None:
         """Judge the wait that runs when the record ends."""
         self._report_doubted()
-        wait_ns = self._wait_ns(self._attempt + 1)
-        if wait_ns is None or self._arrived is None or not self._begun_ns:
-            return
-        arrived = self._arrived
-        end_ns = max(self._begun_ns, arrived["at_ns"]) + wait_ns + LATE_NS
-        if 0 < self._failed_ns <= end_ns:
+        arrived, _, end_ns = self._awaited()
+        if arrived is None or 0 < self._failed_ns <= end_ns:
             return
         due = Due("carried_on", arrived["node"], arrived["incarnation"], arrived["session"], arrived["at_ns"], end_ns)
-        evidence = f"no resend within {wait_ns} ns though packets waited for an order ack"
-        self._report(arrived, evidence, due, awake(arrived, arrived["at_ns"], end_ns))
+        self._report_missing(arrived, due, awake(arrived, arrived["at_ns"], end_ns))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from triack.tools.replay.checks.findings import Due, LaneReporter, Output, Record, given, of_origin, settled
+from triack.tools.replay.checks.findings import LaneReporter, Output, Record, given, of_origin, settled
 from triack.tools.replay.checks.incoming_check import Incoming, Receiver
 from triack.tools.replay.log.messages import part
 from triack.tools.replay.log.ranges import RangeSet
@@ -31,6 +31,8 @@ CLASSES: Final = frozenset(
 
 Packet = tuple[int, int]
 """A sequence, and a number in it."""
+Asked = Mapping[Packet, list[tuple[int, int, int, int]]]
+"""What the origin's applications want to know, by packet: the start, place, messages and flags."""
 
 
 def flag_of(message_class: int) -> int:
@@ -44,7 +46,7 @@ class Asking(LaneReporter):
     """What one node says about administration messages of one stream.
 
     Attributes:
-        asked: at the origin: what its applications want to know, by packet: the start, place, messages and flags.
+        asked: at the origin: see ``Asked``.
         told: what the node told them, by packet and message class: which messages, and the record of the last.
         now: the same messages, of those that were told of in this start; and which start that is.
     """
@@ -55,19 +57,6 @@ class Asking(LaneReporter):
         self.asked: dict[Packet, list[tuple[int, int, int, int]]] = {}
         self.told: dict[tuple[int, int, int], tuple[RangeSet, Record]] = {}
         self.now: tuple[int, dict[tuple[int, int, int], RangeSet]] = 0, {}
-
-    @property
-    def origin(self) -> str:
-        """The node that the messages come from."""
-        return self._origin
-
-    def of(self, node: str) -> Asking:
-        """The same of a node that has told nothing."""
-        return Asking(node, self._origin, self._stream, self._out)
-
-    def report(self, record: Record, check: str, evidence: str, sequence: int, number: int, *dues: Due) -> None:
-        """Report a violation."""
-        self._at(record, check, evidence, sequence, *dues, number=number)
 
     def handle_asked(self, record: Record) -> None:
         """Messages of a packet that is about to be queued ask for administration messages."""
@@ -120,6 +109,55 @@ class Asking(LaneReporter):
         now.add(first, last)
         self.told[key] = before, {name: record[name] for name in ("node", "incarnation", "n", "wall_ns", "class")}
 
+    # ---- the whole stream
+
+    def judge_told(self, asked: Asked) -> None:
+        """Find what nobody asked for."""
+        for (sequence, number, message_class), (places, record) in self.told.items():
+            flag, wanted = flag_of(message_class), RangeSet()
+            for _, place, count, acks in asked.get((sequence, number), ()):
+                if acks & flag:
+                    wanted.add(place, place + count - 1)
+            if any(wanted.missing(*span) for span in places):
+                evidence = f"told {message_class:#06x}, for which no message of the packet asked"
+                dues = of_origin(self._origin, record)
+                self._at(record, "admin_ack_made_up", evidence, sequence, *dues, number=number)
+
+    def judge_untold(
+        self, incoming: Incoming, asked: Asked, record: Record, given_up: Callable[[int], RangeSet]
+    ) -> None:
+        """Find what the node did with messages and did not tell of."""
+        for (sequence, number), rows in asked.items():
+            receiver = incoming.sequences.get(sequence)
+            if receiver is None or not _is_here(self.node == self._origin, receiver, number):
+                continue
+            if number in given_up(sequence) and number not in receiver.out.any:
+                continue  # nobody was handed it: a commit may have passed over it
+            for _, place, count, acks in rows:
+                for message in range(place, place + count):
+                    for evidence in self._untold(receiver, (sequence, number, message), acks):
+                        dues = given(self.node), settled(self.node)
+                        self._at(record, "admin_ack_missing", evidence, sequence, *dues, number=number)
+
+    def _untold(self, receiver: Receiver, message: tuple[int, int, int], acks: int) -> Iterator[str]:
+        sequence, number, place = message
+
+        def is_told(message_class: int) -> bool:
+            places = self.told.get((sequence, number, message_class))
+            return places is not None and bool(places[0].overlap(place, place))
+
+        # Of a large message, the commit after that of its last packet tells: it may not have come to that. A packet
+        # before this one that is not here may be a piece of it, too.
+        is_large = number > 1 and not receiver.counts.get(number - 1)
+        if acks & POSITIVE_ARRIVAL and not is_large and not is_told(ARRIVED):
+            yield f"message {place} of the packet is in its queue, which its sender asked for"
+        both = POSITIVE_RECEIVE | NEGATIVE_RECEIVE
+        here = part(number, place, place, None)
+        # What was moved elsewhere is no more in its queue, and no answer tells of it.
+        is_over = not receiver.out.removed.overlap(*here) and receiver.settling.is_sure(here)
+        if acks & both == both and is_over and not any(map(is_told, (RECEIVED, *range(ENDED_AT_QUEUE, 0xC005)))):
+            yield f"message {place} of the packet is settled, and its sender asked how"
+
 
 def _is_sure(receiver: Receiver, number: int, places: list[tuple[int, int]], message_class: int) -> bool:
     """Whether the commit of an earlier start, which had told of these messages, is known to have returned."""
@@ -131,74 +169,7 @@ def _is_sure(receiver: Receiver, number: int, places: list[tuple[int, int]], mes
     return False
 
 
-def judge_asking(
-    asking: Mapping[str, Asking],
-    receivers: Mapping[str, Incoming],
-    last: Mapping[str, Record],
-    origin: str,
-    given_up: Callable[[int], RangeSet],
-) -> None:
-    """Compare what was asked with what was told, at the end of all logs."""
-    if not asking:
-        return
-    asked = asking[origin].asked if origin in asking else {}
-    for it in asking.values():
-        for (sequence, number, message_class), (places, record) in it.told.items():
-            flag, wanted = flag_of(message_class), RangeSet()
-            for _, place, count, acks in asked.get((sequence, number), ()):
-                if acks & flag:
-                    wanted.add(place, place + count - 1)
-            if any(wanted.missing(*span) for span in places):
-                evidence = f"told {message_class:#06x}, for which no message of the packet asked"
-                dues = of_origin(origin, record)
-                it.report(record, "admin_ack_made_up", evidence, sequence, number, *dues)
-    for node, incoming in receivers.items() if asked else ():
-        if node in last:
-            _judge_missing(asking.get(node) or asking[origin].of(node), incoming, asked, last[node], given_up)
-
-
-def _judge_missing(
-    it: Asking,
-    incoming: Incoming,
-    asked: Mapping[Packet, list[tuple[int, int, int, int]]],
-    record: Record,
-    given_up: Callable[[int], RangeSet],
-) -> None:
-    """Find what a node did with messages and did not tell of."""
-    for (sequence, number), rows in asked.items():
-        receiver = incoming.sequences.get(sequence)
-        if receiver is None or not _is_here(it.node == it.origin, receiver, number):
-            continue
-        if number in given_up(sequence) and number not in receiver.out.any:
-            continue  # nobody was handed it: a commit may have passed over it
-        for _, place, count, acks in rows:
-            for message in range(place, place + count):
-                for evidence in _untold(it, receiver, (sequence, number, message), acks):
-                    dues = given(it.node), settled(it.node)
-                    it.report(record, "admin_ack_missing", evidence, sequence, number, *dues)
-
-
 def _is_here(is_local: bool, receiver: Receiver, number: int) -> bool:
     """Whether a packet was put into its queue: a commit may pass over numbers that their origin has given up."""
     came = is_local or number in receiver.arrived
     return came and number in receiver.settled and number not in receiver.refused_ever
-
-
-def _untold(it: Asking, receiver: Receiver, message: tuple[int, int, int], acks: int) -> Iterator[str]:
-    sequence, number, place = message
-
-    def is_told(message_class: int) -> bool:
-        places = it.told.get((sequence, number, message_class))
-        return places is not None and bool(places[0].overlap(place, place))
-
-    # Of a large message, the commit after that of its last packet tells: it may not have come to that. A packet before
-    # this one that is not here may be a piece of it, too.
-    is_large = number > 1 and not receiver.counts.get(number - 1)
-    if acks & POSITIVE_ARRIVAL and not is_large and not is_told(ARRIVED):
-        yield f"message {place} of the packet is in its queue, which its sender asked for"
-    both = POSITIVE_RECEIVE | NEGATIVE_RECEIVE
-    here = part(number, place, place, None)
-    # What was moved elsewhere is no more in its queue, and no answer tells of it.
-    is_over = not receiver.out.removed.overlap(*here) and receiver.settling.is_sure(here)
-    if acks & both == both and is_over and not any(map(is_told, (RECEIVED, *range(ENDED_AT_QUEUE, 0xC005)))):
-        yield f"message {place} of the packet is settled, and its sender asked how"

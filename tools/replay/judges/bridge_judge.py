@@ -10,11 +10,12 @@ was queued before, or known. To the broker, each message is judged:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import ClassVar, Final
 
 from triack.base.printable import counted
 from triack.tools.replay.checks.findings import Output, Record, settled
+from triack.tools.replay.checks.side import OfNode
 from triack.tools.replay.log.messages import PLACE_BITS, messages_of
 from triack.tools.replay.log.ranges import RangeSet, Span, size
 
@@ -34,20 +35,12 @@ def bridge_unit(record: Record) -> tuple[str, ...]:
     return "stream", record["node"], BRIDGE_MARK + record["bridge"].encode("utf-8", "surrogatepass").hex()
 
 
-class BridgeJudge:
-    """Judges one bridge.
-
-    Args:
-        node: whose bridge it is.
-        bridge: its name, as in its unit.
-        out: takes what is found.
-    """
+class BridgeJudge(OfNode):
+    """Judges one bridge, whose name is as in its unit."""
 
     def __init__(self, node: str, bridge: str, out: Output) -> None:
-        self._node = node
+        super().__init__(node, out)
         self._bridge = bytes.fromhex(bridge).decode("utf-8", "surrogatepass")
-        self._out = out
-        self._start = 0
         self._counts = dict.fromkeys(BRIDGED, 0)
         # How many messages were acknowledged in this start, less those that were queued or known before.
         self._ahead = 0
@@ -85,9 +78,8 @@ class BridgeJudge:
         self._count(acked=count, known=known)
         self._ahead += count - known
         if self._ahead > 0:
-            self._report(
-                record, "bridge_acked_early", f"{self._ahead} of the messages were neither queued nor known before"
-            )
+            said = f"{self._ahead} of the messages were neither queued nor known before"
+            self._report(record, "bridge_acked_early", said)
             self._ahead = 0
 
     def _on_drew(self, record: Record) -> None:
@@ -125,25 +117,9 @@ class BridgeJudge:
             self._counts[what] += count
 
     def _report(self, record: Record, check: str, evidence: str, number: int = -1) -> None:
-        where = {
-            name: record[name] for name in ("origin", "stream", "sequence", "topic", "subscription") if name in record
-        }
+        where = {name: record[name] for name in WHERE if name in record}
         due = settled(self._node, self._start, self._start)
         self._out.report(record, check, f"bridge {self._bridge}: {evidence}", due, number=number, **where)
-
-    # ---- as every judge of a unit
-
-    def join(self, other: BridgeJudge) -> None:
-        """Merge another judge of the unit: a bridge is of one node, so that only one of the two has seen anything."""
-        if other._start:
-            self.__dict__.update(other.__dict__ | {"_out": self._out})
-
-    def split(self, _heard: Mapping[str, tuple[int, int]]) -> dict[str, BridgeJudge]:
-        """Return the judge by its node."""
-        return {self._node: self}
-
-    def go_on(self, *, forgets: bool) -> None:
-        """Go on from a summary; what is forgotten or not is the same here."""
 
     def finish(self) -> None:
         """Say what it has done up to now; more may follow."""

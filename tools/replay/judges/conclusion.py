@@ -60,10 +60,10 @@ class World:
         self.starts = Starts(self.lives, self.openings, self.headless)
         self.endings = Endings(self.lives, self.openings, self.starts)
         self._holds = {
-            "log": self._log,
-            "stopped": self._stopped,
+            "log": lambda due: (life := self._life(due)) is not None and life.end_ns > due.end_ns,
+            "stopped": lambda due: (life := self._life(due)) is not None and life.stopped,
             "given": lambda due: self.starts.are_given(due.node, due.incarnation, due.end_ns),
-            "peers_given": self._peers_given,
+            "peers_given": lambda due: all(self.starts.are_given(peer, 1, EVER) for peer in self._peers[due.node]),
             "told": lambda due: self.starts.would_tell(due.node, due.peer),
             "settled": lambda due: self.starts.are_given(due.node, due.incarnation, due.end_ns),
             "whole": lambda due: self.starts.are_given(due.node, due.incarnation, EVER),
@@ -95,16 +95,8 @@ class World:
         boots = [life.boot for start in (0, 1) if (life := self.lives.get((due.node, due.incarnation + start)))]
         return len(set(boots)) < 2  # noqa: PLR2004 - two starts
 
-    def _log(self, due: Due) -> bool:
-        life = self.lives.get((due.node, due.incarnation))
-        return life is not None and life.end_ns > due.end_ns
-
-    def _stopped(self, due: Due) -> bool:
-        life = self.lives.get((due.node, due.incarnation))
-        return life is not None and life.stopped
-
-    def _peers_given(self, due: Due) -> bool:
-        return all(self.starts.are_given(peer, 1, EVER) for peer in self._peers[due.node])
+    def _life(self, due: Due) -> Life | None:
+        return self.lives.get((due.node, due.incarnation))
 
     def _started(self, due: Due) -> bool:
         start = max(1, due.incarnation)
@@ -145,7 +137,7 @@ class World:
 
     def _awake(self, due: Due) -> bool:
         """Whether the node had the time that a limit allows, apart from standing still and catching up afterwards."""
-        life = self.lives.get((due.node, due.incarnation))
+        life = self._life(due)
         if life is None or not life.stood:
             return True
         until_ns = min(due.until_ns, life.end_ns, self._parted_ns(due) if due.peer else life.end_ns)

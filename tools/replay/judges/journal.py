@@ -205,12 +205,8 @@ class Journal:
             self._out.report(record, "claims", f"waits for {oldest_ns} ns, and the node has not run for so long")
         if is_down and oldest_ns <= record["downgrade_after_ns"]:
             said = f"downgraded when its oldest packet had waited for {oldest_ns} ns, of {record['downgrade_after_ns']}"
-        elif (
-            is_down
-            and self._first["event"] == "node_started"
-            and (record["at_ns"] - self._first["at_ns"] < record["grace_ns"])
-        ):
-            said = f"downgraded {record['at_ns'] - self._first['at_ns']} ns after the start, in the grace"
+        elif is_down and self._first["event"] == "node_started" and record["at_ns"] - begin_ns < record["grace_ns"]:
+            said = f"downgraded {record['at_ns'] - begin_ns} ns after the start, in the grace"
         elif not is_down and record["awaited"] and oldest_ns >= record["upgrade_below_ns"]:
             said = f"upgraded when its oldest packet had waited for {oldest_ns} ns, of {record['upgrade_below_ns']}"
         elif self._modes.get(peer, not is_down) is is_down:
@@ -287,7 +283,7 @@ def join_segments(segments: list[Segment], out: Output) -> list[Life]:
 
 
 def _join(parts: list[Segment], out: Output) -> Life:
-    first, last = parts[0], parts[-1]
+    first = parts[0]
     headless = first.continues and first.first_n != 1
     if headless:
         # Segments before it were removed, or not given: what they would show is not known.
@@ -312,11 +308,10 @@ def _join(parts: list[Segment], out: Output) -> Life:
         if after.stood and after.stood[0][0] < before.end_ns:
             evidence = f"stood still from {after.stood[0][0]} ns on, and wrote a record at {before.end_ns} ns"
             out.report(record, "claims", evidence)
+    it = join_start(parts)
     return Life(
-        first.node, first.incarnation, first.begin_ns, last.end_ns, last.stops, first.name,
-        sum(part.records for part in parts), any(part.ready for part in parts),
-        tuple((begin, end) for part in parts for begin, end in part.stood), last.last_n, first.boot, first.known,
-        first.first_n if headless else 1, first.offset_ns, _paused(parts),
+        it.node, it.incarnation, it.begin_ns, it.end_ns, it.stops, it.name, it.records, it.ready, it.stood, it.last_n,
+        it.boot, it.known, it.first_n if headless else 1, it.offset_ns, it.paused,
     )  # fmt: skip
 
 
@@ -326,18 +321,10 @@ def join_start(parts: list[Segment]) -> Segment:
     return first._replace(
         path="", last_n=last.last_n, end_ns=last.end_ns, stops=last.stops, ready=any(part.ready for part in parts),
         records=sum(part.records for part in parts), stood=tuple(span for part in parts for span in part.stood),
-        paused=_paused(parts),
+        paused=tuple(sorted({peer for part in parts for peer in part.paused})),
     )  # fmt: skip
 
 
-def _paused(parts: list[Segment]) -> tuple[str, ...]:
-    return tuple(sorted({peer for part in parts for peer in part.paused}))
-
-
 def _record_of(segment: Segment) -> Record:
-    return {
-        "node": segment.node,
-        "incarnation": segment.incarnation,
-        "n": segment.first_n,
-        "wall_ns": segment.begin_ns + segment.offset_ns,
-    }
+    start = {"node": segment.node, "incarnation": segment.incarnation}
+    return {**start, "n": segment.first_n, "wall_ns": segment.begin_ns + segment.offset_ns}

@@ -12,10 +12,10 @@ No order is promised while a message of the priority waits for its next attempt.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from triack.tools.replay.checks.findings import Output, Record, settled
+from triack.tools.replay.checks.side import OfNode
 from triack.tools.replay.log.schema import priority_in
 
 MARK: Final = "="
@@ -48,13 +48,11 @@ def is_judged(record: Record) -> bool:
     return record["event"] in EVENTS and queue != IN_ARRIVAL_ORDER and not queue.startswith(APART)
 
 
-class QueueJudge:
+class QueueJudge(OfNode):
     """Judges one queue."""
 
     def __init__(self, node: str, out: Output) -> None:
-        self._node = node
-        self._out = out
-        self._start = 0
+        super().__init__(node, out)
         # Priorities that cannot be judged in this start: their messages may wait since an earlier one.
         self._excused: set[int] = set()
         self._batch = 0
@@ -160,20 +158,6 @@ class QueueJudge:
         if self._start > 1:
             # What comes again of an earlier start is redelivered, too: the two cannot be told apart.
             self._excused.add(priority)
-
-    # ---- as every judge of a unit
-
-    def join(self, other: QueueJudge) -> None:
-        """Merge another judge of the unit: a queue is of one node, so that only one of the two has seen anything."""
-        if other._start:
-            self.__dict__.update(other.__dict__ | {"_out": self._out})
-
-    def split(self, _heard: Mapping[str, tuple[int, int]]) -> dict[str, QueueJudge]:
-        """Return the judge by its node."""
-        return {self._node: self}
-
-    def go_on(self, *, forgets: bool) -> None:
-        """Go on from a summary; what is forgotten or not is the same here."""
 
     def finish(self) -> None:
         """Nothing is left to judge: a message that was not handed out is judged by its stream."""

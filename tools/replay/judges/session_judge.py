@@ -67,12 +67,6 @@ class Given:
 class End:
     """One end of one session."""
 
-    __slots__ = (
-        "acked", "answers", "closed", "first", "free", "gave", "given", "got", "incarnation", "last_n", "left",
-        "life", "opened", "path", "quiet", "received", "received_at", "sent", "sent_at", "silence", "store_silence",
-        "stored", "streams", "takes", "unacked", "window",
-    )  # fmt: skip
-
     def __init__(self, incarnation: int, answers: Answers, window: Window) -> None:
         self.incarnation = incarnation
         self.life: Record = {}
@@ -225,7 +219,7 @@ class SessionJudge(SessionReporter):
             end.window.handle_closed(record)
         if record["reason"] == "drained" and end.unacked:
             self._report(record, "claims", f"closed as drained with {counted(end.unacked, 'packet')} unacknowledged")
-        end.silence.end(record)
+        end.silence.measure(record)
         self._judge_quiet(end, record)
         self._judge_timeouts(end, record)
         self._tell_streams(end, record)
@@ -373,8 +367,7 @@ class SessionJudge(SessionReporter):
                 for low, high, before in received.within(first, last):
                     if before != carried.plus(low - first):
                         self._report(record, "wire", "arrived again with something else", number=low, last=high)
-                for low, high in received.lacking(first, last):
-                    self._report(record, "wire", "a duplicate that is none", number=low, last=high)
+                self._each(record, "wire", "a duplicate that is none", received.lacking(first, last))
             elif first <= received.last:
                 for low, high, _ in received.within(first, last):
                     self._report(record, "wire", "a duplicate, and unmarked", number=low, last=high)
@@ -418,8 +411,7 @@ class SessionJudge(SessionReporter):
         return known
 
     def _judge_known(self, runs: Runs, first: int, last: int, record: Record, check: str, evidence: str) -> None:
-        for low, high in runs.lacking(first, last):
-            self._report(record, check, evidence, number=low, last=high)
+        self._each(record, check, evidence, runs.lacking(first, last))
 
     def _judge_ranges(self, record: Record) -> None:
         before = record.get("cumulative", 0)
@@ -477,8 +469,8 @@ class SessionJudge(SessionReporter):
         for first, last in record["ranges"]:
             fresh = covered.put(first, last)
             if fresh != [(first, last)]:
-                for low, high in RangeSet(fresh).missing(first, last):
-                    self._report(record, "claims", "acknowledged as new, and was before", number=low, last=high)
+                evidence = "acknowledged as new, and was before"
+                self._each(record, "claims", evidence, RangeSet(fresh).missing(first, last))
             news += fresh
         return news
 

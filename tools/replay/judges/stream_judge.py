@@ -16,6 +16,7 @@ from triack.base.printable import printable as _shown
 from triack.base.session_log import SETTINGS
 from triack.tools.replay.causes.engine import Causes, Sides
 from triack.tools.replay.causes.table import IN_TABLE
+from triack.tools.replay.checks import stories
 from triack.tools.replay.checks.commits import Commit, Commits
 from triack.tools.replay.checks.findings import (
     EVER,
@@ -29,20 +30,12 @@ from triack.tools.replay.checks.findings import (
     settled,
     whole,
 )
-from triack.tools.replay.checks.incoming_check import DEAD_LETTER_STREAM, Incoming, Receiver
+from triack.tools.replay.checks.incoming_check import Incoming, Receiver
 from triack.tools.replay.checks.journal_check import Copies
 from triack.tools.replay.checks.latencies import Latencies
 from triack.tools.replay.checks.outgoing_check import Outgoing
-from triack.tools.replay.checks.stories import (
-    UNDONE,
-    Story,
-    even_share,
-    given_up_and_delivered,
-    left_of,
-    segments,
-    waiting,
-)
-from triack.tools.replay.judges.admin_judge import Asking, judge_asking
+from triack.tools.replay.checks.stories import UNDONE, Story
+from triack.tools.replay.judges.admin_judge import Asking
 from triack.tools.replay.log.messages import block
 from triack.tools.replay.log.ranges import RangeSet, Span, size
 from triack.tools.replay.log.schema import (
@@ -68,6 +61,8 @@ SETS: Final = ("_recovering", "_named", "_hops", "_brought", "_told", "_answered
 """What else it joins as sets; all but the first two were said by no single node."""
 WORDS: Final = ("order-ack", "reject")
 """What a relay passes on of a packet."""
+DEAD_LETTER_STREAM: Final = 0
+"""A node puts dead letters into their queue itself; they were in no stream."""
 LEAVING: Final = ("bridge_drew", "handed", "settled", "journaled", "returned", "purged", "expired")
 """Events of messages in a queue, dead letters among them."""
 
@@ -121,39 +116,36 @@ class StreamJudge(LaneReporter):
         # Nodes that say what they found at a start.
         self._recovering: set[str] = set()
 
+    def _of(self, node: str, known: dict[str, Value], side: Callable[[str, str, int, Output], Value]) -> Value:
+        """Return what is known of a node, which is nothing at first."""
+        mine = known.get(node)
+        if mine is None:
+            mine = known[node] = side(node, self._origin, self._stream, self._out)
+        return mine
+
     def _sender(self, node: str) -> Outgoing:
-        if node not in self._senders:
-            self._senders[node] = Outgoing(node, self._origin, self._stream, self._out)
-        return self._senders[node]
+        return self._of(node, self._senders, Outgoing)
 
     def _receiver(self, node: str) -> Incoming:
-        if node not in self._receivers:
-            self._receivers[node] = Incoming(node, self._origin, self._stream, self._out)
-        return self._receivers[node]
+        return self._of(node, self._receivers, Incoming)
 
     def _ask(self, node: str) -> Asking:
-        if node not in self._asking:
-            self._asking[node] = Asking(node, self._origin, self._stream, self._out)
-        return self._asking[node]
+        return self._of(node, self._asking, Asking)
 
     def _copies_of(self, node: str) -> Copies:
-        copies = self._copies.get(node)
-        if copies is None:
-            copies = self._copies[node] = Copies(node, self._origin, self._stream, self._out)
-            if node in self._lives:
-                copies.handle_started(self._lives[node])
-            if node not in self._recovering:
-                copies.handle_other(self._lives.get(node, {}))
+        is_new, copies = node not in self._copies, self._of(node, self._copies, Copies)
+        if is_new and node in self._lives:
+            copies.handle_started(self._lives[node])
+        if is_new and node not in self._recovering:
+            copies.handle_other(self._lives.get(node, {}))
         return copies
 
     def _relay(self, node: str) -> Passing:
-        relay = self._relays.get(node)
-        if relay is None:
-            relay = self._relays[node] = Passing(node, self._origin, self._stream, self._out)
-            if node in self._recovering:
-                relay.handle_started(self._lives[node])
-            if node in self._lives:
-                relay.handle_life(self._lives[node])
+        is_new, relay = node not in self._relays, self._of(node, self._relays, Passing)
+        if is_new and node in self._recovering:
+            relay.handle_started(self._lives[node])
+        if is_new and node in self._lives:
+            relay.handle_life(self._lives[node])
         return relay
 
     def see(self, record: Record) -> None:
@@ -165,14 +157,15 @@ class StreamJudge(LaneReporter):
             self._on_life(record)
             return
         self._last[node] = record
-        if self._stream == DEAD_LETTER_STREAM and event not in LEAVING:
-            self._at(record, "claims", f"{event} in the stream of dead letters", record.get("sequence", -1))
+        if self._stream == DEAD_LETTER_STREAM:
+            if event not in LEAVING:
+                self._at(record, "claims", f"{event} in the stream of dead letters", record.get("sequence", -1))
             return
         if event[0] != "~":
             self._note_names(record)
             if node in self._recovering:
                 self._end_recovery(record)
-        if event in IN_TABLE and self._stream != DEAD_LETTER_STREAM:
+        if event in IN_TABLE:
             self._causes.judge(record, self._sides)
             self._SEES[event](self, record)
             self._causes.note(record)
@@ -189,12 +182,13 @@ class StreamJudge(LaneReporter):
         if record["event"] != "position_recovered" and not record.get("recovered"):
             node = record["node"]
             self._recovering.discard(node)
-            self._sender(node).handle_other(record)
-            self._receiver(node).handle_other(record)
-            if node in self._relays:
-                self._relays[node].handle_other(record)
+            for side in self._sides_of(node):
+                side.handle_other(record)
             if node in self._copies:
                 self._copies[node].handle_other(record)
+
+    def _sides_of(self, node: str) -> list[Outgoing | Incoming | Passing]:
+        return [self._sender(node), self._receiver(node), *_only(node, self._relays).values()]
 
     def _note_names(self, record: Record) -> None:
         get = record.get
@@ -205,7 +199,7 @@ class StreamJudge(LaneReporter):
         peer_name = get("peer_name") if record["event"] == "queued" else None
         priority = priority_in(record) if record["event"] in TELLS_PRIORITY else None
         names = record["node"], record["sequence"], get("class"), get("queue"), get("final"), peer_name, priority
-        if names in self._named or self._stream == DEAD_LETTER_STREAM or record["event"] in NAMELESS:
+        if names in self._named or record["event"] in NAMELESS:
             # What is asked for is written before the commit that begins the stream, which may never be; what is copied
             # may be in another queue, and so is an old name.
             return
@@ -232,8 +226,6 @@ class StreamJudge(LaneReporter):
 
     def _on_life(self, record: Record) -> None:
         node, start = record["node"], record["incarnation"]
-        sides: list[Outgoing | Incoming | Passing] = [self._sender(node), self._receiver(node)]
-        sides += [self._relays[node]] if node in self._relays else []
         before = self._starts.get(node)
         self._starts[node] = start
         if before == start:
@@ -243,14 +235,15 @@ class StreamJudge(LaneReporter):
                     self._at(record, "claims", f"{name} {record[name]}, and {known[name]} in an earlier segment", -1)
             record = {**known, **record}
         self._lives[node] = record
-        for side in sides:
+        if before != start:
+            self._recovering.add(node)
+            if node in self._copies:
+                self._copies[node].handle_started(record)
+        for side in self._sides_of(node):
             if before is not None and start > before + 1:
                 side.finish_start(Due("started", node, before + 1, end_ns=start - 1))
             if before != start:
                 side.handle_started(record)
-                self._recovering.add(node)
-                if node in self._copies:
-                    self._copies[node].handle_started(record)
             side.handle_life(record)
 
     # ---- single records
@@ -287,7 +280,7 @@ class StreamJudge(LaneReporter):
         sequence, span = record["sequence"], (record["first"], record["last"])
         for at, removal in enumerate(self._removals):
             if removal["sequence"] == sequence and removal["incarnation"] < record["incarnation"]:
-                left = RangeSet((first, last) for first, last, _ in left_of(removal))
+                left = RangeSet((first, last) for first, last, _ in stories.left_of(removal))
                 if found := left.overlap(*span):
                     self._removals[at] = {**removal, UNDONE: [*removal.get(UNDONE, ()), *found]}
 
@@ -320,7 +313,9 @@ class StreamJudge(LaneReporter):
     def _on_sent(self, record: Record) -> None:
         node = record["node"]
         if node == self._origin:
-            self._judge_first_hop(record)
+            if record.get("hops", 0):
+                evidence = f"its origin sent it with hop count {record['hops']}"
+                self._at(record, "hops_step", evidence, record["sequence"], number=record["number"])
             if "hops" in record and node in self._copies:
                 self._copies[node].is_relayed = True
         elif node in self._relays:
@@ -331,19 +326,11 @@ class StreamJudge(LaneReporter):
         self._weigh(record)
         self._sender(node).handle_sent(record)
 
-    def _judge_first_hop(self, record: Record) -> None:
-        if record.get("hops", 0):
-            evidence = f"its origin sent it with hop count {record['hops']}"
-            self._at(record, "hops_step", evidence, record["sequence"], number=record["number"])
-
     def _on_received(self, record: Record) -> None:
         self._weigh(record)
         self._receiver(record["node"]).handle_received(record)
         if "hops" in record:
             self._relay(record["node"]).handle_received(record)
-
-    def _on_rejected(self, record: Record) -> None:
-        self._receiver(record["node"]).handle_rejected(record)
 
     def _on_transit(self, record: Record) -> None:
         self._story(record)
@@ -438,14 +425,11 @@ class StreamJudge(LaneReporter):
         self._ask(record["node"]).handle_told(record, known or Receiver())
 
     def _on_journaled(self, record: Record) -> None:
-        if self._stream == DEAD_LETTER_STREAM:
-            return
         known = self._receiver(record["node"]).sequences.get(record["sequence"])
         self._copies_of(record["node"]).handle_journaled(record, known or Receiver())
 
     def _on_settled(self, record: Record) -> None:
-        copied = "journaled" in record or record["node"] in self._copies
-        if copied and self._stream != DEAD_LETTER_STREAM:
+        if "journaled" in record or record["node"] in self._copies:
             self._copies_of(record["node"]).handle_settled(record)
         self._receiver(record["node"]).handle_settled(record)
 
@@ -534,7 +518,7 @@ class StreamJudge(LaneReporter):
         for node, sender in self._senders.items():
             sender.finish(self._later(node))
         for node, receiver in self._receivers.items():
-            receiver.finish(self._later(node), lambda sequence: self._stories[sequence].given_up)
+            receiver.finish(self._later(node), self._given_up)
             self._judge_receiver(receiver)
         for node, relay in self._relays.items():
             relay.finish(self._later(node))
@@ -549,9 +533,11 @@ class StreamJudge(LaneReporter):
         self._judge_order_acks()
         self._judge_words()
         self._count_ways()
-        judge_asking(
-            self._asking, self._receivers, self._last, self._origin, lambda sequence: self._stories[sequence].given_up
-        )
+        asked = self._asking[self._origin].asked if self._origin in self._asking else {}
+        for asking in self._asking.values():
+            asking.judge_told(asked)
+        for node in sorted(self._receivers.keys() & self._last.keys()) if asked else ():
+            self._ask(node).judge_untold(self._receivers[node], asked, self._last[node], self._given_up)
         removals = defaultdict[int, list[Record]](list)
         for removal in self._removals:
             removals[removal["sequence"]].append(removal)
@@ -582,6 +568,9 @@ class StreamJudge(LaneReporter):
                 evidence = f"{counted(count, 'message')} removed, their packets hold {messages}"
                 self._at(record, "claims", evidence, record["sequence"], number=first, last=last)
 
+    def _given_up(self, sequence: int) -> RangeSet:
+        return self._stories[sequence].given_up
+
     def _later(self, node: str) -> Due:
         return Due("started", node, self._starts.get(node, 0), end_ns=EVER)
 
@@ -589,7 +578,7 @@ class StreamJudge(LaneReporter):
         for sequence, known in receiver.sequences.items():
             story = self._stories[sequence]
             if receiver.node != self._origin:
-                self._judge_arrived(sequence, known, story)
+                self._judge_arrived(known, story)
             self._judge_commits(receiver.node, sequence, known, story)
             if receiver.node == self._origin:
                 # A crash may take the record of what it queued for itself; that is in its queue all the same.
@@ -610,15 +599,13 @@ class StreamJudge(LaneReporter):
             more = {"session": record["session"], "number": low, "last": high}
             self._at(record, "store_ack_before_commit", evidence, record["sequence"], **more)
 
-    def _judge_arrived(self, sequence: int, known: Receiver, story: Story) -> None:
+    def _judge_arrived(self, known: Receiver, story: Story) -> None:
         removed = story.given_up
         for record, (first, last) in known.unarrived:
             # The origin may have given up numbers before the end of a range.
             ends = last == record["last"] or known.cls != TRANSACTIONAL
             dues = () if ends else of_origin(self._origin, record)
-            for low, high in removed.missing(first, last):
-                evidence = "committed, and had not arrived"
-                self._at(record, "queue", evidence, sequence, *dues, number=low, last=high)
+            self._each(record, "queue", "committed, and had not arrived", removed.missing(first, last), *dues)
 
     def _judge_commits(self, node: str, sequence: int, known: Receiver, story: Story) -> None:
         """Check that commits hold what was queued, and as many messages as their packets."""
@@ -707,7 +694,8 @@ class StreamJudge(LaneReporter):
 
     def _count_ways(self) -> None:
         """Count the hops of a stream that relays pass on."""
-        if any(relay.relays for relay in self._relays.values()):
+        passed = (known for relay in self._relays.values() for known in relay.sequences.values())
+        if any(known.taken or known.held or known.given_up for known in passed):
             for node, peer in self._hops | self._brought:
                 self._out.count(f"way\t{self._origin}\t{self._stream}\t{node}\t{peer}", 1)
 
@@ -761,22 +749,23 @@ class StreamJudge(LaneReporter):
         Returns:
             The wall time at which the first of those that wait was queued; 0 if none waits, or no record shows it.
         """
-        story.in_transit = RangeSet(span for relay in self._relays.values() for span in relay.held(sequence))
-        story.stopped = RangeSet(span for relay in self._relays.values() for span in relay.given_up(sequence))
+        passed = [relay.sequences[sequence] for relay in self._relays.values() if sequence in relay.sequences]
+        story.in_transit = RangeSet(span for known in passed for span in known.held)
+        story.stopped = RangeSet(span for known in passed for span in known.given_up)
         self._judge_queued_counts(sequence, story)
         if story.cls != EXPRESS:
             self._judge_repeats(sequence, story)
-        removed = [(part, _shown(str(removal["reason"]))) for removal in removals for part in left_of(removal)]
+        removed = [(part, _shown(str(removal["reason"]))) for removal in removals for part in stories.left_of(removal)]
         gone = RangeSet((first, last) for (first, last, _), _ in removed)
         counts = Counter[str]()
         for part, reason in removed:
             counts[f"{DEAD}{reason}"] += part[2]
-            counts["unqueued"] += sum(even_share(*span, part) for span in story.queued.missing(*part[:2]))
-        dead, dead_delivered = sum(part[2] for part, _ in removed), given_up_and_delivered(story, gone)
+            counts["unqueued"] += sum(stories.even_share(*span, part) for span in story.queued.missing(*part[:2]))
+        dead, dead_delivered = sum(part[2] for part, _ in removed), stories.given_up_and_delivered(story, gone)
         sent = story.counted.count + sum(span[2] for span in story.fresh)
         delivered = sum(commits.count for commits in story.commits.values())
         lost = list[Span]()
-        for it in segments(story, [part for part, _ in removed]):
+        for it in stories.segments(story, [part for part, _ in removed]):
             weight = story.weigh_all([(it.first, it.last)])
             sent += it.sent * weight
             delivered += it.delivered * weight
@@ -794,7 +783,7 @@ class StreamJudge(LaneReporter):
         if story.cls == EXPRESS or rest <= 0:
             return 0
         self._flow("forgotten", story.weigh_all(lost))
-        left = waiting(story, gone, RangeSet(lost))
+        left = stories.waiting(story, gone, RangeSet(lost))
         self._flow("at_relays", story.weigh_all([span for part in left for span in story.in_transit.overlap(*part)]))
         return self._latencies[sequence].oldest(left) if sequence in self._latencies else 0
 
@@ -884,7 +873,7 @@ class StreamJudge(LaneReporter):
         "packet_received": _on_received,
         "committed": _on_committed,
         "position_recovered": _on_recovered,
-        "rejected": _on_rejected,
+        "rejected": _to(_receiver, Incoming.handle_rejected),
         "transit_committed": _on_transit,
         "transit_freed": _to(_relay, Passing.handle_freed),
         "control_relayed": _on_control,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from triack.tools.replay.log.ranges import RangeSet, Span
 from triack.tools.replay.log.schema import EXPRESS
@@ -50,23 +51,13 @@ class Contents:
 
     def named(self, first: int, last: int) -> Iterator[tuple[int, int, str]]:
         """Yield what is known of the messages from first to last: first, last, and the levels below the topic."""
-        at = max(bisect_right(self._firsts, first) - 1, 0)
-        while at < len(self._runs) and self._firsts[at] <= last:
-            begin, end, below, _ = self._runs[at]
-            if end >= first:
-                yield max(begin, first), min(end, last), below
-            at += 1
+        for low, high, below, _ in _within(self._runs, bisect_right(self._firsts, first), first, last):
+            yield low, high, below
 
     def express(self, first: int, last: int) -> list[Span]:
         """Return which of the messages from first to last are express."""
-        at = max(bisect_right(self._firsts, first) - 1, 0)
-        found = []
-        for begin, end, _, is_express in self._runs[at:]:
-            if begin > last:
-                break
-            if is_express and end >= first:
-                found.append((max(begin, first), min(end, last)))
-        return found
+        found = _within(self._runs, bisect_right(self._firsts, first), first, last)
+        return [(low, high) for low, high, _, is_express in found if is_express]
 
     def dispatch(self, first: int, last: int, at_ns: int) -> None:
         """Messages were dispatched."""
@@ -79,26 +70,15 @@ class Contents:
 
     def dates(self, first: int, last: int) -> Iterator[Dated]:
         """Yield when the messages from first to last were dispatched."""
-        at = max(bisect_right(self._dates, (first, 1 << 62, 0)) - 1, 0)
-        while at < len(self._dates) and self._dates[at][0] <= last:
-            begin, end, at_ns = self._dates[at]
-            if end >= first:
-                yield max(begin, first), min(end, last), at_ns
-            at += 1
+        yield from _within(self._dates, bisect_right(self._dates, (first, 1 << 62, 0)), first, last)
 
     def free(self, first: int, last: int) -> list[Span]:
         """Messages are there no longer. Returns those that were not there before, either."""
         missing = self.kept.missing(first, last)
         self.kept.take(first, last)
         lowest = self.kept.lowest if self.kept else self.next
-        done = 0
-        while done < len(self._runs) and self._runs[done][1] < lowest:
-            done += 1
-        del self._runs[:done], self._firsts[:done]
-        done = 0
-        while done < len(self._dates) and self._dates[done][1] < lowest:
-            done += 1
-        del self._dates[:done]
+        done = _done(self._runs, lowest)
+        del self._runs[:done], self._firsts[:done], self._dates[: _done(self._dates, lowest)]
         return missing
 
     def cut(self, first: int) -> None:
@@ -117,3 +97,18 @@ class Contents:
             self.kept.take(*span)
         self._dates.clear()
         return express
+
+
+def _within(rows: Sequence[tuple[Any, ...]], behind: int, first: int, last: int) -> Iterator[Any]:
+    """Yield the rows with places from first to last, cut to these; all from one on begin behind the first place."""
+    for at in range(max(behind - 1, 0), len(rows)):
+        begin, end, *more = rows[at]
+        if begin > last:
+            return
+        if end >= first:
+            yield max(begin, first), min(end, last), *more
+
+
+def _done(rows: Sequence[tuple[Any, ...]], lowest: int) -> int:
+    """Return how many rows are of places before the lowest alone."""
+    return next((at for at, row in enumerate(rows) if row[1] >= lowest), len(rows))

@@ -76,7 +76,7 @@ class Passing:
 def _report(waiting: _Waiting, until_ns: int, *dues: Due) -> None:
     subscription, first, last, passed = waiting
     due = awake(passed, passed["at_ns"], passed["at_ns"] + UNSENT_NS, until_ns)
-    subscription.report(passed, "topic_lost", "passed on, and in no packet", first, due, *dues, last=last)
+    subscription.report(passed, "topic_lost", "passed on, and in no packet", first, last, due, *dues)
 
 
 def _key(record: dict[str, Any]) -> _Key:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from triack.tools.replay.checks.findings import EVER, LATE_NS, Due, Output, Record, awake, settled
 from triack.tools.replay.log.ranges import RangeSet, Span, size
@@ -52,12 +52,6 @@ class Subscription:
         expired: the places of messages that have expired before they were dispatched to it.
         away: what was passed on to the node to which it belongs; None if that is its own.
     """
-
-    __slots__ = (
-        "_ahead", "_back", "_begun_ns", "_dropped", "_hand", "_hands", "_maybe", "_noted", "_out", "_passed", "_top",
-        "_topic", "_tried", "_unsure", "ack_wait_ns", "after", "away", "delivered", "discarded", "durable", "expired",
-        "kept", "max_unacked", "name", "open", "pattern", "pending", "settled", "since",
-    )  # fmt: skip
 
     def __init__(self, record: Record, out: Output) -> None:
         self._out = out
@@ -113,7 +107,7 @@ class Subscription:
             number -= last - first + 1
         return spans
 
-    def _drop(self, first: int, last: int) -> list[Span]:
+    def forget(self, first: int, last: int) -> list[Span]:
         """Messages are its own no longer. Returns those that were."""
         taken = self.open.take(first, last)
         self.pending -= size(taken)
@@ -154,12 +148,12 @@ class Subscription:
         return foreign
 
     def _hand_out(self, record: Record, first: int, last: int) -> None:
-        for low, high in self._hand.overlap(first, last):
-            self._report(record, "topic_twice", "handed out again while it was in hand", low, high)
+        evidence = "handed out again while it was in hand"
+        self.report_each(record, "topic_twice", evidence, self._hand.overlap(first, last))
         fresh = self._ahead.take(first, last)
         old = self._tried.overlap(first, last)
         if old and not record["redelivered"]:
-            self._report(record, "topic_twice", "handed out again as if it were new", *_ends(old))
+            self.report(record, "topic_twice", "handed out again as if it were new", *_ends(old))
         if fresh:
             self._judge_order(record, fresh)
             self.delivered += size(fresh)
@@ -171,7 +165,7 @@ class Subscription:
     def _judge_order(self, record: Record, fresh: Sequence[Span]) -> None:
         first = fresh[0][0]
         if first < self._top:
-            self._report(record, "topic_order", f"handed out behind {self._top}", *_ends(fresh))
+            self.report(record, "topic_order", f"handed out behind {self._top}", *_ends(fresh))
         for low, high in self._ahead.overlap(0, first - 1):
             self._passed += [(begin, end, record) for begin, end in self._noted.put(low, high)]
         self._top = max(self._top, fresh[-1][1])
@@ -182,9 +176,11 @@ class Subscription:
         for first, last in record["ranges"]:
             self._revive(first, last)
             foreign += self._foreign(first, last, limit)
-            for low, high in self._ahead.overlap(first, last) if record.get("event") == "settled" else ():
-                self._report(record, "claims", "settled, and never handed out, expired or passed on", low, high)
-            taken = self._drop(first, last)
+            evidence = "settled, and never handed out, expired or passed on"
+            self.report_each(
+                record, "claims", evidence, self._ahead.overlap(first, last) if record.get("event") == "settled" else ()
+            )
+            taken = self.forget(first, last)
             self.settled += size(taken)
             self._unsure += [(record["at_ns"], span) for span in taken] if self.durable else []
         return foreign
@@ -194,9 +190,8 @@ class Subscription:
         away = self.away = self.away or Away()
         for low, high in away.passed.overlap(first, last):
             after = ", after its packet was queued" if away.sent.overlap(low, high) else ""
-            self._report(record, "topic_twice", f"passed on again{after}", low, high)
-        for low, high in self._hand.missing(first, last):
-            self._report(record, "claims", "passed on, and was not in hand", low, high)
+            self.report(record, "topic_twice", f"passed on again{after}", low, high)
+        self.report_each(record, "claims", "passed on, and was not in hand", self._hand.missing(first, last))
         away.passed.add(first, last)
 
     def judge_passed(self, record: Record) -> None:
@@ -205,8 +200,8 @@ class Subscription:
             return
         for first, last in record["ranges"]:
             for low, high in self.open.overlap(first, last):
-                for begin, end in self.away.passed.missing(low, high):
-                    self._report(record, "topic_lost", "settled, and not passed on", begin, end)
+                evidence = "settled, and not passed on"
+                self.report_each(record, "topic_lost", evidence, self.away.passed.missing(low, high))
 
     def handle_commit(self, before_ns: int) -> None:
         """A commit has returned that began after this time: what was settled until then is done for good."""
@@ -219,11 +214,10 @@ class Subscription:
     def handle_expired(self, record: Record, limit: int) -> list[tuple[str, Span]]:
         """Messages were too old, and are its own no longer. Arguments and result are those of ``handle_handed``."""
         for first, last in record["ranges"]:
-            for low, high in self._hand.overlap(first, last):
-                self._report(record, "topic_lost", "expired while it was in hand", low, high)
+            self.report_each(record, "topic_lost", "expired while it was in hand", self._hand.overlap(first, last))
         if record["wall_ns"] < record["receive_by_ms"] * 1_000_000:
             evidence = f"expired {record['receive_by_ms'] - record['wall_ns'] // 1_000_000} ms too early"
-            self._report(record, "topic_lost", evidence, *_ends(record["ranges"]))
+            self.report(record, "topic_lost", evidence, *_ends(record["ranges"]))
         if self.durable:
             for first, last in record["ranges"]:
                 self._ahead.take(first, last)  # nobody gets them any more, so nobody passes them over
@@ -232,8 +226,8 @@ class Subscription:
             return []  # it is done with them once they are dead letters: a `settled` follows
         for first, last in record["ranges"]:
             ahead = max(first, limit + 1), last
-            for low, high in self.expired.overlap(*ahead):
-                self._report(record, "topic_twice", "expired again, before it was dispatched", low, high)
+            evidence = "expired again, before it was dispatched"
+            self.report_each(record, "topic_twice", evidence, self.expired.overlap(*ahead))
             self.expired.add(*ahead)
         ranges = [(first, min(last, limit)) for first, last in record["ranges"] if first <= limit]
         return self.handle_settled({**record, "ranges": ranges}, limit)
@@ -241,8 +235,7 @@ class Subscription:
     def handle_returned(self, record: Record) -> None:
         """Messages came back from the application."""
         for first, last in record["ranges"]:
-            for low, high in self._hand.missing(first, last):
-                self._report(record, "claims", "came back, and was not in hand", low, high)
+            self.report_each(record, "claims", "came back, and was not in hand", self._hand.missing(first, last))
             if record["overdue"]:
                 self._judge_overdue(record, first, last)
             self._let_go(first, last)
@@ -250,24 +243,23 @@ class Subscription:
 
     def _judge_overdue(self, record: Record, first: int, last: int) -> None:
         if not self.ack_wait_ns:
-            self._report(record, "ack_wait", "given back as overdue, and there is no limit", first, last)
+            self.report(record, "ack_wait", "given back as overdue, and there is no limit", first, last)
         for begin, end, handed in self._hands:
             low, high, length_ns = max(begin, first), min(end, last), record["at_ns"] - handed["at_ns"]
             if low <= high and length_ns + LATE_NS < self.ack_wait_ns:
                 evidence = f"given back as overdue after {length_ns} ns, and {self.ack_wait_ns} ns are allowed"
-                self._report(record, "ack_wait", evidence, low, high)
+                self.report(record, "ack_wait", evidence, low, high)
 
     def handle_late(self, record: Record) -> None:
         """The application acknowledged messages that are its no longer. It may have got them again meanwhile."""
         for first, last in record["ranges"]:
             kept = [part for span in self._hand.overlap(first, last) for part in self._back.missing(*span)]
-            for low, high in kept:
-                self._report(record, "topic_lost", "acknowledged while it was in hand, and ignored", low, high)
+            self.report_each(record, "topic_lost", "acknowledged while it was in hand, and ignored", kept)
 
     def handle_discarded(self, spans: Iterable[Span], kept: RangeSet) -> None:
         """Messages were dropped for it; ``kept`` are those that are there."""
         for span in spans:
-            taken = self._drop(*span)
+            taken = self.forget(*span)
             self.discarded += size(taken)
             for low, high in taken:
                 self._dropped.add(low, high)
@@ -290,7 +282,7 @@ class Subscription:
     def _report_held(self, handed: Record, first: int, last: int, until_ns: int, *dues: Due) -> None:
         evidence = f"in hand for longer than {self.ack_wait_ns} ns, and did not come back"
         due = awake(handed, handed["at_ns"], self._until_ns(handed), until_ns)
-        self._report(handed, "ack_wait", evidence, first, last, due, *dues)
+        self.report(handed, "ack_wait", evidence, first, last, due, *dues)
 
     def finish(self, record: Record) -> None:
         """Judge what holds at the end of a log whose last record of the topic is this one."""
@@ -304,14 +296,14 @@ class Subscription:
         for first, last, handed in self._passed:
             for low, high in self._ahead.overlap(first, last):
                 evidence = f"passed over: {handed['ranges'][0][0]} was handed out, and this never"
-                self._report(handed, "topic_lost", evidence, low, high)
+                self.report(handed, "topic_lost", evidence, low, high)
 
     # ---- starts
 
     def restart(self, gone: Iterable[Span]) -> None:
         """The node starts again, and has the durable subscription still."""
         for span in gone:
-            self._drop(*span)
+            self.forget(*span)
         self._hand = RangeSet()
         self._hands.clear()
         if self.away is not None:
@@ -322,7 +314,7 @@ class Subscription:
 
     def cut(self, first: int) -> None:
         """The places from one on are given anew: express messages had them, which are gone."""
-        self._drop(first, _EVER)
+        self.forget(first, _EVER)
         away = () if self.away is None else (self.away.passed, self.away.sent)
         for messages in (self._maybe, self._noted, self._dropped, self.expired, *away):
             messages.take(first, _EVER)
@@ -333,12 +325,8 @@ class Subscription:
         """Return which of its messages a start has not found, and forget them."""
         lost = [part for span in list(self.open) for part in there.missing(*span)]
         for span in lost:
-            self._drop(*span)
+            self.forget(*span)
         return lost
-
-    def forget(self, first: int, last: int) -> None:
-        """Messages were deleted although they were its own."""
-        self._drop(first, last)
 
     def _revive(self, first: int, last: int) -> None:
         """Messages that a crash may have kept from being settled are its own again."""
@@ -364,14 +352,16 @@ class Subscription:
                 found += [(check, span) for low, high in spans for span in rest.take(low, high)]
         return found
 
-    def _report(self, record: Record, check: str, evidence: str, first: int, last: int, *dues: Due) -> None:
-        self.report(record, check, evidence, first, *dues, last=last)
-
-    def report(self, record: Record, check: str, evidence: str, first: int, *dues: Due, **more: Any) -> None:
-        """Report a violation that concerns it."""
+    def report(self, record: Record, check: str, evidence: str, first: int, last: int, *dues: Due) -> None:
+        """Report a violation about messages of it."""
         mine = settled(record["node"], self.since, record["incarnation"])
-        where = {"topic": self._topic, "subscription": self.name, "number": first}
-        self._out.report(record, check, evidence, mine, *dues, **where, **more)
+        where = {"topic": self._topic, "subscription": self.name, "number": first, "last": last}
+        self._out.report(record, check, evidence, mine, *dues, **where)
+
+    def report_each(self, record: Record, check: str, evidence: str, spans: Iterable[Span]) -> None:
+        """Report each range of messages of it."""
+        for span in spans:
+            self.report(record, check, evidence, *span)
 
 
 def _ends(spans: Sequence[Sequence[int]]) -> tuple[int, int]:

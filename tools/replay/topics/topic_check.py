@@ -6,12 +6,13 @@ Fed with the records of the topic in their order. ``subscription_check.py`` has 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import pairwise, product
 from typing import Any, ClassVar, Final
 
 from triack.base.printable import counted, printable
 from triack.tools.replay.checks.findings import EVER, LATE_NS, UNSENT_NS, Due, Output, Record, awake, settled
+from triack.tools.replay.checks.side import OfNode
 from triack.tools.replay.log.ranges import RangeSet, Span, size
 from triack.tools.replay.log.schema import EXPRESS, READER_COUNTS
 from triack.tools.replay.topics.contents import Contents
@@ -29,13 +30,12 @@ _FOLLOWS: Final = "assigned"
 """The record that belongs to the ``dispatched`` before it."""
 
 
-class TopicJudge:
+class TopicJudge(OfNode):
     """Judges one topic of one node."""
 
     def __init__(self, node: str, topic: str, out: Output) -> None:
-        self._node = node
+        super().__init__(node, out)
         self._topic = topic
-        self._out = out
         self._strategy = ""
         self._timeout_ns = 0
         self._contents = Contents()
@@ -54,7 +54,6 @@ class TopicJudge:
         self._matching: dict[str, list[Subscription]] = {}
         # By the id of a node and the name there: what its subscription is called.
         self._of_nodes: dict[tuple[str, str], str] = {}
-        self._start = 0
         self._last: Record = {}
         self._owed: Owed | None = None
         # Since when the strategy could let a message go.
@@ -109,17 +108,6 @@ class TopicJudge:
                 self._timed.discard(name)
 
     # ---- the whole topic
-
-    def go_on(self, *, forgets: bool) -> None:
-        """Go on from a summary: what is done is forgotten anyway."""
-
-    def join(self, other: TopicJudge) -> None:
-        """Take over the records of another node: a topic is of one node alone."""
-        raise AssertionError(f"topic {self._topic} of {self._node} joined with that of {other._node}")
-
-    def split(self, _heard: Mapping[str, tuple[int, int]]) -> dict[str, TopicJudge]:
-        """Return a judge for each node: there is one."""
-        return {self._node: self}
 
     def finish(self) -> None:
         """Judge what holds at the end of the log; more of it may follow."""
@@ -199,7 +187,7 @@ class TopicJudge:
                 continue
             for first, last in subscription.missing(self._found):
                 evidence = "wanted, and not there after the start of its node"
-                subscription.report(record, "topic_lost", evidence, first, last=last)
+                subscription.report(record, "topic_lost", evidence, first, last)
         self._contents.kept = RangeSet(self._found)
         self._found = RangeSet()
 
@@ -335,13 +323,17 @@ class TopicJudge:
         """What a subscription wants, or will get, is kept. What has expired nobody gets."""
         for low, high in subscription.open.overlap(first, last):
             evidence = f"deleted ({record['reason']}) while the subscription wants it"
-            subscription.report(record, "content_freed_early", evidence, low, last=high)
+            subscription.report(record, "content_freed_early", evidence, low, high)
             subscription.forget(low, high)
         if record["reason"] in ("all", "nobody") and not subscription.durable:
             begin = max(first, self._contents.dispatched + 1, subscription.after + 1)
-            for low, high in subscription.expired.missing(begin, last) if begin <= last else ():
-                evidence = f"deleted ({record['reason']}) before it was dispatched to the subscription"
-                subscription.report(record, "content_freed_early", evidence, low, last=high)
+            evidence = f"deleted ({record['reason']}) before it was dispatched to the subscription"
+            subscription.report_each(
+                record,
+                "content_freed_early",
+                evidence,
+                subscription.expired.missing(begin, last) if begin <= last else (),
+            )
 
     # ---- subscriptions
 
@@ -436,7 +428,7 @@ class TopicJudge:
     def _on_handed(self, subscription: Subscription, record: Record) -> None:
         if subscription.name in self._suspended:
             first, last = record["ranges"][0]
-            subscription.report(record, "claims", "handed out while it was suspended", first, last=last)
+            subscription.report(record, "claims", "handed out while it was suspended", first, last)
         foreign = subscription.handle_handed(record, self._limit(subscription))
         self._timed.add(subscription.name)
         self._judge_foreign(subscription, record, foreign, "handed out")
@@ -470,7 +462,7 @@ class TopicJudge:
             for low, high, below in self._contents.named(first, last):
                 if not matches(subscription.pattern, full_name(self._topic, below)):
                     evidence = f"expired for it, and the name does not match {subscription.pattern!r}"
-                    subscription.report(record, "topic_astray", evidence, low, last=high)
+                    subscription.report(record, "topic_astray", evidence, low, high)
 
     def _judge_foreign(
         self, subscription: Subscription, record: Record, foreign: list[tuple[str, Span]], what: str
@@ -485,17 +477,15 @@ class TopicJudge:
         }
         for check, (first, last) in foreign:
             if check:
-                subscription.report(record, check, said[check], first, last=last)
+                subscription.report(record, check, said[check], first, last)
                 continue
             astray = RangeSet(
                 (low, high)
                 for low, high, below in self._contents.named(first, last)
                 if not matches(subscription.pattern, full_name(self._topic, below))
             )
-            for low, high in astray:
-                subscription.report(record, "topic_astray", said["topic_astray"], low, last=high)
-            for low, high in astray.missing(first, last):
-                subscription.report(record, "topic_twice", said["topic_twice"], low, last=high)
+            subscription.report_each(record, "topic_astray", said["topic_astray"], astray)
+            subscription.report_each(record, "topic_twice", said["topic_twice"], astray.missing(first, last))
 
     def _judge_unknown(self, record: Record) -> None:
         """A record of a subscription that is not there. Late acknowledgements may come after its end."""
@@ -554,7 +544,7 @@ class TopicJudge:
         evidence = (
             f"{counted(count, 'message')} of {record['first']} to {record['last']} assigned, and {due} are its own"
         )
-        subscription.report(record, check, evidence, record["first"], last=record["last"])
+        subscription.report(record, check, evidence, record["first"], record["last"])
 
     def _on_discarded(self, subscription: Subscription, record: Record) -> None:
         """The eldest messages are dropped; there may be several records of one subscription."""
@@ -568,15 +558,15 @@ class TopicJudge:
         subscription.handle_discarded(dropped, self._contents.kept)
         if record["pending"] != subscription.pending:
             evidence = f"{record['pending']} pending after that, counted {subscription.pending}"
-            subscription.report(record, "claims", evidence, first, last=last)
+            subscription.report(record, "claims", evidence, first, last)
         if foreign or not is_eldest or not may or last > may[-1][1]:
             evidence = f"dropped, and by the rule it loses {_said(may)}"
-            subscription.report(record, "discard_rule", evidence, first, last=last)
+            subscription.report(record, "discard_rule", evidence, first, last)
             return
         short_ns = record["at_ns"] - last_ns - record["age_ns"]
         if not 0 <= short_ns <= self._timeout_ns // GRAINS:
             evidence = f"{record['age_ns']} ns old, after {record['at_ns'] - last_ns} ns"
-            subscription.report(record, "discard_rule", evidence, first, last=last)
+            subscription.report(record, "discard_rule", evidence, first, last)
 
     def _require_owed(self, record: Record) -> None:
         """The records that follow from a ``dispatched`` stand right behind it."""
@@ -586,7 +576,7 @@ class TopicJudge:
         first, last = owed.record["first"], owed.record["last"]
         for name, count in owed.counts.items():
             evidence = f"of the messages that were dispatched {count} are its own, and were not assigned to it"
-            self._subscriptions[name].report(record, "topic_lost", evidence, first, last=last)
+            self._subscriptions[name].report(record, "topic_lost", evidence, first, last)
 
     def _judge_waiting(self, record: Record) -> None:
         """What the strategy lets go goes at once."""
@@ -619,7 +609,7 @@ class TopicJudge:
         for subscription, (first, last), since_ns in ages.overdue(self._subscriptions, self._contents, now_ns):
             evidence = f"pending for {now_ns - since_ns} ns, and after {self._timeout_ns} ns it is dropped"
             due = awake(record, since_ns, since_ns + late_ns, now_ns)
-            subscription.report(record, "discard_rule", evidence, first, due, last=last)
+            subscription.report(record, "discard_rule", evidence, first, last, due)
 
     # ---- reports
 

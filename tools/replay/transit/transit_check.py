@@ -36,11 +36,6 @@ class Passed:
         heard: what the next hop of a synchronous link has passed on, in this start.
     """
 
-    __slots__ = (
-        "acked", "brought", "cls", "given_up", "heard", "held", "onward", "onward_ns", "sent",
-        "since", "taken",
-    )  # fmt: skip
-
     def __init__(self) -> None:
         self.cls = EXPRESS
         self.brought = Brought()
@@ -93,25 +88,10 @@ class Passing(Side[Passed]):
     def _begin(self) -> Passed:
         return Passed()
 
-    def held(self, sequence: int) -> RangeSet:
-        """What is here of a sequence."""
-        known = self.sequences.get(sequence)
-        return known.held if known is not None else RangeSet()
-
-    def given_up(self, sequence: int) -> RangeSet:
-        """What goes no further from here."""
-        known = self.sequences.get(sequence)
-        return known.given_up if known is not None else RangeSet()
-
     def has_had(self, sequence: int) -> bool:
         """Whether any packet of a sequence has come, or was found here."""
         known = self.sequences.get(sequence)
         return known is not None and bool(known.brought.numbers or known.taken)
-
-    @property
-    def relays(self) -> bool:
-        """Whether anything was ever in transit here."""
-        return any(known.taken or known.held or known.given_up for known in self.sequences.values())
 
     # ---- starts of the node
 
@@ -130,12 +110,11 @@ class Passing(Side[Passed]):
             if known.cls == EXPRESS:
                 continue
             there = found.get(sequence, RangeSet())
-            for span in list(known.held):
-                for low, high in there.missing(*span):
-                    evidence = "in transit before the restart, not freed, and not found again"
-                    self._at(record, "transit_forgotten", evidence, sequence, due, *dues, number=low, last=high)
-                    if final:
-                        known.drop(low, high)
+            gone = [lost for span in known.held for lost in there.missing(*span)]
+            evidence = "in transit before the restart, not freed, and not found again"
+            self._each(record, "transit_forgotten", evidence, gone, due, *dues, sequence=sequence)
+            for lost in gone if final else ():
+                known.drop(*lost)
 
     # ---- what comes
 
@@ -160,9 +139,7 @@ class Passing(Side[Passed]):
             if record["peer_name"] not in self._came_by.values() and "" not in self._came_by.values():
                 evidence = f"said to have come by {record['peer_name']}, and no session with that has brought any"
                 self._at(record, "claims", evidence, record["sequence"], number=first, last=last)
-            for low, high in known.held.overlap(first, last):
-                evidence = "taken into transit, and was there"
-                self._at(record, "claims", evidence, record["sequence"], number=low, last=high)
+            self._each(record, "claims", "taken into transit, and was there", known.held.overlap(first, last))
         known.since += [(low, high, record["wall_ns"]) for low, high in known.held.missing(first, last)]
         known.taken.add(first, last)
         known.held.add(first, last)
@@ -171,11 +148,9 @@ class Passing(Side[Passed]):
 
     def handle_sent(self, record: Record) -> None:
         """Packets left for the next hop."""
-        known, sequence = self._sequence(record), record["sequence"]
-        first, last = record["number"], record["number"] + record["packets"] - 1
-        for low, high in known.taken.missing(first, last):
-            evidence = "sent by another node than its origin, and was not in transit there"
-            self._at(record, "queue", evidence, sequence, number=low, last=high)
+        known, first, last = self._sequence(record), record["number"], record["number"] + record["packets"] - 1
+        evidence = "sent by another node than its origin, and was not in transit there"
+        self._each(record, "queue", evidence, known.taken.missing(first, last))
         known.sent[record["session"]].add(first, last)
         self._judge_hops(record, known, first, last)
         if not record["resend"]:
@@ -187,16 +162,14 @@ class Passing(Side[Passed]):
             evidence = f"passed on by relay {hops}, {HOPS_MAX} are allowed"
             self._at(record, "hop_limit", evidence, sequence, number=first, last=last)
         due = settled(self.node, last=record["incarnation"])
-        for low, high in known.brought.came_by(hops - 1, first, last):
-            evidence = f"passed on with hop count {hops}, and did not come with {hops - 1}"
-            self._at(record, "hops_step", evidence, sequence, due, number=low, last=high)
+        evidence = f"passed on with hop count {hops}, and did not come with {hops - 1}"
+        self._each(record, "hops_step", evidence, known.brought.came_by(hops - 1, first, last), due)
 
     def _judge_previous(self, record: Record, known: Passed, first: int, last: int) -> None:
         sequence, previous, due = record["sequence"], record["previous"], settled(self.node, last=record["incarnation"])
         if known.cls == TRANSACTIONAL:
-            for low, high in known.brought.named(first, last, previous):
-                evidence = "passed on with a previous packet that it did not name when it came"
-                self._at(record, "previous_raised", evidence, sequence, due, number=low, last=high)
+            evidence = "passed on with a previous packet that it did not name when it came"
+            self._each(record, "previous_raised", evidence, known.brought.named(first, last, previous), due)
             return
         if previous > known.brought.unwanted:
             evidence = f"says that nothing up to {previous} is wanted, its origin said up to {known.brought.unwanted}"
@@ -273,18 +246,16 @@ class Passing(Side[Passed]):
         return ""
 
     def _judge_ack(self, record: Record, known: Passed) -> None:
-        session, sequence, reason = record.get("session", ""), record["sequence"], record["reason"]
+        session = record.get("session", "")
         carried, acked = known.sent[session], known.acked[session]
         for first, last in known.held.overlap(record["first"], record["last"]):
-            for low, high in carried.missing(first, last):
-                evidence = f"freed by a {reason.replace('-', ' ')} of a session that did not carry it"
-                where = {"session": session, "number": low, "last": high}
-                self._at(record, "transit_unsent", evidence, sequence, **where)
-            for begin, end in carried.overlap(first, last):
-                for low, high in acked.missing(begin, end):
-                    evidence = f"freed by a {reason.replace('-', ' ')} that had not come"
-                    where = {"session": session, "number": low, "last": high}
-                    self._at(record, "freed_too_early", evidence, sequence, **where)
+            evidence = f"freed by a {record['reason'].replace('-', ' ')}"
+            unsent = carried.missing(first, last)
+            self._each(
+                record, "transit_unsent", f"{evidence} of a session that did not carry it", unsent, session=session
+            )
+            unheard = [part for span in carried.overlap(first, last) for part in acked.missing(*span)]
+            self._each(record, "freed_too_early", f"{evidence} that had not come", unheard, session=session)
 
     def _note_dwell(self, record: Record, packets: int, since_ns: int) -> None:
         bucket = latency_bucket(record["wall_ns"] - since_ns)

@@ -322,7 +322,7 @@ def test_a_packet_of_an_initiator_that_was_not_heard_yet_waits_from_when_it_left
     assert judge_timeout(silence, at(1_900), 900 * MS, "ack") == ""
     silence.hear(at(1_900), acked=1)
     assert (judge_patience(silence, 150 * MS), silence.longest_ns) == ("", 300 * MS)
-    silence.end(at(2_250))
+    silence.measure(at(2_250))
     assert "open for 350 ms" in judge_patience(silence, 199 * MS)
 
 
