@@ -184,7 +184,7 @@ def test_what_a_relay_before_has_passed_on_lets_the_others_leave_in_a_slow_start
     sequence.handle_session_closed()
     sequence.start.credit = 1
     sequence.handle_sent(sequence.peek_run(1), node.now_ns, packet=1)
-    outbox.links[outgoing.via].withdraw(outgoing)
+    outbox.links[outgoing.via].turns.withdraw(outgoing)
     outgoing.next_hop.awaited = True
     word = OnwardAckPacket(
         b"a" * 16, outgoing.stream_number, sequence.sequence, 1, is_async, [] if is_async else [(1, 1)]

@@ -477,7 +477,7 @@ def test_a_stream_that_stands_still_is_told_of_once(via: str, reason: str) -> No
     if reason == NO_TURN:
         stream.sequence.start.credit = None
     assert stream.way is not None
-    node.live.outbox.links[stream.way.via].withdraw(stream)
+    node.live.outbox.links[stream.way.via].turns.withdraw(stream)
     standstill = Standstill()
     standstill.look_at(via, node.live, 0)
     standstill.look_at(via, node.live, STILL_NS - 1)
