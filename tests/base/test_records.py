@@ -4,7 +4,7 @@ import json
 import pickle
 from collections import Counter
 from dataclasses import fields
-from struct import pack
+from struct import Struct, pack
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from tests.queues.manager.test_recorder import busy_world
 from tests.queues.rollbacks import both_know, deliver, pair, put_back
 from tests.queues.world import SimNode, World
 from triack.base import log_lines
+from triack.base.columns import Columns
 from triack.base.commit import Commit, PeerRow, key_of, split_key
 from triack.base.datagram import (
     HEADER_BYTES,
@@ -537,3 +538,27 @@ def test_every_field_alone_makes_a_commit_and_what_only_takes_out_adds_nothing(n
     taking_out |= {"stream_deletes", "position_deletes", "transit_deletes", "transit_stream_deletes"}
     taking_out |= {"subscriptions", "subscription_deletes"}
     assert commit.adds == (name not in taking_out)
+
+
+# Blocks of records come back as they were, and neighbours that differ in little take little.
+
+RECORD = Struct("<QQH")
+COLUMNS = Columns(RECORD.size, 16, 64)
+Records = list[tuple[int, int, int]]
+
+
+def block(records: Records) -> bytearray:
+    return bytearray(b"".join(RECORD.pack(*record) for record in records))
+
+
+@pytest.mark.gate
+@given(st.lists(st.tuples(*[st.integers(0, 2**64 - 1)] * 2, st.integers(0, 2**16 - 1)), min_size=1, max_size=64))
+def test_a_block_comes_back_as_it_was(records: Records) -> None:
+    """Whether its fields rise or fall, and however many records it has."""
+    for some in (records, sorted(records, key=lambda it: it[1])):
+        assert COLUMNS.unpack(COLUMNS.pack(block(some))) == block(some)
+
+
+def test_fields_that_rise_by_little_take_little() -> None:
+    records = [(2**40 + 3 * at, 2**50 + at, 7) for at in range(64)]
+    assert len(COLUMNS.pack(block(records))) < 64 * RECORD.size // 12

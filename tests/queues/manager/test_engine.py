@@ -2,6 +2,7 @@
 
 import sys
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -11,7 +12,8 @@ import pytest
 
 from tests.logs import taken_apart
 from tests.queues.bare import Bare, records
-from tests.queues.world import World, numbered, two
+from tests.queues.relays import line, post
+from tests.queues.world import SimNode, World, numbered, two
 from triack.base.ack_trigger import AckTrigger
 from triack.base.commit import Commit
 from triack.base.delivery import Delivery
@@ -19,6 +21,7 @@ from triack.base.units import MS, SECOND
 from triack.ordering.order_settings import OrderSettings
 from triack.queues.manager.effects import Effect, Send
 from triack.queues.manager.engine import Engine
+from triack.queues.manager.invariants import check_invariants
 from triack.queues.node_settings import Limits, NodeSettings, Quota
 from triack.queues.stages import STAGES, Stage
 from triack.queues.streams.group_commit import GroupCommit
@@ -330,3 +333,54 @@ def test_plain_packets_cost_no_call_into_what_they_do_not_use(delivery: Delivery
         sys.setprofile(None)
     assert {"manager", "streams", "mailboxes"} <= called
     assert called.isdisjoint({"topics", "remote", "transit"})
+
+
+# Each machine of an engine asserts what is true of it: a state that contradicts itself is seen at the next step.
+
+Breaks = Callable[[Engine], None]
+
+
+def window(engine: Engine) -> None:
+    next(iter(engine.handshakes.conversations.values())).session.window.in_flight_bytes += 1  # type: ignore[attr-defined]
+
+
+def waiting(engine: Engine) -> None:
+    for outgoing in engine.outbox.streams:
+        outgoing.sequence._to_send.clear()  # noqa: SLF001
+
+
+def passing(engine: Engine) -> None:
+    engine.transits.streams[0].sequence._to_send.clear()  # noqa: SLF001
+
+
+def committed(engine: Engine) -> None:
+    engine.inbox.streams[0].sequence.committed = (1 << 40, 1)
+
+
+def charged(engine: Engine) -> None:
+    engine.inbox.admission.streams.total_bytes += 1
+
+
+@pytest.fixture
+def nodes() -> dict[str, SimNode]:
+    """An origin whose relay cannot pass on, and a node that has got something."""
+    net = line("arb")
+    post(net["a"], "r", b"1")
+    net.world.run(500 * MS)
+    net["b"].crash()
+    post(net["a"], "b", *[bytes(2_000)] * 3)
+    net.world.run(20 * MS)
+    post(net["a"], "b", *[bytes(2_000)] * 90)
+    net.world.run(MS)
+    return {name: net[name] for name in "ar"}
+
+
+@pytest.mark.parametrize(
+    ("name", "broken"), [("a", window), ("a", waiting), ("r", passing), ("r", committed), ("r", charged)]
+)
+def test_a_state_that_contradicts_itself_is_seen(nodes: dict[str, SimNode], name: str, broken: Breaks) -> None:
+    engine = nodes[name].live
+    check_invariants(engine)
+    broken(engine)
+    with pytest.raises(AssertionError):
+        check_invariants(engine)

@@ -1,5 +1,6 @@
 """Links to peers: conversations, paths, turns, and how they are dialled."""
 
+from dataclasses import replace
 from itertools import count
 from random import Random
 
@@ -8,10 +9,12 @@ import pytest
 from proof.search import stillness
 from tests.base.refusals import refuse_wrong_values
 from tests.queues.hostile import make_connect
-from tests.queues.world import PlainWorld, SimNode, World
+from tests.queues.relays import post
+from tests.queues.world import PlainWorld, SimNode, World, two
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError, UsageError
-from triack.base.reasons import DropReason
+from triack.base.peers import Peer
+from triack.base.reasons import DropReason, Trouble
 from triack.base.units import MS, SECOND
 from triack.queues.node_settings import Reconnect
 from triack.queues.peers import conversations
@@ -22,6 +25,7 @@ from triack.queues.peers.link import Link
 from triack.queues.peers.origins import Brought, Origins
 from triack.queues.peers.path import ANSWERS_MAX, CHALLENGE_BYTES, GIVE_UP_NS, REPEAT_NS, Paths, PathState
 from triack.queues.peers.turns import QUEUE_TURN_PACKETS, Turns
+from triack.stats.troubles import find_troubles
 
 # The owners of conversations, and which one gives way when too many are begun.
 
@@ -520,3 +524,33 @@ def test_an_origin_has_the_name_of_its_first_relay_and_the_last_neighbour() -> N
     assert origins.bind(ORIGIN, "hub-2", "plant-a")
     assert origins.of(ORIGIN) == Brought("hub-2", "plant-a")
     assert Brought("hub-2", "plant-a").name == "plant-a@hub-2"
+
+
+# A peer that gets another name in the directory while messages wait for it.
+
+
+def test_messages_for_the_old_name_wait_and_the_trouble_names_the_new_one() -> None:
+    world, a, b = two()
+    a.know(b.peer)
+    b.know(a.peer)
+    post(a, "b", b"1")
+    world.run(5 * SECOND)
+    b.end()
+    post(a, "b", b"2")
+    rename(a, replace(b.peer, name="c"))
+    b.start()
+    post(a, "c", b"3")
+    world.run(20 * SECOND)
+    (row,) = [row for row in find_troubles(a.live, world.now_ns) if row.about == "b"]
+    assert (row.trouble, "another name here now: c" in row.cause) == (Trouble.RENAMED, True)
+    assert "triack trust add b KEY" in row.remedy
+    rename(a, b.peer)
+    world.run(20 * SECOND)
+    assert [row for row in find_troubles(a.live, world.now_ns) if row.about == "b"] == []
+    assert b.live.queues.mailboxes["q"].length == 3
+
+
+def rename(node: SimNode, peer: Peer) -> None:
+    """Its operator removes the one peer that it has, and adds this one."""
+    node.directory.replace([peer])
+    node.act(lambda: node.live.handle_directory_changed(node.world.now_ns))
