@@ -14,7 +14,7 @@ from triack.node.client.client_transaction import ClientTransaction
 from triack.node.control.verb_table import VERBS
 from triack.node.handles.derived import Said, as_on, plain_function, settled, signature_of, waited
 from triack.node.handles.transaction import Transaction
-from triack.node.handles.verbs import Reloaded, Verbs
+from triack.node.handles.verbs import Verbs
 from triack.node.node import Node, open_node
 from triack.node.shell.enrolling import OpenInvitation
 from triack.node.sync.sync import SyncClient, SyncInvitation, SyncNode
