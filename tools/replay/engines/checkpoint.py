@@ -11,7 +11,6 @@ import io
 import os
 import pickle
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -19,6 +18,7 @@ from triack import __version__
 from triack.base.errors import ReplayError
 from triack.node.files.ownership import open_plain, users_of
 from triack.tools.replay.checks.findings import Output
+from triack.tools.replay.log.writing import writing
 
 State = TypeVar("State")
 
@@ -47,16 +47,9 @@ def save(path: Path, state: object) -> None:
     """Write a state; a crash leaves this one or the one before it."""
     data = freeze(state)
     try:
-        handle, name = tempfile.mkstemp(prefix=path.name, suffix=".new", dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.writelines([_HEAD, hashlib.sha256(data).digest(), data])
-                file.flush()
-                os.fsync(file.fileno())
-            Path(name).replace(path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        # Another process may keep its own in the same file.
+        with writing(path, path.with_name(f"{path.name}.{os.getpid()}.new")) as file:
+            file.writelines([_HEAD, hashlib.sha256(data).digest(), data])
     except OSError as error:
         raise ReplayError(f"cannot write {path}: {os.strerror(error.errno or 0)}") from error
 

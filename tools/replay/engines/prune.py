@@ -29,6 +29,7 @@ from triack.tools.replay.judges.past import Cut, Past
 from triack.tools.replay.log.files import LogFile, Reading, Record, in_order, read_records
 from triack.tools.replay.log.listing import PARQUET_SUFFIX, SUMMARY, list_logs
 from triack.tools.replay.log.schema import Verdict
+from triack.tools.replay.log.writing import writing
 
 try:
     import fcntl
@@ -130,13 +131,19 @@ def prune(
 
 
 @contextlib.contextmanager
+def _saying(what: str) -> Iterator[None]:
+    """Say what cannot be done, and why."""
+    try:
+        yield
+    except OSError as error:
+        raise ReplayError(f"{what}: {os.strerror(error.errno or 0)}") from error
+
+
+@contextlib.contextmanager
 def _locked(directory: Path) -> Iterator[None]:
     """Hold the directory: a second run would judge what the first one removes."""
-    path = directory / LOCK
-    try:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise ReplayError(f"cannot prune {directory}: {os.strerror(error.errno or 0)}") from error
+    with _saying(f"cannot prune {directory}"):
+        fd = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         if fcntl is not None:
             try:
@@ -223,32 +230,17 @@ def _write(directory: Path, past: Past, loaded: Loaded, done: Pruned) -> None:
     replaces = sorted({*loaded.digests.values(), *loaded.replaced.values()})
     summary = Summary(past, replaces, told=replay_numbers(done.verdict))
     content = encode(summary)
-    path, new = directory / SUMMARY, directory / (SUMMARY + NEW)
-    try:
-        try:
-            new.unlink(missing_ok=True)
-            fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            with os.fdopen(fd, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            new.replace(path)
-        except BaseException:
-            new.unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise ReplayError(f"cannot write {path}, nothing was removed: {os.strerror(error.errno or 0)}") from error
+    path = directory / SUMMARY
+    with _saying(f"cannot write {path}, nothing was removed"), writing(path, directory / (SUMMARY + NEW)) as file:
+        file.write(content)
     done.summary, done.summary_bytes, done.digest = path.resolve(), len(content), summary.digest
 
 
 def _sync(folders: set[Path]) -> None:
     """Bring the names of summaries onto the disk."""
     for folder in folders:
-        try:
+        with _saying(f"cannot sync {folder}, nothing was removed"):
             sync_folder(folder)
-        except OSError as error:
-            why = os.strerror(error.errno or 0)
-            raise ReplayError(f"cannot sync {folder}, nothing was removed: {why}") from error
 
 
 def _remove(paths: list[Path]) -> None:

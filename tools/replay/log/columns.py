@@ -200,6 +200,10 @@ class Columns:
             for batch in self._file.iter_batches(BATCH_RECORDS):
                 yield _typed(batch)
 
+    def table(self) -> pa.Table:
+        """Return all of them."""
+        return pa.Table.from_batches(self.batches())
+
     @contextmanager
     def _reading(self) -> Iterator[None]:
         """Report errors of reading as damage of the file."""

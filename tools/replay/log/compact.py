@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,8 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from triack.base.errors import ReplayError
+from triack.store.folder import sync_folder
 from triack.tools.replay.log.files import UNREADABLE, LogFile, Record, columns_of, read_records, size_bytes
 from triack.tools.replay.log.listing import PARQUET_SUFFIX, UNFINISHED, Listing, complete, list_logs
+from triack.tools.replay.log.writing import writing
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -118,13 +119,8 @@ def _copy(summary: Path, to: Path) -> None:
     if to.exists() and to.read_bytes() == content:
         return
     to.parent.mkdir(parents=True, exist_ok=True)
-    new = to.with_name(to.name + ".new")
-    new.unlink(missing_ok=True)
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+    with writing(to, to.with_name(to.name + ".new")) as file:
         file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(to)
 
 
 def _find(directory: Path, listing: Listing) -> dict[str, Path]:
@@ -216,15 +212,11 @@ def _write(file: _File, done: Compacted) -> None:
     path.parent.mkdir(exist_ok=True)
     before = path.stat().st_size if path.exists() else 0
     taken: list[Source] = [it for it in file.sources if it not in file.stale]
-    unready = path.with_name(f".{path.name}.new")
-    with open(unready, "wb", opener=_private) as out:
+    with writing(path, path.with_name(f".{path.name}.new")) as out:
         batches = chain(_old(file), _fresh(file, taken))
         write_parquet(batches, out, lambda: {SOURCES: json.dumps(taken).encode()})
-        out.flush()
-        os.fsync(out.fileno())
-    unready.replace(path)
     for folder in (path.parent, path.parent.parent):
-        _sync(folder)
+        sync_folder(folder)
     done.made += len(file.new)
     done.records += sum(it.records for it in taken[len(file.sources) - len(file.stale) :])
     done.bytes_in += sum(it.bytes for it in file.new)
@@ -235,22 +227,11 @@ def _old(file: _File) -> Iterator[pa.RecordBatch]:
     """Yield the records that are in a file and stay."""
     if not file.sources:
         return
-    spans: list[tuple[int, int]] = []
-    end = 0
+    at, whole = 0, columns_of(file.path).table()
     for it in file.sources:
-        begin, end = end, end + it.records
-        if it in file.stale:
-            continue
-        if spans and spans[-1][1] == begin:
-            begin, _ = spans.pop()
-        spans.append((begin, end))
-    at = 0
-    for batch in columns_of(file.path).batches():
-        for begin, end in spans:
-            low, high = max(begin - at, 0), min(end - at, batch.num_rows)
-            if low < high:
-                yield batch.slice(low, high - low)
-        at += batch.num_rows
+        if it not in file.stale:
+            yield from whole.slice(at, it.records).to_batches()
+        at += it.records
 
 
 def _fresh(file: _File, taken: list[Source]) -> Iterator[pa.RecordBatch]:
@@ -268,21 +249,6 @@ def _noted(new: _New, taken: list[Source]) -> Iterator[Record]:
         count += 1
         yield record
     taken.append(Source(new.source, new.wall_ns, new.bytes, count))
-
-
-def _private(path: str, flags: int) -> int:
-    """Open a file for its owner alone, also one that is there."""
-    handle = os.open(path, flags, 0o600)
-    os.fchmod(handle, 0o600)
-    return handle
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 _TYPES: Final = [str, int, int, int]
