@@ -17,7 +17,7 @@ import pytest
 
 import triack
 from tests.machine import PATIENCE_S
-from tests.node.nodes import SCHEMES, WAIT, make, open_sync, quick, until
+from tests.node.nodes import SCHEMES, WAIT, make, quick, until
 from tests.queues.relays import line, post
 from tests.queues.rollbacks import both_know, deliver, put_back
 from tests.queues.world import WORLDS, SimNode, World, numbered, two
@@ -560,15 +560,6 @@ async def test_a_paused_queue_has_a_row_until_it_is_resumed() -> None:
         assert not rows(a, Trouble.QUEUE_PAUSED)
 
 
-async def test_strangers_learn_nothing_of_it() -> None:
-    """Whatever the operator sees, nothing is sent."""
-    async with node("a") as a, node("b") as b:
-        await a.trust("b", b.key, b.address)
-        await a.send("b/q", b"x")
-        await until(lambda: rows(b, Trouble.UNTRUSTED))
-        assert set(a.stats().drops) == set()
-
-
 def test_each_trouble_is_on_the_page_on_troubles() -> None:
     """With its sentence and its remedy, as the code has them: ``make docs`` writes the table."""
     page = (ROOT / "docs" / "troubles.md").read_text()
@@ -728,24 +719,3 @@ async def test_silence_and_mistakes_are_told_apart() -> None:
             await a.ping(a.address)
         with pytest.raises(triack.UsageError):
             await a.ping("udp://127.0.0.1:9", timeout=-1)
-
-
-async def test_a_ping_ends_with_its_node() -> None:
-    a = await make("a", scheme="tcp").start()
-    waiting = asyncio.create_task(a.ping("udp://127.0.0.1:9", timeout=WAIT))
-    await asyncio.sleep(0)
-    await a.close()
-    with pytest.raises(triack.NodeClosed):
-        await waiting
-    with pytest.raises(triack.NodeClosed):
-        await a.ping("udp://127.0.0.1:9")
-
-
-@pytest.mark.slow
-def test_another_process_and_threads_can_ping(tmp_path: Path) -> None:
-    with (
-        open_sync("b", listen=True) as b,
-        triack.sync.open("a", data=tmp_path, insecure=True, settings=quick()),
-        triack.sync.connect(tmp_path) as client,
-    ):
-        assert client.ping(b.address, timeout=WAIT).address == b.address

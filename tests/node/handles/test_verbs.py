@@ -191,6 +191,8 @@ async def test_who_has_no_keys_knows_nobody_by_one() -> None:
         for verb in (a.invite(), a.enrol((await _code()), a.address), a.trust("b", None, "udp://b:1"), a.revoke("b")):
             with pytest.raises(triack.UsageError, match="runs without keys"):
                 await verb
+        with pytest.raises(triack.UsageError, match="runs without keys"):
+            _ = a.key
 
 
 async def test_what_cannot_be_is_refused_at_once() -> None:
