@@ -45,8 +45,7 @@ def lies_about(log: Log, start: tuple[str, int], at: int) -> Iterator[Lie]:
 
     def lie(kind: str, part: list[Record], said: Record, field: str = "", *, renumber: bool = True) -> Lie:
         told = renumbered(part) if renumber else part
-        records = [record for key, some in log.items() for record in (told if key == start else some)]
-        return Lie(kind, truth["event"], field, start, at, records, truth, said)
+        return Lie(kind, truth["event"], field, start, at, _with(log, start, told), truth, said)
 
     if len(mine) > 1:
         yield lie("drop", mine[:at] + mine[at + 1 :], {})
@@ -76,8 +75,7 @@ def splices(log: Log, other: Log) -> Iterator[Lie]:
                 offset = mine[0]["wall_ns"] - mine[0]["at_ns"]
                 rest = [{**it, "at_ns": it["at_ns"] + shift, "wall_ns": it["at_ns"] + shift + offset} for it in rest]
                 told = renumbered(mine[:at] + rest)
-                records = [record for key, some in log.items() for record in (told if key == start else some)]
-                yield Lie("splice", rest[0]["event"], "", start, at, records, mine[at], rest[0])
+                yield Lie("splice", rest[0]["event"], "", start, at, _with(log, start, told), mine[at], rest[0])
 
 
 def claims(log: Log) -> Iterator[Lie]:
@@ -93,8 +91,7 @@ def claims(log: Log) -> Iterator[Lie]:
             common = {name: mine[1][name] for name in KEPT if name in mine[1]}
             said = {**common, **kept, "event": "position_recovered", "number": last["last"]}
             told = renumbered([*mine[:2], said, *mine[2:]])
-            records = [record for key, some in log.items() for record in (told if key == start else some)]
-            yield Lie("claim", "position_recovered", "", start, 1, records, mine[1], said)
+            yield Lie("claim", "position_recovered", "", start, 1, _with(log, start, told), mine[1], said)
 
 
 def slowed(log: Log) -> Iterator[Lie]:
@@ -102,8 +99,7 @@ def slowed(log: Log) -> Iterator[Lie]:
     for start, mine in log.items():
         begin_ns = mine[0]["at_ns"]
         told = [_late(record, (record["at_ns"] - begin_ns) // 4) for record in mine]
-        records = [record for key, some in log.items() for record in (told if key == start else some)]
-        yield Lie("slow", mine[0]["event"], "", start, 0, records, mine[0], told[0])
+        yield Lie("slow", mine[0]["event"], "", start, 0, _with(log, start, told), mine[0], told[0])
 
 
 def _late(record: Record, by_ns: int) -> Record:
@@ -147,6 +143,11 @@ def _cut(counts: list[list[int]], begin: int, end: int) -> list[list[int]]:
             found.append([there, messages])
         at += packets
     return found
+
+
+def _with(log: Log, start: tuple[str, int], told: list[Record]) -> list[Record]:
+    """The records of all starts, with those that one of them is told to have."""
+    return [record for key, some in log.items() for record in (told if key == start else some)]
 
 
 def renumbered(records: list[Record]) -> list[Record]:

@@ -41,8 +41,6 @@ class Book:
         words: the places of records whose cause any node may show, by its evidence, and their sequence and packets.
     """
 
-    __slots__ = ("at_ns", "facts", "moment", "passing", "words")
-
     def __init__(self) -> None:
         self.at_ns = 0
         self.facts: dict[tuple[str, int], RangeSet] = {}

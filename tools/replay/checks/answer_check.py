@@ -31,8 +31,6 @@ class Waiting:
         moments: how many later moments brought packets since then; ``seen_ns``: the last of them.
     """
 
-    __slots__ = ("cause", "count", "due_ns", "first", "first_record", "last_ns", "moments", "seen_ns", "size")
-
     def __init__(self, record: Record) -> None:
         self.count = 0
         self.size = 0
@@ -70,8 +68,6 @@ class Waiting:
 
 class Answers(SessionReporter):
     """Judges the session acks that one end gives."""
-
-    __slots__ = ("_happened", "_opened", "_waiting")
 
     def __init__(self, session: str, out: Output) -> None:
         super().__init__(session, out)

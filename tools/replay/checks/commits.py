@@ -30,8 +30,6 @@ class Commit(NamedTuple):
 class Commits:
     """Commits in the order of their places."""
 
-    __slots__ = ("_fields",)
-
     def __init__(self) -> None:
         # One after the other, field by field.
         self._fields = array("q")

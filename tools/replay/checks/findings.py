@@ -263,8 +263,6 @@ class Output:
 class SessionReporter:
     """Collects what is found about one session."""
 
-    __slots__ = ("_out", "_session")
-
     def __init__(self, session: str, out: Output) -> None:
         self._session = session
         self._out = out
@@ -280,8 +278,6 @@ class SessionReporter:
 
 class LaneReporter:
     """Collects what is found about one stream."""
-
-    __slots__ = ("_origin", "_out", "_stream")
 
     def __init__(self, origin: str, stream: int, out: Output) -> None:
         self._origin = origin

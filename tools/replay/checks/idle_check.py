@@ -6,10 +6,13 @@ packets are judged. A packet that waits to be sent is not logged, and leaves wit
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from triack.base.units import MS
 from triack.tools.replay.checks.findings import EVER, LATE_NS, Due, Output, Record, awake
 
 
+@dataclass
 class Quiet:
     """How long an end of a session has had no packet.
 
@@ -20,13 +23,10 @@ class Quiet:
         relays: whether relays pass packets of the session on: then it may stay open for a word that would end with it.
     """
 
-    __slots__ = ("free_ns", "owed", "relays", "since_ns")
-
-    def __init__(self) -> None:
-        self.since_ns = 0
-        self.free_ns = 0
-        self.owed = 0
-        self.relays = False
+    since_ns: int = 0
+    free_ns: int = 0
+    owed: int = 0
+    relays: bool = False
 
     def over_ns(self, opened: Record) -> int:
         """When the session is over at the latest if nothing happens."""

@@ -561,20 +561,17 @@ class Incoming(Side[Receiver]):
         receiver = self._sequence(record)
         receiver.settling.release(self._messages_of(record, receiver, "returned"))
 
-    def handle_purged(self, record: Record) -> None:
-        """An operator purged messages; if the node dies before that is on disk, they are there again."""
-        self._remove(record)
-
     def handle_expired(self, record: Record) -> None:
-        """Messages were not received in time; if the node dies before that is on disk, they are there again."""
+        """Messages were not received in time."""
         early_ns = record["receive_by_ms"] * MS - record["wall_ns"]
         if early_ns > 0:
             evidence = f"expired {-(-early_ns // MS)} ms before their time to be received had ended"
             self._at(record, "claims", evidence, record["sequence"], number=record["number"])
-        for span in self._remove(record):
+        for span in self.handle_purged(record):
             self._sequence(record).out.expired.add(*span)
 
-    def _remove(self, record: Record) -> list[Span]:
+    def handle_purged(self, record: Record) -> list[Span]:
+        """Messages left their queue unread. If the node dies before that is on disk, they are there again."""
         receiver = self._sequence(record)
         spans, out = self._messages_of(record, receiver, record["event"]), receiver.out
         receiver.settling.release(spans)

@@ -52,17 +52,8 @@ class Copies(LaneReporter):
         # there, while it says what it finds, and its number.
         self._there: set[Packet] = set()
         self._found: set[Packet] | None = None
-        # By sequence, what this start has found on the disk, also where the log that says what asks for a copy has lost
-        # its end: the commit that had deleted it did not return, whatever ends it now.
-        self._recovered: dict[int, RangeSet] = {}
-        # Packets with a copy of which this start has settled messages: then the commit of that copy did not return.
-        self._settled_now: set[tuple[str, int, int]] = set()
-        self._start = 0
         self.is_relayed = False
-        # Packets that an acknowledgement has freed in this start, by its record; and store acks of a relay, which
-        # may free them.
-        self._freed: dict[Packet, Record] | None = None
-        self._stored: list[Record] = []
+        self._begin_start(0)
         # Whether a relay answers for packets: what ends there is freed here without a copy.
         self._excused = False
 
@@ -70,12 +61,20 @@ class Copies(LaneReporter):
 
     def handle_started(self, record: Record) -> None:
         """A new start of the node."""
-        self._start = record["incarnation"]
+        self._begin_start(record["incarnation"])
         self._found = set()
-        self._recovered = {}
-        self._settled_now = set()
-        self._freed = None
-        self._stored = []
+
+    def _begin_start(self, start: int) -> None:
+        self._start = start
+        # By sequence, what this start has found on the disk, also where the log that says what asks for a copy has lost
+        # its end: the commit that had deleted it did not return, whatever ends it now.
+        self._recovered: dict[int, RangeSet] = {}
+        # Packets with a copy of which this start has settled messages: then the commit of that copy did not return.
+        self._settled_now: set[tuple[str, int, int]] = set()
+        # Packets that an acknowledgement has freed in this start, by its record; and store acks of a relay, which
+        # may free them.
+        self._freed: dict[Packet, Record] = {}
+        self._stored: list[Record] = []
 
     def handle_other(self, record: Record) -> None:
         """The start has said all that it found."""

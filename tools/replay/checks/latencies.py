@@ -22,8 +22,6 @@ class Latencies:
         longest_ns: the time that the slowest of them took.
     """
 
-    __slots__ = ("_commits", "_committed", "_queued", "delays", "longest_ns")
-
     def __init__(self) -> None:
         self.delays: dict[int, int] = {}
         self.longest_ns = 0

@@ -25,8 +25,6 @@ class Moment(NamedTuple):
 class Moments:
     """What happened to packets for the first time, in the order in which it happened."""
 
-    __slots__ = ("_fields", "_seen", "_step")
-
     def __init__(self) -> None:
         self._fields = array("q")
         self._step = 1
@@ -75,8 +73,6 @@ class Moments:
 
 class Sorted:
     """Moments by packet, at most one for each."""
-
-    __slots__ = ("_firsts", "_moments")
 
     def __init__(self, moments: Moments) -> None:
         self._moments = sorted(moments)

@@ -26,8 +26,6 @@ then it may go another way again, without a word."""
 class Sender:
     """One sequence as its sender knows it."""
 
-    __slots__ = ("acked", "cls", "passed", "queued", "removed", "sent", "skipped", "waited", "waiting", "wanted")
-
     def __init__(self) -> None:
         self.cls = EXPRESS
         self.queued = RangeSet()
@@ -61,6 +59,14 @@ class Outgoing(Side[Sender]):
     def __init__(self, node: str, origin: str, stream: int, out: Output) -> None:
         super().__init__(node, origin, stream, out)
         self._tiers = Tiers(origin, stream, out)
+        # The name of the peer, and the other ends of sessions that carried the stream. Where a route was switched there
+        # are several, each with its own sessions: which of them goes on with what another one has left is not known.
+        self._peer_name = ""
+        self._peers: set[str] = set()
+        self._begin_start()
+
+    def _begin_start(self) -> None:
+        """Set what a process knows when it starts."""
         # What the session in use has sent: session -> sequence -> numbers; the older ones are over.
         self._carried: dict[str, dict[int, RangeSet]] = {}
         # When its route changed last: sessions that were open then have begun no wait.
@@ -77,15 +83,11 @@ class Outgoing(Side[Sender]):
         self._left: defaultdict[int, RangeSet] = defaultdict(RangeSet)
         # What the next hop had when a session ended as idle, by sequence: it waits for its resend tier.
         self._parked: dict[int, RangeSet] = {}
-        # The name of the peer, whether it has no room, and the record since which something unsent has waited with
-        # nothing of the stream on its way; None if nothing does.
-        self._peer_name = ""
+        # Whether the peer has no room, and the record since which something unsent has waited with nothing of the
+        # stream on its way; None if nothing does.
         self._held = False
         self._unsent: tuple[Record, int] | None = None
-        # The other ends of sessions that carried it. Where a route was switched there are several, each with its own
-        # sessions: which of them goes on with what another one has left is not known.
-        self._peers: set[str] = set()
-        # The sequences that this start has ended, and the last one that it put something into.
+        # The sequences that were ended, and the last one that something was put into.
         self._ended: set[int] = set()
         self._used: int | None = None
 
@@ -135,17 +137,7 @@ class Outgoing(Side[Sender]):
     def handle_started(self, record: Record) -> None:
         """A new start of the node: what is wanted must be queued again, express is gone."""
         super().handle_started(record)
-        self._carried.clear()
-        self._former.clear()
-        self._ends.clear()
-        self._rerouted_ns, self._way = 0, ""
-        self._news = RangeSet()
-        self._held, self._unsent = False, None
-        self._parked.clear()
-        self._last_failed = self._last_ended = None
-        self._left.clear()
-        self._ended.clear()
-        self._used = None
+        self._begin_start()
         self._tiers.handle_restart()
         for sender in self.sequences.values():
             if sender.cls == EXPRESS:
@@ -256,7 +248,8 @@ class Outgoing(Side[Sender]):
 
     def _judge_send(self, record: Record, sender: Sender, last: int, carried: RangeSet) -> None:
         sequence, session, first, previous = record["sequence"], record["session"], record["number"], record["previous"]
-        self._each(record, "queue", "sent but not queued", sender.queued.missing(first, last), session=session)
+        if missing := sender.queued.missing(first, last):
+            self._each(record, "queue", "sent but not queued", missing, session=session)
         if previous >= first:
             self._at(record, "previous", f"{first} names {previous} as its previous", sequence, number=first)
         if sender.cls == TRANSACTIONAL and previous < first - 1:

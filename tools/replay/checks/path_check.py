@@ -6,9 +6,12 @@ proved as well before anything else is tried, so every size that a record names 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from triack.tools.replay.checks.findings import Due, Output, Record
 
 
+@dataclass
 class PathSizes:
     """One end's records of the path.
 
@@ -17,11 +20,8 @@ class PathSizes:
         probed_bytes: the longest probe that came to it.
     """
 
-    __slots__ = ("largest", "probed_bytes")
-
-    def __init__(self) -> None:
-        self.largest: Record | None = None
-        self.probed_bytes = 0
+    largest: Record | None = None
+    probed_bytes: int = 0
 
     def see(self, record: Record) -> None:
         """A size is in force from now on, or a probe has come."""

@@ -62,8 +62,6 @@ Run = tuple[int, int, Carried]
 class Runs:
     """Packet numbers and what they carry, in runs of equals. A number that is put twice keeps what it carried first."""
 
-    __slots__ = ("_begins", "_runs")
-
     def __init__(self) -> None:
         self._begins: list[int] = []
         self._runs: list[Run] = []

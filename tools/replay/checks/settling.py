@@ -26,8 +26,6 @@ class Settling:
         again: what was in hand when a start ended, and was not handed out since.
     """
 
-    __slots__ = ("_batch", "_batch_ns", "_lost", "_passed", "_since", "again", "done", "hand")
-
     def __init__(self) -> None:
         self.done = RangeSet()
         self.hand = RangeSet()

@@ -8,6 +8,7 @@ ack has freed need no store ack any more, so their wait is never reported.
 from __future__ import annotations
 
 from bisect import bisect_left
+from dataclasses import dataclass
 from typing import Final
 
 from triack.base.units import MS
@@ -17,6 +18,7 @@ LEFT_MAX: Final = 4096
 """Bursts of a session whose times are known; nothing is reported of older ones that still wait."""
 
 
+@dataclass
 class Silence:
     """How long something has been unacknowledged with nothing heard.
 
@@ -30,17 +32,14 @@ class Silence:
         longest_ns: the longest silence while it counted; ``longest``: the record that ended it.
     """
 
-    __slots__ = ("asked", "counted_ns", "longest", "longest_ns", "pinged", "pings", "since_ns", "waiting")
-
-    def __init__(self) -> None:
-        self.waiting = 0
-        self.asked = False
-        self.pinged = False
-        self.pings = 0
-        self.since_ns = 0
-        self.counted_ns = 0
-        self.longest_ns = 0
-        self.longest: Record | None = None
+    waiting: int = 0
+    asked: bool = False
+    pinged: bool = False
+    pings: int = 0
+    since_ns: int = 0
+    counted_ns: int = 0
+    longest_ns: int = 0
+    longest: Record | None = None
 
     def ask(self, record: Record) -> None:
         """Something left that must be answered."""
@@ -90,8 +89,6 @@ class Silence:
 
 class Left:
     """When durable packets of a session left for the first time, of those that no store ack has come for."""
-
-    __slots__ = ("_bursts",)
 
     def __init__(self) -> None:
         self._bursts: list[tuple[int, int, int]] = []

@@ -30,8 +30,6 @@ class Debt:
         due_ns: when a store ack of it must leave.
     """
 
-    __slots__ = ("_runs", "arrived", "delay_ns", "due_ns", "first", "most_bytes", "packets", "size_bytes", "threshold")
-
     def __init__(self, delay_ns: int, threshold: int, most_bytes: int) -> None:
         self.delay_ns = delay_ns
         self.threshold = threshold

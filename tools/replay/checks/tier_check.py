@@ -64,11 +64,9 @@ class Tiers(LaneReporter):
     def handle_restart(self) -> None:
         """A new start of the node knows of no attempt."""
         self._report_doubted()
-        self._attempt = 0
-        self._begin(0)
+        self._start_over(0)
         self._scheduled = None
         self._rests = self._held = False
-        self._forget_arrived()
         self._to_send = RangeSet()
 
     def handle_queued(self, record: Record) -> None:
@@ -76,8 +74,11 @@ class Tiers(LaneReporter):
         if not self._begun_ns:
             self._earliest_ns = self._earliest_ns or record["at_ns"]
 
-    def _begin(self, now_ns: int, *, outstanding: bool = True) -> None:
+    def _start_over(self, now_ns: int, *, outstanding: bool = True) -> None:
+        """The wait of the first tier begins, if something is outstanding."""
+        self._attempt = 0
         self._begun_ns = self._earliest_ns = now_ns if outstanding else 0
+        self._forget_arrived()
 
     def _has_opened(self, idle_ns: int) -> bool:
         """Whether a resend has opened the next session, when the one before it ended as idle then; 0: it did not."""
@@ -96,9 +97,7 @@ class Tiers(LaneReporter):
         if rerouted or self._has_opened(idle_ns) or self._earliest_ns >= opened_ns:
             return
         if 0 < self._begun_ns < opened_ns:
-            self._attempt = 0
-            self._begin(opened_ns)
-            self._forget_arrived()
+            self._start_over(opened_ns)
             self._to_send = RangeSet()
         self._earliest_ns = opened_ns
 
@@ -147,11 +146,10 @@ class Tiers(LaneReporter):
         # Without an earlier word that they wait there, this one takes nothing back.
         ends = self._waiting > 0 and not waits
         self._waiting = record["here"] if waits else 0
-        if ends or (self._arrived is not None and self._arrived["first"] <= self._waiting):
-            self._forget_arrived()
         if ends:
-            self._attempt = 0
-            self._begin(record["at_ns"], outstanding=bool(self._begun_ns))
+            self._start_over(record["at_ns"], outstanding=bool(self._begun_ns))
+        elif self._arrived is not None and self._arrived["first"] <= self._waiting:
+            self._forget_arrived()
 
     def handle_closed(self, session: str) -> None:
         """A session is over, and what a relay said in it."""
@@ -181,10 +179,8 @@ class Tiers(LaneReporter):
         """An order ack freed something."""
         self._report_doubted()
         self._judge_missing(record)
-        self._attempt = 0
         self._freed_ns = record["at_ns"]
-        self._begin(record["at_ns"], outstanding=outstanding)
-        self._forget_arrived()
+        self._start_over(record["at_ns"], outstanding=outstanding)
 
     def handle_removed(self, record: Record, *, outstanding: bool) -> None:
         """Forget removed packets; when nothing is left to wait for, the wait is over."""
@@ -198,9 +194,7 @@ class Tiers(LaneReporter):
         if arrived is not None and arrived["first"] <= last and first <= arrived["last"]:
             self._forget_arrived()
         if not outstanding:
-            self._attempt = 0
-            self._begin(0)
-            self._forget_arrived()
+            self._start_over(0)
 
     def handle_again(self, number: int) -> None:
         """A packet is to be sent again: until then it does not wait for its order ack alone."""
@@ -224,8 +218,7 @@ class Tiers(LaneReporter):
     def handle_rerouted(self, now_ns: int, numbers: RangeSet) -> None:
         """Another node is the next hop: all that is not freed goes there, and the first tier begins again."""
         self.handle_withdrawn(numbers)
-        self._attempt = 0
-        self._begin(now_ns, outstanding=bool(self._begun_ns))
+        self._start_over(now_ns, outstanding=bool(self._begun_ns))
 
     def handle_failed(self, record: Record, numbers: RangeSet) -> None:
         """The session that had carried them is over, and no other one has begun: until then nothing is on its way."""
@@ -249,10 +242,9 @@ class Tiers(LaneReporter):
                 self._blame(record, f"attempt {attempt} after {record['interval_ns']} ns, its tier has {wait_ns} ns")
             if not unsure:
                 self._judge_wait(record, wait_ns)
+        self._start_over(now_ns)
         self._attempt = attempt
-        self._begin(now_ns)
         self._scheduled = record
-        self._forget_arrived()
         self._to_send.add(record["first"], record["last"])
 
     def _judge_wait(self, record: Record, wait_ns: int) -> None:

@@ -13,8 +13,6 @@ from triack.tools.replay.checks.findings import Output, Record, SessionReporter
 class Window(SessionReporter):
     """The window of one end of a session."""
 
-    __slots__ = ("_agreed", "_early", "_in_force")
-
     def __init__(self, session: str, out: Output) -> None:
         super().__init__(session, out)
         self._agreed: int | None = None

@@ -16,8 +16,6 @@ from triack.tools.replay.judges.judge import UnitJudge, join_parts, judge_of
 class Part:
     """One node's part of a session or a stream."""
 
-    __slots__ = ("judge", "out", "until")
-
     def __init__(self, unit: Unit) -> None:
         self.out = Output()
         self.judge: UnitJudge = judge_of(unit, self.out)

@@ -48,8 +48,6 @@ _NOT_RECEIVED: Final = "acknowledged but not received before"
 class Given:
     """The acks of one kind that an end sent: what they cover, and how far."""
 
-    __slots__ = ("covered", "cumulative")
-
     def __init__(self) -> None:
         self.covered = RangeSet()
         self.cumulative = 0

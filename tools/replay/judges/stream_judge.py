@@ -53,7 +53,7 @@ from triack.tools.replay.topics.passing_check import QUEUE as REMOTE
 from triack.tools.replay.transit.transit_check import Passing
 
 Value = TypeVar("Value")
-_See = Callable[["StreamJudge", Record], None]
+_See = Callable[["StreamJudge", Record], object]
 
 BY_NODE: Final = ("_senders", "_receivers", "_relays", "_asking", "_copies", "_starts", "_lives", "_last")
 """What a judge of a stream knows of single nodes, by their ids."""
@@ -65,10 +65,10 @@ DEAD_LETTER_STREAM: Final = 0
 """A node puts dead letters into their queue itself; they were in no stream."""
 LEAVING: Final = ("bridge_drew", "handed", "settled", "journaled", "returned", "purged", "expired")
 """Events of messages in a queue, dead letters among them."""
-
-
 NAMELESS: Final = ("admin_ack_asked", "bridge_drew", "bridge_took", "journal_asked", "journaled", "rerouted")
 """Events that say nothing of the names of a stream."""
+NAMES: Final = ("class", "queue", "final", "peer_name", "priority")
+"""What all nodes say alike of a stream."""
 TELLS_PRIORITY: Final = ("queued", "committed", "handed")
 """Events that say which priority the messages of a stream have."""
 
@@ -124,10 +124,10 @@ class StreamJudge(LaneReporter):
         return mine
 
     def _sender(self, node: str) -> Outgoing:
-        return self._of(node, self._senders, Outgoing)
+        return self._senders.get(node) or self._of(node, self._senders, Outgoing)
 
     def _receiver(self, node: str) -> Incoming:
-        return self._of(node, self._receivers, Incoming)
+        return self._receivers.get(node) or self._of(node, self._receivers, Incoming)
 
     def _ask(self, node: str) -> Asking:
         return self._of(node, self._asking, Asking)
@@ -208,13 +208,9 @@ class StreamJudge(LaneReporter):
             # Nothing of it was ever on the disk, so another stream gets its number if the process dies now.
             return
         self._named.add(names)
-        for name in ("class", "queue", "final", "peer_name"):
-            if name in record and (name != "peer_name" or peer_name is not None):
-                values = self._said[(name, record["sequence"])].setdefault(record["node"], {})
-                if record[name] not in values:
-                    values[record[name]] = record
-        if priority is not None:
-            self._said[("priority", record["sequence"])].setdefault(record["node"], {}).setdefault(priority, record)
+        for name, value in zip(NAMES, names[2:], strict=True):
+            if value is not None:
+                self._said[(name, record["sequence"])].setdefault(record["node"], {}).setdefault(value, record)
 
     def _judge_names(self) -> None:
         """Check that all nodes have the same class, queue, destination, address and priority for the stream."""
@@ -862,7 +858,7 @@ class StreamJudge(LaneReporter):
                 self._at(self._last[node], "duplicates_delivered", evidence, sequence, number=first, last=last)
 
     @staticmethod
-    def _to(side: Callable[[StreamJudge, str], Any], handle: Callable[[Any, Record], None]) -> _See:
+    def _to(side: Callable[[StreamJudge, str], Any], handle: Callable[[Any, Record], object]) -> _See:
         """Return a handler that passes a record only to a side of its node."""
         return lambda self, record: handle(side(self, record["node"]), record)
 

@@ -24,8 +24,6 @@ class Contents:
         kept: the places of the messages that are there.
     """
 
-    __slots__ = ("_dates", "_firsts", "_runs", "dispatched", "kept", "next")
-
     def __init__(self) -> None:
         self.next = 0
         self.dispatched = 0

@@ -57,8 +57,6 @@ class Ages:
         late_ns: from this age on a message is too old, with all that a topic and a busy machine may be late by.
     """
 
-    __slots__ = ("_begun_ns", "_told", "_young_until_ns", "late_ns")
-
     def __init__(self) -> None:
         self.late_ns = 0
         self._begun_ns = self._young_until_ns = 0
@@ -98,8 +96,6 @@ class Ages:
 
 class Owed:
     """What a ``dispatched`` is to be followed by at once."""
-
-    __slots__ = ("counts", "record")
 
     def __init__(self, record: Record, counts: dict[str, int]) -> None:
         self.record = record

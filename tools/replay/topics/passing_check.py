@@ -25,8 +25,6 @@ _Waiting = tuple[Subscription, int, int, Record]
 class Passing:
     """What the streams of one topic pass on, by stream and sequence."""
 
-    __slots__ = ("_waiting",)
-
     def __init__(self) -> None:
         self._waiting: dict[_Key, deque[_Waiting]] = {}
 

@@ -55,22 +55,25 @@ class TopicJudge(OfNode):
         # By the id of a node and the name there: what its subscription is called.
         self._of_nodes: dict[tuple[str, str], str] = {}
         self._last: Record = {}
+        # The number of the last packet that got places, by origin, stream and sequence.
+        self._numbers: dict[tuple[str, int, int], int] = {}
+        self._begin_start()
+        self._recovering = False
+
+    def _begin_start(self) -> None:
+        """Set what a start of the node knows when it begins."""
         self._owed: Owed | None = None
         # Since when the strategy could let a message go.
         self._waits: Record = {}
         self._ages = Ages()
         # How many messages were committed, by origin, stream and sequence, that have no places yet; and when.
         self._unplaced: dict[tuple[str, int, int], int] = {}
-        self._unplaced_ns = 0
-        self._committed_ns = 0
-        # The number of the last packet that got places, by the same.
-        self._numbers: dict[tuple[str, int, int], int] = {}
+        self._unplaced_ns = self._committed_ns = 0
         # Whether the start has opened it; and while it says what it found, the messages and the subscriptions.
-        self._recovering = self._opened = False
-        self._found = RangeSet()
-        self._found_names: set[str] = set()
+        self._recovering, self._opened = True, False
+        self._found, self._found_names = RangeSet(), set[str]()
         # The next place when the start before ended: what lies behind it has come with a commit without a record.
-        self._seen = 0
+        self._seen = self._contents.next
 
     def see(self, record: Record) -> None:
         """Look at the next record."""
@@ -160,15 +163,8 @@ class TopicJudge(OfNode):
                 subscription.end()
                 self._end(name)
         self._start = record["incarnation"]
-        self._opened = False
-        self._committed_ns = 0
-        self._recovering = True
-        self._found, self._found_names = RangeSet(), set()
-        self._seen = self._contents.next
-        self._owed, self._waits = None, {}
-        self._ages = Ages()
+        self._begin_start()
         self._passing.handle_restart()
-        self._unplaced.clear()
 
     def _end_recovery(self, record: Record) -> None:
         """The start has said what it found."""

@@ -17,8 +17,6 @@ class Brought:
         unwanted: of other classes than transactional: the highest number up to which the origin wants nothing more.
     """
 
-    __slots__ = ("_hops", "_named", "_plain", "numbers", "unwanted")
-
     def __init__(self) -> None:
         self.numbers = RangeSet()
         self.unwanted = 0
