@@ -12,14 +12,7 @@ from typing import Final, NamedTuple
 
 
 class Check(NamedTuple):
-    """One promise that session logs can prove or disprove.
-
-    Attributes:
-        sentence: what must hold.
-        why: what a user loses when it does not.
-        source: where the rule comes from.
-        evidence: what a violation shows.
-    """
+    """One promise that session logs can prove or disprove; ``why``: what a user loses when it does not hold."""
 
     sentence: str
     why: str

@@ -79,12 +79,8 @@ def given(node: str, first: int = 1, last: int = EVER) -> Due:
 def awake(record: Record, begin_ns: int, end_ns: int, until_ns: int = EVER, peer: str = "") -> Due:
     """Return the due that the node of a record was awake while a limit of time ran.
 
-    Args:
-        record: of the node and its start.
-        begin_ns: when the limit began.
-        end_ns: when it was over, with all that a busy machine may add.
-        until_ns: when the awaited event happened; by default never.
-        peer: the peer, by node id or name, without whose session the event cannot happen; empty: it needs none.
+    It was over at ``end_ns``, with all that a busy machine may add. The awaited event happened at ``until_ns``; if a
+    peer is given, by node id or name, it cannot happen without a session with that.
     """
     return Due("awake", record["node"], record["incarnation"], peer, begin_ns, end_ns, until_ns)
 

@@ -39,16 +39,13 @@ OF_ONE_COPY: Final = ("bad-seal", "not-sealed", "unknown-sealer")
 
 @dataclass(slots=True)
 class HandedOut:
-    """The messages of one sequence that left the queue, as numbers (``log/messages.py``).
+    """The messages of one sequence that left the queue, as numbers (``log/messages.py``): as new, or marked.
 
     Attributes:
         any: packets with a message that was handed out in its turn, or came again.
         chosen: packets with a message that a reader has chosen, before its turn.
-        fresh: messages that were handed out as new.
-        marked: messages that were handed out as redelivered.
         removed: messages that were purged, or expired.
-        expired: messages that expired in this life of the process.
-        taken: messages that were purged, or expired, in this life.
+        expired, taken: those that expired in this life of the process; and those that were purged then, too.
     """
 
     any: RangeSet = field(default_factory=RangeSet)

@@ -12,12 +12,7 @@ from triack.tools.replay.log.schema import TRANSACTIONAL
 
 
 class OfNode:
-    """A judge of something that one node alone has: a queue, a bridge or a topic.
-
-    Args:
-        node: whose it is.
-        out: takes what is found.
-    """
+    """A judge of something that one node alone has: a queue, a bridge or a topic."""
 
     def __init__(self, node: str, out: Output) -> None:
         self._node = node

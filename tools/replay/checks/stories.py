@@ -149,7 +149,6 @@ class Segment:
     """Consecutive packets with one fate, where that fate is not what the counts of the ranges say already.
 
     Attributes:
-        first, last: the packets.
         sent, delivered: what must be added to the summed counts, times each packet's messages.
         unqueued: 1 for packets delivered although no log shows them queued.
         stopped: a relay gave them up, and their origin has forgotten them.

@@ -87,11 +87,8 @@ class Tiers(LaneReporter):
     def handle_opened(self, peer: str, opened_ns: int, *, rerouted: bool, idle_ns: int = 0) -> None:
         """A session has sent its first packet of the stream: when it opened, it started the first tier again.
 
-        Args:
-            peer: its other end.
-            opened_ns: when that was. What has happened since then stands.
-            rerouted: the stream has come to it by another way, which has started the first tier already.
-            idle_ns: when the one before it ended as idle; 0 if it did not.
+        What has happened since then stands. ``rerouted``: the stream has come to it by another way, which has started
+        the first tier already. ``idle_ns``: when the session before it ended as idle; 0 if it did not.
         """
         self._peers.add(peer)
         if rerouted or self._has_opened(idle_ns) or self._earliest_ns >= opened_ns:
@@ -104,11 +101,8 @@ class Tiers(LaneReporter):
     def handle_taken_over(self, peer: str, ended_ns: int, carried_ns: int, *, idle_ns: int = 0) -> None:
         """A session that was open already took the stream over from one that ended, and started the first tier again.
 
-        Args:
-            peer: its other end.
-            ended_ns: when that one ended: before that it did not.
-            carried_ns: when it sent its first packet of the stream.
-            idle_ns: the same, if that one ended as idle; else 0.
+        That one ended at ``ended_ns``; at ``idle_ns``, too, if it did so as idle. This one sent its first packet of the
+        stream at ``carried_ns``.
         """
         self._peers.add(peer)
         if self._has_opened(idle_ns):
@@ -206,9 +200,7 @@ class Tiers(LaneReporter):
     def handle_withdrawn(self, numbers: RangeSet, *, held: bool = False) -> None:
         """The next hop has given all back: until it is sent again nothing is on its way.
 
-        Args:
-            numbers: what is not freed.
-            held: whether the next hop has no room. What a session had taken before still leaves, and does not count.
+        If it has no room, what a session had taken before still leaves, and does not count.
         """
         self._forget_arrived()
         self._rests, self._held = True, held

@@ -43,24 +43,15 @@ TOPIC_EVENTS: Final = frozenset(
 
 
 class Segment(NamedTuple):
-    """A segment of a log as a whole.
+    """A segment of a log as a whole; what it shares with ``Life`` is the same there.
 
     Attributes:
-        node, incarnation: whose start it is of.
         path: its file; empty for records in memory.
-        first_n, last_n: serials of its first and its last record.
-        begin_ns, end_ns: the monotonic clock of these.
-        offset_ns: wall clock minus monotonic clock.
+        first_n, last_n: serials of its first and its last record; ``begin_ns`` and ``end_ns``: their monotonic clock.
         begins, stops: whether its first record is ``node_started``, its last ``node_stopped``.
-        ready: whether the node said more than what it found on its disk.
-        name: of the node, if it begins here.
-        records: how many there are.
-        stood: from when to when the node stood still, by the monotonic clock, as it recorded afterwards.
+        name, boot, known: if the start begins here.
         line: where it begins in its file, from 1.
-        boot: identifies the boot of its machine, if it begins here and the system tells.
-        known: how many records the start before had, as this one knows, if it begins here.
         continues: whether its first record is ``node_continued``.
-        paused: peers to which it says that a queue was paused.
     """
 
     node: str

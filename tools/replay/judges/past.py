@@ -30,13 +30,7 @@ class Kept(NamedTuple):
 
 @dataclass(slots=True)
 class Past:
-    """What is known at a cut.
-
-    Attributes:
-        segments: what was removed of each start of each node, as one segment.
-        found: findings, sessions and numbers that later records do not change.
-        kept: what later records go on with.
-    """
+    """What is known at a cut: what was removed of each start, as one segment; what was found; what goes on."""
 
     segments: list[Segment] = field(default_factory=list)
     found: Output = field(default_factory=Output)

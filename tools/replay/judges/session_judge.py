@@ -512,9 +512,8 @@ class SessionJudge(SessionReporter):
     def split(self, heard: Mapping[str, tuple[int, int]]) -> dict[str, SessionJudge]:
         """Return a judge for each node, with that node's end; ``join`` puts them together again.
 
-        Args:
-            heard: as of ``is_over``. Of an end that is over, and whose other end is not known yet, fewer times are
-                kept: enough to see a clock that is wrong.
+        Of an end that is over, and whose other end is not known yet, fewer times are kept: enough to see a clock that
+        is wrong.
         """
         for node, end in self.ends.items():
             if end.is_past(*heard[node]):
@@ -526,11 +525,7 @@ class SessionJudge(SessionReporter):
         return parts
 
     def is_over(self, heard: Mapping[str, tuple[int, int]]) -> bool:
-        """Whether no more of its records can come, or only long after its end.
-
-        Args:
-            heard: node -> the start and the time of its last record of all.
-        """
+        """Whether no more of its records can come, or only long after its end; ``heard``: the last record of a node."""
         return len(self.ends) > 1 and all(end.is_past(*heard[node]) for node, end in self.ends.items())
 
     def finish(self) -> None:

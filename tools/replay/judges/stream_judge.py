@@ -74,13 +74,7 @@ TELLS_PRIORITY: Final = ("queued", "committed", "handed")
 
 
 class StreamJudge(LaneReporter):
-    """Judges one stream of one origin.
-
-    Args:
-        origin, stream: which stream.
-        out: takes what is found.
-        forgets: whether what is settled is kept as sums only.
-    """
+    """Judges one stream of one origin; if it ``forgets``, it keeps what is settled as sums only."""
 
     def __init__(self, origin: str, stream: int, out: Output, *, forgets: bool = False) -> None:
         super().__init__(origin, stream, out)

@@ -36,8 +36,6 @@ class Subscription:
 
     Attributes:
         name: the node's name for it.
-        pattern: which names it takes.
-        durable: whether it outlives its node.
         after: the last place that it gets nothing of.
         max_unacked: how many messages may be pending before it has no room.
         ack_wait_ns: how long a message may be in hand; 0: without limit.
@@ -46,8 +44,6 @@ class Subscription:
         kept: whether it is known to be on the disk: a commit has followed, or a start has found it.
         pending: how many messages are its own and not done.
         delivered: how many were handed out, each once.
-        settled: how many it is done with.
-        discarded: how many were dropped for it.
         open: the places of the messages that are its own and not done.
         expired: the places of messages that have expired before they were dispatched to it.
         away: what was passed on to the node to which it belongs; None if that is its own.
@@ -130,14 +126,9 @@ class Subscription:
     # ---- records
 
     def handle_handed(self, record: Record, limit: int) -> list[tuple[str, Span]]:
-        """Messages were handed to the application.
+        """Messages were handed to the application; ``limit`` is the last place that it may have.
 
-        Args:
-            record: says which.
-            limit: the last place that it may have.
-
-        Returns:
-            What is not its own, with the name of the check that says so; without one where only its name can tell.
+        Returns what is not its own, with the name of the check that says so; without one where only its name can tell.
         """
         foreign: list[tuple[str, Span]] = []
         for first, last in record["ranges"]:

@@ -45,13 +45,7 @@ class Brought:
         return self._hops[hops].missing(first, last) if hops in self._hops else [(first, last)]
 
     def named(self, first: int, last: int, previous: int) -> list[Span]:
-        """Return the transactional packets that never named what they name now.
-
-        Args:
-            first: the first packet.
-            last: the last one: each but the first names the one before it.
-            previous: what the first names.
-        """
+        """Return the transactional packets that never named what they name now: all but the first the one before."""
         if previous != first - 1 and previous in self._named.get(first, ()):
             return self._plain.missing(first + 1, last)
         if previous != first - 1:
