@@ -29,7 +29,7 @@ from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.transit.transits import Transits
 from triack.session.protocol import events
 from triack.session.protocol.packets import SessionPacket
-from triack.session.protocol.states import IN_DOUBT, CloseReason
+from triack.session.protocol.states import CloseReason
 
 _STREAM_OF = attrgetter("stream")
 
@@ -194,16 +194,8 @@ class SessionEventRouter:
         self._transits.handle_session_closed(conversation)
         link = conversation.link
         if link is not None and link.conversation is conversation:
-            self._outbox.handle_session_closed(
-                link,
-                now_ns,
-                unanswered=event.reason is CloseReason.CONNECT_TIMEOUT,
-                idle=event.reason is CloseReason.IDLE,
-                not_stored=event.reason is CloseReason.STORE_ACK_TIMEOUT,
-                lost=event.reason in IN_DOUBT,
-                silent=event.reason is CloseReason.ACK_TIMEOUT,
-            )
-            self._transits.handle_link_closed(link, now_ns, not_stored=event.reason is CloseReason.STORE_ACK_TIMEOUT)
+            self._outbox.handle_session_closed(link, event.reason, now_ns)
+            self._transits.handle_link_closed(link, event.reason, now_ns)
 
     # ---- packets
 

@@ -25,7 +25,7 @@ from triack.queues.peers.turns import LOWEST_SHARE_PACKETS, Sending, Turns
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.ways import Contact, Ways
 from triack.session.protocol.settings import WINDOW_MAX
-from triack.session.protocol.states import SessionState
+from triack.session.protocol.states import CloseReason, SessionState
 from triack.session.session import Session
 
 if TYPE_CHECKING:
@@ -400,26 +400,19 @@ class Link:
         self.idle = False
         self.sessions += 1
 
-    def handle_closed(
-        self, now_ns: int, *, unanswered: bool, idle: bool = False, not_stored: bool = False, silent: bool = False
-    ) -> None:
+    def handle_closed(self, reason: CloseReason, now_ns: int) -> None:
         """The session is gone; wait a little longer each time in a row, unless it had ended as idle.
 
-        Args:
-            now_ns: the clock.
-            unanswered: it was never open because there was no answer. Its attempts were a wait already, and a peer that
-                returns must not wait for ours.
-            idle: it ended because there was nothing to send.
-            not_stored: it ended because packets had arrived but were not stored.
-            silent: it ended because the peer was silent for the ack timeout.
+        After a connect timeout its attempts were a wait already, and a peer that returns must not wait for ours.
         """
+        idle = reason is CloseReason.IDLE
         settled, spacing_ns, spaced_ns, heard_ns = idle, 0, now_ns, now_ns
         if self.conversation is not None:
             ended = self.conversation.session.stats()
             self.resends += ended.resends
             # A peer may call a session idle although it has not seen all our packets.
             settled = idle and not ended.unacked
-            if silent:
+            if reason is CloseReason.ACK_TIMEOUT:
                 heard_ns -= ended.policy.ack_timeout_ns(ended.probe_ns or 0)
             if self.conversation.known is None:
                 spacing_ns = self.dialer.spacing_ns(now_ns)
@@ -430,7 +423,12 @@ class Link:
         self.conversation = None
         if not settled:
             self.contact.handle_lost(heard_ns)
-        wait_ns = self.patience.handle_closed(now_ns, unanswered=unanswered, settled=settled, not_stored=not_stored)
+        wait_ns = self.patience.handle_closed(
+            now_ns,
+            unanswered=reason is CloseReason.CONNECT_TIMEOUT,
+            settled=settled,
+            not_stored=reason is CloseReason.STORE_ACK_TIMEOUT,
+        )
         self.retry_at_ns = end_ns(max(now_ns + wait_ns, spaced_ns), spacing_ns)
         if not self.busy:
             self.dialer.handle_unwanted()

@@ -298,11 +298,11 @@ class RemoteSubscriptions:
 
     # ---- answers
 
-    def handle_answer(self, peer: str, answer: Answer, node: str, turn: Turn) -> bool:
-        """A node says what has become of a subscription. Returns whether it is one of this node to that one."""
+    def handle_answer(self, peer: str, answer: Answer, node: str, turn: Turn) -> None:
+        """A node says what has become of a subscription."""
         found = self.subscriptions.get(answer.name)
         if found is None or found.peer != peer or found.ask.number != answer.number:
-            return False
+            return
         if answer.do == "refused":
             self._refuse(found, answer.reason, answer.why)
         elif answer.do == "accepted" and found.node != node:
@@ -312,7 +312,6 @@ class RemoteSubscriptions:
         if answer.do == "accepted":
             trouble = Trouble.SUBSCRIPTION_DENIED if answer.reason else None
             found.note(trouble, _said(answer.reason, answer.why), turn.now_ns)
-        return True
 
     def handle_refused(self, sender: Callable[[str], bool], reason: RejectReason, now_ns: int) -> None:
         """This node has refused what the node with some topics says about subscriptions."""

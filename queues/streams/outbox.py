@@ -66,6 +66,7 @@ from triack.queues.streams.sent_copies import SentCopies
 from triack.queues.streams.stream_state import StreamState
 from triack.queues.sync_links import SyncLinks
 from triack.session.protocol.frames import Ask
+from triack.session.protocol.states import IN_DOUBT, CloseReason
 
 PUBLISHED_BYTES = 16 * 1024
 """Size of packets that are published at their own node: no datagram carries them, and each costs every subscription
@@ -832,27 +833,16 @@ class Outbox(DepartingStreams[OutgoingStream]):
         if link.is_sending:
             link.wake()
 
-    def handle_session_closed(
-        self,
-        link: Link,
-        now_ns: int,
-        *,
-        unanswered: bool = False,
-        idle: bool = False,
-        not_stored: bool = False,
-        lost: bool = False,
-        silent: bool = False,
-    ) -> None:
-        """The session of a link is gone: packets that are not freed are resent; see ``Link``.
+    def handle_session_closed(self, link: Link, reason: CloseReason, now_ns: int) -> None:
+        """The session of a link is gone: packets that are not freed are resent.
 
-        ``unanswered``: it was never open because there was no answer. ``idle``: there was nothing to send, and streams
-        that wait for an order ack continue to wait. ``not_stored``: packets had arrived but were not stored. ``lost``:
-        the outcome of sent packets is in doubt. ``silent``: nothing came for the ack timeout.
+        If there was nothing to send, streams that wait for an order ack continue to wait.
         """
-        link.handle_closed(now_ns, unanswered=unanswered, idle=idle, not_stored=not_stored, silent=silent)
+        link.handle_closed(reason, now_ns)
         self.handle_size(link)
         self.retirement.handle_room(link.peer)
-        hands_back = lost and self._settings.reconnect.after_session_lost == "hand back"
+        not_stored = reason is CloseReason.STORE_ACK_TIMEOUT
+        hands_back = reason in IN_DOUBT and self._settings.reconnect.after_session_lost == "hand back"
         for outgoing in link.streams:
             # No application takes back what nodes say to each other in queues of the system.
             if hands_back and not outgoing.queue.startswith(PREFIX):

@@ -52,6 +52,7 @@ from triack.queues.transit.transit_ends import TransitEnds
 from triack.queues.transit.transit_holds import TransitHolds
 from triack.queues.transit.transit_onward import TransitOnward
 from triack.queues.transit.transit_room import TransitBodies, TransitNews, TransitRoom
+from triack.session.protocol.states import CloseReason
 
 IDLE_NS = 60 * SECOND
 """How long a stream is kept when nothing of it is here: streams pause, and a row costs little."""
@@ -876,12 +877,12 @@ class Transits(DepartingStreams[TransitStream]):
         self.onward.handle_session_closed(conversation)
         self._words.handle_session_closed(conversation)
 
-    def handle_link_closed(self, link: Link, now_ns: int, *, not_stored: bool) -> None:
+    def handle_link_closed(self, link: Link, reason: CloseReason, now_ns: int) -> None:
         """The session that served a link is over: packets that are not freed go out again."""
         for stream in self._streams_by(link):
             stream.held = ""
             self._words.handle_next_lost(stream, now_ns)
-            stream.sequence.handle_session_closed(not_stored=not_stored)
+            stream.sequence.handle_session_closed(not_stored=reason is CloseReason.STORE_ACK_TIMEOUT)
             if stream.next_hop.awaited:
                 self._handle_word_lost(stream)
             self.bodies.handle_waiting(stream)

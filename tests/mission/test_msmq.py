@@ -174,7 +174,7 @@ def test_a_closed_session_is_tried_again_after_try_connect_interval() -> None:
 def test_a_name_is_resolved_again_after_60_seconds_and_30_more_each_time_up_to_300(unanswered: bool) -> None:
     link, waits = Link("udp://b:1", Reconnect(60, 30, 300, unanswered_most_s=300, jitter=0), World(1).random), []
     for _ in range(11):
-        link.handle_closed(0, unanswered=unanswered)
+        link.handle_closed(CloseReason.CONNECT_TIMEOUT if unanswered else CloseReason.PEER_CLOSED, 0)
         waits.append(link.retry_at_ns / SECOND)
     assert waits == [60, 90, 120, 150, 180, 210, 240, 270, 300, 300, 300]
 

@@ -16,6 +16,7 @@ from triack.queues.peers.control import Control
 from triack.queues.peers.link import Link, Links
 from triack.queues.peers.turns import QUEUE_TURN_PACKETS
 from triack.queues.streams.outgoing_stream import OutgoingStream
+from triack.session.protocol.states import CloseReason
 
 EXPRESS, TRANSACTIONAL = Delivery.EXPRESS, Delivery.TRANSACTIONAL
 ERROR = RollbackDetected("a copy", peer="ee", rolled_back="peer")
@@ -114,7 +115,7 @@ def test_waits_double_with_jitter_up_to_the_longest() -> None:
     for round_ in range(2):
         for number, most_ms in enumerate((100, 200, 400, 800, 1_000, 1_000, 1_000)):
             awake.clear()
-            link.handle_closed(SECOND, unanswered=False)
+            link.handle_closed(CloseReason.PEER_CLOSED, SECOND)
             assert most_ms / 2 <= (link.retry_at_ns - SECOND) / MS <= most_ms, (round_, number)
             assert list(awake) == [link]
             link.handle_opened(SECOND)
@@ -125,7 +126,7 @@ def test_a_connect_without_an_answer_was_a_wait_already() -> None:
     """A peer that comes back need not wait for ours, however often it was tried."""
     link, _ = make_link()
     for _ in range(50):
-        link.handle_closed(0, unanswered=True)
+        link.handle_closed(CloseReason.CONNECT_TIMEOUT, 0)
         assert link.retry_at_ns <= 100 * MS
 
 
@@ -133,7 +134,7 @@ def test_jitter_keeps_nodes_from_calling_in_step() -> None:
     moments = set()
     for seed in range(10):
         link = Link("udp://b:1", Reconnect(), Random(seed))
-        link.handle_closed(0, unanswered=False)
+        link.handle_closed(CloseReason.PEER_CLOSED, 0)
         moments.add(link.retry_at_ns)
     assert len(moments) == 10
 
@@ -209,5 +210,5 @@ def test_a_peer_with_nothing_to_send_to_takes_no_share_of_the_calls() -> None:
     links["had"].turns.withdraw(links["had"].streams[0])
     share_ns = links["has"].dialer.spacing_ns(10 * SECOND)
     for link in links.values():
-        link.handle_closed(10 * SECOND, unanswered=True)
+        link.handle_closed(CloseReason.CONNECT_TIMEOUT, 10 * SECOND)
     assert links["has"].dialer.spacing_ns(10 * SECOND) == share_ns // 2

@@ -25,6 +25,7 @@ from triack.queues.peers.link import Link
 from triack.queues.peers.origins import Brought, Origins
 from triack.queues.peers.path import ANSWERS_MAX, CHALLENGE_BYTES, GIVE_UP_NS, REPEAT_NS, Paths, PathState
 from triack.queues.peers.turns import QUEUE_TURN_PACKETS, Turns
+from triack.session.protocol.states import CloseReason
 from triack.stats.troubles import find_troubles
 
 # The owners of conversations, and which one gives way when too many are begun.
@@ -468,7 +469,7 @@ def waits_s(reconnect: Reconnect, count: int, *, unanswered: bool = False) -> li
     link = Link("udp://b:1", reconnect, Random(1))
     waits: list[float] = []
     for _ in range(count):
-        link.handle_closed(0, unanswered=unanswered)
+        link.handle_closed(CloseReason.CONNECT_TIMEOUT if unanswered else CloseReason.PEER_CLOSED, 0)
         waits.append(link.retry_at_ns / SECOND)
     return waits
 
