@@ -222,31 +222,42 @@ class SessionEventRouter:
         if isinstance(packet, wire.EndPacket):
             self._take_end(conversation, packet, now_ns)
             return
-        if packet.origin != self._node_id:
-            self._take_word(conversation, packet, now_ns)
-        elif self._outbox.leads(packet.stream, conversation.peer_id):
+        if packet.origin == self._node_id and not self._outbox.leads(packet.stream, conversation.peer_id):
+            raise ProtocolError(DropReason.NOT_OUR_PACKET)
+        self._take_word(conversation, packet, now_ns)
+
+    def _take_word(self, conversation: Conversation, packet: wire.Answer, now_ns: int) -> None:
+        """The next hop answers about packets of this node, or about others that were passed on."""
+        turn, is_own = self._jobs.turn(now_ns), packet.origin == self._node_id
+        room = self._outbox if is_own else self._transits
+        if isinstance(packet, wire.HoldPacket):
+            room.handle_hold(conversation, packet, now_ns)
+        elif isinstance(packet, wire.OnwardPacket):
+            self._depend(conversation)
+            room.handle_onward(conversation, packet, now_ns)
+        elif isinstance(packet, wire.OnwardAckPacket):
+            self._depend(conversation)
+            room.handle_onward_ack(conversation, packet, turn)
+        elif is_own:
             self._take_answer(conversation, packet, now_ns)
+        elif isinstance(packet, wire.RelayedOrderAck):
+            self._transits.handle_order_ack(conversation, packet, turn)
+        elif isinstance(packet, wire.RelayedReject):
+            self._depend(conversation)
+            self._transits.handle_reject(conversation, packet, turn)
         else:
             raise ProtocolError(DropReason.NOT_OUR_PACKET)
 
-    def _take_answer(self, conversation: Conversation, packet: wire.Answer, now_ns: int) -> None:
-        """A neighbour answers about packets of this node."""
+    def _take_answer(
+        self, conversation: Conversation, packet: wire.OrderAckPacket | wire.RejectPacket, now_ns: int
+    ) -> None:
+        """The destination of packets of this node, or a relay, has accepted or refused them."""
         if isinstance(packet, wire.OrderAckPacket):
             if self._believes_ack(conversation, packet, now_ns):
                 self._depend(conversation)
                 if isinstance(packet, wire.RelayedOrderAck):
                     self._depend_on_told(packet, now_ns)
                 self._outbox.handle_order_ack(packet.stream, packet.sequence, packet.number, self._jobs.turn(now_ns))
-        elif isinstance(packet, wire.HoldPacket):
-            self._outbox.handle_hold(
-                conversation.peer_id, packet.stream, packet.turn, now_ns, stop=packet.stop, reason=packet.reason
-            )
-        elif isinstance(packet, wire.OnwardPacket):
-            self._depend(conversation)
-            self._outbox.handle_onward(conversation.peer_id, packet, conversation.label, now_ns)
-        elif isinstance(packet, wire.OnwardAckPacket):
-            self._depend(conversation)
-            self._outbox.handle_onward_ack(packet, conversation.label, self._jobs.turn(now_ns))
         elif packet.reason != FreedReason.LET_GO:
             self._take_reject(conversation, packet, now_ns)
 
@@ -278,25 +289,6 @@ class SessionEventRouter:
                 return
             self._transits.onward.handle_arrived(conversation, packet, delivery, now_ns)
         self._inbox.handle_packet(conversation, number, packet, delivery, turn)
-
-    def _take_word(self, conversation: Conversation, packet: wire.Answer, now_ns: int) -> None:
-        """The next hop answers about packets that were passed on."""
-        turn = self._jobs.turn(now_ns)
-        if isinstance(packet, wire.RelayedOrderAck):
-            self._transits.handle_order_ack(conversation, packet, turn)
-        elif isinstance(packet, wire.RelayedReject):
-            self._depend(conversation)
-            self._transits.handle_reject(conversation, packet, turn)
-        elif isinstance(packet, wire.HoldPacket):
-            self._transits.handle_hold(conversation, packet, now_ns)
-        elif isinstance(packet, wire.OnwardPacket):
-            self._depend(conversation)
-            self._transits.handle_onward(conversation, packet, now_ns)
-        elif isinstance(packet, wire.OnwardAckPacket):
-            self._depend(conversation)
-            self._transits.handle_onward_ack(conversation, packet, turn)
-        else:
-            raise ProtocolError(DropReason.NOT_OUR_PACKET)
 
     def _take_end(self, conversation: Conversation, packet: wire.EndPacket, now_ns: int) -> None:
         """An origin says that its stream has ended, or a destination that it has forgotten one of ours."""

@@ -12,6 +12,7 @@ from triack.base.clock import WallClock
 from triack.base.delivery import Ack
 from triack.base.reasons import HoldReason
 from triack.ordering.hold import HoldState
+from triack.ordering.wire import Answer, HoldPacket
 from triack.queues.deadlines import Deadlines
 from triack.queues.fetching import FETCH_ROWS, Fetch, next_fetch
 from triack.queues.peers.link import Conversation, Link, Links
@@ -61,6 +62,10 @@ class DepartingStreams(Generic[Stream]):
     @abstractmethod
     def _streams_by(self, link: Link) -> Iterable[Stream]:
         """The streams that go by a link."""
+
+    @abstractmethod
+    def _led_by(self, conversation: Conversation, packet: Answer) -> Stream | None:
+        """The stream that a neighbour speaks about, if it is the next hop of that now."""
 
     @abstractmethod
     def _is_paused(self, stream: Stream) -> bool:
@@ -145,11 +150,17 @@ class DepartingStreams(Generic[Stream]):
 
     # ---- holds
 
-    def _hold(self, stream: Stream, turn: int, reason: str, now_ns: int, *, stop: bool) -> None:
-        hold, crowded = stream.sequence.hold, reason == HoldReason.TOO_MANY_STREAMS
-        is_new = not hold.is_repeated(turn)
-        sendings = stream.sequence.handle_flow_control(turn, now_ns, stop=stop, crowded=crowded)
-        self._note_held(stream, reason, now_ns, stop=stop, is_new=is_new)
+    def handle_hold(self, conversation: Conversation, packet: HoldPacket, now_ns: int) -> None:
+        """The next hop has no room for a stream, or has some again."""
+        stream = self._led_by(conversation, packet)
+        if stream is None:
+            return
+        is_new, crowded = (
+            not stream.sequence.hold.is_repeated(packet.turn),
+            packet.reason == HoldReason.TOO_MANY_STREAMS,
+        )
+        sendings = stream.sequence.handle_flow_control(packet.turn, now_ns, stop=packet.stop, crowded=crowded)
+        self._note_held(stream, packet.reason, now_ns, stop=packet.stop, is_new=is_new)
         carrier = self._carrier_of(stream)
         if carrier is not None:
             carrier.session.handle_freed(sendings)

@@ -32,7 +32,7 @@ from triack.ordering.hold import HoldState
 from triack.ordering.order_ack import AckWait
 from triack.ordering.outgoing import StreamPacket
 from triack.ordering.tiers import tier_label
-from triack.ordering.wire import OnwardAckPacket, OnwardPacket, SequenceHeader, encode_relayed_run, encode_run
+from triack.ordering.wire import Answer, OnwardAckPacket, OnwardPacket, SequenceHeader, encode_relayed_run, encode_run
 from triack.queues.ack_latency import AckLatency
 from triack.queues.clock_jumps import ClockJumps
 from triack.queues.mailboxes.expiry import LETTERS_MAX
@@ -595,12 +595,12 @@ class Outbox(DepartingStreams[OutgoingStream]):
         self._free(outgoing, freed, turn)
         self._look_at(outgoing)
 
-    def handle_onward_ack(self, packet: OnwardAckPacket, session: str, turn: Turn) -> None:
+    def handle_onward_ack(self, conversation: Conversation, packet: OnwardAckPacket, turn: Turn) -> None:
         """A relay has passed packets on, or says that its store acks are enough from now on."""
         outgoing = self._by_number.get(packet.stream)
         if outgoing is None or outgoing.sequence.sequence != packet.sequence:
             return
-        self._records.onward_acked(outgoing, packet, session, turn.now_ns)
+        self._records.onward_acked(outgoing, packet, conversation.label, turn.now_ns)
         covered, freed = outgoing.sequence.handle_onward(packet.ranges)
         self.sync_links.remove(outgoing.way, outgoing, packet.ranges)
         self._free(outgoing, freed, turn)
@@ -624,16 +624,16 @@ class Outbox(DepartingStreams[OutgoingStream]):
         self._free(outgoing, freed, turn)
         outgoing.stages.handle_progress(list(outgoing.sequence.entries.values()), Stage.ONWARD)
 
-    def handle_onward(self, peer_id: bytes, packet: OnwardPacket, session: str, now_ns: int) -> None:
+    def handle_onward(self, conversation: Conversation, packet: OnwardPacket, now_ns: int) -> None:
         """A relay says how far it has a stream, and whether that waits there: then it need not be sent again."""
-        outgoing = self._led_by(packet.stream, peer_id)
+        outgoing = self._led_by(conversation, packet)
         if outgoing is None or outgoing.sequence.sequence != packet.sequence:
             return
         if outgoing.sequence.handle_waits(packet.turn, packet.here if packet.waits else 0, now_ns):
             sequence = outgoing.sequence
             waiting = [entry for entry in sequence.entries.values() if entry.number <= sequence.relay_has]
             outgoing.stages.handle_progress(waiting, Stage.STORED if sequence.sync else Stage.ONWARD)
-            self._records.onward(outgoing, packet.here, session, now_ns, waits=packet.waits)
+            self._records.onward(outgoing, packet.here, conversation.label, now_ns, waits=packet.waits)
             self._look_at(outgoing)
 
     def handle_reject(
@@ -694,20 +694,12 @@ class Outbox(DepartingStreams[OutgoingStream]):
         self._look_at(outgoing)
         return True
 
-    def _led_by(self, stream: int, peer_id: bytes) -> OutgoingStream | None:
-        """The stream with this number, if a node is the neighbour by which it goes now.
-
-        Only that neighbour's holds, and notices that packets wait there, count: each has separate turns.
-        """
-        outgoing = self._by_number.get(stream)
-        return outgoing if outgoing is not None and self.links[outgoing.via].peer_id == peer_id else None
-
-    def handle_hold(self, peer_id: bytes, stream: int, turn: int, now_ns: int, *, stop: bool, reason: str = "") -> None:
-        """A neighbour has no room for a stream, for a named reason, or has some again."""
-        outgoing = self._led_by(stream, peer_id)
-        if outgoing is None:
-            return
-        self._hold(outgoing, turn, reason, now_ns, stop=stop)
+    def _led_by(self, conversation: Conversation, packet: Answer) -> OutgoingStream | None:
+        # Only holds of that neighbour, and its notices that packets wait there, count: each has separate turns.
+        outgoing = self._by_number.get(packet.stream)
+        if outgoing is None or self.links[outgoing.via].peer_id != conversation.peer_id:
+            return None
+        return outgoing
 
     def _note_held(self, stream: OutgoingStream, reason: str, now_ns: int, *, stop: bool, is_new: bool) -> None:
         why = _HOLD_REASONS.get(reason, HoldReason.UNKNOWN)

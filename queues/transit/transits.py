@@ -24,7 +24,6 @@ from triack.ordering.hold import HoldState
 from triack.ordering.transit import Taken, TransitPacket
 from triack.ordering.wire import (
     Answer,
-    HoldPacket,
     OnwardAckPacket,
     OnwardPacket,
     RelayedEnd,
@@ -814,12 +813,6 @@ class Transits(DepartingStreams[TransitStream]):
         self._forget_sent(stream, [entry])
         stream.sequence.handle_given_back(entry)
         self._look_at(stream)
-
-    def handle_hold(self, conversation: Conversation, packet: HoldPacket, now_ns: int) -> None:
-        """The next hop has no room for a stream, or has some again."""
-        stream = self._led_by(conversation, packet)
-        if stream is not None:
-            self._hold(stream, packet.turn, packet.reason, now_ns, stop=packet.stop)
 
     def _note_held(self, stream: TransitStream, reason: str, now_ns: int, *, stop: bool, is_new: bool) -> None:
         if is_new:

@@ -1,7 +1,8 @@
 """Dead letters that nobody reads stop nobody, have a quota of their own, and each wait for room has a name."""
 
 from dataclasses import replace
-from typing import get_args
+from types import SimpleNamespace
+from typing import Any, get_args
 
 import pytest
 
@@ -12,6 +13,7 @@ from triack.base.delivery import Delivery
 from triack.base.news import DeadLettersWaiting, QueueOverQuota, StreamHeld
 from triack.base.reasons import DropReason, HoldReason
 from triack.base.units import SECOND
+from triack.ordering.wire import HoldPacket
 from triack.queues.mailboxes.redelivery import Return
 from triack.queues.node_settings import DeadLetters, Limits, NodeSettings, Quota, WhenLettersFull
 from triack.stats.troubles import find_troubles
@@ -132,9 +134,11 @@ def test_a_reason_that_is_not_known_is_said_to_be_that() -> None:
     world, a, b = two()
     outgoing, _ = a.send(b, "q", b"1")
     assert world.run(5 * SECOND, lambda: not a.busy)
-    a.outbox.handle_hold(b"another" + bytes(9), outgoing.stream_number, 2, world.now_ns, stop=True)
+    other: Any = SimpleNamespace(peer_id=b"another" + bytes(9))
+    a.outbox.handle_hold(other, HoldPacket(*outgoing.id, 2, True, ""), world.now_ns)
     assert a.outbox.holds.of(outgoing) is None
-    a.outbox.handle_hold(b.live.node_id, outgoing.stream_number, 1, world.now_ns, stop=True, reason="no-mood")
+    neighbour: Any = SimpleNamespace(peer_id=b.live.node_id)
+    a.outbox.handle_hold(neighbour, HoldPacket(*outgoing.id, 1, True, "no-mood"), world.now_ns)
     assert a.outbox.holds.of(outgoing) is HoldReason.UNKNOWN
 
 

@@ -1,5 +1,8 @@
 """What leaves: who is looked at, bodies that come from the disk when their turn comes, resends in tiers."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from tests.logs import taken_apart
@@ -189,6 +192,7 @@ def test_what_a_relay_before_has_passed_on_lets_the_others_leave_in_a_slow_start
     word = OnwardAckPacket(
         b"a" * 16, outgoing.stream_number, sequence.sequence, 1, is_async, [] if is_async else [(1, 1)]
     )
-    outbox.handle_onward_ack(word, "s", node.engine.jobs.turn(node.now_ns))
+    relay: Any = SimpleNamespace(label="s")
+    outbox.handle_onward_ack(relay, word, node.engine.jobs.turn(node.now_ns))
     assert 1 not in sequence.entries
     assert outbox.links[outgoing.via].is_sending

@@ -1,5 +1,8 @@
 """Routes that change, lead round in circles or nowhere, and nodes that may not use them."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from tests.queues.relays import Relays, dead, line, post
@@ -8,6 +11,7 @@ from tests.queues.world import numbered
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
+from triack.ordering.wire import HoldPacket
 from triack.queues.node_settings import NodeSettings
 from triack.queues.routes import Route
 
@@ -71,7 +75,8 @@ def test_the_neighbour_before_has_no_say_any_more() -> None:
     assert net.world.run(10 * SECOND, lambda: net.waiting("s") == 1)
     (outgoing,) = a.outbox.streams
     for node, turn, stops in ((r, 9, False), (s, 1, True)):
-        a.outbox.handle_hold(node.live.node_id, outgoing.stream_number, turn, net.world.now_ns, stop=True)
+        neighbour: Any = SimpleNamespace(peer_id=node.live.node_id)
+        a.outbox.handle_hold(neighbour, HoldPacket(*outgoing.id, turn, True, ""), net.world.now_ns)
         assert outgoing.sequence.hold.stops is stops
 
 
