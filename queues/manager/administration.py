@@ -54,22 +54,6 @@ class Administration:
         unnoted: what the session log says of answers that the next commit holds.
     """
 
-    __slots__ = (
-        "_answering",
-        "_commit",
-        "_directory",
-        "_drops",
-        "_look_at",
-        "_name_of",
-        "_node_id",
-        "_outbox",
-        "_queues",
-        "_record",
-        "_routes",
-        "queued",
-        "unnoted",
-    )
-
     def __init__(
         self,
         node_id: bytes,

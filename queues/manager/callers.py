@@ -81,8 +81,6 @@ class Callers:
         describe_key: writes a public key as operators write it.
     """
 
-    __slots__ = ("_directory", "_rows", "describe_key", "news")
-
     def __init__(self, directory: Directory) -> None:
         self.describe_key: Callable[[bytes], str] = bytes.hex
         self._directory = directory

@@ -43,28 +43,6 @@ class Jobs:
         stirred: whether what happens after ``start`` may have found work for the disk, so that it is asked again.
     """
 
-    __slots__ = (
-        "_ended",
-        "_inbox",
-        "_number",
-        "_outbox",
-        "_queues",
-        "_read_next",
-        "_runs_adding",
-        "_stops",
-        "_synced",
-        "_transits",
-        "_wall",
-        "administration",
-        "fetches",
-        "group",
-        "journals",
-        "lazy_until_ns",
-        "running",
-        "stirred",
-        "topics",
-    )
-
     def __init__(
         self,
         queues: LocalQueues,

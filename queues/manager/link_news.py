@@ -18,8 +18,6 @@ _UNANSWERED = (CloseReason.CONNECT_TIMEOUT, CloseReason.PATH_LOST)
 class News:
     """Gathers events in their order. ``at``: the conversations whose datagrams go to an address."""
 
-    __slots__ = ("_at", "news")
-
     def __init__(self, at: Callable[[str], list[Conversation]]) -> None:
         self._at = at
         self.news: list[NodeEvent] = []

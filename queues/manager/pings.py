@@ -80,8 +80,6 @@ class Pings:
         waiting: those that are not answered.
     """
 
-    __slots__ = ("_random", "_wall", "waiting")
-
     def __init__(self, wall: WallClock, random: "Random") -> None:
         self._wall = wall
         self._random = random

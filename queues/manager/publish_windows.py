@@ -29,8 +29,6 @@ class PublishWindows:
         news: the streams that were full for a sender that does not wait: it gets an event when it need not.
     """
 
-    __slots__ = ("_most", "_outbox", "closings", "news")
-
     def __init__(self, most: int | None, outbox: Outbox) -> None:
         self._most = most
         self._outbox = outbox

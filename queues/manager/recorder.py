@@ -68,8 +68,6 @@ class _Run:
 class Recorder:
     """Collects records until ``take`` fetches them as bytes. ``wall_offset_ns``: wall clock minus monotonic clock."""
 
-    __slots__ = ("_drops", "_drops_at_ns", "_due_ns", "_entered", "_lines", "_run", "_seen_ns")
-
     def __init__(self, node_id: bytes, incarnation: int, wall_offset_ns: int, now_ns: int) -> None:
         self._lines = LineWriter(node_id, incarnation, wall_offset_ns)
         self._drops: Counter[DropReason] = Counter()

@@ -53,21 +53,6 @@ class SessionEventRouter:
         closes: sessions that ended, by reason.
     """
 
-    __slots__ = (
-        "_drops",
-        "_handshakes",
-        "_inbox",
-        "_jobs",
-        "_news",
-        "_node_id",
-        "_outbox",
-        "_record",
-        "_recorder",
-        "_transits",
-        "closes",
-        "on_opened",
-    )
-
     def __init__(
         self,
         node_id: bytes,

@@ -76,21 +76,6 @@ class Transmitter:
         acks: session and store acks that left, by name and trigger.
     """
 
-    __slots__ = (
-        "_batches",
-        "_handshakes",
-        "_leaving",
-        "_news",
-        "_outbox",
-        "_pings",
-        "_recorder",
-        "_report",
-        "_transits",
-        "_wall",
-        "acks",
-        "deadlines",
-    )
-
     def __init__(
         self,
         handshakes: Handshakes,

@@ -7,8 +7,6 @@ from triack.queues.streams.outgoing_stream import OutgoingStream
 class Watching:
     """The readers of a node. Costs nothing while there are none."""
 
-    __slots__ = ("readers",)
-
     def __init__(self) -> None:
         self.readers: list[tuple[OutgoingStream, AckEvents]] = []
 
