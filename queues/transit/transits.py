@@ -138,7 +138,7 @@ class Transits(DepartingStreams[TransitStream]):
     def _restore(self, stream: TransitStream, entries: list[TransitPacket], now_ns: int) -> None:
         self.room.count(stream, entries)
         self._records.committed(stream, entries, now_ns, recovered=True)
-        self._await(stream, ranges_of(entries), now_ns)
+        self._note_stored(stream, ranges_of(entries), now_ns)
         self._words.handle_more(now_ns)
         self.bodies.handle_stored(stream, entries)
 
@@ -527,7 +527,7 @@ class Transits(DepartingStreams[TransitStream]):
         for stream, entries, peer_id in group.passing.started:
             self._admission.waiting.add(peer_id, -sum([entry.size_bytes for entry in entries]))
             self._records.committed(stream, entries, now_ns)
-            self._await(stream, ranges_of(entries), now_ns)
+            self._note_stored(stream, ranges_of(entries), now_ns)
             self.bodies.handle_stored(stream, entries)
             if stream.sequence.ordered:
                 self._words.handle_more(now_ns)
@@ -616,7 +616,7 @@ class Transits(DepartingStreams[TransitStream]):
         """Whether packets of a stream have to be passed on by the next hop of a way."""
         return stream.durable and self.sync_links.awaits(way)
 
-    def _await(self, stream: TransitStream, ranges: list[Range], now_ns: int) -> None:
+    def _note_stored(self, stream: TransitStream, ranges: list[Range], now_ns: int) -> None:
         """Packets are on the disk here: over a synchronous link they wait from now on."""
         if stream.next_hop.awaited:
             self.sync_links.add(stream.way, stream, ranges, now_ns)
@@ -924,7 +924,7 @@ class Transits(DepartingStreams[TransitStream]):
         self._lead(stream, way)
         if way is not None:
             self._records.rerouted(stream, now_ns)
-        self._await(stream, stream.sequence.ranges(stored=True), now_ns)
+        self._note_stored(stream, stream.sequence.ranges(stored=True), now_ns)
         self._words.note(stream, stream.noted)
         self._look_at(stream)
 
