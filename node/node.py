@@ -27,6 +27,9 @@ from triack.node.control.server import ControlServer
 from triack.node.files import operator_log
 from triack.node.files.access import DEFAULT_SUITE, Access, Keyless, Secured
 from triack.node.files.keys import IDENTITY_FILE, KeyKind, encode_key
+from triack.node.files.log_file import Recorded
+from triack.node.files.notes import read_signed_note
+from triack.node.files.ownership import is_folder_of
 from triack.node.files.tls_files import TlsFiles
 from triack.node.forwarding import Forwarding
 from triack.node.handles.consuming import Handlers
@@ -42,7 +45,7 @@ from triack.node.shell.worker import Worker
 from triack.queues.manager.engine import Engine
 from triack.queues.node_settings import NodeSettings, synced_by
 from triack.queues.routes import Route, check_routes
-from triack.store.folder import as_folder, check_unused
+from triack.store.folder import STORE_FILE, as_folder, check_unused
 from triack.store.runs import Reading
 from triack.store.store import Store
 from triack.transport.address import Address
@@ -557,3 +560,29 @@ def on_reload(node: Node, call: "Callable[[Config], None]") -> None:
 def port_of(node: Node) -> EngineHandle:
     """The port of a running node, for the tools that serve it. Raises NodeClosed before the start."""
     return node._port  # noqa: SLF001 - users see the verbs of ``Node``, tools ask here
+
+
+_UNKNOWN = "node"
+"""The name of a node whose name is unknown."""
+
+
+def open_at_rest(data: str | Path) -> Node:
+    """The node of a data directory that no process runs, started as any other. Raises UsageError: there is no store.
+
+    It neither listens nor sends: messages in an outgoing queue go out when the node runs again. It goes on with the
+    session log of the last start, if that is still in its place, so that a replay misses none of its starts.
+    """
+    folder = as_folder("open: data", data)
+    if not (folder / STORE_FILE).exists():
+        raise UsageError(f"there is no node in {folder}: it has no {STORE_FILE}")
+    recorded = read_signed_note(folder, Recorded)
+    name = _UNKNOWN if recorded is None else recorded[0].name
+    log = None if recorded is None or not is_folder_of(Path(recorded[0].log), recorded[1]) else Path(recorded[0].log)
+    return Node(
+        name,
+        Secured({}, DEFAULT_SUITE) if (folder / IDENTITY_FILE).exists() else Keyless(name, {}),
+        data=folder,
+        log=log,
+        settings=NodeSettings(),
+        at_rest=True,
+    )

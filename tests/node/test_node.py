@@ -25,7 +25,7 @@ import triack
 from tests.node.nodes import SCHEMES, SOON, WAIT, bodies, make, quick, until
 from tests.queues.hostile import batch
 from triack.base.commit import Commit, MessageRow, StoreContent, key_of
-from triack.node.at_rest import open_at_rest
+from triack.node.node import open_at_rest
 from triack.queues.stages import Stage
 from triack.queues.streams import outbox
 from triack.store.folder import STORE_FILE

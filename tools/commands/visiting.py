@@ -12,11 +12,11 @@ from typing import Any
 
 import triack
 from triack.base.errors import StoreError, StoreInUse, UsageError, WaitTimeout
-from triack.node.at_rest import open_at_rest
 from triack.node.control import handover
 from triack.node.files import operator_log
 from triack.node.files.keys import IDENTITY_FILE
 from triack.node.files.trust import TRUST_FILE
+from triack.node.node import open_at_rest
 from triack.store.folder import STORE_FILE
 from triack.tools.commands.common import existing_data_option, name_for, run
 

@@ -13,13 +13,13 @@ import triack
 from tests.machine import PATIENCE_S
 from tests.node.nodes import control_of, make, until
 from triack.base.errors import StoreInUse, TriackError
-from triack.node.at_rest import open_at_rest
 from triack.node.control import control_frames, handover, server
 from triack.node.control.control_frames import VERSION, Header, Link, dial, greet
 from triack.node.control.handover import Served
 from triack.node.control.socket_file import make_socket_path, remove
 from triack.node.control.tasks import first_of
 from triack.node.files.notes import folder_of, read_note
+from triack.node.node import open_at_rest
 
 # A client that says what no client says gets the reason, and the node goes on.
 

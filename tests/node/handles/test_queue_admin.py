@@ -9,9 +9,8 @@ import pytest
 
 import triack
 from tests.node.nodes import SOON, WAIT, Face, bodies, make, quick, until
-from triack.node.at_rest import open_at_rest
 from triack.node.handles.queue_admin import PAGE_MESSAGES
-from triack.node.node import port_of
+from triack.node.node import open_at_rest, port_of
 from triack.queues.messages import Outgoing
 
 NOBODY = "udp://127.0.0.1:9/orders"
