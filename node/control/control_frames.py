@@ -61,7 +61,6 @@ BUSY_S = 0.02
 BUSY_TRIES = 500
 """Ten seconds of attempts: a running process accepts sooner."""
 _LENGTH = Struct("!I")
-_PEER = Struct("3i")  # of SO_PEERCRED: pid, uid, gid
 
 Header = dict[str, Any]
 Answer = tuple[dict[str, Any], bytes]
@@ -113,12 +112,11 @@ class Link:
     @property
     def peer_pid(self) -> int | None:
         """The process at the other end; None if that is this one, or unknown."""
-        end = self._writer.get_extra_info("socket")
         try:
-            pid, _, _ = _PEER.unpack(end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+            pid, _ = socket_file.peer_of(self._writer.get_extra_info("socket"))
         except (AttributeError, OSError):  # not on Linux
             return None
-        return None if pid == os.getpid() else int(pid)
+        return None if pid == os.getpid() else pid
 
     async def send(self, op: str, body: bytes = b"", **fields: Any) -> None:
         """Send one frame, as ``post``; waits while the other end does not read."""

@@ -154,8 +154,11 @@ def check_peer(end: socket.socket, users: Collection[int]) -> None:
 
     If the system does not tell it, the folder of mode 0700 must do.
     """
-    if sys.platform != "linux":
-        return
-    _, user, _ = _CREDENTIALS.unpack(end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
-    if user not in users:
+    if sys.platform == "linux" and (user := peer_of(end)[1]) not in users:
         raise refused(f"the process at its other end runs as another user (uid {user})")
+
+
+def peer_of(end: socket.socket) -> tuple[int, int]:
+    """The process at the other end of a connection, and its user. Raises AttributeError, OSError: not on Linux."""
+    pid, user, _ = _CREDENTIALS.unpack(end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+    return pid, user

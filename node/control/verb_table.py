@@ -91,15 +91,6 @@ class Argument:
     read: Callable[[Any], Any] = _as_it_is
 
 
-def _write_texts(values: Any, name: str, _said: Said) -> list[str] | None:
-    return None if values is None else check_texts(name, values)
-
-
-def _write_ids(ids: Any, _name: str, _said: Said) -> list[str] | None:
-    wanted = as_ids(ids)
-    return None if wanted is None else list(wanted)
-
-
 def _write_most(most: Any, _name: str, said: Said) -> int:
     check_most(said["queue"], most)
     return int(most)
@@ -143,9 +134,13 @@ _ARGUMENTS: Mapping[Any, Argument] = {
         write=lambda routes, name, _: list(map(asdict, check_routes(name, routes))),
         read=partial(codec.read_as, list[Route]),
     ),
-    Iterable[str] | None: Argument(Kind.TEXTS, nullable=True, write=_write_texts),
+    Iterable[str] | None: Argument(
+        Kind.TEXTS, True, lambda texts, name, _: None if texts is None else check_texts(name, texts)
+    ),
     Iterable[MessageProperties] | None: Argument(Kind.OBJECTS, nullable=True),
-    Collection[str] | None: Argument(Kind.TEXTS, nullable=True, write=_write_ids),
+    Collection[str] | None: Argument(
+        Kind.TEXTS, True, lambda ids, *_: None if ids is None else list(as_ids(ids) or ())
+    ),
     Delivery: Argument(Kind.TEXT, False, lambda it, _, said: name_of(said["destination"], it), Delivery.__getitem__),
     Every: Argument(Kind.OBJECT, True, lambda every, *_: codec.describe_every(every), codec.read_every),
     Unpack[MessageProperties]: Argument(Kind.OBJECT),

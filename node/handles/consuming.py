@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable, Hashable, Mapping
 from contextlib import suppress
 from enum import Enum
 from functools import partial
-from typing import Any, Protocol, TypedDict, TypeVar, Unpack
+from typing import Any, TypedDict, TypeVar, Unpack
 
 from triack.base.checks import check_kind, check_most, check_timeout
 from triack.base.errors import ConnectionLost, HandOverEnded, NodeClosed, TriackError, UsageError
@@ -60,6 +60,8 @@ class OnError(Enum):
 Handler = Callable[..., Awaitable[object] | object]
 """Gets a message, or a list of messages; and the transaction, if there is one."""
 H = TypeVar("H", bound=Handler)
+Face = Any
+"""A node, or a client of one: what has ``receive`` and ``transaction``."""
 
 
 class HandlerOptions(TypedDict, total=False):
@@ -91,18 +93,6 @@ class HandlerOptions(TypedDict, total=False):
     hand_over_timeout: float | None
     name: str | None
     stop_timeout: float
-
-
-class Face(Protocol):
-    """A node, or a client of one."""
-
-    @property
-    def receive(self) -> Callable[..., Any]:
-        """See ``Node.receive``."""
-
-    @property
-    def transaction(self) -> Callable[..., Any]:
-        """See ``Node.transaction``."""
 
 
 class _Unit:

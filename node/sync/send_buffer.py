@@ -127,15 +127,8 @@ class BufferedReceipt(Receipt):
     def __repr__(self) -> str:
         return f"<Receipt of a message to {self._run.outgoing.destination}, {self._run.outgoing.delivery.label}>"
 
-    @property
-    def id(self) -> str:
-        """See ``Receipt.id``."""
-        return self._buffer.receipt(self._run, self._index).id
-
-    @property
-    def number(self) -> int | None:
-        """See ``Receipt.number``."""
-        return self._buffer.receipt(self._run, self._index).number
+    id = property(lambda self: self._buffer.receipt(self._run, self._index).id)
+    number = property(lambda self: self._buffer.receipt(self._run, self._index).number)
 
     async def reached(self, stage: Stage | StageName, timeout: float | None = None) -> None:
         """Wait for a stage given as a value; see ``Receipt``."""
