@@ -8,7 +8,7 @@ import triack
 from proof.planted.brokers import AmqpBroker, Broker, MqttBroker
 from proof.planted.bug import Bugs, Patch
 from proof.planted.stories import Story
-from triack.bridges import Bridge, BridgeTable, inward
+from triack.bridges import Bridge, BridgeTable, mqtt
 from triack.bridges.giving import Giving, Run
 from triack.bridges.taking import Taking
 from triack.testing import PromiseBroken, World
@@ -41,7 +41,7 @@ def run_bridge(seed: int) -> dict[str, bytes]:
     broker: Broker
     if qos:
         key = "{payload}" if random.random() < 0.5 else ""  # noqa: PLR2004 - every other
-        broker = MqttBroker(random, qos)
+        broker = MqttBroker(random, qos, IN_FLIGHT)
         table = BridgeTable("b", "mqtt://broker", qos=qos, key=key if qos == 1 else "", **rules)
     else:
         broker = AmqpBroker(random)
@@ -121,7 +121,7 @@ def _let_go_early(patch: Patch) -> None:
     patch.setattr(Giving, "_pass_on", pass_on)
 
 
-@BUGS.by_search("a bridge forgets the packet ids of QoS 2", BRIDGES, "each is to be there once", inward, "_is_new")
+@BUGS.by_search("a bridge forgets the packet ids of QoS 2", BRIDGES, "each is to be there once", mqtt, "_is_new")
 def _forgets_ids(_right: Any, it: Any, held: set[int]) -> bool:
     held |= set() if it.released else {it.packet_id}
     return not it.released

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -23,7 +24,7 @@ from triack.bridges import amqp_link
 
 DELAY_S = 0.01
 PUBLISH, PUBACK, PUBREC, PUBREL, PUBCOMP = 0x30, 0x40, 0x50, 0x60, 0x70
-CONNACK, SUBACK, DISCONNECT = 0x20, 0x90, 0xE0
+CONNECT, CONNACK, SUBSCRIBE, SUBACK = 0x10, 0x20, 0x80, 0x90
 DUP = 0x08
 HAS_MORE, LOW_BITS = 0x80, 0x7F
 
@@ -84,10 +85,17 @@ class Broker(ABC):
 
 
 class MqttBroker(Broker):
-    """A broker of MQTT 5 with one session, which outlives its connections."""
+    """A broker of MQTT 5 with one session, which outlives its connections.
 
-    def __init__(self, chance: Random, qos: int) -> None:
+    Args:
+        chance: decides how long packets travel.
+        qos: of the subscription.
+        most: how many messages it sends that were not acknowledged.
+    """
+
+    def __init__(self, chance: Random, qos: int, most: int) -> None:
         super().__init__(chance)
+        self.most = most
         self._qos = qos
         # Messages in flight to the bridge, by packet id in the order of sending; None from PUBREC to PUBCOMP.
         self._sent: dict[int, bytes | None] = {}
@@ -103,23 +111,22 @@ class MqttBroker(Broker):
 
     def patched(self) -> AbstractContextManager[object]:
         """See ``Broker``."""
-        return patch("triack.bridges.packets.MQTTConnection.create_connection", self._connect)
+        return patch("triack.bridges.mqtt_link.open_connection", self._connect)
 
-    async def _connect(self, *given: Any) -> "_MqttLink":
-        link = _MqttLink(self, given[-1])
-        self._accept(link, lambda: link.take(DISCONNECT, b""))
+    async def _connect(self, *_: object, **__: object) -> tuple[asyncio.StreamReader, "_MqttLink"]:
+        link = _MqttLink(self)
+        self._accept(link, link.reader.feed_eof)
         self._is_subscribed = False
-        return link
+        return link.reader, link
 
-    def begin(self, link: "_MqttLink", most: int) -> None:
+    def _begin(self, link: "_MqttLink") -> None:
         """CONNECT."""
-        self.most = most
         self._later(link, link.take, CONNACK, bytes((self._has_session, 0, 0)))
         self._has_session = True
 
-    def subscribe(self, link: "_MqttLink", filters: int) -> None:
+    def _subscribe(self, link: "_MqttLink") -> None:
         """SUBSCRIBE: what was not acknowledged is sent first."""
-        self._later(link, link.take, SUBACK, b"\xff\xff\0" + bytes([self._qos] * filters))
+        self._later(link, link.take, SUBACK, b"\xff\xff\0" + bytes([self._qos]))
         self._is_subscribed = True
         for packet_id, payload in self._sent.items():
             if payload is None:
@@ -127,6 +134,11 @@ class MqttBroker(Broker):
             else:
                 self._publish(link, packet_id, payload, DUP)
         self._send_more()
+
+    def leave(self, link: "_MqttLink") -> None:
+        """The bridge has closed its connection."""
+        if self._open is link:
+            self.drop()
 
     def _publish(self, link: "_MqttLink", packet_id: int, payload: bytes, flags: int = 0) -> None:
         data = struct.pack("!H2sH", 2, b"in", packet_id) + b"\0" + payload
@@ -146,7 +158,11 @@ class MqttBroker(Broker):
             self._handle_publish(link, qos, data[2 + int.from_bytes(data[:2]) :])
             return
         packet_id = int.from_bytes(data[:2])
-        if kind == PUBREC and packet_id in self._sent:
+        if kind == CONNECT:
+            self._begin(link)
+        elif kind == SUBSCRIBE:
+            self._subscribe(link)
+        elif kind == PUBREC and packet_id in self._sent:
             self._sent[packet_id] = None
             self._later(link, link.take, PUBREL, data[:2])
         elif kind in (PUBACK, PUBCOMP):
@@ -169,40 +185,29 @@ class MqttBroker(Broker):
 
 
 class _MqttLink:
-    """One connection to it, in place of gmqtt's ``MQTTConnection``."""
+    """One connection to it, in place of the writer of a stream."""
 
-    def __init__(self, broker: MqttBroker, handler: Any) -> None:
+    def __init__(self, broker: MqttBroker) -> None:
         self._broker = broker
-        self._handler = handler
-        nothing: Callable[..., None] = lambda *_: None  # noqa: E731 - many names for it
-        self._keep_connection_callback = SimpleNamespace(cancel=nothing)
-        self._protocol = SimpleNamespace(proto_ver=5, id_generator=handler.id_generator, read=None)
-        self._transport = SimpleNamespace(
-            get_write_buffer_size=lambda: 0, is_closing=lambda: False, pause_reading=nothing, resume_reading=nothing,
-            close=nothing,
-        )  # fmt: skip
-        self.keepalive = 0
+        self.reader = asyncio.StreamReader()
+        nothing: Callable[..., None] = lambda *_: None  # noqa: E731 - several names for it
+        self.transport = SimpleNamespace(
+            get_write_buffer_size=lambda: 0, set_write_buffer_limits=nothing, close=partial(broker.leave, self)
+        )
 
-    async def auth(self, *_: object, receive_maximum: int, **__: object) -> None:
-        self._broker.begin(self, receive_maximum)
+    async def drain(self) -> None:
+        """The network takes all that there is."""
 
-    def subscribe(self, subscriptions: list[object]) -> None:
-        self._broker.subscribe(self, len(subscriptions))
-
-    def send_package(self, data: bytes) -> None:
+    def write(self, data: bytes) -> None:
         at = 0
         while at < len(data):
             size, begin = _length_in(data, at + 1)
             self._broker._later(self, self._broker.handle, self, data[at], data[begin : begin + size])
             at = begin + size
 
-    def send_disconnect(self) -> None:
-        if self._broker._open is self:
-            self._broker.drop()
-
     def take(self, first: int, data: bytes) -> None:
         """A packet of the broker has arrived."""
-        self._handler(SimpleNamespace(cmd=first, data=data))
+        self.reader.feed_data(bytes((first, len(data))) + data)
 
 
 def _length_in(data: bytes, at: int) -> tuple[int, int]:

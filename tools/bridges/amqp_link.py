@@ -18,7 +18,7 @@ from aiormq.abc import DeliveredMessage
 from aiormq.exceptions import AMQPError, InvalidFrameError
 
 from triack.base.reasons import BridgeReason
-from triack.bridges.remembered import BYTES_MAX, BrokerAway
+from triack.bridges.part import BYTES_MAX, BrokerAway
 from triack.node.config.bridge_rules import TakeQueue
 
 HEARTBEAT_S = 20
@@ -234,8 +234,8 @@ class AmqpLink:
         if not self._lost.done():
             self._lost.set_result(why)
 
-    async def wait_lost(self) -> None:
-        """Wait for the end. Raises BrokerAway then."""
+    async def run(self) -> None:
+        """Wait for the end: aiormq reads. Raises BrokerAway then."""
         assert self._connection is not None
         ends: list[asyncio.Future[Any]] = [self._lost]
         ends += [it.closing for it in (self._taking, self._giving, self._connection)]

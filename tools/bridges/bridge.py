@@ -16,8 +16,7 @@ from typing import Any
 from triack.base.errors import ConnectionLost, NodeClosed, StoreFailed, TriackError
 from triack.base.reasons import BridgeReason
 from triack.bridges.giving import Giving
-from triack.bridges.part import Part
-from triack.bridges.remembered import BrokerAway, Node_, epoch_of, no_counts, tell
+from triack.bridges.part import BrokerAway, Node_, Part, epoch_of, no_counts, tell
 from triack.bridges.taking import Taking
 from triack.node.config.bridge_table import BridgeTable
 from triack.node.control.tasks import first_of
@@ -89,7 +88,7 @@ class Bridge:
                 if task is None or task.cancelling():
                     raise
                 await self._tell_away("the client has ended the connection")  # aiormq cancels what waits for the broker
-            except TriackError as error:
+            except (TriackError, OSError) as error:
                 await self._tell_away(str(error))
             except Exception as error:  # noqa: BLE001 - a client has errors of its own, and no bridge ends unnoticed
                 await self._tell_away(f"{type(error).__name__}: {error}")
@@ -108,7 +107,7 @@ class Bridge:
         try:
             tls = await asyncio.to_thread(self._tls) if with_tls else None
             await inward.open(tls, await asyncio.to_thread(self._password))
-            await first_of(inward.link.wait_lost(), inward.run(), self._give(inward, outward))
+            await first_of(inward.link.run(), inward.run(), self._give(inward, outward))
         finally:
             await inward.link.leave()
 
@@ -160,13 +159,11 @@ class Bridge:
 def _parts_of(node: Node_, table: BridgeTable) -> tuple[Taking[Any], Giving[Any, Any]]:
     """Both directions, by the protocol of the broker, whose client alone needs to be installed."""
     if table.kind == "amqp":
-        from triack.bridges.amqp_inward import AmqpInward
-        from triack.bridges.amqp_outward import AmqpOutward
+        from triack.bridges.amqp import AmqpInward, AmqpOutward
 
         queues = AmqpInward(node, table)
         return queues, AmqpOutward(node, table, queues.link)
-    from triack.bridges.inward import Inward
-    from triack.bridges.outward import Outward
+    from triack.bridges.mqtt import Inward, Outward
 
     topics = Inward(node, table)
     return topics, Outward(node, table, topics.link)

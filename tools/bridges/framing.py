@@ -49,7 +49,7 @@ class PacketReader:
                 while at + 1 < len(data) and (end := at + 2 + data[at + 1]) <= len(data) and data[at + 1] < HAS_MORE:
                     found.append(Packet(data[at], data[at + 2 : end]))  # a short one, as acknowledgements are
                     at = end
-                length = _length_at(data, at + 1)
+                length = length_at(data, at + 1)
                 if length is None:
                     self._rest = data[at:]
                     return found
@@ -69,7 +69,7 @@ class PacketReader:
             self._is_between = True
 
 
-def _length_at(data: bytes, at: int) -> tuple[int, int] | None:
+def length_at(data: bytes, at: int) -> tuple[int, int] | None:
     """A length, and where what follows it begins; None if it has not come."""
     size = shift = 0
     for place in range(at, min(len(data), at + LENGTH_BYTES_MAX)):

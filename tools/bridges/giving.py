@@ -10,13 +10,13 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import Generic, TypeVar
 from zlib import crc32
 
 from triack.base.errors import UsageError
 from triack.base.reasons import BridgeReason
-from triack.bridges.part import Link, Part
-from triack.bridges.remembered import Node_, Refusal, Tx, refusal_of, refuse
+from triack.bridges.part import Node_, Part, Refusal, Tx, refusal_of, refuse
 from triack.node.config.bridge_rules import GiveRule
 from triack.node.config.bridge_table import BridgeTable
 from triack.node.control.tasks import first_of
@@ -55,16 +55,14 @@ class Giving(Part, Generic[R, P]):
     Args:
         node: has the queues.
         table: says how many messages may be unanswered.
-        link: the connection; it calls ``handle_answer``.
         rules: say which queues.
         two_runs: whether two runs of each queue are under way, or one of all queues.
     """
 
-    def __init__(self, node: Node_, table: BridgeTable, link: Link, rules: Sequence[R], *, two_runs: bool) -> None:
+    def __init__(self, node: Node_, table: BridgeTable, rules: Sequence[R], *, two_runs: bool) -> None:
         super().__init__(node, table, "gives")
         self._waiting = 0
         self._rules = rules
-        self._lost = link.wait_lost
         self._most = table.in_flight
         self._turn = None if two_runs else asyncio.Lock()
         # Messages that the broker has not answered, of all queues, by the name that its answer has for them.
@@ -78,10 +76,8 @@ class Giving(Part, Generic[R, P]):
 
     async def run(self) -> None:
         """Give until something fails. Raises BrokerAway, and errors of the node."""
-        if not self._rules:
-            await self._lost()
         await self._begin()
-        await first_of(*(self._give(rule) for rule in self._rules))
+        await first_of(asyncio.Event().wait(), *(self._give(rule) for rule in self._rules))
 
     def handle_answer(self, name: Hashable, refusal: Refusal | None = None) -> None:
         """The broker has a message, or never takes it."""
@@ -147,7 +143,7 @@ class Giving(Part, Generic[R, P]):
             while run.left:
                 await self._next_answer()
             for it, refusal in run.refused:
-                await refuse(tx, self._table, it.body, it.headers, refusal)
+                await self._until_done(partial(refuse, tx, self._table, it.body, it.headers, refusal))
             for reason in {reason for _, (reason, _) in run.refused}:
                 await tx.note_given(reason, [it.id for it, (why, _) in run.refused if why is reason])
             await tx.note_given("", None)

@@ -1,15 +1,103 @@
-"""One direction of a bridge, whatever the protocol: its counts, and what the operator hears when nothing passes."""
+"""One direction of a bridge, whatever the protocol: its counts, what it remembers, and what it says when it waits."""
 
 import asyncio
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from inspect import isawaitable
 from typing import Protocol
 
+from triack.base.errors import ConnectionLost, NodeClosed, StoreFailed, TriackError, UsageError
 from triack.base.reasons import BridgeReason
-from triack.bridges.remembered import Node_, no_counts, tell
+from triack.node.client.client import Client
+from triack.node.client.client_transaction import ClientTransaction
 from triack.node.config.bridge_table import BridgeTable
 from triack.node.files import operator_log
+from triack.node.handles.transaction import Transaction
+from triack.node.node import Node
+from triack.queues.messages import MAX_BODY_BYTES
+
+Node_ = Node | Client
+Tx = Transaction | ClientTransaction
+Refusal = tuple[BridgeReason, str]
+"""Why a message can never be passed on."""
+BYTES_MAX = 16 * 1024 * 1024
+"""Of messages that came from a broker and are not on the disk: with more, it is not read. One that is larger is refused
+without its payload."""
+
+
+ROOM_S = 1.0
+"""How long a message waits for room before the operator hears of it."""
+
+
+class BrokerAway(TriackError):
+    """There is no connection to the broker; the text says why."""
+
+
+class TooLarge(UsageError):
+    """A message is larger than can pass."""
+
+
+def refusal_of(error: UsageError) -> Refusal:
+    """Why a message can never be passed on."""
+    return BridgeReason.TOO_LARGE if isinstance(error, TooLarge) else BridgeReason.UNFIT, str(error)
+
+
+def no_counts() -> dict[str, int]:
+    """The counts of ``BridgeStats``."""
+    return {"taken": 0, "given": 0, "repeated": 0, "refused": 0, "dropped": 0}
+
+
+async def epoch_of(node: Node_) -> int | None:
+    """The connection to a node, of a client. Raises errors of the node."""
+    return await node.connected() if isinstance(node, Client) else None
+
+
+async def tell(node: Node_, epoch: int | None, bridge: str, said: str, why: str, count: int, known: int) -> None:
+    """Have the node say something of a bridge in its session log, or as an event (``EngineHandle.note_bridge_said``).
+
+    Args:
+        node: the node.
+        epoch: the connection to it, as ``epoch_of`` gave it: another process has no part in what was done before.
+        bridge: the name of the bridge.
+        said: as there, and so are the others.
+        why: the same.
+        count: the same.
+        known: the same.
+    """
+    if isinstance(node, Client):
+        await node.call("bridge_said", epoch=epoch, bridge=bridge, said=said, why=why, count=count, known=known)
+    else:
+        node._port.note_bridge_said(bridge, said, why, count, known)  # noqa: SLF001 - no verb of applications
+
+
+async def recall(node: Node_, name: str) -> bytes | None:
+    """What a transaction has remembered, once it is on the disk: its commit may just be on its way there."""
+    found: Awaitable[bytes | None] | bytes | None = node.recall(name)
+    value = await found if isawaitable(found) else found
+    await node.flush()
+    return value
+
+
+async def refuse(tx: Tx, table: BridgeTable, body: bytes, headers: Mapping[str, str], refusal: Refusal) -> None:
+    """Keep a message that can never be passed on, with the reason, in the queue of the bridge for them.
+
+    Raises WaitTimeout: there is no room; the transaction continues.
+    """
+    reason, why = refusal
+    to, said = f"{table.name}.refused", {f"{table.kind}-reason": str(reason), f"{table.kind}-refused": why}
+    if len(body) > MAX_BODY_BYTES:
+        await tx.send_stream(to, body, headers={**headers, **said})
+    else:
+        await tx.send(to, body, timeout=ROOM_S, headers={**headers, **said})
+
+
+HELD_BACK_S = 7.0
+"""How long a broker is not read: RabbitMQ ends a connection that takes nothing for 15 s, with no cause."""
+AGAIN_S = 0.5, 10.0
+"""The first and the longest pause before a commit that failed is tried again."""
+_OF_NODE = (NodeClosed, StoreFailed, ConnectionLost)
+"""What no message is at fault for, and no room."""
 
 
 class Link(Protocol):
@@ -21,8 +109,8 @@ class Link(Protocol):
 
     may_read: asyncio.Event
 
-    async def wait_lost(self) -> None:
-        """Wait for the end. Raises BrokerAway then."""
+    async def run(self) -> None:
+        """Work until the connection ends. Raises BrokerAway, or OSError, then."""
 
     async def leave(self) -> None:
         """End the connection."""
@@ -37,11 +125,14 @@ class Part(ABC):
         does: what this direction does, for the log: "takes" or "gives".
 
     Attributes:
+        link: the connection.
         counts: as in ``BridgeStats``.
         refusals: the messages that can never be passed on, by reason.
         waits_for: why nothing passes; None while something does.
         epoch: the connection to the node, of a client.
     """
+
+    link: Link
 
     def __init__(self, node: Node_, table: BridgeTable, does: str) -> None:
         self.counts = no_counts()
@@ -62,6 +153,27 @@ class Part(ABC):
             self.waits_for = why
             name = self._table.name
             operator_log.warning(f"bridge {name}: {self._does} nothing: {why}", bridge=name)
+
+    async def _until_done(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Bring messages to the disk, however long there is no room for them.
+
+        Raises BrokerAway: what the broker sends has no room, either, so that its answers are not read.
+        """
+        pause_s, waited_s = AGAIN_S[0], 0.0
+        while True:
+            try:
+                await work()
+                break
+            except _OF_NODE:
+                raise
+            except TriackError as error:
+                self._hold(str(error))
+                if waited_s >= HELD_BACK_S and not self.link.may_read.is_set():
+                    raise BrokerAway(f"the messages here find no room: {error}") from None
+            await asyncio.sleep(pause_s)
+            waited_s += pause_s
+            pause_s = min(2 * pause_s, AGAIN_S[1])
+        self._release()
 
     def _release(self) -> None:
         if self.waits_for is not None:

@@ -10,38 +10,25 @@ import asyncio
 import ssl
 from abc import abstractmethod
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from triack.base.errors import (
     AddressError,
-    ConnectionLost,
-    NodeClosed,
     NotLoopback,
     QueueNotFound,
-    StoreFailed,
-    TriackError,
     UsageError,
 )
 from triack.base.reasons import BridgeReason
-from triack.bridges.part import Link, Part
-from triack.bridges.remembered import BYTES_MAX, BrokerAway, Node_, Refusal, TooLarge, Tx, refusal_of, refuse
+from triack.bridges.part import BYTES_MAX, ROOM_S, Node_, Part, Refusal, TooLarge, Tx, refusal_of, refuse
 from triack.node.config.bridge_table import BridgeTable
 from triack.node.shell.outgoing_message import MessageProperties
 
 BATCH_MESSAGES = 1_000
 BATCH_BYTES = 1024 * 1024
 """Of one commit: enough that its cost does not count, and small beside the memory of a node."""
-ROOM_S = 1.0
-"""How long a commit waits for room before the operator hears of it."""
-HELD_BACK_S = 7.0
-"""How long a broker is not read: RabbitMQ ends a connection that takes nothing for 15 s, with no cause."""
-AGAIN_S = 0.5, 10.0
-"""The first and the longest pause before a commit that failed is tried again."""
-_OF_NODE = (NodeClosed, StoreFailed, ConnectionLost)
-"""What no message is at fault for, and no room."""
 _HOLDS = (AddressError, QueueNotFound, NotLoopback)
 """What may be over later; any other usage error is the fault of the message."""
 
@@ -75,12 +62,7 @@ class Taking(Part, Generic[A]):
     Args:
         node: takes it.
         table: says where it goes.
-
-    Attributes:
-        link: the connection.
     """
-
-    link: Link
 
     def __init__(self, node: Node_, table: BridgeTable) -> None:
         super().__init__(node, table, "takes")
@@ -146,24 +128,6 @@ class Taking(Part, Generic[A]):
             batch.append(self._pending.popleft())
             size_bytes += len(batch[-1].payload)
         return batch
-
-    async def _until_done(self, commit: Callable[[], Awaitable[None]]) -> None:
-        """Bring messages to the disk, however long there is no room for them."""
-        pause_s, waited_s = AGAIN_S[0], 0.0
-        while True:
-            try:
-                await commit()
-                break
-            except _OF_NODE:
-                raise
-            except TriackError as error:
-                self._hold(str(error))
-                if waited_s >= HELD_BACK_S and not self.link.may_read.is_set():
-                    raise BrokerAway(f"{self._in_hand_bytes} bytes are here and find no room: {error}") from None
-            await asyncio.sleep(pause_s)
-            waited_s += pause_s
-            pause_s = min(2 * pause_s, AGAIN_S[1])
-        self._release()
 
     @abstractmethod
     async def _commit(self, batch: Sequence[A]) -> None:

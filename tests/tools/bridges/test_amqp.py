@@ -18,9 +18,9 @@ from tests.tools.bridges.brokers import judged, until
 from tests.tools.bridges.rabbits import Rabbit, channel_of, fresh_queue
 from triack import Limits, Node, NodeSettings, Quota
 from triack.bridges import Bridge, BridgeTable
+from triack.bridges.amqp import AmqpOutward
 from triack.bridges.amqp_link import AmqpLink
-from triack.bridges.amqp_outward import AmqpOutward
-from triack.bridges.remembered import BrokerAway
+from triack.bridges.part import BrokerAway
 from triack.bridges.taking import Taking
 from triack.node.node import port_of
 
@@ -240,13 +240,13 @@ async def test_large_messages_that_find_no_room_stay_at_the_broker(
     """They are few, and have many bytes. Nothing is read meanwhile, so the connection ends after a while."""
     await fresh_queue(channel, "orders")
     monkeypatch.setattr("triack.bridges.taking.BYTES_MAX", 100_000)
-    monkeypatch.setattr("triack.bridges.taking.HELD_BACK_S", 0.0)
+    monkeypatch.setattr("triack.bridges.part.HELD_BACK_S", 0.0)
     settings = NodeSettings(limits=Limits(quota=Quota(messages=5)))
     most, real = [0], Taking.handle_arrived
 
     def arrived(self: Taking[Any], it: Any) -> None:
         real(self, it)
-        most[0] = max(most[0], sum(len(one.payload) for one in self._pending))
+        most[0] = max(most[0], self._in_hand_bytes)
 
     monkeypatch.setattr(Taking, "handle_arrived", arrived)
     sent = [str(number).encode() * 100_000 for number in range(10, 70)]

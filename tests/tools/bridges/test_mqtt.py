@@ -13,9 +13,9 @@ import triack
 from tests.tools.bridges.brokers import Mosquitto, as_properties, client_of, judged, mosquitto, until
 from triack import BridgeLost, BridgeUp, Limits, Node, NodeSettings, Quota
 from triack.bridges import Bridge, BridgeTable
-from triack.bridges.outward import Outward
-from triack.bridges.packets import Connection
-from triack.bridges.remembered import BrokerAway
+from triack.bridges.mqtt import Outward
+from triack.bridges.mqtt_link import Connection
+from triack.bridges.part import BrokerAway
 from triack.bridges.taking import Taking
 from triack.node.node import port_of
 
@@ -163,6 +163,33 @@ async def test_what_can_never_be_passed_on_is_kept_with_the_reason(tmp_path: Pat
         await until(lambda: bridge.stats().refused == 3, "they are counted")
 
 
+@pytest.mark.parametrize("way", ["in", "out"])
+async def test_refused_messages_that_find_no_room_are_told_and_kept(
+    tmp_path: Path, broker: Mosquitto, way: str
+) -> None:
+    settings = NodeSettings(limits=Limits(queue_quota={"b.refused": Quota(messages=5)}))
+    said: dict[str, Any] = {"take": ["in/{site} -> from-{site}"], "give": ["commands -> plant/{machine}"]}
+    numbers = [str(number).encode() for number in range(20)]
+    async with bridged(tmp_path, broker, settings=settings, **said) as (node, bridge), client_of(broker) as sensor:
+        for number in numbers:
+            await (sensor.publish("in/a b", number, qos=1) if way == "in" else node.send("commands", number))
+            if number == b"4":
+                await until(lambda: bridge.stats().refused == 5, "the queue is full")
+        await until(lambda: "no room" in str(bridge.stats().waits_for), "it says what it waits for")
+        assert await bodies(node, "b.refused", 20) == numbers
+        await until(lambda: (bridge.stats().waits_for, bridge.stats().refused) == (None, 20), "it goes on")
+        assert bridge.stats().last_error is None
+
+
+async def test_names_of_any_letters_reach_the_broker(tmp_path: Path, broker: Mosquitto) -> None:
+    (tmp_path / "password").write_text("ge\u00e4ndert")
+    said = {"client_id": "br\u00fccke", "user": "g\u00e4rtner", "password_file": str(tmp_path / "password")}
+    async with bridged(tmp_path, broker, give=["commands -> plant"], **said) as (node, bridge):
+        await node.send("commands", b"1")
+        await until(lambda: bridge.stats().given == 1, "it is given")
+        assert bridge.stats().last_error is None
+
+
 async def test_a_full_queue_stops_taking_and_loses_nothing(tmp_path: Path, broker: Mosquitto) -> None:
     settings = NodeSettings(limits=Limits(quota=Quota(messages=30)))
     said: dict[str, Any] = {"take": ["sensors/# -> small"], "in_flight": 10, "qos": 1}
@@ -182,13 +209,13 @@ async def test_large_messages_that_find_no_room_stay_at_the_broker(
 ) -> None:
     """They are few, and have many bytes. Nothing is read meanwhile, so the connection ends after a while."""
     monkeypatch.setattr("triack.bridges.taking.BYTES_MAX", 100_000)
-    monkeypatch.setattr("triack.bridges.taking.HELD_BACK_S", 0.0)
+    monkeypatch.setattr("triack.bridges.part.HELD_BACK_S", 0.0)
     settings = NodeSettings(limits=Limits(quota=Quota(messages=5)))
     most, real = [0], Taking.handle_arrived
 
     def arrived(self: Taking[Any], it: Any) -> None:
         real(self, it)
-        most[0] = max(most[0], sum(len(one.payload) for one in self._pending))
+        most[0] = max(most[0], self._in_hand_bytes)
 
     monkeypatch.setattr(Taking, "handle_arrived", arrived)
     sent = [str(number).encode() * 20_000 for number in range(10, 70)]
@@ -261,7 +288,7 @@ async def test_the_session_log_counts_from_the_ack_of_a_broker_to_the_ack_of_a_b
             await client.publish("in/a", str(number), qos=qos, properties=headers)
         await client.publish("in/a", "nowhere", qos=qos)
         await until(lambda: bridge.stats().given >= 30 and bridge.stats().refused, "all are given")
-        falling(monkeypatch, "_handle_puback_packet" if qos == 1 else "_handle_pubrec_packet", 1)
+        falling(monkeypatch, "_handle_answer", 1)
         await (await node.send("through", b"last", headers={"to": "b"})).queued()
         await until(lambda: bridge.stats().given >= 31, "it is given after a fall")
         await until(lambda: node.stats().queues["through"].messages == 0, "what came twice is given, too")
@@ -297,7 +324,7 @@ async def test_what_comes_before_the_answer_to_the_subscription_is_taken(
             pass
         for number in range(50):
             await sensor.publish("sensors/a", str(number), qos=1)
-        monkeypatch.setattr("triack.bridges.inward.UNACKNOWLEDGED_MAX", -15)
+        monkeypatch.setattr("triack.bridges.mqtt.UNACKNOWLEDGED_MAX", -15)
         async with bridged(tmp_path, broker, **said) as (node, _):
             assert await bodies(node, "all", 50) == [str(number).encode() for number in range(50)]
 
@@ -305,19 +332,19 @@ async def test_what_comes_before_the_answer_to_the_subscription_is_taken(
 FALL = BrokerAway("the test has ended it")
 
 
-def falling(monkeypatch: pytest.MonkeyPatch, name: str, times: int, error: Exception = FALL) -> list[int]:
+def falling(
+    monkeypatch: pytest.MonkeyPatch, name: str, times: int, error: Exception = FALL, of: type = Connection
+) -> list[int]:
     """The connection ends instead of the call, some times, as if the bridge had died there. Returns how many."""
-    real, left = getattr(Connection, name), [times]
+    real, left = getattr(of, name), [times]
 
-    def fall(self: Connection, *given: Any, **named: Any) -> Any:
+    def fall(self: object, *given: Any, **named: Any) -> Any:
         if left[0] == 0:
             return real(self, *given, **named)
         left[0] -= 1
-        if error is FALL:
-            self.close()
         raise error
 
-    monkeypatch.setattr(Connection, name, fall)
+    monkeypatch.setattr(of, name, fall)
     return left
 
 
@@ -346,11 +373,13 @@ async def test_a_fall_between_the_disk_and_the_acknowledgement(
             await until(lambda: bridge.stats().repeated >= len(came) - len(once), "they are counted")
 
 
-@pytest.mark.parametrize("call", ["_handle_pubrec_packet", "release", "_handle_pubcomp_packet"])
+@pytest.mark.parametrize(
+    ("of", "call"), [(Connection, "_handle_answer"), (Connection, "release"), (Outward, "_handle_completed")]
+)
 async def test_at_qos_2_the_broker_gets_each_message_once_wherever_the_bridge_falls(
-    tmp_path: Path, broker: Mosquitto, monkeypatch: pytest.MonkeyPatch, call: str
+    tmp_path: Path, broker: Mosquitto, monkeypatch: pytest.MonkeyPatch, of: type, call: str
 ) -> None:
-    falling(monkeypatch, call, 3)
+    falling(monkeypatch, call, 3, of=of)
     async with client_of(broker) as plant:
         await plant.subscribe("plant/#", qos=2)
         async with bridged(tmp_path, broker, give=["commands -> plant"], qos=2) as (node, _):

@@ -19,7 +19,7 @@ from gmqtt.mqtt.property import Property
 
 from triack.base.errors import UsageError
 from triack.bridges.framing import packed_length
-from triack.bridges.packets import Arrived
+from triack.bridges.mqtt_link import Arrived
 from triack.node.handles.message import Message
 from triack.node.shell.outgoing_message import MessageProperties
 

@@ -1,4 +1,4 @@
-"""From a broker of AMQP 0-9-1 to the node, with manual acknowledgements.
+"""Both directions between a node and a broker of AMQP 0-9-1: manual acknowledgements, and publisher confirms.
 
     killed before the commit             the broker has no acknowledgement, and sends the messages again
     killed between commit and basic.ack  the same: a key, such as the message id, shows that they are here
@@ -6,16 +6,23 @@
 
 The messages of all queues come by one channel, which numbers them. So one basic.ack speaks for all that a commit has
 brought to the disk, and for nothing else.
+
+    killed before the commit             the messages are in the queue, and are published again: the broker may have
+                                         them twice, with the same message id
+    killed after it                      the broker has confirmed them
 """
 
 import ssl
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
-from triack.bridges.amqp_link import AmqpLink, Arrived
-from triack.bridges.amqp_messages import from_amqp, origin_of, value_in
-from triack.bridges.remembered import Node_
+from triack.bridges.amqp_link import AmqpLink, Arrived, Departing
+from triack.bridges.amqp_messages import from_amqp, origin_of, to_amqp, value_in
+from triack.bridges.giving import Giving
+from triack.bridges.part import Node_
 from triack.bridges.taking import Address, Taking
+from triack.node.config.bridge_rules import GiveExchange
 from triack.node.config.bridge_table import BridgeTable
+from triack.node.handles.message import Message
 from triack.node.shell.outgoing_message import MessageProperties
 
 
@@ -74,3 +81,28 @@ class AmqpInward(Taking[Arrived]):
             await self.link.reject(tag)
         if tags:
             await self.link.acknowledge(tags[-1])
+
+
+class AmqpOutward(Giving[GiveExchange, Departing]):
+    """What goes by one connection; see ``Giving``."""
+
+    link: AmqpLink
+
+    def __init__(self, node: Node_, table: BridgeTable, link: AmqpLink) -> None:
+        super().__init__(node, table, table.given_to_exchanges, two_runs=True)
+        self.link = link
+        link.answered = self.handle_answer
+
+    async def _begin(self) -> None:
+        await self.link.check_exchanges([rule.exchange for rule in self._rules])
+
+    def _plan(self, rule: GiveExchange, message: Message) -> Departing:
+        routing_key = rule.routing_key(message.headers, message.topic)
+        return Departing(rule.exchange, routing_key, message.body, to_amqp(message, self.link.frame_bytes))
+
+    def _name_of(self, _message: Message, it: Departing) -> Hashable:
+        """The broker returns a message by its id: of two on their way with the same, no one knew which it is."""
+        return it.properties.message_id
+
+    def _send(self, _name: Hashable, _message: Message, it: Departing) -> None:
+        self.link.publish(it, mandatory=self._table.mandatory)
