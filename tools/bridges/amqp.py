@@ -12,7 +12,6 @@ brought to the disk, and for nothing else.
     killed after it                      the broker has confirmed them
 """
 
-import ssl
 from collections.abc import Hashable, Sequence
 
 from triack.bridges.amqp_link import AmqpLink, Arrived, Departing
@@ -36,21 +35,6 @@ class AmqpInward(Taking[Arrived]):
         self.link = AmqpLink(self.handle_arrived)
         self._rules = table.taken_queues
         self._key = table.message_key
-
-    async def open(self, tls: ssl.SSLContext | None, password: str | None) -> None:
-        """Connect. Raises BrokerAway."""
-        table = self._table
-        host, port, _ = table.address
-        await self.link.open(
-            host,
-            port,
-            tls,
-            vhost=table.vhost,
-            user=table.user,
-            password=password,
-            name=f"triack-{self._node.name}-{table.name}",
-            in_flight=table.in_flight,
-        )
 
     async def subscribe(self) -> None:
         """Have the broker send. Raises BrokerAway."""

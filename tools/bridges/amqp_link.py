@@ -20,6 +20,7 @@ from aiormq.exceptions import AMQPError, InvalidFrameError
 from triack.base.reasons import BridgeReason
 from triack.bridges.part import BYTES_MAX, BrokerAway
 from triack.node.config.bridge_rules import TakeQueue
+from triack.node.config.bridge_table import BridgeTable
 
 HEARTBEAT_S = 20
 """A broker that is silent for three times as long has gone."""
@@ -115,21 +116,11 @@ class AmqpLink:
         assert self._connection is not None
         return self._connection.connection_tune.frame_max
 
-    async def open(
-        self,
-        host: str,
-        port: int,
-        tls: ssl.SSLContext | None,
-        *,
-        vhost: str,
-        user: str,
-        password: str | None,
-        name: str,
-        in_flight: int,
-    ) -> None:
+    async def open(self, table: BridgeTable, name: str, tls: ssl.SSLContext | None, password: str | None) -> None:
         """Connect. Raises BrokerAway."""
+        (host, port, _), vhost = table.address, table.vhost
         where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        who = f"{quote(user or GUEST, safe='')}:{quote(password or GUEST, safe='')}"
+        who = f"{quote(table.user or GUEST, safe='')}:{quote(password or GUEST, safe='')}"
         url = f"{'amqp' if tls is None else 'amqps'}://{who}@{where}/{'' if vhost == '/' else quote(vhost, safe='')}"
         try:
             async with asyncio.timeout(CONNECT_S):
@@ -142,7 +133,7 @@ class AmqpLink:
                     self._connection = connection
                     self._taking = cast("Channel", await connection.channel(publisher_confirms=False))
                     self._giving = cast("Channel", await connection.channel())
-                    await self._taking.basic_qos(prefetch_count=in_flight)
+                    await self._taking.basic_qos(prefetch_count=table.in_flight)
                     self._take_over(self._taking)
         except TimeoutError:
             raise BrokerAway(f"{where} has not answered for {CONNECT_S:g} s") from None

@@ -84,18 +84,7 @@ class Inward(Taking[Arrived]):
 
     async def open(self, tls: ssl.SSLContext | None, password: str | None) -> None:
         """Connect, and remember what is here. Raises BrokerAway, and errors of the node."""
-        table = self._table
-        host, port, _ = table.address
-        await self.link.open(
-            host,
-            port,
-            tls,
-            client_id=table.client_id or f"triack-{self._node.name}-{table.name}",
-            user=table.user,
-            password=password,
-            session_s=int(table.session_s),
-            in_flight=table.in_flight,
-        )
+        await super().open(tls, password)
         self._held = set(array("H", await recall(self._node, self._name) or b""))
         if self._held and not self.link.session_present:
             # Before the subscription: a new session has other messages by the same ids.

@@ -21,7 +21,7 @@ from gmqtt.subscription import Subscription
 from triack.base.reasons import BridgeReason
 from triack.bridges.framing import PacketReader, length_at, packed_length
 from triack.bridges.part import BYTES_MAX, BrokerAway
-from triack.node.config.bridge_table import QOS_MAX
+from triack.node.config.bridge_table import QOS_MAX, BridgeTable
 from triack.node.control.tasks import first_of
 
 REFUSED_FROM = 0x80
@@ -97,7 +97,6 @@ class Arrived(NamedTuple):
     properties: Mapping[str, Any] = NO_PROPERTIES
     released: bool = False
     too_large: int = 0
-
     retain: bool = False
     again: bool = False
 
@@ -138,25 +137,12 @@ class Connection:
 
     # ---- what the bridge does
 
-    async def open(
-        self,
-        host: str,
-        port: int,
-        tls: ssl.SSLContext | None,
-        *,
-        client_id: str,
-        user: str,
-        password: str | None,
-        session_s: int,
-        in_flight: int,
-    ) -> None:
-        """Connect, and keep the session that the broker may have of this client id.
-
-        Raises:
-            BrokerAway: that did not succeed; with the cause.
-        """
-        who = client_id.encode(), user.encode() if user else None, None if password is None else password.encode()
-        wanted = {"session_expiry_interval": session_s, "receive_maximum": in_flight}
+    async def open(self, table: BridgeTable, name: str, tls: ssl.SSLContext | None, password: str | None) -> None:
+        """Connect, and keep the session that the broker may have of this client. Raises BrokerAway, with the cause."""
+        host, port, _ = table.address
+        user, secret = table.user.encode() or None, None if password is None else password.encode()
+        who = (table.client_id or name).encode(), user, secret
+        wanted = {"session_expiry_interval": int(table.session_s), "receive_maximum": table.in_flight}
         try:
             async with asyncio.timeout(CONNECT_S):
                 self._reader, self._writer = await open_connection(host, port, ssl=tls)

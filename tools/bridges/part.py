@@ -1,6 +1,7 @@
 """One direction of a bridge, whatever the protocol: its counts, what it remembers, and what it says when it waits."""
 
 import asyncio
+import ssl
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
@@ -108,6 +109,9 @@ class Link(Protocol):
     """
 
     may_read: asyncio.Event
+
+    async def open(self, table: BridgeTable, name: str, tls: ssl.SSLContext | None, password: str | None) -> None:
+        """Connect to the broker of a bridge, by that name. Raises BrokerAway."""
 
     async def run(self) -> None:
         """Work until the connection ends. Raises BrokerAway, or OSError, then."""

@@ -77,9 +77,9 @@ class Taking(Part, Generic[A]):
         """Messages that came and are not on the disk yet."""
         return len(self._pending) + self._in_hand
 
-    @abstractmethod
     async def open(self, tls: ssl.SSLContext | None, password: str | None) -> None:
         """Connect, and remember what the node has of earlier connections. Raises BrokerAway, and errors of the node."""
+        await self.link.open(self._table, f"triack-{self._node.name}-{self._table.name}", tls, password)
 
     @abstractmethod
     async def subscribe(self) -> None:

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from triack.bridges import BridgeTable
 from triack.bridges.mqtt_link import Connection
 from triack.bridges.part import BrokerAway
 
@@ -27,8 +28,7 @@ async def connected_to(answer: bytes) -> AsyncIterator[Connection]:
     link = Connection(lambda _: None)
     try:
         port = server.sockets[0].getsockname()[1]
-        who = {"client_id": "b", "user": "", "password": None, "session_s": 1, "in_flight": 1}
-        await link.open("127.0.0.1", port, None, **who)  # type: ignore[arg-type]
+        await link.open(BridgeTable("b", f"mqtt://127.0.0.1:{port}", take=["a -> a"]), "b", None, None)
         yield link
     finally:
         await link.leave()
