@@ -17,6 +17,7 @@ from proof.lies.topics import ABOUT_TOPICS
 from tests.tools.replay.builder import CLASS_STREAMS, PER_PACKET, SEQUENCE, Record, World, place
 from tests.tools.replay.faults import TX, ready
 from tests.tools.replay.harmless import HARMLESS
+from tests.tools.replay.judging import verdict_of
 from triack.base.session_log import EVENTS
 from triack.tools.chaos.drawing import draw
 from triack.tools.chaos.topics import TOPICS_FROM
@@ -139,11 +140,7 @@ def expired(*, arrived: int) -> World:
 @pytest.mark.parametrize("arrived", [0, 2, 5])
 def test_the_judge_counts_the_same(arrived: int) -> None:
     """11 were sent, 5 expired, and 6 arrived; what arrived before it expired is dead and delivered."""
-    world, judge = expired(arrived=arrived), Judge()
-    world.number()
-    for log in world.logs:
-        judge.read(log.name, log.records)
-    verdict, messages = judge.finish(), (6 + arrived) * PER_PACKET
+    verdict, messages = verdict_of(expired(arrived=arrived)), (6 + arrived) * PER_PACKET
     assert verdict.violations == {}
     assert (verdict.sent, verdict.delivered, verdict.pending) == (11 * PER_PACKET, messages, 0)
     assert (verdict.dead, verdict.dead_delivered) == ({"expired": 5 * PER_PACKET}, arrived * PER_PACKET)
@@ -152,12 +149,9 @@ def test_the_judge_counts_the_same(arrived: int) -> None:
 @pytest.mark.parametrize("messages", [5, 7])
 def test_a_commit_holds_what_arrived(messages: int) -> None:
     """Its range has packets that nobody wants any more, and its count is judged all the same."""
-    world, judge = expired(arrived=0), Judge()
+    world = expired(arrived=0)
     world.beta.one("committed")["count"] = messages * PER_PACKET
-    world.number()
-    for log in world.logs:
-        judge.read(log.name, log.records)
-    assert judge.finish().violations == {"claims": 1}
+    assert verdict_of(world).violations == {"claims": 1}
 
 
 @pytest.mark.slow

@@ -7,7 +7,6 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 
@@ -360,7 +359,7 @@ def test_what_runs_says_where_and_with_whom(tmp_path: Path) -> None:
             a.send("b/orders", b"x").ordered(WAIT)
             a.send_many("c/orders", [b"x", b"y"]).queued(WAIT)
             a.send("here", b"x").ordered(WAIT)
-            wait_for_status(lambda: a.stats().troubles)
+            wait_until(lambda: bool(a.stats().troubles), "c is silent")
             runs, node_id, room, unread, trouble, remedy, head, *peers_told = lines_of("status", "--data", tmp_path)
             most_first = lines_of("status", "--data", tmp_path, "--sort", "waiting")[-2:]
             found = json.loads(lines_of("status", "--data", tmp_path, "--json")[0])
@@ -390,7 +389,7 @@ def test_who_has_what_and_what_has_no_room_is_shown(tmp_path: Path) -> None:
             a.send_many("b/orders", [b"x"] * 2).ordered(WAIT)
             a.send("b/orders", b"x").queued(WAIT)
             held = b.receive("orders", ack="manual", name="packer").get(WAIT)
-            wait_for_status(lambda: a.stats().outgoing[0].held == "queue-full" and b.stats().holds)
+            wait_until(lambda: a.stats().outgoing[0].held == "queue-full" and bool(b.stats().holds), "it is held")
             assert [(it.peer, it.queue, it.reason) for it in b.stats().holds] == [("a", "orders", "queue-full")]
             waits = lines_of("status", "--data", tmp_path / "a")[-1].split()
             told = lines_of("status", "--data", tmp_path / "b")
@@ -403,13 +402,6 @@ def test_who_has_what_and_what_has_no_room_is_shown(tmp_path: Path) -> None:
     assert here[1] == ["a", "orders", "transactional", "queue-full"]
     assert here[3][:4] == ["orders", "packer", "-", "1"]
     assert held.body == b"x"
-
-
-def wait_for_status(condition: Callable[[], object]) -> None:
-    end_s = time.monotonic() + WAIT
-    while not condition():
-        assert time.monotonic() < end_s
-        time.sleep(0.01)
 
 
 @pytest.mark.slow
@@ -426,9 +418,9 @@ def test_what_a_failing_handler_waits_for_is_shown(tmp_path: Path) -> None:
         a.handler("orders", redelivery=triack.Redelivery(first_wait_s=0.2, max_wait_s=0.2), name="packer")(store)
         a.send("orders", b"x")
         failing = re.compile("packer .* ConnectionError: the database is away$")
-        wait_for_status(lambda: any(map(failing.search, lines_of("status", "--data", tmp_path))))
+        wait_until(lambda: any(map(failing.search, lines_of("status", "--data", tmp_path))), "it has failed")
         away.clear()
-        wait_for_status(lambda: not a.queue_lengths()["orders"])
+        wait_until(lambda: not a.queue_lengths()["orders"], "it has succeeded")
         assert not [line for line in lines_of("status", "--data", tmp_path) if "packer" in line]
 
 

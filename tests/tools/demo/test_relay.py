@@ -4,7 +4,7 @@ import asyncio
 import json
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.machine import PATIENCE_S
+from tests.node.nodes import until
 from triack.base.errors import AddressError, TransportError
 from triack.tools.demo.relay import Direction, Relay, main, rough
 from triack.transport.endpoint import Endpoint, open_endpoint
@@ -27,13 +28,6 @@ async def gathered(endpoint: Endpoint, count: int) -> list[bytes]:
         while len(found) < count:
             found += [data for data, _ in await endpoint.receive() if data]
     return found
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that the relay counts."""
-    async with asyncio.timeout(TIMEOUT_SECONDS):
-        while not condition():  # noqa: ASYNC110 - nothing tells of it
-            await asyncio.sleep(0.001)
 
 
 def complaints() -> list[object]:

@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.tools.replay.builder import ALPHA, BETA, MS, PER_PACKET, World, healthy, place
+from tests.tools.replay.faults import ready
 from tests.tools.replay.relays import RHO, TX, Relayed
 from triack.base.errors import ReplayError
 from triack.tools.chaos.run import run_seed
@@ -212,10 +213,7 @@ def away_of(world: World, spark: "SparkSession", logs: Path) -> list[tuple[objec
 
 def test_what_waited_while_a_peer_was_stopped_in_good_order(spark: "SparkSession", tmp_path: Path) -> None:
     """Two packets had come before; of the others one was queued 60 s before the peer came back, and one meanwhile."""
-    world = World()
-    world.alpha.start()
-    world.beta.start()
-    world.open()
+    world = ready()
     world.deliver(TX, 2)
     numbers = world.queue(TX, 1)
     world.close()

@@ -17,6 +17,7 @@ import pytest
 
 import triack
 from tests.machine import PATIENCE_S
+from tests.node.nodes import bodies, until
 from tests.postgres import Postgres, connected
 from tests.tools.outbox.conftest import Connect, prepare
 from triack.node.handles.transaction import Transaction
@@ -25,12 +26,6 @@ from triack.outbox.database import execute
 from triack.testing import World
 
 WAIT = PATIENCE_S
-
-
-async def until(holds: Callable[[], object]) -> None:
-    async with asyncio.timeout(WAIT):
-        while not holds():  # noqa: ASYNC110 - what pumps do has no event
-            await asyncio.sleep(0.01)
 
 
 @asynccontextmanager
@@ -57,11 +52,6 @@ def rows(connect: Connect, columns: str = "body") -> list[Any]:
     found = execute(db, f"SELECT {columns} FROM triack_outbox ORDER BY number", {}).fetchall()
     db.close()
     return [tuple(row) if len(row) > 1 else row[0] for row in found]
-
-
-async def bodies(node: triack.Node, queue: str, count: int) -> list[bytes]:
-    async with node.receive(queue) as reader:
-        return [(await reader.get(WAIT)).body for _ in range(count)]
 
 
 async def test_what_commits_is_sent_once_and_in_order(connect: Connect, tmp_path: Path) -> None:
@@ -291,9 +281,9 @@ def test_destinations_without_room_hold_back_only_themselves(tmp_path: Path) -> 
     async def test(world: World) -> None:
         world.machine("shop").start(sell, connect, sold, drained)
         branches = [f"branch{number}" for number in range(60)]
-        for bodies in ((b"1", b"2"), (b"3",), (b"4",)):
+        for some in ((b"1", b"2"), (b"3",), (b"4",)):
             for branch in branches:
-                put(connect, *bodies, to=branch)
+                put(connect, *some, to=branch)
             await world.advance(1)
         assert len(rows(connect)) == 120
         put(connect, b"first", to="alive")

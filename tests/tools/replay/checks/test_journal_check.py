@@ -9,13 +9,13 @@ from tests.queues.world import SimNode, World, numbered
 from tests.tools.replay.acts import TX, arrive, ask_copy, copy, settle_journaled
 from tests.tools.replay.builder import PER_PACKET, place
 from tests.tools.replay.faults import ready
+from tests.tools.replay.judging import checks_of
 from tests.tools.replay.two_nodes import Log, checks, logs_of, renumbered
 from triack.base.delivery import Delivery
 from triack.base.units import SECOND
 from triack.queues.mailboxes.redelivery import Return
 from triack.queues.messages import JOURNAL, Outgoing
 from triack.queues.node_settings import Journal, Limits, NodeSettings
-from triack.tools.replay.engines.local_engine import judge_records
 
 KEEPS = NodeSettings(limits=Limits(queue_journal={"q": Journal(), "local": Journal(messages=20, when_full="stop")}))
 
@@ -113,9 +113,7 @@ def test_a_commit_that_may_not_have_begun_accuses_nobody(waited_s: int, stops: b
     world.end()
     if not stops:
         world.alpha.drop("node_stopped")
-    world.number()
-    checks = {it.check for it in judge_records([record for log in world.logs for record in log.records])}
-    assert ("journal_complete" in checks) == found
+    assert ("journal_complete" in checks_of(world)) == found
 
 
 def test_what_is_copied_was_handed_out_before() -> None:
@@ -142,9 +140,7 @@ def test_what_the_lost_end_of_a_log_may_say_of_a_stream_accuses_nobody(boots: tu
     for boot in boots:
         world.alpha.start(boot)
     world.end()
-    world.number()
-    checks = {it.check for it in judge_records([record for log in world.logs for record in log.records])}
-    assert ("journal_complete" in checks) == found
+    assert ("journal_complete" in checks_of(world)) == found
 
 
 @pytest.mark.parametrize(("is_rest_settled", "found"), [(True, True), (False, False)])
@@ -165,9 +161,7 @@ def test_a_copy_is_known_to_be_made_when_all_of_its_packet_is_settled(*, is_rest
     world.open()
     copy(world, number)
     world.end()
-    world.number()
-    checks = {it.check for it in judge_records([record for log in world.logs for record in log.records])}
-    assert ("journal_twice" in checks) == found
+    assert ("journal_twice" in checks_of(world)) == found
 
 
 def test_a_copy_that_is_made_again_is_made_of_all_of_its_messages() -> None:
@@ -184,9 +178,7 @@ def test_a_copy_that_is_made_again_is_made_of_all_of_its_messages() -> None:
         world.beta.start()
         world.open()
     world.end()
-    world.number()
-    checks = {it.check for it in judge_records([record for log in world.logs for record in log.records])}
-    assert "journal_twice" not in checks
+    assert "journal_twice" not in checks_of(world)
 
 
 @pytest.mark.parametrize(("boot", "found"), [("same", {"claims", "journal_early"}), ("another", set())])
@@ -202,6 +194,4 @@ def test_a_commit_with_a_copy_may_never_have_returned(boot: str, found: set[str]
         copy(world, 1, sent=True)
         world.close("path-lost")
     world.end()
-    world.number()
-    checks = {it.check for it in judge_records([record for log in world.logs for record in log.records])}
-    assert checks == found
+    assert checks_of(world) == found

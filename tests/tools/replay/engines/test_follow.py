@@ -7,7 +7,6 @@ import pickle
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from operator import itemgetter
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.machine import PATIENCE_S
+from tests.tools.processes import wait_until
 from tests.tools.replay.builder import CLASS_STREAMS, MS, World, close_segments, healthy
 from tests.tools.replay.faults import FAULTS, ready
 from tests.tools.replay.judging import PLANTED, plant
@@ -296,13 +296,6 @@ def test_silence_ends_it(tmp_path: Path) -> None:
     assert set(told[0][1].names.values()) == {"alpha", "beta"}
 
 
-def wait_for(path: Path) -> None:
-    until_s = time.monotonic() + PATIENCE_S
-    while not path.exists():
-        assert time.monotonic() < until_s, f"no {path.name}"
-        time.sleep(0.1)
-
-
 @pytest.mark.slow
 def test_one_terminal_sees_what_another_writes(tmp_path: Path) -> None:
     """The directory is empty at first; a violation is seen while the logs grow, and Ctrl-C gives the verdict.
@@ -318,7 +311,7 @@ def test_one_terminal_sees_what_another_writes(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=dict(os.environ)) as killed:
         for _ in range(2):
             next(pieces)
-        wait_for(tmp_path / "kept")
+        wait_until((tmp_path / "kept").exists, "a checkpoint is there")
         killed.kill()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ)) as process:
         assert process.stdout is not None

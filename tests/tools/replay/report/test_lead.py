@@ -1,6 +1,6 @@
 """What the page says first: what is wrong and where, what waits and why, and what was late."""
 
-from tests.tools.replay.builder import MS, World, healthy
+from tests.tools.replay.builder import MS, healthy
 from tests.tools.replay.faults import FAULTS, ready
 from tests.tools.replay.judging import verdict_of
 from tests.tools.replay.relays import through_relay
@@ -22,10 +22,7 @@ def said(verdict: Verdict) -> list[str]:
 
 def test_of_kept_promises() -> None:
     """And how long the slowest message took."""
-    world = World()
-    world.alpha.start()
-    world.beta.start()
-    world.open()
+    world = ready()
     world.deliver(TX, 8)
     kept, left, late = said(verdict_of(world))
     assert kept == "Every promise was kept: nothing was lost, delivered twice or out of order."
@@ -52,10 +49,7 @@ def test_of_what_waits_since_when_and_why() -> None:
 
 
 def test_of_what_waits_as_its_own_node_was_stopped() -> None:
-    world = World()
-    world.alpha.start()
-    world.beta.start()
-    world.open()
+    world = ready()
     world.deliver(TX, 1)
     world.queue(TX, 6)
     world.end()

@@ -10,6 +10,7 @@ import pytest
 from proof.lies.logs import honest_logs
 from tests.tools.replay.builder import ALPHA, BETA, World, healthy
 from tests.tools.replay.cutting import cut, judged, past_of, random_cuts
+from tests.tools.replay.faults import ready
 from tests.tools.replay.judging import PLANTED, plant, verdict_of
 from tests.tools.replay.relays import through_relay
 from tests.tools.replay.topic_logs import Topics
@@ -183,10 +184,7 @@ def labels(table: Table) -> set[str]:
 
 def test_a_queue_has_a_row_for_each_priority_if_several_were_used() -> None:
     """The highest first. A transactional message has 0, a recoverable one 3; one more stream has 7."""
-    world = World()
-    world.alpha.start()
-    world.beta.start()
-    world.open()
+    world = ready()
     world.deliver("recoverable", 3)
     before = tables(verdict_of(world))
     assert before["priorities"].rows == []
@@ -244,10 +242,7 @@ def test_an_outage_below_a_second_is_apart() -> None:
 
 def test_each_queue_has_its_latency() -> None:
     """All that was delivered was measured, or the table says that it was not: crashes took three records of it."""
-    world = World()
-    world.alpha.start()
-    world.beta.start()
-    world.open()
+    world = ready()
     world.deliver(TX, 8)
     latency = tables(verdict_of(world))["latency"]
     assert [row["measured"] for row in latency.rows] == [latency.sums["measured"]] == [80]
