@@ -26,12 +26,10 @@ def attempt(world: World, count: int, wait_ms: int, number: int = 1) -> None:
 
 
 def reject(world: World, cls: str, number: int, reason: str) -> None:
-    """Beta takes no packet of that number."""
     world.beta.write("rejected", cls=cls, **place(cls), number=number, reason=reason)
 
 
 def remove(world: World, cls: str, numbers: range, reason: str) -> None:
-    """Alpha gives packets up."""
     count = PER_PACKET * len(numbers)
     where = {"first": numbers[0], "last": numbers[-1], "count": count, "reason": reason}
     world.alpha.write("removed", cls=cls, **place(cls), **where)
@@ -77,6 +75,16 @@ def following(world: World, *windows: int) -> None:
     """Alpha's window has been these."""
     for window in windows:
         world.alpha.write("window_changed", session=world.session, window=window)
+
+
+def read_four(world: World) -> None:
+    """Beta has six packets, of which readers have got four."""
+    numbers = world.queue(TX, 6)
+    arrived = world.send(TX, numbers)
+    world.commit(TX, numbers)
+    world.ack(arrived)
+    world.order_ack(6)
+    world.hand(TX, range(1, 5))
 
 
 def end_stream(world: World, cls: str) -> None:
@@ -137,7 +145,6 @@ def ask_admin(world: World, number: int, acks: int = 15) -> None:
 
 
 def tell(world: World, number: int, message_class: int) -> None:
-    """Beta tells what happened to the messages of a packet."""
     said = {"number": number, "place": 0, "count": PER_PACKET, "message_class": message_class}
     world.beta.write("admin_ack_queued", cls=TX, **place(TX), **said)
 

@@ -205,17 +205,16 @@ class World:
         return arrived
 
     def commit(self, cls: str, numbers: range) -> Record:
-        """Commit packets at beta."""
         return self.beta.write(
             "committed", cls=cls, **place(cls), first=numbers[0], last=numbers[-1],
             count=PER_PACKET * len(numbers), queue="orders",
         )  # fmt: skip
 
-    def hand(self, cls: str, numbers: range) -> None:
+    def hand(self, cls: str, numbers: range, *, again: bool = False, first: int = 0) -> None:
         for number in numbers:
             self.beta.write(
-                "handed", queue="orders", **place(cls), number=number, cls=cls, first=0, last=PER_PACKET - 1,
-                redelivered=False,
+                "handed", queue="orders", **place(cls), number=number, cls=cls, first=first, last=PER_PACKET - 1,
+                redelivered=again,
             )  # fmt: skip
 
     def settle(self, cls: str, numbers: range) -> None:
@@ -226,7 +225,6 @@ class World:
             )
 
     def ack(self, packets: list[int], *, store: bool = True) -> None:
-        """Acknowledge session packets, which follow each other, by session ack and store ack."""
         self.acked += len(packets)
         for kind in ("ack", "store_ack") if store else ("ack",):
             self.beta.write(

@@ -52,7 +52,7 @@ def test_a_planted_fault_is_found(name: str) -> None:
 def test_every_check_has_a_planted_lie() -> None:
     """No check without a test that sees it fail, and no lie of an unknown check.
 
-    `engines_disagree` is found by Spark alone, of judges that lie: `tests/tools/replay/tables/test_counts.py`.
+    `engines_disagree` is found by Spark alone, of judges that lie: `tests/tools/replay/tables/test_facts.py`.
     """
     assert {check for name in PLANTED for check, *_ in plant(name)[1]} == set(CHECKS) - {"engines_disagree"}
 

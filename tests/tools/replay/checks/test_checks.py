@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
-from tests.tools.replay.acts import following
-from tests.tools.replay.builder import ALPHA, MS, PER_PACKET, Record, World, place
+from tests.tools.replay.builder import MS, Record, World
 from tests.tools.replay.faults import TX, ready
 from tests.tools.replay.harmless import HARMLESS
-from tests.tools.replay.judging import checks_of, verdict_of
+from tests.tools.replay.judging import verdict_of
 from triack.tools.replay.checks.clock_check import Pair, arrivals_before, loses
 from triack.tools.replay.checks.findings import Output
 from triack.tools.replay.checks.path_check import PathSizes
@@ -243,21 +242,6 @@ def test_the_judge_compares_clocks() -> None:
     assert verdict_of(slow).violations == {"clocks": 1}
 
 
-def test_the_judge_finds_an_arrival_before_its_send() -> None:
-    """After a pause of both a packet comes a second before it left; the ack that follows is in time."""
-    world = ready()
-    for _ in range(4):
-        world.clock.tick(50 * MS)
-        world.deliver(TX, 1)
-    world.clock.tick(2 * SECOND)
-    sent = world.queue(TX, 1)
-    arrived = world.send(TX, sent)
-    world.beta.records[-1].update({name: world.beta.records[-1][name] - SECOND for name in ("at_ns", "wall_ns")})
-    world.commit(TX, sent)
-    world.ack(arrived)
-    assert verdict_of(world).violations["clocks"] == 1
-
-
 # How long an end may be silent, must be, and what counts as a sign of life.
 
 
@@ -324,20 +308,6 @@ def test_a_packet_of_an_initiator_that_was_not_heard_yet_waits_from_when_it_left
     assert (judge_patience(silence, 150 * MS), silence.longest_ns) == ("", 300 * MS)
     silence.measure(at(2_250))
     assert "open for 350 ms" in judge_patience(silence, 199 * MS)
-
-
-# How much an end may have unacknowledged: by agreement, and by what it says of a window that follows its path.
-
-
-def test_a_window_that_is_announced_in_time_may_be_used_up() -> None:
-    """One after the other, up to what was agreed on, and down again when so few are left."""
-    world = ready()
-    for window in (16, 32, 64):
-        following(world, window)
-        world.ack(world.send("express", world.queue("express", window)))
-    following(world, 32)
-    world.ack(world.send("express", world.queue("express", 32)))
-    assert not checks_of(world) & {"window", "claims", "silent_end"}
 
 
 # Whether a path was known to carry the datagrams of a session.
@@ -447,186 +417,6 @@ def test_nothing_is_owed_for_a_packet_that_was_refused() -> None:
 
 
 # Messages that readers are done with never come again; messages that they had in their hands do.
-
-
-def there() -> World:
-    """Beta has six packets of ten messages each; four were handed out."""
-    world = ready()
-    numbers = world.queue(TX, 6)
-    arrived = world.send(TX, numbers)
-    world.commit(TX, numbers)
-    world.ack(arrived)
-    world.order_ack(6)
-    world.hand(TX, range(1, 5))
-    return world
-
-
-def about(
-    world: World, event: str, number: int, packets: int = 1, *, begin: int = 0, messages: int = PER_PACKET, **more: bool
-) -> Record:
-    """Beta says something of messages in its queue."""
-    what = {"number": number, "place": begin, "counts": [[packets, messages]], "queue": "orders", **more}
-    return world.beta.write(event, cls=TX, **place(TX), **what)
-
-
-def restart(world: World) -> None:
-    world.beta.start()
-    world.beta.write("position_recovered", cls=TX, origin=ALPHA, stream=1, sequence=5, number=6)
-
-
-def hand(world: World, number: int, *, again: bool, first: int = 0, last: int = PER_PACKET - 1) -> None:
-    fields = {"number": number, "first": first, "last": last, "redelivered": again}
-    world.beta.write("handed", cls=TX, queue="orders", **place(TX), **fields)
-
-
-def handed_again(world: World) -> None:
-    """Packet 2, with which its reader was done, comes again in the same start."""
-    about(world, "settled", 1, 2)
-    hand(world, 2, again=True)
-
-
-def handed_after_a_restart(world: World) -> None:
-    """It was in a commit that had returned: another one followed."""
-    about(world, "settled", 1, 2)
-    about(world, "settled", 3)
-    restart(world)
-    hand(world, 2, again=True)
-    for number in (3, 4):
-        hand(world, number, again=True)
-
-
-def lost_read(world: World) -> None:
-    """Packet 3 was in the hands of a reader when beta died, and does not come again."""
-    about(world, "settled", 1, 2)
-    restart(world)
-    hand(world, 4, again=True)
-    hand(world, 5, again=False)
-
-
-def lost_message(world: World) -> None:
-    """The same of one message of packet 3."""
-    about(world, "settled", 1, 2)
-    about(world, "settled", 3, messages=4)
-    restart(world)
-    hand(world, 3, again=True, first=5)
-    hand(world, 4, again=True)
-    hand(world, 5, again=False)
-
-
-def settled_unhanded(world: World) -> None:
-    """Nobody was given packet 6."""
-    about(world, "settled", 6)
-
-
-def left_by_nobody(world: World) -> None:
-    """No process was there before."""
-    about(world, "settled", 3, recovered=True)
-
-
-def left_and_again(world: World) -> None:
-    """Packet 3 was done, and yet it comes again."""
-    about(world, "settled", 1, 2)
-    restart(world)
-    about(world, "settled", 3, recovered=True)
-    hand(world, 3, again=True)
-    hand(world, 4, again=True)
-
-
-@pytest.mark.parametrize(
-    ("build", "check"),
-    [
-        (handed_again, "duplicates_delivered"),
-        (handed_after_a_restart, "duplicates_delivered"),
-        (lost_read, "not_handed"),
-        (lost_message, "not_handed"),
-        (settled_unhanded, "claims"),
-        (left_by_nobody, "claims"),
-        (left_and_again, "duplicates_delivered"),
-    ],
-)
-def test_a_broken_promise_is_found(build: Callable[[World], None], check: str) -> None:
-    world = there()
-    build(world)
-    assert verdict_of(world).violations == {check: 1}
-
-
-def all_again(world: World) -> None:
-    """Packets 3 and 4 come again before 5."""
-    about(world, "settled", 1, 2)
-    restart(world)
-    for number in (3, 4):
-        hand(world, number, again=True)
-    hand(world, 5, again=False)
-
-
-def cut_off(world: World) -> None:
-    """The commit that was to take packet 4 may have returned or not."""
-    about(world, "settled", 1, 3)
-    about(world, "settled", 4)
-    restart(world)
-    hand(world, 5, again=False)
-
-
-def cut_off_and_back(world: World) -> None:
-    about(world, "settled", 1, 3)
-    about(world, "settled", 4)
-    restart(world)
-    hand(world, 4, again=True)
-    hand(world, 5, again=False)
-
-
-def given_back(world: World) -> None:
-    """Packet 3 came back, and waits longer than beta lives."""
-    about(world, "settled", 1, 2)
-    about(world, "returned", 3)
-    restart(world)
-    hand(world, 4, again=True)
-    hand(world, 5, again=False)
-
-
-def unread(world: World) -> None:
-    """After the restart nobody reads."""
-    about(world, "settled", 1, 2)
-    restart(world)
-
-
-def purged(world: World) -> None:
-    """Packet 3 was taken out by hand."""
-    about(world, "settled", 1, 2)
-    about(world, "purged", 3)
-    about(world, "settled", 3)
-    restart(world)
-    hand(world, 4, again=True)
-    hand(world, 5, again=False)
-
-
-def left_done(world: World) -> None:
-    """Beta died after the acknowledgement of packets 3 and 5; its log lacks those, and that 5 was handed out."""
-    about(world, "settled", 1, 2)
-    restart(world)
-    about(world, "settled", 3, recovered=True)
-    about(world, "settled", 5, recovered=True)
-    hand(world, 4, again=True)
-    hand(world, 6, again=False)
-
-
-def left_twice(world: World) -> None:
-    """The start that found it died before its commit had returned."""
-    about(world, "settled", 1, 2)
-    for _ in range(2):
-        restart(world)
-        about(world, "settled", 3, recovered=True)
-    hand(world, 4, again=True)
-    hand(world, 5, again=False)
-
-
-@pytest.mark.parametrize(
-    "build", [all_again, cut_off, cut_off_and_back, given_back, unread, purged, left_done, left_twice]
-)
-def test_what_may_happen_passes(build: Callable[[World], None]) -> None:
-    world = there()
-    build(world)
-    assert verdict_of(world).violations == {}
 
 
 def test_messages_of_whole_packets_are_one_range() -> None:

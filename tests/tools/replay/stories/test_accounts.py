@@ -142,7 +142,6 @@ def logs_of(seed: int, folder: Path) -> Books:
 
 
 def audit(verdict: Verdict, books: Books) -> None:
-    """The books agree with each row, and with all rows together."""
     assert_adds_up(verdict)
     assert (verdict.verdict, verdict.lost, verdict.unqueued) == ("pass", 0, 0)
     rows = {queue: Counter[str]() for queue in books.sent}
