@@ -99,7 +99,6 @@ def told(verdict: Verdict) -> dict[str, Any]:
 
 
 def write_segments(segments: Segments, folder: Path) -> list[Path]:
-    """Write segments as files, as nodes do."""
     folder.mkdir(parents=True, exist_ok=True)
     counts: defaultdict[tuple[str, int], int] = defaultdict(int)
     paths = []

@@ -12,7 +12,6 @@ PLANTED = (*FAULTS, *RULE_FAULTS, *RELAY_FAULTS, *TOPIC_FAULTS)
 
 
 def plant(name: str) -> tuple[World, set[tuple[str, int, int, int]]]:
-    """A world with a fault in it, and what must be found."""
     if name in RELAY_FAULTS:
         relayed = Relayed()
         expected = RELAY_FAULTS[name](relayed)
@@ -40,6 +39,5 @@ def verdict_of(world: World) -> Verdict:
 
 
 def checks_of(world: World) -> set[str]:
-    """The checks that a world breaks."""
     world.number()
     return {it.check for it in judge_records([record for log in world.logs for record in log.records])}

@@ -42,7 +42,6 @@ class Hop:
         return sent
 
     def ack(self, packets: list[int]) -> None:
-        """Acknowledge packets of the session, which follow each other, by session ack and store ack."""
         self.acked += len(packets)
         for kind in ("ack", "store_ack"):
             self.receiver.write(
@@ -82,7 +81,6 @@ class Relayed(World):
         return Hop(sender, receiver, f"{self.sessions:016x}")
 
     def take(self, cls: str, numbers: range, **more: Any) -> Record:
-        """Rho has packets in transit."""
         return self.rho.write(
             "transit_committed", cls=cls, **place(cls), first=numbers[0], last=numbers[-1], queue="orders",
             final="beta", peer_name="alpha", **more,
@@ -113,7 +111,6 @@ class Relayed(World):
         self.free(cls, numbers)
 
     def order_ack(self, number: int) -> None:
-        """Beta's order ack goes back over rho."""
         self.beta.write("order_ack_sent", **place(TX), number=number, peer=RHO)
         self.word("order-ack", number)
         self.alpha.write("order_ack_received", **place(TX), number=number)
@@ -132,7 +129,6 @@ class Relayed(World):
             self.settle(cls, numbers)
 
     def restart_rho(self) -> None:
-        """Rho dies, and starts again; its sessions are over."""
         for log, hop, peer, unacked in (
             (self.alpha, self.first, RHO, self.first.packets - self.first.acked),
             (self.beta, self.second, RHO, 0),
@@ -157,7 +153,6 @@ class Relayed(World):
             log.write("node_stopped")
 
     def downgraded(self, oldest_ms: int, grace_ms: int = 0) -> None:
-        """Rho's link to beta is downgraded."""
         bounds = {"downgrade_after_ns": 1_000 * MS, "grace_ns": grace_ms * MS}
         self.rho.write("link_downgraded", peer_name="beta", awaited=1, oldest_ns=oldest_ms * MS, **bounds)
 

@@ -113,7 +113,6 @@ def take_all(world: World, steps: list[str]) -> None:
 
 
 def take(world: World, step: str) -> None:
-    """Take one step."""
     verb, *words = step.split(" ")
     nodes = {log.name: log for log in world.logs}
     if verb == "next":
@@ -152,7 +151,6 @@ def arguments(verb: str, words: list[str], readers: dict[str, Any]) -> list[Any]
 
 
 def fields_of(world: World, words: list[str]) -> Record:
-    """The fields that words say."""
     fields: Record = {}
     for word in words:
         name, sign, value = word.partition("=")
@@ -169,7 +167,6 @@ def fields_of(world: World, words: list[str]) -> Record:
 
 
 def change(world: World, verb: str, log: Log, words: list[str]) -> None:
-    """Change records that are there."""
     event, match, at = picked(world, words[0])
     record = log.all(event, **match)[at]
     if verb == "drop":
@@ -192,7 +189,6 @@ def change(world: World, verb: str, log: Log, words: list[str]) -> None:
 
 
 def picked(world: World, text: str) -> tuple[str, Record, int]:
-    """Event, fields and place of a record that `event{fields}[place]` names."""
     match = PICKED.fullmatch(text)
     assert match is not None, text
     event, fields, at = match.groups()

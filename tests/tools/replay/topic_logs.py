@@ -167,7 +167,6 @@ class Topics(World):
     # ---- readers
 
     def take(self, reader: Reader, count: int, *, redelivered: bool = False) -> list[int]:
-        """The reader takes messages in hand."""
         taken = sorted(reader.waiting)[:count]
         reader.waiting = sorted(reader.waiting)[count:]
         reader.hand += taken
@@ -176,7 +175,6 @@ class Topics(World):
         return taken
 
     def settle_all(self, reader: Reader) -> None:
-        """The reader acknowledges what it has in hand."""
         done, reader.hand = reader.hand, []
         if done:
             self.say("settled", subscription=reader.name, ranges=spans(done))
@@ -198,7 +196,6 @@ class Topics(World):
             self.settle_all(reader)
 
     def restart(self) -> None:
-        """Beta is killed, and starts again."""
         self.close("path-lost")
         self.beta.start()
         self.beta.write("position_recovered", **place(KEPT), ranges=[[1, self.next[KEPT] - 1]], cls=KEPT)

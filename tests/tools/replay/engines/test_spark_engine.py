@@ -34,7 +34,6 @@ SOME = 6
 
 
 def save_all(directory: Path, each: int = 1) -> list[LogFile]:
-    """The logs of all planted worlds, or one of every ``each``, with ids of its own for each."""
     for at, name in enumerate((*PLANTED, *HARMLESS)[::each], start=1):
         world = HARMLESS[name]() if name in HARMLESS else plant(name)[0]
         if name in HARMLESS:

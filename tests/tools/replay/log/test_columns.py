@@ -162,20 +162,8 @@ def test_repetitions_are_parts() -> None:
         tally.add(first, last, 10)
     assert tally.again == [(3, 4), (4, 5)]
     assert tally.count == 30
-    assert sorted(number for first, last in tally for number in range(first, last + 1)) == [
-        1,
-        2,
-        3,
-        3,
-        4,
-        4,
-        4,
-        5,
-        5,
-        6,
-        7,
-        8,
-    ]
+    numbers = sorted(number for first, last in tally for number in range(first, last + 1))
+    assert numbers == [1, 2, 3, 3, 4, 4, 4, 5, 5, 6, 7, 8]
 
 
 def test_a_set_may_have_more_numbers_than_python_counts() -> None:

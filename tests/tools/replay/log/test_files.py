@@ -280,7 +280,6 @@ HALF = "a\ud800"
 
 
 def sample(name: str) -> Any:
-    """A value that the field may have."""
     field = (COMMON | FIELDS)[name]
     ids = {"node": "a" * 32, "origin": "b" * 32, "peer": "c" * 32, "session": "d" * 16, "class": "transactional"}
     values = {int: 1, bool: False, str: "text", list: [[1, 1]]}
@@ -288,7 +287,6 @@ def sample(name: str) -> Any:
 
 
 def held(more: tuple[str, ...], name: str) -> dict[str, Any]:
-    """What a record of a stream that is held says: a reason, if it is held."""
     why = {"reason": "queue-full"} if more else {}
     return {"stop": bool(more), **why} if name == "hold_received" else {}
 

@@ -127,14 +127,8 @@ def test_the_report_says_what_each_subscription_got(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     timeline = replay(tmp_path / "logs", engine="local", report=page).timeline
     assert timeline is not None
-    assert timeline.readers["beta", "Games", "slow", "Games.#"] == {
-        "given": 20,
-        "gone": 0,
-        "delivered": 0,
-        "settled": 0,
-        "pending": 10,
-        "discarded": 10,
-    }
+    told = {"given": 20, "gone": 0, "delivered": 0, "settled": 0, "pending": 10, "discarded": 10}
+    assert timeline.readers["beta", "Games", "slow", "Games.#"] == told
     assert "<h2>Subscriptions</h2>" in page.read_text()
 
 
@@ -213,7 +207,6 @@ COMMON = {
 
 
 def begun(ack_wait_ns: int = 0) -> tuple[Subscription, Output]:
-    """A durable subscription with ten messages."""
     out = Output()
     fields = {"pattern": "Games.#", "durable": True, "after": 4, "max_unacked": 3, "ack_wait_ns": ack_wait_ns}
     subscription = Subscription(COMMON | fields, out)
