@@ -185,20 +185,6 @@ async def test_a_destination_that_cannot_be_read(alone: triack.Node, destination
         await alone.send(destination, b"x")
 
 
-async def test_an_unknown_peer_is_named(alone: triack.Node) -> None:
-    """A known one is not."""
-    with pytest.raises(triack.AddressError, match="unknown peer plant-c; did you mean plant-b"):
-        await alone.send("plant-c/q", b"x")
-    await (await alone.send("plant-b/q", b"x")).queued(WAIT)
-
-
-@pytest.mark.parametrize("body", ["text", None, 5, [b"x"]])
-async def test_a_body_is_bytes(alone: triack.Node, body: object) -> None:
-    """UsageError names what it was."""
-    with pytest.raises(triack.UsageError, match=type(body).__name__):
-        await alone.send("q", body)  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize(
     "properties",
     [

@@ -278,7 +278,6 @@ def test_pings_in_turn_ask_each_stream_once(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def ask(evil: Hostile, *requests: Subscribe | Unsubscribe) -> None:
-    """Send requests about subscriptions, each in a message of its own."""
     for request in requests:
         number = evil.packets + 1
         evil.frames(evil.message(number, queue="$subscriptions", body=batch(request.encode())))

@@ -16,7 +16,6 @@ EVERY_NS = SECOND // 60
 
 
 def recorded(world: World, a: SimNode, b: SimNode) -> list[bytes]:
-    """Connects of a node, each of another start of it."""
     connects: dict[int, bytes] = {}
 
     def tap(datagram: bytes, _sender: str, to: str) -> None:

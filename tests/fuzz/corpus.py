@@ -67,7 +67,6 @@ def session() -> list[bytes]:
 
 
 def enrolled() -> list[bytes]:
-    """All datagrams of an enrolment."""
     server = EnrolmentServer(B_KEY, "b", ["udp://b:1"], entropy=Random(1).randbytes)
     server.invite(Invitation(SECRET, 1), 0)
     client = EnrolmentClient(SECRET, A_KEY, "a", [A_ADDRESS], scheme="udp", entropy=Random(2).randbytes, now_ns=0)

@@ -111,7 +111,6 @@ class Node:
             self._disk.read(self.job)
 
     def finish_job(self) -> None:
-        """The disk is done."""
         if self.job is not None:
             self.write()
             job, self.job = self.job, None
@@ -167,7 +166,6 @@ class Pair:
         self._pass(self.nodes[0].now_ns + WAITS_NS[which % len(WAITS_NS)])
 
     def disk(self, which: int) -> None:
-        """A disk is done."""
         self.nodes[which % 2].finish_job()
 
     def kill(self, which: int) -> None:
@@ -189,7 +187,6 @@ class Pair:
             node.engine.await_stage(outgoing, ticket, Stage.QUEUED, lambda _: self.safe.add(body))
 
     def take(self, which: int) -> None:
-        """One reads its queue: the first message, or gives it back."""
         node = self.nodes[which % 2]
         mailbox = node.engine.make_queue("q")
         lease = node.engine.take(mailbox, node.now_ns)

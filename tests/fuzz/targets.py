@@ -124,7 +124,6 @@ def opened(data: bytes) -> None:
 
 
 def connect_payload(data: bytes) -> None:
-    """What a trusted peer seals into a connect."""
     header = Header(Kind.CONNECT, 1, 1).encode()
     handshake = Handshake(
         Pattern.IKPSK2,
@@ -328,7 +327,6 @@ def body(data: bytes) -> None:
 
 
 def properties(data: bytes) -> None:
-    """The properties of one message."""
     data = data[:65_535]
     (rich,), _ = packing.pack([messages.Outgoing(b"", {"p": 1})], 1_000, 1, 1)
     head = rich.body.removesuffix(b'\0\7{"p":1}')
@@ -349,7 +347,6 @@ def duplicate_filter(data: bytes) -> None:
 
 
 def rejections(data: bytes) -> None:
-    """The rejections of a stream."""
     with refusing(StoreDamaged):
         assert Rejections.decode(Rejections.decode(data).encode()).spans == Rejections.decode(data).spans
 
@@ -375,7 +372,6 @@ def accepted_key(data: bytes) -> None:
 
 
 def row(data: bytes) -> None:
-    """A row of any table, whose values have any type: it is damaged, or not."""
     table = list(TABLES.values())[(data[0] if data else 0) % len(TABLES)]
     values: list[object] = []
     for number, part in enumerate(data[1:].split(b"|")):
@@ -386,7 +382,6 @@ def row(data: bytes) -> None:
 
 
 def session_log(data: bytes) -> None:
-    """A segment of a session log."""
     with TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
         path = Path(folder) / "a.jsonl"
         path.write_bytes(data)

@@ -98,7 +98,6 @@ class Meeting:
         self.poll()
 
     def say(self, kind: Kind, *payloads: bytes) -> None:
-        """Some datagrams at once."""
         burst = []
         for payload in payloads:
             self._counter += 1
@@ -116,7 +115,6 @@ class Meeting:
     # ---- steps
 
     def datagram(self, said: bytes) -> None:
-        """A datagram of the session."""
         self.say(Kind.DATA, said)
 
     def burst(self, said: bytes) -> None:
@@ -124,7 +122,6 @@ class Meeting:
         self.say(Kind.DATA, *parts_of(said))
 
     def other(self, said: bytes) -> None:
-        """A datagram of any kind."""
         self.say(Kind(1 + int.from_bytes(said[:1]) % len(Kind)), said[1:])
 
     def time(self, said: bytes) -> None:
@@ -132,7 +129,6 @@ class Meeting:
         self._pass(self.node.now_ns + int.from_bytes(said[:2]) * MS)
 
     def disk(self, _: bytes) -> None:
-        """The disk is done."""
         if self.node.job is not None:
             self.node.finish_job()
 

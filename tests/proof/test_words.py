@@ -42,7 +42,6 @@ def events(table: dict[object, dict[Enum, object]]) -> set[str]:
 
 
 def own_rules() -> dict[str, set[str]]:
-    """The rules as the machines have them."""
     rules = {"base/reasons.py RejectReason": {reason.name.lower() for reason in RejectReason}}
     for path, module in modules():
         if (table := vars(module).get(TABLE)) and makes(path):

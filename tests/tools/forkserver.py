@@ -84,7 +84,6 @@ class Forked:
         return output, complaints
 
     def send_signal(self, number: int) -> None:
-        """Send it a signal, unless it has ended."""
         if self.poll() is None:
             os.kill(self.pid, number)
 

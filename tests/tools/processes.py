@@ -58,12 +58,10 @@ def numbered(count: int) -> list[bytes]:
 
 
 def text(lines: Iterable[bytes]) -> bytes:
-    """Lines as a file has them."""
     return b"".join(line + b"\n" for line in lines)
 
 
 def wait_until(holds: Callable[[], bool], what: str, seconds: float = SECONDS) -> None:
-    """Wait for a condition."""
     end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end, f"not within {seconds} s: {what}"
@@ -84,7 +82,6 @@ class Server:
 
     @property
     def pid(self) -> int:
-        """The running process."""
         assert self._process is not None
         return self._process.pid
 
@@ -115,7 +112,6 @@ class Server:
         return self._end(signal.SIGTERM)
 
     def restart(self, pause_s: float = 0) -> None:
-        """Kill it and start it again."""
         self.kill()
         time.sleep(pause_s)
         self.start()

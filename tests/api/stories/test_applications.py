@@ -201,7 +201,6 @@ LABEL = "canary-of-a-label"
 
 
 def forms(secret: bytes) -> list[str]:
-    """How bytes may come out."""
     return [secret.decode("latin-1"), secret.hex(), b64encode(secret).decode().rstrip("=")[:-1], repr(secret)[2:-1]]
 
 

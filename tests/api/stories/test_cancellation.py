@@ -102,7 +102,6 @@ async def at_every_await(make_node: Callable[[], Any], act: Act, after: After) -
 
 
 async def uncancelled(awaitable: Awaitable[object]) -> object:
-    """The result of a task of its own; None when it was cancelled."""
 
     async def run() -> object:
         return await awaitable
@@ -209,7 +208,6 @@ async def filling() -> AsyncIterator[triack.Node]:
 
 
 async def take(node: triack.Node, ack: Any, timeout: float | None) -> list[bytes]:
-    """Take two messages as a consumer."""
     async with node.receive("q", ack=ack) as consumer:
         found = [await consumer.get(timeout), await anext(consumer)]
         for message in found if ack == "manual" else []:
@@ -261,7 +259,6 @@ async def test_a_consumer_that_is_kept() -> None:
 
 
 async def work(node: triack.Node) -> object:
-    """Receive, send and remember: all or nothing."""
     async with node.transaction() as tx:
         body = (await tx.receive("q", WAIT)).body
         await tx.send("out", body)

@@ -71,7 +71,6 @@ class Ends:
 
     @property
     def bodies(self) -> int:
-        """Bodies of the receiver."""
         return len(port_of(self.receiver).engine.queues.bodies.by_id)
 
 

@@ -11,7 +11,6 @@ LOG = f"{DATABASE}-wal"
 
 
 def started(disk: Disk, *states: bytes) -> Store:
-    """A new store with one commit for each state."""
     store = open_store(disk)
     store.load(b"n" * 16, 1)
     for number, state in enumerate(states, 1):

@@ -66,7 +66,6 @@ def away() -> Log:
 
 
 def lies(log: Log, about: tuple[str, ...]) -> list[Lie]:
-    """Some lies about records of these events."""
     random = Random(1)
     places = [(start, at) for start, some in log.items() for at, it in enumerate(some) if it["event"] in about]
     return [random.choice(list(lies_about(log, *random.choice(places)))) for _ in range(LIES)]

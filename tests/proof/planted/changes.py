@@ -44,7 +44,6 @@ def function_of(value: object) -> object:
 
 
 def changes_of(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Plant a bug until the test is over. Returns the names that it changed."""
     changes = Changes(monkeypatch)
     bug.plant(changes)
     return changes.made

@@ -33,14 +33,11 @@ JUNK = (
 
 @pytest.fixture(autouse=True)
 def machines_can_be() -> None:
-    """Skip where they cannot."""
     if (reason := missing()) is not None:
         pytest.skip(reason)
 
 
 class Plant:
-    """Two machines in one folder; ``a`` and ``b`` are the data directories."""
-
     def __init__(self, folder: Path, a: Machine, b: Machine, stack: ExitStack) -> None:
         self.folder = folder
         self._machines = {"a": a, "b": b}
@@ -54,7 +51,6 @@ class Plant:
         return self._machines[data]
 
     def run(self, where: str, command: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-        """Let a command of a shell end."""
         return subprocess.run(
             self._shell(where, command), cwd=self.folder, input=stdin, capture_output=True, timeout=SECONDS, check=False
         )
@@ -100,7 +96,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 @pytest.fixture
 def plant(tmp_path: Path) -> Iterator[Plant]:
-    """Two machines with a cable between them."""
     with ExitStack() as stack:
         machines = stack.enter_context(two_machines())
         yield Plant(tmp_path, *machines, stack)

@@ -19,7 +19,6 @@ TOOLS = os.environ | {"PATH": PATH}
 
 @pytest.fixture(autouse=True)
 def namespaces() -> None:
-    """Skip where there can be none."""
     if (reason := missing()) is not None:
         pytest.skip(reason)
 

@@ -26,8 +26,6 @@ def plan_of(*streams: StreamPlan, hosts: int = 2, **changes: Any) -> Plan:
 
 
 class Scenario:
-    """The machines of a plan, at work."""
-
     def __init__(self, plan: Plan) -> None:
         self.world = World(plan.seed)
         self.network = Network(self.world, plan.network)

@@ -51,7 +51,6 @@ async def hear(link: Link, **wanted: str) -> Header:
 
 
 async def answer(link: Link, do: str, content: bytes = b"", **fields: Any) -> Header:
-    """Answer the next call of a verb."""
     call = await hear(link, op="call", do=do)
     await link.send("done", content, n=call["n"], **fields)
     return call

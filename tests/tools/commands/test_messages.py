@@ -356,7 +356,6 @@ async def test_of_a_reader_who_takes_his_time_little_is_wanted(monkeypatch: pyte
 
 
 def chunk(first: int, count: int) -> Chunk:
-    """A chunk of ``count`` lines."""
     return Chunk(first, [b"x"] * count, count)
 
 

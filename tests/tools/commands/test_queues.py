@@ -117,7 +117,6 @@ class Machines:
         self.subscribers = {name: Server(home / name, "--log", self.logs, insecure=False) for name in names}
 
     def shown(self) -> dict[str, dict[str, object]]:
-        """The subscriptions at the hub, by the nodes to which they belong."""
         (line,) = lines_of("topic", "show", "Games", "--json", "--data", self.hub.data)
         return {one["peer"]: one for one in json.loads(line)["subscriptions"]}
 

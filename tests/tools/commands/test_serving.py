@@ -300,16 +300,6 @@ def test_it_can_be_found_while_it_runs_and_not_after(tmp_path: Path) -> None:
         assert read_note(server.data, Served) is None
 
 
-def test_it_has_the_name_of_its_directory_when_it_is_given_none(tmp_path: Path) -> None:
-    """As the other commands name it, which open the same directory when nobody serves it."""
-    process = start("serve", *HERE, "--json", "--data", tmp_path / "plant")
-    ready = json.loads(process.stdout.readline())
-    assert (ready["name"], ready["listening"][:16], len(ready["node_id"])) == ("plant", "udp://127.0.0.1:", 32)
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=SECONDS)
-    assert process.wait() == 0
-
-
 def test_a_hangup_has_files_read_again_and_ends_nothing(tmp_path: Path) -> None:
     """A user closes the terminal, or a service manager wants files read again: the node goes on."""
     certificate = make_certificate(tmp_path)
@@ -386,7 +376,6 @@ B, C = (encode_key(KeyKind.PUBLIC, Identity.make(lambda size, n=n: bytes([n]) * 
 
 
 def run_trust(data: Path, *arguments: str, stdin: str = "") -> Result:
-    """Run the command on a data directory."""
     return CliRunner().invoke(trust, [*arguments, "--data", str(data)], input=stdin)
 
 

@@ -70,7 +70,6 @@ def plan(messages: int) -> Plan:
 
 @pytest.fixture
 def processes(monkeypatch: pytest.MonkeyPatch) -> Processes:
-    """The processes that were started."""
     started: Processes = []
     start = asyncio.create_subprocess_exec
 

@@ -22,7 +22,6 @@ TIMEOUT_SECONDS = PATIENCE_S
 
 
 async def gathered(endpoint: Endpoint, count: int) -> list[bytes]:
-    """Receive ``count`` datagrams."""
     found: list[bytes] = []
     async with asyncio.timeout(TIMEOUT_SECONDS):
         while len(found) < count:

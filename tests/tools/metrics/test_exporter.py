@@ -78,16 +78,8 @@ def test_without_the_library_it_says_what_to_install(tmp_path: Path, monkeypatch
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     for module in ("triack.metrics", "triack.metrics.exporter", "triack.metrics.collector"):
         monkeypatch.delitem(sys.modules, module, raising=False)
-    options = (
-        "--name",
-        "a",
-        "--listen",
-        "udp://127.0.0.1:0",
-        "--metrics",
-        "127.0.0.1:0",
-        "--data",
-        str(tmp_path / "a"),
-    )
+    place = "--name a --listen udp://127.0.0.1:0 --metrics 127.0.0.1:0 --data"
+    options = [*place.split(), str(tmp_path / "a")]
     with pytest.raises(UsageError, match=r"prometheus_client is not installed here: pip install 'triack\[metrics\]'$"):
         CliRunner().invoke(serve, options, standalone_mode=False, catch_exceptions=False)
 
@@ -210,7 +202,6 @@ async def test_pages_take_a_part_of_the_time(url: str, monkeypatch: pytest.Monke
 
 
 async def status_of(url: str, path: str) -> tuple[bytes, bytes]:
-    """The status and the content of a page."""
     head, _, content = (await say(url, b"GET %s HTTP/1.1\r\n\r\n" % path.encode())).partition(b"\r\n\r\n")
     return head.split(b" ")[1], content.strip()
 

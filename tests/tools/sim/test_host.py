@@ -127,8 +127,6 @@ def test_the_last_record_is_written_after_everything_else() -> None:
 
 
 class Watched(SimHost):
-    """Lists what reaches beyond its process, and can be ended before any of it."""
-
     def __init__(self, world: World, network: Network, name: str, keys: tuple[bytes, ...] | None = None) -> None:
         super().__init__(world, network, name, f"udp://{name}:1", keys=keys)
         self.reached: list[object] = []
@@ -537,7 +535,6 @@ class Ends:
         self.world.run(for_ns)
 
     def finish(self) -> None:
-        """Send the message that stands for the body."""
 
         def submit() -> None:
             stream = self.a.live.outgoing_stream("b", "q", Delivery.TRANSACTIONAL)

@@ -26,8 +26,6 @@ from tests.tools.processes import (
     triack,
     wait_until,
 )
-from triack.node.control.handover import Served
-from triack.node.files.notes import read_note
 from triack.tools.commands.tally import stored_but
 
 # Lines through the command line arrive once, in order, whatever process is killed on the way.
@@ -38,7 +36,6 @@ PORTIONS = 20
 
 
 def feed(pipe: IO[bytes], lines: list[bytes], seconds: float = 2.5) -> None:
-    """Write lines in portions, spread over a while."""
     portion = len(lines) // PORTIONS
     for at in range(0, len(lines), portion):
         pipe.write(text(lines[at : at + portion]))
@@ -59,20 +56,6 @@ def feed_and_kill(sender: Forked, lines: list[bytes], *victims: Server) -> None:
     sender.stdin = None
     _, complaints = sender.communicate(timeout=SECONDS)
     assert sender.returncode == 0, complaints.decode()
-
-
-def hold(data: Path) -> Forked:
-    """Start a ``send`` to a directory that nobody serves, and wait until others can work through it."""
-    process = start("send", "orders", "--data", data, "--insecure", stdin=subprocess.PIPE)
-    wait_until(lambda: read_note(data, Served) is not None, "the command has opened the directory")
-    return process
-
-
-def write(process: Forked, line: bytes) -> None:
-    """Give a command a line, of more to come."""
-    assert process.stdin is not None
-    process.stdin.write(line)
-    process.stdin.flush()
 
 
 def attach(*arguments: str | Path) -> Forked:
@@ -133,42 +116,6 @@ def test_what_a_killed_node_left_behind_is_cleared_away(tmp_path: Path) -> None:
         assert (server.data / "node.json").exists()
         triack("receive", "orders", "--data", server.data, "--timeout", "0.2", "--insecure")
         assert not (server.data / "node.json").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("killed", [True, False])
-def test_senders_go_on_when_the_command_ends_that_has_the_directory(tmp_path: Path, killed: bool) -> None:
-    """Nobody starts that one again: one of them opens the directory, and the other goes on through it."""
-    first = hold(tmp_path / "d")
-    others = [attach("send", "orders", "--data", tmp_path / "d", "--insecure") for _ in range(2)]
-    for number, sender in enumerate((first, *others)):
-        write(sender, b"%d begins\n" % number)
-    begun = triack("receive", "orders", "--data", tmp_path / "d", "--count", "3", "--create").stdout
-    if killed:
-        first.kill()
-    first.communicate(timeout=SECONDS)
-    for number, sender in enumerate(others, 1):
-        sender.communicate(b"%d ends\n" % number, timeout=SECONDS)
-        assert sender.returncode == 0
-    ended = triack("receive", "orders", "--data", tmp_path / "d", "--timeout", "2", "--insecure").stdout
-    assert sorted(begun.splitlines()) == [b"0 begins", b"1 begins", b"2 begins"]
-    assert sorted(ended.splitlines()) == [b"1 ends", b"2 ends"]
-
-
-@pytest.mark.slow
-def test_a_reader_goes_on_when_the_command_ends_that_has_the_directory(tmp_path: Path) -> None:
-    data = tmp_path / "d"
-    sender = hold(data)
-    reader = attach("receive", "orders", "--data", data, "--count", "2", "--create", "--insecure")
-    write(sender, b"one\n")
-    assert reader.stdout.readline() == b"one\n"
-    sender.communicate(timeout=SECONDS)
-    wait_until(
-        lambda: (served := read_note(data, Served)) is not None and served.pid == reader.pid, "the reader has it"
-    )
-    assert triack("send", "orders", "--data", data, "--insecure", stdin=b"two\n").returncode == 0
-    output, _ = reader.communicate(timeout=SECONDS)
-    assert (reader.returncode, output) == (0, b"two\n")
 
 
 # Two nodes of the command line come to trust each other by a one-time code.
@@ -298,31 +245,6 @@ def test_two_that_trust_each_other(tmp_path: Path) -> None:
         assert triack("receive", "orders", "--data", b, "--timeout", "2").stdout == taken
 
 
-@pytest.mark.slow
-def test_keys_survive_a_kill(tmp_path: Path) -> None:
-    """As everything else does; what was sent meanwhile arrives."""
-    a, b = tmp_path / "a", tmp_path / "b"
-    with Server(b, insecure=False) as server:
-        trust(a, "add", "plant-b", key_of(b), "--address", server.address)
-        trust(b, "add", "plant-a", key_of(a))
-        assert triack("send", "plant-b/orders", "--data", a, stdin=b"1\n").returncode == 0
-        server.kill()
-        queued = triack("send", "plant-b/orders", "--data", a, "--until", "queued", stdin=b"2\n")
-        assert queued.returncode == 0
-        server.start()
-        assert triack("send", "plant-b/orders", "--data", a, stdin=b"3\n").returncode == 0
-        assert triack("receive", "orders", "--data", b, "--count", "3").stdout == b"1\n2\n3\n"
-
-
-@pytest.mark.slow
-def test_who_runs_without_keys_gets_silence(tmp_path: Path) -> None:
-    with Server(tmp_path / "b", insecure=False) as server:
-        sent = triack(
-            *("send", f"{server.address}/q", "--data", tmp_path / "s", "--insecure", "--timeout", "1"), stdin=b"x\n"
-        )
-        assert complaint(sent) == f"line 1 not yet ordered: not after 1 s; {stored_but('answer')}"
-
-
 # The demo, small: it proves what it says, on UDP and TCP.
 
 
@@ -360,14 +282,6 @@ def test_every_message_arrives_over_tcp(tmp_path: Path) -> None:
     options = ("--transport", "tcp", "--loss", "0", "--duplicate", "0", "--reorder", "0", "--size", "5000")
     result = demo(tmp_path, "--messages", "300", *options)
     assert (result["delivered"], result["relay"], result["verdict"]) == (300, {}, "pass")
-
-
-@pytest.mark.slow
-def test_it_runs_without_keys_for_comparison(tmp_path: Path) -> None:
-    kept = tmp_path / "kept"
-    result = demo(tmp_path, "--messages", "50", "--keep", str(kept), "--insecure")
-    assert (result["delivered"], result["verdict"]) == (50, "pass")
-    assert not list(kept.glob("*/identity"))
 
 
 @pytest.mark.slow

@@ -11,7 +11,6 @@ pytestmark = pytest.mark.slow
 
 
 def run(folder: Path, tests: str, *options: str) -> tuple[int, str]:
-    """Write a test file and run it. Returns the exit code and what was printed."""
     (folder / "test_it.py").write_text(tests)
     return run_pytest(folder, "-rA", *options)
 

@@ -11,9 +11,6 @@ import pytest
 
 import triack
 import triack.testing
-from tests.tools.chaos.test_verdict import logs_of
-from tests.tools.replay.builder import MS
-from tests.tools.replay.faults import ready
 from tests.tools.testing.services import B, collect, feed, numbers
 from triack.base.errors import TransportError
 from triack.base.reasons import DropReason
@@ -406,24 +403,6 @@ def test_no_more_is_listed_than_can_be_read() -> None:
     first, *listed = str(broken.value).splitlines()
     assert len(listed) == FINDINGS_MAX
     assert int(first.split()[4]) > FINDINGS_MAX
-
-
-def test_a_process_that_stood_still_need_not_be_in_time() -> None:
-    """Beta acknowledges late: only that it was stopped itself, and says so, is an excuse."""
-    for stopped in (None, "alpha", "beta"):
-        world = ready()
-        arrived = world.send("express", world.queue("express", 1))
-        if stopped is None:
-            world.clock.tick(4_000 * MS)
-        else:
-            getattr(world, stopped).stand_still(4_000 * MS)
-        world.ack(arrived, store=False)
-        world.number()
-        if stopped == "beta":
-            check_logs(logs_of(world))
-            continue
-        with pytest.raises(PromiseBroken, match=r"show 1 broken promises:\n.*check='idle_delay'"):
-            check_logs(logs_of(world))
 
 
 # A wait that fails lists the state of the nodes.

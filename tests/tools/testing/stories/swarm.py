@@ -252,7 +252,6 @@ class Swarm:
     # ---- the world
 
     async def run(self) -> None:
-        """Faults for a while, then none, until everything has arrived."""
         world = self.world
         for name in NAMES:
             world.machine(name).start(self.station, name, world.chance(f"station {name}"))
