@@ -17,9 +17,8 @@ from triack.tools.replay.checks.findings import Due, Output
 from triack.tools.replay.checks.incoming_check import Incoming
 from triack.tools.replay.checks.latencies import Latencies
 from triack.tools.replay.checks.moments import MOMENTS_MAX, Moment, Moments
-from triack.tools.replay.checks.outgoing_check import Outgoing
 from triack.tools.replay.checks.runs import Carried, Runs, packets_of
-from triack.tools.replay.checks.stories import Segment, Story, even_share, segments, waiting
+from triack.tools.replay.checks.stories import Segment, Story, even_share, segments
 from triack.tools.replay.checks.window_check import Window
 from triack.tools.replay.engines.checkpoint import freeze, revive
 from triack.tools.replay.engines.local_engine import judge_records
@@ -115,22 +114,6 @@ def test_a_finding_names_the_session_or_the_stream_that_its_judge_looks_at() -> 
     ]  # fmt: skip
 
 
-# What both sides of a stream know of its sequences.
-
-COMMON = {"node": "n", "incarnation": 1, "n": 7, "at_ns": 5, "wall_ns": 6, "sequence": 5, "number": 1, "peer": "o"}
-
-
-def test_a_sequence_has_the_class_of_the_first_record_of_it() -> None:
-    """An order ack names no class: only transactional packets have one."""
-    for side in (Incoming("n", "o", 1, Output()), Outgoing("n", "n", 1, Output())):
-        side.handle_order_ack(COMMON)
-        assert side.sequences[5].cls == "transactional"
-    sender = Outgoing("n", "n", 1, Output())
-    for cls in ("recoverable", "express"):
-        sender.handle_ended({**COMMON, "class": cls})
-    assert {number: it.cls for number, it in sender.sequences.items()} == {5: "recoverable"}
-
-
 # When what happened to which packet, in a bounded number of entries.
 
 
@@ -182,14 +165,6 @@ def test_what_was_acked_and_is_nowhere_is_lost() -> None:
     assert [(part.first, part.delivered, part.lost) for part in segments(kept, [])] == [(1, 1, False), (2, 0, True)]
 
 
-def test_a_packet_is_weighed_by_its_record_or_its_share() -> None:
-    it = story()
-    it.weights.put(4, 4, 7)
-    assert [it.weigh_all([(number, number)]) for number in (4, 5, 11)] == [7, 10, 0]
-    assert it.weigh_all([(4, 5)]) == 17
-    assert it.weigh_all([(3, 4), (5, 11)]) == 10 + 7 + 60
-
-
 def test_of_several_ranges_the_one_with_the_fewest_messages_counts() -> None:
     it = story()
     it.recovered += [(6, 15, 50), (9, 9, 3)]
@@ -202,14 +177,6 @@ def test_a_range_longer_than_anybody_could_count_is_weighed() -> None:
     it = story()
     it.weights.put(10**17, 10**17, 4)
     assert it.weigh_all([(1, 10**17)]) == 100 + 4
-
-
-def test_what_is_nowhere_and_was_not_given_up_waits() -> None:
-    it = story()
-    it.queued.add(1, 10)
-    it.commits["b"].add(1, 3, 30)
-    it.covered.add(7, 7)
-    assert list(waiting(it, RangeSet([(5, 6)]), RangeSet([(9, 9)]))) == [(4, 4), (8, 8), (10, 10)]
 
 
 # Runs behave like a dictionary from packets to what they carry.
@@ -263,12 +230,6 @@ def test_a_hole_that_is_filled_makes_one_run_of_three() -> None:
     assert list(runs) == [(1, 5, carried(1))]
 
 
-def test_a_run_that_is_not_ordered_names_one_packet_before_all() -> None:
-    """`previous` of these classes says what is gone, and stays for a whole burst."""
-    recoverable = Carried("recoverable", "aa", 1, 5, -1, 7, 2, 10)
-    assert recoverable.plus(3) == recoverable._replace(number=10)
-
-
 def test_a_record_says_what_it_carries() -> None:
     stream = {"origin": "aa", "stream": 1, "sequence": 5, "number": 7, "previous": 4, "counts": [[2, 10], [1, 9]]}
     record = {"packet": 3, "packets": 3, "class": "transactional", "size": 9}
@@ -304,20 +265,6 @@ def test_each_message_is_measured_once() -> None:
         one, four, two = (f"latency {latency_bucket(ms * MS)}" for ms in (1, 4, 2))
         assert counts == {one: 4, two: 8, four: 8}
         assert latencies.waiting == 0
-
-
-def test_what_was_not_queued_waits() -> None:
-    assert measured("committed")[0] == {}
-
-
-def test_what_two_have_seen_is_measured_together() -> None:
-    """Either of them may have seen either event."""
-    for one, other in (("queued", "committed"), ("committed", "queued")):
-        (_, mine), (_, others), out = measured(one), measured(other), Output()
-        mine.join(others, out)
-        counts = {name: sum(series.buckets.values()) for name, series in out.series.items()}
-        assert counts == measured("queued", "committed")[0]
-        assert mine.waiting == 0
 
 
 def test_delays_are_kept_for_percentiles_and_the_slowest_exactly() -> None:

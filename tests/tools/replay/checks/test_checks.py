@@ -1,24 +1,18 @@
 """Checks one by one: clocks, tiers, silences, windows, store acks."""
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from tests.tools.replay.builder import MS, Record, World
 from tests.tools.replay.faults import TX, ready
-from tests.tools.replay.harmless import HARMLESS
 from tests.tools.replay.judging import verdict_of
 from triack.tools.replay.checks.clock_check import Pair, arrivals_before, loses
 from triack.tools.replay.checks.findings import Output
-from triack.tools.replay.checks.path_check import PathSizes
 from triack.tools.replay.checks.silence_check import Silence, judge_patience, judge_timeout
 from triack.tools.replay.checks.store_ack_check import RUNS_MAX, Debt, StoreAcks
 from triack.tools.replay.checks.tier_check import Tiers
-from triack.tools.replay.engines.local_engine import judge_records
-from triack.tools.replay.log.messages import ByPacket, block, messages_of, size_of
 from triack.tools.replay.log.ranges import RangeSet
-from triack.tools.replay.log.weights import Weights
 
 # The resend tiers, by the settings in force and the clock.
 
@@ -33,48 +27,6 @@ def of_interval(resend_ms: int) -> tuple[Tiers, Output]:
     tiers = Tiers("a", 1, out)
     tiers.handle_settings({"seq_resend_13_ns": resend_ms * MS})
     return tiers, out
-
-
-def test_only_the_word_of_a_full_queue_excuses_a_wait() -> None:
-    """Without it, a packet that was sent again should have been sent when its tier ran out."""
-    world = HARMLESS["held_back_for_longer_than_its_tier"]()
-    world.alpha.drop("hold_received", stop=True)
-    world.alpha.drop("hold_received", stop=False)
-    assert {found.check for found in judge_records(world.all_records())} == {"resend_tiers"}
-
-
-@pytest.mark.parametrize(("repeats", "previous"), [(True, 11), (False, 12), (False, 11)])
-def test_what_a_session_had_already_is_still_to_be_sent_again(repeats: bool, previous: int) -> None:
-    """Packet 12 was removed, so 13 is to leave with another ``previous``; until then an ack speaks of the old one."""
-    tiers, out = of_interval(300)
-    removed = RangeSet([(12, 12)])
-    sent = {**OF_FIRST, "number": 13}
-    tiers.handle_sent({**sent, "at_ns": 1, "resend": False, "previous": 12}, RangeSet())
-    tiers.handle_again(13)
-    tiers.handle_sent({**sent, "at_ns": 200 * MS, "resend": repeats, "previous": previous}, removed)
-    tiers.handle_arrived({**sent, "at_ns": 280 * MS, "first": 13, "last": 13}, 13, 13)
-    tiers.handle_scheduled(
-        {**sent, "at_ns": 1_200 * MS, "first": 13, "last": 13, "attempt": 1, "interval_ns": 300 * MS}
-    )
-    is_new = not repeats and previous not in removed
-    assert [found.violation.check for found in out.findings] == (["resend_tiers"] if is_new else [])
-
-
-@pytest.mark.parametrize("has_waited", [False, True])
-def test_where_packets_have_waited_at_a_relay_no_attempt_is_counted(has_waited: bool) -> None:
-    """Without a word that they wait the attempts go on. One that they do ends with the session in use, by chance."""
-    tiers, out = of_interval(300)
-    at = {**OF_FIRST, "number": 13, "session": "s"}
-    again = {**at, "first": 13, "last": 13, "interval_ns": 300 * MS}
-    tiers.handle_sent({**at, "at_ns": 1, "resend": False, "previous": 12}, RangeSet())
-    tiers.handle_scheduled({**again, "at_ns": 1 + 300 * MS, "attempt": 1})
-    if has_waited:
-        tiers.handle_onward({**at, "at_ns": 400 * MS, "here": 13, "waits": True})
-    tiers.handle_onward({**at, "at_ns": 500 * MS, "here": 0, "waits": False})
-    tiers.handle_scheduled({**again, "at_ns": 1 + 600 * MS, "attempt": 2})
-    assert out.findings == []
-    tiers.handle_scheduled({**again, "at_ns": 1 + 900 * MS, "attempt": 2})
-    assert [found.violation.check for found in out.findings] == ([] if has_waited else ["resend_tiers"])
 
 
 @pytest.mark.parametrize("at_ms", [None, 299, 300])
@@ -134,20 +86,6 @@ def test_another_way_begins_at_the_first_tier(attempt: int) -> None:
     assert [found.violation.check for found in out.findings] == ["resend_tiers"] * (attempt == 3)
 
 
-@pytest.mark.parametrize("held", [True, False])
-def test_while_a_next_hop_has_no_room_a_wait_begins_with_each_packet_that_asks_for_some(held: bool) -> None:
-    """The one before ended while nothing was on its way."""
-    tiers, out = of_interval(10_000)
-    sent = {**OF_FIRST, "interval_ns": 10_000 * MS}
-    tiers.handle_sent({**sent, "at_ns": 1}, RangeSet())
-    tiers.handle_withdrawn(RangeSet([(1, 1)]), held=held)
-    tiers.handle_sent({**sent, "at_ns": MS}, RangeSet())
-    tiers.handle_scheduled({**sent, "at_ns": 10_001 * MS, "attempt": 1})
-    tiers.handle_sent({**sent, "at_ns": 65_001 * MS}, RangeSet())
-    tiers.handle_scheduled({**sent, "at_ns": 75_001 * MS, "attempt": 2})
-    assert [found.violation.check for found in out.findings] == ["resend_tiers"] * (not held)
-
-
 # The clocks of two ends: what honest ones may do, and what none does.
 
 SECOND = 1_000 * MS
@@ -189,21 +127,11 @@ def test_honest_clocks_are_believed(clock: Clock) -> None:
     assert not faulty(*talk(clock, right))
 
 
-def test_two_clocks_that_are_set_right_in_opposite_directions_are_believed() -> None:
-    assert not faulty(*talk(lambda at: int(at * 0.917), lambda at: int(at * 1.083)))
-
-
 @pytest.mark.parametrize("seconds", [10, 20, 3_600])
 def test_a_clock_that_loses_a_quarter_is_found(seconds: int) -> None:
     out, back = talk(right, lambda at: at * 3 // 4, seconds, gap_ns=seconds * 5 * MS)
     assert 0.2 < loses(out, back) < 0.26
     assert not loses(back, out)
-
-
-def test_a_pause_is_no_slow_clock() -> None:
-    """A tenth of the session is gone at once."""
-    out, back = talk(right, lambda at: at - max(0, min(at - 5 * SECOND, 2 * SECOND)))
-    assert not loses(out, back)
 
 
 def test_an_arrival_before_its_send_is_found() -> None:
@@ -247,17 +175,6 @@ def test_the_judge_compares_clocks() -> None:
 
 def at(ms: int) -> dict[str, int]:
     return {"at_ns": ms * MS}
-
-
-def test_silence_begins_with_what_waits_first() -> None:
-    silence = Silence()
-    assert "nothing unacknowledged" in judge_timeout(silence, at(1), 10 * MS, "ack")
-    silence.send(2, at(1_000))
-    silence.send(3, at(1_005))
-    assert "closed after 9 ms" in judge_timeout(silence, at(1_009), 10 * MS, "ack")
-    assert judge_timeout(silence, at(1_010), 10 * MS, "ack") == ""
-    silence.hear(at(1_010), acked=2)
-    assert "closed after 9 ms" in judge_timeout(silence, at(1_019), 10 * MS, "ack")
 
 
 def test_an_initiator_waits_for_its_confirmation() -> None:
@@ -310,20 +227,6 @@ def test_a_packet_of_an_initiator_that_was_not_heard_yet_waits_from_when_it_left
     assert "open for 350 ms" in judge_patience(silence, 199 * MS)
 
 
-# Whether a path was known to carry the datagrams of a session.
-
-
-def test_the_largest_counts_wherever_it_stands() -> None:
-    """Of what was used, and of what has come."""
-    sizes = PathSizes()
-    for event, size in (("path_size", 1_452), ("path_size", 9_000), ("path_size", 1_200), ("probe_received", 1_452)):
-        record: dict[str, Any] = {"event": event, "size": size}
-        sizes.see(record)
-    sizes.see({"event": "probe_received", "size": 1_200})
-    assert sizes.largest is not None
-    assert (sizes.largest["size"], sizes.probed_bytes) == (9_000, 1_452)
-
-
 # When store acks leave.
 
 
@@ -332,35 +235,6 @@ def record(at_ms: int, first: int, last: int, size: int = 0) -> Record:
     where = {"node": "b", "incarnation": 1, "n": at_ms, "session": "s", "sequence": 1, "class": "recoverable"}
     times = {"at_ns": at_ms * MS, "wall_ns": at_ms * MS}
     return {**where, **times, "number": first, "packets": last - first + 1, "first": first, "last": last, "size": size}
-
-
-def owing(most_bytes: int = 1_000) -> Debt:
-    """A debt for which ten packets, of 900 bytes together, have come."""
-    debt = Debt(500 * MS, 0, most_bytes)
-    debt.arrived[1].add(1, 10)
-    debt.bring(record(0, 1, 10, 900))
-    return debt
-
-
-def test_bytes_count_when_a_commit_has_all_of_what_was_told_together() -> None:
-    """Of a part nobody knows how many they are, and so nothing is said of them: neither then nor with the rest."""
-    debt = owing(900)
-    debt.commit(record(1, 1, 10))
-    assert (debt.size_bytes, debt.due_ns) == (900, MS)
-    parted = owing(900)
-    parted.commit(record(1, 1, 9))
-    parted.commit(record(2, 10, 10))
-    assert (parted.packets, parted.size_bytes, parted.due_ns) == (10, 0, 501 * MS)
-
-
-def test_what_an_ack_has_covered_does_not_count_for_the_next() -> None:
-    debt = owing()
-    debt.commit(record(1, 1, 10))
-    debt.clear()
-    debt.arrived[1].add(11, 11)
-    debt.bring(record(2, 11, 11, 200))
-    debt.commit(record(3, 11, 11))
-    assert (debt.size_bytes, debt.due_ns) == (200, 503 * MS)
 
 
 def test_what_is_never_committed_is_forgotten() -> None:
@@ -373,21 +247,6 @@ def test_what_is_never_committed_is_forgotten() -> None:
     assert debt.size_bytes == 0
     debt.commit(record(10_002, 5_001, 10_000))
     assert debt.size_bytes == 100 * min(RUNS_MAX, 4_999)
-
-
-@pytest.mark.parametrize("is_claimed", [True, False])
-def test_the_first_packets_of_a_session_count_as_well(is_claimed: bool) -> None:
-    """They are heard of before their session is; those of which some came before do not."""
-    out = Output()
-    acks = StoreAcks("a", 1, out)
-    acks.handle_record()
-    acks.handle_arrived(record(0, 1, 10), 1, 10, [])
-    if is_claimed:
-        acks.handle_run(record(0, 1, 10, 900))
-    acks.handle_taking({**record(0, 1, 10), "delay_ns": 500 * MS, "threshold": 0, "most_bytes": 900})
-    acks.handle_committed(record(1, 1, 10))
-    acks.handle_store_acked(record(400, 1, 10))
-    assert [it.violation.check for it in out.findings] == ["store_ack_late"] * is_claimed
 
 
 def test_a_packet_that_came_in_two_sessions_is_owed_in_the_later_one() -> None:
@@ -414,18 +273,3 @@ def test_nothing_is_owed_for_a_packet_that_was_refused() -> None:
     acks.handle_committed(record(1, 2, 2))
     acks.finish()
     assert out.findings == []
-
-
-# Messages that readers are done with never come again; messages that they had in their hands do.
-
-
-def test_messages_of_whole_packets_are_one_range() -> None:
-    counts = Weights()
-    counts.put(1, 3, 1)
-    counts.put(4, 4, 10)
-    whole = messages_of({"number": 1, "place": 0, "counts": [[3, 1]]}, counts)
-    first = messages_of({"number": 4, "place": 0, "counts": [[1, 4]]}, counts)
-    rest = messages_of({"number": 4, "place": 4, "counts": [[1, 6]]}, counts)
-    assert RangeSet([*whole, *first, *rest]).missing(*block(1, 4)) == []
-    assert size_of([*whole, *rest], counts) == 9
-    assert ByPacket(RangeSet(first)).missing(1, 5) == [(1, 3), (5, 5)]

@@ -193,12 +193,6 @@ def test_a_session_behind_the_last_one_is_of_a_start_that_is_missing() -> None:
     assert not unheard.would_tell("b", "s2")
 
 
-def test_one_that_another_missing_start_explains_names_no_other() -> None:
-    starts = Starts(KNOWN, ends(2, None))
-    assert starts.missing() == ["start 1 of node b", "starts 4 to 5 of node b"]
-    assert not starts.are_given("b", 6, EVER)
-
-
 @pytest.mark.parametrize(
     ("before", "after", "tells"), [(2, 2, True), (2, 3, True), (3, 6, False), (None, 2, False), (6, 6, True)]
 )
@@ -283,31 +277,6 @@ def test_what_was_drawn_before_the_commit_accuses_nobody() -> None:
     assert case.found == []
 
 
-def test_lower_priorities_before_and_after_are_right() -> None:
-    """And those that are equal, or higher."""
-    case = Case()
-    case.come(0, 1, 9)
-    for number in (1, 2, 3):
-        case.hand(0, number)
-    case.come(3, 1, 2)
-    case.come(7, 1, 2)
-    for priority, number in ((7, 1), (7, 2), (3, 1), (3, 2), (0, 4), (0, 5)):
-        case.hand(priority, number)
-    assert case.found == []
-
-
-def test_a_message_that_left_in_another_way_accuses_nobody() -> None:
-    """It may have expired long before its record says so."""
-    case = Case()
-    case.come(7, 1, 1)
-    case.come(0, 1, 3)
-    for number in (1, 2, 3):
-        case.hand(0, number)
-    case.come(7, 2, 2)
-    case.hand(7, 2)
-    assert case.found == []
-
-
 def test_a_priority_with_a_message_that_waits_for_its_next_attempt_is_not_judged() -> None:
     """The others of its priority may have to wait with it."""
     case = Case()
@@ -337,18 +306,6 @@ def test_what_an_earlier_start_handed_out_may_wait_in_the_next_one() -> None:
     assert case.found == []
     case.hand(5, 1)
     assert case.found == [("priority_order", 5, 1)]
-
-
-def test_after_a_start_without_a_log_nothing_is_judged() -> None:
-    """Nobody knows what waits since then."""
-    case = Case()
-    case.begin(3)
-    case.come(7, 1, 1)
-    case.come(0, 1, 3)
-    for number in (1, 2, 3):
-        case.hand(0, number)
-    case.hand(7, 1)
-    assert case.found == []
 
 
 def test_a_large_message_waits_since_its_last_packet_came() -> None:

@@ -24,12 +24,11 @@ from triack.tools.replay.checks.findings import (
     Output,
     Record,
     given,
-    settled,
 )
 from triack.tools.replay.engines.checkpoint import freeze, revive
 from triack.tools.replay.judges import at_once
 from triack.tools.replay.judges.at_once import AtOnce
-from triack.tools.replay.judges.conclusion import Read, World, cover, decide, missing_logs, place, unfinished_logs
+from triack.tools.replay.judges.conclusion import Read, World, cover, decide, missing_logs, place
 from triack.tools.replay.judges.endings import Endings
 from triack.tools.replay.judges.journal import Journal, Segment, Unit
 from triack.tools.replay.judges.judge import judge_of, order_of
@@ -119,14 +118,6 @@ def test_missing_logs_are_named() -> None:
     assert missing_logs(World(far, [])) == ["start 2 of node a", f"starts 4 to {10**17 - 1} of node a"]
 
 
-def test_a_node_whose_last_start_did_not_stop_is_named() -> None:
-    """An earlier one that was killed is followed by what the node still knew."""
-    killed = Life("b", 1, 0, 1000, False, "beta", 10, True)
-    stopped = killed._replace(incarnation=2, stopped=True)
-    assert unfinished_logs(World([*LIVES, killed], [])) == ["a", "b"]
-    assert unfinished_logs(World([stopped, *LIVES, killed], [])) == ["a"]
-
-
 def test_a_violation_is_placed_in_its_file() -> None:
     segments = [
         Segment("a", 1, name, first, first + 9, 0, 0, 0, False, False, True, "", 10)
@@ -174,19 +165,6 @@ def endings(*lives: Life, openings: tuple[Opening, ...] = ()) -> Endings:
 def test_a_log_is_whole_or_may_lack_its_end(lives: tuple[Life, ...], lacks: bool) -> None:
     """It stopped, or the next start knows of the same boot and of no more records."""
     assert endings(*lives).lacking(Due("seen", "b", 1, "a", 1, 10)) == ({("b", 1)} if lacks else set())
-
-
-def test_the_end_of_the_last_start_settles_nothing() -> None:
-    """The acts of a start are looked for in its own log; only earlier logs may have lost what explains them."""
-    assert endings(KILLED).lacking(settled("b")) == set()
-    assert endings(KILLED, NEXT._replace(boot="two")).lacking(settled("b")) == {("b", 1)}
-    assert endings(KILLED, NEXT._replace(boot="two")).lacking(settled("b", 2)) == set()
-
-
-def test_a_log_with_fewer_records_than_its_store_knows_of_is_short() -> None:
-    assert endings(KILLED, NEXT).short() == []
-    assert endings(KILLED, NEXT._replace(known=51)).short() == [("b", 1)]
-    assert endings(KILLED, NEXT._replace(known=51)).known_of("b", 1) == 51
 
 
 def test_a_log_is_known_as_far_as_its_peer_shows() -> None:

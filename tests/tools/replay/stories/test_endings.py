@@ -77,6 +77,16 @@ def test_the_end_of_a_cut_log_may_say_that_a_stream_was_forgotten() -> None:
     assert verdict_of(world).violations == {"claims": 1, "not_recovered": 1}
 
 
+def test_a_position_that_is_too_low_is_proof_of_itself() -> None:
+    """Beta has acknowledged two packets, and the next start has found one, whatever it did after that."""
+    world = ready()
+    world.deliver(TX, 2)
+    for boot in ("same", "another"):
+        world.beta.start(boot)
+        world.beta.write("position_recovered", cls=TX, **place(TX), number=1)
+    assert verdict_of(world).violations["not_recovered"] > 0
+
+
 def test_a_start_that_finds_a_stream_tells_of_the_starts_before() -> None:
     """Beta hands out a packet behind the position that it found: no end of a log explains that."""
     world = HARMLESS["ended_before_its_messages_were_read"]()

@@ -15,7 +15,6 @@ from triack.queues.node_settings import NodeSettings
 from triack.tools.replay.checks.findings import Output
 from triack.tools.replay.engines.local_engine import judge_records
 from triack.tools.replay.log.files import parse_records
-from triack.tools.replay.log.ranges import RangeSet
 from triack.tools.replay.run import replay
 from triack.tools.replay.topics.contents import Contents
 from triack.tools.replay.topics.dispatch_check import too_old, up_to
@@ -222,32 +221,6 @@ def checks(out: Output) -> list[str]:
     return [found.violation.check for found in out.findings]
 
 
-def test_what_is_not_its_own_is_told_apart() -> None:
-    subscription, _ = begun()
-    subscription.handle_settled(said(5, 5), 14)
-    assert subscription.handle_handed(said(4, 6), 14) == [("topic_before_join", (4, 4)), ("", (5, 5))]
-    assert subscription.handle_handed(said(15, 15), 14) == [("topic_order", (15, 15))]
-
-
-def test_what_was_passed_over_is_lost_unless_it_comes_later() -> None:
-    subscription, out = begun()
-    subscription.handle_handed(said(7, 8), 14)
-    assert checks(out) == []
-    subscription.handle_handed(said(5, 5), 14)
-    assert checks(out) == ["topic_order"]
-    subscription.end()
-    assert [(it.violation.check, it.violation.number) for it in out.findings[1:]] == [("topic_lost", 6)]
-
-
-def test_what_comes_back_is_handed_out_marked() -> None:
-    subscription, out = begun()
-    subscription.handle_handed(said(5, 6), 14)
-    subscription.handle_returned(said(5, 6))
-    subscription.handle_handed(said(5, 6, redelivered=True), 14)
-    assert checks(out) == []
-    assert (subscription.delivered, subscription.pending) == (2, 10)
-
-
 def test_a_crash_may_undo_only_what_no_later_commit_follows() -> None:
     subscription, out = begun()
     subscription.handle_handed(said(5, 6), 14)
@@ -277,13 +250,6 @@ def test_a_subscription_that_stalls_takes_the_memory_of_one_range() -> None:
     assert (subscription.pending, len(subscription.open.firsts)) == (100_010, 1)
 
 
-def test_the_eldest_are_dropped() -> None:
-    subscription, out = begun()
-    subscription.handle_discarded(subscription.eldest(2), RangeSet([(5, 14)]))
-    assert subscription.handle_handed(said(6, 7), 14) == [("discard_rule", (6, 6))]
-    assert (checks(out), subscription.discarded, subscription.pending) == ([], 2, 8)
-
-
 def test_a_late_acknowledgement_of_what_was_handed_out_again_accuses_nobody() -> None:
     """It is of the first time, or of another reader; without a first time it was in hand, and got lost."""
     subscription, out = begun()
@@ -294,23 +260,6 @@ def test_a_late_acknowledgement_of_what_was_handed_out_again_accuses_nobody() ->
     assert checks(out) == []
     subscription.handle_late(said(6, 6))
     assert checks(out) == ["topic_lost"]
-
-
-def test_a_durable_subscription_is_done_with_what_expired_once_it_is_settled() -> None:
-    subscription, out = begun()
-    assert subscription.handle_expired(said(5, 6, receive_by_ms=0), 14) == []
-    assert subscription.pending == 10
-    assert subscription.handle_settled(said(5, 6), 14) == []
-    assert (subscription.pending, checks(out)) == (8, [])
-
-
-def test_what_expires_before_its_dispatch_is_never_its_own() -> None:
-    out = Output()
-    fields = {"pattern": "Games.#", "durable": False, "after": 4, "max_unacked": 3, "ack_wait_ns": 0}
-    subscription = Subscription(COMMON | fields, out)
-    subscription.take(5, 6)
-    assert subscription.handle_expired(said(6, 9, receive_by_ms=0), 6) == []
-    assert (subscription.pending, list(subscription.expired)) == (1, [(7, 9)])
 
 
 def test_what_has_expired_for_a_durable_subscription_was_not_passed_over() -> None:
@@ -363,15 +312,6 @@ def test_a_record_that_is_missing_names_the_subscription(event: str, which: int)
     mine = [record for record in hub if record["event"] == event and "topic" in record]
     hub.remove(mine[which])
     assert any(name == "sub/audit" for check, name in told(starts) if check in ("topic_lost", "topic_twice"))
-
-
-def test_what_is_passed_on_twice_is_found() -> None:
-    starts = logs()
-    hub = next(start for start in starts if any(record["event"] == "passed_on" for record in start))
-    at = next(index for index, record in enumerate(hub) if record["event"] == "queued" and "topic" in record)
-    passed = next(record for record in hub if record["event"] == "passed_on")
-    hub.insert(at + 1, {**passed, "at_ns": hub[at]["at_ns"], "wall_ns": hub[at]["wall_ns"]})
-    assert ("topic_twice", "sub/audit") in told(starts)
 
 
 def test_a_message_that_is_passed_on_twice_before_its_packet_is_found() -> None:
@@ -460,10 +400,6 @@ def filled() -> Contents:
     return contents
 
 
-def test_messages_of_one_name_in_a_row_are_one_run() -> None:
-    assert list(filled().named(5, 15)) == [(5, 10, "Chess"), (11, 15, "Go")]
-
-
 def test_what_is_known_from_the_start_before_is_not_doubled() -> None:
     contents = filled()
     contents.put(1, 10, "Chess", "recoverable")
@@ -478,14 +414,6 @@ def test_each_message_knows_when_it_was_dispatched() -> None:
         contents.dispatch(first, last, at_ns)
     assert list(contents.dates(3, 9)) == [(3, 8, 7), (9, 9, 30)]
     assert contents.dispatched == 20
-
-
-def test_what_is_deleted_twice_is_told() -> None:
-    contents = filled()
-    assert contents.free(1, 10) == []
-    assert contents.free(9, 12) == [(9, 10)]
-    assert list(contents.kept) == [(13, 20)]
-    assert list(contents.named(1, 20)) == [(11, 20, "Go")]
 
 
 def test_express_messages_end_with_their_process() -> None:
