@@ -5,7 +5,6 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterable
 from io import StringIO
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from tests.machine import PATIENCE_S
-from tests.tools.replay.builder import close_segments, healthy
+from tests.tools.replay.builder import healthy
 from tests.tools.replay.faults import FAULTS, ready
 from triack.base.errors import ReplayError
 from triack.tools.replay import command as module
@@ -22,7 +21,7 @@ from triack.tools.replay import run
 from triack.tools.replay.checks.catalogue import CHECKS
 from triack.tools.replay.choosing import choose, free_processors
 from triack.tools.replay.command import command, show
-from triack.tools.replay.log.listing import Listed, Listing, list_logs
+from triack.tools.replay.log.listing import Listed
 from triack.tools.replay.log.schema import Timeline, Verdict, Violation
 from triack.tools.replay.run import reason_of, replay
 
@@ -243,14 +242,6 @@ def test_without_pyspark_the_way_out_is_named(tmp_path: Path, monkeypatch: pytes
         replay(healthy().save(tmp_path), engine="spark")
 
 
-def test_the_page_needs_no_matplotlib_for_its_plots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    verdict = replay(healthy().save(tmp_path), engine="local", report=tmp_path / "page.html")
-    page = (tmp_path / "page.html").read_text()
-    assert verdict.verdict == "pass"
-    assert 'id="plot-throughput"' in page
-
-
 def test_without_jinja_the_way_out_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The page needs it; the verdict does not."""
     monkeypatch.setitem(sys.modules, "jinja2", None)
@@ -357,18 +348,6 @@ def test_large_logs_are_judged_here_where_there_is_no_spark(tmp_path: Path, monk
     healthy().save(tmp_path)
     verdict = replay(tmp_path)
     assert (verdict.engine, verdict.chosen) == ("local", "local: replay on Spark needs PySpark")
-
-
-def test_a_segment_may_be_renamed_before_the_engine_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    healthy().save(tmp_path)
-
-    def listing(paths: Iterable[str | Path]) -> Listing:
-        found = list_logs(paths)
-        close_segments(tmp_path)
-        return found
-
-    monkeypatch.setattr(run, "list_logs", listing)
-    assert replay(tmp_path).verdict == "pass"
 
 
 # Which engine is done first.

@@ -22,8 +22,6 @@ from triack.tools.sim.faults import HEADER_BYTES, SHARES, Fates, Faults
 from triack.tools.sim.network import Network, Port
 from triack.tools.sim.world import World
 
-# A disk when processes and machines end, its damage and copies, and that all depends on the seed.
-
 # ---- what survives
 
 
@@ -185,17 +183,6 @@ def test_a_crash_comes_out_of_the_call_and_nothing_happens_after_it() -> None:
             disk.close()
             return
     raise AssertionError("the transaction has no end")
-
-
-def test_a_dead_process_cannot_write(disk: Disk) -> None:
-    """Killed or crashed: each write raises, and the disk stays as it is."""
-    database = open_database(disk)
-    disk.kill()
-    before = disk.fingerprint()
-    with pytest.raises(ProcessCrashed):
-        database.execute("INSERT INTO rows VALUES (1)")
-    database.close()
-    assert disk.fingerprint() == before
 
 
 def test_a_second_process_finds_the_database_locked(disk: Disk) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 import anyio
 import pytest
 
-from triack.base.errors import WaitTimeout
 from triack.testing import NothingHappens, NotSimulated, TooMuchHappens, World
 
 # The event loop in virtual time.
@@ -229,16 +228,3 @@ def test_the_line_that_waits_is_named(wait: Callable[[], Coroutine[None, None, N
     line = line_of(caught.value, "the test waits")
     assert there in line
     assert Path(__file__).name in line
-
-
-def test_a_wait_of_the_world_names_what_the_services_wait_for() -> None:
-    async def wait_for_the_moon() -> None:
-        await asyncio.Event().wait()
-
-    async def test() -> None:
-        world.machine("b").start(wait_for_the_moon)
-        await world.until(lambda: False, timeout=5)
-
-    with World() as world, pytest.raises(WaitTimeout) as caught:
-        world.run(test())
-    assert line_of(caught.value, "wait_for_the_moon on b waits at").endswith("in wait_for_the_moon")
