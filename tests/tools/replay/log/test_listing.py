@@ -524,14 +524,15 @@ def test_what_a_crash_left_is_made_again(tmp_path: Path, monkeypatch: pytest.Mon
     compact(tmp_path / "logs" / "alpha", tmp_path / "out")
     made = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*.parquet")}
 
-    def crash(_: Path, __: Path) -> None:
-        raise KeyboardInterrupt
+    def crash(path: Path, *_: Path, missing_ok: bool = False) -> None:
+        if path.exists() or not missing_ok:
+            raise KeyboardInterrupt
 
-    replace = Path.replace
-    monkeypatch.setattr(Path, "replace", crash)
-    with pytest.raises(KeyboardInterrupt):
-        compact(tmp_path / "logs", tmp_path / "out")
-    monkeypatch.setattr(Path, "replace", replace)
+    with monkeypatch.context() as dying:
+        dying.setattr(Path, "replace", crash)
+        dying.setattr(Path, "unlink", crash)
+        with pytest.raises(KeyboardInterrupt):
+            compact(tmp_path / "logs", tmp_path / "out")
     assert {path: path.read_bytes() for path in (tmp_path / "out").rglob("*.parquet")} == made
     (left,) = (tmp_path / "out").rglob("*.new")
     assert replay(tmp_path / "out", engine="local").unread == {
