@@ -12,6 +12,7 @@ import pytest
 
 from tests.tools.replay.builder import ALPHA, BETA, healthy
 from tests.tools.replay.faults import FAULTS, ready
+from tests.tools.replay.report.browser import CHROMIUM, Page, opened
 from triack.base.errors import ReplayError
 from triack.tools.chaos.run import run_seed
 from triack.tools.replay.checks.findings import Output
@@ -42,6 +43,7 @@ def page_of(tmp_path: Path, verdict: Verdict, timeline: Timeline) -> str:
 
 
 def markup(page: str) -> str:
+    """A page without its scripts and styles."""
     return re.sub(r"<(script|style)\b.*?</\1>", "", page, flags=re.DOTALL)
 
 
@@ -114,6 +116,7 @@ class Shown(HTMLParser):
 
 
 def numbers_in(data: Any) -> set[float]:
+    """Every number of JSON data."""
     if isinstance(data, dict):
         return {found for value in data.values() for found in numbers_in(value)} | {len(data)}
     if isinstance(data, list):
@@ -161,6 +164,18 @@ def test_every_number_of_the_page_is_in_its_data(chaos: Path) -> None:
         assert digits.rstrip(",") in words, digits
         seen += 1
     assert seen > 200
+
+
+def test_a_number_that_is_nowhere_would_be_found() -> None:
+    """The test above sees a number, in a cell and in the text, and passes over descriptions."""
+    page = (
+        '<p>Read 7 files</p><p class="dim">up to 9 %</p><table data-table="links"><tr><td class="n" data-of="sent">8'
+        "</td></tr></table>"
+    )
+    shown = Shown(page)
+    assert shown.rows == [("links", [("sent", "8", True)])]
+    assert "".join(shown.text) == "Read 7 files"
+    assert "8" not in {said for value in numbers_in({"sent": 80, "rows": [1]}) for said in spellings(value)}
 
 
 @pytest.mark.slow
@@ -361,6 +376,69 @@ def test_the_page_goes_with_the_dark_and_with_a_narrow_screen(chaos: Path) -> No
     narrow = page.partition("@media (max-width: 600px)")[2].partition("</style>")[0]
     assert ".stack thead { display: none; }" in narrow
     assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in page
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    if CHROMIUM is None:
+        pytest.skip("there is no Chromium")
+    with opened(tmp_path_factory.mktemp("browser")) as page:
+        yield page
+
+
+OPENED = "for (const it of document.querySelectorAll('details')) it.open = true"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 420])
+def test_a_browser_shows_all_of_it(browser: Page, chaos: Path, width: int, dark: bool) -> None:
+    """Few screens are enough; nothing is wider than one, every plot is drawn, nothing fails, and nothing is loaded."""
+    browser.show(chaos, width=width, dark=dark)
+    assert browser.run("document.documentElement.scrollWidth") <= width
+    wide = "[...document.querySelectorAll('.chart')].filter(it => it.getBoundingClientRect().right > innerWidth).length"
+    assert browser.run(wide) == 0
+    assert browser.run("document.documentElement.scrollHeight") < 6_000
+    browser.run(OPENED)
+    assert browser.run("document.documentElement.scrollWidth") <= width
+    plots = browser.run("JSON.parse(document.getElementById('plots').textContent).plots.length")
+    browser.wait(f"document.querySelectorAll('.chart canvas').length === {plots}")
+    assert browser.run(wide) == 0
+    assert plots > 5
+    assert browser.asked_for == [chaos.as_uri()]
+    assert browser.complaints == []
+
+
+@pytest.mark.slow
+def test_hovering_tells_of_a_time_and_zooming_goes_for_all_plots(browser: Page, chaos: Path) -> None:
+    browser.show(chaos, width=1280)
+    browser.run(OPENED)
+    browser.wait("document.querySelector('#plot-acks canvas')")
+    browser.run("document.getElementById('plot-acks').scrollIntoView({block: 'center'})")
+    x, y = browser.run(
+        "(it => [it.x + it.width / 2, it.y + it.height / 2])"
+        "(document.getElementById('plot-acks').getBoundingClientRect())"
+    )
+    for move in (0, 3):
+        browser.ask("Input.dispatchMouseEvent", type="mouseMoved", x=x + move, y=y)
+    assert "UTC" in browser.wait("document.getElementById('plot-acks').textContent")
+    chart = "echarts.getInstanceByDom(document.getElementById('plot-{}'))".format
+    browser.run(f"{chart('acks')}.dispatchAction({{type: 'dataZoom', start: 40, end: 60}})")
+    assert browser.wait(f"{chart('sessions')}.getOption().dataZoom[0].start") == pytest.approx(40)
+
+
+@pytest.mark.slow
+def test_the_time_of_a_violation_leads_to_its_place_in_the_plots(browser: Page, tmp_path: Path) -> None:
+    """They show the time around it."""
+    second = 1_000_000_000
+    verdict = Verdict(findings=[Violation("lost", ALPHA, wall_ns=50 * second)], violations={"lost": 1})
+    timeline = Timeline(start_ns=second, bucket_ns=second, committed={0: 1, 98: 1})
+    page_of(tmp_path, verdict, timeline)
+    browser.show(tmp_path / "page.html", width=420)
+    browser.run("document.querySelector('a[href=\"#at-v-1\"]').click()")
+    zoom = "echarts.getInstanceByDom(document.getElementById('plot-throughput')).getOption().dataZoom[0]"
+    assert browser.wait(f"{zoom}.start") == pytest.approx(44, abs=1)
+    assert browser.run(f"{zoom}.end") == pytest.approx(54, abs=1)
 
 
 # Numbers, durations and times for people.
