@@ -515,7 +515,7 @@ def says_publisher(body: bytes) -> bool:
 def check(body: bytes, *, may_have_priority: bool = True) -> None:
     """Refuse a body that ``unpack`` could not read, as far as it is seen, or of a wrong priority.
 
-    Raises ProtocolError: ``bad-body``.
+    Raises ProtocolError ``bad-body``.
     """
     try:
         first, count, ordinal, _, _ = HEAD.unpack_from(body)
@@ -577,7 +577,7 @@ def read_batch(body: bytes) -> tuple[int, int, int] | None:
 def check_source(body: bytes, passed_on: bool) -> None:
     """Refuse a body that ``check`` has accepted if it says who published it, and was not passed on to a subscription.
 
-    Raises ProtocolError: ``bad-body``.
+    Raises ProtocolError ``bad-body``.
     """
     if not passed_on and says_publisher(body):
         raise ProtocolError(DropReason.BAD_BODY, "who published it is said only to a subscription")
@@ -597,7 +597,7 @@ def split_to_seal(body: bytes) -> tuple[bytes, bytes]:
 def read_opened(head: bytes, text: bytes) -> bytes:
     """The body whose seen part, ``HEAD_BYTES``, and whose sealed text these are, marked as opened.
 
-    Raises ProtocolError: ``bad-body``: it is no body, or it says something else than its seen part.
+    Raises ProtocolError ``bad-body`` if it is no body, or says something else than its seen part.
     """
     if not text or is_sealed(text) or priority_of(text) != priority_of(head):
         raise ProtocolError(DropReason.BAD_BODY, "another kind or priority inside than outside")

@@ -269,7 +269,7 @@ class SessionEventRouter:
         """Handle a packet for a queue of this node, or one that is to be passed on."""
         turn = self._jobs.turn(now_ns)
         if isinstance(packet, wire.RelayedHeader):
-            if not self._transits.is_here(packet):
+            if not self._transits.door.is_here(packet):
                 self._transits.handle_packet(conversation, number, packet, delivery, turn)
                 return
             self._transits.onward.handle_arrived(conversation, packet, delivery, now_ns)
@@ -300,7 +300,7 @@ class SessionEventRouter:
             self._transits.ends.handle_answer(conversation, packet, now_ns)
         elif packet.origin == self._node_id:
             raise ProtocolError(DropReason.END_ASTRAY, "it has gone round in a circle")
-        elif self._transits.is_here(packet):
+        elif self._transits.door.is_here(packet):
             self._inbox.handle_end(conversation, packet, self._jobs.turn(now_ns))
         else:
             self._transits.handle_end(conversation, packet, now_ns)
@@ -319,7 +319,7 @@ class SessionEventRouter:
             header = run.header
             taker: Inbox | Transits = self._inbox
             if isinstance(header, wire.RelayedHeader):
-                if self._transits.is_here(header):
+                if self._transits.door.is_here(header):
                     self._transits.onward.handle_arrived(conversation, header, delivery, now_ns)
                 else:
                     taker = self._transits

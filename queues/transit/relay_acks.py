@@ -78,7 +78,7 @@ class RelayAcks:
     def check(self, stream: StreamId, conversation: Conversation) -> None:
         """Make sure that a neighbour may speak about a stream.
 
-        Raises ProtocolError: ``not-our-packet``: nothing of it has gone there.
+        Raises ProtocolError ``not-our-packet`` if nothing of it has gone there.
         """
         back = self.ways.of(stream)
         if back is None or conversation.link_name not in back.downstreams:

@@ -6,6 +6,7 @@ destination acknowledges that.
 
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from triack.base.names import StreamId
@@ -21,6 +22,7 @@ itself rejects. If one is lost, its packet is rejected again after the origin's 
 Key = TypeVar("Key", bound=Hashable)
 
 
+@dataclass(slots=True, eq=False)
 class Back:
     """The way back of one stream.
 
@@ -32,14 +34,11 @@ class Back:
             neighbour that pays for each.
     """
 
-    __slots__ = ("acked", "downstreams", "forgotten", "rejected", "upstreams")
-
-    def __init__(self) -> None:
-        self.upstreams: dict[str, None] = {}
-        self.downstreams: dict[str, None] = {}
-        self.acked: RelayedOrderAck | None = None
-        self.forgotten: RelayedEnd | None = None
-        self.rejected: dict[int, tuple[RelayedReject, str]] = {}
+    upstreams: dict[str, None] = field(default_factory=dict)
+    downstreams: dict[str, None] = field(default_factory=dict)
+    acked: RelayedOrderAck | None = None
+    forgotten: RelayedEnd | None = None
+    rejected: dict[int, tuple[RelayedReject, str]] = field(default_factory=dict)
 
     @property
     def has_words(self) -> bool:

@@ -43,7 +43,7 @@ class TransitEnds:
     def handle_end(self, conversation: Conversation, packet: RelayedEnd, from_name: str, now_ns: int) -> None:
         """A stream of another node has ended, which has this name for the next hops.
 
-        Raises ProtocolError: ``end-astray``, ``foreign-origin``: it may not be passed on.
+        Raises ProtocolError ``end-astray`` or ``foreign-origin`` if it may not be passed on.
         """
         way = self.door.judge(conversation, packet)
         if isinstance(way, RejectReason):
@@ -86,7 +86,7 @@ class TransitEnds:
     def handle_answer(self, conversation: Conversation, packet: RelayedEnd, now_ns: int) -> None:
         """A destination has forgotten a stream: pass that on to its origin.
 
-        Raises ProtocolError: ``not-our-packet``: nothing of the stream has gone to that neighbour.
+        Raises ProtocolError ``not-our-packet`` if nothing of the stream has gone to that neighbour.
         """
         stream = StreamId(packet.origin, packet.stream)
         self.words.check(stream, conversation)

@@ -87,7 +87,7 @@ class Transits(DepartingStreams[TransitStream]):
         pauses: Pauses,
     ) -> None:
         super().__init__("transit", links, sync_links, wall)
-        self._door, self._admission = door, door.admission
+        self.door, self._admission = door, door.admission
         self._words, self._records, self._drops = words, words.records, words.drops
         self.onward = onward
         self.letters = letters
@@ -119,7 +119,7 @@ class Transits(DepartingStreams[TransitStream]):
         now_ms = self._wall.ms(now_ns)
         for row in content.transit_streams:
             stream = TransitStream.restore(row)
-            self._add(stream, self._door.way_of(stream.final))
+            self._add(stream, self.door.way_of(stream.final))
             self._next_number = max(self._next_number, stream.number + 1)
         used = set(self._by_number)
         self._free_numbers.extend(number for number in range(1, self._next_number) if number not in used)
@@ -162,10 +162,6 @@ class Transits(DepartingStreams[TransitStream]):
 
     # ---- packets that arrive
 
-    def is_here(self, header: RelayedHeader | RelayedEnd) -> bool:
-        """Whether a packet, or the end of a stream, is for a queue of this node."""
-        return self._door.is_here(header)
-
     def handle_end(self, conversation: Conversation, packet: RelayedEnd, now_ns: int) -> None:
         """The end of a stream that is to be passed on. Raises ProtocolError."""
         self.ends.handle_end(conversation, packet, self._from(conversation, packet), now_ns)
@@ -182,9 +178,9 @@ class Transits(DepartingStreams[TransitStream]):
     ) -> None:
         """Take a packet that is to be passed on.
 
-        Raises ProtocolError: it contradicts what is known of its stream, or comes in another peer's name.
+        Raises ProtocolError if it contradicts what is known of its stream, or comes in another peer's name.
         """
-        way = self._door.judge(conversation, header)
+        way = self.door.judge(conversation, header)
         if isinstance(way, RejectReason):
             self._refuse(conversation, packet, header, delivery, way, turn)
             return
@@ -268,7 +264,7 @@ class Transits(DepartingStreams[TransitStream]):
     ) -> TransitStream | None:
         """The stream of a packet, made when it is new; None when there is no place for one more.
 
-        Raises ProtocolError: ``bad-packet``: it has another queue, class or priority than its stream.
+        Raises ProtocolError ``bad-packet`` if it has another queue, class or priority than its stream.
         """
         stream_id = StreamId(header.origin, header.stream)
         stream = self._streams.get(stream_id)
@@ -563,7 +559,7 @@ class Transits(DepartingStreams[TransitStream]):
         """Contents, contexts and ``Ask`` of each of a run of packets that leave now and arrive at the given time."""
         # As no more of it fits here, no ack delay is to be added.
         hurries = stream.durable and self.room.is_scarce(stream)
-        passed_by = self._door.node_id
+        passed_by = self.door.node_id
         return stream.contents_of(run, self._wall.ms(arrives_ns), passed_by=passed_by, hurries=hurries)
 
     def _missing(self) -> Iterator[tuple[TransitStream, TransitPacket]]:
@@ -747,7 +743,7 @@ class Transits(DepartingStreams[TransitStream]):
     def _sent_to(self, conversation: Conversation, packet: Answer) -> TransitStream | None:
         """The stream that a neighbour speaks about, if it is here.
 
-        Raises ProtocolError: ``not-our-packet``: it has gone to that neighbour never.
+        Raises ProtocolError ``not-our-packet`` if it has never gone to that neighbour.
         """
         stream_id = StreamId(packet.origin, packet.stream)
         self._words.check(stream_id, conversation)
@@ -907,7 +903,7 @@ class Transits(DepartingStreams[TransitStream]):
         self.news.handle_routes_changed()
         for stream in self._streams.values():
             stream.judged_by = None
-            way = self._door.way_of(stream.final)
+            way = self.door.way_of(stream.final)
             if way != stream.way or stream.next_hop.awaited is not self._awaits(stream, way):
                 self._go_by(stream, way, now_ns)
 

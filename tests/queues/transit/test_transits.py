@@ -253,7 +253,7 @@ class Gate:
         self.origin = a.live.node_id
         self.engine = r.live
         self.conversation: Conversation = next(iter(r.live.handshakes.conversations.values()))
-        self.door: PacketClassifier = r.live.transits._door  # noqa: SLF001
+        self.door: PacketClassifier = r.live.transits.door
 
     def judge(self, final: str, hops: int = 0, origin: bytes = b"") -> Way | RejectReason:
         trace = b"".join(bytes([hop + 1] * MARK_BYTES) for hop in range(hops))
