@@ -98,10 +98,9 @@ def read_header(datagram: bytes) -> Header:
     code, version, epoch, connection_id, counter = HEADER.unpack_from(datagram)
     if version != VERSION:
         raise ProtocolError(DropReason.BAD_VERSION, f"{version}, and this node speaks {VERSION}")
-    kind = _KINDS.get(code)
-    if kind is None:
+    if code not in _KINDS:
         raise ProtocolError(DropReason.UNKNOWN_KIND, str(code))
-    return Header(kind, connection_id, counter, epoch)
+    return Header(_KINDS[code], connection_id, counter, epoch)
 
 
 def connection_id_of(datagram: bytes) -> int:

@@ -107,7 +107,9 @@ class LineWriter:
             self._put(event, at_ns, f',"as":{number}', fields)
             return
         # As ``following``, which a reader calls, but without a call for each record.
-        expected, pending = dict(last), fields.get("pending", 0)
+        expected, pending = dict(last), 0
+        if "pending" in fields:
+            pending = fields["pending"]
         for rule in shape.rules:
             rule(last, expected, pending)
         since_ns, self.at_ns = at_ns - self.at_ns, at_ns
@@ -150,8 +152,7 @@ class LineWriter:
     def take(self) -> bytes:
         """All lines since the last call, each ended. They are of one segment; the next ones may begin another."""
         lines, self.lines = self.lines, []
-        lines.append("")
-        data = "\n".join(lines).encode()
+        data = "\n".join((*lines, "")).encode()
         self._size_bytes += len(data)
         is_old = self._begun_ns is not None and self.at_ns - self._begun_ns >= SEGMENT_NS
         if is_old or self._size_bytes >= SEGMENT_BYTES:
@@ -183,10 +184,14 @@ def rules_of(fields: Iterable[str]) -> Rules:
 
 
 def _next_number(last: Record, expected: Record, _pending: int) -> None:
-    number, counts = last["number"], last.get("counts")
-    following_number = number + (sum([packets for packets, _ in counts]) if counts else 1)
+    number = following_number = last["number"]
+    if "counts" in last:
+        for packets, _ in last["counts"]:
+            following_number += packets
+    else:
+        following_number += 1
     expected["number"] = following_number
-    if last.get("previous") == number - 1:
+    if "previous" in last and last["previous"] == number - 1:
         expected["previous"] = following_number - 1
 
 

@@ -93,9 +93,13 @@ class NumberSet:
 
         Numbers that the set has cost nothing: only the gaps between them are walked.
         """
-        first = max(first, self.cumulative + 1)
+        if first <= self.cumulative:
+            first = self.cumulative + 1
         if first > last:
             return []
+        if not self._firsts and first == self.cumulative + 1:
+            self.cumulative = last
+            return [range(first, last + 1)]
         firsts, lasts = self._firsts, self._lasts
         begin, end = bisect_left(lasts, first - 1), bisect_right(firsts, last + 1)
         fresh: list[range] = []
@@ -164,8 +168,7 @@ def as_ranges(numbers: list[int]) -> list[Range]:
             ranges.append((first, last))
             first = number
         last = number
-    ranges.append((first, last))
-    return ranges
+    return [*ranges, (first, last)]
 
 
 def without(ranges: Iterable[Range], others: Sequence[Range]) -> list[Range]:

@@ -135,9 +135,11 @@ class StageTracker:
             first = min([entry.first_ticket for entry in entries])
             self._answer_all(range(first, max([entry.first_ticket + entry.tickets for entry in entries])))
         # Check the packet in the middle of those that may be kept: later ones may be done by chance, before their turn.
-        at = max(DONE_MAX, len(self._entries) // 8) // 2
-        if at < len(self._entries) and self._entries[at].state is _DONE:
-            self._prune()
+        kept = len(self._entries)
+        if kept > DONE_MAX // 2:
+            at = max(DONE_MAX, kept // 8) // 2
+            if at < kept and self._entries[at].state is _DONE:
+                self._prune()
 
     def handle_removed(self, entry: StreamPacket, reason: str) -> None:
         """A packet was given up."""
@@ -259,7 +261,7 @@ class StageTracker:
 
 
 def _common(waiting: dict[int, list[_Wait]], tickets: range) -> list[int]:
-    if len(tickets) < len(waiting):
+    if tickets.stop - tickets.start < len(waiting):
         return [ticket for ticket in tickets if ticket in waiting]
     return [ticket for ticket in waiting if ticket in tickets]
 

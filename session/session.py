@@ -195,7 +195,7 @@ class Session:
     @property
     def one_way_ns(self) -> int:
         """How long a datagram takes to the peer, assumed to be half of the round trip; 0: not measured yet."""
-        return self.rtt.smoothed_ns // 2 if self.rtt.measured else 0
+        return self.rtt.smoothed_ns // 2 if self.rtt.latest_ns else 0
 
     @property
     def heard_at_ns(self) -> int:
@@ -538,7 +538,8 @@ class Session:
         self._timers.pop(Timer.CONNECT_LIMIT, None)
 
     def _on_packet(self, frame: PacketFrame, counter: int, now_ns: int) -> None:
-        self.peer_commit_serial = max(self.peer_commit_serial, frame.mark)
+        if frame.mark > self.peer_commit_serial:
+            self.peer_commit_serial = frame.mark
         event = self.ack_sender.handle_packet(frame, counter, now_ns)
         if type(event) is PacketArrived:
             self.idle.handle_packet(now_ns)
@@ -573,10 +574,11 @@ class Session:
         except ProtocolError:
             self.close(CloseReason.PROTOCOL_ERROR)
             return
-        window.peer_window = max(1, frame.window)  # a window of 0 would never open again
+        window.peer_window = frame.window or 1  # a window of 0 would never open again
         if acked:
             self._probing.handle_progress()
-            self._timers.pop(Timer.PROBE, None)
+            if Timer.PROBE in self._timers:
+                del self._timers[Timer.PROBE]
         else:
             self._probing.handle_barren()
         self._detect_losses(now_ns, acked)
@@ -601,7 +603,8 @@ class Session:
         if highest > self.window.highest_sent:
             self.close(CloseReason.PROTOCOL_ERROR)
             return
-        self.peer_commit_serial = max(self.peer_commit_serial, frame.mark)
+        if frame.mark > self.peer_commit_serial:
+            self.peer_commit_serial = frame.mark
         self.events.append(PacketsStored(self._loss_timers.handle_store_ack(frame.cumulative, frame.ranges, now_ns)))
 
     def _on_round_trip(self, _frame: RoundTripFrame, _counter: int, _now_ns: int) -> None:
@@ -621,7 +624,8 @@ class Session:
         lost, look_again_ns = self.window.detect_losses(now_ns)
         self.path_size.handle_acked(acked, lost)
         if look_again_ns is None:
-            self._timers.pop(Timer.LOSS, None)
+            if Timer.LOSS in self._timers:
+                del self._timers[Timer.LOSS]
         else:
             self._timers[Timer.LOSS] = max(look_again_ns, now_ns + 1)
 

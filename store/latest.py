@@ -47,13 +47,14 @@ class LatestRows:
         """Keep a row. Returns False if the caller must write it to its table."""
         key = name, tuple(row[: TABLES[name].keys])
         text = ascii((name, *row)).encode()
-        old = self._rows.get(key)
-        if len(text) * ROW_SHARE > self._limit_bytes:
-            if old is not None:
-                self._drop(key)
+        size_bytes = len(text)
+        if size_bytes * ROW_SHARE > self._limit_bytes:
+            self._drop(key)
             return False
+        if key in self._rows:
+            self._size_bytes -= len(self._rows[key][0])
         self._rows[key] = text, tuple(row)
-        self._size_bytes += len(text) - (0 if old is None else len(old[0]))
+        self._size_bytes += size_bytes
         self.changed = True
         return True
 

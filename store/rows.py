@@ -52,6 +52,7 @@ class Table:
         self.name = name
         self.keys = keys
         self.packets = packets
+        self.checksum_at = -2 if packets else -1
         self.create = f"CREATE TABLE {name} ({', '.join((*columns, *sums))}, PRIMARY KEY ({key}))"
         self.create += "" if rowid else " WITHOUT ROWID"
         self.put = f"INSERT {replaced}INTO {name} VALUES ({marks})"
@@ -87,11 +88,6 @@ class Table:
             return self.with_checksums(values) == tuple(row)
         except UNREADABLE:
             return False
-
-    def checksum_in(self, row: Sequence[Any]) -> int:
-        """The checksum that a whole stored row has."""
-        checksum: int = row[-2 if self.packets else -1]
-        return checksum
 
 
 META = Table(
@@ -201,18 +197,12 @@ class Tallies:
         pairs = zip(numbers[::2], numbers[1::2], strict=True)
         self.by_table = {table: list(pair) for table, pair in zip(TABLES, pairs, strict=True)}
 
-    def add(self, table: str, checksums: Sequence[int]) -> None:
-        """Rows with these checksums were written."""
-        tally = self.by_table[table]
-        tally[0] += len(checksums)
-        tally[1] += sum(checksums)
-
-    def remove(self, table: str, checksums: Sequence[int]) -> None:
-        """Rows with these checksums were deleted or replaced."""
+    def change(self, table: str, rows: int, checksums: int) -> None:
+        """So many rows more, with that sum of their checksums; both negative for rows that were deleted or replaced."""
         tally = self.by_table[table]
         # A damaged row may subtract more than was ever added: that is found later, and must not fail here.
-        tally[0] = (tally[0] - len(checksums)) & _MASK
-        tally[1] = (tally[1] - sum(checksums)) & _MASK
+        tally[0] = (tally[0] + rows) & _MASK
+        tally[1] = (tally[1] + checksums) & _MASK
 
     def pack(self) -> bytes:
         """As bytes, for the store."""

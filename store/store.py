@@ -402,7 +402,7 @@ class Store:
                 reading.step()
                 if table.checksum(values) != checksum:
                     raise StoreDamaged(f"load store {self.path}: row {values[0]!r} of {name} has a wrong checksum")
-                found.add(name, (checksum,))
+                found.change(name, 1, checksum)
                 yield values
 
         for _, packed in rows("latest"):
@@ -578,18 +578,20 @@ class Store:
             self._replace("state", [(key, value) for key, value in commit.state.items() if value is not None])
 
     def _put(self, name: str, rows: Iterable[Sequence[Any]]) -> None:
-        table = TABLES[name]
-        checksums: list[int] = []
+        table, place = TABLES[name], TABLES[name].checksum_at
+        count = checksums = 0
 
         def stored() -> Iterator[tuple[Any, ...]]:
+            nonlocal count, checksums
             # One by one, so that the bodies of a commit are in memory only once.
             for row in rows:
                 whole = table.with_checksums(row)
-                checksums.append(table.checksum_in(whole))
+                count += 1
+                checksums += whole[place]
                 yield whole
 
         self._db.executemany(table.put, stored())
-        self._tallies.add(name, checksums)
+        self._tallies.change(name, count, checksums)
 
     def _replace(self, name: str, rows: Iterable[Sequence[Any]]) -> None:
         goes_along = name in LATEST
@@ -606,10 +608,11 @@ class Store:
     def _write(self, name: str, row: Sequence[Any]) -> None:
         table = TABLES[name]
         stored = table.with_checksums(row)
-        for old in self._db.execute(table.find, stored[: table.keys]):
-            self._tallies.remove(name, old)
+        rows, checksums = 1, stored[-1]
+        for (old,) in self._db.execute(table.find, stored[: table.keys]):
+            rows, checksums = rows - 1, checksums - old
         self._db.execute(table.put, stored)
-        self._tallies.add(name, stored[-1:])
+        self._tallies.change(name, rows, checksums)
 
     def _delete_keys(self, name: str, keys: Sequence[Sequence[Any]]) -> None:
         if name in LATEST:
@@ -617,16 +620,23 @@ class Store:
         self._delete(name, TABLES[name].delete, keys)
 
     def _delete(self, name: str, statement: str, keys: Sequence[Sequence[Any]]) -> None:
-        gone = self._db.executemany(statement, keys)
-        self._tallies.remove(name, [checksum for (checksum,) in gone])
+        rows = checksums = 0
+        for (checksum,) in self._db.executemany(statement, keys):
+            rows, checksums = rows - 1, checksums - checksum
+        self._tallies.change(name, rows, checksums)
 
     def _let_go(self, name: str, spans: Sequence[tuple[int, int]]) -> None:
         """Delete packets by spans of keys. Whole rows go; of the others, ``freed`` notes which packets are gone."""
-        table = TABLES[name]
-        done = [(row[0], row[1], row[2]) for row in self._db.executemany(table.delete_runs, spans)]
-        self._tallies.remove(name, [checksum for _, _, checksum in done])
-        ended = [key for key, packets, _ in done if packets > 1]
-        if ended or len(done) < sum([last - first + 1 for first, last in spans]):
+        rows = checksums = left = 0
+        for first, last in spans:
+            left += last - first + 1
+        ended: list[int] = []
+        for key, packets, checksum in self._db.executemany(TABLES[name].delete_runs, spans):
+            rows, checksums, left = rows - 1, checksums - checksum, left - 1
+            if packets > 1:
+                ended.append(key)
+        self._tallies.change(name, rows, checksums)
+        if ended or left > 0:
             ended += self._let_go_parts(name, spans)
             self._delete("freed", TABLES["freed"].delete, [(name, key) for key in ended])
 

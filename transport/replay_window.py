@@ -35,5 +35,5 @@ class ReplayWindow:
             return
         self.newest = counter
         if ahead > 1 or self._missing:
-            skipped = min(ahead, WINDOW) - 1
-            self._missing = (self._missing << min(ahead, WINDOW) | ((1 << skipped) - 1) << 1) & _ALL
+            shift = min(ahead, WINDOW)
+            self._missing = (self._missing << shift | ((1 << shift - 1) - 1) << 1) & _ALL

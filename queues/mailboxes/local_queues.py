@@ -590,8 +590,9 @@ class LocalQueues:
         for mailbox, packets, head in group.local.queued:
             self.waiting.add(packets[0].origin, -sum([packet.size_bytes for packet in packets]))
             mailbox.put_all(packets, head)
-        self._drop_oldest_letters()
-        self._count_letters()
+        if self._warned or self.mailboxes[DEAD_LETTER_QUEUE].fill.messages.value:
+            self._drop_oldest_letters()
+            self._count_letters()
         self.notices.relieved = self.notices.relieved or bool(group.local.queued)
 
     # ---- bodies on the disk
@@ -712,7 +713,9 @@ class LocalQueues:
 
     def note_settled(self, now_ns: int) -> None:
         """Log the messages that the commit that begins now removes from their queues, after their handing out."""
-        self.note_runs(now_ns)
+        notices = self.notices
+        if notices.read or notices.returned or notices.purged:
+            self.note_runs(now_ns)
         for mailbox, left in self.notices.left.items():
             self._note("settled", mailbox.name, settled_runs(left), now_ns, recovered=True)
         self.notices.left.clear()

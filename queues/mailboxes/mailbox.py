@@ -414,11 +414,13 @@ class Mailbox:
 
         One without rows is younger: its packets wait for their commit.
         """
-        self._drop_partials(StreamId(packet.origin, packet.stream), lambda at, it: at != ordinal and bool(it.rows))
+        if self.partials.by_stream:
+            self._drop_partials(StreamId(packet.origin, packet.stream), lambda at, it: at != ordinal and bool(it.rows))
 
     def drop_unfinished(self, origin: bytes, stream: int, first: int, last: int) -> None:
         """Drop unfinished messages whose origin has given up packets with these numbers, the last one among them."""
-        self._drop_partials(StreamId(origin, stream), lambda _, it: first <= it.last_number <= last)
+        if self.partials.by_stream:
+            self._drop_partials(StreamId(origin, stream), lambda _, it: first <= it.last_number <= last)
 
     @property
     def unfinished(self) -> list[StreamId]:

@@ -80,39 +80,39 @@ class Partial:
 class Partials:
     """The incomplete messages of one queue, by stream and ordinal; the oldest of a stream first."""
 
-    __slots__ = ("_by_stream",)
+    __slots__ = ("by_stream",)
 
     def __init__(self) -> None:
-        self._by_stream: dict[StreamId, dict[int, Partial]] = {}
+        self.by_stream: dict[StreamId, dict[int, Partial]] = {}
 
     def of(self, stream: StreamId) -> dict[int, Partial]:
         """The incomplete messages of a stream, read-only."""
-        return self._by_stream.get(stream, {})
+        return self.by_stream.get(stream, {})
 
     def __len__(self) -> int:
         """Number of incomplete messages."""
-        return sum(map(len, self._by_stream.values()))
+        return sum(map(len, self.by_stream.values()))
 
     @property
     def streams(self) -> list[StreamId]:
         """The streams that have any."""
-        return list(self._by_stream)
+        return list(self.by_stream)
 
     def of_origin(self, origin: bytes) -> list[StreamId]:
         """The streams of a node that have any."""
-        return [stream for stream in self._by_stream if stream[0] == origin]
+        return [stream for stream in self.by_stream if stream[0] == origin]
 
     def begin(self, packet: QueuedPacket, ordinal: int, total_bytes: int, more_bytes: int = 0) -> None:
         """The first packet of a message has come; it is added as a piece after its commit."""
-        partials = self._by_stream.setdefault(StreamId(packet.origin, packet.stream), {})
+        partials = self.by_stream.setdefault(StreamId(packet.origin, packet.stream), {})
         partials[ordinal] = Partial(total_bytes, packet.number, more_bytes=more_bytes)
 
     def pop(self, stream: StreamId, ordinal: int) -> Partial:
         """Remove a message that is whole, or given up."""
-        partials = self._by_stream[stream]
+        partials = self.by_stream[stream]
         partial = partials.pop(ordinal)
         if not partials:
-            del self._by_stream[stream]
+            del self.by_stream[stream]
         return partial
 
     def expects(self, origin: bytes, stream: int, ordinal: int) -> bool:

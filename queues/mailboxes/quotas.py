@@ -113,13 +113,13 @@ class Account:
         self.total_bytes = 0
 
     def _payer(self, node_id: bytes) -> Payer:
-        charged = self._charged.get(node_id)
-        if charged is not None:
-            return charged[0]
+        if node_id in self._charged:
+            return self._charged[node_id][0]
         return node_id if self._payer_of is None else self._payer_of(node_id)
 
     def _level(self, node_id: bytes) -> Level | None:
-        return self._levels.get(self._payer(node_id))
+        # Only what is charged has a level.
+        return self._levels.get(self._payer(node_id)) if self._levels else None
 
     def of(self, node_id: bytes) -> int:
         """The total of the peer that pays for a node."""
@@ -128,19 +128,20 @@ class Account:
 
     def add(self, node_id: bytes, size_bytes: int) -> None:
         """Charge an amount, which may be negative."""
-        payer = self._payer(node_id)
-        value = size_bytes + (self._charged[node_id][1] if node_id in self._charged else 0)
+        known = node_id in self._charged
+        payer, value = self._charged[node_id] if known else (self._payer(node_id), 0)
+        value += size_bytes
         if value:
             self._charged[node_id] = payer, value
-        else:
-            self._charged.pop(node_id, None)
+        elif known:
+            del self._charged[node_id]
         self._charge(payer, size_bytes)
         self.total_bytes += size_bytes
 
     def _charge(self, payer: Payer, size_bytes: int) -> None:
-        level = self._levels.get(payer)
-        if level is None:
-            level = self._levels[payer] = Level(self._limit_of(payer))
+        if payer not in self._levels:
+            self._levels[payer] = Level(self._limit_of(payer))
+        level = self._levels[payer]
         level.add(size_bytes)
         if not level.value:
             del self._levels[payer]

@@ -830,7 +830,10 @@ class Engine(OperatorSettings):
         """When ``poll`` must be called at the latest, or None. The host is idle until then."""
         soonest_ns = self._transmitter.deadlines.soonest_ns
         if self.failure is None:
-            for at_ns in (*[clock.soonest_ns for clock in self._clocks], *self._other_deadlines()):
+            for clock in self._clocks:
+                if clock.soonest_ns < soonest_ns:  # noqa: PLR1730 - for each poll, and min is a call
+                    soonest_ns = clock.soonest_ns
+            for at_ns in self._other_deadlines():
                 if at_ns is not None and at_ns < soonest_ns:
                     soonest_ns = at_ns
         deadline_ns = None if soonest_ns == NEVER_NS else soonest_ns
@@ -910,7 +913,8 @@ class Engine(OperatorSettings):
                 self.jobs.stirred = True
                 self.outbox.pack_express(self.jobs.turn(now_ns))
             admission, notices = self.inbox.admission, self.queues.notices
-            if self.inbox.order_acks.due or notices.relieved or notices.idled or admission.places:
+            has_room = notices.relieved or admission.places or (notices.idled and admission.wants_queues)
+            if self.inbox.order_acks.due or has_room:
                 self.inbox.send_order_acks(self._transmitter.route, now_ns)
             if self.transits.is_used:
                 self.jobs.stirred = True
@@ -949,7 +953,9 @@ class Engine(OperatorSettings):
             if isinstance(job, GroupCommit):
                 if self.jobs.administration.unnoted:
                     self.jobs.administration.note_queued(now_ns)
-                self.queues.note_settled(now_ns)
+                notices = self.queues.notices
+                if notices.settled or notices.left:
+                    self.queues.note_settled(now_ns)
             self._write_records(effects, now_ns)
             if self._recorder is not None and isinstance(job, GroupCommit):
                 job.commit.records = self._recorder.written

@@ -164,7 +164,8 @@ class Transmitter:
             self.deadlines.set(conversation, None)
             self._handshakes.remove(conversation)
         else:
-            self.deadlines.set(conversation, conversation.next_deadline())
+            is_settled = conversation.paths is None
+            self.deadlines.set(conversation, session.next_deadline() if is_settled else conversation.next_deadline())
 
     def route(self, stream: IncomingStream) -> Conversation | None:
         """The conversation for an order ack: the one its packets came by, or another with the same node."""
@@ -186,10 +187,10 @@ class Transmitter:
         link = conversation.link
         if giving < Giving.ALL or link is None or link.conversation is not conversation:
             return
-        while link.turns.groups and session.room and (turn := link.next_turn()) is not None:
+        while link.turns.groups and (room := session.room) and (turn := link.next_turn()) is not None:
             stream, packets = turn
             source: _Source = self._outbox if isinstance(stream, OutgoingStream) else self._transits
-            _fill_from(source, session, link, stream, packets, now_ns)
+            _fill_from(source, session, link, stream, min(room, packets), now_ns)
 
     def _transmit(self, conversation: Conversation, now_ns: int) -> None:
         session = conversation.session
@@ -253,7 +254,7 @@ class Transmitter:
 
 def _fill_from(source: _Source, session: Session, link: Link, stream: Any, limit: int, now_ns: int) -> None:
     """Let a stream have its turn, or as much of it as the window accepts."""
-    sequence, left = stream.sequence, min(session.room, limit)
+    sequence, left = stream.sequence, limit
     arrives_ns = now_ns + session.one_way_ns
     while left and (run := sequence.peek_run(left)):
         if stream.next_expiry_ms is not None and source.expires_late(stream, run, arrives_ns, now_ns):
@@ -266,6 +267,9 @@ def _fill_from(source: _Source, session: Session, link: Link, stream: Any, limit
         packet = session.send_packets(stream.delivery, *source.contents_of(stream, run, arrives_ns))
         if before := sequence.handle_sent(run, now_ns, packet=packet):
             session.handle_freed(before)
-        link.turns.handle_given(stream, len(run))
-        left -= len(run)
+        given = len(run)
+        link.turns.handle_given(stream, given)
+        left -= given
+    if left and not run:
+        link.turns.withdraw(stream)
     source.handle_handed_over(stream)

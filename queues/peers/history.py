@@ -110,7 +110,8 @@ class KnownPeer:
 
     def handle_serial(self, serial: int) -> None:
         """The peer has announced a commit of its current start."""
-        self.serial = max(self.serial, serial)
+        if serial > self.serial:  # noqa: PLR1730 - once or twice for each datagram, and max is a call
+            self.serial = serial
 
     def handle_waited(self, probe_ns: int | None, timeout_ns: int, *, unheard: bool) -> None:
         """A session with it that was open is gone, whichever end began it. ``unheard``: it ended because no ack came.

@@ -95,6 +95,8 @@ class Admission:
         disk_bytes: the same if no messages were there; None when it is unknown.
         awaits_room: whether a large body waits for room on the disk.
         places: whether streams have ended since the last check for streams that may have their places.
+        wants_queues: whether some stream waits because its queue may not be created: any queue that becomes idle makes
+            room for it.
     """
 
     def __init__(
@@ -142,8 +144,7 @@ class Admission:
         self._makers: dict[str, bytes] = {}
         queues.on_removed = self.handle_removed
         queues.may_leave = self._may_leave
-        # Whether some stream waits because its queue may not be created: any queue that becomes idle makes room for it.
-        self._wants_queues = False
+        self.wants_queues = False
 
     def handle_start(self, node_id: bytes) -> None:
         """Set this node's own id: it is not a peer of itself."""
@@ -207,7 +208,7 @@ class Admission:
             return False
         self._queues.make_room()
         lacks = self._is_crowded(stream.origin)
-        self._wants_queues = self._wants_queues or lacks
+        self.wants_queues = self.wants_queues or lacks
         return lacks
 
     def _is_crowded(self, origin: bytes) -> bool:
@@ -653,9 +654,9 @@ class Admission:
         if self.places:
             self.places = False
             self._let_ask()
-        if not (self._notices.relieved or (self._wants_queues and self._notices.idled)):
+        if not (self._notices.relieved or (self.wants_queues and self._notices.idled)):
             return
-        self._notices.relieved = self._wants_queues = self.awaits_room = False
+        self._notices.relieved = self.wants_queues = self.awaits_room = False
         for stream, conversation in sorted(self._stopped.items(), key=_priority_of, reverse=True):
             durable = stream.delivery in DURABLE
             full = self._is_full(stream, self._mailboxes.get(stream.queue)) or self._is_paused(stream.queue)

@@ -118,7 +118,7 @@ class DepartingStream(Generic[Sequence]):
     @property
     def next_expiry_ms(self) -> int | None:
         """When the next packet expires, by this node's wall clock, or None."""
-        return self.expiries.earliest()
+        return self.expiries.soonest_ns if self.expiries.heap else None
 
 
 class DepartingContext:

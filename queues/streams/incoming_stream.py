@@ -6,6 +6,7 @@ duplicate filter in place of a position.
 
 from struct import Struct
 
+from triack.base.ack_debt import AckState
 from triack.base.commit import PositionRow
 from triack.base.delivery import Delivery, default_priority
 from triack.base.errors import StoreDamaged
@@ -221,9 +222,11 @@ class IncomingStream:
     @property
     def owes_ack(self) -> bool:
         """Whether an order ack is due, and all is committed or it would acknowledge more than the last one."""
-        sequence, claimable = self.sequence, self.claimable
-        all_committed = sequence.committed == sequence.position
-        return sequence.ack.due and claimable[1] > 0 and (all_committed or claimable > self.acked)
+        sequence = self.sequence
+        if sequence.ack.state is not AckState.DUE:
+            return False
+        claimable = self.claimable
+        return claimable[1] > 0 and (sequence.committed == sequence.position or claimable > self.acked)
 
     def unwanted(self, header: SequenceHeader) -> tuple[int, int]:
         """The first and last number that its origin has given up, by a packet's header; the range may be empty.

@@ -442,13 +442,16 @@ class Outbox(DepartingStreams[OutgoingStream]):
 
     def handle_committed(self, group: GroupCommit, now_ns: int) -> None:
         """The commit has returned: its packets may be sent."""
-        self._remove_dead_lettered(group)
-        self.retirement.handle_stored(group.departures.ending)
-        self.retirement.handle_deleted(group.departures.over)
-        for outgoing, entries in group.departures.started:
+        departures = group.departures
+        if departures.dead_lettered:
+            self._remove_dead_lettered(departures.dead_lettered)
+        if departures.ending or departures.over:
+            self.retirement.handle_stored(departures.ending)
+            self.retirement.handle_deleted(departures.over)
+        for outgoing, entries in departures.started:
             self._records.queued(outgoing, entries, now_ns)
-            if group.departures.bridged:
-                self._records.took(outgoing, entries, group.departures.bridged, now_ns)
+            if departures.bridged:
+                self._records.took(outgoing, entries, departures.bridged, now_ns)
             if not outgoing.peer:
                 self._finish_local(outgoing, entries)
                 self._records.local(outgoing, entries, now_ns)
@@ -572,8 +575,11 @@ class Outbox(DepartingStreams[OutgoingStream]):
             names: tuple[str, ...] = (outgoing.via, *outgoing.next_hop.former)
         else:
             names = self.retirement.peers_of(stream) if outgoing is None else (outgoing.via,)
-        links = (self.links.get(name) for name in names if name)
-        return any(link is not None and link.peer_id == peer_id for link in links)
+        for name in names:
+            link = self.links.get(name) if name else None
+            if link is not None and link.peer_id == peer_id:
+                return True
+        return False
 
     def destination_of(self, stream: int) -> str:
         """The node that a stream goes to, by name; empty when there is no such stream."""
@@ -877,9 +883,9 @@ class Outbox(DepartingStreams[OutgoingStream]):
             for entry in list(outgoing.sequence.entries.values()):
                 self.dead_lettering.give_up(outgoing, entry, reason)
 
-    def _remove_dead_lettered(self, group: GroupCommit) -> None:
+    def _remove_dead_lettered(self, lettered: list[tuple[OutgoingStream, list[StreamPacket], str]]) -> None:
         """The dead letters are on disk: only now may later packets pass over these."""
-        for outgoing, entries, reason in group.departures.dead_lettered:
+        for outgoing, entries, reason in lettered:
             left = [entry for entry in entries if entry.number in outgoing.sequence.entries]
             for entry in left:
                 outgoing.sequence.remove(entry)

@@ -8,6 +8,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 from itertools import islice
 
+from triack.base.ack_debt import AckState
 from triack.base.reasons import DropReason
 from triack.ordering.wire import NO_WORD, RelayedOrderAck, StoreWord, encode_order_ack, encode_relayed_order_ack
 from triack.queues.deadlines import Deadlines
@@ -53,7 +54,7 @@ class OwedAcks:
     def owe(self, stream: IncomingStream) -> None:
         """An order ack is owed for a stream, now or later."""
         self._owing[stream] = None
-        if not stream.sequence.ack.due:
+        if stream.sequence.ack.state is not AckState.DUE:
             self._unasked.setdefault(stream.side, {})[stream] = None
         if stream.owes_ack:
             self.due[stream] = None

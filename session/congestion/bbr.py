@@ -250,7 +250,9 @@ class Bbr:
             return
         bandwidth = self.bandwidth
         # A round may by chance lose less than others: that is no additional bandwidth.
-        rate = min(self.floor.carried(sample.rate), sample.tried_rate)
+        rate = self.floor.carried(sample.rate)
+        if rate > sample.tried_rate:
+            rate = sample.tried_rate
         bandwidth.handle_sample(sample, rate, self._delivery.delivered_bytes)
         if rtt_ns:
             self.trip.handle_sample(rtt_ns, now_ns)
@@ -383,7 +385,9 @@ class Bbr:
         rate, state = self._sending_rate, self.state
         turn_bytes = rate * (TURN_NS if self._is_short else QUANTA_NS) // SECOND
         path_bytes = rate * self.trip.min_ns // SECOND
-        target_bytes = max(WINDOW_PERCENT[state] * path_bytes // 100 + self._bunching.extra_bytes, turn_bytes)
+        target_bytes = WINDOW_PERCENT[state] * path_bytes // 100 + self._bunching.extra_bytes
+        if target_bytes < turn_bytes:
+            target_bytes = turn_bytes
         if self.bandwidth.is_full:
             window_bytes = min(self.window_bytes + acked_bytes, target_bytes)
         elif self.window_bytes < target_bytes:
@@ -397,4 +401,5 @@ class Bbr:
             window_bytes = min(window_bytes, self._headroom_bytes if room else self._most_bytes)
         if self._bound is not None:
             window_bytes = min(window_bytes, self._bound[1])
-        self.window_bytes = max(window_bytes, self._minimum_bytes)
+        least_bytes = MINIMUM_WINDOW_PACKETS * self._datagram_bytes
+        self.window_bytes = window_bytes if window_bytes > least_bytes else least_bytes

@@ -37,6 +37,8 @@ class LossFloor:
     @property
     def per_mille(self) -> int:
         """Packets in a thousand that are lost at any rate."""
+        if not self._spared_lost:
+            return 0
         known = self._spared_acked + self._spared_lost
         return min(1_000 * self._spared_lost // (known + DOUBT_PACKETS), FLOOR_MAX_PER_MILLE)
 

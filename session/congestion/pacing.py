@@ -122,7 +122,7 @@ class NetworkShare:
 
     def ready_at_ns(self, rtt: RoundTrip, packet_bytes: int, now_ns: int) -> int:
         """When the next packet, of that size, may go; ``now_ns`` or earlier means at once."""
-        if self._paced is None or not rtt.measured:
+        if self._paced is None or not rtt.latest_ns:
             return now_ns  # there is nothing to spread over, or not yet
         # A packet that leaves in pieces may exceed any credit.
         packet_bytes = min(packet_bytes, self._datagram_bytes, self.window.window_bytes)

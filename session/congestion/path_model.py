@@ -116,7 +116,7 @@ class AckBunching:
     @property
     def extra_bytes(self) -> int:
         """The most of the last rounds."""
-        return max(self._latest, self._before)
+        return self._latest if self._latest > self._before else self._before
 
     def handle_acked(self, acked_bytes: int, rate: int, most_bytes: int, now_ns: int, *, round_started: bool) -> None:
         """``acked_bytes`` were acknowledged; ``rate`` is the expected rate in bytes a second."""
@@ -130,4 +130,8 @@ class AckBunching:
             self._bunch_bytes = expected_bytes = 0
             self._started_at_ns = now_ns
         self._bunch_bytes += acked_bytes
-        self._latest = max(self._latest, min(self._bunch_bytes - expected_bytes, most_bytes))
+        extra_bytes = self._bunch_bytes - expected_bytes
+        if extra_bytes > most_bytes:
+            extra_bytes = most_bytes
+        if extra_bytes > self._latest:
+            self._latest = extra_bytes

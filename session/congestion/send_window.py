@@ -401,10 +401,9 @@ class SendWindow:
 
     def _sample(self, echo: int, delay_ns: int, now_ns: int) -> bool:
         """Whether the echo gives a sample of the round trip."""
-        sending = self._sendings.get(echo)
-        if sending is None:
+        if echo not in self._sendings:
             return False
-        order, sent_at_ns = sending
+        order, sent_at_ns = self._sendings[echo]
         self._rtt.update(now_ns - sent_at_ns, delay_ns)
         if order > self.acked_order:
             self.acked_order = order

@@ -68,8 +68,6 @@ _PACKET_BYTES = _PACKET.size
 
 _TYPE_PACKET, _TYPE_ACK, _TYPE_STORE_ACK, _TYPE_PING, _TYPE_CLOSE, _TYPE_REFUSING = 1, 2, 3, 4, 5, 6
 _TYPE_PROBE, _TYPE_PROBED, _TYPE_PIECE, _TYPE_ROUND_TRIP = 7, 8, 9, 10
-_KIND_OF = {_TYPE_REFUSING: _TYPE_ACK}
-"""Types that are of the kind of another one."""
 _FLAG_ASK, _FLAG_PATIENT = 0x80, 0x40
 """The highest bits of a packet's flags; the class has the lowest two."""
 _CLASS_MASK = 0x03
@@ -135,7 +133,7 @@ class BinaryCodec:
             while at < end:
                 code = payload[at]
                 frame, at = _DECODERS[code](payload, at)
-                kind = 1 << _KIND_OF.get(code, code)
+                kind = _KINDS[code]
                 if kinds & kind:
                     raise ProtocolError(DropReason.REPEATED_FRAME, f"{type(frame).__name__} before byte {at}")
                 kinds |= kind
@@ -361,3 +359,5 @@ _DECODERS = {
     _TYPE_PIECE: _decode_piece,
     _TYPE_ROUND_TRIP: _decode_round_trip,
 }
+_KINDS = {code: 1 << code for code in _DECODERS} | {_TYPE_REFUSING: 1 << _TYPE_ACK}
+"""A bit for each kind of frame, of which a datagram has one at most."""

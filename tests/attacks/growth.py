@@ -21,7 +21,7 @@ ROWS = {
         queues/mailboxes/disk_backlog.py DiskBacklog _blocks _open _starts _kept _streams _numbers
         queues/mailboxes/mailbox.py Mailbox _changed _orphans _runs
         queues/mailboxes/partials.py Partial rows
-        queues/mailboxes/partials.py Partials _by_stream
+        queues/mailboxes/partials.py Partials by_stream
         queues/mailboxes/progress.py Setbacks failures deaths waits
         queues/mailboxes/reader_state.py ReaderLine apart
         queues/mailboxes/reader_state.py ReaderState lines begun chosen told excluded

@@ -278,15 +278,15 @@ def test_a_packet_is_known_by_all_of_it() -> None:
 def test_tallies_come_back_and_tell_which_table_differs() -> None:
     """By a row too few, or one in place of another; what was removed counts no more."""
     tallies = Tallies()
-    tallies.add("streams", [7, 9])
-    tallies.add("state", [4])
+    tallies.change("streams", 2, 7 + 9)
+    tallies.change("state", 1, 4)
     again = Tallies(tallies.pack())
     assert again.differing(tallies) == []
-    again.remove("streams", [7])
-    again.add("state", [5])
-    again.remove("state", [5])
+    again.change("streams", -1, -7)
+    again.change("state", 1, 5)
+    again.change("state", -1, -5)
     assert again.differing(tallies) == ["streams"]
-    again.add("streams", [8])
+    again.change("streams", 1, 8)
     assert again.differing(tallies) == ["streams"]
     with pytest.raises(struct.error):
         Tallies(b"short")
@@ -295,7 +295,7 @@ def test_tallies_come_back_and_tell_which_table_differs() -> None:
 def test_a_damaged_row_that_is_deleted_shows_later() -> None:
     """It takes away more than was ever added, and that can still be written down."""
     tallies = Tallies()
-    tallies.remove("streams", [1])
+    tallies.change("streams", -1, -1)
     assert Tallies(tallies.pack()).differing(Tallies()) == ["streams"]
 
 
