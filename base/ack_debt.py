@@ -123,7 +123,9 @@ class AckDebt:
             asked_by_ns: their sender wants it by then, or sooner with something else that it waits for.
         """
         terms = self.terms
-        self._begin(now_ns, fresh=True)
+        if self.state is AckState.NOTHING_OWED or not self.pending:
+            self._first_at_ns = now_ns
+        self._last_at_ns = now_ns
         self.pending += packets
         self._pending_bytes += size_bytes
         if ack_requested and terms.on_request:
@@ -141,7 +143,9 @@ class AckDebt:
 
     def handle_duplicate(self, now_ns: int) -> None:
         """Something arrived twice: its sender has not seen the ack."""
-        self._begin(now_ns, fresh=False)
+        if self.state is AckState.NOTHING_OWED:
+            self._first_at_ns = now_ns  # a duplicate does not delay an ack that is owed already
+        self._last_at_ns = now_ns
         self._move(Cause.DUPLICATE if self.terms.on_duplicate else Cause.ARRIVED)
 
     def handle_request(self) -> None:
@@ -170,12 +174,6 @@ class AckDebt:
         self.pending = 0
         self._pending_bytes = 0
         self._asked_by_ns = None
-
-    def _begin(self, now_ns: int, *, fresh: bool) -> None:
-        # A duplicate does not delay an ack that is owed already.
-        if self.state is AckState.NOTHING_OWED or (fresh and not self.pending):
-            self._first_at_ns = now_ns
-        self._last_at_ns = now_ns
 
     def _move(self, cause: Cause) -> None:
         before = self.state

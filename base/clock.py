@@ -88,7 +88,7 @@ class ClockJump(NamedTuple):
 
 def sane_wall_ns(wall_ns: int) -> int:
     """The time of day as a node uses it: from 1970 to 2099, as some records have no room for others."""
-    return min(max(0, wall_ns), WALL_NS_MAX)
+    return wall_ns if 0 <= wall_ns <= WALL_NS_MAX else min(max(0, wall_ns), WALL_NS_MAX)
 
 
 def in_words(length_ms: int) -> str:

@@ -115,13 +115,12 @@ def one_of_each_connection(datagrams: Iterable[bytes]) -> Iterable[bytes]:
 
 def counters_of(burst: Sequence[bytes]) -> list[int]:
     """The counters of the first datagrams of a burst, as long as they are whole and their headers otherwise equal."""
-    counters: list[int] = []
-    alike = burst[0][:_COUNTER_AT]
-    for datagram in burst:
+    alike, some = burst[0][:_COUNTER_AT], burst
+    for at, datagram in enumerate(burst):
         if datagram[:_COUNTER_AT] != alike or len(datagram) < HEADER_BYTES:
+            some = burst[:at]
             break
-        counters.append(_COUNTER.unpack_from(datagram, _COUNTER_AT)[0])
-    return counters
+    return [_COUNTER.unpack_from(datagram, _COUNTER_AT)[0] for datagram in some]
 
 
 class Opened(NamedTuple):

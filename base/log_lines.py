@@ -217,7 +217,7 @@ def _next_cumulative(last: Record, expected: Record, pending: int) -> None:
 
 
 def _next_ranges(last: Record, expected: Record, _pending: int) -> None:
-    if len(last["ranges"]) == 1:
+    if last["ranges"] and not last["ranges"][1:]:
         first, end = last["ranges"][0]
         expected["ranges"] = [[end + 1, end + 1 + end - first]]
 

@@ -306,7 +306,7 @@ class DepartingSequence(Generic[Packet]):
 
     def peek(self) -> Packet | None:
         """The packet that goes next, or None."""
-        if self._is_held:
+        if (self.hold.state is not HoldState.GOING or self.start.credit is not None) and self._is_held:
             return None
         to_send = self._to_send
         while to_send and to_send[0].state is not _WAITING:

@@ -121,6 +121,8 @@ class Hold:
     def handle_progress(self) -> bool:
         """An acknowledgement came: the next probe need not wait. Returns whether it did."""
         before = self.state
+        if before is HoldState.GOING:
+            return False
         self._wait_ns = PROBE_NS
         self._move(HoldEvent.PROGRESS)
         return self.state is not before

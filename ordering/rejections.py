@@ -38,35 +38,35 @@ class _Span(NamedTuple):
 class Rejections:
     """The refused packets of one stream."""
 
-    __slots__ = ("_sequence", "_spans")
+    __slots__ = ("_sequence", "refused")
 
     def __init__(self) -> None:
         self._sequence = 0
-        self._spans: list[_Span] = []
+        self.refused: list[_Span] = []
 
     def __len__(self) -> int:
-        return len(self._spans)
+        return len(self.refused)
 
     @property
     def full(self) -> bool:
         """Whether the origin must confirm some rejections before more packets can be refused."""
-        return len(self._spans) >= SPANS_MAX
+        return len(self.refused) >= SPANS_MAX
 
     @property
     def lowest(self) -> int | None:
         """The lowest refused number, or None. No cumulative ack may cover it, or a later one."""
-        return self._spans[0].first if self._spans else None
+        return self.refused[0].first if self.refused else None
 
     @property
     def spans(self) -> list[tuple[int, int, str]]:
         """First number, last number and reason of each run, ascending."""
-        return list(self._spans)
+        return list(self.refused)
 
     def add(self, header: SequenceHeader, reason: str) -> None:
         """Refuse a packet that was not refused before. The caller has looked at ``full``."""
         if header.sequence != self._sequence:
-            self._sequence, self._spans = header.sequence, []
-        spans, number = self._spans, header.number
+            self._sequence, self.refused = header.sequence, []
+        spans, number = self.refused, header.number
         at = bisect_left(spans, (number,))
         first = last = number
         if at < len(spans) and spans[at].first == number + 1 and spans[at].reason == reason:
@@ -80,18 +80,18 @@ class Rejections:
         """Why a packet was refused, or None."""
         if header.sequence != self._sequence:
             return None
-        at = bisect_left(self._spans, (header.number + 1,)) - 1
-        return self._spans[at].reason if at >= 0 and header.number <= self._spans[at].last else None
+        at = bisect_left(self.refused, (header.number + 1,)) - 1
+        return self.refused[at].reason if at >= 0 and header.number <= self.refused[at].last else None
 
     def forget_unwanted(self, sequence: int, first: int, last: int) -> bool:
         """Forget these numbers, as their origin has given them up. Returns whether anything was forgotten."""
-        if not self._spans or sequence < self._sequence or (sequence == self._sequence and first > last):
+        if not self.refused or sequence < self._sequence or (sequence == self._sequence and first > last):
             return False
         if sequence > self._sequence:
-            self._spans = []
+            self.refused = []
             return True
         left = []
-        for span in self._spans:
+        for span in self.refused:
             if span.last < first or span.first > last:
                 left.append(span)
                 continue
@@ -99,15 +99,15 @@ class Rejections:
                 left.append(span._replace(last=first - 1))
             if span.last > last:
                 left.append(span._replace(first=last + 1))
-        changed, self._spans = left != self._spans, left
+        changed, self.refused = left != self.refused, left
         return changed
 
     def encode(self) -> bytes:
         """As bytes for the disk; nothing when there is nothing."""
-        if not self._spans:
+        if not self.refused:
             return b""
         pieces = [_HEAD.pack(self._sequence)]
-        for first, last, reason in self._spans:
+        for first, last, reason in self.refused:
             name = reason.encode()
             pieces += (_SPAN.pack(first, last, len(name)), name)
         return b"".join(pieces)
@@ -124,7 +124,7 @@ class Rejections:
             while at < len(data):
                 first, last, length = _SPAN.unpack_from(data, at)
                 at += _SPAN.size + length
-                found._spans.append(_Span(first, last, data[at - length : at].decode()))
+                found.refused.append(_Span(first, last, data[at - length : at].decode()))
         except (StructError, UnicodeDecodeError) as cause:
             raise StoreDamaged("rejections: not what was written") from cause
         if at != len(data):

@@ -37,17 +37,18 @@ def tier_label(attempt: int) -> str:
 class ResendTimer:
     """Says when the unacknowledged packets of one sequence go out again."""
 
-    __slots__ = ("_settings", "attempt", "deadline_ns")
+    __slots__ = ("_first_ns", "_settings", "attempt", "deadline_ns")
 
     def __init__(self, settings: OrderSettings) -> None:
         self._settings = settings
+        self._first_ns = tier_interval_ns(1, settings)
         self.attempt = 0
         self.deadline_ns: int | None = None
 
     @property
     def interval_ns(self) -> int:
         """The wait that runs now, or would run."""
-        return tier_interval_ns(self.attempt + 1, self._settings)
+        return tier_interval_ns(self.attempt + 1, self._settings) if self.attempt else self._first_ns
 
     def interval_of(self, attempt: int) -> int:
         """The wait before resend number ``attempt``."""

@@ -526,7 +526,7 @@ def left_of(content: bytes) -> int:
     return left_ms
 
 
-def read_following_relayed(first: SequenceHeader, content: bytes) -> tuple[int, int, bool, bytes] | None:
+def read_following_relayed(first: SequenceHeader, queue: bytes, content: bytes) -> tuple[int, int, bool, bytes] | None:
     """The same as ``read_following``, of data that relays pass on and that came by the same way."""
     assert isinstance(first, RelayedHeader)
     try:
@@ -539,15 +539,18 @@ def read_following_relayed(first: SequenceHeader, content: bytes) -> tuple[int, 
         return None
     if flags >> _ACK_WAIT_SHIFT != first.ack_wait:
         return None
-    names = [first.queue.encode(), first.final.encode(), first.from_name.encode()]
+    names = [queue, first.final.encode(), first.from_name.encode()]
     at = _RELAYED.size + sum(lengths) + len(first.trace)
     if lengths != [len(name) for name in names] or content[_RELAYED.size : at] != b"".join([*names, first.trace]):
         return None
     return number, previous, bool(flags & _FLAG_ASK), content[at:]
 
 
-def read_following(first: SequenceHeader, content: bytes) -> tuple[int, int, bool, bytes] | None:
-    """Read a packet of the stream of ``first``: number, previous, whether it asks, body. None for any other content."""
+def read_following(first: SequenceHeader, queue: bytes, content: bytes) -> tuple[int, int, bool, bytes] | None:
+    """Read a packet of the stream of ``first``: number, previous, whether it asks, body. None for any other content.
+
+    ``queue`` is the encoded name of its queue.
+    """
     try:
         kind, flags, origin, stream, sequence, number, previous, queue_bytes = _DATA.unpack_from(content)
     except StructError:
@@ -555,7 +558,7 @@ def read_following(first: SequenceHeader, content: bytes) -> tuple[int, int, boo
     at = _DATA.size + queue_bytes
     if kind != _KIND_DATA or stream != first.stream or sequence != first.sequence or origin != first.origin:
         return None
-    if content[_DATA.size : at] != first.queue.encode() or not previous < number <= NUMBER_MAX:
+    if content[_DATA.size : at] != queue or not previous < number <= NUMBER_MAX:
         return None
     return number, previous, bool(flags & _FLAG_ASK), content[at:]
 
@@ -563,7 +566,8 @@ def read_following(first: SequenceHeader, content: bytes) -> tuple[int, int, boo
 def _decode_data(content: bytes) -> SequenceHeader:
     _, flags, origin, stream, sequence, number, previous, queue_bytes = _DATA.unpack_from(content)
     at = _DATA.size + queue_bytes
-    if at > len(content) or not (stream and sequence) or previous >= number or max(sequence, number) > NUMBER_MAX:
+    in_range = sequence <= NUMBER_MAX and previous < number <= NUMBER_MAX
+    if at > len(content) or not (stream and sequence and in_range):
         raise ProtocolError(DropReason.BAD_PACKET, "sequence header out of range")
     queue = content[_DATA.size : at].decode()
     return SequenceHeader(origin, stream, sequence, number, previous, queue, bool(flags & _FLAG_ASK), content[at:])

@@ -31,6 +31,7 @@ class Histogram:
 
     def observe(self, duration_ns: int, times: int = 1) -> None:
         """Count a duration; a negative one, of two clocks that differ, counts as none."""
-        duration_ns = max(0, duration_ns)
+        if duration_ns < 0:
+            duration_ns = 0
         self.counts[bisect_left(self._bounds_ns, duration_ns)] += times
         self.sum_ns += duration_ns * times

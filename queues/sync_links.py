@@ -75,7 +75,7 @@ class SyncLinks:
 
     def __post_init__(self) -> None:
         self._links: dict[str, SyncLink] = {}
-        self._awaited: dict[Hashable, Awaited] = {}
+        self.awaited: dict[Hashable, Awaited] = {}
         self._by_link: dict[str, dict[Hashable, Awaited]] = {}
         self.changed: dict[str, None] = {}
         self.news: list[LinkDowngraded | LinkUpgraded] = []
@@ -109,7 +109,7 @@ class SyncLinks:
         """Packets of a stream that go by a way are on the disk."""
         if way is None or not self.awaits(way):
             return
-        awaited = self._awaited.setdefault(stream, Awaited())
+        awaited = self.awaited.setdefault(stream, Awaited())
         self._by_link.setdefault(way.via, {})[stream] = awaited
         for first, last in ranges:
             awaited.add(first, last, now_ns)
@@ -117,7 +117,7 @@ class SyncLinks:
 
     def remove(self, way: Way | None, stream: Hashable, ranges: Iterable[Range]) -> list[Range]:
         """Packets were passed on, or are not awaited any more for another reason. Returns those that were awaited."""
-        awaited = self._awaited.get(stream)
+        awaited = self.awaited.get(stream)
         if awaited is None or way is None:
             return []
         self.changed[way.via] = None
@@ -125,13 +125,13 @@ class SyncLinks:
 
     def keep(self, stream: Hashable, ranges: list[Range]) -> None:
         """A session has ended: nothing will be heard of packets that are no longer stored."""
-        awaited = self._awaited.get(stream)
+        awaited = self.awaited.get(stream)
         if awaited is not None:
             awaited.keep(ranges)
 
     def forget(self, stream: Hashable) -> None:
         """A stream has ended, or uses another way."""
-        if self._awaited.pop(stream, None) is not None:
+        if self.awaited.pop(stream, None) is not None:
             for streams in self._by_link.values():
                 streams.pop(stream, None)
 

@@ -34,14 +34,13 @@ class _Draft:
         size_bytes = len(encoded)
         if size_bytes > self.room_bytes:
             return False
-        self.parts.append(encoded)
+        self.parts += (encoded,)
         self.room_bytes -= size_bytes
         return True
 
     def end(self, encoded: bytes) -> Transmit:
         """Add the frame that room was kept for; empty: none. Returns the datagram."""
-        self.parts.append(encoded)
-        self.transmit.payload = b"".join(self.parts)
+        self.transmit.payload = b"".join((*self.parts, encoded))
         return self.transmit
 
 

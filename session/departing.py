@@ -29,6 +29,7 @@ class Departing:
     """Chooses the packets that leave a session."""
 
     __slots__ = (
+        "_ack_debt",
         "_ack_sender",
         "_asked",
         "_asked_bytes",
@@ -54,6 +55,7 @@ class Departing:
         self._share = share
         self._probing = probing
         self._ack_sender = ack_sender
+        self._ack_debt = ack_sender.session_ack.debt
         self._rtt = rtt
         self._timers = timers
         self._path_size = path_size
@@ -115,7 +117,7 @@ class Departing:
         return self._asks(run[-1], sum([sent.size_bytes for sent in run[:-1]]), probes=False)
 
     def _asks(self, last: SessionPacket, before_bytes: int, *, probes: bool) -> int:
-        share, terms, spare_bytes = self._share, self._ack_sender.terms, self._window.spare_bytes
+        share, terms, spare_bytes = self._share, self._ack_debt.terms, self._window.spare_bytes
         # Probes bypass the pacer and cost no credit: many of them would use up that of a slow flow for seconds.
         spent = (not probes and share is not None) and share.handle_sent(
             last.size_bytes,
@@ -141,7 +143,7 @@ class Departing:
         """
         if not self._window.acked_order:
             return 1
-        early = min(self._ack_sender.terms.count or 0, EARLY_PACKETS)
+        early = min(self._ack_debt.terms.count or 0, EARLY_PACKETS)
         return EARLY_ASKS if self._window.cumulative < early else ASKS
 
     @property
@@ -156,7 +158,7 @@ class Departing:
     def stands_still(self) -> bool:
         """Whether no packet may leave before another is acknowledged: a window is full."""
         window = self._window
-        following = window.peek() if window.has_next else None
+        following = window.peek() if window.unsent_bytes or window.lost else None
         return not window.room if following is None else not window.has_credit(following)
 
     @property
@@ -169,4 +171,4 @@ class Departing:
         """Whether enough is in flight for the peer to acknowledge some of it immediately, without being asked."""
         window = self._window
         content_bytes = window.in_flight_bytes - window.in_flight * self._path_size.packet_overhead_bytes
-        return self._ack_sender.terms.reached(window.in_flight, content_bytes)
+        return self._ack_debt.terms.reached(window.in_flight, content_bytes)

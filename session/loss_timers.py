@@ -86,7 +86,7 @@ class LossTimers:
         if self.store_ack_waiter.add(run) and Timer.STORE_ACK_LIMIT not in self._timers:
             self._await_store(now_ns)
         if Timer.ACK_LIMIT not in self._timers:
-            self._timers[Timer.ACK_LIMIT] = now_ns + self.timeout_ns
+            self._timers[Timer.ACK_LIMIT] = now_ns + self.policy.ack_timeout_ns(self._rtt.probe_ns)
         self.arm_probe(now_ns)
 
     def handle_pinged(self, now_ns: int) -> None:
@@ -140,7 +140,7 @@ class LossTimers:
 
     def _silent_at_ns(self, now_ns: int) -> int:
         """When a peer that was heard now has been silent for too long; not before the next probe, if those are rare."""
-        timeout_ns = self.timeout_ns
+        timeout_ns = self.policy.ack_timeout_ns(self._rtt.probe_ns)
         limit_ns = now_ns + timeout_ns
         if not self._probing.is_patient:
             return limit_ns
@@ -149,7 +149,8 @@ class LossTimers:
 
     def handle_all_acked(self, now_ns: int) -> None:
         """End the wait: no packet waits for a session ack."""
-        self._timers.pop(Timer.ACK_LIMIT, None)
+        if Timer.ACK_LIMIT in self._timers:
+            del self._timers[Timer.ACK_LIMIT]
         self.await_quiet(now_ns)
 
     def handle_store_ack(self, cumulative: int, ranges: list[Range], now_ns: int) -> list[SessionPacket]:
@@ -158,7 +159,8 @@ class LossTimers:
         if stored:
             self._probing.begin_anew()
         if not self.store_ack_waiter:
-            self._timers.pop(Timer.STORE_ACK_LIMIT, None)
+            if Timer.STORE_ACK_LIMIT in self._timers:
+                del self._timers[Timer.STORE_ACK_LIMIT]
         elif stored:
             self._await_store(now_ns)
         return stored
@@ -175,8 +177,8 @@ class LossTimers:
     def handle_freed(self, numbers: list[int]) -> None:
         """Store acks for these packets are no longer needed."""
         self.store_ack_waiter.forget(numbers)
-        if not self.store_ack_waiter:
-            self._timers.pop(Timer.STORE_ACK_LIMIT, None)
+        if Timer.STORE_ACK_LIMIT in self._timers and not self.store_ack_waiter:
+            del self._timers[Timer.STORE_ACK_LIMIT]
 
     def handle_quiet(self, now_ns: int) -> bool:
         """Check whether the peer is quiet. Returns whether it is, so that the owner must be notified."""

@@ -268,7 +268,8 @@ class Session:
         header_bytes, longest_bytes = self.path_size.packet_overhead_bytes, max(map(len, contents))
         if longest_bytes + header_bytes > DATAGRAM_MAX_BYTES:
             raise ValueError(f"a content of {longest_bytes} bytes does not fit the datagram")
-        self.path_size.longest_bytes = max(self.path_size.longest_bytes, longest_bytes + header_bytes)
+        if longest_bytes + header_bytes > self.path_size.longest_bytes:
+            self.path_size.longest_bytes = longest_bytes + header_bytes
         return self.window.push(delivery, contents, contexts, ack_requested, header_bytes)[0].number
 
     def ping(self) -> None:

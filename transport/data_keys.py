@@ -12,7 +12,7 @@ Ciphers are made of keys when they are needed, and kept until ``cool``. Pure: th
 
 from cryptography.exceptions import InvalidTag
 
-from triack.base.datagram import HEADER, HEADER_BYTES, VERSION, Kind
+from triack.base.datagram import HEADER, HEADER_BYTES, VERSION, Kind, Opened
 from triack.base.errors import ProtocolError, UsageError
 from triack.base.reasons import DropReason
 from triack.base.units import SECOND
@@ -122,28 +122,35 @@ class OpeningKeys:
         self._look_ns = self._expiry_ns
         self._ahead: list[bytes] = []
 
-    def open(self, datagram: bytes, counter: int, epoch: int, now_ns: int) -> bytes:
-        """Return the payload of a datagram whose header has that counter and that epoch.
+    def open(self, datagrams: list[bytes], counters: list[int], epoch: int, now_ns: int) -> Opened:
+        """Return the payloads of datagrams whose headers have these counters and that epoch.
 
-        Raises:
-            ProtocolError: ``too-short``, ``replayed``, ``key-expired``, ``bad-tag``, ``too-many-forgeries``; only the
-                count of forgeries has changed then.
+        The errors: ``too-short``, ``replayed``, ``key-expired``, ``bad-tag``, ``too-many-forgeries``. Only the count of
+        forgeries has changed by such a datagram.
         """
-        if len(datagram) < OVERHEAD_BYTES:
-            raise ProtocolError(DropReason.TOO_SHORT, f"{len(datagram)} bytes")
-        steps, aead = 0, self._aead or self._make()
-        if counter <= self._window.newest and self._window.has(counter):
-            raise ProtocolError(DropReason.REPLAYED, str(counter))
-        if epoch != self._epoch or now_ns >= self._look_ns:
-            steps, aead = self._look(epoch, now_ns)
-        try:
-            payload = aead.decrypt(self._nonce(counter), datagram[HEADER_BYTES:], datagram[:HEADER_BYTES])
-        except InvalidTag:
-            raise self._forged() from None
-        if steps:
-            self._follow(steps, now_ns)
-        self._window.take(counter)
-        return payload
+        good, payloads, errors, window, nonce = (
+            counters,
+            list[bytes](),
+            list[ProtocolError](),
+            self._window,
+            self._nonce,
+        )
+        for datagram, counter in zip(datagrams, counters, strict=True):
+            try:
+                steps, aead = 0, self._aead or self._make()
+                in_turn = counter > window.newest and epoch == self._epoch and now_ns < self._look_ns
+                if not in_turn or len(datagram) < OVERHEAD_BYTES:
+                    steps, aead = self._look(datagram, counter, epoch, now_ns)
+                payload = aead.decrypt(nonce(counter), datagram[HEADER_BYTES:], datagram[:HEADER_BYTES])
+            except (InvalidTag, ProtocolError) as cause:
+                errors.append(cause if isinstance(cause, ProtocolError) else self._forged())
+                good = [*good[: len(payloads)], *good[len(payloads) + 1 :]]
+                continue
+            if steps:
+                self._follow(steps, now_ns)
+            window.take(counter)
+            payloads.append(payload)
+        return Opened(good, payloads, errors)
 
     def cool(self) -> None:
         """Keep the keys alone, until they are needed."""
@@ -153,7 +160,12 @@ class OpeningKeys:
         aead = self._aead = self._suite.aead(self._key)
         return aead
 
-    def _look(self, epoch: int, now_ns: int) -> tuple[int, Aead]:
+    def _look(self, datagram: bytes, counter: int, epoch: int, now_ns: int) -> tuple[int, Aead]:
+        """The key for a datagram that needs a closer look, and how many steps it is ahead."""
+        if len(datagram) < OVERHEAD_BYTES:
+            raise ProtocolError(DropReason.TOO_SHORT, f"{len(datagram)} bytes")
+        if counter <= self._window.newest and self._window.has(counter):
+            raise ProtocolError(DropReason.REPLAYED, str(counter))
         if self._forgeries >= FORGERIES_MAX:
             raise ProtocolError(DropReason.TOO_MANY_FORGERIES)
         if now_ns >= self._previous_ns:

@@ -35,5 +35,5 @@ class ReplayWindow:
             return
         self.newest = counter
         if ahead > 1 or self._missing:
-            shift = min(ahead, WINDOW)
+            shift = ahead if ahead < WINDOW else WINDOW
             self._missing = (self._missing << shift | ((1 << shift - 1) - 1) << 1) & _ALL

@@ -26,11 +26,10 @@ Pure, but for ``entropy``: the clock is an argument.
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
 from struct import Struct
 from typing import NamedTuple
 
-from triack.base.datagram import HEADER_BYTES, Answer, Channel, Header, Kind, Opened, open_each
+from triack.base.datagram import HEADER_BYTES, Answer, Channel, Header, Kind, Opened
 from triack.base.errors import ProtocolError, UsageError
 from triack.base.peers import Directory, Peer
 from triack.base.reasons import DropReason
@@ -250,15 +249,17 @@ class _Secured:
         if kind is _DATA or kind is _CHALLENGE or kind is _RESPONSE:
             if self._opening is None or not (self._is_warm or self._warm_up()):
                 raise ProtocolError(DropReason.NOT_OPEN)
-            return self._opening.open(datagram, header.counter, header.epoch, now_ns)
+            opened = self._opening.open([datagram], [header.counter], header.epoch, now_ns)
+            if opened.errors:
+                raise opened.errors[0]
+            return opened.payloads[0]
         return self._open_hello(datagram, header, now_ns)
 
     def open_run(self, datagrams: list[bytes], counters: list[int], header: Header, now_ns: int) -> Opened:
         """Return the payloads of data that came together."""
-        opening, epoch = self._opening, header.epoch
-        if opening is None or not (self._is_warm or self._warm_up()):
-            return open_each(lambda datagram, _counter: self.open(datagram, header, now_ns), datagrams, counters)
-        return open_each(partial(opening.open, epoch=epoch, now_ns=now_ns), datagrams, counters)
+        if self._opening is None or not (self._is_warm or self._warm_up()):
+            return Opened([], [], [ProtocolError(DropReason.NOT_OPEN) for _ in datagrams])
+        return self._opening.open(datagrams, counters, header.epoch, now_ns)
 
     def _open_hello(self, _datagram: bytes, header: Header, _now_ns: int) -> bytes:
         raise ProtocolError(DropReason.UNEXPECTED_ACCEPT, header.kind.name)

@@ -70,12 +70,10 @@ def _round_up(_right: Any, self: AckTrigger, window: int) -> int | None:
     return None if self.window_share is None else ceil(self.window_share * window)
 
 
-@BUGS.by_search(
-    "an ack does not end the interval", POLICIES, "an interval of a second: acknowledged", AckDebt, "_begin"
-)
-def _interval(begin: Any, self: AckDebt, now_ns: int, *, fresh: bool) -> None:
+@BUGS.by_search("an ack does not end the interval", POLICIES, "an interval of a second: acknowledged", AckDebt, "add")
+def _interval(add: Any, self: AckDebt, packets: int, size_bytes: int, now_ns: int, **asks: Any) -> None:
     first_ns = self._first_at_ns
-    begin(self, now_ns, fresh=fresh)
+    add(self, packets, size_bytes, now_ns, **asks)
     self._first_at_ns = first_ns or now_ns
 
 

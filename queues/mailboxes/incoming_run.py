@@ -4,7 +4,7 @@ Fields that all packets of a run share are read once. A packet that is not plain
 another stream, a control packet - ends a run, and is read by itself.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -12,7 +12,7 @@ from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
 from triack.ordering import wire
 from triack.ordering.wire import RelayedHeader, SequenceHeader
-from triack.queues.body_head import LARGE, large_of, priority_of
+from triack.queues.body_head import LARGE, TOPIC, large_of, priority_of
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 from triack.queues.mailboxes.system_queues import is_subscribed
 from triack.queues.packing import read_batch, says_publisher
@@ -28,35 +28,43 @@ class IncomingRun:
     Attributes:
         packet: the session's number of the first.
         previous_step: by how much ``previous`` rises from packet to packet.
-        bodies: one for each packet, as are ``counts``, the two times and ``lefts_ms``.
+        bodies: one for each packet, as are ``about`` and ``lefts_ms``.
+        about: what ``read_batch`` says of each.
+        counts: of messages; once the run has ended, as are the two times, and the sums of both kinds.
         sent_at_ms: by the sender's wall clock.
         first_byte: of every body: it holds the priority.
         lefts_ms: how long each packet has left, if relays pass them on.
         follow: reads a packet that may follow.
+        queue: the encoded name of the queue.
     """
 
     packet: int
     header: SequenceHeader
     previous_step: int
     bodies: list[bytes] = field(default_factory=list)
-    counts: list[int] = field(default_factory=list)
-    sent_at_ms: list[int] = field(default_factory=list)
-    receive_by_ms: list[int] = field(default_factory=list)
+    about: list[tuple[int, int, int]] = field(default_factory=list)
+    counts: Sequence[int] = ()
+    sent_at_ms: Sequence[int] = ()
+    receive_by_ms: Sequence[int] = ()
+    body_bytes: int = 0
+    messages: int = 0
     ack_requested: bool = False
     size_bytes: int = 0
     first_byte: int = 0
     lefts_ms: list[int] = field(default_factory=list)
-    follow: Callable[[SequenceHeader, bytes], tuple[int, int, bool, bytes] | None] = wire.read_following
+    follow: Callable[[SequenceHeader, bytes, bytes], tuple[int, int, bool, bytes] | None] = wire.read_following
+    queue: bytes = b""
 
     @property
     def last(self) -> int:
         """The number of the last packet in its sequence."""
         return self.header.number + len(self.bodies) - 1
 
-    @property
-    def body_bytes(self) -> int:
-        """Size of all bodies."""
-        return sum(map(len, self.bodies))
+    def end(self) -> "IncomingRun":
+        """The run is complete: say what is known of its packets only now. Returns it."""
+        self.counts, self.sent_at_ms, self.receive_by_ms = zip(*self.about, strict=True)
+        self.body_bytes, self.messages = sum(map(len, self.bodies)), sum(self.counts)
+        return self
 
     def headers(self) -> Iterator[SequenceHeader]:
         """Yield the packets one by one. If any asks for an order ack, all do."""
@@ -102,7 +110,7 @@ class IncomingRun:
         """Add the next packet, if it continues the run. Returns whether it does."""
         step = len(self.bodies)
         first = self.header
-        following = self.follow(first, content)
+        following = self.follow(first, self.queue, content)
         if following is None:
             return False
         number, previous, ack_requested, body = following
@@ -128,13 +136,10 @@ class IncomingRun:
         batch = read_batch(body)
         if batch is None or body[0] != self.first_byte or (body[0] & LARGE and large_of(body)):
             return False
-        if says_publisher(body) and not is_subscribed(self.header.queue):
+        if body[0] & TOPIC and says_publisher(body) and not is_subscribed(self.header.queue):
             return False  # a look at it alone refuses it
-        count, sent_at_ms, receive_by_ms = batch
         self.bodies.append(body)
-        self.counts.append(count)
-        self.sent_at_ms.append(sent_at_ms)
-        self.receive_by_ms.append(receive_by_ms)
+        self.about.append(batch)
         self.ack_requested = self.ack_requested or ack_requested
         self.size_bytes += size_bytes
         return True
@@ -160,6 +165,7 @@ class IncomingRun:
             return None
         if not run._add(header.body, ack_requested=header.ack_requested, size_bytes=size_bytes):
             return None
+        run.queue = header.queue.encode()
         if isinstance(header, RelayedHeader):
             run.lefts_ms.append(header.left_ms)
             run.follow = wire.read_following_relayed
@@ -173,12 +179,12 @@ def read_runs(event: RunArrived) -> Iterator[IncomingRun | PacketArrived]:
         if run is not None:
             if run.take(content):
                 continue
-            yield run
+            yield run.end()
         run = IncomingRun.begin(packet, content, event.delivery)
         if run is None:
             yield PacketArrived(packet, event.delivery, content, duplicate=False)
     if run is not None:
-        yield run
+        yield run.end()
 
 
 def held_runs(
@@ -193,7 +199,7 @@ def held_runs(
             items.append(item)
             continue
         if items:
-            yield run, items
+            yield run and run.end(), items
         run, items = IncomingRun.of(0, header, delivery, len(header.body)), [item]
     if items:
-        yield run, items
+        yield run and run.end(), items

@@ -93,6 +93,7 @@ class LocalQueues:
     Attributes:
         is_fixed: whether only declared queues may exist.
         waiting: packets in memory that wait for their commit.
+        removed: ids of queues whose rows the next commit deletes.
         declined_letters: number of messages that were given up without a dead letter, as their senders want none, by
             reason.
         waits: from sending to the first lease, by the senders' clocks and this node's.
@@ -144,7 +145,7 @@ class LocalQueues:
         self.bodies = self.notices.bodies
         self.waiting = Account(limits.peer_memory_bytes // 4, limits.memory_bytes // 4, payer_of)
         self.expiry = Expiry(self.notices, self.dead_letter, record)
-        self._removed: list[int] = []
+        self.removed: list[int] = []
         self._freeing: Commit | None = None
         self.dead_letters: Counter[str] = Counter()
         self.waits = Histogram(WAIT_BOUNDS_S)
@@ -364,7 +365,7 @@ class LocalQueues:
         for mailbox in idled:
             name = mailbox.name
             if mailbox.is_idle and name not in kept and self.mailboxes.get(name) is mailbox:
-                self._removed.append(self.mailboxes.pop(name).queue_id)
+                self.removed.append(self.mailboxes.pop(name).queue_id)
                 self._handle_made(name)
                 self.on_removed(name)
             elif isinstance(mailbox, PartsQueue) and self.mailboxes.get(name) is mailbox:
@@ -378,7 +379,7 @@ class LocalQueues:
         while mailbox.drop_oldest(LETTERS_MAX):
             pass
         if mailbox.is_idle:
-            self._removed.append(self.mailboxes.pop(name).queue_id)
+            self.removed.append(self.mailboxes.pop(name).queue_id)
             self.on_removed(name)
         return name not in self.mailboxes
 
@@ -545,8 +546,6 @@ class LocalQueues:
 
     def complete(self, group: LocalCommit) -> None:
         """Add to a commit what was acknowledged, failed or removed, before it goes to the disk."""
-        if not (self.notices.dirty or self._removed or self.bodies.deletes_any):
-            return
         for mailbox in self.notices.dirty:
             changed, gone = mailbox.take_changes()
             for packet in changed:
@@ -571,11 +570,11 @@ class LocalQueues:
             if self.notices.keeping and not self.bodies.deletes_any:
                 self.notices.idled |= self.notices.keeping
                 self.notices.keeping = {}
-        if self._removed:
-            commit, removed = group.commit, self._removed
+        if self.removed:
+            commit, removed = group.commit, self.removed
             commit.queues = [row for row in commit.queues if row[0] not in removed]
             commit.queue_deletes += removed
-            self._removed = []
+            self.removed = []
 
     def free_bodies(self, group: LocalCommit) -> None:
         """The commit begins, and gets no more content: free the bodies that no message represents any more."""
@@ -707,6 +706,8 @@ class LocalQueues:
                 self._record("handed", now_ns, **fields)
         notices.read.clear()
         for event, taken in (("returned", notices.returned), ("purged", notices.purged)):
+            if not taken:
+                continue
             for queue, several in groupby(taken, key=itemgetter(0)):
                 self._note(event, queue, as_runs([lease for _, leases in several for lease in leases]), now_ns)
             taken.clear()
@@ -716,9 +717,10 @@ class LocalQueues:
         notices = self.notices
         if notices.read or notices.returned or notices.purged:
             self.note_runs(now_ns)
-        for mailbox, left in self.notices.left.items():
-            self._note("settled", mailbox.name, settled_runs(left), now_ns, recovered=True)
-        self.notices.left.clear()
+        if notices.left:
+            for mailbox, left in notices.left.items():
+                self._note("settled", mailbox.name, settled_runs(left), now_ns, recovered=True)
+            notices.left.clear()
         for mailbox, settled in self.notices.settled.items():
             if mailbox.journal:
                 done = {it: bits for it, bits in settled.items() if it.pieces and mailbox.reader.is_done(it)}

@@ -356,7 +356,7 @@ class Mailbox:
     def charge_run(self, run: IncomingRun, delivery: Delivery) -> list[QueuedPacket]:
         """Make packets of a run, and count them as ``charge`` does."""
         packets = run.packets(delivery)
-        self._count(packets[0], sum(run.counts), run.body_bytes, len(packets))
+        self._count(packets[0], run.messages, run.body_bytes, len(packets))
         return packets
 
     def _count(self, packet: QueuedPacket, messages: int, size_bytes: int, packets: int = 1) -> None:
@@ -419,8 +419,7 @@ class Mailbox:
 
     def drop_unfinished(self, origin: bytes, stream: int, first: int, last: int) -> None:
         """Drop unfinished messages whose origin has given up packets with these numbers, the last one among them."""
-        if self.partials.by_stream:
-            self._drop_partials(StreamId(origin, stream), lambda _, it: first <= it.last_number <= last)
+        self._drop_partials(StreamId(origin, stream), lambda _, it: first <= it.last_number <= last)
 
     @property
     def unfinished(self) -> list[StreamId]:
@@ -684,7 +683,7 @@ class Mailbox:
                 return None  # the rest may not go yet
             elif not setbacks.waits or (wait := self._wait_of(packet, first, now_ms)) is None:
                 last = line.limit - packet.first_place + 1
-                end = last if last < end else end  # noqa: FURB136 - min() is slow
+                end = last if last < end else end
                 return reader.run_of(packet, first, end, redelivered=packet.restored)
             elif wait.keep_order:
                 return None

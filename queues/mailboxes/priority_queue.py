@@ -126,7 +126,9 @@ class Level:
         """The next packet, or None."""
         while not self._ready and self._backlog:
             self._take_down()
-        return next(iter(self._ready.values()), None)
+        for packet in self._ready.values():
+            return packet
+        return None
 
     def drop_first(self) -> None:
         """Drop the first packet after its last message was drawn: its leases keep it as long as needed."""
@@ -160,7 +162,8 @@ class Level:
             taken.append(packet)
         for packet in taken:
             del self._ready[packet.first_place]
-        self._share.count(-sum(map(_memory_of, taken)))
+        # Each of them is in memory, see above.
+        self._share.count(-sum([PACKET_BYTES + packet.size_bytes for packet in taken]))
         return taken, most_bytes
 
     def remove(self, packet: QueuedPacket) -> bool:

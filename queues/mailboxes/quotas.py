@@ -147,7 +147,7 @@ class Account:
             del self._levels[payer]
 
     def _limit_of(self, payer: Payer) -> int:
-        return max(1, self._all_bytes // 2 if payer == self.own else self._peer_bytes)
+        return (self._all_bytes // 2 if payer == self.own else self._peer_bytes) or 1
 
     def set_limits(self, peer_bytes: int, all_bytes: int) -> None:
         """Set other limits; everything charged stays charged."""

@@ -203,7 +203,7 @@ class ReaderState:
                 self.told.discard(place)
             last = place + packet.count - 1
             self.done.add_run(place, last)
-            self._last_done = last if last > self._last_done else self._last_done  # noqa: FURB136 - max() is slow
+            self._last_done = last if last > self._last_done else self._last_done
         elif acked:
             begun[place] = acked
         return acked ^ before

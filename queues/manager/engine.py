@@ -507,7 +507,7 @@ class Engine(OperatorSettings):
         link = self.outbox.links.get(outgoing.via)
         if stage is Stage.QUEUED or link is None or link.conversation is None:
             return
-        if any(entry.sends for entry in entries):
+        if entries and any(entry.sends for entry in entries):
             link.conversation.session.ping()
             link.conversation.wake()
 
@@ -831,28 +831,26 @@ class Engine(OperatorSettings):
         soonest_ns = self._transmitter.deadlines.soonest_ns
         if self.failure is None:
             for clock in self._clocks:
-                if clock.soonest_ns < soonest_ns:  # noqa: PLR1730 - for each poll, and min is a call
+                if clock.soonest_ns < soonest_ns:
                     soonest_ns = clock.soonest_ns
-            for at_ns in self._other_deadlines():
+            notices = self.queues.notices
+            others = (
+                self.queues.next_deadline() if notices.expiring.heap or notices.resuming.heap else None,
+                self.remote.next_deadline() if notices.has_topics else None,
+                self.transits.next_deadline() if self.transits.is_used else None,
+                self.outbox.sync_links.next_deadline() if self.outbox.sync_links.changed else None,
+                self.ways.next_deadline() if self.routes.choices and not self.draining else None,
+                self.watching.next_deadline() if self.watching.readers else None,
+                self.topics.next_deadline() if notices.has_topics else None,
+                self.jobs.next_deadline() if self.jobs.lazy_until_ns is not None else None,
+            )
+            for at_ns in others:
                 if at_ns is not None and at_ns < soonest_ns:
                     soonest_ns = at_ns
         deadline_ns = None if soonest_ns == NEVER_NS else soonest_ns
         if self._recorder is not None:
             self._recorder.handle_wait(deadline_ns)
         return deadline_ns
-
-    def _other_deadlines(self) -> tuple[int | None, ...]:
-        notices = self.queues.notices
-        return (
-            self.queues.next_deadline() if notices.expiring.heap or notices.resuming.heap else None,
-            self.remote.next_deadline() if notices.has_topics else None,
-            self.transits.next_deadline() if self.transits.is_used else None,
-            self.outbox.sync_links.next_deadline() if self.outbox.sync_links.changed else None,
-            self.ways.next_deadline() if self.routes.choices and not self.draining else None,
-            self.watching.next_deadline() if self.watching.readers else None,
-            self.topics.next_deadline() if notices.has_topics else None,
-            self.jobs.next_deadline() if self.jobs.lazy_until_ns is not None else None,
-        )
 
     # ---- outputs
 
@@ -923,7 +921,8 @@ class Engine(OperatorSettings):
                 self.jobs.stirred = True
                 self._transmitter.connect(wanting, now_ns)
         is_ready = self.handshakes.awake or self.handshakes.replies
-        return self._transmitter.poll(self._giving, now_ns) if is_ready else []
+        is_open = not self.draining and self.failure is None
+        return self._transmitter.poll(Giving.ALL if is_open else self._giving, now_ns) if is_ready else []
 
     @property
     def _giving(self) -> Giving:
@@ -950,21 +949,21 @@ class Engine(OperatorSettings):
             self.outbox.dead_lettering.note(now_ns)
         job = self.jobs.start(self.jobs.group, at_once=self.draining) if self.failure is None else None
         if job is not None:
-            if isinstance(job, GroupCommit):
+            if type(job) is GroupCommit:
                 if self.jobs.administration.unnoted:
                     self.jobs.administration.note_queued(now_ns)
                 notices = self.queues.notices
                 if notices.settled or notices.left:
                     self.queues.note_settled(now_ns)
             self._write_records(effects, now_ns)
-            if self._recorder is not None and isinstance(job, GroupCommit):
-                job.commit.records = self._recorder.written
+            if self._recorder is not None and type(job) is GroupCommit:
+                job.commit.records = self._recorder.lines.written
             effects.append(StartJob(job))
 
     def handle_done(self, job: Job, now_ns: int) -> None:
         """The store has done a job: if it is a commit, its content is durable."""
         self._look(now_ns)
-        if isinstance(job, GroupCommit):
+        if type(job) is GroupCommit:
             self.handshakes.history.handle_committed(job.commit)
         self.jobs.handle_done(job, now_ns)
 

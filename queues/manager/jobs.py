@@ -111,12 +111,11 @@ class Jobs:
 
     def _next(self, turn: Turn, *, at_once: bool) -> Job | None:
         notices = self._queues.notices
-        if self._outbox.dead_lettering.waiting:
-            self._outbox.dead_lettering.dead_letter(turn)
-        if self._outbox.copies.waiting:
-            self._outbox.copies.complete(turn)
-        if self._queues.expiry.expired:
-            self._queues.expiry.dead_letter_expired(turn)
+        dead, copies, expiry = self._outbox.dead_lettering, self._outbox.copies, self._queues.expiry
+        if dead.waiting or copies.waiting or expiry.expired:
+            dead.dead_letter(turn)
+            copies.complete(turn)
+            expiry.dead_letter_expired(turn)
         read_next, self._read_next = self._read_next, False
         if read_next and (read := self.fetches.poll()) is not None:
             return read
@@ -129,7 +128,8 @@ class Jobs:
             self._queues.tell_read(turn.now_ns)
         if self._outbox.unpacked:
             self._outbox.pack_durable(turn)
-        self._queues.complete(self.group)
+        if notices.dirty or self._queues.removed or self._queues.bodies.deletes_any:
+            self._queues.complete(self.group)
         if notices.has_topics:
             self.topics.complete(self.group)
         if notices.taken or self.journals.express:

@@ -6,10 +6,11 @@ that a packet costs a few comparisons.
 
 from collections import Counter
 from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from triack.base.ack_trigger import longest_delay_ns
-from triack.base.delivery import Delivery
+from triack.base.delivery import LABELS, Delivery
 from triack.base.log_lines import LineWriter
 from triack.base.ranges import as_ranges
 from triack.base.reasons import DropReason
@@ -31,6 +32,7 @@ WOKE_LATE_NS = 50 * MS
 """Delay from which it is recorded: a third of what replay adds to every time limit for a busy machine, so that a pause
 that breaks a limit is on record, and longer than the pauses of a busy loop."""
 
+_NUMBER_OF = attrgetter("number")
 _Stream = tuple[Delivery, bytes, int, int, int]
 
 
@@ -69,7 +71,7 @@ class Recorder:
     """Collects records until ``take`` fetches them as bytes. ``wall_offset_ns``: wall clock minus monotonic clock."""
 
     def __init__(self, node_id: bytes, incarnation: int, wall_offset_ns: int, now_ns: int) -> None:
-        self._lines = LineWriter(node_id, incarnation, wall_offset_ns)
+        self.lines = LineWriter(node_id, incarnation, wall_offset_ns)
         self._drops: Counter[DropReason] = Counter()
         self._drops_at_ns = now_ns
         self._seen_ns = now_ns
@@ -84,11 +86,11 @@ class Recorder:
             return
         if self._run is not None or self._entered is not None:
             self._end_run()
-        self._lines.add(event, now_ns, fields)
+        self.lines.add(event, now_ns, fields)
 
     def _enter(self, now_ns: int, fields: dict[str, Any]) -> bool:
         """Join express packets that enter a queue as they arrive; durable ones come in ranges already."""
-        if fields["class"] != Delivery.EXPRESS.label:
+        if fields["class"] != LABELS[Delivery.EXPRESS]:
             return False
         if self._entered is not None:
             at_ns, before = self._entered
@@ -124,9 +126,9 @@ class Recorder:
         if since_ns is None or now_ns - since_ns < WOKE_LATE_NS:
             return
         self._end_run()
-        since_ns = max(since_ns, self._lines.at_ns)
+        since_ns = max(since_ns, self.lines.at_ns)
         if now_ns - since_ns >= WOKE_LATE_NS:
-            self._lines.add("woke_late", now_ns, {"since_ns": since_ns})
+            self.lines.add("woke_late", now_ns, {"since_ns": since_ns})
 
     def add_transmit(self, session: str, transmit: Transmit, now_ns: int) -> None:
         """Record the content of one datagram."""
@@ -147,8 +149,8 @@ class Recorder:
         open_run, before, counts_any, open_way = None, None, 0, tuple[int, ...]()
         for sent in run:
             context: object = sent.context
-            owner = context.stream if isinstance(context, DepartingContext) else None
-            if open_run is not None and owner is before and isinstance(context, DepartingContext):
+            owner = context.stream if type(context) is DepartingContext else None
+            if open_run is not None and owner is before and type(context) is DepartingContext:
                 entry = context.entry
                 named = entry.number - 1 if sent.delivery is _TRANSACTIONAL else open_run.previous
                 follows = entry.number == open_run.number + open_run.packets and context.previous == named
@@ -232,7 +234,8 @@ class Recorder:
                 run.packets += 1
                 _count(run.counts, messages)
                 return run
-        self._end_run()
+        if run is not None or self._entered is not None:
+            self._end_run()
         run = self._run = _Run(event, at_ns, session, flag, packet, stream)
         run.number, run.previous = number, previous
         run.counts.append([1, messages])
@@ -244,29 +247,24 @@ class Recorder:
         if run is not None:
             fields: dict[str, Any] = {"session": run.session, "packet": run.packet, "packets": run.packets}
             if run.stream is None:
-                fields["class"] = Delivery.EXPRESS.label
+                fields["class"] = LABELS[Delivery.EXPRESS]
             else:
                 delivery, origin, stream, sequence, hops = run.stream
-                fields["class"], fields["origin"] = delivery.label, origin.hex()
+                fields["class"], fields["origin"] = LABELS[delivery], origin.hex()
                 fields["stream"], fields["sequence"] = stream, sequence
                 fields["number"], fields["previous"], fields["counts"] = run.number, run.previous, run.counts
                 if hops != NO_RELAY:
                     fields["hops"] = hops
             fields["resend" if run.event == "packet_sent" else "duplicate"] = run.flag
             fields["size"] = run.size
-            self._lines.add(run.event, run.at_ns, fields)
+            self.lines.add(run.event, run.at_ns, fields)
         if entered is not None:
-            self._lines.add("committed", *entered)
+            self.lines.add("committed", *entered)
 
     def add_numbers(self, event: str, session: str, packets: list[SessionPacket], now_ns: int) -> None:
         """Record which packets an ack newly covers."""
-        ranges = as_ranges(sorted([sent.number for sent in packets]))
+        ranges = as_ranges(sorted(map(_NUMBER_OF, packets)))
         self.add(event, now_ns, {"session": session, "ranges": ranges})
-
-    @property
-    def written(self) -> int:
-        """The serial of the last record that ``take`` has returned, or will return."""
-        return self._lines.written
 
     def take(self, drops: Counter[DropReason], now_ns: int) -> bytes:
         """All records since the last call, each line ended; ``drops`` as ``add_drops``."""
@@ -274,7 +272,7 @@ class Recorder:
             self.add_drops(drops, now_ns)
         if self._run is not None or self._entered is not None:
             self._end_run()
-        return self._lines.take() if self._lines.lines else b""
+        return self.lines.take() if self.lines.lines else b""
 
 
 def _hops_of(header: SequenceHeader) -> int:

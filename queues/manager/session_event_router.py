@@ -358,7 +358,8 @@ class SessionEventRouter:
         """The next commit depends on the peer's store: let it hold the point."""
         known = conversation.known
         if known is not None:
-            known.handle_serial(conversation.session.peer_commit_serial)
+            if conversation.session.peer_commit_serial > known.serial:
+                known.handle_serial(conversation.session.peer_commit_serial)
             self._handshakes.peers.depend(known)
 
     def _depend_on_told(self, packet: wire.RelayedOrderAck | wire.RelayedEnd, now_ns: int) -> None:
@@ -374,7 +375,7 @@ class SessionEventRouter:
             self._recorder.add_numbers("ack_received", conversation.label, event.packets, now_ns)
         self._take_acks(conversation, event.told, Ack.SESSION, now_ns)
         for sent in event.told:
-            if isinstance(sent.context, Control) and sent.context.refuses:
+            if type(sent.context) is Control and sent.context.refuses:
                 conversation.handle_rejections_known(sent.context.refuses)
 
     def _on_stored(self, conversation: Conversation, event: events.PacketsStored, now_ns: int) -> None:
@@ -393,9 +394,11 @@ class SessionEventRouter:
         contexts = [
             sent.context
             for sent in acked
-            if isinstance(sent.context, DepartingContext)
+            if type(sent.context) is DepartingContext
             and (sent.number == sent.context.entry.packet or (ack is Ack.SESSION and sent.context.stream.durable))
         ]
+        if not contexts:
+            return
         if self._transits.is_used:
             contexts.sort(key=_passes)
         turn = self._jobs.turn(now_ns)

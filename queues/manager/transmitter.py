@@ -121,13 +121,13 @@ class Transmitter:
     def poll(self, giving: Giving, now_ns: int) -> list[tuple[str, list[bytes]]]:
         """Everything to send now: addresses, and the datagrams that go there together."""
         paced: dict[Conversation, None] = {}
-        ready = self._handshakes.awake
+        ready, conversations = self._handshakes.awake, self._handshakes.conversations
         while ready:
             # Closing one session can give another one something to do.
             awake = list(ready)
             ready.clear()
             for conversation in awake:
-                if self._handshakes.has(conversation):
+                if conversation.session.connection_id in conversations:
                     self._serve(conversation, giving, now_ns)
                     if conversation.session.is_paced:
                         paced[conversation] = None

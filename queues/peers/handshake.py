@@ -553,12 +553,11 @@ class Handshakes:
 
     def of(self, header: Header) -> Conversation:
         """The conversation of a datagram. Raises ProtocolError ``unknown-connection``, ``unknown-kind``."""
-        conversation = self.conversations.get(header.connection_id)
-        if conversation is None:
+        if header.connection_id not in self.conversations:
             raise ProtocolError(DropReason.UNKNOWN_CONNECTION)
         if header.kind not in _IN_CONVERSATION:
             raise ProtocolError(DropReason.UNKNOWN_KIND)
-        return conversation
+        return self.conversations[header.connection_id]
 
     def has(self, conversation: Conversation) -> bool:
         """Whether a conversation still exists."""

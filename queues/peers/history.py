@@ -77,7 +77,8 @@ class History:
 
     def handle_committed(self, commit: Commit) -> None:
         """The commit has returned: peers may learn its serial."""
-        self.committed = max(self.committed, commit.serial)
+        if commit.serial > self.committed:
+            self.committed = commit.serial
 
 
 @dataclass(slots=True)
@@ -110,7 +111,7 @@ class KnownPeer:
 
     def handle_serial(self, serial: int) -> None:
         """The peer has announced a commit of its current start."""
-        if serial > self.serial:  # noqa: PLR1730 - once or twice for each datagram, and max is a call
+        if serial > self.serial:
             self.serial = serial
 
     def handle_waited(self, probe_ns: int | None, timeout_ns: int, *, unheard: bool) -> None:

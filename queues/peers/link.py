@@ -39,6 +39,8 @@ REFUSING_MAX = 2 * WINDOW_MAX
 """Packets that these may refuse before the peer acknowledges them: more than a session ever has in flight."""
 _HELLOS = frozenset({Kind.CONNECT, Kind.ACCEPT, Kind.RETRY})
 """Kinds whose counters are not those of their direction."""
+_LIVE = frozenset({SessionState.OPEN, SessionState.DRAINING})
+"""States in which anything may flow."""
 PENDING_MAX = 32
 """Connects of one session whose answers may still be in flight: no fewer than an initiator remembers. It accepts the
 first answer that arrives, however many connects it has sent by then."""
@@ -176,7 +178,7 @@ class Conversation:
 
         Before the session is open, connects find the peer's path, not this.
         """
-        if header.kind in _HELLOS or not self.is_live:
+        if header.kind in _HELLOS or self.session.state not in _LIVE:
             return
         newest = header.counter > self.highest_counter
         if newest:
@@ -251,7 +253,7 @@ class Conversation:
     @property
     def is_live(self) -> bool:
         """Whether anything may flow: it is open, or drains."""
-        return self.session.state in (SessionState.OPEN, SessionState.DRAINING)
+        return self.session.state in _LIVE
 
 
 class Link:

@@ -183,9 +183,9 @@ class AcceptedKeys:
 
     def handle_packed(self, outgoing: OutgoingStream, entries: list[StreamPacket], commit: Commit) -> None:
         """The messages submitted to a queue are in packets now, which go into this commit."""
-        mine = [accepted for accepted in self._unpacked if accepted.outgoing is outgoing]
-        if not mine:
+        if not self._unpacked:
             return
+        mine = [accepted for accepted in self._unpacked if accepted.outgoing is outgoing]
         self._unpacked = [accepted for accepted in self._unpacked if accepted.outgoing is not outgoing]
         # All fragments of a large message have its ticket; the last one is meant.
         starts = [entry.first_ticket for entry in entries]

@@ -473,7 +473,7 @@ class Admission:
     def takes_run(self, stream: IncomingStream, mailbox: Mailbox, packets: int, messages: int, size_bytes: int) -> bool:
         """Whether a stream can accept all of a run: no packet would be refused, or have to wait, if it came singly."""
         origin = stream.origin
-        if stream.may_send is not True or stream.rejections or not mailbox.fill.takes(messages, size_bytes):
+        if stream.may_send is not True or stream.rejections.refused or not mailbox.fill.takes(messages, size_bytes):
             return False
         if (mailbox.pause or mailbox.holder) and not mailbox.takes_arrivals:
             return False

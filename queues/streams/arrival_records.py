@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from triack.base.commit import PositionRow
-from triack.base.delivery import Delivery
+from triack.base.delivery import LABELS, Delivery
 from triack.ordering.wire import SequenceHeader
 from triack.queues.mailboxes.handed import said_priority
 from triack.queues.mailboxes.system_queues import counted_in
@@ -24,7 +24,7 @@ def record_recovered(record: Record, row: PositionRow, stream: IncomingStream, n
         stream=row.stream,
         sequence=row.sequence,
         **where,
-        **{"class": stream.delivery.label},
+        **{"class": LABELS[stream.delivery]},
     )
 
 
@@ -36,7 +36,7 @@ def record_forgotten(record: Record, stream: IncomingStream, sequence: int, now_
         origin=stream.origin.hex(),
         stream=stream.number,
         sequence=sequence,
-        **{"class": stream.delivery.label},
+        **{"class": LABELS[stream.delivery]},
     )
 
 
@@ -50,7 +50,7 @@ def record_rejected(record: Record, header: SequenceHeader, delivery: Delivery, 
         sequence=header.sequence,
         number=header.number,
         reason=reason,
-        **{"class": delivery.label},
+        **{"class": LABELS[delivery]},
     )
 
 
@@ -68,7 +68,7 @@ def record_accepted(record: Record, accepted: dict[IncomingStream, list[Accepted
                 last=last,
                 count=counted_in(stream.queue, count),
                 queue=stream.queue,
-                **{"class": stream.delivery.label},
+                **{"class": LABELS[stream.delivery]},
                 **said_priority(stream.delivery, stream.priority),
             )
 

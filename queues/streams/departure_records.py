@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from triack.base.delivery import Delivery
+from triack.base.delivery import LABELS, Delivery
 from triack.base.ranges import Range, as_ranges
 from triack.base.reasons import EXPIRED, FreedReason, RejectReason
 from triack.ordering.outgoing import StreamPacket
@@ -187,7 +187,7 @@ class DepartureRecords:
             stream=stream.id.number,
             sequence=stream.sequence.sequence,
             **more,
-            **{"class": stream.delivery.label},
+            **{"class": LABELS[stream.delivery]},
         )
 
 

@@ -172,7 +172,9 @@ class Inbox:
         return [it for streams in self._streams.values() for it in streams.values() if not it.has_ended]
 
     def _find(self, origin: bytes, stream: int) -> IncomingStream | None:
-        return self._streams.get(origin, {}).get(stream)
+        if origin not in self._streams or stream not in self._streams[origin]:
+            return None
+        return self._streams[origin][stream]
 
     def relay_of(self, origin: bytes, number: int) -> str:
         """The neighbour that brings a stream of another node; empty for a neighbour's own one."""
@@ -361,7 +363,8 @@ class Inbox:
             return False
         outcome, following = judged
         stream.handle_heard(conversation, priority_of(header.body))
-        mailbox.drop_unfinished(header.origin, header.stream, *stream.unwanted(header))
+        if mailbox.partials.by_stream:
+            mailbox.drop_unfinished(header.origin, header.stream, *stream.unwanted(header))
         if stream.ordered:
             stream.agree(conversation, header)
             self.order_acks.owe(stream)
@@ -372,7 +375,8 @@ class Inbox:
             if delivery in DURABLE:
                 turn.arrivals.stored.setdefault(conversation, []).extend(numbers)
             self._accept_run(stream, mailbox, run, turn)
-            self._take_held(stream, following, turn)
+            if following:
+                self._take_held(stream, following, turn)
             if delivery not in DURABLE:
                 self.admission.stop_express(stream, conversation)
         self.admission.count_early(stream)
@@ -396,10 +400,12 @@ class Inbox:
 
     def _takes_run(self, stream: IncomingStream, run: IncomingRun) -> Mailbox | None:
         """The queue that accepts all packets of a run; None when each must be inspected."""
-        mailbox = self._mailboxes.get(stream.queue)
-        if mailbox is None or not mailbox.takes_runs or stream.sealed:
+        if stream.sealed or stream.queue not in self._mailboxes:
             return None
-        takes = self.admission.takes_run(stream, mailbox, len(run.bodies), sum(run.counts), run.body_bytes)
+        mailbox = self._mailboxes[stream.queue]
+        if not mailbox.takes_runs:
+            return None
+        takes = self.admission.takes_run(stream, mailbox, len(run.bodies), run.messages, run.body_bytes)
         return mailbox if takes else None
 
     def _take_held(self, stream: IncomingStream, held: list[tuple[SequenceHeader, Arrival]], turn: Turn) -> None:
@@ -417,7 +423,7 @@ class Inbox:
     def _accept_run(self, stream: IncomingStream, mailbox: Mailbox, run: IncomingRun, turn: Turn) -> None:
         stream.rejected = 0
         header, delivery = run.header, stream.delivery
-        accepted = (header.sequence, header.number, run.last, sum(run.counts))
+        accepted = (header.sequence, header.number, run.last, run.messages)
         queued = mailbox.charge_run(run, delivery)
         if any(run.receive_by_ms) or run.sent_at_ms[0] < UNSET_BEFORE_MS:
             self._date(queued, turn.now_ns)

@@ -144,8 +144,8 @@ class IncomingStream:
 
     def is_of(self, header: SequenceHeader, delivery: Delivery) -> bool:
         """Whether a packet belongs to this stream, by its header, and the stream has not ended."""
-        same = (self.queue, self.delivery, self.begun) == (composed(header.queue), delivery, header.sequence)
-        return same and not self.has_ended
+        same = self.delivery is delivery and self.begun == header.sequence and not self.has_ended
+        return same and (self.queue == header.queue or self.queue == composed(header.queue))
 
     def is_fresh(self, header: SequenceHeader) -> bool:
         """Whether a packet was neither accepted nor rejected before."""
@@ -168,7 +168,7 @@ class IncomingStream:
 
         ``crowded``: whether its origin has no memory left for either in any stream.
         """
-        if self.rejections.full or (crowded and self.rejections):
+        if self.rejections.refused and (crowded or self.rejections.full):
             return True
         if self.ordered:
             return crowded and not self.sequence.is_next(header)
@@ -203,6 +203,8 @@ class IncomingStream:
     @property
     def out_of_order_bytes(self) -> int:
         """Memory of out-of-order packets, gaps and rejections."""
+        if self.ordered and not self.rejections.refused and not self.sequence.held:
+            return 0
         known = len(self.rejections) + (0 if self.ordered else self.filter.gaps)
         return self.sequence.held_bytes + HELD_BYTES * self.sequence.held + GAP_BYTES * known
 
@@ -213,6 +215,8 @@ class IncomingStream:
         Its origin regards what it covers as delivered, and forgets it. So it stops before rejections that the origin
         may not know of, and before those still on the disk, which nothing would settle after a crash.
         """
+        if self.refused_from is None and not self.rejections.refused:
+            return self.sequence.committed
         sequence, number = self.sequence.committed
         for lowest in (self.rejections.lowest, self.refused_from):
             if lowest is not None:
@@ -247,7 +251,7 @@ class IncomingStream:
         """The state in ``row`` is on the disk."""
         if not self.ordered:
             return
-        before, self.refused_from = self.refused_from, Rejections.decode(row.filter).lowest
+        before, self.refused_from = self.refused_from, Rejections.decode(row.filter).lowest if row.filter else None
         self.sequence.handle_committed((row.sequence, row.number))
         if before is not None and before != self.refused_from:
             # Numbers after that rejection may be acknowledged now.

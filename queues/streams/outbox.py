@@ -413,7 +413,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
     def pack_durable(self, turn: Turn) -> None:
         """Put all submitted messages of durable classes into the next commit."""
         # Messages for queues of this node may have answers, which are in the same commit.
-        while taken := self._take_unpacked(durable=True):
+        while self.unpacked and (taken := self._take_unpacked(durable=True)):
             for outgoing in taken:
                 self._pack_durable(outgoing, turn)
 
@@ -424,8 +424,9 @@ class Outbox(DepartingStreams[OutgoingStream]):
         turn.departures.started.append((outgoing, entries))
         self.keys.handle_packed(outgoing, entries, turn.commit)
         if outgoing.peer:
+            first_key = key_of(stream, 0)
             turn.commit.outgoing += [
-                OutgoingRow(key_of(stream, entry.number), entry.messages, entry.reach_by_ms, entry.body or b"")
+                OutgoingRow(first_key + entry.number, entry.messages, entry.reach_by_ms, entry.body or b"")
                 for entry in entries
             ]
         else:
@@ -597,7 +598,8 @@ class Outbox(DepartingStreams[OutgoingStream]):
         freed = outgoing.sequence.handle_order_ack(sequence, number, turn.now_ns)
         if freed:
             outgoing.sequence.hold.handle_progress()
-            self.sync_links.remove(outgoing.way, outgoing, ranges_of(freed))
+            if self.sync_links.awaited:
+                self.sync_links.remove(outgoing.way, outgoing, ranges_of(freed))
         self._free(outgoing, freed, turn)
         self._look_at(outgoing)
 

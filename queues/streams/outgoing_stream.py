@@ -260,7 +260,7 @@ class OutgoingStream(DepartingStream[OutgoingSequence]):
         return self._blocks[self._block_of(tickets.start) : bisect_left(self._blocks, tickets.stop, key=_START)]
 
     def _block_of(self, ticket: int) -> int:
-        return max(0, bisect_right(self._blocks, ticket, key=_START) - 1)
+        return (bisect_right(self._blocks, ticket, key=_START) or 1) - 1
 
     def _pack(self, messages: list[bytes | Outgoing], now_ms: int) -> list[PacketBody]:
         packed: list[PacketBody] = []
@@ -288,7 +288,9 @@ class OutgoingStream(DepartingStream[OutgoingSequence]):
         lengths: dict[int, int] = {}
         for item in packed:
             size_bytes = len(item.body)
-            size_bytes = lengths.setdefault(size_bytes, size_bytes)
+            if size_bytes in lengths:
+                size_bytes = lengths[size_bytes]
+            lengths[size_bytes] = size_bytes
             entry = StreamPacket(number, item.body, size_bytes, item.messages, ticket, item.tickets)
             entry.reach_by_ms, entry.ack_requested = item.reach_by_ms, item.ack_requested
             if item.cares:
@@ -406,7 +408,7 @@ class OutgoingStream(DepartingStream[OutgoingSequence]):
     @property
     def busy(self) -> bool:
         """Whether anything is pending, waiting or unacknowledged."""
-        return self.unacknowledged > 0
+        return bool(self.pending or self.committing or self.sequence.entries)
 
 
 class Ordinals:

@@ -134,8 +134,8 @@ class Sealing:
 
     def is_wanted(self, peer: str) -> bool:
         """Whether messages for a destination are sealed whatever their senders say."""
-        known, way = self._destination(peer), self.routes.way_of(peer)
-        return way.seal or (known is not None and known.seal)
+        known = self._destination(peer)
+        return (known is not None and known.seal) or (bool(self.routes.all) and self.routes.way_of(peer).seal)
 
     def missing(self, peer: str, way: Way | None) -> str:
         """Why messages for a destination cannot be sealed, for people; empty if they can."""

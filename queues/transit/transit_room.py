@@ -98,7 +98,7 @@ class TransitRoom:
 
     def takes(self, stream: TransitStream, conversation: Conversation, run: IncomingRun) -> bool:
         """Whether there is room for all of a run."""
-        size_bytes, key, messages = run.body_bytes, stream.came_by.encode(), sum(run.counts)
+        size_bytes, key, messages = run.body_bytes, stream.came_by.encode(), run.messages
         if not self.messages.takes(messages):
             return False
         if not stream.durable:

@@ -112,8 +112,9 @@ class AckSender:
 
     def read_run(self, codec: Codec, payloads: Sequence[bytes]) -> PacketRun | None:
         """The run of packets that these datagrams begin with, as far as it follows all that came before."""
-        acks = self.session_ack
-        return codec.decode_run(payloads[: acks.reach], acks.received.highest + 1)
+        received = self.session_ack.received
+        highest = received.highest
+        return codec.decode_run(payloads[: received.cumulative + self.session_ack.span - highest], highest + 1)
 
     def arm(self, timers: Timers) -> None:
         """Set the timers of acks that are owed and not yet due."""
@@ -136,9 +137,12 @@ class AckSender:
     def leaving(self, now_ns: int, *, with_packet: bool) -> tuple[bool, bool]:
         """Whether a session ack, and whether a store ack, leaves with the datagram that is made now."""
         session, store = self.session_ack.debt, self.store_ack.debt
-        if with_packet:
-            return session.leaves_with_packet(now_ns), store.leaves_with_packet(now_ns)
-        return session.state is AckState.DUE, store.state is AckState.DUE
+        leaves, store_leaves = session.state is AckState.DUE, store.state is AckState.DUE
+        if with_packet and session.state is AckState.OWED:
+            leaves = session.leaves_with_packet(now_ns)
+        if with_packet and store.state is AckState.OWED:
+            store_leaves = store.leaves_with_packet(now_ns)
+        return leaves, store_leaves
 
     def due_bytes(self, ack_bytes: int, store_ack_bytes: int) -> int:
         """How many bytes of the acks that leave are due; the others only ride along with a packet."""

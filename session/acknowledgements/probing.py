@@ -138,7 +138,8 @@ class Probing:
 
     def handle_progress(self) -> None:
         """Something was acknowledged."""
-        self._end_row()
+        if self._rounds:
+            self._end_row()
         self._persists = False
         self._quiets = 0
         self._pings = self._reliable

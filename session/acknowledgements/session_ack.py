@@ -34,10 +34,10 @@ class SessionAck:
         span: how far above the cumulative number a packet may be; bounds what a peer can make us remember.
     """
 
-    __slots__ = ("_refused", "_span", "_told", "debt", "newest_at_ns", "newest_counter", "received")
+    __slots__ = ("_refused", "_told", "debt", "newest_at_ns", "newest_counter", "received", "span")
 
     def __init__(self, terms: AckTerms, span: int) -> None:
-        self._span = span
+        self.span = span
         self._refused = _NONE
         self._told: list[Range] | None = None
         self.debt = AckDebt(terms)
@@ -47,7 +47,7 @@ class SessionAck:
 
     def in_reach(self, number: int) -> bool:
         """Whether a correct sender could send this number now."""
-        return number <= self.received.cumulative + self._span
+        return number <= self.received.cumulative + self.span
 
     def handle_packet(self, number: int, size_bytes: int, *, counter: int, ack_requested: int, now_ns: int) -> bool:
         """Count a packet that datagram ``counter`` brought. Returns False when this session had it already."""
@@ -79,11 +79,6 @@ class SessionAck:
         self.debt.add(
             packets, size_bytes, now_ns, ack_requested=ack_requested == Ask.AT_ONCE, gap=gap, asked_by_ns=by_ns
         )
-
-    @property
-    def reach(self) -> int:
-        """How many packets above the highest received one a correct sender could send now."""
-        return self.received.cumulative + self._span - self.received.highest
 
     def handle_refused(self, number: int) -> None:
         """A packet that has just arrived is refused, and its rejection follows."""

@@ -32,9 +32,10 @@ class StoreAck:
     def handle_packet(self, number: int, size_bytes: int, *, ack_requested: bool) -> None:
         """A durable packet arrived; a commit will hold it."""
         self._sizes[number] = size_bytes
-        self._highest = max(self._highest, number)
-        if ack_requested:
-            self._asked = max(self._asked, number)
+        if number > self._highest:
+            self._highest = number
+        if ack_requested and number > self._asked:
+            self._asked = number
 
     def handle_run(self, run: PacketRun) -> None:
         """The same for packets that follow each other."""

@@ -49,7 +49,9 @@ class StoreAckWaiter:
     def timeout_ns(self) -> int:
         """How long to wait for the next store ack before the session closes (MSMQ ``StoreAckTimeout``)."""
         policy, adaptive_ns = self._policy, TIMEOUT_PROBES * self._delay.probe_ns
-        return min(max(adaptive_ns, policy.store_ack_timeout_min_ns), policy.store_ack_timeout_max_ns)
+        if adaptive_ns < policy.store_ack_timeout_min_ns:
+            adaptive_ns = policy.store_ack_timeout_min_ns
+        return adaptive_ns if adaptive_ns < policy.store_ack_timeout_max_ns else policy.store_ack_timeout_max_ns
 
     def add(self, run: list[SessionPacket]) -> bool:
         """Packets leave: durable ones that leave for the first time wait from now on. Returns whether there are any."""
@@ -61,7 +63,8 @@ class StoreAckWaiter:
     def forget(self, numbers: list[int]) -> None:
         """Store acks for these packets are no longer needed."""
         for number in numbers:
-            self._packets.pop(number, None)
+            if number in self._packets:
+                del self._packets[number]
 
     def handle_ack(self, cumulative: int, ranges: list[Range], now_ns: int) -> list[SessionPacket]:
         """Take a store ack. Returns the packets that it newly covers, in the order in which they were sent first."""

@@ -174,7 +174,7 @@ class Bbr:
 
     def rate(self, smoothed_ns: int) -> int:
         """Bytes a second; before anything was delivered, from the window and the round trip."""
-        if self._is_short:
+        if 0 < self.trip.min_ns < SHORT_NS:
             return UNPACED_RATE
         bandwidth = self._sending_rate
         if not bandwidth:
@@ -191,10 +191,6 @@ class Bbr:
     def _path_bytes(self) -> int:
         """The bandwidth-delay product: the bytes that the path holds without a queue."""
         return self._sending_rate * self.trip.min_ns // SECOND
-
-    @property
-    def _is_short(self) -> bool:
-        return 0 < self.trip.min_ns < SHORT_NS
 
     @property
     def _minimum_bytes(self) -> int:
@@ -383,7 +379,7 @@ class Bbr:
     def _set_window(self, acked_bytes: int) -> None:
         """Section 5.6.4: grow by what was delivered, up to what the model says."""
         rate, state = self._sending_rate, self.state
-        turn_bytes = rate * (TURN_NS if self._is_short else QUANTA_NS) // SECOND
+        turn_bytes = rate * (TURN_NS if 0 < self.trip.min_ns < SHORT_NS else QUANTA_NS) // SECOND
         path_bytes = rate * self.trip.min_ns // SECOND
         target_bytes = WINDOW_PERCENT[state] * path_bytes // 100 + self._bunching.extra_bytes
         if target_bytes < turn_bytes:

@@ -63,10 +63,12 @@ class Pacer:
         flow_bytes = rate * (now_ns - self._filled_at_ns) // SECOND
         self.was_late = False
         if flow_bytes:
-            hold_ns = LATE_NS if self._spent else BUCKET_NS
-            most_bytes = max(self._burst_bytes, rate * hold_ns // SECOND)
-            self.was_late = self._spent and self.credit_bytes + flow_bytes > most_bytes
-            self.credit_bytes = min(self.credit_bytes + flow_bytes, most_bytes)
+            most_bytes = rate * (LATE_NS if self._spent else BUCKET_NS) // SECOND
+            if most_bytes < self._burst_bytes:
+                most_bytes = self._burst_bytes
+            credit_bytes = self.credit_bytes + flow_bytes
+            self.was_late = self._spent and credit_bytes > most_bytes
+            self.credit_bytes = credit_bytes if credit_bytes < most_bytes else most_bytes
             self._filled_at_ns = now_ns
         if self.credit_bytes >= packet_bytes and not self._spent:
             return now_ns
@@ -125,7 +127,8 @@ class NetworkShare:
         if self._paced is None or not rtt.latest_ns:
             return now_ns  # there is nothing to spread over, or not yet
         # A packet that leaves in pieces may exceed any credit.
-        packet_bytes = min(packet_bytes, self._datagram_bytes, self.window.window_bytes)
+        if packet_bytes > self._datagram_bytes or packet_bytes > self.window.window_bytes:
+            packet_bytes = min(self._datagram_bytes, self.window.window_bytes)
         ready_at_ns = self._pacer.ready_at_ns(self._paced.rate(rtt.smoothed_ns), packet_bytes, now_ns)
         if self._pacer.was_late:
             self._paced.handle_late()

@@ -76,6 +76,7 @@ class SendWindow:
 
     Attributes:
         auto: how the window follows the path, or None.
+        lost: packets to send again, and some that were meanwhile.
         most_bytes: what the peer has room for, by whatever transport (``path_size``). Queued packets count, too: they
             leave even if the peer says that it has no room.
         packet_bytes: the longest datagram in force.
@@ -85,7 +86,6 @@ class SendWindow:
 
     __slots__ = (
         "_acked",
-        "_lost",
         "_next_order",
         "_packets",
         "_rtt",
@@ -100,6 +100,7 @@ class SendWindow:
         "flying",
         "highest_sent",
         "in_flight_bytes",
+        "lost",
         "most_bytes",
         "next_number",
         "packet_bytes",
@@ -119,7 +120,7 @@ class SendWindow:
         self.congestion = congestion
         self._packets: dict[int, SessionPacket] = {}
         self._acked = NumberSet()
-        self._lost: list[SessionPacket] = []
+        self.lost: list[SessionPacket] = []
         self.flying: dict[int, SessionPacket] = {}
         self._next_order = 1
         self._sendings: dict[int, tuple[int, int]] = {}
@@ -141,7 +142,7 @@ class SendWindow:
     @property
     def awaits_ack(self) -> bool:
         """Whether a packet that was sent is not acknowledged; queued packets do not count."""
-        if self.flying or not self._lost:
+        if self.flying or not self.lost:
             return bool(self.flying)
         following = self.peek()
         return following is not None and following.state is PacketState.LOST
@@ -185,11 +186,6 @@ class SendWindow:
             room = left_bytes // self.packet_bytes
         return room if room > 0 else 0
 
-    @property
-    def has_next(self) -> bool:
-        """Whether ``peek`` may give a packet; when not, it gives none."""
-        return self.unsent_bytes > 0 or bool(self._lost)
-
     def push(
         self,
         delivery: Delivery,
@@ -219,10 +215,10 @@ class SendWindow:
 
     def peek(self) -> SessionPacket | None:
         """The packet that goes next: lost ones first, or None."""
-        while self._lost and self._lost[0].state is not PacketState.LOST:
-            del self._lost[0]
-        if self._lost:
-            return self._lost[0]
+        while self.lost and self.lost[0].state is not PacketState.LOST:
+            del self.lost[0]
+        if self.lost:
+            return self.lost[0]
         return self._packets.get(self.highest_sent + 1)
 
     def has_credit(self, sent: SessionPacket) -> bool:
@@ -236,7 +232,7 @@ class SendWindow:
     def spare_bytes(self) -> int:
         """How much of the congestion window is left when nothing more is to be sent; nothing when something is."""
         congestion, spare_bytes = self.congestion, self.most_bytes
-        if congestion is None or ((self.unsent_bytes or self._lost) and self.peek() is not None):
+        if congestion is None or ((self.unsent_bytes or self.lost) and self.peek() is not None):
             return 0
         if congestion.window_bytes < spare_bytes:
             spare_bytes = congestion.window_bytes
@@ -245,7 +241,7 @@ class SendWindow:
 
     def next_with_credit(self) -> SessionPacket | None:
         """The packet that goes next, unless the congestion window holds it back."""
-        sent = self.peek() if self.unsent_bytes or self._lost else None
+        sent = self.peek() if self.unsent_bytes or self.lost else None
         if sent is None:
             if self.congestion is not None:
                 self.congestion.handle_app_limited(self.in_flight_bytes)
@@ -377,10 +373,12 @@ class SendWindow:
         packets, in_flight, event = self._packets, self.flying, PacketEvent.ACKED
         acked: list[SessionPacket] = []
         for number in numbers:
-            sent = packets.pop(number, None)
-            if sent is None:
+            if number not in packets:
                 continue
-            if in_flight.pop(number, None) is not None:
+            sent = packets[number]
+            del packets[number]
+            if number in in_flight:
+                del in_flight[number]
                 self.in_flight_bytes -= sent.size_bytes
             sent.state = TRANSITIONS[sent.state][event]
             # It is not resent, and may wait long for its store ack.
@@ -434,7 +432,7 @@ class SendWindow:
             if self.congestion is not None:
                 self.congestion.handle_lost(sent.size_bytes, sent.sending, now_ns)
         if lost:
-            self._lost.extend(sorted(lost, key=_number_of))
+            self.lost.extend(sorted(lost, key=_number_of))
         if self.congestion is not None and self._trip_ns is not None:
             # What an ack shows to be lost belongs to the same round as what it acknowledges (RFC 9002, A.7).
             self.congestion.handle_ack(self.in_flight_bytes, self._trip_ns, now_ns)
@@ -453,7 +451,7 @@ class SendWindow:
             assert self.cumulative < number == sent.number
             of_state[sent.state].append(sent)
         assert {sent.number for sent in of_state[PacketState.IN_FLIGHT]} == in_flight.keys()
-        assert {sent.number for sent in of_state[PacketState.LOST]} <= {sent.number for sent in self._lost}
+        assert {sent.number for sent in of_state[PacketState.LOST]} <= {sent.number for sent in self.lost}
         assert all(sent.number > self.highest_sent for sent in of_state[PacketState.QUEUED])
         assert self.in_flight_bytes == sum([sent.size_bytes for sent in in_flight.values()])
         assert self.unsent_bytes == sum([sent.size_bytes for sent in of_state[PacketState.QUEUED]])

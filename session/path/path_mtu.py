@@ -125,6 +125,7 @@ class PathMtu:
     Attributes:
         size_bytes: the largest datagram in force.
         due: the probe that leaves as soon as enough was sent, or None.
+        sent_bytes: how much was sent.
     """
 
     __slots__ = (
@@ -132,12 +133,12 @@ class PathMtu:
         "_lost",
         "_number",
         "_raise_at_ns",
-        "_sent_bytes",
         "_sizes",
         "_tries",
         "_unproved_bytes",
         "base_bytes",
         "due",
+        "sent_bytes",
         "size_bytes",
         "state",
     )
@@ -153,12 +154,12 @@ class PathMtu:
         self._tries = 0
         self._lost = 0
         self._raise_at_ns = 0
-        self._sent_bytes = 0
+        self.sent_bytes = 0
 
     @property
     def is_saving(self) -> bool:
         """Whether too little was sent yet for the largest probe."""
-        return self._sent_bytes < self._ceiling_bytes > self.base_bytes
+        return self.sent_bytes < self._ceiling_bytes > self.base_bytes
 
     @property
     def is_asking(self) -> bool:
@@ -179,7 +180,7 @@ class PathMtu:
             size_bytes: of the packets; may be 0 when ``is_saving`` is false.
             now_ns: the clock.
         """
-        self._sent_bytes += size_bytes
+        self.sent_bytes += size_bytes
         if self._ceiling_bytes <= self.base_bytes:
             return
         if self.state is MtuState.DISABLED:
@@ -243,7 +244,7 @@ class PathMtu:
     def poll_probe(self) -> SizeProbe | None:
         """The probe that leaves now, or None."""
         due = self.due
-        if due is None or due.size_bytes > self._sent_bytes:
+        if due is None or due.size_bytes > self.sent_bytes:
             return None
         self.due = None
         return due

@@ -166,8 +166,8 @@ class PathSize:
 
     def poll_probe(self, now_ns: int) -> ProbeFrame | None:
         """The probe that leaves now, alone in its datagram, or None."""
-        probe = None if self._path.due is None else self._path.poll_probe()
-        if probe is None:
+        due = self._path.due
+        if due is None or due.size_bytes > self._path.sent_bytes or (probe := self._path.poll_probe()) is None:
             return None
         self.probes += 1
         self._timers[Timer.PATH_MTU] = now_ns + max(PROBE_NS, self._rtt.probe_ns)

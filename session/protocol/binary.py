@@ -169,8 +169,8 @@ class BinaryCodec:
             contents.append(payload[_PACKET_BYTES:])
             size_bytes += length
             number += 1
-        delivery = _DELIVERY.get(code)
-        if not contents or delivery is None:
+        delivery = _DELIVERY.get(code) if contents else None
+        if delivery is None:
             return None
         return PacketRun(number - len(contents), delivery, ack_requested, contents, size_bytes, greatest, ask)
 
@@ -274,7 +274,9 @@ def _decode_numbers(payload: bytes, at: int) -> tuple[int, list[Range], int, int
     _, count, window, delay_us, echo, base = _ACK.unpack_from(payload, at)
     if count > MAX_ACK_RANGES:
         raise ProtocolError(DropReason.BAD_FRAME, "too many ranges")
-    ranges, at = _decode_ranges(payload, at + _ACK.size, count, base, 1)
+    ranges, at = list[Range](), at + _ACK.size
+    if count:
+        ranges, at = _decode_ranges(payload, at, count, base, 1)
     return base, ranges, window, delay_us, echo, at
 
 

@@ -61,7 +61,7 @@ ROWS = {
         queues/streams/admission.py Admission _makers
     """,
     "`max_queues`": """
-        queues/mailboxes/local_queues.py LocalQueues mailboxes _removed
+        queues/mailboxes/local_queues.py LocalQueues mailboxes removed
         queues/mailboxes/mailbox.py Notices idled keeping
         queues/topics/topics.py Topics _reserved
         queues/journals/journals.py Journals _names _told
@@ -167,7 +167,7 @@ ROWS = {
     "ranges of packets that came out of order": """
         ordering/duplicates.py DuplicateFilter _skips
         ordering/incoming.py IncomingSequence _skips
-        ordering/rejections.py Rejections _spans
+        ordering/rejections.py Rejections refused
     """,
     "ranges of ended streams": """
         queues/streams/ended_streams.py EndedStreams _durable _express
@@ -233,7 +233,7 @@ ROWS = {
     """,
     "ranges of packets that a synchronous link awaits": """
         ordering/onward.py Awaited _runs
-        queues/sync_links.py SyncLinks _awaited _by_link changed
+        queues/sync_links.py SyncLinks awaited _by_link changed
     """,
     "destinations without a route": """
         queues/transit/transit_room.py TransitNews news _unknown _full
@@ -430,7 +430,7 @@ OTHERS = {
         queues/streams/sent_copies.py _Missing entries
         queues/streams/sent_copies.py SentCopies asking waiting _wanted
         session/acknowledgements/store_ack_waiter.py StoreAckWaiter _packets
-        session/congestion/send_window.py SendWindow _packets _lost flying _sendings
+        session/congestion/send_window.py SendWindow _packets lost flying _sendings
     """,
     "what programs of this node hold, ask for and wait for": """
         node/forwarding.py _Forwarder _ahead

@@ -113,11 +113,11 @@ def test_what_goes_by_relays_reads_back() -> None:
     ]
     awaited = wire.encode_relayed_run(HEADER, "b", "a", [FIRST_RELAYED], trace=TRACE, awaited=True)[0]
     assert decode(awaited) == replace(read, awaited=True)
-    assert wire.read_following_relayed(read, awaited) is None
+    assert wire.read_following_relayed(read, read.queue.encode(), awaited) is None
     stating = wire.encode_relayed_run(HEADER, "b", "a", [FIRST_RELAYED], trace=TRACE, ack_wait=63)[0]
     assert decode(stating) == replace(read, ack_wait=63)
     assert (stating[1], RELAYED[1]) == (0xFD, 0x01)
-    assert wire.read_following_relayed(read, stating) is None
+    assert wire.read_following_relayed(read, read.queue.encode(), stating) is None
     assert len(RELAYED) == wire.relayed_header_bytes("orders", "b") - wire.NAME_BYTES_MAX + len(b"a" + TRACE + b"9")
 
 
@@ -127,7 +127,7 @@ def test_relayed_packets_follow_each_other_when_they_came_the_same_way() -> None
     first, follows = wire.encode_relayed_run(HEADER, "b", "a", [FIRST_RELAYED, second], trace=TRACE)
     header = decode(first)
     assert isinstance(header, wire.SequenceHeader)
-    assert wire.read_following_relayed(header, follows) == (10, 9, True, b"10")
+    assert wire.read_following_relayed(header, header.queue.encode(), follows) == (10, 9, True, b"10")
     others = [
         *wire.encode_relayed_run(HEADER, "c", "a", [second], trace=TRACE),
         *wire.encode_relayed_run(HEADER, "b", "x", [second], trace=TRACE),
@@ -139,7 +139,9 @@ def test_relayed_packets_follow_each_other_when_they_came_the_same_way() -> None
         CONTENTS[0],
         b"",
     ]
-    assert [wire.read_following_relayed(header, content) for content in others] == [None] * len(others)
+    assert [wire.read_following_relayed(header, header.queue.encode(), content) for content in others] == [None] * len(
+        others
+    )
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,10 @@ class Direction:
 
     def open(self, datagram: bytes, now_ns: int = START_NS) -> bytes:
         header = read_header(datagram)
-        return self.opening.open(datagram, header.counter, header.epoch, now_ns)
+        opened = self.opening.open([datagram], [header.counter], header.epoch, now_ns)
+        if opened.errors:
+            raise opened.errors[0]
+        return opened.payloads[0]
 
     def refusal(self, datagram: bytes, now_ns: int = START_NS) -> str:
         """Why it is not opened; nothing has changed then."""

@@ -283,7 +283,7 @@ def test_packets_that_name_the_one_before_are_one_run() -> None:
     (run,) = read_runs(RunArrived(11, Delivery.TRANSACTIONAL, contents))
     assert isinstance(run, IncomingRun)
     assert (run.packet, run.header.number, run.last, run.ack_requested) == (11, 4, 6, True)
-    assert (run.counts, run.sent_at_ms, run.bodies) == ([2, 2, 2], [5, 5, 5], [BATCH] * 3)
+    assert (run.counts, run.sent_at_ms, run.bodies) == ((2, 2, 2), (5, 5, 5), [BATCH] * 3)
     assert (run.size_bytes, run.body_bytes) == (sum(map(len, contents)), 3 * len(BATCH))
     assert [header.encode() for header in run.headers()] == [packet(at, at - 1, ack_requested=True) for at in (4, 5, 6)]
 

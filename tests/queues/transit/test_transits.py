@@ -425,7 +425,7 @@ def test_what_is_refused_looks_at_no_backlog() -> None:
 def test_packets_on_the_disk_alone_are_charged_to_the_neighbour_that_brought_them() -> None:
     """At its limit its streams wait, and no other's; up to twice the limit comes what all others wait for."""
     found, busy, other = room(peer_memory_bytes=40_000), stream(delivery=Delivery.TRANSACTIONAL), stream(2, "other")
-    run = cast("IncomingRun", SimpleNamespace(body_bytes=500, counts=[5], bodies=[b""]))
+    run = cast("IncomingRun", SimpleNamespace(body_bytes=500, messages=5, bodies=[b""]))
 
     def grow(size_bytes: int) -> None:
         at = busy.sequence.highest
@@ -480,11 +480,11 @@ def test_express_packets_fill_memory() -> None:
 def test_a_run_is_taken_as_a_whole_when_nothing_comes_near_a_limit() -> None:
     """Else its packets are looked at one by one."""
     found = room(transit_quota=Quota(size_bytes=10_000))
-    run = cast("IncomingRun", SimpleNamespace(body_bytes=500, counts=[5], bodies=[b""]))
+    run = cast("IncomingRun", SimpleNamespace(body_bytes=500, messages=5, bodies=[b""]))
     assert found.takes(stream(), BY_UP, run)
-    large = cast("IncomingRun", SimpleNamespace(body_bytes=5_000, counts=[5], bodies=[b""]))
+    large = cast("IncomingRun", SimpleNamespace(body_bytes=5_000, messages=5, bodies=[b""]))
     assert not found.takes(stream(), BY_UP, large)
-    many = cast("IncomingRun", SimpleNamespace(body_bytes=5, counts=[10_000_000], bodies=[b""]))
+    many = cast("IncomingRun", SimpleNamespace(body_bytes=5, messages=10_000_000, bodies=[b""]))
     assert not found.takes(stream(), BY_UP, many)
     assert found.takes(stream(delivery=Delivery.EXPRESS), BY_UP, run)
 
