@@ -228,15 +228,15 @@ class Lines:
 
 
 def _blocks(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
-    """Yield lines that are parsed together."""
+    """Yield lines that are parsed together; the first one alone, as who orders files wants no other."""
     block: list[bytes] = []
-    size = 0
+    size, most = 0, 1
     for line in lines:
         block.append(line)
         size += len(line)
-        if len(block) == BLOCK_LINES or size >= BLOCK_BYTES:
+        if len(block) == most or size >= BLOCK_BYTES:
             yield block
-            block, size = [], 0
+            block, size, most = [], 0, BLOCK_LINES
     if block:
         yield block
 

@@ -118,6 +118,15 @@ def test_segments_come_in_the_order_in_which_they_were_written(tmp_path: Path) -
     assert found[0].order == (ALPHA, 1, 1)
 
 
+def test_files_are_put_in_order_by_their_first_lines_alone(tmp_path: Path) -> None:
+    """To read all of many small files for that would be to read them twice."""
+    healthy().save(tmp_path)
+    (log, *_) = tmp_path.glob("alpha/*-000001-000001.jsonl")
+    lines = iter(log.read_bytes().splitlines(keepends=True))
+    assert next(files.Lines().records(log, lines))["event"] == "node_started"
+    assert len([*lines]) == log.read_bytes().count(b"\n") - 1
+
+
 def test_a_torn_line_is_no_record(tmp_path: Path) -> None:
     """However long it is, and whole or not; it may even be all that there is of a log."""
     (tmp_path / "a.jsonl").write_text('{"v": 6' + " " * 70_000)
