@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain, pairwise
@@ -194,31 +194,16 @@ def waiting(story: Story, removed: RangeSet, lost: RangeSet) -> RangeSet:
 def segments(story: Story, removed: list[Counted]) -> Iterator[Segment]:
     """Sweep over a sequence's numbers and yield the parts whose packets must be weighed."""
     deltas: defaultdict[int, list[int]] = defaultdict(lambda: [0] * 10)
-
-    def mark(kind: int, first: int, last: int) -> None:
-        if first <= last:
-            deltas[first][kind] += 1
-            deltas[last + 1][kind] -= 1
-
-    for kind, spans in enumerate((story.fresh, story.recovered, removed)):
-        for first, last, _ in spans:
-            mark(kind, first, last)
-    for first, last in story.counted:
-        mark(0, first, last)
-    for commits in story.commits.values():
-        for first, last in commits:
-            mark(3, first, last)
-    for first, last in story.covered:
-        mark(4, first, last)
-    mark(5, 1, story.acked)
-    for first, last in story.stored:
-        mark(6, first, last)
-    for first, last in story.in_transit:
-        mark(7, first, last)
-    for first, last in story.stopped:
-        mark(8, first, last)
-    for first, last, _ in story.removed:
-        mark(9, first, last)
+    kinds: list[tuple[int, Iterable[tuple[int, ...]]]] = [
+        (0, story.fresh), (0, story.counted), (1, story.recovered), (2, removed),
+        *((3, commits) for commits in story.commits.values()), (4, story.covered), (5, [(1, story.acked)]),
+        (6, story.stored), (7, story.in_transit), (8, story.stopped), (9, story.removed),
+    ]  # fmt: skip
+    for kind, spans in kinds:
+        for first, last, *_ in spans:
+            if first <= last:
+                deltas[first][kind] += 1
+                deltas[last + 1][kind] -= 1
     state = [0] * 10
     for first, after in pairwise(sorted(deltas)):
         state = [have + delta for have, delta in zip(state, deltas[first], strict=True)]
