@@ -222,7 +222,7 @@ def normalize_hold(hold: Hold) -> None:
 
 def expire_commit(jobs: Jobs, now_ns: int) -> None:
     """Let the wait of the next commit end now."""
-    jobs._lazy_until_ns = now_ns
+    jobs.lazy_until_ns = now_ns
 
 
 def expire_streams(retirement: Retirement, now_ns: int) -> None:

@@ -330,8 +330,8 @@ def test_bodies_share_a_frame_up_to_its_limits() -> None:
     assert [frame["bodies"] for frame in frames] == [[b"1"], [large], [b"22", b""]]
     assert [frame["keys"] for frame in frames] == [["a"], ["b"], ["c", "d"]]
     assert [len(frame["bodies"]) for frame in frames_of("q", [b"x"] * (BATCH_MESSAGES + 1))] == [BATCH_MESSAGES, 1]
-    large = [{"label": "x" * USER_PROPERTIES_BYTES}] * (EACH_MESSAGES + 1)
-    frames = frames_of("q", [b"x" * (MAX_BODY_BYTES // EACH_MESSAGES)] * (EACH_MESSAGES + 1), each=large)
+    labels: list[MessageProperties] = [{"label": "x" * USER_PROPERTIES_BYTES}] * (EACH_MESSAGES + 1)
+    frames = frames_of("q", [b"x" * (MAX_BODY_BYTES // EACH_MESSAGES)] * (EACH_MESSAGES + 1), each=labels)
     assert [len(frame["each"]) for frame in frames] == [EACH_MESSAGES, 1]
     check_frame("send_many", b"".join(frames[0]["bodies"]), each=frames[0]["each"], sizes=[4] * EACH_MESSAGES)
     assert frames_of("q", []) == [{"bodies": []}]

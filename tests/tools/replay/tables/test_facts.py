@@ -2,7 +2,7 @@
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,12 +14,13 @@ from tests.tools.replay.judging import plant, verdict_of
 from tests.tools.replay.relays import RELAY_FAULTS, Relayed
 from tests.tools.replay.topic_faults import plain
 from triack.tools.replay.engines.local_engine import replay_local
+from triack.tools.replay.judges.conclusion import Read
 from triack.tools.replay.log.files import find_logs, read_records
 from triack.tools.replay.log.schema import Verdict
 from triack.tools.replay.tables.counts import EVENTS
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -176,17 +177,17 @@ def test_a_judge_that_is_blind_is_found_out(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, said: str
 ) -> None:
     """Whatever the judges and their planted lies agree on wrongly: here a judge finds nothing at all."""
-    from triack.tools.replay.engines import spark_engine, spark_found
-    from triack.tools.replay.judges import conclusion
+    from triack.tools.replay.engines import spark_engine
+    from triack.tools.replay.engines.spark_conclusion import verdict_in
 
     plant(fault)[0].save(tmp_path)
 
-    def count(verdict: Verdict, *rest: Any) -> None:
-        conclusion.count(verdict, *rest)
-        verdict.duplicates_delivered = 0
+    def blind(concluded: "DataFrame") -> tuple[Verdict, list[Read]]:
+        verdict, read = verdict_in(concluded)
+        verdict.violations, verdict.findings, verdict.duplicates_delivered = {}, [], 0
+        return verdict, read
 
-    monkeypatch.setattr(spark_found, "count", count)
-    monkeypatch.setattr(spark_engine, "accuse", lambda *_: None)
+    monkeypatch.setattr(spark_engine, "verdict_in", blind)
     judged = spark_engine.replay_spark(spark, [str(tmp_path)])
     assert judged.verdict == "fail"
     assert said in [it.evidence for it in judged.findings if it.check == "engines_disagree"]
