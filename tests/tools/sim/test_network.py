@@ -378,6 +378,16 @@ def test_what_leaves_keeps_a_flow_and_what_arrives_does_not() -> None:
     assert flows.handle_leaving(INSIDE, OUTSIDE, 190) != seen
 
 
+def test_whose_flow_it_is_stays_known() -> None:
+    """A cut is between two hosts, wherever they are seen."""
+    flows = FlowTable()
+    flows.hide(INSIDE, 100)
+    seen = flows.handle_leaving(INSIDE, OUTSIDE, 0)
+    flows.hide(INSIDE, 0)
+    assert (flows.home_of(seen), flows.home_of(OUTSIDE)) == (INSIDE, OUTSIDE)
+    assert flows.inside_of(INSIDE, OUTSIDE, 1) == INSIDE
+
+
 # Nodes that do much while nothing comes of it are found.
 
 MINUTE = 60 * SECOND
