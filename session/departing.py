@@ -170,5 +170,6 @@ class Departing:
     def peer_acks(self) -> bool:
         """Whether enough is in flight for the peer to acknowledge some of it immediately, without being asked."""
         window = self._window
-        content_bytes = window.in_flight_bytes - window.in_flight * self._path_size.packet_overhead_bytes
-        return self._ack_debt.terms.reached(window.in_flight, content_bytes)
+        packets = len(window.flying)
+        content_bytes = window.in_flight_bytes - packets * self._path_size.packet_overhead_bytes
+        return self._ack_debt.terms.reached(packets, content_bytes)
