@@ -21,7 +21,7 @@ from triack.session.path.path_mtu import PathMtu, SizeProbe
 from triack.session.path.path_size import PathSize
 from triack.session.protocol.packets import PacketState, SessionPacket
 from triack.session.protocol.policy import Policy
-from triack.session.protocol.states import SessionState
+from triack.session.protocol.states import CloseReason, SessionState
 from triack.session.protocol.timers import Timer
 
 BUGS = Bugs()
@@ -71,9 +71,19 @@ def _round_up(_right: Any, self: AckTrigger, window: int) -> int | None:
 
 
 @BUGS.by_search("an ack does not end the interval", POLICIES, "an interval of a second: acknowledged", AckDebt, "add")
-def _interval(add: Any, self: AckDebt, packets: int, size_bytes: int, now_ns: int, **asks: Any) -> None:
+def _interval(
+    add: Any,
+    self: AckDebt,
+    packets: int,
+    size_bytes: int,
+    now_ns: int,
+    *,
+    ack_requested: bool = False,
+    gap: bool = False,
+    asked_by_ns: int | None = None,
+) -> None:
     first_ns = self._first_at_ns
-    add(self, packets, size_bytes, now_ns, **asks)
+    add(self, packets, size_bytes, now_ns, ack_requested=ack_requested, gap=gap, asked_by_ns=asked_by_ns)
     self._first_at_ns = first_ns or now_ns
 
 
@@ -149,15 +159,6 @@ def _probe_is_congestion(handle_timer: Any, self: PathSize, now_ns: int) -> None
 
 
 @BUGS.by_seeds("nobody connects again", Link, "handle_closed")
-def _reconnect(
-    handle_closed: Any,
-    self: Link,
-    now_ns: int,
-    *,
-    unanswered: bool,
-    idle: bool = False,
-    not_stored: bool = False,
-    silent: bool = False,
-) -> None:
-    handle_closed(self, now_ns, unanswered=unanswered, idle=idle, not_stored=not_stored, silent=silent)
+def _reconnect(handle_closed: Any, self: Link, reason: CloseReason, now_ns: int) -> None:
+    handle_closed(self, reason, now_ns)
     self.retry_at_ns += (now_ns << self.patience._attempts) - now_ns

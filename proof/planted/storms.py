@@ -11,6 +11,7 @@ from triack.base.delivery import Ack
 from triack.base.units import MS
 from triack.ordering.departing import StreamPacketState
 from triack.ordering.transit import TransitPacket, TransitSequence
+from triack.queues.deadlines import NEVER_NS
 from triack.queues.manager.effects import Job
 from triack.queues.manager.engine import Engine
 from triack.queues.manager.jobs import Jobs
@@ -35,10 +36,10 @@ def _empty(choose: Any, self: Jobs, turn: Turn, *, at_once: bool) -> Job | None:
     return GroupCommit(turn.now_ns, turn.now_ms) if waits else job
 
 
-@BUGS.by_seeds("a node looks each millisecond whether packets on their way have arrived", Engine, "_other_deadlines")
-def _impatient(others: Any, self: Engine) -> tuple[int | None, ...]:
-    waits = any(outgoing.busy for outgoing in self.outbox.streams)
-    return (*others(self), self.jobs.group.now_ns + MS if waits else None)
+@BUGS.by_seeds("a node looks each millisecond whether packets on their way have arrived", Engine, "next_deadline")
+def _impatient(next_deadline: Any, self: Engine) -> int | None:
+    waits, at_ns = any(outgoing.busy for outgoing in self.outbox.streams), next_deadline(self)
+    return min(at_ns or NEVER_NS, self.jobs.group.now_ns + MS) if waits else at_ns
 
 
 @BUGS.by_seeds(

@@ -215,13 +215,16 @@ class Engine(OperatorSettings):
                 self.outbox,
                 content.incarnation,
                 recheck=self.inbox.handle_directory_changed,
-                via_of=lambda peer: self.routes.way_of(peer).via,
+                via_of=self._via_of,
             ),
             routes=self.routes,
             name_of=self.name_of,
             way_back=self._way_back,
             commit=self._commit,
         )
+
+    def _via_of(self, peer: str) -> str:
+        return self.routes.way_of(peer).via
 
     def _has_session(self, name: str) -> bool:
         return self.handshakes.open_with(name) is not None
