@@ -312,7 +312,12 @@ OTHERS = {
         queues/mailboxes/priority_queue.py PriorityQueue by_rank _by_priority
         queues/mailboxes/local_queues.py LocalQueues dead_letters declined_letters
         queues/mailboxes/mailbox.py Mailbox lengths
+        queues/journals/journals.py Journals drops
         queues/mailboxes/mailbox.py Notices drops
+        queues/peers/suspended_peers.py SuspendedPeers drops
+        queues/remote/peer_subscriptions.py PeerSubscriptions drops
+        queues/streams/sealing.py Sealing drops
+        queues/transit/relay_acks.py RelayAcks drops
         queues/topics/contents.py OneLine by_rank
         queues/manager/administration.py Administration queued
         queues/manager/engine.py Engine drops
@@ -350,7 +355,7 @@ OTHERS = {
     """,
     "emptied with each turn of the loop or each commit, which take a bounded burst": """
         queues/journals/journals.py Journals _ready express news
-        queues/mailboxes/incoming_run.py IncomingRun bodies counts sent_at_ms receive_by_ms lefts_ms
+        queues/mailboxes/incoming_run.py IncomingRun about bodies counts sent_at_ms receive_by_ms lefts_ms
         queues/mailboxes/mailbox.py Notices news
         queues/mailboxes/local_commit.py LocalChanges queued settled
         queues/mailboxes/local_commit.py LocalCommit waiters
