@@ -46,9 +46,7 @@ class Deadlines(Generic[Key]):
 
     def set(self, key: Key, at_ns: int | None) -> None:
         """Set or move a deadline; None removes it."""
-        before = None
-        if key in self._at:
-            before = self._at[key]
+        before = self._at.get(key)
         if at_ns == (None if before is None else before[0]):
             return
         if at_ns is None:
@@ -69,7 +67,7 @@ class Deadlines(Generic[Key]):
         """Remove outdated entries from the top."""
         heap, deadlines = self.heap, self._at
         # Equal means identical, as orders are unique. Compiled code makes a new tuple at each access, so ``is`` fails.
-        while heap and (heap[0][2] not in deadlines or deadlines[heap[0][2]] != heap[0]):
+        while heap and deadlines.get(heap[0][2]) != heap[0]:
             heappop(heap)
         self.soonest_ns = heap[0][0] if heap else NEVER_NS
 

@@ -198,7 +198,7 @@ class Tallies:
         self.by_table = {table: list(pair) for table, pair in zip(TABLES, pairs, strict=True)}
 
     def change(self, table: str, rows: int, checksums: int) -> None:
-        """So many rows more, with that sum of their checksums; both negative for rows that were deleted or replaced."""
+        """Add a number of rows and the sum of their checksums; both are negative for rows that have gone."""
         tally = self.by_table[table]
         # A damaged row may subtract more than was ever added: that is found later, and must not fail here.
         tally[0] = (tally[0] + rows) & _MASK

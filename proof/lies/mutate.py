@@ -146,7 +146,7 @@ def _cut(counts: list[list[int]], begin: int, end: int) -> list[list[int]]:
 
 
 def _with(log: Log, start: tuple[str, int], told: list[Record]) -> list[Record]:
-    """The records of all starts, with those that one of them is told to have."""
+    """The records of all starts, one of them with the records that are given for it."""
     return [record for key, some in log.items() for record in (told if key == start else some)]
 
 

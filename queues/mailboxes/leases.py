@@ -40,8 +40,8 @@ class Leases:
             return
         # Most have one word.
         size = 1 if packet.count <= WORD_BITS else 1 << (-(-packet.count // WORD_BITS) - 1).bit_length()
-        if self._free.get(size):
-            at = self._free[size].pop()
+        if free := self._free.get(size):
+            at = free.pop()
         elif self._end + CELL_HEAD + 2 * size <= len(words):
             at, self._end = self._end, self._end + CELL_HEAD + 2 * size
             words[at + 1] = size
@@ -57,12 +57,9 @@ class Leases:
 
     def close(self, packet: QueuedPacket) -> None:
         """A commit has a whole packet as done: free its cell."""
-        words = self.words
-        if packet not in self.cells:
-            return
-        at = self.cells[packet] - CELL_HEAD
-        del self.cells[packet]
-        if words is not None:
+        cell, words = self.cells.pop(packet, None), self.words
+        if cell is not None and words is not None:
+            at = cell - CELL_HEAD
             words[at] = 0
             self._free.setdefault(words[at + 1], []).append(at)
 

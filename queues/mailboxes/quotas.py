@@ -113,8 +113,9 @@ class Account:
         self.total_bytes = 0
 
     def _payer(self, node_id: bytes) -> Payer:
-        if node_id in self._charged:
-            return self._charged[node_id][0]
+        charged = self._charged.get(node_id)
+        if charged is not None:
+            return charged[0]
         return node_id if self._payer_of is None else self._payer_of(node_id)
 
     def _level(self, node_id: bytes) -> Level | None:

@@ -363,7 +363,7 @@ class Engine(OperatorSettings):
         )
 
     def _find_news(self) -> tuple[list[Any], ...]:
-        """The news that the parts of this node have for its operator, in the order in which they are told."""
+        """The news that the parts of this node have for its operator, in the order in which the operator hears it."""
         inbox, outbox, transits = self.inbox, self.outbox, self.transits
         return (
             self.news.news,

@@ -649,7 +649,7 @@ class Transits(DepartingStreams[TransitStream]):
         self._records.onward_acked(stream, packet, conversation.label, turn.now_ns)
         left, freed = stream.sequence.handle_onward(packet.ranges)
         # Words know no hops, and in a circle of relays one may be about another copy. So what stays here is awaited as
-        # before: else its link would never be too old. A word about what nobody awaits would go round without end.
+        # before: else its link would never be too old. A word that no node awaits would go round without end.
         passed = without(packet.ranges, left) if left else packet.ranges
         awaited = self.sync_links.remove(stream.way, stream, passed)
         if freed:

@@ -7,9 +7,9 @@ What came since the last commit goes to the disk in one, and then the broker hea
     killed between commit and PUBREC   QoS 2: the commit has remembered the packet ids, so they are known
     killed after PUBREL was answered   the ids were forgotten, on the disk, before the answer: the broker may use them
 
-A message for which there is no room stays in hand, and so do those behind it: without acknowledgements the broker sends
-no more than ``in_flight`` of QoS 1 and 2; of one that does, nothing more is read. Of QoS 0 the newest are dropped then,
-and counted.
+A message for which there is no room keeps its place, and those behind it wait, too: without acknowledgements the broker
+sends no more than ``in_flight`` of QoS 1 and 2; of one that does, nothing more is read. Of QoS 0 the newest are dropped
+then, and counted.
 
 What goes to the broker leaves its queue when the broker has it:
 
@@ -37,7 +37,7 @@ from triack.node.handles.message import Message
 from triack.node.shell.outgoing_message import MessageProperties
 
 UNACKNOWLEDGED_MAX = 1_000
-"""Messages of QoS 0 in hand, which the broker sends whether there is room or not."""
+"""Messages of QoS 0 that wait for the disk: the broker sends them whether there is room or not."""
 TOPICS_MAX = 1_000
 """Whose destinations are kept: sensors speak again and again of the same."""
 

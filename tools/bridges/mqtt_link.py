@@ -52,7 +52,7 @@ PUBREL, PINGREQ, DISCONNECT = b"\x62\x02", b"\xc0\x00", b"\xe0\x00"
 READ_BYTES, WRITE_BYTES = 64 * 1024, 1024 * 1024
 """Of a read; and of what has not left, before more is sent."""
 NO_LOCAL = True
-"""What this bridge gives to the broker does not come back by a filter of its own."""
+"""What this bridge gives to the broker does not come back by a filter of the same bridge."""
 RETAINED_ONCE = 1
 """Retained messages come when a subscription begins, and not again with each connection."""
 
@@ -80,7 +80,7 @@ NO_PROPERTIES: Mapping[str, Any] = MappingProxyType({})
 
 
 class Arrived(NamedTuple):
-    """A message of the broker, or with ``released`` its word that the exactly-once exchange of one is over (PUBREL).
+    """A message of the broker, or with ``released`` the end of the exactly-once exchange of one (PUBREL).
 
     Attributes:
         packet_id, qos, topic, payload, properties: of a message.

@@ -71,7 +71,7 @@ async def test_a_broker_that_reads_nothing_is_left_with_the_cause(monkeypatch: p
         with pytest.raises(BrokerAway, match=r"has read nothing for 0\.5 s"):
             await link.drain()
         await link.leave()
-        assert link._writer is not None  # noqa: SLF001 - nobody else sees it
+        assert link._writer is not None  # noqa: SLF001 - no other test can see it
         assert not link._writer.transport.get_write_buffer_size()  # noqa: SLF001 - the same
 
 

@@ -112,7 +112,7 @@ class Asking(LaneReporter):
     # ---- the whole stream
 
     def judge_told(self, asked: Asked) -> None:
-        """Find what nobody asked for."""
+        """Find answers for which no message asked."""
         for (sequence, number, message_class), (places, record) in self.told.items():
             flag, wanted = flag_of(message_class), RangeSet()
             for _, place, count, acks in asked.get((sequence, number), ()):
@@ -132,7 +132,7 @@ class Asking(LaneReporter):
             if receiver is None or not _is_here(self.node == self._origin, receiver, number):
                 continue
             if number in given_up(sequence) and number not in receiver.out.any:
-                continue  # nobody was handed it: a commit may have passed over it
+                continue  # no reader got it: a commit may have passed over it
             for _, place, count, acks in rows:
                 for message in range(place, place + count):
                     for evidence in self._untold(receiver, (sequence, number, message), acks):

@@ -34,7 +34,7 @@ QUIET_AFTER_END: Final = (
 OVER_NS: Final = 60_000_000_000
 """Whatever was on its way when a session ended has arrived after a minute, or never will."""
 MOMENTS_OF_PAST: Final = 64
-"""Times of each kind that a summary keeps of an end that is over: ten for each part of a session whose clocks are
+"""Times of each kind that a summary keeps of an end that has closed: ten for each part of a session whose clocks are
 compared (``clock_check.py``)."""
 ACK_RANGES_MAX: Final = 64
 """The most ranges that an ack has room for (``session/protocol/frames.py``); one with this many may leave out later
@@ -512,8 +512,8 @@ class SessionJudge(SessionReporter):
     def split(self, heard: Mapping[str, tuple[int, int]]) -> dict[str, SessionJudge]:
         """Return a judge for each node, with that node's end; ``join`` puts them together again.
 
-        Of an end that is over, and whose other end is not known yet, fewer times are kept: enough to see a clock that
-        is wrong.
+        Of an end that has closed, and whose other end is not known yet, fewer times are kept: enough to see a wrong
+        clock.
         """
         for node, end in self.ends.items():
             if end.is_past(*heard[node]):

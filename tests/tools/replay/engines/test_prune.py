@@ -443,7 +443,7 @@ def test_a_chunk_is_of_one_unit_and_one_node_and_no_larger_than_it_may_be() -> N
 
 
 def test_what_many_units_hold_back_is_bounded() -> None:
-    """Each of them has too little for a chunk of its own."""
+    """Each of them has too little for its own chunk."""
     units = HELD_RECORDS // 8
     dealt = ((("session", str(n % units)), record(n)) for n in range(10**9))
     chunks = deal(dealt)
