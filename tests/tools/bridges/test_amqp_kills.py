@@ -21,7 +21,7 @@ from tests.tools.bridges.test_kills import ALL, Scenario, bad_link, end_some_tim
 
 pytestmark = pytest.mark.slow
 
-MESSAGES, KILLS = 20_000, 5
+MESSAGES, KILLS = 20_000, 10
 RUN = 500
 """Messages that the publisher sends at a time."""
 
