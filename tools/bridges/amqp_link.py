@@ -6,8 +6,8 @@ Every error of the client and of the broker ends it as ``BrokerAway``, with the 
 import asyncio
 import logging
 import ssl
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
@@ -73,6 +73,20 @@ class Departing:
     properties: spec.Basic.Properties
 
 
+@asynccontextmanager
+async def _asking(what: str) -> AsyncIterator[None]:
+    """Raises BrokerAway: errors of aiormq, and no answer in time.
+
+    A broker may send heartbeats, and nothing else.
+    """
+    try:
+        async with asyncio.timeout(CONNECT_S):
+            with _told():
+                yield
+    except TimeoutError:
+        raise BrokerAway(f"the broker has not answered for {CONNECT_S:g} s whether {what}") from None
+
+
 @contextmanager
 def _told() -> Iterator[None]:
     """Raises errors of aiormq as BrokerAway."""
@@ -135,6 +149,8 @@ class AmqpLink:
                     self._giving = cast("Channel", await connection.channel())
                     await self._taking.basic_qos(prefetch_count=table.in_flight)
                     self._take_over(self._taking)
+        except KeyError:  # of its properties, among which aiormq looks
+            raise BrokerAway(f"{where}: the broker does not say that it has publisher confirms") from None
         except TimeoutError:
             raise BrokerAway(f"{where} has not answered for {CONNECT_S:g} s") from None
         except BrokerAway as error:
@@ -147,13 +163,25 @@ class AmqpLink:
         async def read_when_there_is_room(frame: Any, header: Any) -> DeliveredMessage:
             await self.may_read.wait()
             if header.body_size <= BYTES_MAX:
-                return cast("DeliveredMessage", await read(frame, header))
+                message = cast("DeliveredMessage", await read(frame, header))
+                if len(message.body) != header.body_size:
+                    raise ValueError(f"a body of {len(message.body)} bytes, announced as {header.body_size}")
+                return message
             missing = header.body_size
             while missing > 0:
                 missing -= len((await channel._get_frame()).value)  # noqa: SLF001 - the same
             return DeliveredMessage(delivery=frame, header=header, body=b"", channel=channel)
 
+        deliver = channel._on_deliver_frame  # noqa: SLF001 - the same
+
+        async def deliver_or_lose(frame: spec.Basic.Deliver) -> None:
+            try:
+                await deliver(frame)
+            except ValueError as error:  # by which aiormq would end the reading, and wait a minute for a farewell
+                self._lose(f"the broker sends what has no place there: {error.args[0]}")
+
         channel._read_content = read_when_there_is_room  # noqa: SLF001 - the same
+        channel._on_deliver_frame = deliver_or_lose  # noqa: SLF001 - the same
 
     async def consume(self, rules: Sequence[TakeQueue]) -> None:
         """Have the broker send what is in queues. Raises BrokerAway."""
@@ -163,8 +191,8 @@ class AmqpLink:
 
         queues = {str(number): rule.queue for number, rule in enumerate(rules)}
         self._taking.on_consumer_cancel_callbacks.add(cancelled)
-        with _told():
-            for tag, rule in zip(queues, rules, strict=True):
+        for tag, rule in zip(queues, rules, strict=True):
+            async with _asking(f"queue {rule.queue!r} can be read"):
                 await self._taking.basic_consume(rule.queue, self._arrival(rule), consumer_tag=tag)
 
     def _arrival(self, rule: TakeQueue) -> Callable[[DeliveredMessage], Coroutine[Any, Any, None]]:
@@ -189,8 +217,8 @@ class AmqpLink:
 
     async def check_exchanges(self, names: Sequence[str]) -> None:
         """Raises BrokerAway if there is no such exchange."""
-        with _told():
-            for name in sorted(set(names) - {DEFAULT_EXCHANGE}):
+        for name in sorted(set(names) - {DEFAULT_EXCHANGE}):
+            async with _asking(f"there is an exchange {name!r}"):
                 await self._giving.exchange_declare(name, passive=True)
 
     def publish(self, message: Departing, *, mandatory: bool) -> None:

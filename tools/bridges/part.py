@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from inspect import isawaitable
 from typing import Protocol
 
-from triack.base.errors import ConnectionLost, NodeClosed, StoreFailed, TriackError, UsageError
+from triack.base.errors import ConnectionLost, NodeClosed, StoreFailed, TriackError, UsageError, WaitTimeout
 from triack.base.reasons import BridgeReason
 from triack.node.client.client import Client
 from triack.node.client.client_transaction import ClientTransaction
@@ -29,6 +29,8 @@ without its payload."""
 
 ROOM_S = 1.0
 """How long a message waits for room before the operator hears of it."""
+LARGE_ROOM_S = 10.0
+"""The same for one that leaves in parts: also a slow disk has taken 16 MiB by then."""
 
 
 class BrokerAway(TriackError):
@@ -88,7 +90,11 @@ async def refuse(tx: Tx, table: BridgeTable, body: bytes, headers: Mapping[str, 
     reason, why = refusal
     to, said = f"{table.name}.refused", {f"{table.kind}-reason": str(reason), f"{table.kind}-refused": why}
     if len(body) > MAX_BODY_BYTES:
-        await tx.send_stream(to, body, headers={**headers, **said})
+        try:
+            async with asyncio.timeout(LARGE_ROOM_S):
+                await tx.send_stream(to, body, headers={**headers, **said})
+        except TimeoutError:
+            raise WaitTimeout(f"send to {to}: no room for {len(body)} bytes in {LARGE_ROOM_S:g} s") from None
     else:
         await tx.send(to, body, timeout=ROOM_S, headers={**headers, **said})
 
