@@ -97,9 +97,18 @@ WALL_EXCEPTIONS = {
     ("queues/peers/link.py", "triack.queues.streams.outgoing_stream"),
 }
 """Imports through a wall that need a port instead. The list may only become shorter."""
-MAX_MODULES = 22
-LARGER_ROOMS = {"tools/bench": 25, "tools/chaos": 23, "transport": 28}
-"""Rooms without walls within them, and how many modules each has: they may only become smaller."""
+MAX_MODULES = 20
+LARGER_ROOMS = {
+    "base": 22,
+    "queues/mailboxes": 22,
+    "queues/streams": 22,
+    "tools/bench": 25,
+    "tools/chaos": 23,
+    "tools/commands": 22,
+    "tools/replay/checks": 21,
+    "transport": 28,
+}
+"""Rooms with more modules, and how many each has: they may only become smaller."""
 MAX_LEVELS = 8
 DEEPER_ROOMS = {"tools/testing": 10}
 """The same for how long the longest chain of imports within a room is."""
@@ -113,8 +122,64 @@ IMPURE = {
 # fmt: on
 IMPURE_CALLS = {"__import__", "input", "open", "print"}
 
-MAX_FILE_LINES = 1_100
+MAX_FILE_LINES = 700
+LONGER_FILES = {
+    "ordering/wire.py": 707,
+    "queues/mailboxes/local_queues.py": 765,
+    "queues/mailboxes/mailbox.py": 1_007,
+    "queues/manager/engine.py": 1_074,
+    "queues/streams/inbox.py": 869,
+    "queues/streams/outbox.py": 941,
+    "queues/transit/transits.py": 1_015,
+    "session/session.py": 723,
+    "store/store.py": 793,
+    "tests/api/stories/test_large_bodies.py": 816,
+    "tests/node/test_node.py": 701,
+    "tests/queues/transit/test_relay_acks.py": 726,
+    "tests/queues/transit/test_transits.py": 735,
+    "tests/stats/test_stats.py": 721,
+    "tests/tools/outbox/test_pump.py": 837,
+    "tools/replay/judges/stream_judge.py": 906,
+}
+"""Files with more lines, and how many each has: they may only become shorter, and those that fit leave the list."""
 MAX_FUNCTION_LINES = 70
+MAX_METHODS = 30
+LARGER_CLASSES = {
+    "node/client/client.py Client": 34,
+    "node/control/calls.py Calls": 49,
+    "node/handles/message.py Message": 32,
+    "node/handles/transaction.py Transaction": 35,
+    "node/shell/accepting.py Accepting": 31,
+    "node/shell/driver.py Driver": 47,
+    "node/shell/engine_handle.py EngineHandle": 35,
+    "ordering/disk_backlog.py DiskBacklog": 31,
+    "ordering/outgoing.py OutgoingSequence": 34,
+    "ordering/transit.py TransitSequence": 45,
+    "queues/mailboxes/local_queues.py LocalQueues": 45,
+    "queues/mailboxes/mailbox.py Mailbox": 66,
+    "queues/manager/engine.py Engine": 91,
+    "queues/peers/handshake.py Handshakes": 53,
+    "queues/remote/peer_subscriptions.py PeerSubscriptions": 34,
+    "queues/streams/admission.py Admission": 60,
+    "queues/streams/inbox.py Inbox": 54,
+    "queues/streams/outbox.py Outbox": 69,
+    "queues/streams/outgoing_stream.py OutgoingStream": 35,
+    "queues/streams/retirement.py Retirement": 31,
+    "queues/topics/subscription.py Subscription": 36,
+    "queues/transit/transits.py Transits": 73,
+    "session/session.py Session": 69,
+    "store/store.py Store": 41,
+    "tools/chaos/run.py _Scene": 38,
+    "tools/replay/checks/incoming_check.py Incoming": 36,
+    "tools/replay/checks/outgoing_check.py Outgoing": 33,
+    "tools/replay/checks/tier_check.py Tiers": 32,
+    "tools/replay/judges/session_judge.py SessionJudge": 44,
+    "tools/replay/judges/stream_judge.py StreamJudge": 74,
+    "tools/replay/topics/topic_check.py TopicJudge": 48,
+    "tools/sim/host.py SimHost": 47,
+    "tools/testing/world.py World": 33,
+}
+"""Classes with more methods, and how many each has: they may only become smaller, and those that fit leave the list."""
 MAX_ATTRIBUTES = 30
 CONSTANT_FOLDERS = ("base", "session", "ordering", "queues", "stats", "store", "transport", "node")
 """Where a constant says why it has its value."""
@@ -345,14 +410,29 @@ def is_pure(source: Source) -> bool:
 
 def size_rule(source: Source) -> Iterator[str]:
     """Files and functions stay small enough to be read in one go."""
-    lines = len(source.text.splitlines())
-    if lines > MAX_FILE_LINES:
-        yield source.at(MAX_FILE_LINES + 1, f"the file has {lines} lines, over {MAX_FILE_LINES}")
+    lines, limit = len(source.text.splitlines()), LONGER_FILES.get(source.path, MAX_FILE_LINES)
+    if lines > limit:
+        yield source.at(limit + 1, f"the file has {lines} lines, over {limit}")
+    if source.path in LONGER_FILES and lines <= MAX_FILE_LINES:
+        yield source.at(1, f"the file fits in {MAX_FILE_LINES} lines now: take it out of LONGER_FILES")
     for node in source.nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
             if lines > MAX_FUNCTION_LINES:
                 yield source.at(node, f"{node.name} has {lines} lines, over {MAX_FUNCTION_LINES}")
+
+
+def method_rule(source: Source) -> Iterator[str]:
+    """A class is one thing, which a reader takes in by the names of its methods; properties count, too."""
+    for node in source.nodes:
+        if isinstance(node, ast.ClassDef):
+            methods = sum(isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef) for part in node.body)
+            name = f"{source.path} {node.name}"
+            limit = LARGER_CLASSES.get(name, MAX_METHODS)
+            if methods > limit:
+                yield source.at(node, f"{node.name} has {methods} methods, over {limit}")
+            if name in LARGER_CLASSES and methods <= MAX_METHODS:
+                yield source.at(node, f"{node.name} fits in {MAX_METHODS} methods now: take it out of LARGER_CLASSES")
 
 
 def attribute_rule(source: Source) -> Iterator[str]:

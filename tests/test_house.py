@@ -12,11 +12,14 @@ import pytest
 
 from tests.changed import CORE, folders_for
 from tests.house import (
+    LARGER_CLASSES,
     LEFTOVERS,
+    LONGER_FILES,
     MAX_ATTRIBUTES,
     MAX_FILE_LINES,
     MAX_FUNCTION_LINES,
     MAX_LEVELS,
+    MAX_METHODS,
     MAX_MODULES,
     ROOT,
     WALL_EXCEPTIONS,
@@ -37,6 +40,7 @@ from tests.house import (
     imports,
     leftover_rule,
     level_rule,
+    method_rule,
     package_rule,
     place_rule,
     project,
@@ -48,7 +52,17 @@ from tests.house import (
 
 # The house keeps its rules.
 
-FILE_RULES = [room_rule, wall_rule, purity_rule, size_rule, attribute_rule, constant_rule, leftover_rule, except_rule]
+FILE_RULES = [
+    room_rule,
+    wall_rule,
+    purity_rule,
+    size_rule,
+    method_rule,
+    attribute_rule,
+    constant_rule,
+    leftover_rule,
+    except_rule,
+]
 
 
 def no_findings(findings: Iterable[str]) -> None:
@@ -262,6 +276,28 @@ def test_size_rule_bites() -> None:
     body = "    x = 1\n" * (MAX_FUNCTION_LINES - 1)
     assert list(size_rule(Source("tests/a.py", f"async def f():\n{body}"))) == []
     assert "f has 71 lines" in next(size_rule(Source("tests/a.py", f"class C:\n def f():\n{body}    x = 1\n")))
+
+
+def test_method_rule_bites() -> None:
+    """One method over is over; functions within methods are none of the class's own."""
+    first = "    @property\n    def f(self):\n        def g(): ...\n"
+    methods = first + "    async def h(self): ...\n" * (MAX_METHODS - 1)
+    assert list(method_rule(Source("session/a.py", f"class C:\n{methods}"))) == []
+    over = f"class C:\n{methods}    def one_more(self): ...\n"
+    assert list(method_rule(Source("session/a.py", over))) == [
+        f"session/a.py:1: C has {MAX_METHODS + 1} methods, over {MAX_METHODS}"
+    ]
+
+
+def test_what_fits_leaves_the_lists_of_what_is_too_large() -> None:
+    """An exception that nothing needs any more would let the house grow again, as would one for what is gone."""
+    longer, larger = next(iter(LONGER_FILES)), next(iter(LARGER_CLASSES))
+    path, name = larger.split()
+    assert "fits" in next(size_rule(Source(longer, "x = 1")))
+    assert "fits" in next(method_rule(Source(path, f"class {name}:\n    def f(self): ...")))
+    there = {source.path: source for source in house()}
+    assert not LONGER_FILES.keys() - there.keys()
+    assert all(f"class {name}" in there[path].text for path, name in map(str.split, LARGER_CLASSES))
 
 
 def test_attribute_rule_bites() -> None:
