@@ -1,7 +1,5 @@
 """Which commits are done as soon as the disk has synced a few pages: they need no separate thread."""
 
-from collections.abc import Sized
-
 from triack.base.commit import Commit
 
 BRIEF_ROWS = 16
@@ -12,15 +10,40 @@ BRIEF_BYTES = 16 * 1024
 
 def is_brief(commit: Commit) -> bool:
     """Whether a commit writes few rows and deletes few."""
-    messages = [body for row in commit.messages for body in row.bodies]
-    added: tuple[Sized, ...] = (commit.outgoing, messages, commit.progress, commit.positions, commit.state)
-    added += commit.stream_deletes, commit.position_deletes, commit.transit, commit.transit_streams
-    added += commit.subscriptions, commit.subscription_deletes
-    spans = commit.outgoing_deletes, commit.message_deletes, commit.transit_deletes
-    if max(map(len, spans)) > BRIEF_ROWS or sum(map(len, added)) > BRIEF_ROWS:
-        return False
-    if sum([last - first + 1 for some in spans for first, last in some]) > BRIEF_ROWS:
-        return False
-    size_bytes = sum([len(row.body) for row in commit.outgoing]) + sum(map(len, messages))
-    size_bytes += sum([len(row.body) for row in commit.transit])
-    return size_bytes + sum([len(value or b"") for value in commit.state.values()]) <= BRIEF_BYTES
+    return _has_little(commit) and _deletes_little(commit)
+
+
+def _has_little(commit: Commit) -> bool:
+    """Each kind of rows is asked for itself: a commit of one message has few kinds."""
+    rows = size_bytes = 0
+    for packets in (commit.outgoing, commit.transit):
+        if packets:
+            rows += len(packets)
+            if rows > BRIEF_ROWS:
+                return False
+            size_bytes += sum([len(row.body) for row in packets])
+    for row in commit.messages:
+        rows += len(row.bodies)
+        if rows > BRIEF_ROWS:
+            return False
+        size_bytes += sum(map(len, row.bodies))
+    for others in (commit.progress, commit.positions, commit.state, commit.transit_streams, commit.subscriptions):
+        if others:
+            rows += len(others)
+    if commit.state:
+        size_bytes += sum([len(value or b"") for value in commit.state.values()])
+    return rows <= BRIEF_ROWS and size_bytes <= BRIEF_BYTES
+
+
+def _deletes_little(commit: Commit) -> bool:
+    deleted = 0
+    for spans in (commit.outgoing_deletes, commit.message_deletes, commit.transit_deletes):
+        if spans:
+            if len(spans) > BRIEF_ROWS:
+                return False
+            for first, last in spans:
+                deleted += last - first + 1
+    for keys in (commit.stream_deletes, commit.position_deletes, commit.subscription_deletes):
+        if keys:
+            deleted += len(keys)
+    return deleted <= BRIEF_ROWS

@@ -35,10 +35,10 @@ class LatestRows:
 
     def __init__(self, limit_bytes: int, packed: bytes = b"") -> None:
         self._limit_bytes = limit_bytes
-        self._rows: dict[_Key, tuple[bytes, tuple[Any, ...]]] = {}
+        self._rows: dict[_Key, tuple[str, tuple[Any, ...]]] = {}
         self._size_bytes = 0
-        for text in packed.splitlines():
-            name, *row = literal_eval(text.decode())
+        for text in packed.decode().splitlines():
+            name, *row = literal_eval(text)
             self._rows[name, tuple(row[: TABLES[name].keys])] = text, tuple(row)
             self._size_bytes += len(text)
         self.changed = False
@@ -46,7 +46,7 @@ class LatestRows:
     def put(self, name: str, row: Sequence[Any]) -> bool:
         """Keep a row. Returns False if the caller must write it to its table."""
         key = name, tuple(row[: TABLES[name].keys])
-        text = ascii((name, *row)).encode()
+        text = f"{(name, *row)!a}"
         size_bytes = len(text)
         if size_bytes * ROW_SHARE > self._limit_bytes:
             self._drop(key)
@@ -89,4 +89,4 @@ class LatestRows:
     def pack(self) -> bytes:
         """As bytes, for their row."""
         self.changed = False
-        return b"\n".join([text for text, _ in self._rows.values()])
+        return "\n".join([text for text, _ in self._rows.values()]).encode()

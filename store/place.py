@@ -20,13 +20,15 @@ class Place:
     def __init__(self, paths: Iterable[str]) -> None:
         # Absolute, so that a process may change its working directory.
         absolute = [str(Path(path).absolute()) for path in paths]
-        self._files = [(path, _identity(path)) for path in absolute]
+        found = map(os.stat, absolute)
+        self._files = [(path, (it.st_dev, it.st_ino)) for path, it in zip(absolute, found, strict=True)]
 
     def fault(self) -> str | None:
         """The fault of the first file that is not where it was, or None."""
         for path, identity in self._files:
             try:
-                if _identity(path) != identity:
+                found = os.stat(path)  # noqa: PTH116 - every commit asks, and a Path costs as much as the call
+                if (found.st_dev, found.st_ino) != identity:
                     return f"{Path(path).name} in its directory is another file now"
             except OSError as error:
                 return f"{Path(path).name} is not in its directory any more ({error.strerror})"
@@ -35,10 +37,5 @@ class Place:
     @property
     def owed_bytes(self) -> int:
         """How many bytes of the files need no room on the disk yet; 0 if the system does not tell. Raises OSError."""
-        found = [Path(path).stat() for path, _ in self._files]
+        found = [os.stat(path) for path, _ in self._files]  # noqa: PTH116 - as above
         return sum(max(0, it.st_size - getattr(it, "st_blocks", it.st_size) * BLOCK_BYTES) for it in found)
-
-
-def _identity(path: str) -> tuple[int, int]:
-    found = os.stat(path)  # noqa: PTH116 - every commit asks twice, and a Path costs as much as the call
-    return found.st_dev, found.st_ino

@@ -7,10 +7,9 @@ then has, and the sum of their checksums: so a lost row, or an old one that came
 # ruff: noqa: S608 - all that goes into a statement is written in this file
 
 from collections.abc import Sequence
-from itertools import chain
 from struct import Struct
 from struct import error as struct_error
-from typing import Any
+from typing import Any, ClassVar
 from zlib import crc32
 
 from triack.base.commit import HEAD_BYTES
@@ -70,12 +69,12 @@ class Table:
 
     def checksum(self, values: Sequence[Any]) -> int:
         """The checksum of a row: of the table's name and the values, in their order and with their types."""
-        return crc32(ascii((self.name, *values)).encode())
+        return crc32(f"{(self.name, *values)!a}".encode())
 
     def with_checksums(self, values: Sequence[Any]) -> tuple[Any, ...]:
         """A row as it is stored. The last of its values is the body, if it has one."""
         if not self.packets:
-            return (*values, self.checksum(values))
+            return (*values, crc32(f"{(self.name, *values)!a}".encode()))
         *columns, body = values
         body_checksum = crc32(body, values[0] & 0xFFFFFFFF)
         checksum = self.checksum((*columns, body_checksum, len(body), bytes(body[:HEAD_BYTES])))
@@ -188,26 +187,31 @@ class Tallies:
     ``packed`` is the result of ``pack``; without it all tables are empty. Raises struct.error: it is not.
     """
 
-    __slots__ = ("by_table",)
+    __slots__ = ("_numbers",)
 
     _STRUCT = Struct(f"<{2 * len(TABLES)}Q")
+    _AT: ClassVar = {table: 2 * place for place, table in enumerate(TABLES)}
+    """Where the count of a table is; its sum is next to it."""
 
     def __init__(self, packed: bytes | None = None) -> None:
-        numbers = self._STRUCT.unpack(packed) if packed is not None else (0,) * 2 * len(TABLES)
-        pairs = zip(numbers[::2], numbers[1::2], strict=True)
-        self.by_table = {table: list(pair) for table, pair in zip(TABLES, pairs, strict=True)}
+        self._numbers = list(self._STRUCT.unpack(packed)) if packed is not None else [0] * 2 * len(TABLES)
 
     def change(self, table: str, rows: int, checksums: int) -> None:
         """Add a number of rows and the sum of their checksums; both are negative for rows that have gone."""
-        tally = self.by_table[table]
+        numbers, at = self._numbers, self._AT[table]
         # A damaged row may subtract more than was ever added: that is found later, and must not fail here.
-        tally[0] = (tally[0] + rows) & _MASK
-        tally[1] = (tally[1] + checksums) & _MASK
+        numbers[at] = (numbers[at] + rows) & _MASK
+        numbers[at + 1] = (numbers[at + 1] + checksums) & _MASK
+
+    def rows_of(self, table: str) -> int:
+        """How many rows a table has."""
+        return self._numbers[self._AT[table]]
 
     def pack(self) -> bytes:
         """As bytes, for the store."""
-        return self._STRUCT.pack(*chain.from_iterable(self.by_table.values()))
+        return self._STRUCT.pack(*self._numbers)
 
     def differing(self, other: "Tallies") -> list[str]:
         """The tables whose tallies differ."""
-        return [table for table, tally in self.by_table.items() if tally != other.by_table[table]]
+        mine, its = self._numbers, list(self._STRUCT.unpack(other.pack()))
+        return [table for table, at in self._AT.items() if mine[at : at + 2] != its[at : at + 2]]

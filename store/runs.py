@@ -69,42 +69,41 @@ class StoredRun(NamedTuple):
 
 def fold_outgoing(rows: Sequence[OutgoingRow]) -> Iterator[tuple[Any, ...]]:
     """Yield rows: key, how many packets, parts, bodies."""
-    for neighbours in _neighbours(rows):
-        for places in _cut([len(row.body) for row in neighbours]):
-            run = neighbours[places.start : places.stop]
-            parts = [
-                _OUTGOING.pack(len(row.body), row.messages, row.reach_by_ms, row.body[:1] >= _CARING) for row in run
-            ]
-            yield run[0].key, len(run), b"".join(parts), b"".join([row.body for row in run])
+    for run in _runs(rows):
+        parts = [_OUTGOING.pack(len(body), messages, by_ms, body[:1] >= _CARING) for _, messages, by_ms, body in run]
+        yield run[0].key, len(run), b"".join(parts), b"".join([row.body for row in run])
 
 
 def fold_transit(rows: Sequence[TransitRow]) -> Iterator[tuple[Any, ...]]:
     """Yield rows: key, how many packets, parts, bodies."""
-    for neighbours in _neighbours(rows):
-        for places in _cut([len(row.body) for row in neighbours]):
-            run = neighbours[places.start : places.stop]
-            parts = [_TRANSIT.pack(len(body), *values) for _, *values, body in run]
-            yield run[0].key, len(run), b"".join(parts), b"".join([row.body for row in run])
+    for run in _runs(rows):
+        parts = [_TRANSIT.pack(len(body), *values) for _, *values, body in run]
+        yield run[0].key, len(run), b"".join(parts), b"".join([row.body for row in run])
 
 
 def fold_messages(rows: Sequence[MessageRow]) -> Iterator[tuple[Any, ...]]:
     """Yield rows: key, how many packets, stream and number of the first, class, topic, place, parts, bodies."""
-    for row in _joined(rows):
+    for row in _joined(rows) if len(rows) > 1 else rows:
         key, origin, stream, sequence, number, bodies, delivery, topic, place = row
-        for places in _cut([len(body) for body in bodies]):
-            run, at = bodies[places.start : places.stop], places.start
+        for start, stop in _cut([len(body) for body in bodies]):
+            run = bodies[start:stop]
             parts = b"".join([_MESSAGE.pack(len(body), body[:HEAD_BYTES]) for body in run])
-            about = origin, stream, sequence, number + at, int(delivery), topic, place
-            yield key + at, len(run), *about, parts, b"".join(run)
+            about = origin, stream, sequence, number + start, int(delivery), topic, place
+            yield key + start, stop - start, *about, parts, b"".join(run)
 
 
-def _neighbours(rows: Sequence[Neighbour]) -> Iterator[Sequence[Neighbour]]:
+def _runs(rows: Sequence[Neighbour]) -> list[Sequence[Neighbour]]:
+    """Rows that share one; each has neighbouring keys."""
+    if len(rows) < RUN_PACKETS_MIN:
+        return [[row] for row in rows]
+    runs: list[Sequence[Neighbour]] = []
     begin = 0
-    for at, row in enumerate(rows):
-        if row.key != rows[begin].key + at - begin:
-            yield rows[begin:at]
+    for at, row in enumerate([*rows, None]):
+        if row is None or row.key != rows[begin].key + at - begin:
+            sizes_bytes = [len(row.body) for row in rows[begin:at]]
+            runs += [rows[begin + start : begin + stop] for start, stop in _cut(sizes_bytes)]
             begin = at
-    yield rows[begin:]
+    return runs
 
 
 def _joined(rows: Sequence[MessageRow]) -> Iterator[MessageRow]:
@@ -124,19 +123,17 @@ def _joined(rows: Sequence[MessageRow]) -> Iterator[MessageRow]:
         yield first._replace(bodies=bodies)
 
 
-def _cut(sizes_bytes: list[int]) -> Iterator[range]:
-    """The places of those packets of a run that share a row."""
+def _cut(sizes_bytes: list[int]) -> list[tuple[int, int]]:
+    """From where to where packets of a run share a row."""
+    cuts: list[tuple[int, int]] = []
     start = size_bytes = 0
-    for at, more_bytes in enumerate(sizes_bytes):
+    for at, more_bytes in enumerate([*sizes_bytes, RUN_BYTES + 1]):
         size_bytes += more_bytes
-        if at - start == RUN_PACKETS or (at > start and size_bytes > RUN_BYTES):
-            yield from _enough(range(start, at))
+        if at > start and (at - start == RUN_PACKETS or size_bytes > RUN_BYTES):
+            is_run = at - start >= RUN_PACKETS_MIN
+            cuts += [(start, at)] if is_run else [(place, place + 1) for place in range(start, at)]
             start, size_bytes = at, more_bytes
-    yield from _enough(range(start, len(sizes_bytes)))
-
-
-def _enough(places: range) -> list[range]:
-    return [places] if len(places) >= RUN_PACKETS_MIN else [range(at, at + 1) for at in places]
+    return cuts
 
 
 class Reading:

@@ -25,8 +25,9 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import apsw
 
@@ -44,6 +45,7 @@ from triack.base.errors import StoreDamaged, StoreError, StoreFailed, StoreInUse
 from triack.base.printable import counted
 from triack.store.ballast import BALLAST_FILE, Ballast, disk_bytes, free_bytes
 from triack.store.brief import is_brief
+from triack.store.contexts import Transaction, Writing
 from triack.store.folder import (
     NO_INODES,
     STORE_FILE,
@@ -56,6 +58,7 @@ from triack.store.folder import (
 )
 from triack.store.latest import LATEST, LATEST_BYTES, LatestRows
 from triack.store.lease_file import LEASE_FILE, LeaseFile, LeaseWords
+from triack.store.meta import Meta
 from triack.store.owner import OWNER_FILE, Owner
 from triack.store.place import Place
 from triack.store.rows import META, TABLES, UNREADABLE, Tallies
@@ -98,25 +101,6 @@ UNLOCKED = "unix-none"
 
 BRIEF_PAGES = 64
 """More than a brief commit writes: none begins a checkpoint, which may take a hundred times as long."""
-
-
-class _Meta(NamedTuple):
-    """The row that every commit writes.
-
-    Attributes:
-        serial: the number of the last commit that had one.
-        log_bytes: the least size of the log; below 0: no log is needed now, and the size is this number's amount.
-        clock: the node's clocks at the last commit that recorded them.
-        records: how many records the session log of this start had when the last commit began.
-    """
-
-    node_id: bytes = b""
-    incarnation: int = 0
-    start: int = 0
-    serial: int = 0
-    log_bytes: int = 0
-    clock: bytes = b""
-    records: int = 0
 
 
 class Store:
@@ -163,10 +147,12 @@ class Store:
         self._ballast = Ballast(folder if vfs is None else None, self._least_log_bytes(page_bytes))
         self._hands = hands or LeaseFile(folder if vfs is None else None)
         self._failure: StoreError | None = None
-        self._meta = _Meta()
+        self._meta = Meta()
         self._tallies = Tallies()
         self._latest = LatestRows(latest_bytes)
         self._latest_bytes = latest_bytes
+        # The checksum of its row; None: there is no row. No other process writes it, so it need not be read again.
+        self._latest_checksum: int | None = None
         self._log_pages = [0]
         self._may_be_torn = torn
         self._synced = True
@@ -314,7 +300,7 @@ class Store:
         if len(found) != 1 or META.checksum(found[0][:-1]) != found[0][-1]:
             raise StoreDamaged(f"open store {self.path}: the row of meta is not what was written")
         _id, *values, tallies, _checksum = found[0]
-        self._meta, self._tallies = _Meta(*values), Tallies(tallies)
+        self._meta, self._tallies = Meta(*values), Tallies(tallies)
         if log.size_bytes < self._meta.log_bytes:
             raise StoreDamaged(
                 f"open {log.path}: {log.size_bytes} bytes are left of at least {self._meta.log_bytes}; without them "
@@ -322,7 +308,7 @@ class Store:
             )
 
     def _create(self) -> None:
-        with self._transaction():
+        with Transaction(self._db):
             for table in (META, *TABLES.values()):
                 self._db.execute(table.create)
             self._db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
@@ -371,17 +357,14 @@ class Store:
         content.left, content.in_hand = self._hands.begin(self._meta.start, start)
         with self._writing("begin an incarnation"):
             self._check_place("begin an incarnation")
-            with self._transaction():
-                serial = self._meta.serial
-                self._meta = meta = self._meta._replace(
-                    node_id=self._meta.node_id or new_node_id,
-                    incarnation=self._meta.incarnation + 1,
-                    start=start,
-                    log_bytes=self._log_bytes,
-                    # Before its first commit nothing is known of this start's log.
-                    records=0,
-                )
-                self._put("starts", [(meta.incarnation, start, serial)])
+            with Transaction(self._db):
+                meta = self._meta
+                meta.node_id = meta.node_id or new_node_id
+                meta.incarnation += 1
+                meta.start = start
+                meta.log_bytes = self._log_bytes
+                meta.records = 0  # before its first commit nothing is known of this start's log
+                self._put("starts", [(meta.incarnation, start, meta.serial)])
                 self._write_meta()
             # From now on the database says that there is a log, so its loss is noticed.
             self._checkpoint()
@@ -407,6 +390,7 @@ class Store:
 
         for _, packed in rows("latest"):
             self._latest = LatestRows(self._latest_bytes, packed)
+            self._latest_checksum = TABLES["latest"].checksum((1, packed))
 
         def newest(name: str) -> list[list[Any]]:
             return self._latest.over(name, list(rows(name)))
@@ -455,12 +439,14 @@ class Store:
             if commit.synced is not self._synced:
                 self._synced = commit.synced
                 self._db.pragma("synchronous", "FULL" if commit.synced else "NORMAL")
-            with self._transaction():
+            with Transaction(self._db):
                 self._apply(commit)
-                serial, clock = commit.serial or self._meta.serial, commit.clock or self._meta.clock
-                records = commit.records if commit.serial else self._meta.records
-                self._write_latest()
-                self._meta = self._meta._replace(serial=serial, clock=clock, records=records)
+                meta = self._meta
+                if commit.serial:
+                    meta.serial, meta.records = commit.serial, commit.records
+                meta.clock = commit.clock or meta.clock
+                if self._latest.changed:
+                    self._write_latest()
                 self._write_meta()
             self._check_place("commit")
             if self._log_pages[0] >= self._checkpoint_pages:
@@ -490,7 +476,7 @@ class Store:
             left = self._free(self._folder) - self._ballast.missing_bytes - self._place.owed_bytes
             if not self._vfs:
                 # New pages in the log move into the database in the end.
-                left -= max(0, pages * page_bytes - Path(self.path).stat().st_size)
+                left -= max(0, pages * page_bytes - os.stat(self.path).st_size)  # noqa: PTH116 - asked often
         except OSError:
             return None
         # Free pages are written through the log too, which needs room until it is brought in.
@@ -539,7 +525,7 @@ class Store:
             self._let_go("transit", commit.transit_deletes)
         if commit.message_deletes:
             self._let_go("messages", commit.message_deletes)
-            if self._tallies.by_table["progress"][0]:  # most are read as a whole
+            if self._tallies.rows_of("progress"):  # most are read as a whole
                 self._delete("progress", TABLES["progress"].delete_range, commit.message_deletes)
 
     def _delete_rows(self, commit: Commit) -> None:
@@ -561,9 +547,9 @@ class Store:
         if commit.queues:
             self._put("queues", commit.queues)
         if commit.streams:
-            self._replace("streams", [row._replace(delivery=int(row.delivery)) for row in commit.streams.values()])
+            self._replace("streams", [(*row[:3], int(row.delivery), *row[4:]) for row in commit.streams.values()])
         if commit.positions:
-            self._replace("positions", [row._replace(delivery=int(row.delivery)) for row in commit.positions.values()])
+            self._replace("positions", [(*row[:2], int(row.delivery), *row[3:]) for row in commit.positions.values()])
         for name, rows in (
             ("peers", commit.peers),
             ("transit_streams", commit.transit_streams),
@@ -578,19 +564,14 @@ class Store:
             self._replace("state", [(key, value) for key, value in commit.state.items() if value is not None])
 
     def _put(self, name: str, rows: Iterable[Sequence[Any]]) -> None:
-        table, place = TABLES[name], TABLES[name].checksum_at
+        table, execute = TABLES[name], self._db.execute
         count = checksums = 0
-
-        def stored() -> Iterator[tuple[Any, ...]]:
-            nonlocal count, checksums
-            # One by one, so that the bodies of a commit are in memory only once.
-            for row in rows:
-                whole = table.with_checksums(row)
-                count += 1
-                checksums += whole[place]
-                yield whole
-
-        self._db.executemany(table.put, stored())
+        # One by one, so that the bodies of a commit are in memory only once.
+        for row in rows:
+            whole = table.with_checksums(row)
+            count += 1
+            checksums += whole[table.checksum_at]
+            execute(table.put, whole)
         self._tallies.change(name, count, checksums)
 
     def _replace(self, name: str, rows: Iterable[Sequence[Any]]) -> None:
@@ -602,8 +583,12 @@ class Store:
     def _write_latest(self) -> None:
         for name, row in self._latest.take_excess():
             self._write(name, row)
-        if self._latest.changed:
-            self._write("latest", (1, self._latest.pack()))
+        table = TABLES["latest"]
+        stored = table.with_checksums((1, self._latest.pack()))
+        self._db.execute(table.put, stored)
+        rows, before = (1, 0) if self._latest_checksum is None else (0, self._latest_checksum)
+        self._tallies.change("latest", rows, stored[-1] - before)
+        self._latest_checksum = stored[-1]
 
     def _write(self, name: str, row: Sequence[Any]) -> None:
         table = TABLES[name]
@@ -674,7 +659,7 @@ class Store:
         return self._failure
 
     def _write_meta(self) -> None:
-        self._db.execute(META.put, META.with_checksums((1, *self._meta, self._tallies.pack())))
+        self._db.execute(META.put, META.with_checksums(self._meta.row(self._tallies.pack())))
 
     def _checkpoint(self) -> None:
         """Bring the log into the database. SQLite's automatic checkpoint would not report a failure."""
@@ -721,33 +706,19 @@ class Store:
     def _end(self) -> None:
         """Record that no log is needed any more, and let SQLite bring it in and remove it."""
         self._sound = False
-        self._meta = self._meta._replace(log_bytes=-self._log_bytes)
-        with self._transaction():
+        self._meta.log_bytes = -self._log_bytes
+        with Transaction(self._db):
             self._write_meta()
         self._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
 
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        # SQLite rolls back by itself on a full disk; apsw's context manager would then report the second rollback.
-        try:
-            self._db.execute("BEGIN IMMEDIATE")
-            yield
-            self._db.execute("COMMIT")
-        except BaseException:
-            if self._db.in_transaction:
-                with suppress(apsw.Error):
-                    self._db.execute("ROLLBACK")
-            raise
-
-    @contextmanager
-    def _writing(self, operation: str) -> Iterator[None]:
+    def _writing(self, operation: str) -> Writing:
         if self._failure is not None:
             raise type(self._failure)(str(self._failure))
-        try:
-            yield
-        except (apsw.Error, *UNREADABLE) as cause:
-            self._failure = StoreFailed(f"{operation} store {self.path}: {self._why(cause)}")
-            raise self._failure from cause
+        return Writing(partial(self._fail, operation))
+
+    def _fail(self, operation: str, cause: Exception) -> StoreError:
+        self._failure = StoreFailed(f"{operation} store {self.path}: {self._why(cause)}")
+        return self._failure
 
 
 def version_in(path: Path) -> int | None:

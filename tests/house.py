@@ -132,7 +132,7 @@ LONGER_FILES = {
     "queues/streams/outbox.py": 941,
     "queues/transit/transits.py": 1_015,
     "session/session.py": 723,
-    "store/store.py": 793,
+    "store/store.py": 764,
     "tests/api/stories/test_large_bodies.py": 816,
     "tests/node/test_node.py": 701,
     "tests/queues/transit/test_relay_acks.py": 726,

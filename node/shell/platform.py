@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Callable
 from contextvars import ContextVar
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Protocol
 
@@ -55,8 +55,7 @@ class Platform:
 
     def uptime(self) -> tuple[bytes, int]:
         """An id of the machine's boot, 16 bytes, zeros when unknown; and nanoseconds since then."""
-        boot = boot_id() if hasattr(time, "CLOCK_BOOTTIME") else b""
-        return boot.ljust(BOOT_BYTES, b"\0"), self.monotonic_ns()
+        return _boot(), self.monotonic_ns()
 
     def boot(self) -> str:
         """A unique name of this boot of the machine; empty when unknown."""
@@ -114,6 +113,13 @@ class Platform:
 
     def note_node(self, name: str, look: Callable[[], NodeStats]) -> None:
         """A node was opened; ``look`` gives its counters. A platform that reports on its nodes keeps it."""
+
+
+@cache
+def _boot() -> bytes:
+    """The id of the machine's boot, at its full length."""
+    boot = boot_id() if hasattr(time, "CLOCK_BOOTTIME") else b""
+    return boot.ljust(BOOT_BYTES, b"\0")
 
 
 PLATFORM: ContextVar[Platform] = ContextVar("triack_platform", default=Platform())  # noqa: B039 - it has no state
