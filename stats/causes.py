@@ -69,7 +69,7 @@ def why_not_ready(engine: Engine, name: str, links: Iterable[str] = ()) -> str |
     """Why the node accepts no new messages, or lacks a session that one of these peers needs; None: no reason."""
     if engine.draining:
         return f"node {name} closes"
-    if engine.inbox.admission.store_low:
+    if engine.inbox.admission.disk_room.is_low:
         return f"the disk of node {name} has less room than its reserve"
     down = [peer for peer in links if (link := engine.outbox.links.get(peer)) is None or _is_down(link)]
     return f"no session with {', '.join(down)}" if down else None

@@ -120,9 +120,9 @@ def _room(engine: Engine, now_ns: int) -> Iterator[TroubleStats]:
         yield row_of(Trouble.DEAD_LETTERS, DEAD_LETTER_QUEUE, f"{many:,}")
     for name, when_full in engine.jobs.journals.full:
         yield row_of(Trouble.JOURNAL_FULL, name, when_journal_full(name, when_full))
-    if admission.store_low:
-        yield row_of(Trouble.STORE_LOW, "disk", f"{max(0, admission.room_bytes or 0):,} bytes are left")
-    for peer, is_full in (*admission.near_limit, *engine.outbox.retirement.near_limit):
+    if admission.disk_room.is_low:
+        yield row_of(Trouble.STORE_LOW, "disk", f"{max(0, admission.disk_room.room_bytes or 0):,} bytes are left")
+    for peer, is_full in (*admission.stream_places.near_limit, *engine.outbox.retirement.near_limit):
         yield row_of(Trouble.STREAMS_FULL, peer, "messages for further queues wait" if is_full else "none waits yet")
 
 

@@ -160,7 +160,6 @@ LARGER_CLASSES = {
     "queues/manager/engine.py Engine": 91,
     "queues/peers/handshake.py Handshakes": 53,
     "queues/remote/peer_subscriptions.py PeerSubscriptions": 34,
-    "queues/streams/admission.py Admission": 60,
     "queues/streams/inbox.py Inbox": 54,
     "queues/streams/outbox.py Outbox": 69,
     "queues/streams/outgoing_stream.py OutgoingStream": 35,

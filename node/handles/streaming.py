@@ -358,11 +358,11 @@ class Upload:
 
     async def _wait_room_here(self) -> None:
         admission, queue, port = self._port.admission, self._outgoing.queue, self._port
-        if self._size > admission.most_body_bytes(queue):
+        if self._size > admission.body_room.most_bytes(queue):
             raise MessageTooLarge(
                 f"send to {queue}: a body of {self._size} bytes is larger than all that the queue may take"
             )
-        if admission.exceeds_disk(self._size):
+        if admission.disk_room.is_exceeded_by(self._size):
             raise MessageTooLarge(f"send to {queue}: the disk never has room for a body of {self._size} bytes")
         while not self._has_room_here():
             if port.queues.quota_of(queue).when_full == "reject":
@@ -372,12 +372,12 @@ class Upload:
     def _has_room_here(self) -> bool:
         """Whether a queue of this node has room for it now. Raises NoRoom if the disk has none."""
         admission, queue, port = self._port.admission, self._outgoing.queue, self._port
-        if not admission.has_disk_for_body(self._size):
+        if not admission.disk_room.fits(self._size):
             raise NoRoom(
                 f"send to {queue}: the disk of node {port.name} has no room for {self._size} bytes beside its reserve "
                 "and the bodies that are coming"
             )
-        return admission.has_room_for_body(queue, port.engine.node_id, self._size)
+        return admission.body_room.has_room(queue, port.engine.node_id, self._size)
 
     async def _send_part(self, body: bytes) -> None:
         await self._submit(body, len(body))

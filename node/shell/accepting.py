@@ -285,7 +285,7 @@ class Accepting:
             return None
         if self.publish_windows.left(outgoing, coming) <= 0:
             return None
-        if outgoing.durable and self.admission.store_low:
+        if outgoing.durable and self.admission.disk_room.is_low:
             return None
         return outgoing, message, len(body) + MESSAGE_OVERHEAD_BYTES
 
@@ -319,7 +319,7 @@ class Accepting:
 
     def check_taken(self, destination: str, outgoing: OutgoingStream) -> None:
         """Raise NoRoom or QueueFull if nothing more is accepted."""
-        if outgoing.durable and self.admission.store_low:
+        if outgoing.durable and self.admission.disk_room.is_low:
             raise NoRoom(f"send to {destination}: the disk of node {self.name} has less room than its reserve")
         self._check_refused(destination, outgoing)
 

@@ -488,13 +488,13 @@ class Driver:
             # The next commit fails in the same way, and reports it.
             return
         self._handle_room(done.result())
-        admission = self.engine.inbox.admission
-        if admission.store_low or admission.awaits_room:
+        disk_room = self.engine.inbox.admission.disk_room
+        if disk_room.is_low or disk_room.is_awaited:
             self._look_later()
 
     def _handle_room(self, room_bytes: int | None) -> None:
         if room_bytes is not None:
-            self.engine.inbox.admission.handle_room(room_bytes)
+            self.engine.inbox.admission.disk_room.handle_room(room_bytes)
             self.wake()
 
     async def _watch_store(self) -> None:

@@ -27,6 +27,7 @@ from triack.queues.peers.handshake import Handshakes
 from triack.queues.peers.history import History
 from triack.queues.peers.introduction import HistoryPoint
 from triack.queues.peers.link import Conversation
+from triack.queues.peers.permissions import Permissions
 from triack.queues.peers.resuming import Resuming
 from triack.queues.streams.ack_events import AckEvents
 from triack.queues.streams.admission import Admission
@@ -266,7 +267,7 @@ def _spins(_right: Any, self: Engine) -> int | None:
 
 @BUGS.by_both("a permission is not asked", FORBIDDEN, "may not send to")
 def _not_asked(patch: Patch) -> None:
-    patch.setattr(Admission, "_may_send", lambda self, conversation, queue: True)
+    patch.setattr(Permissions, "_may_carry", lambda self, conversation, queue: True)
 
 
 @BUGS.by_search("a quota is not asked", FULL, "whose quota is")

@@ -48,6 +48,7 @@ from triack.queues.node_settings import NodeSettings, synced_by
 from triack.queues.peers.handshake import Handshakes
 from triack.queues.peers.link import Conversation, Links
 from triack.queues.peers.origins import Origins
+from triack.queues.peers.permissions import Permissions
 from triack.queues.peers.session_settings import session_settings, traits_of
 from triack.queues.remote.peer_subscriptions import PeerSubscriptions
 from triack.queues.remote.remote_api import RemoteApi
@@ -257,17 +258,15 @@ class Engine(OperatorSettings):
         return self.handshakes.peers.key_of(node_id) not in (b"", there.channel.peer_key)
 
     def _make_inbox(self, channels: Channels) -> Inbox:
+        named = self._payer_of, self._owner_of, self._origins
+        permissions = Permissions(self.node_id, self._directory, *named, keyless=channels.seals is None)
         return Inbox(
             self.settings,
             self.queues,
-            self._directory,
             self.wall,
             self.drops,
             self._record,
-            self._payer_of,
-            owner_of=self._owner_of,
-            node_id=self.node_id,
-            origins=self._origins,
+            permissions=permissions,
             sealing=Sealing(
                 self.node_id,
                 channels.seals,
@@ -307,7 +306,8 @@ class Engine(OperatorSettings):
         words = RelayAcks(self.node_id, self.handshakes.open_with, records, self.drops)
         return Transits(
             self.settings,
-            door=PacketClassifier(self.node_id, name, self._directory, self.routes, admission),
+            door=PacketClassifier(self.node_id, name, self._directory, self.routes, admission.permissions),
+            admission=admission,
             links=self.outbox.links,
             words=words,
             onward=TransitOnward(words, self.routes.onward_interval_ns),
@@ -318,7 +318,7 @@ class Engine(OperatorSettings):
         )
 
     def _is_store_low(self) -> bool:
-        return self.inbox.admission.store_low
+        return self.inbox.admission.disk_room.is_low
 
     def _commit(self) -> Commit:
         return self.jobs.group.commit
@@ -914,8 +914,8 @@ class Engine(OperatorSettings):
                 self.jobs.stirred = True
                 self.outbox.pack_express(self.jobs.turn(now_ns))
             admission, notices = self.inbox.admission, self.queues.notices
-            has_room = notices.relieved or admission.places or (notices.idled and admission.wants_queues)
-            if self.inbox.order_acks.due or has_room:
+            has_place = admission.stream_places.has_new or (notices.idled and admission.queue_places.are_wanted)
+            if self.inbox.order_acks.due or notices.relieved or has_place:
                 self.inbox.send_order_acks(self._transmitter.route, now_ns)
             if self.transits.is_used:
                 self.jobs.stirred = True
@@ -1017,8 +1017,8 @@ class Engine(OperatorSettings):
 
     @property
     def is_behind(self) -> bool:
-        """Whether enough arrivals wait for the disk that further ones should wait; see ``Admission``."""
-        return self.inbox.admission.is_behind
+        """Whether half of one peer's memory share waits for the disk: more packets would soon be refused and resent."""
+        return self.queues.waiting.total_bytes >= self.settings.limits.peer_memory_bytes // 8
 
     @property
     def busy_storing(self) -> bool:

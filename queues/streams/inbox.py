@@ -12,7 +12,6 @@ from triack.base.commit import HEAD_BYTES, PositionRow, StoreContent
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import AddressError, ProtocolError
 from triack.base.names import StreamId, check_queue, composed
-from triack.base.peers import Directory
 from triack.base.reasons import DropReason, FreedReason, RejectReason
 from triack.base.units import in_ns
 from triack.ordering.incoming import Outcome
@@ -33,12 +32,11 @@ from triack.queues.deadlines import Deadlines
 from triack.queues.mailboxes.incoming_run import IncomingRun, held_runs
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import Mailbox, QueuedPacket
-from triack.queues.mailboxes.quotas import PayerOf
 from triack.queues.mailboxes.system_queues import large_target
 from triack.queues.node_settings import NodeSettings
 from triack.queues.peers.control import Control
 from triack.queues.peers.link import Conversation
-from triack.queues.peers.origins import Origins
+from triack.queues.peers.permissions import Permissions
 from triack.queues.routes import BY_HAND
 from triack.queues.streams.admission import Admission
 from triack.queues.streams.arrival_records import (
@@ -62,11 +60,6 @@ __all__ = ["Inbox", "Record"]
 class Inbox:
     """All incoming streams of a node.
 
-    Args:
-        payer_of: the payer that is charged for what a node sends.
-        owner_of: the peer that has proved to be a node; empty when none has.
-        origins: the nodes whose messages relays bring here.
-
     Attributes:
         ended: the streams that have ended.
         awaited: ended streams with packets that may still be at relays.
@@ -77,21 +70,17 @@ class Inbox:
         self,
         settings: NodeSettings,
         queues: LocalQueues,
-        directory: Directory,
         wall: WallClock,
         drops: Counter[DropReason],
         record: Record,
-        payer_of: PayerOf,
         *,
-        owner_of: Callable[[bytes], str],
-        node_id: bytes,
-        origins: Origins,
+        permissions: Permissions,
         sealing: Sealing,
     ) -> None:
         self.sealing = sealing
         self.on_refused: Callable[[str, str, RejectReason, int], None] = lambda *_: None
-        self._node_id = node_id
-        self._origins = origins
+        self._node_id = permissions.node_id
+        self._origins = permissions.origins
         # Those that come by a relay, by its name; they are in ``_streams``, too.
         self._relayed: dict[str, dict[IncomingStream, None]] = {}
         self._settings = settings
@@ -102,22 +91,13 @@ class Inbox:
         self._record = record
         self._streams: dict[bytes, dict[int, IncomingStream]] = {}
         self._starts: dict[bytes, int] = {}
-        self.admission = Admission(
-            settings,
-            queues,
-            directory,
-            goes_on=self._goes_on,
-            payer_of=payer_of,
-            owner_of=owner_of,
-            origins=origins,
-            keyless=sealing.is_keyless,
-        )
+        self.admission = Admission(settings, queues, permissions, goes_on=self._goes_on)
         self.positions = Positions(record)
         self.ended = EndedStreams()
         self.awaited = AwaitedEnds()
         # Those whose packets the next commit, or the one that goes to the disk, accepts.
         self._storing: Container[IncomingStream] = ()
-        self.order_acks = OwedAcks(node_id, sealing, drops, record)
+        self.order_acks = OwedAcks(permissions.node_id, sealing, drops, record)
         self.held = Deadlines[IncomingStream]()
         self._held_at: dict[IncomingStream, tuple[int, int]] = {}
         # Before the store ack timeout of the relay, which would end its session.
@@ -126,15 +106,14 @@ class Inbox:
     def handle_settings(self, settings: NodeSettings) -> None:
         """Other quotas are in force."""
         self._settings = settings
-        self.admission.handle_settings(settings)
+        self.admission.disk_room.set_reserve(settings.limits.disk_reserve_bytes)
 
     # ---- starting
 
     def restore(self, content: StoreContent, now_ns: int) -> None:
         """Restore the streams from the store."""
-        self.admission.handle_start(content.node_id)
-        self.admission.disk_bytes = content.disk_bytes
-        self.admission.handle_room(content.room_bytes)
+        self.admission.disk_room.all_bytes = content.disk_bytes
+        self.admission.disk_room.handle_room(content.room_bytes)
         self.sealing.restore(content.state)
         for row in content.positions:
             self._restore_stream(row, now_ns)
@@ -154,7 +133,7 @@ class Inbox:
             self.ended.restore(row)
             if row.via:
                 self._origins.bind(row.origin, row.via, row.from_name)
-            self.admission.add_stream(row.origin)
+            self.admission.stream_places.charge(row.origin)
             return
         stream = IncomingStream.restore(row, self._settings.order)
         record_recovered(self._record, row, stream, now_ns)
@@ -188,7 +167,7 @@ class Inbox:
     def _add(self, stream: IncomingStream) -> None:
         streams = self._streams.setdefault(stream.origin, {})
         if stream.number not in streams:
-            self.admission.add_stream(stream.origin)
+            self.admission.stream_places.charge(stream.origin)
         streams[stream.number] = stream
 
     # ---- admission
@@ -201,7 +180,8 @@ class Inbox:
         for streams in self._streams.values():
             for stream in streams.values():
                 stream.may_send = None
-                if large_target(stream.queue) and not self.admission.may_bring_more(stream):
+                target, permissions = large_target(stream.queue), self.admission.permissions
+                if target and not permissions.may_continue(stream.relay, stream.origin, target):
                     self._drop_unfinished(stream)
 
     def has_room(self, name: str, *, durable: bool, coming: int = 0) -> bool:
@@ -237,7 +217,7 @@ class Inbox:
             record_rejected(self._record, header, delivery, stream, turn.now_ns)
             conversation.withhold(delivery, packet)
             self.awaited.hasten(conversation.link_name)
-            if not self.admission.keep_out(conversation, header, packet):
+            if not self.admission.stream_places.keep_out(conversation, header, packet):
                 self._drops[DropReason.CONTROL_OVERFLOW] += 1
             return
         if isinstance(stream, RejectReason):
@@ -247,7 +227,7 @@ class Inbox:
             return
         stream.sealed = comes_sealed
         if not stream.heard:
-            self.admission.let_in(conversation, stream)
+            self.admission.stream_places.let_in(conversation, stream)
         if stream.via is not conversation:
             self._handle_via(stream, conversation, header)
         stream.agree(conversation, header)
@@ -278,7 +258,7 @@ class Inbox:
             return False
         # A message of this node that comes back has travelled in a circle.
         is_own = header.origin == self._node_id
-        reason = RejectReason.ROUTE_LOOP if is_own else self.admission.check_brought(conversation, header)
+        reason = RejectReason.ROUTE_LOOP if is_own else self.admission.permissions.check_brought(conversation, header)
         if reason is None:
             return False
         record_rejected(self._record, header, delivery, reason, turn.now_ns)
@@ -506,7 +486,7 @@ class Inbox:
         is_new = origin != conversation.peer_id and self._origins.of(origin) is None
         if is_new:
             self._origins.bind(origin, conversation.link_name, from_name)
-        has_enough = self.admission.has_streams_enough(origin, queue)
+        has_enough = self.admission.stream_places.has_enough(origin, queue)
         if is_new and has_enough:
             self._origins.forget(origin)
         return has_enough
@@ -537,7 +517,7 @@ class Inbox:
 
         Raises ProtocolError ``end-astray`` or ``foreign-origin`` if it may not speak for that node.
         """
-        if self.admission.check_brought(conversation, packet) is not None:
+        if self.admission.permissions.check_brought(conversation, packet) is not None:
             raise ProtocolError(DropReason.END_ASTRAY, f"{conversation.peer_label} may not bring it")
 
     def _has_all(self, packet: RelayedEnd, turn: Turn) -> bool:
@@ -573,7 +553,7 @@ class Inbox:
         is_known = origin in self._streams or self.ended.knows(origin)
         if isinstance(packet, RelayedEnd) and is_brought and not is_known:
             self._origins.bind(origin, conversation.link_name, packet.from_name)
-        if not is_known and self.admission.has_streams_enough(origin):
+        if not is_known and self.admission.stream_places.has_enough(origin):
             # There is no place for packets of the stream either. Their origin repeats that it has ended.
             self._origins.forget(origin)
             return
@@ -581,7 +561,7 @@ class Inbox:
             self.ended.handle_brought(origin, conversation.link_name, packet.from_name)
         # The express ones of a neighbour are forgotten with its session.
         if (durable or is_brought) and not self.ended.knows(origin, durable=durable):
-            self.admission.add_stream(origin)
+            self.admission.stream_places.charge(origin)
         # This includes a stream without any arrived packet: its packets may still be in flight.
         if not self.ended.add(origin, packet.since, packet.sequence, durable=durable):
             raise ProtocolError(DropReason.TOO_MANY_ENDS)
@@ -693,7 +673,7 @@ class Inbox:
             (), header.origin, header.stream, header.sequence, header.number, stream.delivery, 1, len(body), [body]
         )
         if stream.queue not in self._mailboxes:
-            self.admission.handle_made(stream.origin, stream.queue)
+            self.admission.queue_places.handle_made(stream.origin, stream.queue)
         if stream.delivery in DURABLE:
             turn.arrivals.store_ack(*arrival)
         self._queues.put(stream.queue, packet, head_here(body[:HEAD_BYTES], turn.now_ms), turn)

@@ -118,11 +118,6 @@ class Sealing:
     def __post_init__(self) -> None:
         self._bound: dict[bytes, _Bound] = {}
 
-    @property
-    def is_keyless(self) -> bool:
-        """Whether this node has no keys."""
-        return self.seals is None
-
     def restore(self, state: Mapping[str, bytes]) -> None:
         """Restore which peers have sealed the messages of which nodes."""
         for key, value in state.items():

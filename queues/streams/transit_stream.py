@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from triack.base.commit import HEAD_BYTES, TransitIndex, TransitStreamRow
+from triack.base.commit import HEAD_BYTES, TransitIndex, TransitRow, TransitStreamRow, key_of
 from triack.base.delivery import Delivery
 from triack.base.names import StreamId
 from triack.base.ranges import Range, as_ranges, joined
@@ -15,7 +15,7 @@ from triack.ordering.wire import (
     encode_relayed_run,
     passing,
 )
-from triack.queues.body_head import fragment_range
+from triack.queues.body_head import fragment_range, priority_of
 from triack.queues.peers.link import Conversation
 from triack.queues.streams.departing_stream import DepartingContext, DepartingStream
 from triack.session.protocol.frames import Ask
@@ -113,6 +113,12 @@ class TransitStream(DepartingStream[TransitSequence]):
     def turn_key(self) -> tuple[bytes, str, str]:
         """No origin uses the turns of another."""
         return self._turn_key
+
+    def is_of(self, header: RelayedHeader, delivery: Delivery) -> bool:
+        """Whether a packet belongs to this stream, by its header."""
+        if self.priority != priority_of(header.body):
+            return False
+        return (self.queue, self.delivery, self.final) == (header.queue, delivery, header.final)
 
     def comes_as(self, conversation: Conversation, header: RelayedHeader) -> bool:
         """Whether a packet came the same way as those that are here.
@@ -221,6 +227,16 @@ class TransitStream(DepartingStream[TransitSequence]):
             self.priority,
             self.trace,
         )
+
+    def packet_row(self, entry: TransitPacket, body: bytes) -> TransitRow:
+        """A packet as the store keeps it."""
+        key = key_of(self.number, entry.place)
+        return TransitRow(key, entry.number, entry.messages, entry.previous, entry.reach_by_ms, body)
+
+    def keys_of(self, entries: Iterable[TransitPacket]) -> list[Range]:
+        """The keys of packets in the store."""
+        ranges = as_ranges(sorted([entry.place for entry in entries]))
+        return [(key_of(self.number, first), key_of(self.number, last)) for first, last in ranges]
 
     def contents_of(
         self, run: list[TransitPacket], arrives_ms: int, *, passed_by: bytes, hurries: bool

@@ -7,8 +7,8 @@ from triack.base.reasons import RejectReason
 from triack.ordering.wire import HOPS_MAX, RelayedEnd, RelayedHeader, has_passed
 from triack.queues.body_head import is_sealed
 from triack.queues.peers.link import Conversation
+from triack.queues.peers.permissions import Permissions
 from triack.queues.routes import Routes, Way
-from triack.queues.streams.admission import Admission
 
 
 @dataclass(eq=False, repr=False)
@@ -19,7 +19,7 @@ class PacketClassifier:
     name: str
     directory: Directory
     routes: Routes
-    admission: Admission
+    permissions: Permissions
 
     def is_here(self, header: RelayedHeader | RelayedEnd) -> bool:
         """Whether a packet is for a queue of this node."""
@@ -41,7 +41,7 @@ class PacketClassifier:
         if header.origin == self.node_id or has_passed(header.trace, self.node_id):
             return RejectReason.ROUTE_LOOP
         brought = header.origin != conversation.peer_id
-        if brought and (reason := self.admission.check_brought(conversation, header)) is not None:
+        if brought and (reason := self.permissions.check_brought(conversation, header)) is not None:
             return reason
         return RejectReason.HOP_COUNT_EXCEEDED if header.hops >= HOPS_MAX else self._lead(conversation, header)
 

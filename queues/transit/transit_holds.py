@@ -7,7 +7,7 @@ from triack.base.reasons import HoldReason
 from triack.ordering.wire import encode_hold
 from triack.queues.peers.control import Control
 from triack.queues.peers.link import Conversation
-from triack.queues.streams.admission import HOLD_KEY
+from triack.queues.peers.peer_limits import HOLD_KEY
 from triack.queues.streams.holds import HeldStream, Holds
 from triack.queues.streams.transit_stream import TransitStream
 

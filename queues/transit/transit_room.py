@@ -9,7 +9,7 @@ from triack.queues.mailboxes.quotas import Account, Level
 from triack.queues.mailboxes.system_queues import SUBSCRIPTIONS_QUEUE, large_target
 from triack.queues.node_settings import Limits
 from triack.queues.peers.link import Conversation
-from triack.queues.streams.admission import Admission
+from triack.queues.streams.admission import DiskRoom
 from triack.queues.streams.transit_stream import TransitStream
 
 EXPRESS_OVERHEAD_BYTES = 512
@@ -30,15 +30,19 @@ class TransitRoom:
     A stream may have as much here as is left for all others, so that one full queue downstream does not take the room
     of all other queues.
 
+    Args:
+        waiting: packets in memory that wait for their commit.
+
     Attributes:
         disk: bytes in transit on the disk, by the neighbour that they came by.
         memory: the same of express packets.
         away: memory for the packets that only the disk has, by the same neighbour.
     """
 
-    def __init__(self, limits: Limits, admission: Admission) -> None:
+    def __init__(self, limits: Limits, disk_room: DiskRoom, waiting: Account) -> None:
         self._limits = limits
-        self._admission = admission
+        self._disk_room = disk_room
+        self.waiting = waiting
         # An account lets one payer have half of all: that half is the quota. Beyond it each has its equal share.
         self.disk = Account(limits.peer_transit_bytes, 2 * limits.transit_quota.size_bytes)
         self.memory = Account(limits.peer_memory_bytes // 4, limits.memory_bytes // 4)
@@ -67,12 +71,12 @@ class TransitRoom:
         """Why a packet of a stream cannot be taken now, or None."""
         if not stream.durable:
             return HoldReason.PEER_MEMORY if self.memory.is_full(stream.came_by.encode()) else None
-        if self._admission.store_low:
+        if self._disk_room.is_low:
             return HoldReason.STORE_LOW
         key = stream.came_by.encode()
         if self.disk.is_full(key) or self.away.is_full(key) or self.messages.is_full or self._has_share(stream):
             return HoldReason.TRANSIT_FULL
-        return HoldReason.STORE_BUSY if self._admission.waiting.is_full(conversation.peer_id) else None
+        return HoldReason.STORE_BUSY if self.waiting.is_full(conversation.peer_id) else None
 
     def lets_ahead(self, stream: TransitStream, number: int, size_bytes: int, reason: HoldReason | None) -> bool:
         """Whether a packet is taken though there is no room: those of its stream that are here may wait for it.
@@ -103,7 +107,7 @@ class TransitRoom:
             return False
         if not stream.durable:
             return self.memory.takes(key, size_bytes + EXPRESS_OVERHEAD_BYTES * len(run.bodies))
-        if self._admission.store_low or not self._admission.waiting.takes(conversation.peer_id, size_bytes):
+        if self._disk_room.is_low or not self.waiting.takes(conversation.peer_id, size_bytes):
             return False
         free_messages, free_bytes = self._left(stream)
         has_share = (

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby, islice
 
 from triack.base.clock import WallClock
-from triack.base.commit import StoreContent, TransitIndex, TransitRow, key_of, split_key
+from triack.base.commit import StoreContent, TransitIndex, key_of, split_key
 from triack.base.delivery import Ack, Delivery
 from triack.base.errors import AddressError, ProtocolError
 from triack.base.names import StreamId, check_name
-from triack.base.ranges import Range, as_ranges, without
+from triack.base.ranges import Range, without
 from triack.base.reasons import DeadReason, DropReason, FreedReason, HoldReason, RejectReason
 from triack.base.units import MS, SECOND
 from triack.ordering.departing import StreamPacketState
@@ -39,6 +39,7 @@ from triack.queues.node_settings import STREAM_BYTES, NodeSettings
 from triack.queues.pauses import Pause, Pauses
 from triack.queues.peers.link import Conversation, Link, Links
 from triack.queues.routes import Way
+from triack.queues.streams.admission import Admission
 from triack.queues.streams.departing_stream import DepartingContext, ranges_of
 from triack.queues.streams.departing_streams import FETCH_AHEAD_PACKETS, DepartingStreams
 from triack.queues.streams.group_commit import GroupCommit, Turn
@@ -78,6 +79,7 @@ class Transits(DepartingStreams[TransitStream]):
         settings: NodeSettings,
         *,
         door: PacketClassifier,
+        admission: Admission,
         links: Links,
         words: RelayAcks,
         onward: TransitOnward,
@@ -87,7 +89,7 @@ class Transits(DepartingStreams[TransitStream]):
         pauses: Pauses,
     ) -> None:
         super().__init__("transit", links, sync_links, wall)
-        self.door, self._admission = door, door.admission
+        self.door, self._places = door, admission.stream_places
         self._words, self._records, self._drops = words, words.records, words.drops
         self.onward = onward
         self.letters = letters
@@ -103,7 +105,7 @@ class Transits(DepartingStreams[TransitStream]):
         self._gone: list[int] = []
         # Streams that have ended, of which packets may still be here, and the last of their sequences.
         self._over: dict[TransitStream, int] = {}
-        self.room = TransitRoom(settings.limits, door.admission)
+        self.room = TransitRoom(settings.limits, admission.disk_room, admission.waiting)
         self.bodies = TransitBodies(self.room, settings.body_cache_bytes)
         self.news = TransitNews()
         self.holds = TransitHolds(self.room.lacks)
@@ -145,7 +147,7 @@ class Transits(DepartingStreams[TransitStream]):
     def _add(self, stream: TransitStream, way: Way | None) -> None:
         self._streams[stream.id] = self._by_number[stream.number] = stream
         self.is_used = True
-        self._admission.streams.add(stream.came_by.encode(), STREAM_BYTES)
+        self._places.account.add(stream.came_by.encode(), STREAM_BYTES)
         self._lead(stream, way)
 
     def _lead(self, stream: TransitStream, way: Way | None) -> None:
@@ -188,7 +190,7 @@ class Transits(DepartingStreams[TransitStream]):
         if stream is None:
             self._records.held_back(header, delivery.label, turn.now_ns)
             conversation.withhold(delivery, packet)
-            if not self._admission.keep_out(conversation, header, packet):
+            if not self._places.keep_out(conversation, header, packet):
                 self._drops[DropReason.CONTROL_OVERFLOW] += 1
             return
         self._words.note(stream, conversation.link_name)
@@ -216,7 +218,7 @@ class Transits(DepartingStreams[TransitStream]):
         header = run.header
         assert isinstance(header, RelayedHeader)
         stream = self._streams.get(StreamId(header.origin, header.stream))
-        if stream is None or stream.judged_by is not conversation or not self._is_of(stream, header, delivery):
+        if stream is None or stream.judged_by is not conversation or not stream.is_of(header, delivery):
             return False
         sequence = stream.sequence
         if header.sequence != sequence.sequence or header.number <= sequence.highest or stream.stopped:
@@ -253,12 +255,6 @@ class Transits(DepartingStreams[TransitStream]):
         self._take(stream, conversation, entries, range(run.packet, run.packet + count), turn)
         return True
 
-    @staticmethod
-    def _is_of(stream: TransitStream, header: RelayedHeader, delivery: Delivery) -> bool:
-        if stream.priority != priority_of(header.body):
-            return False
-        return (stream.queue, stream.delivery, stream.final) == (header.queue, delivery, header.final)
-
     def _stream_of(
         self, conversation: Conversation, header: RelayedHeader, delivery: Delivery, way: Way, now_ns: int
     ) -> TransitStream | None:
@@ -268,7 +264,7 @@ class Transits(DepartingStreams[TransitStream]):
         """
         stream_id = StreamId(header.origin, header.stream)
         stream = self._streams.get(stream_id)
-        if stream is not None and not self._is_of(stream, header, delivery):
+        if stream is not None and not stream.is_of(header, delivery):
             here = stream.queue, stream.delivery, stream.priority
             if here != (header.queue, delivery, priority_of(header.body)):
                 if not stream.sequence.is_empty or header.sequence <= stream.sequence.sequence:
@@ -282,7 +278,7 @@ class Transits(DepartingStreams[TransitStream]):
                 stream.final = header.final
         if stream is None:
             key = conversation.link_name.encode()
-            if self._admission.has_streams_enough(key):
+            if self._places.has_enough(key):
                 return None
             number = self._free_numbers.popleft() if self._free_numbers else self._next_number
             self._next_number = max(self._next_number, number + 1)
@@ -301,7 +297,7 @@ class Transits(DepartingStreams[TransitStream]):
             self._add(stream, way)
             # Perhaps nothing of it is ever taken.
             self._idle[stream] = now_ns
-            self._admission.let_in(conversation, stream)
+            self._places.let_in(conversation, stream)
         elif stream.way != way:
             self._go_by(stream, way, now_ns)
         if stream.sequence.is_empty:
@@ -314,13 +310,13 @@ class Transits(DepartingStreams[TransitStream]):
         stream.trace = header.trace
         if stream.came_by == conversation.link_name:
             return
-        self._admission.streams.add(stream.came_by.encode(), -STREAM_BYTES)
+        self._places.account.add(stream.came_by.encode(), -STREAM_BYTES)
         # What waits behind the next hop is for the new neighbour to hear, and no more for the old one. What has been
         # passed on is for the old one, as the new one may never have had it.
         self._words.handle_let_go(stream, now_ns)
         self.onward.tell_now(stream, now_ns)
         stream.came_by, stream.from_name = conversation.link_name, self._from(conversation, header)
-        self._admission.streams.add(stream.came_by.encode(), STREAM_BYTES)
+        self._places.account.add(stream.came_by.encode(), STREAM_BYTES)
 
     @staticmethod
     def _from(conversation: Conversation, header: RelayedHeader | RelayedEnd) -> str:
@@ -394,30 +390,24 @@ class Transits(DepartingStreams[TransitStream]):
             stream.sequence.handle_stored(entries)
             self._look_at(stream)
             return
-        turn.commit.transit += [self._row(stream, it, it.body or b"") for it in entries]
+        turn.commit.transit += [stream.packet_row(it, it.body or b"") for it in entries]
         turn.commit.transit_streams[stream.number] = stream.row()
-        self._admission.waiting.add(conversation.peer_id, sum([entry.size_bytes for entry in entries]))
+        self.room.waiting.add(conversation.peer_id, sum([entry.size_bytes for entry in entries]))
         turn.passing.started.append((stream, entries, conversation.peer_id))
         turn.arrivals.stored.setdefault(conversation, []).extend(packets)
-
-    @staticmethod
-    def _row(stream: TransitStream, it: TransitPacket, body: bytes) -> TransitRow:
-        """A packet as the store keeps it."""
-        key = key_of(stream.number, it.place)
-        return TransitRow(key, it.number, it.messages, it.previous, it.reach_by_ms, body)
 
     def _handle_duplicate(
         self, stream: TransitStream, conversation: Conversation, packet: int, header: RelayedHeader, turn: Turn
     ) -> None:
         sequence, entry = stream.sequence, stream.sequence.find(header.number)
         assert entry is not None
-        is_lower, spans = sequence.ordered and header.previous < entry.previous, self._spans(stream, [entry])
+        is_lower, spans = sequence.ordered and header.previous < entry.previous, stream.keys_of([entry])
         again = sequence.handle_duplicate(header.number, header.previous, ack_requested=header.ack_requested)
         if is_lower:
             # A row cannot be changed: it moves to a place of its own, in one commit.
             turn.commit.transit_deletes += spans
             entry = sequence.move_behind(header.number)
-            turn.commit.transit.append(self._row(stream, entry, header.body))
+            turn.commit.transit.append(stream.packet_row(entry, header.body))
             self.room.charge(stream)
             if entry.body is not None:
                 # A sealed body is good with the ``previous`` that it came with alone.
@@ -492,7 +482,7 @@ class Transits(DepartingStreams[TransitStream]):
             self._records.freed(stream, entries, _said(reason), turn.now_ns)
             if not certain:
                 self._tell_awaiting(stream, entries, reason, turn.now_ns)
-            turn.commit.transit_deletes += self._spans(stream, entries)
+            turn.commit.transit_deletes += stream.keys_of(entries)
             turn.passing.dead.append((stream, entries))
         for stream, entries, *_ in self.letters.take_late():
             # Their message would arrive nowhere if its last fragments ended here.
@@ -521,7 +511,7 @@ class Transits(DepartingStreams[TransitStream]):
     def handle_committed(self, group: GroupCommit, now_ns: int) -> None:
         """The commit has returned: its packets may be sent, and those that it has moved are gone."""
         for stream, entries, peer_id in group.passing.started:
-            self._admission.waiting.add(peer_id, -sum([entry.size_bytes for entry in entries]))
+            self.room.waiting.add(peer_id, -sum([entry.size_bytes for entry in entries]))
             self._records.committed(stream, entries, now_ns)
             self._note_stored(stream, ranges_of(entries), now_ns)
             self.bodies.handle_stored(stream, entries)
@@ -539,11 +529,6 @@ class Transits(DepartingStreams[TransitStream]):
         self._free_numbers.extend(group.commit.transit_stream_deletes)
         if group.passing.started:
             self.holds.relieved = True
-
-    @staticmethod
-    def _spans(stream: TransitStream, entries: list[TransitPacket]) -> list[tuple[int, int]]:
-        ranges = as_ranges(sorted([entry.place for entry in entries]))
-        return [(key_of(stream.number, first), key_of(stream.number, last)) for first, last in ranges]
 
     # ---- sending
 
@@ -686,7 +671,7 @@ class Transits(DepartingStreams[TransitStream]):
         """Packets are not here any more, from the next commit on."""
         self._records.freed(stream, entries, reason, turn.now_ns, session)
         if stream.durable:
-            turn.commit.transit_deletes += self._spans(stream, entries)
+            turn.commit.transit_deletes += stream.keys_of(entries)
             turn.passing.left.append(stream)
             stream.leaving += 1
         self._forget_entries(stream, entries, turn.now_ns)
@@ -732,7 +717,8 @@ class Transits(DepartingStreams[TransitStream]):
         self.sync_links.forget(stream)
         self._lead(stream, None)
         del self._streams[stream.id], self._by_number[stream.number]
-        self._admission.handle_place(stream)
+        self._places.account.add(stream.came_by.encode(), -STREAM_BYTES)
+        self._places.handle_forgotten(stream)
         if stream.durable:
             self._gone.append(stream.number)
         else:

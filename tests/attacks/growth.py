@@ -58,7 +58,7 @@ ROWS = {
         queues/transit/transit_onward.py TransitOnward _passed _due
     """,
     "queues that it has created": """
-        queues/streams/admission.py Admission _makers
+        queues/peers/peer_limits.py QueuePlaces _makers
     """,
     "`max_queues`": """
         queues/mailboxes/local_queues.py LocalQueues mailboxes removed
@@ -68,7 +68,8 @@ ROWS = {
     """,
     "`max_streams`": """
         queues/streams/inbox.py Inbox _streams _relayed _starts
-        queues/streams/admission.py Admission _stopped _told_limit
+        queues/streams/admission.py Admission _stopped
+        queues/peers/peer_limits.py StreamPlaces _told_limit
         queues/streams/holds.py Holds _streams _told
         queues/streams/owed_acks.py OwedAcks _owing _unasked due
         queues/streams/owed_acks.py Positions _streams
@@ -176,8 +177,8 @@ ROWS = {
         queues/streams/ended_streams.py EndedStreams _relays
     """,
     "streams without a place": """
-        queues/streams/admission.py _KeptOut streams
-        queues/streams/admission.py Admission _kept_out
+        queues/peers/peer_limits.py _KeptOut streams
+        queues/peers/peer_limits.py StreamPlaces _kept_out
     """,
     "nodes that a peer has proved to be": """
         queues/peers/history.py Peers _written _needed

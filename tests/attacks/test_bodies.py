@@ -36,7 +36,7 @@ def send(evil: Hostile, number: int, body: bytes, *, stream: int = 1, previous: 
 def test_announcements_that_come_before_their_turn_share_one_room() -> None:
     """Each is alone when it comes, and would fit; but what makes it the next in its stream comes later."""
     _, node, evil = victim()
-    node.live.inbox.admission.handle_room(RESERVE_BYTES + 1_500_000)
+    node.live.inbox.admission.disk_room.handle_room(RESERVE_BYTES + 1_500_000)
     for stream in (1, 2, 3):
         send(evil, 2, announcement(stream, 1_000_000), stream=stream, previous=1)
     assert node.live.queues.bodies.coming_bytes == 0
@@ -116,11 +116,9 @@ def test_a_body_has_a_stream_for_the_word_that_frees_it_beyond_the_limit() -> No
     _, node, evil = victim()
     send(evil, 1, announcement(9, 300))
     send(evil, 2, part(300))
-    admission = node.live.inbox.admission
-    admission.streams.add(ORIGIN, STREAM_BYTES * streams_limit(node.settings) - admission.streams.of(ORIGIN))
-    full = [
-        queue for queue in ("q", "$large.q", "other", "$large.other") if admission.has_streams_enough(ORIGIN, queue)
-    ]
+    places = node.live.inbox.admission.stream_places
+    places.account.add(ORIGIN, STREAM_BYTES * streams_limit(node.settings) - places.account.of(ORIGIN))
+    full = [queue for queue in ("q", "$large.q", "other", "$large.other") if places.has_enough(ORIGIN, queue)]
     assert full == ["other", "$large.other"]
 
 
@@ -129,7 +127,7 @@ def test_parts_of_no_body_stay_nowhere(is_low: bool) -> None:
     """They are refused by name, on a disk without room, too, so that the stream goes on."""
     _, node, evil = victim()
     send(evil, 1, announcement(9, 100_000))
-    node.live.inbox.admission.handle_room(0 if is_low else None)
+    node.live.inbox.admission.disk_room.handle_room(0 if is_low else None)
     send(evil, 2, pack([LargeMessage(b"", ordinal=9)], 2_000, 1, 1)[0][0].body)
     for number in range(3, 13):
         send(evil, number, part(1_000))

@@ -201,7 +201,7 @@ def test_streams_are_a_quarter_of_what_a_peer_has_in_memory() -> None:
     assert refused == ["held-back"] * 10
     assert len(node.live.queues.mailboxes) == 21
     node.restart()
-    assert node.live.inbox.admission.streams.of(ORIGIN) == 20 * STREAM_BYTES
+    assert node.live.inbox.admission.stream_places.account.of(ORIGIN) == 20 * STREAM_BYTES
     still_works(world, node)
 
 

@@ -346,7 +346,7 @@ class _Scene:
 
     def _give_room(self, host: Host, room_bytes: int) -> None:
         """The room on a host's disk was measured; a start knows nothing of it."""
-        host.act(lambda: host.live.inbox.admission.handle_room(room_bytes))
+        host.act(lambda: host.live.inbox.admission.disk_room.handle_room(room_bytes))
 
     def _lead_elsewhere(self, host: Host, fault: Fault) -> None:
         """A host moves, or lies from now on, or has another way to a destination, now and for later starts."""

@@ -64,9 +64,9 @@ class BodySender:
             return
         engine, parts = self.host.live, self._parts
         if not self.ordinal:
-            admission = engine.inbox.admission
-            if not self.where and not admission.has_room_for_body(self.queue, engine.node_id, len(self.body)):
-                if len(self.body) > admission.most_body_bytes(self.queue):
+            body_room = engine.inbox.admission.body_room
+            if not self.where and not body_room.has_room(self.queue, engine.node_id, len(self.body)):
+                if len(self.body) > body_room.most_bytes(self.queue):
                     self._refused("too-large")
                 self._await_room()
                 return

@@ -180,7 +180,7 @@ async def test_what_was_accepted_with_its_key_needs_no_room() -> None:
         with pytest.raises(triack.WouldBlock):
             node.send_nowait(NOWHERE, b"y", key="other")
         assert node.send_nowait(NOWHERE, b"x" * 200, key="k").id == far.id
-        port_of(node).engine.inbox.admission.handle_room(-1)  # as when the disk is full
+        port_of(node).engine.inbox.admission.disk_room.handle_room(-1)  # as when the disk is full
         with pytest.raises(triack.NoRoom):
             await node.send("p", b"1")
         assert (await node.send("q", b"1", key="k")).id == first.id

@@ -176,7 +176,7 @@ def test_without_room_on_the_disk_reading_goes_on_without_copies() -> None:
     world = World(11)
     node = world.node("a", settings())
     fill(world, node, *numbered(0, 3))
-    node.live.inbox.admission.store_low = True
+    node.live.inbox.admission.disk_room.is_low = True
     node.read("q")
     world.run(SECOND)
     assert (node.length("q"), kept(node)) == (0, [])

@@ -358,7 +358,7 @@ def committed(engine: Engine) -> None:
 
 
 def charged(engine: Engine) -> None:
-    engine.inbox.admission.streams.total_bytes += 1
+    engine.inbox.admission.stream_places.account.total_bytes += 1
 
 
 @pytest.fixture

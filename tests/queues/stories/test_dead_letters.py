@@ -112,10 +112,10 @@ def test_a_disk_without_room_has_a_name_at_the_sender_until_there_is_some() -> N
     world, a, b = two()
     a.send(b, "q", b"first")
     world.run(SECOND)
-    b.live.inbox.admission.handle_room(0)
+    b.live.inbox.admission.disk_room.handle_room(0)
     outgoing, _ = a.send(b, "q", b"second")
     assert world.run(5 * SECOND, lambda: a.outbox.holds.of(outgoing) is HoldReason.STORE_LOW)
-    b.act(lambda: b.live.inbox.admission.handle_room(2**40))
+    b.act(lambda: b.live.inbox.admission.disk_room.handle_room(2**40))
     world.run(5 * SECOND)
     assert b.read_all("q") == [b"first", b"second"]
 

@@ -141,7 +141,7 @@ def fail(node: SimNode, queue: str, count: int) -> list[Lease]:
 
 def fill_disk(node: SimNode) -> None:
     """Another program has filled it."""
-    node.act(lambda: node.live.inbox.admission.handle_room(0))
+    node.act(lambda: node.live.inbox.admission.disk_room.handle_room(0))
 
 
 def held(node: SimNode) -> set[str]:
@@ -185,11 +185,11 @@ def test_the_stream_that_says_what_ends_has_a_place_beyond_the_limit() -> None:
     it = HubWorld("sub")
     admission, origin = it.hub.live.inbox.admission, it.nodes["sub"].live.node_id
     limit = streams_limit(it.hub.settings)
-    admission.streams.add(origin, STREAM_BYTES * limit)
-    assert admission.has_streams_enough(origin, "q")
-    assert not admission.has_streams_enough(origin, "$subscriptions")
-    admission.streams.add(origin, STREAM_BYTES)
-    assert admission.has_streams_enough(origin, "$subscriptions")
+    admission.stream_places.account.add(origin, STREAM_BYTES * limit)
+    assert admission.stream_places.has_enough(origin, "q")
+    assert not admission.stream_places.has_enough(origin, "$subscriptions")
+    admission.stream_places.account.add(origin, STREAM_BYTES)
+    assert admission.stream_places.has_enough(origin, "$subscriptions")
 
 
 @pytest.mark.parametrize("delivery", [Delivery.TRANSACTIONAL, Delivery.RECOVERABLE])
@@ -200,7 +200,7 @@ def test_words_of_ends_pass_a_relay_whose_disk_is_low(is_full: bool, delivery: D
     net = line("arb", settings={"r": NodeSettings(limits=Limits(transit_quota=quota))})
     a, r, b = (net[name] for name in "arb")
     if is_full:
-        b.act(lambda: setattr(b.live.inbox.admission, "store_low", True))
+        b.act(lambda: setattr(b.live.inbox.admission.disk_room, "is_low", True))
     else:
         fill_disk(r)
     post(a, "b", *numbered(0, 10, 1_000), delivery=delivery)
@@ -246,7 +246,7 @@ def test_many_ids_have_the_streams_of_one_peer() -> None:
         for number in range(20):
             node.post("b", b"x", queue=f"q{number}", delivery=Delivery.RECOVERABLE)
     world.run(5 * SECOND)
-    assert b.live.inbox.admission.streams.total_bytes == 20 * STREAM_BYTES
+    assert b.live.inbox.admission.stream_places.account.total_bytes == 20 * STREAM_BYTES
     assert reaches(world, honest, b, "new")
 
 

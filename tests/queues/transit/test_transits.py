@@ -344,8 +344,8 @@ def packets(count: int, size_bytes: int) -> list[TransitPacket]:
 
 
 def room(*, store_low: bool = False, waiting: Account | None = None, **limits: Any) -> TransitRoom:
-    admission = SimpleNamespace(store_low=store_low, waiting=waiting or Account(1_000, 8_000))
-    return TransitRoom(Limits(**limits), cast("Any", admission))
+    disk_room = SimpleNamespace(is_low=store_low)
+    return TransitRoom(Limits(**limits), cast("Any", disk_room), waiting or Account(1_000, 8_000))
 
 
 @pytest.mark.parametrize("quota", [Quota(messages=100), Quota(size_bytes=10_000)])

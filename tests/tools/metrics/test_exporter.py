@@ -230,7 +230,7 @@ async def test_a_node_is_ready_while_it_takes_messages_and_has_the_links_that_ar
         await (await a.send(f"{b.address}/q", b"x")).ordered(WAIT)
         assert await status_of(url, wanted) == (b"200", b"OK")
         admission = port_of(a).engine.inbox.admission  # a full disk takes long to make
-        admission.store_low = True
+        admission.disk_room.is_low = True
         assert await status_of(url, "/readyz") == (b"503", b"the disk of node a has less room than its reserve")
         assert (await status_of(url, "/healthz"))[0] == b"200"
-        admission.store_low = False
+        admission.disk_room.is_low = False

@@ -1,0 +1,221 @@
+"""How many streams and queues a peer may have here, and the streams for which there is no place.
+
+Each costs memory that only this node can free: a peer pays for all that it begins, under however many names. A stream
+without a place is not refused: its origin is asked to wait with it, and asked to go on when another one has ended.
+"""
+
+from collections import OrderedDict
+from typing import Protocol
+
+from triack.base.names import StreamId
+from triack.base.news import StreamsNearLimit
+from triack.base.reasons import HoldReason
+from triack.ordering.wire import SequenceHeader, encode_hold
+from triack.queues.mailboxes.local_queues import LocalQueues
+from triack.queues.mailboxes.quotas import Account, Payer, PayerOf
+from triack.queues.mailboxes.system_queues import SUBSCRIPTIONS_QUEUE, large_queue, large_target
+from triack.queues.node_settings import STREAM_BYTES, NodeSettings, streams_limit
+from triack.queues.peers.control import Control
+from triack.queues.peers.link import Conversation
+
+HOLD_KEY = -1
+"""Key of a hold, in place of a number, among the control packets of a stream."""
+KEPT_OUT_MAX = 256
+"""Streams of one session that the node notifies when there is a place; any others ask again by themselves."""
+
+
+class Stopping(Protocol):
+    """A stream that comes here, to stay or to be passed on."""
+
+    turn: int
+
+    @property
+    def id(self) -> StreamId:
+        """Which stream it is."""
+
+
+class _KeptOut:
+    """The streams of one session that are not known here because there is no place for them.
+
+    Attributes:
+        streams: those to notify when there is a place, the longest waiting first.
+        turn: the greatest turn of a hold sent for any of them; even.
+        overflowed: whether there were too many to remember all.
+    """
+
+    __slots__ = ("overflowed", "streams", "turn")
+
+    def __init__(self) -> None:
+        self.streams: OrderedDict[StreamId, None] = OrderedDict()
+        self.turn = 0
+        self.overflowed = False
+
+
+class StreamPlaces:
+    """The places of streams, by the peer that pays.
+
+    Attributes:
+        account: the streams themselves, in memory.
+        has_new: whether streams have ended since the last check for streams that may have their places.
+    """
+
+    def __init__(self, settings: NodeSettings, queues: LocalQueues, account: Account, payer_of: PayerOf) -> None:
+        self._settings = settings
+        self.account = account
+        self.has_new = False
+        self._queues = queues
+        self._payer_of = payer_of
+        # Peers near their limit of streams, and whether some of their streams had to wait.
+        self._told_limit: dict[Payer, bool] = {}
+        self._kept_out: dict[Conversation, _KeptOut] = {}
+        # The greatest turn of a hold of any stream that was forgotten, or one more: even.
+        self._past_turn = 0
+
+    def has_enough(self, origin: bytes, queue: str = "") -> bool:
+        """Whether a peer may have no more streams.
+
+        A stream to a queue may begin beyond the limit for each body that waits there for a message: the body has room
+        that the streams within the limit may wait for. The stream may bring that message, or say that it does not come.
+        So may the one that says which subscriptions end.
+        """
+        if not self._has_enough(origin, 0):
+            return False
+        parts = self._queues.mailboxes.get(large_queue(large_target(queue) or queue)) if queue else None
+        bodies = self._queues.bodies
+        beyond = int(queue == SUBSCRIPTIONS_QUEUE) if parts is None else bodies.awaiting(origin, parts.fill)
+        return not beyond or self._has_enough(origin, STREAM_BYTES * beyond)
+
+    def _has_enough(self, origin: bytes, more_bytes: int) -> bool:
+        all_bytes = STREAM_BYTES * self._settings.max_streams + more_bytes
+        return self.account.of(origin) >= all_bytes or self.account.has_enough(origin, more_bytes)
+
+    def charge(self, origin: bytes, places: int = 1) -> None:
+        """Charge a peer for a stream, or for the record of the ended streams of one of its nodes; with -1 no more."""
+        self.account.add(origin, STREAM_BYTES * places)
+        self._tell_limit(origin)
+
+    def handle_forgotten(self, stream: Stopping) -> None:
+        """A stream is forgotten: another may have its place."""
+        # Its origin may begin it again in the same session, and ignores holds that are older than the last.
+        self._past_turn = max(self._past_turn, stream.turn + (stream.turn & 1))
+        self.has_new = True
+
+    def _tell_limit(self, origin: bytes, *, is_full: bool = False) -> None:
+        """Tell the operator, once each, that a peer is near its limit of streams, or that some have to wait."""
+        payer, limit = self._payer_of(origin), streams_limit(self._settings)
+        streams, told = self.account.of(origin) // STREAM_BYTES, self._told_limit.get(payer)
+        if is_full > bool(told) or (told is None and 4 * streams >= 3 * limit):
+            self._told_limit[payer] = is_full
+            name = payer if isinstance(payer, str) else payer.hex()
+            self._queues.notices.news.append(StreamsNearLimit(name, streams, limit, incoming=True, is_full=is_full))
+        elif told is not None and 2 * streams <= limit:
+            del self._told_limit[payer]
+
+    @property
+    def near_limit(self) -> list[tuple[str, bool]]:
+        """The peers near their limit of streams, and whether some of their streams had to wait."""
+        return [(it if isinstance(it, str) else it.hex(), is_full) for it, is_full in self._told_limit.items()]
+
+    # ---- streams for which there is no place
+
+    def keep_out(self, conversation: Conversation, header: SequenceHeader, packet: int) -> bool:
+        """Ask an origin to wait with an unknown stream, for which there is no place.
+
+        Returns False when too many other answers wait. The packet stays unanswered then, and its session retransmits
+        it.
+        """
+        self._tell_limit(header.origin, is_full=True)
+        kept = self._kept_out.setdefault(conversation, _KeptOut())
+        kept.turn = max(kept.turn, self._past_turn) + 2
+        stream = StreamId(header.origin, header.stream)
+        content = encode_hold(*stream, kept.turn - 1, stop=True, reason=HoldReason.TOO_MANY_STREAMS)
+        if not conversation.put_control((conversation.name_of(stream), HOLD_KEY), Control(content, (packet,))):
+            return False
+        kept.streams[stream] = None
+        kept.streams.move_to_end(stream)
+        if len(kept.streams) > KEPT_OUT_MAX:
+            # Its origin asks by itself, now and then.
+            kept.streams.popitem(last=False)
+            kept.overflowed = True
+        return True
+
+    def let_in(self, conversation: Conversation, stream: Stopping) -> None:
+        """A stream is known now: let it continue if it was kept out before in this session."""
+        kept = self._kept_out.get(conversation)
+        # Holds sent for it from now on must be newer than those sent before.
+        stream.turn = max(stream.turn, self._past_turn)
+        if kept is None:
+            return
+        stream.turn = kept.turn = max(stream.turn, kept.turn)
+        known = stream.id in kept.streams
+        kept.streams.pop(stream.id, None)
+        if known or kept.overflowed:
+            self._say_go(conversation, stream.id, kept)
+            stream.turn = kept.turn
+
+    @staticmethod
+    def _say_go(conversation: Conversation, stream: StreamId, kept: _KeptOut) -> None:
+        kept.turn += 2
+        key = conversation.name_of(stream), HOLD_KEY
+        # It replaces a stop that has not left: its origin learns by the reason that packets were not accepted.
+        unsent = conversation.control is not None and key in conversation.control
+        reason = HoldReason.TOO_MANY_STREAMS if unsent else ""
+        conversation.put_control(key, Control(encode_hold(*stream, kept.turn, stop=False, reason=reason)))
+
+    def give(self) -> None:
+        """For each free place, let one stream that was kept out ask again, the longest waiting first."""
+        if not self.has_new:
+            return
+        self.has_new = False
+        for conversation, kept in self._kept_out.items():
+            origin = conversation.peer_id
+            places = streams_limit(self._settings) - self.account.of(origin) // STREAM_BYTES
+            while kept.streams and places > 0 and not self.has_enough(origin):
+                stream, _ = kept.streams.popitem(last=False)
+                self._say_go(conversation, stream, kept)
+                places -= 1
+
+    def handle_session_closed(self, conversation: Conversation) -> None:
+        """Its origins begin all that they send anew."""
+        self._kept_out.pop(conversation, None)
+
+
+class QueuePlaces:
+    """The queues that this node has created for peers, by the peer that pays.
+
+    Attributes:
+        account: how many there are since the start that still exist.
+        are_wanted: whether some stream waits because its queue may not be created: any queue that becomes idle makes
+            room for it.
+    """
+
+    def __init__(self, settings: NodeSettings, queues: LocalQueues, payer_of: PayerOf) -> None:
+        self.account = Account(settings.limits.max_peer_queues, settings.max_queues, payer_of)
+        self.are_wanted = False
+        self._max_queues = settings.max_queues
+        self._queues = queues
+        self._makers: dict[str, bytes] = {}
+        queues.on_removed = self._handle_removed
+
+    def lacks(self, origin: bytes, queue: str) -> bool:
+        """Whether a queue is not there, and a peer may have no more of them."""
+        if queue in self._queues.mailboxes or not self._is_crowded(origin):
+            return False
+        self._queues.make_room()
+        lacks = self._is_crowded(origin)
+        self.are_wanted = self.are_wanted or lacks
+        return lacks
+
+    def _is_crowded(self, origin: bytes) -> bool:
+        return len(self._queues.mailboxes) >= self._max_queues or self.account.has_enough(origin)
+
+    def handle_made(self, origin: bytes, queue: str) -> None:
+        """A queue was created for a peer."""
+        self._makers[queue] = origin
+        self.account.add(origin, 1)
+
+    def _handle_removed(self, queue: str) -> None:
+        """An unused queue was removed, which makes room for others."""
+        origin = self._makers.pop(queue, None)
+        if origin is not None:
+            self.account.add(origin, -1)
