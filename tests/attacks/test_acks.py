@@ -3,7 +3,7 @@
 import pytest
 
 from tests.queues.hostile import Hostile, answers_waiting, still_works, victim
-from tests.queues.world import PlainWorld, SimNode, World
+from tests.queues.world import PlainWorld, SimNode, World, two
 from triack.base.delivery import Delivery
 from triack.base.ranges import NumberSet
 from triack.base.reasons import DropReason
@@ -32,8 +32,7 @@ def test_acks_of_what_was_never_sent_close_the_session() -> None:
 
 def test_an_order_ack_beyond_what_was_sent_frees_nothing() -> None:
     """It does not matter which peer claims it."""
-    world = PlainWorld(1)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two(make=PlainWorld)
     a.send(b, "q", b"1")
     assert world.run(5 * SECOND, lambda: not a.busy)
     world.cut(a, b)
@@ -53,8 +52,7 @@ def test_an_order_ack_beyond_what_was_sent_frees_nothing() -> None:
 
 def test_a_stranger_has_no_say_in_what_others_are_sent() -> None:
     """Order acks and rejections count only from the node that the stream leads to; all others are dropped."""
-    world = PlainWorld(1)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two(make=PlainWorld)
     a.send(b, "q", b"1")
     assert world.run(5 * SECOND, lambda: not a.busy)
     world.cut(a, b)

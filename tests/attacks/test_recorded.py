@@ -4,7 +4,7 @@ from itertools import cycle
 
 import pytest
 
-from tests.queues.world import SimNode, World
+from tests.queues.world import SimNode, World, two
 from triack.base.datagram import Kind, read_header
 from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
@@ -76,8 +76,7 @@ def test_recorded_connects_keep_nobody_out(restarted: bool, spoofed: bool) -> No
 @pytest.mark.gate
 def test_a_peer_that_has_lost_its_newest_starts_is_not_locked_out() -> None:
     """Its store is an older copy, so that its connects look like old ones: it proves where it is, and hears of it."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two()
     a.send(b, "q", b"1")
     assert world.run(10 * SECOND, lambda: not a.busy)
     a.crash()

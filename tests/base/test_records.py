@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.queues.manager.test_recorder import busy_world
-from tests.queues.rollbacks import both_know, deliver, pair, put_back
-from tests.queues.world import SimNode, World
+from tests.queues.rollbacks import both_know, pair, roll_back
+from tests.queues.world import SimNode, World, single, two
 from triack.base import log_lines
 from triack.base.columns import Columns
 from triack.base.commit import Commit, PeerRow, key_of, split_key
@@ -305,10 +305,7 @@ def records() -> list[dict[str, Any]]:
 def rolled_back() -> tuple[SimNode, SimNode]:
     """Two nodes, one of them with an older copy of its store."""
     world, a, b = pair()
-    deliver(world, a, b, 1)
-    copy = a.copy_store()
-    deliver(world, a, b, 2)
-    put_back(a, copy)
+    roll_back(world, a, b)
     a.send(b, "q", b"new")
     both_know(world, a, b)
     return a, b
@@ -316,8 +313,7 @@ def rolled_back() -> tuple[SimNode, SimNode]:
 
 def expired() -> SimNode:
     """A node with a message in a queue that no reader received in time."""
-    world = World(1)
-    node = world.node("a")
+    world, node = single()
     outgoing = node.live.outgoing_stream("", "q", Delivery.TRANSACTIONAL)
     node.live.submit(outgoing, Outgoing(b"1", receive_by_ms=world.now_ms + 100), 1)
     world.run(SECOND)
@@ -327,8 +323,7 @@ def expired() -> SimNode:
 
 def ended() -> tuple[SimNode, SimNode]:
     """Two nodes, one of which ends a stream that has had nothing to send for a while."""
-    world = World(1)
-    a, b = world.node("a", NodeSettings(retire_after_s=1.0)), world.node("b")
+    world, a, b = two(a=NodeSettings(retire_after_s=1.0))
     a.send(b, "q", b"1")
     world.run(10 * SECOND)
     for node in (a, b):
@@ -338,8 +333,7 @@ def ended() -> tuple[SimNode, SimNode]:
 
 def held() -> SimNode:
     """A node that sends to a queue with room for two."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b", NodeSettings(limits=Limits(quota=Quota(2))))
+    world, a, b = two(b=NodeSettings(limits=Limits(quota=Quota(2))))
     for _ in range(4):
         a.send(b, "q", b"1")
         world.run(SECOND)
@@ -375,8 +369,7 @@ def purged() -> SimNode:
 
 def recovered() -> SimNode:
     """A node that starts again, and has had messages of both durable classes."""
-    world = World(1)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two()
     for delivery in DURABLE:
         a.send(b, "q", b"1", delivery=delivery)
     assert world.run(5 * SECOND, lambda: not a.busy)

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.queues.world import World, numbered
+from tests.queues.world import numbered, two
 from triack.base.delivery import Delivery
 from triack.base.errors import ReplayError
 from triack.base.units import MS, SECOND
@@ -43,8 +43,7 @@ def lies(data: bytes) -> None:
 @cache
 def honest() -> list[Record]:
     """The logs of two nodes that sent each other something of each class over a bad network."""
-    world = World(3, Faults(delay_ns=5 * MS, loss=0.2))
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two(3, Faults(delay_ns=5 * MS, loss=0.2))
     for delivery in Delivery:
         a.send(b, "q", *numbered(0, 4), delivery=delivery)
     b.send(a, "answers", *numbered(0, 2))

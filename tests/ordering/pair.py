@@ -83,14 +83,6 @@ class StreamPair:
         self.incoming = IncomingSequence(self.settings, self.incoming.committed)
         self.new_session()
 
-    def crash_sender(self) -> None:
-        """The disk has every packet that was not freed, and the next number."""
-        again = OutgoingSequence(Delivery.TRANSACTIONAL, self.out.sequence, self.out.next_number, self.settings)
-        for number in self.out.entries:
-            again.append([make_entry(number)])
-        self.out = again
-        self.new_session()
-
     @property
     def now_ns(self) -> int:
         """The clock."""

@@ -1,6 +1,5 @@
 """A peer that knows the protocol and keeps to none of it."""
 
-from dataclasses import replace
 from random import Random
 from typing import NamedTuple
 
@@ -9,7 +8,7 @@ from triack.base.ack_trigger import AckTrigger
 from triack.base.datagram import Kind, read_header
 from triack.base.delivery import Delivery
 from triack.base.units import SECOND
-from triack.ordering.wire import OrderAckPacket, SequenceHeader, decode, encode_order_ack
+from triack.ordering.wire import SequenceHeader
 from triack.queues.messages import Outgoing
 from triack.queues.node_settings import NodeSettings
 from triack.queues.packing import pack
@@ -170,25 +169,6 @@ class Curt:
 def batch(*bodies: bytes) -> bytes:
     """A packet body with these messages."""
     return pack([Outgoing(body) for body in bodies], 60_000, 1, 1)[0][0].body
-
-
-def without_order_acks(datagram: bytes, _sender: str = "", _to: str = "") -> bytes:
-    """The same datagram, but its order acks speak of nothing, and an accept of no positions."""
-    opened = open_datagram(datagram)
-    if opened.kind is Kind.ACCEPT:
-        said = replace(opened.introduction, positions=()).encode()
-        hello = BINARY.encode_hello(replace(opened.hello, introduction=said))
-        return CHANNEL.seal(opened.kind, opened.connection_id, opened.counter, hello, 0)
-    if opened.kind is not Kind.DATA:
-        return datagram
-    payload = opened.payload
-    for frame in BINARY.decode(payload):
-        if isinstance(frame, PacketFrame):
-            packet = decode(frame.content)
-            if isinstance(packet, OrderAckPacket):
-                emptied = encode_order_ack(packet.origin, packet.stream, packet.sequence, 0)
-                payload = payload.replace(frame.content, emptied)
-    return CHANNEL.seal(opened.kind, opened.connection_id, opened.counter, payload, 0)
 
 
 def mangle(datagram: bytes, random: Random) -> bytes:

@@ -98,6 +98,14 @@ def line(
     return Relays(edges, routes, seed, faults, settings)
 
 
+def by_relay(
+    *, seed: int = 1, faults: Faults | None = None, settings: dict[str, NodeSettings] | None = None
+) -> tuple[Relays, SimNode, SimNode, SimNode]:
+    """A line of three, and its nodes: ``a``, the relay ``r``, and ``b``."""
+    net = line("arb", seed, faults, settings)
+    return net, net["a"], net["r"], net["b"]
+
+
 def die_at(net: Relays, name: str, is_fatal: Callable[[Commit], bool], *, is_done: bool = False) -> None:
     """Let a node's process end with the first such commit, after or before that is on the disk; another one follows."""
     node = net[name]

@@ -29,6 +29,14 @@ def put_back(node: SimNode, copy: Snapshot, lives: int = 1) -> None:
         node.restart()
 
 
+def roll_back(world: World, a: SimNode, b: SimNode) -> None:
+    """Let the second node have a message of which the first one's store, an older copy, knows nothing."""
+    deliver(world, a, b, 1)
+    copy = a.copy_store()
+    deliver(world, a, b, 2)
+    put_back(a, copy)
+
+
 def both_know(world: World, a: SimNode, b: SimNode, own: str = "own", peer: str = "peer") -> None:
     """The first node says that its own store was rolled back, the other that its peer's was."""
     assert world.run(30 * SECOND, lambda: a.rollbacks + b.rollbacks == [own, peer]), (a.rollbacks, b.rollbacks)

@@ -287,10 +287,17 @@ def two(
     a: NodeSettings | None = None,
     b: NodeSettings | None = None,
     scheme: str = "udp",
+    make: type[World] = World,
 ) -> tuple[World, SimNode, SimNode]:
     """A world with two nodes, of these settings."""
-    world = World(seed, faults)
+    world = make(seed, faults)
     return world, world.node("a", a, scheme=scheme), world.node("b", b, scheme=scheme)
+
+
+def single(settings: NodeSettings | None = None, *, seed: int = 1, name: str = "a") -> tuple[World, SimNode]:
+    """A world with one node, of these settings."""
+    world = World(seed)
+    return world, world.node(name, settings)
 
 
 def judged(*nodes: SimNode) -> set[str]:

@@ -19,7 +19,7 @@ import triack
 from tests.machine import PATIENCE_S
 from tests.node.nodes import SCHEMES, WAIT, make, quick, until
 from tests.queues.relays import line, post
-from tests.queues.rollbacks import both_know, deliver, put_back
+from tests.queues.rollbacks import both_know, roll_back
 from tests.queues.world import WORLDS, SimNode, World, numbered, two
 from triack.base.delivery import Delivery
 from triack.base.news import LinkDown, LinkUp, NodeEvent, PeerSilent
@@ -524,10 +524,7 @@ async def test_addresses_that_lead_nowhere_have_rows_with_the_cause() -> None:
 def test_a_peer_to_which_nothing_is_sent_is_named_as_the_operator_names_it() -> None:
     """Its store is an older copy; the row has no link that would have its name."""
     world, a, b = two()
-    deliver(world, a, b, 1)
-    copy = a.copy_store()
-    deliver(world, a, b, 2)
-    put_back(a, copy)
+    roll_back(world, a, b)
     a.send(b, "q", b"new")
     both_know(world, a, b)
     (row,) = find_troubles(b.live, world.now_ns)

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from tests.queues.world import SimNode, World, numbered, two
+from tests.queues.world import SimNode, World, numbered, single, two
 from tests.sure import sure
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.news import JournalFull
@@ -78,8 +78,7 @@ def kill(node: SimNode, place: int) -> None:
 @pytest.mark.parametrize("end", [purge, kill], ids=["purged", "dead"])
 def test_what_no_reader_took_is_not_in_the_journal(end: Callable[[SimNode, int], None]) -> None:
     """The others of its packet are, one by one; also after a restart in between."""
-    world = World(3)
-    node = world.node("a", settings())
+    world, node = single(settings(), seed=3)
     fill(world, node, *numbered(0, 5))
     node.act(lambda: end(node, 1))
     world.run(SECOND)
@@ -92,8 +91,7 @@ def test_what_no_reader_took_is_not_in_the_journal(end: Callable[[SimNode, int],
 
 @pytest.mark.parametrize("delivery", CLASSES)
 def test_a_large_message_has_one_copy(delivery: Delivery) -> None:
-    world = World(5)
-    node = world.node("a", settings())
+    world, node = single(settings(), seed=5)
     body = bytes(range(256)) * 1_000
     fill(world, node, body, b"small", delivery=delivery)
     node.read("q")
@@ -107,8 +105,7 @@ def test_a_large_message_has_one_copy(delivery: Delivery) -> None:
 
 def test_messages_that_expire_are_not_copied_and_copies_never_expire_like_them() -> None:
     """The time to be received was for the queue."""
-    world = World(6)
-    node = world.node("a", settings(Journal(keep_s=None)))
+    world, node = single(settings(Journal(keep_s=None)), seed=6)
     outgoing = node.live.outgoing_stream(node.address, "q", Delivery.TRANSACTIONAL)
     for body in (b"taken", b"late"):
         node.live.submit(outgoing, Outgoing(body, receive_by_ms=world.now_ms + 60_000), len(body))
@@ -121,8 +118,7 @@ def test_messages_that_expire_are_not_copied_and_copies_never_expire_like_them()
 
 
 def test_copies_end_after_their_time_and_are_no_dead_letters() -> None:
-    world = World(7)
-    node = world.node("a", settings(Journal(keep_s=3_600.0)))
+    world, node = single(settings(Journal(keep_s=3_600.0)), seed=7)
     fill(world, node, *numbered(0, 3))
     node.read("q")
     world.run(SECOND)
@@ -142,8 +138,7 @@ def drained(world: World, node: SimNode, count: int) -> None:
 
 
 def test_the_oldest_copies_give_way_and_the_operator_hears_of_it_once() -> None:
-    world = World(8)
-    node = world.node("a", settings(Journal(messages=10), messages_per_packet=1))
+    world, node = single(settings(Journal(messages=10), messages_per_packet=1), seed=8)
     drained(world, node, 25)
     assert kept(node) == numbered(15, 25)
     assert node.live.drops[DropReason.JOURNAL_REPLACED] == 15
@@ -173,8 +168,7 @@ def test_a_journal_that_holds_lets_the_senders_of_its_queue_wait() -> None:
 
 
 def test_without_room_on_the_disk_reading_goes_on_without_copies() -> None:
-    world = World(11)
-    node = world.node("a", settings())
+    world, node = single(settings(), seed=11)
     fill(world, node, *numbered(0, 3))
     node.live.inbox.admission.disk_room.is_low = True
     node.read("q")
@@ -238,8 +232,7 @@ def test_the_records_of_copies_are_whole_whatever_the_priorities() -> None:
 
 def test_a_copy_of_a_part_of_a_packet_keeps_the_priority_and_the_properties() -> None:
     """The others of the packet were purged."""
-    world = World(13)
-    node = world.node("a", settings())
+    world, node = single(settings(), seed=13)
     outgoing = node.live.outgoing_stream(node.address, "q", Delivery.RECOVERABLE, 5)
     for body in numbered(0, 3):
         node.live.submit(outgoing, Outgoing(body, {"label": "l"}), len(body))
@@ -257,8 +250,7 @@ def test_a_copy_of_a_part_of_a_packet_keeps_the_priority_and_the_properties() ->
 
 def test_a_copy_that_waits_for_its_body_outlives_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
     """The row says that all of it is done; the next start makes the copy, and hands nothing out."""
-    world = World(14)
-    node = world.node("a", settings())
+    world, node = single(settings(), seed=14)
     fill(world, node, *numbered(0, 5))
     node.read("q", 2)
     world.run(SECOND)
@@ -305,8 +297,7 @@ def forget_journal(node: SimNode) -> None:
 
 def test_a_journal_that_gets_its_settings_later_copies_from_then_on() -> None:
     """Of a packet that was read in part before, all that readers took."""
-    world = World(16)
-    node = world.node("a", NodeSettings())
+    world, node = single(NodeSettings(), seed=16)
     fill(world, node, *numbered(0, 4))
     node.read("q", 2)
     node.act(lambda: node.live.handle_settings(settings()))
@@ -317,8 +308,7 @@ def test_a_journal_that_gets_its_settings_later_copies_from_then_on() -> None:
 
 def test_a_full_journal_is_told_of_again_after_a_restart() -> None:
     """Though nothing was copied since; one whose limit has become smaller is brought within it."""
-    world = World(17)
-    node = world.node("a", settings(Journal(messages=4, when_full="stop"), messages_per_packet=1))
+    world, node = single(settings(Journal(messages=4, when_full="stop"), messages_per_packet=1), seed=17)
     drained(world, node, 6)
     node.restart()
     world.run(SECOND)

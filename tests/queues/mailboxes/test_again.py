@@ -7,7 +7,7 @@ import pytest
 
 from tests.base.refusals import refuse_wrong_values
 from tests.queues.relays import post
-from tests.queues.world import SimNode, World, judged
+from tests.queues.world import SimNode, World, judged, single
 from tests.sure import sure
 from triack.base.delivery import Delivery
 from triack.base.errors import UsageError
@@ -112,8 +112,7 @@ def test_waits_double_from_a_second_to_a_minute() -> None:
 
 def test_the_listener_is_notified_when_the_wait_is_over() -> None:
     """And not before; nobody has to ask meanwhile, a crash between included."""
-    world = World(1)
-    a = world.node("a", NodeSettings(queue_redelivery={"orders": Redelivery(first_wait_s=20)}))
+    world, a = single(NodeSettings(queue_redelivery={"orders": Redelivery(first_wait_s=20)}))
     a.send(a, "orders", b"1")
     world.run(10 * MS)
     fail_one(a, "orders")
@@ -131,8 +130,7 @@ def test_the_listener_is_notified_when_the_wait_is_over() -> None:
 
 def test_a_clock_that_was_set_back_makes_no_wait_longer_however_often_the_node_starts() -> None:
     """Each start would have begun it anew: a node that starts more often than that would never hand the message out."""
-    world = World(1)
-    a = world.node("a", NodeSettings(redelivery=Redelivery(first_wait_s=60)))
+    world, a = single(NodeSettings(redelivery=Redelivery(first_wait_s=60)))
     a.send(a, "q", b"1")
     world.run(10 * MS)
     fail_one(a, "q")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.queues.world import PlainWorld, World
+from tests.queues.world import PlainWorld, single
 from tests.spies import watch
 from triack.base.commit import Commit
 from triack.base.errors import UsageError
@@ -32,8 +32,7 @@ from triack.queues.packing import Unpacked
 @pytest.mark.plain
 def test_queues_at_rest_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """For the next commit, for bodies and for records: only the one that was read."""
-    world = World(1)
-    node = world.node("a")
+    world, node = single()
     for number in range(50):
         node.send(node, f"q{number}", b"x")
     world.run(SECOND)

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.queues.admin import answers, ask, classes
-from tests.queues.world import SimNode, World, numbered, two
+from tests.queues.world import SimNode, World, numbered, single, two
 from triack.base.ack_trigger import AckTrigger, terms_of
 from triack.base.commit import Read
 from triack.base.delivery import Delivery
@@ -54,8 +54,7 @@ def page(node: SimNode, mailbox: Mailbox, after: Position = (), limit: int = 100
 
 def test_pages_show_all_that_waits_in_order_and_take_nothing() -> None:
     """After a restart, too, when only the disk has the bodies."""
-    world = World(1)
-    node = world.node("a")
+    world, node = single()
     sent = numbered(0, 50)
     for at in range(0, 50, 10):
         node.send(node, "q", *sent[at : at + 10])
@@ -74,8 +73,7 @@ def test_pages_show_all_that_waits_in_order_and_take_nothing() -> None:
 
 def test_what_a_reader_has_is_not_seen_and_what_it_gave_back_is() -> None:
     """With its failures, and until when it waits; one that younger ones pass is in its old place."""
-    world = World(2)
-    node = world.node("a")
+    world, node = single(seed=2)
     node.send(node, "q", b"0", b"1", b"2", b"3")
     world.run(10 * MS)
     mailbox, now_ns = node.live.make_queue("q"), world.now_ns
@@ -141,8 +139,7 @@ def test_a_page_looks_at_what_it_shows_and_not_at_all_before_it(monkeypatch: pyt
 
 def test_a_page_ends_before_it_is_larger_than_a_frame() -> None:
     """One packet is always in it; messages of one packet count once."""
-    world = World(4)
-    node = world.node("a")
+    world, node = single(seed=4)
     node.send(node, "q", *[b"x" * (PAGE_BYTES // 2)] * 3, b"1", b"2")
     world.run(10 * MS)
     sizes = []
@@ -154,8 +151,7 @@ def test_a_page_ends_before_it_is_larger_than_a_frame() -> None:
 
 
 def test_what_leaves_while_it_is_fetched_is_left_out() -> None:
-    world = World(5)
-    node = world.node("a")
+    world, node = single(seed=5)
     for body in (b"1", b"2"):
         node.send(node, "q", body)
         world.run(10 * MS)
@@ -354,8 +350,7 @@ def test_what_applications_ask_for_is_in_the_log() -> None:
 
 
 def test_pauses_and_quotas_are_kept_and_recorded() -> None:
-    world = World(1)
-    node = world.node("a")
+    world, node = single()
     node.send(node, "q", b"x")
     assert world.run(SECOND, lambda: node.length("q") == 1)
     node.act(lambda: node.live.pause("q", arrivals=True, now_ns=world.now_ns))

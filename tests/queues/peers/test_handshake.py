@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from tests.queues.hostile import Hostile, make_connect, make_hello, open_datagram
-from tests.queues.rollbacks import arrived, both_know, deliver, pair, put_back
+from tests.queues.rollbacks import arrived, both_know, deliver, pair, put_back, roll_back
 from tests.queues.world import PlainWorld, SimNode, World, two
 from triack.base.checks import LONGEST_LIFE_S
 from triack.base.datagram import HEADER_BYTES, Header, Kind, read_header
@@ -62,8 +62,7 @@ def connects(world: World) -> list[tuple[int, Introduction]]:
 def test_only_a_meeting_after_both_restarted_takes_another_round_trip() -> None:
     """Strangers need none; a link remembers whom it leads to; and a peer that has lived on has forgotten nothing."""
     idle = NodeSettings(session=SessionSettings(cleanup_interval_s=5.0))
-    world = PlainWorld(1)
-    a, b = world.node("a", idle), world.node("b", idle)
+    world, a, b = two(a=idle, b=idle, make=PlainWorld)
     heard = connects(world)
     deliver(world, a, b, 1)
     assert len(heard) == 1
@@ -127,8 +126,7 @@ def test_a_suspended_peer_that_knows_nothing_gets_no_session_from_us() -> None:
 
 def test_a_second_session_with_a_busy_peer_opens_at_once() -> None:
     """Its history grows all the time: that must not keep them from agreeing."""
-    world = PlainWorld(1, Faults(delay_ns=20 * MS))
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two(1, Faults(delay_ns=20 * MS), make=PlainWorld)
     world.network.attach("udp://alias:1", b.port)
     b.commit_ns = MS
 
@@ -171,10 +169,7 @@ def test_both_learn_of_it_whatever_the_network_does(seed: int) -> None:
 def test_a_peer_that_could_not_be_told_hears_of_it_later(way: str) -> None:
     """The network fails at the moment of detection, for longer than a connection may take."""
     world, a, b = pair()
-    deliver(world, a, b, 1)
-    copy = a.copy_store()
-    deliver(world, a, b, 2)
-    put_back(a, copy)
+    roll_back(world, a, b)
     a.send(b, "q", b"new")
     if way == "to the other":
         world.network.tap = lambda *_: world.cut(a, b, both=False) if a.rollbacks else None
@@ -192,10 +187,7 @@ def test_a_peer_that_could_not_be_told_hears_of_it_later(way: str) -> None:
 def test_a_suspended_peer_is_left_alone() -> None:
     """When both know, no more is sent; one that connects again is refused, counted, and hears of it."""
     world, a, b = pair()
-    deliver(world, a, b, 1)
-    copy = a.copy_store()
-    deliver(world, a, b, 2)
-    put_back(a, copy)
+    roll_back(world, a, b)
     a.send(b, "q", b"new")
     both_know(world, a, b)
     world.run(SECOND)
@@ -323,10 +315,7 @@ def test_invented_nodes_with_lies_do_not_fill_the_memory(monkeypatch: pytest.Mon
     """All are refused; a limited number is remembered and reported, besides a real one that our link leads to."""
     monkeypatch.setattr(suspended_peers, "SUSPENDED_MAX", 10)
     world, a, b = pair()
-    deliver(world, b, a, 1)
-    copy = b.copy_store()
-    deliver(world, b, a, 2)
-    put_back(b, copy)
+    roll_back(world, b, a)
     for number in range(50):
         throw(world, b, claim(b, number.to_bytes(16, "big"), HistoryPoint(7, 1), number))
     assert b.live.drops[DropReason.ROLLBACK] == 50
@@ -365,9 +354,7 @@ def test_every_conversation_has_its_own_channel_and_its_packets_fit_it() -> None
 def test_a_peer_can_open_what_refuses_it() -> None:
     """It is sealed by the channel that answered, although no session comes of it."""
     world, a, b = two()
-    copy = a.copy_store()
-    deliver(world, a, b, 1)
-    put_back(a, copy)
+    roll_back(world, a, b)
     a.send(b, "q", b"new")
     both_know(world, a, b)
 

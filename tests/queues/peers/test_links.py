@@ -71,8 +71,7 @@ def test_there_are_not_many_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_those_of_a_path_are_found_there_and_where_they_moved_to() -> None:
     """A peer whose address changes takes its conversation along."""
-    world = PlainWorld(1)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two(make=PlainWorld)
     a.send(b, "q", b"1")
     world.run(SECOND)
     (conversation,) = b.live.handshakes.conversations.values()

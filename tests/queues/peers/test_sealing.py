@@ -9,8 +9,7 @@ import pytest
 
 from proof.search.stillness import session_of
 from tests.queues.hostile import ORIGIN as EVIL
-from tests.queues.hostile import Hostile
-from tests.queues.world import PlainWorld
+from tests.queues.hostile import Hostile, victim
 from tests.sure import sure
 from triack.base.commit import Commit
 from triack.base.delivery import Delivery
@@ -217,9 +216,7 @@ def stored(evil: Hostile) -> StoreAckFrame:
 
 def test_store_acks_pass_what_is_refused_when_its_origin_knows() -> None:
     """Before, the number is a gap: nobody may take it for stored."""
-    world = PlainWorld(1)
-    node = world.node("b", queues=["q"])
-    evil = Hostile(world, node)
+    world, node, evil = victim(queues=["q"])
     evil.frames(evil.message(1, queue="q", stream=1))
     evil.frames(evil.message(1, queue="nope", stream=2))
     evil.frames(evil.message(2, queue="q", stream=1))
@@ -234,9 +231,7 @@ def test_store_acks_pass_what_is_refused_when_its_origin_knows() -> None:
 def test_an_express_packet_that_gets_no_answer_is_acknowledged_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is named as refused only as long as a rejection is to follow."""
     monkeypatch.setattr(link, "REFUSING_MAX", 1)
-    world = PlainWorld(1)
-    node = world.node("b", queues=["q"])
-    evil = Hostile(world, node)
+    world, _, evil = victim(queues=["q"])
     for number in (1, 2):
         evil.frames(
             evil.message(number, previous=0, queue="nope", stream=2, delivery=Delivery.EXPRESS),

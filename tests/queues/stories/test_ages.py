@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.queues.relays import line, post
-from tests.queues.world import SimNode, World, two
+from tests.queues.relays import by_relay, post
+from tests.queues.world import SimNode, single, two
 from tests.sure import sure
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
@@ -63,8 +63,7 @@ def test_what_waits_at_its_origin_is_as_old_after_any_start(set_by_ns: int) -> N
 @pytest.mark.parametrize("set_by_ns", SETS)
 def test_what_waits_at_a_relay_is_as_old_after_any_start(set_by_ns: int) -> None:
     """The store has when it was sent; a clock of its origin that agrees with the relay's says the rest."""
-    net = line("arb")
-    a, r, b = (net[name] for name in "arb")
+    net, a, r, b = by_relay()
     b.crash()
     post(a, "b", *[b"x"] * 200)
     assert net.world.run(20 * SECOND, lambda: net.waiting("r") > 0)
@@ -80,8 +79,7 @@ def test_what_waits_at_a_relay_is_as_old_after_any_start(set_by_ns: int) -> None
 
 def test_what_a_node_without_a_clock_has_sent_is_not_as_old_as_its_clock_says() -> None:
     """Neither in a queue, nor at a relay that has started since: its age counts from when it was seen first."""
-    net = line("arb")
-    a, r, b = (net[name] for name in "arb")
+    net, a, r, b = by_relay()
     restart(a, UNSET)
     post(a, "b", *[b"x"] * 50)
     assert net.world.run(20 * SECOND, lambda: net.is_done("a"))
@@ -97,8 +95,7 @@ def test_what_a_node_without_a_clock_has_sent_is_not_as_old_as_its_clock_says() 
 
 
 def test_a_clock_that_is_set_makes_nothing_in_a_queue_older() -> None:
-    world = World(1)
-    a = world.node("a")
+    world, a = single()
     post(a, "", *[b"x"] * 5, delivery=Delivery.RECOVERABLE)
     world.run(PART)
     restart(a, YEAR)

@@ -7,7 +7,7 @@ from typing import Any, get_args
 import pytest
 
 from tests.queues.relays import ALL, Relays, line, post
-from tests.queues.world import SimNode, World, numbered, two
+from tests.queues.world import SimNode, World, numbered, single, two
 from tests.sure import sure
 from triack.base.delivery import Delivery
 from triack.base.news import DeadLettersWaiting, QueueOverQuota, StreamHeld
@@ -209,8 +209,7 @@ def test_no_relay_writes_by_the_dead_letters_of_a_peer_where_it_may_not_send(bri
 
 def test_a_letter_that_dies_in_the_queue_of_its_sender_is_one_for_the_operator() -> None:
     """It does not come into the same queue again and again."""
-    world = World(1)
-    a = world.node("a", NodeSettings(max_redeliveries=0))
+    world, a = single(NodeSettings(max_redeliveries=0))
     post(a, "", b"1", read_ms=500, dead_letter="mine")
     world.run(2 * SECOND)
     mailbox = a.live.make_queue("mine")
@@ -233,8 +232,7 @@ def test_a_relay_keeps_letters_as_their_sender_wants() -> None:
 
 def test_the_operator_hears_once_of_many_dead_letters() -> None:
     """None is refused; the trouble ends with the letters."""
-    world = World(1)
-    a = world.node("a", limited(dead_letters=DeadLetters(warn_at=5)))
+    world, a = single(limited(dead_letters=DeadLetters(warn_at=5)))
     for count in (4, 1, 3):
         post(a, "", *numbered(0, count), read_ms=500)
         world.run(2 * SECOND)

@@ -6,7 +6,7 @@ from struct import pack as struct_pack
 import pytest
 
 from tests.queues.hostile import CHANNEL, ORIGIN, POLICY, Hostile, batch, mangle, open_datagram, still_works, victim
-from tests.queues.world import PlainWorld, SimNode, judged, numbered
+from tests.queues.world import PlainWorld, SimNode, judged, numbered, two
 from triack.base.ack_trigger import AckTrigger
 from triack.base.datagram import Kind, read_header
 from triack.base.delivery import Delivery
@@ -103,8 +103,7 @@ def test_mangled_frames_with_a_good_tag_never_raise(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_mangled_datagrams_of_an_honest_pair_do_no_harm(seed: int) -> None:
     """Copies of real traffic, damaged, late and sent to the wrong node: exactly once, in order, all the same."""
-    world = PlainWorld(seed)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two(seed, make=PlainWorld)
     heard: list[tuple[bytes, str]] = []
     random = Random(seed)
 
@@ -131,8 +130,7 @@ def test_mangled_datagrams_of_an_honest_pair_do_no_harm(seed: int) -> None:
 
 def test_a_session_of_the_past_changes_nothing() -> None:
     """All datagrams of an older session, again, in the middle of a newer one."""
-    world = PlainWorld(1)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two(make=PlainWorld)
     old: list[bytes] = []
     world.network.tap = lambda datagram, sender, to: old.append(datagram) if to == b.address else None
     a.send(b, "q", *numbered(0, 30))
@@ -231,8 +229,7 @@ def test_large_properties_reach_the_dead_letter_queue_and_end_there(letter: str)
 
 def test_a_node_does_not_take_its_own_connect_for_an_answer() -> None:
     """Sent back to it as an accept; the real answer still counts."""
-    world = PlainWorld(1)
-    a, b = world.node("a"), world.node("b")
+    world, a, b = two(make=PlainWorld)
     echoes: list[bytes] = []
 
     def reflect(datagram: bytes, _sender: str, _to: str) -> None:

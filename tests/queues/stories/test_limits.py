@@ -5,7 +5,7 @@ import pytest
 from proof.search import stillness
 from tests.queues.hubs import Away, HubWorld
 from tests.queues.keyed import key_of, peer
-from tests.queues.relays import line, post
+from tests.queues.relays import by_relay, post
 from tests.queues.stories.test_peers import B, Named, named
 from tests.queues.world import PlainWorld, SimNode, World, judged, numbered, two
 from triack.base.delivery import Delivery
@@ -197,8 +197,7 @@ def test_the_stream_that_says_what_ends_has_a_place_beyond_the_limit() -> None:
 def test_words_of_ends_pass_a_relay_whose_disk_is_low(is_full: bool, delivery: Delivery) -> None:
     """Or which has as much of others as it may; other messages wait there."""
     quota = Quota(messages=1) if is_full else Quota()
-    net = line("arb", settings={"r": NodeSettings(limits=Limits(transit_quota=quota))})
-    a, r, b = (net[name] for name in "arb")
+    net, a, r, b = by_relay(settings={"r": NodeSettings(limits=Limits(transit_quota=quota))})
     if is_full:
         b.act(lambda: setattr(b.live.inbox.admission.disk_room, "is_low", True))
     else:

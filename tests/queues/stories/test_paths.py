@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from tests.queues.bare import Bare
-from tests.queues.world import SimNode, World, judged, numbered, two
+from tests.queues.world import SimNode, World, judged, numbered, single, two
 from tests.sure import sure
 from triack.base.datagram import Kind, read_header
 from triack.base.delivery import Delivery
@@ -197,8 +197,7 @@ MESSAGES = 60
 
 def test_a_message_of_a_low_priority_is_chosen_before_a_high_one() -> None:
     """Which is no mistake in the log, and changes nothing for the others."""
-    world = World(1)
-    node = world.node("a", NodeSettings(messages_per_packet=1))
+    world, node = single(NodeSettings(messages_per_packet=1))
     for body, priority in ((b"low", 1), (b"high", 7), (b"chosen", 1), (b"last high", 7)):
         outgoing = node.live.outgoing_stream(node.address, "q", Delivery.RECOVERABLE, priority)
         node.live.submit(outgoing, body, len(body))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.queues.world import SimNode, World, judged, numbered, reasons, two
+from tests.queues.world import SimNode, World, judged, numbered, reasons, single, two
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.reasons import HoldReason
 from triack.base.units import MS, SECOND
@@ -148,8 +148,7 @@ def test_a_large_message_that_has_arrived_in_part_keeps_no_other_waiting() -> No
 
 def test_classes_of_one_priority_are_read_in_the_order_of_their_arrival() -> None:
     """A transactional message has priority 0, as a recoverable one may have."""
-    world = World(6)
-    a = world.node("a")
+    world, a = single(seed=6)
     for number in range(6):
         a.send(a, "q", b"%d" % number, delivery=(TRANSACTIONAL, RECOVERABLE)[number % 2], priority=0)
         settle(world, a)
@@ -185,8 +184,7 @@ def test_a_full_queue_lets_the_more_urgent_streams_go_on_first() -> None:
 @pytest.fixture
 def node() -> SimNode:
     """A node with three messages, all on its disk."""
-    world = World(1)
-    node = world.node("a", NodeSettings(max_redeliveries=2, redelivery=Redelivery(first_wait_s=0)))
+    world, node = single(NodeSettings(max_redeliveries=2, redelivery=Redelivery(first_wait_s=0)))
     node.send(node, "q", b"1", b"2", b"3")
     world.run(SECOND)
     return node
@@ -277,8 +275,7 @@ def test_the_next_log_says_what_the_notes_know_of_an_acknowledgement(
     is_told: bool, deaths: int, settings: NodeSettings
 ) -> None:
     """The log of the process that died lacks it, and perhaps that the message was handed out."""
-    world = World(1)
-    node = world.node("a", settings)
+    world, node = single(settings)
     for body in (b"1", b"2", b"3"):
         node.send(node, "q", body)
         world.run(SECOND)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.queues.relays import line, post
 from tests.queues.topics.bench import Bench
-from tests.queues.world import SimNode, World, numbered, two
+from tests.queues.world import SimNode, World, numbered, single, two
 from triack.base.commit import HEAD_BYTES
 from triack.base.delivery import Delivery
 from triack.base.news import QueueOverQuota
@@ -107,8 +107,7 @@ def test_a_message_that_can_never_fit_is_refused() -> None:
 @pytest.mark.slow
 def test_large_messages_that_share_a_queue_do_not_stop_each_other() -> None:
     """Room for one is room for all of its packets: two halves never wait for each other."""
-    world = World(1)
-    b = world.node("b", small(1_000, 50_000))
+    world, b = single(small(1_000, 50_000), name="b")
     senders = [world.node(name) for name in "acdef"]
     for delivery in DURABLE:
         for sender in senders:
@@ -292,8 +291,7 @@ def in_a_queue(when_full: WhenFull, delivery: Delivery, most: int) -> int:
 
 def own(when_full: WhenFull, most: int) -> int:
     """Messages of the node itself."""
-    world = World(1)
-    node = world.node("a", settings(quota=Quota(most, when_full=when_full)))
+    world, node = single(settings(quota=Quota(most, when_full=when_full)))
     outgoing = node.live.outgoing_stream(node.address, "q", Delivery.TRANSACTIONAL)
     for number in range(SENT):
         if node.outbox.room_bytes(outgoing) > 0:
@@ -304,8 +302,7 @@ def own(when_full: WhenFull, most: int) -> int:
 
 def in_a_journal(when_full: WhenJournalFull, per_packet: int, most: int) -> int:
     journal = Journal(most, when_full=when_full)
-    world = World(1)
-    node = world.node("a", NodeSettings(limits=Limits(queue_journal={"q": journal}), messages_per_packet=per_packet))
+    world, node = single(NodeSettings(limits=Limits(queue_journal={"q": journal}), messages_per_packet=per_packet))
     node.send(node, "q", *[b"%d" % number for number in range(SENT)])
     world.run(SECOND)
     node.read("q")
@@ -354,8 +351,7 @@ def dead_letters(when_full: WhenLettersFull, most: int) -> int:
 
 
 def keys(most: int) -> int:
-    world = World(1)
-    node = world.node("a", NodeSettings(keys=KeySettings(most=most)))
+    world, node = single(NodeSettings(keys=KeySettings(most=most)))
     outgoing = node.live.outgoing_stream(node.address, "q", Delivery.TRANSACTIONAL)
     for number in range(SENT):
         if not node.outbox.keys.full_for_ms(world.now_ms):

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.queues.hostile import open_datagram
-from tests.queues.rollbacks import arrived, both_know, deliver, pair, put_back
-from tests.queues.world import PlainWorld, SimNode, numbered
+from tests.queues.rollbacks import arrived, both_know, deliver, pair, put_back, roll_back
+from tests.queues.world import PlainWorld, SimNode, numbered, two
 from triack.base.commit import Commit
 from triack.base.datagram import Kind
 from triack.base.delivery import Delivery
@@ -168,8 +168,7 @@ def test_two_processes_with_one_identity_that_meet(worked: str) -> None:
 def test_a_clone_made_while_both_connect_for_the_first_time() -> None:
     """Neither is known when it knocks: only one gets in, the other has to knock again and is found out."""
     for seed in range(10):
-        world = PlainWorld(seed, Faults(delay_ns=20 * MS, reorder=0.5))
-        a, b = world.node("a"), world.node("b")
+        world, a, b = two(seed, Faults(delay_ns=20 * MS, reorder=0.5), make=PlainWorld)
         twin = world.clone(a, "twin")
         a.send(b, "q", b"a")
         twin.send(b, "q", b"twin")
@@ -243,10 +242,7 @@ def test_an_address_that_leads_to_another_node_is_no_rollback() -> None:
 def test_a_fresh_node_in_the_place_of_a_rolled_back_one_is_served() -> None:
     """It is found while its predecessor, which never answered, was still to be told."""
     world, a, b = pair()
-    deliver(world, a, b, 1)
-    copy = a.copy_store()
-    deliver(world, a, b, 2)
-    put_back(a, copy)
+    roll_back(world, a, b)
     said = a.watch(a.send(b, "q", b"3"), Stage.ORDERED)
     assert world.run(SECOND, lambda: bool(said))
     b.crash()
@@ -265,10 +261,7 @@ def test_receipts_say_so_and_nothing_is_lost(delivery: Delivery) -> None:
     """Those who wait and those who begin to; what is queued stays so, on the disk too; other peers are served."""
     world, a, b = pair()
     c = world.node("c")
-    deliver(world, a, b, 1)
-    copy = a.copy_store()
-    deliver(world, a, b, 2)
-    put_back(a, copy)
+    roll_back(world, a, b)
     sent = a.send(b, "q", b"3", delivery=delivery)
     waits = [a.watch(sent, stage) for stage in Stage if Stage.QUEUED < stage <= STAGES[delivery]]
     both_know(world, a, b)

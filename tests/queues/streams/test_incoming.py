@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.queues.hostile import ORIGIN, Hostile, batch
+from tests.queues.hostile import ORIGIN, Hostile, batch, victim
 from tests.queues.world import PlainWorld, SimNode, World, drain, numbered, two
 from tests.spies import watch
 from triack.base.delivery import Delivery
@@ -44,9 +44,7 @@ def words(evil: Hostile) -> list[HoldPacket]:
 
 def test_who_goes_on_when_told_to_stop_gets_nothing_in() -> None:
     """Not a packet beyond the quota, however often it comes. Each refusal has its own turn, no repetition has."""
-    world = PlainWorld(1)
-    node = world.node("b", NodeSettings(limits=Limits(quota=Quota(3))))
-    evil = Hostile(world, node)
+    world, node, evil = victim(NodeSettings(limits=Limits(quota=Quota(3))))
     for _ in range(4):
         for number in range(1, 30):
             evil.frames(evil.message(number, queue="q", stream=1))
@@ -63,9 +61,7 @@ def test_who_goes_on_when_told_to_stop_gets_nothing_in() -> None:
 @pytest.mark.parametrize("together", [1, 14])
 def test_packets_that_come_too_early_fill_a_quarter_of_a_peers_memory(together: int) -> None:
     """One of them is withheld: nothing more can be delivered, and nothing more is kept, singly or by the run."""
-    world = PlainWorld(1)
-    node = world.node("b", NodeSettings(limits=Limits(peer_memory_bytes=40_000)))
-    evil = Hostile(world, node)
+    world, node, evil = victim(NodeSettings(limits=Limits(peer_memory_bytes=40_000)))
     packets = {it: evil.message(it, queue="q", stream=1, body=batch(bytes(100))) for it in (1, *range(3, 115))}
     evil.frames(packets[1])
     world.run(SECOND)
@@ -78,9 +74,7 @@ def test_packets_that_come_too_early_fill_a_quarter_of_a_peers_memory(together: 
 
 def test_what_waited_for_a_gap_is_store_acknowledged_when_it_closes() -> None:
     """All of the run that was held, in one store ack, and none of it before."""
-    world = PlainWorld(1)
-    node = world.node("b")
-    evil = Hostile(world, node)
+    world, node, evil = victim()
     packets = {it: evil.message(it, queue="q", stream=1, body=batch(b"m")) for it in range(1, 10)}
     evil.frames(packets[1])
     world.run(SECOND)
@@ -103,9 +97,7 @@ def acked_as_stored(evil: Hostile) -> set[int]:
 
 def test_a_node_is_behind_while_half_of_what_a_peer_may_have_waits_for_its_disk() -> None:
     """Its host lets what arrives wait then, before anything is refused; when the disk has it, that is over."""
-    world = PlainWorld(1)
-    node = world.node("b", NodeSettings(limits=Limits(peer_memory_bytes=80_000)))
-    evil = Hostile(world, node)
+    world, node, evil = victim(NodeSettings(limits=Limits(peer_memory_bytes=80_000)))
     for number in range(1, 12):
         assert not node.live.is_behind
         evil.frames(evil.message(number, queue="q", stream=1, body=batch(bytes(900))))
@@ -119,9 +111,7 @@ def test_a_node_is_behind_while_half_of_what_a_peer_may_have_waits_for_its_disk(
 
 def test_express_packets_of_who_does_not_stop_are_refused_at_twice_the_limit() -> None:
     """Half of a peer's memory, and no more."""
-    world = PlainWorld(1)
-    node = world.node("b", NodeSettings(limits=Limits(peer_memory_bytes=80_000)))
-    evil = Hostile(world, node)
+    world, node, evil = victim(NodeSettings(limits=Limits(peer_memory_bytes=80_000)))
     for number in range(1, 120):
         evil.frames(evil.message(number, queue="q", stream=1, body=batch(bytes(900)), delivery=Delivery.EXPRESS))
         world.run(SECOND // 100)
@@ -153,9 +143,7 @@ def test_express_packets_on_their_way_to_who_says_stop_are_taken_together() -> N
 
 def test_a_go_that_replaces_a_stop_says_that_packets_were_not_taken() -> None:
     """The stop of an express stream without a place has not left when one is free: its sender must send them again."""
-    world = PlainWorld(1)
-    node = world.node("b", NodeSettings(max_streams=2, session=SessionSettings(max_unacked_packet=1)))
-    evil = Hostile(world, node)
+    world, _, evil = victim(NodeSettings(max_streams=2, session=SessionSettings(max_unacked_packet=1)))
     evil.frames(evil.message(1, stream=1))
     evil.frames(evil.message(1, stream=2, sequence=2))
     world.run(SECOND)  # an order ack takes the whole window of the node
@@ -251,9 +239,7 @@ def test_queues_in_use_beyond_the_most_are_not_looked_at_for_each_new_one(monkey
 )
 def test_queues_that_take_packets(queues: list[str] | None, name: str, reason: str | None) -> None:
     """Those that are declared, or any with a name that is one; none of the node's own."""
-    world = PlainWorld(1)
-    node = world.node("b", queues=queues)
-    evil = Hostile(world, node)
+    world, node, evil = victim(queues=queues)
     evil.frames(evil.message(1, queue=name))
     world.run(SECOND)
     assert [record["reason"] for record in node.log("rejected")] == ([] if reason is None else [reason])
@@ -262,9 +248,7 @@ def test_queues_that_take_packets(queues: list[str] | None, name: str, reason: s
 
 def test_a_queue_is_one_however_a_peer_writes_its_name() -> None:
     """Also within a stream; its packets are taken in their order, and its rights are those of the one queue."""
-    world = PlainWorld(1)
-    node = world.node("b", queues=["süd"])
-    evil = Hostile(world, node)
+    world, node, evil = victim(queues=["süd"])
     for number, name in enumerate(("su\u0308d", "su\u0308d", "süd", "su\u0308d"), start=1):
         evil.frames(evil.message(number, queue=name))
         world.run(MS)
@@ -275,9 +259,7 @@ def test_a_queue_is_one_however_a_peer_writes_its_name() -> None:
 
 def test_arrivals_make_a_limited_number_of_queues() -> None:
     """The node itself may make more; what there is takes packets as ever. Durable ones for others wait."""
-    world = PlainWorld(1)
-    node = world.node("b", NodeSettings(max_queues=2))
-    evil = Hostile(world, node)
+    world, node, evil = victim(NodeSettings(max_queues=2))
     for stream, queue in enumerate(("one", "two", "three", "one"), start=1):
         delivery = Delivery.EXPRESS if queue == "two" else Delivery.TRANSACTIONAL
         evil.frames(evil.message(1, queue=queue, stream=stream, delivery=delivery))
@@ -293,9 +275,7 @@ def test_arrivals_make_a_limited_number_of_queues() -> None:
 def test_rejections_that_find_no_room_are_counted_and_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     """A window of them is on its way, ``CONTROL_MAX`` wait, and each of the others is dropped with its reason."""
     monkeypatch.setattr(link, "CONTROL_MAX", 8)
-    world = PlainWorld(1)
-    node = world.node("b", queues=["orders"])
-    evil = Hostile(world, node)
+    world, node, evil = victim(queues=["orders"])
     for number in range(1, 101):
         evil.frames(evil.message(number, queue="nope"))
         world.run(MS)
@@ -310,8 +290,7 @@ def test_rejections_that_find_no_room_are_counted_and_logged(monkeypatch: pytest
 @pytest.mark.parametrize("delivery", list(Delivery))
 def test_runs_of_one_stream_are_one_record(delivery: Delivery) -> None:
     """However many packets a commit holds, those that are committed side by side share one record."""
-    world = PlainWorld(1)
-    a, b = world.node("a", NodeSettings(session=SessionSettings(max_datagram_bytes=1_200))), world.node("b")
+    world, a, b = two(a=NodeSettings(session=SessionSettings(max_datagram_bytes=1_200)), make=PlainWorld)
     a.send(b, "q", b"warm", delivery=delivery)
     world.run(3 * SECOND)
     b.commit_ns = 100 * MS

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.queues.bare import Bare, events, kinds, letters, submitted
-from tests.queues.world import SimNode, World, two
+from tests.queues.world import SimNode, World, single, two
 from triack.base.ack_trigger import AckTrigger, terms_of
 from triack.base.commit import Commit
 from triack.base.delivery import Delivery
@@ -498,8 +498,7 @@ def test_what_no_node_has_kept_is_damage(name: str, value: bytes, said: str) -> 
 @pytest.mark.parametrize("jump_s", [-86_400, 86_400, 56 * 366 * 86_400])
 def test_a_key_lasts_as_long_as_was_said_however_the_clock_was_set_between_two_starts(jump_s: int) -> None:
     """Set forward, it would be forgotten and its message accepted twice; set back, it would be known for years."""
-    world = World(1)
-    a = world.node("a", NodeSettings(keys=KeySettings(lifetime_s=60)))
+    world, a = single(NodeSettings(keys=KeySettings(lifetime_s=60)))
 
     def send_once() -> int:
         outgoing = a.live.outgoing_stream("", "q", Delivery.TRANSACTIONAL)

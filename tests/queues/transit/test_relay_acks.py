@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.queues.relays import Relays, dead, line, post
+from tests.queues.relays import Relays, by_relay, dead, line, post
 from tests.queues.stories.test_queues import pause
 from tests.queues.transit.stories.test_lines import make_sync
 from tests.queues.world import SimNode, numbered
@@ -128,8 +128,7 @@ def test_a_circle_of_which_a_relay_starts_again_comes_to_an_end() -> None:
 
 def test_a_relay_that_lacks_a_packet_does_not_say_that_the_others_wait() -> None:
     """Its destination has given that back, as one before it is missing: the origin has to close the gap."""
-    net = line("arb")
-    a, r, b = (net[name] for name in "arb")
+    net, a, r, b = by_relay()
     net.world.cut(r, b)
     stream, transits = backlog(net), r.live.transits
     lowest = stream.sequence.entries[1]
@@ -146,8 +145,7 @@ def test_a_relay_that_has_no_room_for_a_packet_does_not_say_that_those_behind_it
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its origin would not send that one again, and the others would wait for it."""
-    net = line("arb")
-    a, r, b = (net[name] for name in "arb")
+    net, a, r, b = by_relay()
     net.world.cut(r, b)
     stream, transits = backlog(net), r.live.transits
     lowest = stream.sequence.entries[1]
@@ -166,8 +164,7 @@ def test_a_relay_that_has_no_room_for_a_packet_does_not_say_that_those_behind_it
 
 def test_a_relay_behind_which_a_packet_is_missing_does_not_say_that_the_others_wait() -> None:
     """It had died before it passed on that the packet was refused; the destination asks for it again and again."""
-    net = line("arb")
-    a, r, b = (net[name] for name in "arb")
+    net, a, r, b = by_relay()
     post(a, "b", b"opens")
     assert net.world.run(10 * SECOND, lambda: net.is_done("a"))
     r.act(lambda: pause(r, "b/"))
@@ -591,8 +588,7 @@ def test_names_that_are_made_up_fill_no_memory() -> None:
 def test_a_full_quota_is_told_once_until_all_has_left() -> None:
     """However many packets and streams find no room meanwhile."""
     small = NodeSettings(limits=replace(Limits(), transit_quota=Quota(messages=20)))
-    net = line("arb", settings={"r": small})
-    a, r, b = (net[name] for name in "arb")
+    net, a, r, b = by_relay(settings={"r": small})
     for _ in range(2):
         b.crash()
         r.news.clear()

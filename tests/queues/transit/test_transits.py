@@ -11,7 +11,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from tests.queues.relays import Relays, dead, die_at, line, post, purge
+from tests.queues.relays import Relays, by_relay, dead, die_at, line, post, purge
 from tests.queues.transit.stories.test_ends import ended
 from tests.queues.transit.stories.test_lines import make_sync
 from tests.queues.world import numbered
@@ -46,8 +46,7 @@ from triack.tools.sim.faults import Faults
 @pytest.mark.parametrize("delivery", sorted(DURABLE))
 def test_a_restart_finds_all_that_waited(delivery: Delivery) -> None:
     """With its quota, its bodies still on the disk, and its time."""
-    net = line("arb")
-    a, r, b = (net[name] for name in "arb")
+    net, a, r, b = by_relay()
     b.crash()
     post(a, "b", *numbered(0, 200), delivery=delivery)
     assert net.world.run(20 * SECOND, lambda: net.waiting("r") > 5)
@@ -71,8 +70,7 @@ def test_a_restart_finds_all_that_waited(delivery: Delivery) -> None:
 def test_a_relay_keeps_the_priorities_and_sends_the_higher_ones_first(restarts: bool) -> None:
     """Also when it has only their rows, and their bodies are on its disk."""
     one_each = {"a": NodeSettings(messages_per_packet=1)}
-    net = line("arb", settings=one_each)
-    a, r, b = (net[name] for name in "arb")
+    net, a, r, b = by_relay(settings=one_each)
     b.crash()
     for priority in (0, 3, 7):
         post(a, "b", *numbered(0, 15), delivery=Delivery.RECOVERABLE, priority=priority)
@@ -117,8 +115,7 @@ def _is_quiet(net: Relays) -> bool:
 
 def test_a_relay_passes_on_that_a_sender_waits_for_its_order_ack() -> None:
     """Also of a packet that comes by itself: else each relay on the way adds an ack delay."""
-    net = line("arb")
-    a, r, b = (net[name] for name in "arb")
+    net, a, r, b = by_relay()
     b.crash()
     stream, said = a.live.outgoing_stream("b", "q", Delivery.TRANSACTIONAL), list[str | None]()
     a.live.await_stage(stream, a.live.submit(stream, b"x", 1), Stage.ORDERED, said.append)
@@ -131,8 +128,7 @@ def test_a_relay_passes_on_that_a_sender_waits_for_its_order_ack() -> None:
 
 def test_bodies_beyond_the_cache_are_read_from_the_disk() -> None:
     """The memory of a relay does not grow with what waits there."""
-    net = line("arb", settings={"r": NodeSettings(body_cache_bytes=4_000)})
-    a, r, b = (net[name] for name in "arb")
+    net, a, r, b = by_relay(settings={"r": NodeSettings(body_cache_bytes=4_000)})
     b.crash()
     post(a, "b", *numbered(0, 300))
     assert net.world.run(20 * SECOND, lambda: net.waiting("r") > 5)
@@ -146,8 +142,7 @@ def test_bodies_beyond_the_cache_are_read_from_the_disk() -> None:
 def test_a_stream_of_which_nothing_is_here_is_forgotten_with_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its number is free for another one; what comes later begins it again."""
     monkeypatch.setattr(transits, "IDLE_NS", SECOND)
-    net = line("arb")
-    a, r, b = (net[name] for name in "arb")
+    net, a, r, b = by_relay()
     for at in range(3):
         post(a, "b", *numbered(at, at + 1))
         net.world.run(10 * SECOND)
@@ -158,8 +153,7 @@ def test_a_stream_of_which_nothing_is_here_is_forgotten_with_its_row(monkeypatch
 
 def test_what_a_newer_sequence_displaces_is_recorded_with_its_own() -> None:
     """Express of a life of its origin goes when that one has started again and sends more."""
-    net = line("arb")
-    a, r, b = (net[name] for name in "arb")
+    net, a, r, b = by_relay()
     b.crash()
     post(a, "b", b"1", delivery=Delivery.EXPRESS)
     assert net.world.run(5 * SECOND, lambda: net.waiting("r") == 1 and not a.busy)
@@ -219,8 +213,7 @@ def test_a_purge_removes_what_waits_for_one_node_alone() -> None:
 @pytest.mark.parametrize("delivery", sorted(DURABLE))
 def test_what_is_refused_leaves_its_place_to_the_others(delivery: Delivery) -> None:
     """A destination that had no room a moment ago gets them one by one."""
-    net = line("arb")
-    a, r, b = (net[name] for name in "arb")
+    net, a, r, b = by_relay()
     net.allow("b", "r", relays_for=())
     b.crash()
     for body in numbered(0, 4):
@@ -497,8 +490,7 @@ SMALL = NodeSettings(limits=Limits(transit_quota=Quota(size_bytes=16 * 1024)))
 @pytest.mark.gate
 def test_the_wait_of_a_stream_begins_and_ends_with_an_event() -> None:
     """At the origin and at the relay, each for itself."""
-    net = line("arb", settings={"r": SMALL})
-    a, r, b = (net[name] for name in "arb")
+    net, a, r, b = by_relay(settings={"r": SMALL})
     b.crash()
     post(a, "b", *numbered(0, 400, 200))
     assert net.world.run(20 * SECOND, lambda: bool(r.live.transits.holds.waiting.streams))
@@ -512,8 +504,7 @@ def test_the_wait_of_a_stream_begins_and_ends_with_an_event() -> None:
 
 def test_a_hold_that_refuses_nothing_repeats_its_turn() -> None:
     """Its neighbour takes back what is on its way only if it was refused."""
-    net = line("arb", settings={"r": SMALL})
-    a, r, b = (net[name] for name in "arb")
+    net, a, r, b = by_relay(settings={"r": SMALL})
     b.crash()
     post(a, "b", *numbered(0, 400, 200))
     holds = r.live.transits.holds
@@ -529,8 +520,7 @@ def test_a_hold_that_refuses_nothing_repeats_its_turn() -> None:
 
 def test_a_hold_ends_with_its_session() -> None:
     """In the next one the stream is held anew."""
-    net = line("arb", settings={"r": SMALL})
-    a, r, b = (net[name] for name in "arb")
+    net, a, r, b = by_relay(settings={"r": SMALL})
     b.crash()
     post(a, "b", *numbered(0, 400, 200), delivery=Delivery.RECOVERABLE)
     holds = r.live.transits.holds

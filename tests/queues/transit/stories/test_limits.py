@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.queues.relays import Relays, dead, line, post, purge
+from tests.queues.relays import Relays, by_relay, dead, line, post, purge
 from tests.queues.world import SimNode, numbered
 from triack.base.ack_trigger import AckTrigger
 from triack.base.delivery import DURABLE, Delivery
@@ -50,8 +50,7 @@ def test_a_relay_that_is_full_for_long_forgets_none_that_it_has_stopped(delivery
 def test_a_full_relay_takes_the_packet_that_those_it_has_wait_for() -> None:
     """The first one is lost, and comes again when later ones have filled the relay: the destination wants it first."""
     few = NodeSettings(order=OrderSettings(max_held_packets=1))
-    net = line("arb", settings={"r": limited(transit_quota=Quota(messages=2)), "b": few})
-    a, r, b = (net[name] for name in "arb")
+    net, a, r, b = by_relay(settings={"r": limited(transit_quota=Quota(messages=2)), "b": few})
     post(a, "b", b"opens")
     assert net.world.run(10 * SECOND, lambda: net.is_done("a"))
     net.world.cut(a, r, both=False)
@@ -154,8 +153,7 @@ def test_a_full_queue_at_the_end_holds_its_stream_alone() -> None:
 
 def test_time_runs_out_at_a_relay() -> None:
     """What becomes of a message depends on who answers for it; no clocks are compared."""
-    net = line("arb")
-    a, r, b = (net[name] for name in "arb")
+    net, a, r, b = by_relay()
     r.crash()
     r.wall_offset_ns += DAY
     r.start()
@@ -272,8 +270,7 @@ def test_a_backlog_on_the_disk_outlives_everything(seed: int, delivery: Delivery
 def test_what_only_the_disk_has_ends_like_all_others(delivery: Delivery, is_purged: bool) -> None:
     """Its time runs out, or it is purged: one dead letter each, and nothing is left of it."""
     small = NodeSettings(body_cache_bytes=0, messages_per_packet=1)
-    net = line("arb", settings={"a": small, "r": small})
-    a, r, b = (net[name] for name in "arb")
+    net, a, r, b = by_relay(settings={"a": small, "r": small})
     in_memory: list[int] = []
     b.crash()
     post(a, "b", *numbered(0, 700), delivery=delivery, life_ms=0 if is_purged else 30_000)
@@ -294,8 +291,7 @@ def test_a_purge_leaves_what_an_origin_that_is_away_could_not_be_told_of(monkeyp
     """It would send that again, and it would arrive. When the origin is back, the rest can be purged."""
     monkeypatch.setattr(return_routes, "REJECTIONS_MAX", 300)
     small = NodeSettings(body_cache_bytes=0, messages_per_packet=1)
-    net = line("arb", settings={"a": small, "r": small})
-    a, r, b = (net[name] for name in "arb")
+    net, a, r, b = by_relay(settings={"a": small, "r": small})
     b.crash()
     post(a, "b", *numbered(0, 700))
     assert net.world.run(20 * SECOND, lambda: net.waiting("r") == 700)
@@ -338,8 +334,7 @@ def test_a_gap_that_lasts_ends_no_session(patience_s: float | None) -> None:
 
     The relay waits for store acks as it likes, and the destination knows how long that is.
     """
-    net = line("arb", settings={"r": NodeSettings(session=SessionSettings(store_ack_timeout_s=patience_s))})
-    a, r, b = (net[name] for name in "arb")
+    net, a, r, b = by_relay(settings={"r": NodeSettings(session=SessionSettings(store_ack_timeout_s=patience_s))})
     net.world.cut(r, b)
     post(a, "b", b"1")
     assert net.world.run(10 * SECOND, lambda: net.waiting("r") == 1)
@@ -358,8 +353,7 @@ def test_a_gap_that_lasts_ends_no_session(patience_s: float | None) -> None:
 def test_a_gap_in_a_stream_that_the_destination_knows_ends_no_session() -> None:
     """Packets that a session has not brought before arrive as a run; the destination gives it back, too."""
     single = NodeSettings(messages_per_packet=1)
-    net = line("arb", settings={"a": single, "b": limited(quota=Quota(messages=3))})
-    a, r, b = (net[name] for name in "arb")
+    net, a, r, b = by_relay(settings={"a": single, "b": limited(quota=Quota(messages=3))})
     post(a, "b", *numbered(0, 3))
     assert net.world.run(10 * SECOND, lambda: net.is_done("a"))
     post(a, "b", b"gone")
@@ -395,8 +389,7 @@ def test_a_stream_that_a_small_queue_rations_waits_for_no_ack_delay(delivery: De
 def test_a_rejection_that_overtakes_the_store_ack_is_one_dead_letter() -> None:
     """The relay has the message, and its store ack waits for others; the destination has refused it meanwhile."""
     slow = NodeSettings(session=SessionSettings(store_ack_trigger=AckTrigger(delay_s=2.0, piggyback_after=None)))
-    net = line("arb", settings={"a": slow, "r": slow})
-    a, r, b = (net[it] for it in "arb")
+    net, a, r, b = by_relay(settings={"a": slow, "r": slow})
     b.know(replace(net.peer("r"), may_send=("other",)))
     post(a, "b", b"x", delivery=Delivery.RECOVERABLE)
     assert net.world.run(60 * SECOND, lambda: net.is_done("a"))

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.queues.relays import Relays, dead, line, post
+from tests.queues.relays import Relays, by_relay, dead, line, post
 from tests.queues.stories.test_queues import pause, resume
 from tests.queues.world import SimNode, numbered
 from triack.base.delivery import Delivery
@@ -48,8 +48,7 @@ HOUR = 3_600 * SECOND
 @pytest.mark.parametrize("delivery", list(Delivery))
 def test_nothing_passes_to_a_paused_peer(delivery: Delivery, name: str) -> None:
     """It waits at the relay, restarts of durable streams included, and goes on when the peer is resumed."""
-    net = line("arb")
-    a, r, b = (net[it] for it in "arb")
+    net, a, r, b = by_relay()
     post(a, "b", b"before", delivery=delivery)
     assert net.world.run(5 * SECOND, lambda: b.length("q") == 1)
     pause(r, name)
@@ -70,8 +69,7 @@ def test_a_previous_that_was_lowered_outlives_a_restart() -> None:
 
     The relay starts again before it can pass that on. With the old word, its destination would wait for the first one.
     """
-    net = line("arb")
-    a, r, b = (net[it] for it in "arb")
+    net, a, r, b = by_relay()
     b.crash()
     post(a, "b", b"first", life_ms=20_000)
     net.world.run(SECOND)
@@ -97,8 +95,7 @@ def test_a_word_that_stands_costs_two_pings_in_an_interval() -> None:
     """However short the interval is, after which a session with nothing to do would end."""
     interval_s = 0.8
     short = NodeSettings(session=SessionSettings(cleanup_interval_s=interval_s, ack_timeout_min_s=0.3))
-    net = line("arb", settings=dict.fromkeys("arb", short))
-    a, r, b = (net[it] for it in "arb")
+    net, a, r, b = by_relay(settings=dict.fromkeys("arb", short))
     b.crash()
     post(a, "b", *numbered(0, 5))
     net.world.run(60 * SECOND)

@@ -4,7 +4,7 @@ from functools import cache
 
 import pytest
 
-from tests.queues.world import SimNode, World, numbered
+from tests.queues.world import SimNode, numbered, two
 from tests.tools.replay.acts import TX, arrive, ask_copy, copy, settle_journaled
 from tests.tools.replay.builder import PER_PACKET, place
 from tests.tools.replay.faults import ready
@@ -29,8 +29,7 @@ def send(node: SimNode, where: str, queue: str, *bodies: bytes, delivery: Delive
 @cache
 def honest(*, restarts: bool = False) -> tuple[Log, Log]:
     """The logs of two nodes: one keeps what it sends, here and there; both keep what their readers take."""
-    world = World(3)
-    a, b = world.node("a", KEEPS), world.node("b", KEEPS)
+    world, a, b = two(3, a=KEEPS, b=KEEPS)
     for delivery in Delivery:
         send(a, "b", "q", *numbered(0, 30), delivery=delivery)
         send(a, "", "local", *numbered(0, 8), delivery=delivery)
