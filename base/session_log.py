@@ -45,8 +45,9 @@ FIELDS: Final[dict[str, Field]] = {
     "origin": Field(str, "id of the node that the messages come from"),
     "stream": Field(
         int,
-        "the origin's number for one stream: one destination queue of one peer in one class and of one priority. 0: "
-        "dead letters, which their node puts into their queue itself; records tell only how they leave it",
+        "the origin's number for one stream: one destination queue of one peer in one class and of one priority, "
+        "sealed or not. 0: dead letters, which their node puts into their queue itself; records tell only how they "
+        "leave it",
     ),
     "sequence": Field(int, "the stream's sequence id: only grows"),
     "number": Field(
@@ -78,6 +79,7 @@ FIELDS: Final[dict[str, Field]] = {
         "priority of the messages, 0 to 7. Absent where it is the default of the class: 0 of `transactional` messages, "
         "3 of others",
     ),
+    "sealed": Field(bool, "they leave sealed, so that relays cannot read them"),
     "final": Field(str, "name of the destination node, as the packets brought it here"),
     "hops": Field(
         int, "how many relays the packets had passed when they were sent: 0 from their origin. Absent where none passes"
@@ -300,7 +302,12 @@ EVENTS: Final[dict[str, Event]] = {
         "they pass messages of that topic on to a subscription of another node. `ordinal` is absent from "
         "these, from those found on the disk, and where no message is complete",
         (*_PACKETS, "queue", "peer_name"),
-        tuple((*more, *priority) for more in ((), ("ordinal",), ("recovered",), ("topic",)) for priority in _PRIORITY),
+        tuple(
+            (*more, *priority, *sealed)
+            for sealed in ((), ("sealed",))
+            for more in ((), ("ordinal",), ("recovered",), ("topic",))
+            for priority in _PRIORITY
+        ),
     ),
     "session_opened": Event(
         "the session became open; without `ack_idle_ns` nothing is due for it",

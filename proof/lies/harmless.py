@@ -247,13 +247,15 @@ def _numbers(record: Record) -> set[int]:
     return set(range(number, number + packets))
 
 
+LABELS: Final = (
+    "name", "address", "reason", "trigger", "queue", "peer_name", "subscriber", "class", "where", "ordinal", "sealed",
+)  # fmt: skip
+"""Fields that tell people what is what."""
+
 HARMLESS: Final[dict[str, Callable[[Lie, Log], bool]]] = {
     "clocks": lambda lie, _: lie.field in ("at_ns", "wall_ns"),
     "statistic": lambda lie, _: lie.event == "dropped" or lie.field == "size",
-    "label": lambda lie, _: (
-        lie.field
-        in ("name", "address", "reason", "trigger", "queue", "peer_name", "subscriber", "class", "where", "ordinal")
-    ),
+    "label": lambda lie, _: lie.field in LABELS,
     "end": lambda lie, log: lie.kind in (*ENDS, "swap") and (_is_last(lie, log) or lie.event == "node_stopped"),
     "begin": lambda lie, _: (
         lie.kind in ("shift", "swap") and lie.event in ("node_started", "position_recovered", "queued")

@@ -34,6 +34,8 @@ class DepartureRecords:
     ) -> None:
         """Packets are committed, or in memory if express; ``recovered``: they were found on the disk."""
         more: dict[str, object] = {"queue": outgoing.queue, "peer_name": outgoing.peer, **_priority_of(outgoing)}
+        if outgoing.sealed:
+            more["sealed"] = True
         is_own = not recovered and outgoing.stream_number not in self.topics
         if recovered:
             more["recovered"] = True

@@ -15,13 +15,15 @@ from triack.base.session_log import EVENTS
 from triack.tools.replay.checks.findings import Due, Life, Output, Record
 from triack.tools.replay.judges.bridge_judge import bridge_unit
 from triack.tools.replay.judges.queue_judge import is_judged, queue_unit
+from triack.tools.replay.judges.sending_judge import EVENTS as SENDING_EVENTS
+from triack.tools.replay.judges.sending_judge import SENDING
 from triack.tools.replay.log.ranges import Span
 from triack.tools.replay.report.report_charts import Charts
 from triack.tools.replay.topics.topic_check import QUEUE
 
 Unit = tuple[str, ...]
 """The judge of a record: ``("session", id)``, ``("stream", origin, stream)``, ``("topic", node, topic)``, or that of a
-queue (``queue_unit``) or a bridge (``bridge_unit``).
+queue (``queue_unit``), of a bridge (``bridge_unit``), or of all that a node sends.
 """
 RECOVERY: Final = (
     "node_started", "node_continued", "start_before", "position_recovered", "queued", "transit_committed",
@@ -242,6 +244,8 @@ def units_of(record: Record) -> list[Unit]:
         units.append(("stream", record["origin"], str(record["stream"])))
         if is_judged(record):
             units.append(queue_unit(record))
+        if event in SENDING_EVENTS and record["node"] == record["origin"]:
+            units.append(("stream", record["node"], SENDING))
     if "bridge" in record:
         units.append(bridge_unit(record))
     if event in TOPIC_EVENTS and (topic := topic_of(record)) is not None:

@@ -1,9 +1,9 @@
 """The judge: one set of state machines for all engines, so that they cannot disagree.
 
-Records are dealt out to units, one for each session, each stream, and each queue, topic and bridge of a node. What a
-session finds about the packets of a stream goes to that stream as facts. Within a unit the records of each node come in
-its order, and a fact behind the record that it follows from; the order between two nodes does not matter. An engine has
-no other duty.
+Records are dealt out to units: one for each session, each stream, each queue, topic and bridge of a node, and all that
+a node sends. What a session finds about the packets of a stream goes to that stream as facts. Within a unit the records
+of each node come in its order, and a fact behind the record that it follows from; the order between two nodes does not
+matter. An engine has no other duty.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from triack.tools.replay.judges.conclusion import World, conclude, decide
 from triack.tools.replay.judges.journal import Journal, Segment, Unit, join_segments, join_start
 from triack.tools.replay.judges.past import Cut, Kept, Past, behind
 from triack.tools.replay.judges.queue_judge import MARK, QueueJudge
+from triack.tools.replay.judges.sending_judge import SENDING, SendingJudge
 from triack.tools.replay.judges.session_judge import SessionJudge
 from triack.tools.replay.judges.stream_judge import StreamJudge
 from triack.tools.replay.log.schema import BROKEN, Timeline, Verdict, Violation
 from triack.tools.replay.report.report_tables import fill_tables, join_links
 from triack.tools.replay.topics.topic_check import TopicJudge
 
-UnitJudge = SessionJudge | StreamJudge | QueueJudge | TopicJudge | BridgeJudge
+UnitJudge = SessionJudge | StreamJudge | QueueJudge | SendingJudge | TopicJudge | BridgeJudge
 
 
 def order_of(record: Record) -> tuple[str, int, int, bool, bool]:
@@ -38,6 +39,8 @@ def judge_of(unit: Unit, out: Output, *, forgets: bool = False) -> UnitJudge:
         return SessionJudge(unit[1], out)
     if unit[0] == "topic":
         return TopicJudge(unit[1], unit[2], out)
+    if unit[2] == SENDING:
+        return SendingJudge(unit[1], out)
     if unit[2].startswith(MARK):
         return QueueJudge(unit[1], out)
     if unit[2].startswith(BRIDGE_MARK):

@@ -67,7 +67,7 @@ LEAVING: Final = ("bridge_drew", "handed", "settled", "journaled", "returned", "
 """Events of messages in a queue, dead letters among them."""
 NAMELESS: Final = ("admin_ack_asked", "bridge_drew", "bridge_took", "journal_asked", "journaled", "rerouted")
 """Events that say nothing of the names of a stream."""
-NAMES: Final = ("class", "queue", "final", "peer_name", "priority")
+NAMES: Final = ("class", "queue", "final", "peer_name", "priority", "sealed")
 """What all nodes say alike of a stream."""
 TELLS_PRIORITY: Final = ("queued", "committed", "handed")
 """Events that say which priority the messages of a stream have."""
@@ -190,9 +190,9 @@ class StreamJudge(LaneReporter):
             # The node that it goes to may have another name by its new way.
             self._said.pop(("peer_name", record["sequence"]), None)
         # At a relay the name of a peer is that of a neighbour.
-        peer_name = get("peer_name") if record["event"] == "queued" else None
+        peer_name, seal = (get("peer_name"), get("sealed", False)) if record["event"] == "queued" else (None, None)
         priority = priority_in(record) if record["event"] in TELLS_PRIORITY else None
-        names = record["node"], record["sequence"], get("class"), get("queue"), get("final"), peer_name, priority
+        names = record["node"], record["sequence"], get("class"), get("queue"), get("final"), peer_name, priority, seal
         if names in self._named or record["event"] in NAMELESS:
             # What is asked for is written before the commit that begins the stream, which may never be; what is copied
             # may be in another queue, and so is an old name.

@@ -21,6 +21,7 @@ from triack.tools.replay.judges.admin_judge import Asking
 from triack.tools.replay.judges.journal import Journal, Segment, join_segments
 from triack.tools.replay.judges.judge import Judge, order_of
 from triack.tools.replay.judges.queue_judge import QueueJudge, is_judged, queue_unit
+from triack.tools.replay.judges.sending_judge import SENDING
 from triack.tools.replay.judges.starts import Starts
 
 # The judge: what is unusual but right passes, and the numbers are those of the messages.
@@ -104,16 +105,19 @@ def test_judging_changes_nothing() -> None:
 
 
 def test_records_go_to_who_judges_them() -> None:
-    """A packet to its session and its stream, an ack to its session, and a life before the first of each."""
+    """A packet to its session and stream, an ack to its session, and a life before the first of each."""
     out = Output()
     world = ready()
     world.ack(world.send("express", world.queue("express", 1)), store=False)
     world.number()
     journal = Journal("here", out)
-    dealt = [(unit[0], record["event"]) for unit, record in journal.read(world.alpha.records)]
+    dealt = [
+        (SENDING if SENDING in unit else unit[0], record["event"]) for unit, record in journal.read(world.alpha.records)
+    ]
     assert dealt == [
         ("session", "life"), ("session", "session_opened"), ("stream", "life"), ("stream", "queued"),
-        ("session", "packet_sent"), ("stream", "packet_sent"), ("session", "ack_received"),
+        (SENDING, "life"), (SENDING, "queued"), ("session", "packet_sent"), ("stream", "packet_sent"),
+        ("session", "ack_received"),
     ]  # fmt: skip
     segment = journal.segment()
     assert segment is not None
@@ -330,6 +334,54 @@ def test_system_queues_are_read_in_the_order_of_arrival() -> None:
     assert is_judged({**record, "queue": "q"})
     assert not is_judged({**record, "queue": "q", "event": "settled"})
     assert queue_unit({**record, "queue": "a/b"}) == ("stream", NODE, "=612f62")
+
+
+# What a node sends.
+
+OF_KEPT = {"cls": "recoverable", **place("recoverable")}
+
+
+def begins_another(world: World, **more: Any) -> list[tuple[str, str]]:
+    """What is found when alpha puts something into a second stream of the queue of its recoverable one."""
+    world.queued("recoverable", 1, 1, **more)["stream"] = 9
+    return [(it.check, it.evidence) for it in verdict_of(world).findings if it.stream == 9]
+
+
+def test_no_second_stream_of_a_queue_class_and_priority() -> None:
+    world = ready()
+    world.queue("recoverable", 1)
+    beside = "queued beside stream 2, which is for the same queue, class and priority"
+    assert begins_another(world) == [("claims", beside)]
+
+
+@pytest.mark.parametrize("more", [{"priority": 5}, {"sealed": True}])
+def test_another_priority_and_a_seal_make_another_stream(more: dict[str, Any]) -> None:
+    world = ready()
+    world.queue("recoverable", 1)
+    assert begins_another(world, **more) == []
+
+
+def test_a_stream_is_sealed_or_not() -> None:
+    world = ready()
+    world.queue("recoverable", 1)
+    world.queued("recoverable", 2, 2, sealed=True)
+    assert [it.evidence for it in verdict_of(world).findings] == ["sealed True, elsewhere False"]
+
+
+@pytest.mark.parametrize(("event", "more"), [("stream_ended", {}), ("rerouted", {"peer_name": "c"})])
+def test_a_stream_that_ended_or_goes_elsewhere_has_another_behind_it(event: str, more: dict[str, str]) -> None:
+    world = ready()
+    world.queue("recoverable", 1)
+    world.alpha.write(event, **OF_KEPT, **more)
+    assert begins_another(world) == []
+
+
+def test_which_of_two_streams_a_start_found_has_the_name_is_not_known() -> None:
+    world = ready()
+    world.queue("recoverable", 1)
+    world.alpha.start()
+    world.queued("recoverable", 1, 1, recovered=True)
+    assert begins_another(world) == []
 
 
 # Checks of administration messages: honest logs of nodes, and lies in them.
