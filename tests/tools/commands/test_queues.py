@@ -24,7 +24,6 @@ from triack.metrics import NodeCollector
 from triack.tools.commands.route import read_routes
 from triack.tools.commands.watching import repeat
 from triack.tools.ports import free_port
-from triack.tools.replay.run import replay
 
 
 def lines_of(*arguments: str | Path, text: bytes = b"", code: int = 0) -> list[str]:
@@ -98,86 +97,22 @@ def test_a_subscription_by_a_relay_without_an_address_says_what_is_missing(tmp_p
         waiting.communicate(timeout=PATIENCE_S)
 
 
-class Machines:
-    """A hub with topics and four subscribers, in processes of their own, with keys; each with its session log."""
-
-    def __init__(self, home: Path, *options: str) -> None:
-        names = ("one", "two", "three", "four")
-        keys = {name: command("keygen", "--data", home / name).stdout.decode().strip() for name in ("hub", *names)}
-        for name in names:
-            grant = ("--may-subscribe", "Games.#")
-            assert not command("trust", "add", name, keys[name], *grant, "--data", home / "hub").returncode
-        self.logs = home / "logs"
-        self.logs.mkdir()
-        (home / "hub.toml").write_text("\n".join(options))
-        self.hub = Server(home / "hub", "--log", self.logs, "--config", home / "hub.toml", insecure=False)
-        for name in names:
-            where = ("--address", self.hub.address, "--data", home / name)
-            assert not command("trust", "add", "hub", keys["hub"], *where).returncode
-        self.subscribers = {name: Server(home / name, "--log", self.logs, insecure=False) for name in names}
-
-    def shown(self) -> dict[str, dict[str, object]]:
-        (line,) = lines_of("topic", "show", "Games", "--json", "--data", self.hub.data)
-        return {one["peer"]: one for one in json.loads(line)["subscriptions"]}
-
-    def subscribed(self, name: str, *arguments: str) -> tuple[str | Path, ...]:
-        """The command that reads a subscription of a node."""
-        return ("subscribe", "hub/topic:Games.#", *arguments, "--data", self.subscribers[name].data)
-
-    def publish(self, first: int, end: int) -> None:
-        lines = b"".join(b"%d\n" % number for number in range(first, end))
-        lines_of("topic", "publish", "Games.Cricket", "--data", self.hub.data, text=lines)
-
-    def stop(self) -> None:
-        for server in (self.hub, *self.subscribers.values()):
-            server.stop()
-
-
 @pytest.mark.slow
-def test_four_nodes_subscribe_and_one_is_away_and_one_stalls_and_all_of_it_is_proved(tmp_path: Path) -> None:
-    """Both ends of the durable subscription are killed. A record that is taken out says who missed what."""
-    it = Machines(tmp_path, "[topics.Games]", "max_unacked = 10")
-    assert lines_of("topic", *it.subscribed("one", "--durable", "audit", "--timeout", "0")) == []
-    it.subscribers["one"].kill()
-    assert (
-        lines_of("topic", *it.subscribed("four", "--durable", "stalled", "--max-unacked", "10", "--timeout", "0")) == []
-    )
-    readers = {name: start("topic", *it.subscribed(name, "--count", "300")) for name in ("two", "three")}
-    wait_until(lambda: {"two", "three"} <= it.shown().keys(), "two live subscriptions")
-    it.publish(0, 100)
-    it.hub.restart()
-    # What is not durable ends with the hub, and begins anew; it gets what comes from then on.
-    wait_until(lambda: {"two", "three"} <= it.shown().keys(), "two live subscriptions again")
-    it.publish(100, 400)
-    it.subscribers["one"].start()
-    got = lines_of("topic", *it.subscribed("one", "--durable", "audit", "--count", "200"))
-    it.subscribers["one"].restart()
-    it.hub.restart()
-    got += lines_of("topic", *it.subscribed("one", "--durable", "audit", "--count", "200"))
-    assert list(dict.fromkeys(got)) == [str(number) for number in range(400)]
-    for reader in readers.values():
-        lines = reader.communicate(timeout=PATIENCE_S)[0].decode().split()
-        assert lines == sorted(set(lines), key=int)
-        assert lines[-1] in ("299", "399")
-    stalled = it.shown()["four"]
-    assert (stalled["pending"], stalled["waits_for"]) == (380, "room: queue-full"), "ten wait there, ten are on the way"
-    assert stalled["on_the_way"] == 10
-    it.stop()
-    assert replay(it.logs, engine="local").verdict == "pass"
-    lie_about(it.logs, "passed_on")
-    told = [(found.check, found.subscription) for found in replay(it.logs, engine="local").findings]
-    assert any(check in ("topic_lost", "topic_twice") and "/" in name for check, name in told)
-
-
-def lie_about(logs: Path, event: str) -> None:
-    """Take a record of that kind out of the first log that has one."""
-    for file in sorted(logs.rglob("*.jsonl*")):
-        lines = file.read_bytes().splitlines(keepends=True)
-        for at, line in enumerate(lines):
-            if f'"{event}"'.encode() in line:
-                file.write_bytes(b"".join([*lines[:at], *lines[at + 1 :]]))
-                return
-    raise AssertionError(f"no log has {event}")
+def test_a_subscription_to_topics_of_another_node_outlives_the_processes_of_both(tmp_path: Path) -> None:
+    """Each is killed while the other has messages for it."""
+    with Server(tmp_path / "hub") as hub, Server(tmp_path / "a") as here:
+        topics = f"{hub.address}/topic:Games.#"
+        every = ("topic", "subscribe", topics, "--durable", "audit", "--data", here.data)
+        assert lines_of(*every, "--timeout", "0") == []
+        here.kill()
+        lines = [str(number) for number in range(200)]
+        lines_of("topic", "publish", "Games.Cricket", "--data", hub.data, text="\n".join(lines).encode())
+        hub.restart()
+        here.start()
+        got = lines_of(*every, "--count", "100")
+        here.restart()
+        got += lines_of(*every, "--count", "100")
+        assert list(dict.fromkeys(got)) == lines
 
 
 # ``triack stream``: why a stream does not move, and when it is sent again, on a running node and at rest.
@@ -260,15 +195,6 @@ def test_a_relay_explains_itself_and_shows_what_waits(tmp_path: Path) -> None:
         assert (row["queue"], row["kind"], row["messages"]) == ("plant-b/orders", "from sensor", 4)
         assert row["by_priority"] == {"0": 1, "1": 2, "7": 1}
         assert json.loads(lines_of("status", "--json", *at)[0])["transit"][0]["came_by"] == "sensor"
-        [told] = [line.split() for line in lines_of("status", *at) if line.startswith("plant ")]
-        assert told[3] == "4"  # on the way
-        [looked] = [
-            it for it in json.loads(lines_of("top", "--once", "--json", *at)[0])["peers"] if it["peer"] == "plant"
-        ]
-        assert looked["waiting"] == 4
-        [checked] = lines_of("check", "--oldest", "0,1000", *at, code=1)
-        assert "the oldest message of plant-b/orders from sensor is" in checked
-        assert "'outgoing'=4;" in checked
         assert lines_of("route", "purge", "plant-b", *at) == ["4 messages removed"]
         assert hub.stats().transit == []
 
@@ -301,7 +227,7 @@ def test_a_gateway_whose_cloud_is_away_says_how_much_waits_and_for_how_long_afte
             for name in ("cloud/orders", "cloud/own"):
                 assert (rows[name]["messages"], rows[name]["oldest_s"] > age_s) == (1, True)
             (told,) = [line.split() for line in lines_of("status", *at) if line.startswith("uplink ")]
-            assert (told[3], told[4]) != ("2", "-")
+            assert (told[3], told[4] != "-") == ("2", True)
             (looked,) = json.loads(lines_of("top", "--once", "--json", *at)[0])["peers"]
             assert (looked["waiting"], looked["oldest_s"] > age_s) == (2, True)
             (checked,) = lines_of("check", "--oldest", f"{age_s},1000", "--no-troubles", *at, code=1)
