@@ -87,8 +87,10 @@ class Departing:
         probing, window, share = self._probing, self._window, self._share
         if not window.unsent_bytes:
             return []
-        probes = probing.ping_due or (probing.due and probing.peek() is not None)
-        if probes or any(self._ack_sender.leaving(now_ns, with_packet=True)):
+        if probing.ping_due or (probing.due and probing.peek() is not None):
+            return []
+        ack_leaves, store_ack_leaves = self._ack_sender.leaving(now_ns, with_packet=True)
+        if ack_leaves or store_ack_leaves:
             return []
         first = window.peek()
         if first is None or first.state is not PacketState.QUEUED or not window.has_credit(first):
@@ -113,8 +115,8 @@ class Departing:
 
         The others ask only if their owner wants it: another packet may follow each of them.
         """
-        self._window.handle_run_sent(run, counter, now_ns)
-        return self._asks(run[-1], sum([sent.size_bytes for sent in run[:-1]]), probes=False)
+        run_bytes, last = self._window.handle_run_sent(run, counter, now_ns), run[-1]
+        return self._asks(last, run_bytes - last.size_bytes, probes=False)
 
     def _asks(self, last: SessionPacket, before_bytes: int, *, probes: bool) -> int:
         share, terms, spare_bytes = self._share, self._ack_debt.terms, self._window.spare_bytes
@@ -143,8 +145,8 @@ class Departing:
         """
         if not self._window.acked_order:
             return 1
-        early = min(self._ack_debt.terms.count or 0, EARLY_PACKETS)
-        return EARLY_ASKS if self._window.cumulative < early else ASKS
+        acked, threshold = self._window.cumulative, self._ack_debt.terms.count or 0
+        return EARLY_ASKS if acked < threshold and acked < EARLY_PACKETS else ASKS
 
     @property
     def _is_asked(self) -> bool:

@@ -24,8 +24,10 @@ class LossTimers:
     """The waits of one end of a session, except those of its opening.
 
     Attributes:
-        policy: in force now. The session replaces it when both ends agree on another.
-        store_ack_waiter: the packets that are not yet on the peer's disk.
+        policy: in force now; see ``agree``.
+        store_ack_waiter: waits for the peer's disk.
+        unstored: the packets that are not yet on it.
+        timeout_ns: the ack timeout: how long a peer that owes something may be silent.
     """
 
     __slots__ = (
@@ -38,6 +40,8 @@ class LossTimers:
         "_window",
         "policy",
         "store_ack_waiter",
+        "timeout_ns",
+        "unstored",
     )
 
     def __init__(
@@ -54,6 +58,7 @@ class LossTimers:
     ) -> None:
         self.policy = policy
         self.store_ack_waiter = StoreAckWaiter(policy)
+        self.unstored = self.store_ack_waiter.packets
         self._window = window
         self._departing = departing
         self._probing = probing
@@ -61,11 +66,22 @@ class LossTimers:
         self._idle = idle
         self._rtt = rtt
         self._timers = timers
+        self.handle_measured()
 
-    @property
-    def timeout_ns(self) -> int:
-        """The ack timeout: how long a peer that owes something may be silent."""
-        return self.policy.ack_timeout_ns(self._rtt.probe_ns)
+    def agree(self, stated: Policy) -> Policy:
+        """Put the policy in force that the peer's one leads to. Returns it."""
+        self.policy = self.policy.agreed(stated)
+        self.handle_measured()
+        return self.policy
+
+    def begin(self, handshake_ns: int) -> None:
+        """The session is open; the handshake took that long."""
+        self._rtt.begin(handshake_ns)
+        self.handle_measured()
+
+    def handle_measured(self) -> None:
+        """The round trip may have changed, on which the ack timeout depends."""
+        self.timeout_ns = self.policy.ack_timeout_ns(self._rtt.probe_ns)
 
     @property
     def is_asking(self) -> bool:
@@ -86,7 +102,7 @@ class LossTimers:
         if self.store_ack_waiter.add(run) and Timer.STORE_ACK_LIMIT not in self._timers:
             self._await_store(now_ns)
         if Timer.ACK_LIMIT not in self._timers:
-            self._timers[Timer.ACK_LIMIT] = now_ns + self.policy.ack_timeout_ns(self._rtt.probe_ns)
+            self._timers[Timer.ACK_LIMIT] = now_ns + self.timeout_ns
         self.arm_probe(now_ns)
 
     def handle_pinged(self, now_ns: int) -> None:
@@ -104,7 +120,7 @@ class LossTimers:
                 first_ns += self._ack_sender.terms.delay_ns
             elif self._probing.last_asked == Ask.WITH_STORE:
                 first_ns += PATIENCE_NS
-        elif self.store_ack_waiter:
+        elif self.unstored:
             first_ns = self.store_ack_waiter.probe_ns
             if not self._probing.last_asked:
                 first_ns += self._ack_sender.store_terms.delay_ns
@@ -114,9 +130,8 @@ class LossTimers:
             self._timers.pop(Timer.PROBE, None)
             return
         # Several probes must fit into the ack timeout, and a patient wait and the timeout into the longest timeout.
-        timeout_ns = self.policy.ack_timeout_ns(probe_ns)
-        patient_ns = self.policy.ack_timeout_max_ns - timeout_ns
-        wait_ns = self._probing.wait_ns(first_ns, timeout_ns // TIMEOUT_PROBES, patient_ns)
+        patient_ns = self.policy.ack_timeout_max_ns - self.timeout_ns
+        wait_ns = self._probing.wait_ns(first_ns, self.timeout_ns // TIMEOUT_PROBES, patient_ns)
         self._timers[Timer.PROBE] = now_ns + wait_ns
 
     def await_quiet(self, since_ns: int) -> None:
@@ -140,12 +155,11 @@ class LossTimers:
 
     def _silent_at_ns(self, now_ns: int) -> int:
         """When a peer that was heard now has been silent for too long; not before the next probe, if those are rare."""
-        timeout_ns = self.policy.ack_timeout_ns(self._rtt.probe_ns)
-        limit_ns = now_ns + timeout_ns
+        limit_ns = now_ns + self.timeout_ns
         if not self._probing.is_patient:
             return limit_ns
         asked_ns = self._timers.get(Timer.PROBE) or now_ns
-        return max(limit_ns, min(asked_ns + timeout_ns, now_ns + self.policy.ack_timeout_max_ns))
+        return max(limit_ns, min(asked_ns + self.timeout_ns, now_ns + self.policy.ack_timeout_max_ns))
 
     def handle_all_acked(self, now_ns: int) -> None:
         """End the wait: no packet waits for a session ack."""
@@ -158,7 +172,7 @@ class LossTimers:
         stored = self.store_ack_waiter.handle_ack(cumulative, ranges, now_ns)
         if stored:
             self._probing.begin_anew()
-        if not self.store_ack_waiter:
+        if not self.unstored:
             if Timer.STORE_ACK_LIMIT in self._timers:
                 del self._timers[Timer.STORE_ACK_LIMIT]
         elif stored:
@@ -177,13 +191,13 @@ class LossTimers:
     def handle_freed(self, numbers: list[int]) -> None:
         """Store acks for these packets are no longer needed."""
         self.store_ack_waiter.forget(numbers)
-        if Timer.STORE_ACK_LIMIT in self._timers and not self.store_ack_waiter:
+        if Timer.STORE_ACK_LIMIT in self._timers and not self.unstored:
             del self._timers[Timer.STORE_ACK_LIMIT]
 
     def handle_quiet(self, now_ns: int) -> bool:
         """Check whether the peer is quiet. Returns whether it is, so that the owner must be notified."""
         # While an ack is awaited, probes already ask for it.
-        waits = Timer.ACK_LIMIT in self._timers or self.store_ack_waiter
+        waits = Timer.ACK_LIMIT in self._timers or self.unstored
         since_ns = now_ns if waits else self._probing.heard_at_ns
         if now_ns < since_ns + self._quiet_ns:
             self.await_quiet(since_ns)

@@ -270,7 +270,7 @@ class Session:
             raise ValueError(f"a content of {longest_bytes} bytes does not fit the datagram")
         if longest_bytes + header_bytes > self.path_size.longest_bytes:
             self.path_size.longest_bytes = longest_bytes + header_bytes
-        return self.window.push(delivery, contents, contexts, ack_requested, header_bytes)[0].number
+        return self.window.push(delivery, contents, contexts, ack_requested, header_bytes)
 
     def ping(self) -> None:
         """Ask the peer for every ack that it owes; a peer that then stays silent for the ack timeout is given up."""
@@ -283,7 +283,7 @@ class Session:
         """
         if now_ns - self._probing.heard_at_ns >= self.idle.interval_ns // 2:
             self.ping()
-        self.idle.handle_packet(now_ns)
+        self.idle.since_ns = now_ns
 
     def drain(self, now_ns: int) -> None:
         """Accept no more packets, wait for the last acks, then close. Closes immediately if it is not open."""
@@ -360,8 +360,7 @@ class Session:
         """Handle the frames of the datagram with that counter.
 
         Raises ProtocolError: the datagram is not well-formed and was ignored as a whole. A ``repeated-frame`` has
-        closed the
-        session as well: it is no accident, and costs work.
+        closed the session as well: it is no accident, and costs work.
         """
         if self.state not in (SessionState.ACCEPTING, SessionState.OPEN, SessionState.DRAINING):
             raise ProtocolError(DropReason.NOT_OPEN, self.state.value)
@@ -498,7 +497,7 @@ class Session:
         return Transmit(kind, *self.take_counter(), self._codec.encode_hello(hello))
 
     def _handle_departed(self, run: list[SessionPacket], now_ns: int) -> None:
-        self.idle.handle_packet(now_ns)
+        self.idle.since_ns = now_ns
         self.path_size.handle_departed(run, now_ns)
         self._loss_timers.handle_departed(run, now_ns)
 
@@ -506,7 +505,7 @@ class Session:
 
     def _take_peer(self, peer: Hello) -> None:
         self.peer = replace(peer, introduction=b"", sent_at_ns=0)
-        self.policy = self._loss_timers.policy = self.policy.agreed(peer.policy)
+        self.policy = self._loss_timers.agree(peer.policy)
         self.window.peer_window = peer.policy.window
         self.path_size.agree(peer.max_datagram_bytes)
 
@@ -522,11 +521,11 @@ class Session:
         self._move(event)
         measured_ns = self._opening.handle_opened(now_ns)
         rtt_ns = told_ns or measured_ns
-        self.rtt.begin(rtt_ns)
+        self._loss_timers.begin(rtt_ns)
         self.ack_sender.agree(self.policy, rtt_ns)
         self._timers.pop(Timer.CONNECT_LIMIT, None)
         self._timers[Timer.CLEANUP] = now_ns + in_ns(self._settings.cleanup_interval_s)
-        self.idle.handle_packet(now_ns)
+        self.idle.since_ns = now_ns
         if self._keep_alive.interval_ns:
             self._timers[Timer.KEEP_ALIVE] = now_ns + self._keep_alive.interval_ns
         self.events.append(SessionOpened())
@@ -543,7 +542,7 @@ class Session:
             self.peer_commit_serial = frame.mark
         event = self.ack_sender.handle_packet(frame, counter, now_ns)
         if type(event) is PacketArrived:
-            self.idle.handle_packet(now_ns)
+            self.idle.since_ns = now_ns
         self.events.append(event)
 
     def _on_piece(self, piece: PieceFrame, counter: int, now_ns: int) -> None:
@@ -564,7 +563,7 @@ class Session:
             self._confirm()
         self._loss_timers.handle_heard(now_ns)
         self.peer_commit_serial = max(self.peer_commit_serial, run.mark)
-        self.idle.handle_packet(now_ns)
+        self.idle.since_ns = now_ns
         self.events.append(self.ack_sender.handle_run(run, counter, now_ns))
         self.ack_sender.arm(self._timers)
 
@@ -575,6 +574,7 @@ class Session:
         except ProtocolError:
             self.close(CloseReason.PROTOCOL_ERROR)
             return
+        self._loss_timers.handle_measured()
         window.peer_window = frame.window or 1  # a window of 0 would never open again
         if acked:
             self._probing.handle_progress()
@@ -650,7 +650,7 @@ class Session:
 
     def _on_probe(self, now_ns: int) -> None:
         oldest = self.window.oldest_unacked(PROBE_PACKETS)
-        awaits = bool(self._loss_timers.store_ack_waiter) or self._loss_timers.is_asking
+        awaits = bool(self._loss_timers.unstored) or self._loss_timers.is_asking
         if not self._probing.handle_timer(oldest, awaits=awaits):
             self._loss_timers.arm_probe(now_ns)
         elif self.window.congestion is not None and self._probing.poll_persistent():
@@ -665,11 +665,11 @@ class Session:
             self.events.append(PeerQuiet())
 
     def _on_store_ack_limit(self, _now_ns: int) -> None:
-        if self._loss_timers.store_ack_waiter:
+        if self._loss_timers.unstored:
             self.close(CloseReason.STORE_ACK_TIMEOUT)
 
     def _on_cleanup(self, now_ns: int) -> None:
-        waits = self.window.unacked or self._loss_timers.store_ack_waiter or self.state is not SessionState.OPEN
+        waits = self.window.unacked or self._loss_timers.unstored or self.state is not SessionState.OPEN
         if self.idle.is_over(now_ns) and not waits:
             self.events.append(SessionIdle())
         self._timers[Timer.CLEANUP] = self.idle.look_again_ns(now_ns)
@@ -689,7 +689,7 @@ class Session:
         self.close(CloseReason.LOCAL_STOP)
 
     def _close_if_drained(self) -> None:
-        if self.state is SessionState.DRAINING and not self.window.unacked and not self._loss_timers.store_ack_waiter:
+        if self.state is SessionState.DRAINING and not self.window.unacked and not self._loss_timers.unstored:
             self.close(CloseReason.DRAINED)
 
 

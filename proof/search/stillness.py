@@ -78,7 +78,7 @@ def expire_window(window: SendWindow) -> None:
 
 def expire_idle(idle: Idle) -> None:
     """Set the last packet to long ago."""
-    idle._since_ns = -idle.interval_ns
+    idle.since_ns = -idle.interval_ns
 
 
 def expire_ack_sender(ack_sender: AckSender, timer: Timer) -> None:
@@ -92,7 +92,7 @@ def expire_ack_sender(ack_sender: AckSender, timer: Timer) -> None:
 def refresh_session(session: Session, now_ns: int) -> None:
     """Set every moment that a timer refers to now."""
     refresh_window(session.window, now_ns)
-    session.idle._since_ns = now_ns
+    session.idle.since_ns = now_ns
     session._probing.heard_at_ns = now_ns
 
 
@@ -106,6 +106,7 @@ def normalize_session(session: Session, waits_ns: Mapping[Timer, int], counter: 
     """Bring a session at rest into the canonical form for comparisons with others."""
     normalize_timers(session._timers, waits_ns, now_ns)
     session.rtt.reset()
+    session._loss_timers.handle_measured()
     session._counter = counter
     normalize_opening(session._opening)
     normalize_probing(session._probing)
@@ -153,7 +154,7 @@ def normalize_packet(packet: SessionPacket) -> None:
 def normalize_store_ack_waiter(wait: StoreAckWaiter) -> None:
     """The delay only sets waits."""
     wait._delay.reset()
-    for packet in wait._packets.values():
+    for packet in wait.packets.values():
         normalize_packet(packet)
 
 
@@ -175,7 +176,7 @@ def forget_sendings(window: SendWindow) -> None:
 
 def forget_sends(wait: StoreAckWaiter) -> None:
     """Forget in which order packets were sent that wait for a store ack."""
-    for packet in wait._packets.values():
+    for packet in wait.packets.values():
         packet.order = 0
 
 

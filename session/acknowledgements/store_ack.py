@@ -49,7 +49,11 @@ class StoreAck:
         """The commit that holds these packets has returned."""
         for first, last in as_ranges(numbers):
             self.stored.add_run(first, last)
-        size_bytes = sum([self._sizes.pop(number, 0) for number in numbers])
+        size_bytes, sizes = 0, self._sizes
+        for number in numbers:
+            if number in sizes:
+                size_bytes += sizes[number]
+                del sizes[number]
         # A packet that asks for the ack asks for those before it, too.
         self.debt.add(len(numbers), size_bytes, now_ns, ack_requested=min(numbers) <= self._asked)
 

@@ -26,19 +26,15 @@ _UNMEASURED = RoundTrip()
 
 
 class StoreAckWaiter:
-    """The packets of one direction of one session that wait for store acks."""
+    """The packets of one direction of one session that wait for store acks: ``packets``, by number."""
 
-    __slots__ = ("_covered", "_delay", "_packets", "_policy")
+    __slots__ = ("_covered", "_delay", "_policy", "packets")
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        self._packets: dict[int, SessionPacket] = {}
+        self.packets: dict[int, SessionPacket] = {}
         self._covered = NumberSet()
         self._delay = _UNMEASURED
-
-    def __bool__(self) -> bool:
-        """Whether any packet waits."""
-        return bool(self._packets)
 
     @property
     def probe_ns(self) -> int:
@@ -55,20 +51,22 @@ class StoreAckWaiter:
 
     def add(self, run: list[SessionPacket]) -> bool:
         """Packets leave: durable ones that leave for the first time wait from now on. Returns whether there are any."""
-        durable = [sent for sent in run if sent.delivery in DURABLE and sent.sends == 1 and not sent.is_freed]
-        for sent in durable:
-            self._packets[sent.number] = sent
-        return bool(durable)
+        is_durable = False
+        for sent in run:
+            if sent.delivery in DURABLE and sent.sends == 1 and not sent.is_freed:
+                self.packets[sent.number] = sent
+                is_durable = True
+        return is_durable
 
     def forget(self, numbers: list[int]) -> None:
         """Store acks for these packets are no longer needed."""
         for number in numbers:
-            if number in self._packets:
-                del self._packets[number]
+            if number in self.packets:
+                del self.packets[number]
 
     def handle_ack(self, cumulative: int, ranges: list[Range], now_ns: int) -> list[SessionPacket]:
         """Take a store ack. Returns the packets that it newly covers, in the order in which they were sent first."""
-        waiting = self._packets
+        waiting = self.packets
         stored: list[SessionPacket] = []
         # Each number is looked at once, however often a peer acknowledges it.
         for first, last in ((1, cumulative), *ranges):

@@ -196,11 +196,6 @@ class Bbr:
     def _minimum_bytes(self) -> int:
         return MINIMUM_WINDOW_PACKETS * self._datagram_bytes
 
-    @property
-    def _spares(self) -> bool:
-        """Whether this sender leaves the network room: it sends less than it has seen delivered."""
-        return self.state in _SPARING or self._bound is not None
-
     # ---- inputs
 
     def handle_size(self, datagram_bytes: int) -> None:
@@ -215,7 +210,9 @@ class Bbr:
         if self._is_late:
             self._is_late = False
             self._delivery.handle_app_limited(in_flight_bytes)
-        return self._delivery.handle_sent(size_bytes, in_flight_bytes, now_ns, spares=self._spares)
+        # It leaves the network room if it sends less than it has seen delivered.
+        spares = self.state in _SPARING or self._bound is not None
+        return self._delivery.handle_sent(size_bytes, in_flight_bytes, now_ns, spares=spares)
 
     def handle_app_limited(self, in_flight_bytes: int) -> None:
         """There is nothing to send."""

@@ -71,4 +71,4 @@ class LossFloor:
 
     def carried(self, delivered: int) -> int:
         """How much must be sent, given the floor, for ``delivered`` to arrive."""
-        return delivered * 1_000 // (1_000 - self.per_mille)
+        return delivered * 1_000 // (1_000 - self.per_mille) if self._spared_lost else delivered

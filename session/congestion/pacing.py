@@ -39,7 +39,7 @@ class Pacer:
     """A token bucket that lets packets go at a rate (RFC 9002 section 7.7), a send quantum at a time.
 
     Attributes:
-        credit_bytes: the tokens in the bucket.
+        credit_bytes: the tokens in the bucket. The sender takes what it has sent.
         was_late: whether the last call came so late that some of the credit is lost.
     """
 
@@ -79,10 +79,6 @@ class Pacer:
             return now_ns
         # Rounded up, so that the credit is there then.
         return now_ns - -missing_bytes * SECOND // rate
-
-    def spend(self, sent_bytes: int) -> None:
-        """Count what was sent."""
-        self.credit_bytes -= sent_bytes
 
 
 class RunRoom(NamedTuple):
@@ -142,7 +138,7 @@ class NetworkShare:
         if self.ready_at_ns(rtt, first_bytes, now_ns) > now_ns:
             return RunRoom(0)
         until_ask_bytes = max(1, -(-self.window.window_bytes // ASKS) - self._unasked_bytes)
-        if self._paced is None or not rtt.measured:
+        if self._paced is None or not rtt.latest_ns:
             return RunRoom(until_ask_bytes)
         return RunRoom(until_ask_bytes, self._pacer.credit_bytes)
 
@@ -168,7 +164,7 @@ class NetworkShare:
             spare_bytes: how much of the window is left, if nothing more is to be sent.
             ack_requested: the least number of acks per window.
         """
-        self._pacer.spend(before_bytes + last_bytes)
+        self._pacer.credit_bytes -= before_bytes + last_bytes
         self._unasked_bytes += before_bytes + last_bytes
         window_bytes = self.window.window_bytes
         if self._unasked_bytes * ASKS < window_bytes or spare_bytes > window_bytes // 2:

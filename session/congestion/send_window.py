@@ -193,19 +193,16 @@ class SendWindow:
         contexts: Sequence[object],
         ack_requested: Sequence[int],
         header_bytes: int,
-    ) -> list[SessionPacket]:
-        """Number packets and queue them. The caller has looked at ``room``."""
-        pushed = [
-            SessionPacket(number, delivery, content, context, asked, len(content) + header_bytes)
-            for number, (content, context, asked) in enumerate(
-                zip(contents, contexts, ack_requested, strict=True), self.next_number
-            )
-        ]
-        self.next_number += len(pushed)
-        for sent in pushed:
-            self._packets[sent.number] = sent
-            self.unsent_bytes += sent.size_bytes
-        return pushed
+    ) -> int:
+        """Number packets and queue them. The caller has looked at ``room``. Returns the number of the first."""
+        number = first = self.next_number
+        for content, context, asked in zip(contents, contexts, ack_requested, strict=True):
+            size_bytes = len(content) + header_bytes
+            self._packets[number] = SessionPacket(number, delivery, content, context, asked, size_bytes)
+            self.unsent_bytes += size_bytes
+            number += 1
+        self.next_number = number
+        return first
 
     def handle_freed(self, numbers: list[int]) -> None:
         """The caller no longer needs store acks for these; queued ones are still sent, but wait for no store ack."""
@@ -291,9 +288,10 @@ class SendWindow:
             number += 1
         return run
 
-    def handle_run_sent(self, run: list[SessionPacket], counter: int, now_ns: int) -> None:
-        """The packets of ``next_run`` have left, in the datagrams from that counter on."""
-        order, run_bytes = self._next_order, sum([sent.size_bytes for sent in run])
+    def handle_run_sent(self, run: list[SessionPacket], counter: int, now_ns: int) -> int:
+        """The packets of ``next_run`` have left, in the datagrams from that counter on. Returns their size in bytes."""
+        order = self._next_order
+        run_bytes: int = sum(map(_size_of, run))
         state = TRANSITIONS[PacketState.QUEUED][PacketEvent.SENT]
         sending = None
         if self.congestion is not None:
@@ -312,7 +310,9 @@ class SendWindow:
         self.unsent_bytes -= run_bytes
         self.in_flight_bytes += run_bytes
         self._next_order = order
-        self._forget_sendings()
+        if len(self._sendings) > SENDINGS_WINDOWS:
+            self._forget_sendings()
+        return run_bytes
 
     def handle_pieces_sent(self, sent: SessionPacket, counters: range) -> None:
         """The packet that has just been sent left in several datagrams; these are the others."""
@@ -355,7 +355,7 @@ class SendWindow:
         if self.congestion is not None:
             self._trip_ns = self._rtt.latest_ns if sampled else 0
             for sending, together in groupby(acked, key=_sending_of):
-                sizes_bytes = [sent.size_bytes for sent in together]
+                sizes_bytes = list(map(_size_of, together))
                 self.congestion.handle_acked(len(sizes_bytes), sum(sizes_bytes), sending)
         return acked
 
@@ -419,7 +419,7 @@ class SendWindow:
         overdue_ns = now_ns - self._rtt.loss_delay_ns if self.flying else 0
         lost: list[SessionPacket] = []
         look_again_ns = None
-        for sent in self.flying.values():
+        for sent in self.flying.values() if self.flying else ():
             if sent.order >= self.acked_order:
                 break
             if sent.order + PACKET_THRESHOLD <= self.acked_order or sent.sent_at_ns <= overdue_ns:
@@ -461,3 +461,4 @@ class SendWindow:
 
 _number_of = attrgetter("number")
 _sending_of = attrgetter("sending")
+_size_of = attrgetter("size_bytes")

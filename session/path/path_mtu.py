@@ -104,7 +104,7 @@ TRANSITIONS: dict[MtuState, dict[MtuEvent, MtuState]] = {
     MtuState.ERROR: {MtuEvent.RAISE: MtuState.BASE, MtuEvent.MOVED: MtuState.BASE},
 }
 """The next state by state and event. A disabled machine stays disabled however the path changes."""
-_ASKING = frozenset({MtuState.BASE, MtuState.SEARCHING})
+_ASKING = (MtuState.BASE, MtuState.SEARCHING)
 """In these states a probe is in flight or due."""
 
 
@@ -125,7 +125,8 @@ class PathMtu:
     Attributes:
         size_bytes: the largest datagram in force.
         due: the probe that leaves as soon as enough was sent, or None.
-        sent_bytes: how much was sent.
+        sent_bytes: how much was sent, counted up to ``worth_bytes``.
+        worth_bytes: how much must be sent before the largest probe leaves; 0 if there is nothing to search.
     """
 
     __slots__ = (
@@ -141,6 +142,7 @@ class PathMtu:
         "sent_bytes",
         "size_bytes",
         "state",
+        "worth_bytes",
     )
 
     def __init__(self, base_bytes: int, ceiling_bytes: int) -> None:
@@ -155,11 +157,7 @@ class PathMtu:
         self._lost = 0
         self._raise_at_ns = 0
         self.sent_bytes = 0
-
-    @property
-    def is_saving(self) -> bool:
-        """Whether too little was sent yet for the largest probe."""
-        return self.sent_bytes < self._ceiling_bytes > self.base_bytes
+        self.worth_bytes = ceiling_bytes if ceiling_bytes > base_bytes else 0
 
     @property
     def is_asking(self) -> bool:
@@ -177,15 +175,15 @@ class PathMtu:
         """Packets leave, so the path is worth probing.
 
         Args:
-            size_bytes: of the packets; may be 0 when ``is_saving`` is false.
+            size_bytes: of the packets; may be 0 once ``worth_bytes`` were sent.
             now_ns: the clock.
         """
         self.sent_bytes += size_bytes
-        if self._ceiling_bytes <= self.base_bytes:
+        if not self.worth_bytes:
             return
         if self.state is MtuState.DISABLED:
             self._begin(MtuEvent.WANTED)
-        elif not self.is_asking and self.size_bytes < self._ceiling_bytes and now_ns >= self._raise_at_ns:
+        elif self.state not in _ASKING and self.size_bytes < self._ceiling_bytes and now_ns >= self._raise_at_ns:
             self._move(MtuEvent.RAISE)
             self._unproved_bytes = self._ceiling_bytes
             self._sizes.clear()

@@ -5,6 +5,7 @@ while there is something to send (``path_mtu``). Streams and memory carry what b
 """
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 
 from triack.base.checks import DATAGRAM_BASE_BYTES
 from triack.session.congestion.pacing import NetworkShare
@@ -112,7 +113,8 @@ class PathSize:
     def handle_departed(self, run: Sequence[SessionPacket], now_ns: int) -> None:
         """Packets leave."""
         path = self._path
-        path.handle_sending(sum([sent.size_bytes for sent in run]) if path.is_saving else 0, now_ns)
+        is_counted = path.sent_bytes < path.worth_bytes
+        path.handle_sending(sum(map(_SIZE_OF, run)) if is_counted else 0, now_ns)
 
     def handle_acked(self, acked: Sequence[SessionPacket], lost: Sequence[SessionPacket]) -> None:
         """An ack has come: ``acked`` arrived, ``lost`` count as lost."""
@@ -167,8 +169,11 @@ class PathSize:
     def poll_probe(self, now_ns: int) -> ProbeFrame | None:
         """The probe that leaves now, alone in its datagram, or None."""
         due = self._path.due
-        if due is None or due.size_bytes > self._path.sent_bytes or (probe := self._path.poll_probe()) is None:
+        if due is None or (probe := self._path.poll_probe()) is None:
             return None
         self.probes += 1
         self._timers[Timer.PATH_MTU] = now_ns + max(PROBE_NS, self._rtt.probe_ns)
         return ProbeFrame(probe.number, probe.size_bytes - self.overhead_bytes)
+
+
+_SIZE_OF = attrgetter("size_bytes")

@@ -274,7 +274,7 @@ def test_the_pacer_spreads_a_window_over_its_round_trip() -> None:
         if ready_ns > now_ns:
             now_ns = ready_ns
             continue
-        pacer.spend(DATAGRAM)
+        pacer.credit_bytes -= DATAGRAM
         times.append(now_ns)
     assert times[:10] == [0] * 10
     gaps = [later - earlier for earlier, later in pairwise(times[10:])]
@@ -288,7 +288,7 @@ def test_a_rested_pacer_lets_a_burst_go_and_no_more(rtt_ns: int, rested_ns: int,
     pacer, rate = Pacer(DATAGRAM, 0), flow(20, rtt_ns)
     burst = 0
     while pacer.ready_at_ns(rate, DATAGRAM, rested_ns) <= rested_ns and burst < 1_000:
-        pacer.spend(DATAGRAM)
+        pacer.credit_bytes -= DATAGRAM
         burst += 1
     assert burst == packets
 
@@ -298,11 +298,11 @@ def test_a_sender_that_spent_its_credit_waits_for_a_quantum() -> None:
     for window_packets, quantum_packets in ((20, 2), (160, 20), (1_600, 54)):
         pacer, rate = Pacer(DATAGRAM, 0), flow(window_packets, 10 * MS)
         while (ready_ns := pacer.ready_at_ns(rate, DATAGRAM, 0)) <= 0:
-            pacer.spend(DATAGRAM)
+            pacer.credit_bytes -= DATAGRAM
         ready_ns = pacer.ready_at_ns(rate, DATAGRAM, ready_ns - 1)
         burst = 0
         while pacer.ready_at_ns(rate, DATAGRAM, ready_ns) <= ready_ns:
-            pacer.spend(DATAGRAM)
+            pacer.credit_bytes -= DATAGRAM
             burst += 1
         assert burst == quantum_packets
 
@@ -316,7 +316,7 @@ def test_a_timer_that_is_late_costs_nothing_of_the_rate() -> None:
         if ready_ns > now_ns:
             now_ns = ready_ns + MS * 9 // 10
             continue
-        pacer.spend(DATAGRAM)
+        pacer.credit_bytes -= DATAGRAM
         sent += 1
     assert 19_500 < sent < 20_100
 
@@ -326,12 +326,12 @@ def test_a_process_that_is_late_for_its_turn_makes_up_for_it(late_ms: int, sent_
     """With all that flowed while it waited, the quantum included; but not for more than eight milliseconds."""
     pacer, rate = Pacer(DATAGRAM, 0), 10_000 * DATAGRAM  # ten a millisecond
     while (ready_ns := pacer.ready_at_ns(rate, DATAGRAM, 0)) <= 0:
-        pacer.spend(DATAGRAM)
+        pacer.credit_bytes -= DATAGRAM
     now_ns, burst = ready_ns + late_ms * MS, 0
     assert pacer.ready_at_ns(rate, DATAGRAM, now_ns) <= now_ns
     assert pacer.was_late is (late_ms > sent_ms)
     while pacer.ready_at_ns(rate, DATAGRAM, now_ns) <= now_ns:
-        pacer.spend(DATAGRAM)
+        pacer.credit_bytes -= DATAGRAM
         burst += 1
     assert burst == 10 * sent_ms
 
@@ -375,7 +375,7 @@ def test_a_path_that_is_found_to_carry_more_lets_a_burst_of_that_go() -> None:
     pacer.handle_size(64_000)
     for ready in (True, True, False):
         assert (pacer.ready_at_ns(1, 64_000, 0) <= 0) is ready
-        pacer.spend(64_000)
+        pacer.credit_bytes -= 64_000
 
 
 @pytest.mark.parametrize("window", [4, 30, 80])

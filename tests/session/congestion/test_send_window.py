@@ -25,7 +25,8 @@ def make(window: int = 8, congestion: NewReno | None = None) -> SendWindow:
 
 
 def push(window: SendWindow, packets: int) -> list[SessionPacket]:
-    return window.push(Delivery.EXPRESS, [b""] * packets, [None] * packets, [False] * packets, 100)
+    first = window.push(Delivery.EXPRESS, [b""] * packets, [None] * packets, [False] * packets, 100)
+    return [window._packets[number] for number in range(first, first + packets)]  # noqa: SLF001
 
 
 def transmit(window: SendWindow, sent: SessionPacket, now_ns: int) -> None:
