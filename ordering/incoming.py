@@ -229,7 +229,7 @@ class IncomingSequence(Generic[Context]):
     def _release(self, sequence: int) -> list[tuple[SequenceHeader, Context]]:
         """Accept the held packets that now fit, after a packet of that sequence was accepted."""
         accepted: list[tuple[SequenceHeader, Context]] = []
-        if sequence > self._held_sequence:
+        if self._held_order and sequence > self._held_sequence:
             self._forget_held()
         while self._held and self._held_sequence == self.position[0]:
             following = self._poll_held()

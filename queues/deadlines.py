@@ -4,7 +4,7 @@ A heap keeps every deadline that was set; an outdated entry is removed when it c
 """
 
 from collections.abc import Hashable
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, heapreplace
 from typing import Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
@@ -49,25 +49,26 @@ class Deadlines(Generic[Key]):
         before = self._at.get(key)
         if at_ns == (None if before is None else before[0]):
             return
+        was_soonest = before is not None and before[1] == self.heap[0][1]
         if at_ns is None:
             del self._at[key]
         else:
             self._order += 1
             # ``_order`` is unique, so that keys are never compared.
             entry = self._at[key] = (at_ns, self._order, key)
-            heappush(self.heap, entry)
+            (heapreplace if was_soonest else heappush)(self.heap, entry)
             self.soonest_ns = self.heap[0][0]
             if not self._order % STALE_MIN and len(self.heap) > STALE_MIN + 2 * len(self._at):
                 self.heap = list(self._at.values())
                 heapify(self.heap)
-        if before is not None and before[1] == self.heap[0][1]:
+        if was_soonest:
             self._settle()
 
     def _settle(self) -> None:
         """Remove outdated entries from the top."""
         heap, deadlines = self.heap, self._at
         # Equal means identical, as orders are unique. Compiled code makes a new tuple at each access, so ``is`` fails.
-        while heap and deadlines.get(heap[0][2]) != heap[0]:
+        while heap and not (heap[0][2] in deadlines and deadlines[heap[0][2]] == heap[0]):
             heappop(heap)
         self.soonest_ns = heap[0][0] if heap else NEVER_NS
 

@@ -278,8 +278,9 @@ class _Packer:
             self._kind = kind
         if not self._bodies:
             self._begin()
-        size_bytes = self._group_bytes(properties) + _LENGTH_BYTES * len(bodies) + sum(map(len, bodies))
-        if size_bytes <= self._room_bytes and len(self._bodies) + len(bodies) <= self._most:
+        count = len(bodies)
+        size_bytes = self._group_bytes(properties) + _LENGTH_BYTES * count + sum(map(len, bodies))
+        if size_bytes <= self._room_bytes and len(self._bodies) + count <= self._most:
             self._take(bodies, properties, size_bytes, asks=asks)
         else:
             self._add_some(bodies, properties, asks=asks)

@@ -104,19 +104,27 @@ class StageTracker:
         """Whether there are waiters."""
         return bool(self._waiting)
 
-    def awaits(self, first: StreamPacket, last: StreamPacket) -> bool:
-        """Whether a waiter waits for a message in these packets, or in those between them."""
-        waiting = self._waiting
-        return bool(waiting) and bool(_common(waiting, range(first.first_ticket, last.first_ticket + last.tickets)))
+    def asks_of(self, run: list[StreamPacket]) -> list[int]:
+        """For each of a run of packets, which of its acks its messages ask for, or waiters for them need."""
+        asks: list[int] = [entry.ack_requested for entry in run]
+        if not self._waiting:
+            return asks
+        last = run[-1]
+        awaited = _common(self._waiting, range(run[0].first_ticket, last.first_ticket + last.tickets))
+        if awaited:
+            return [asked or self._ask_of(entry, awaited) for entry, asked in zip(run, asks, strict=True)]
+        return asks
 
-    def ask_of(self, entry: StreamPacket) -> Ask:
-        """The acks of a packet that waiters for its messages need."""
-        tickets = _common(self._waiting, range(entry.first_ticket, entry.first_ticket + entry.tickets))
-        stages = [wait.stage for ticket in tickets for wait in self._waiting[ticket]]
-        if not stages:
-            return Ask.NO
-        # The order ack follows the commit as the store ack does, and says what the session ack says.
-        return Ask.AT_ONCE if min(stages) <= Stage.RECEIVED else Ask.WITH_STORE
+    def _ask_of(self, entry: StreamPacket, awaited: list[int]) -> Ask:
+        """The acks of a packet that waiters for its messages need, whose tickets are among these."""
+        ask, tickets = Ask.NO, range(entry.first_ticket, entry.first_ticket + entry.tickets)
+        for ticket in awaited:
+            for wait in self._waiting[ticket] if ticket in tickets else ():
+                if wait.stage <= Stage.RECEIVED:
+                    return Ask.AT_ONCE
+                # The order ack follows the commit as the store ack does, and says what the session ack says.
+                ask = Ask.WITH_STORE
+        return ask
 
     def add(self, entries: list[StreamPacket]) -> None:
         """Packets were made."""
@@ -132,8 +140,11 @@ class StageTracker:
     def handle_progress(self, entries: Sequence[StreamPacket], stage: Stage) -> None:
         """Packets reached a stage; done packets reach the last one, whatever their outcome."""
         if self._waiting and entries and stage >= self._least:
-            first = min([entry.first_ticket for entry in entries])
-            self._answer_all(range(first, max([entry.first_ticket + entry.tickets for entry in entries])))
+            first, end = entries[0].first_ticket, 0
+            for entry in entries:
+                first = entry.first_ticket if entry.first_ticket < first else first
+                end = entry.first_ticket + entry.tickets if entry.first_ticket + entry.tickets > end else end
+            self._answer_all(range(first, end))
         # Check the packet in the middle of those that may be kept: later ones may be done by chance, before their turn.
         kept = len(self._entries)
         if kept > DONE_MAX // 2:

@@ -162,7 +162,7 @@ class Bridged:
         if self._gives:
             return
         where, tickets = self._steps[step], range(self._first, self._outgoing.submitted)
-        self._port.engine.jobs.group.departures.note_taken(self._outgoing, tickets, self._bridge, where)
+        self._port.engine.jobs.group.note_taken(self._outgoing, tickets, self._bridge, where)
         if known := messages - len(tickets):
             self._port.note_bridge("bridge_took", bridge=self._bridge, where=where, known=known)
 

@@ -183,7 +183,7 @@ class Driver:
             job = await self._drain()
             self._end_progress()
             # All that left before the job has left. Its own output leaves immediately, after the turn of its readers.
-            if self._worker.work_here() and isinstance(job, GroupCommit) and job.local.queued:
+            if self._worker.work_here() and isinstance(job, GroupCommit) and job.queued:
                 await asyncio.sleep(0)
             if not self._wakeup.is_set:
                 self._arm_timer(self.engine.next_deadline())

@@ -34,7 +34,7 @@ from triack.queues.streams.admission import Admission
 from triack.queues.streams.dead_lettering import DeadLettering, DeadMessage
 from triack.queues.streams.departure_records import DepartureRecords
 from triack.queues.streams.ended_streams import EndedStreams
-from triack.queues.streams.group_commit import Arrivals, GroupCommit, Turn
+from triack.queues.streams.group_commit import GroupCommit, Turn
 from triack.queues.streams.inbox import Inbox
 from triack.queues.streams.incoming_stream import Arrival, IncomingStream
 from triack.queues.streams.outbox import Outbox
@@ -89,22 +89,22 @@ def _forgotten(
 @BUGS.by_seeds("that a stream has ended is told before it is on the disk", Retirement, "_end")
 def _told_early(end: Any, self: Retirement, chosen: list[OutgoingStream], turn: Turn) -> None:
     end(self, chosen, turn)
-    ending, turn.departures.ending = turn.departures.ending, []
+    ending, turn.ending = turn.ending, []
     self.handle_stored(ending)
 
 
 # ---- before the commit has returned
 
 
-@BUGS.by_both("the store ack leaves before the commit returns", PLAIN, "store ack", Arrivals, "store_ack")
-def _early_store_ack(_right: Any, self: Arrivals, conversation: Conversation, packet: int) -> None:
+@BUGS.by_both("the store ack leaves before the commit returns", PLAIN, "store ack", GroupCommit, "store_ack")
+def _early_store_ack(_right: Any, self: GroupCommit, conversation: Conversation, packet: int) -> None:
     conversation.session.handle_stored([packet], 0)
 
 
 @BUGS.by_seeds("packets are sent before the commit that holds them", Outbox, "pack_durable")
 def _early_packets(pack_durable: Any, self: Outbox, turn: Turn) -> None:
     pack_durable(self, turn)
-    for outgoing, entries in turn.departures.started:
+    for outgoing, entries in turn.started:
         if outgoing.peer:
             outgoing.start(entries)
             self._look_at(outgoing)
@@ -115,7 +115,7 @@ def _early_message(
     add_rows: Any, self: LocalQueues, mailbox: Mailbox, packets: list[QueuedPacket], head: bytes | None, turn: LocalTurn
 ) -> None:
     add_rows(self, mailbox, packets, head, turn)
-    mailbox.put_all(*turn.local.queued.pop()[1:])
+    mailbox.put_all(*turn.queued.pop()[1:])
 
 
 @BUGS.by_both("a packet that is only held is called stored", PLAIN, "store ack", Inbox, "_handle_ordered")
@@ -124,7 +124,7 @@ def _held_is_stored(
 ) -> None:
     handle_ordered(self, stream, arrival, header, turn)
     if header.number in stream.sequence._held:
-        turn.arrivals.store_ack(*arrival)
+        turn.store_ack(*arrival)
 
 
 # ---- what the commit holds
@@ -133,7 +133,7 @@ def _held_is_stored(
 @BUGS.by_both("the position is not in the commit of the messages", RECEIVER_DIES, "accepted twice", Inbox, "complete")
 def _position_missing(complete: Any, self: Inbox, group: GroupCommit) -> None:
     complete(self, group)
-    for stream in list(group.arrivals.accepted)[:1]:
+    for stream in list(group.accepted)[:1]:
         del group.commit.positions[stream.id]
 
 

@@ -15,7 +15,7 @@ from triack.queues.deadlines import NEVER_NS
 from triack.queues.manager.effects import Job
 from triack.queues.manager.engine import Engine
 from triack.queues.manager.jobs import Jobs
-from triack.queues.streams.group_commit import GroupCommit, Turn
+from triack.queues.streams.group_commit import GroupCommit
 from triack.session.acknowledgements.probing import Probing
 from triack.tools.chaos.topologies import RELAYED_FROM
 
@@ -29,11 +29,11 @@ def _again(handle_ack: Any, self: TransitSequence, entries: Iterable[TransitPack
     return freed
 
 
-@BUGS.by_seeds("a commit without anything in it follows each one while packets are on their way", Jobs, "_next")
-def _empty(choose: Any, self: Jobs, turn: Turn, *, at_once: bool) -> Job | None:
-    job = choose(self, turn, at_once=at_once)
+@BUGS.by_seeds("a commit without anything in it follows each one while packets are on their way", Jobs, "poll")
+def _empty(poll: Any, self: Jobs, *, at_once: bool) -> Job | None:
+    job = poll(self, at_once=at_once)
     waits = job is None and any(outgoing.busy for outgoing in self._outbox.streams)
-    return GroupCommit(turn.now_ns, turn.now_ms) if waits else job
+    return GroupCommit(self.group.now_ns, self.group.now_ms) if waits else job
 
 
 @BUGS.by_seeds("a node looks each millisecond whether packets on their way have arrived", Engine, "next_deadline")

@@ -53,13 +53,13 @@ Stream = tuple[bytes, int, int, int, bool, int, bool, str]
 
 
 class DiskBacklog:
-    """The packets of one queue after those in memory, in the order of their places."""
+    """The packets of one queue after those in memory, in the order of their places. ``blocks`` is empty without any."""
 
-    __slots__ = ("_blocks", "_expiring", "_kept", "_numbers", "_open", "_open_at", "_starts", "_streams")
+    __slots__ = ("_expiring", "_kept", "_numbers", "_open", "_open_at", "_starts", "_streams", "blocks")
 
     def __init__(self) -> None:
         # The last one grows; the others are compressed.
-        self._blocks: list[bytearray | bytes] = []
+        self.blocks: list[bytearray | bytes] = []
         # The uncompressed content of the block that begins at that place.
         self._open_at = 0
         self._open: bytearray | None = None
@@ -70,21 +70,18 @@ class DiskBacklog:
         self._numbers: dict[Stream, int] = {}
         self._expiring = Deadlines[int]()
 
-    def __bool__(self) -> bool:
-        return bool(self._blocks)
-
     def add(self, packet: QueuedPacket) -> None:
         """Put a packet after all others. Its body is released if it is on the disk."""
         if packet.keys:
             packet.pieces = []
         if not _is_plain(packet):
             self._kept[packet.first_place] = packet
-        if not self._blocks or len(self._read(-1)) == BLOCK_BYTES:
-            if self._blocks:
-                self._blocks[-1] = _COLUMNS.pack(self._read(-1))
+        if not self.blocks or len(self._read(-1)) == BLOCK_BYTES:
+            if self.blocks:
+                self.blocks[-1] = _COLUMNS.pack(self._read(-1))
             self._starts.append(packet.first_place)
-            self._blocks.append(bytearray())
-        self._blocks[-1] += self._encode(packet)
+            self.blocks.append(bytearray())
+        self.blocks[-1] += self._encode(packet)
         if packet.receive_by_ms:
             start = self._starts[-1]
             earliest_ms = self._expiring.of(start) or packet.receive_by_ms
@@ -95,13 +92,13 @@ class DiskBacklog:
         records = list(_records(self._read(0)))
         start = self._starts.pop(0)
         self._expiring.set(start, None)
-        del self._blocks[0]
+        del self.blocks[0]
         if start == self._open_at:
             self._open = None
         packets = [self._decode(record) for record in records]
         for packet in packets:
             self._kept.pop(packet.first_place, None)
-        if not self._blocks:
+        if not self.blocks:
             self._streams, self._numbers = [], {}
         return packets
 
@@ -131,12 +128,12 @@ class DiskBacklog:
     def drop_block(self, start: int) -> None:
         """Drop the block that begins at a place. All its packets were removed; it is not the last, growing block."""
         index = self._index_of(start)
-        if index is None or index == len(self._blocks) - 1:
+        if index is None or index == len(self.blocks) - 1:
             return
         if start == self._open_at:
             self._open = None
         self._expiring.set(start, None)
-        del self._starts[index], self._blocks[index]
+        del self._starts[index], self.blocks[index]
 
     # ---- expiring
 
@@ -159,7 +156,7 @@ class DiskBacklog:
     # ---- records
 
     def _read(self, index: int) -> bytearray:
-        block = self._blocks[index]
+        block = self.blocks[index]
         if isinstance(block, bytearray):
             return block
         if self._open is not None and self._open_at == self._starts[index]:
@@ -169,9 +166,9 @@ class DiskBacklog:
     def _write(self, index: int) -> bytearray:
         """The same, for changing. The block that was changed before it is compressed again."""
         block = self._read(index)
-        if block is not self._open and block is not self._blocks[index]:
+        if block is not self._open and block is not self.blocks[index]:
             if self._open is not None:
-                self._blocks[bisect_left(self._starts, self._open_at)] = _COLUMNS.pack(self._open)
+                self.blocks[bisect_left(self._starts, self._open_at)] = _COLUMNS.pack(self._open)
             self._open_at, self._open = self._starts[index], block
         return block
 

@@ -42,7 +42,7 @@ from triack.queues.mailboxes.mailbox import Lease, Mailbox, Notices, QueuedPacke
 from triack.queues.mailboxes.parts_queue import PartsQueue
 from triack.queues.mailboxes.priority_queue import Cache
 from triack.queues.mailboxes.progress import Progress
-from triack.queues.mailboxes.queued_packet import indices_of
+from triack.queues.mailboxes.queued_packet import SIZE_OF, indices_of
 from triack.queues.mailboxes.quotas import Account, PayerOf
 from triack.queues.mailboxes.redelivery import Return, Wait, wait_after_death_ms, wait_ms
 from triack.queues.mailboxes.run import Run
@@ -399,7 +399,7 @@ class LocalQueues:
         self.add_rows(mailbox, [packet], head, turn)
 
     def add_rows(self, mailbox: Mailbox, packets: list[QueuedPacket], head: bytes | None, turn: LocalTurn) -> None:
-        """Put successive packets that were charged into the next commit; see ``LocalChanges.queued``."""
+        """Put successive packets that were charged into the next commit; see ``LocalCommit.queued``."""
         first, first_key = packets[0], key_of(mailbox.queue_id, mailbox.next_position)
         for key, packet in enumerate(packets, first_key):
             packet.keys = range(key, key + 1)
@@ -418,8 +418,8 @@ class LocalQueues:
             )
         )
         mailbox.next_position += len(packets)
-        self.waiting.add(packets[0].origin, sum([packet.size_bytes for packet in packets]))
-        turn.local.queued.append((mailbox, packets, head))
+        self.waiting.add(packets[0].origin, sum(map(SIZE_OF, packets)))
+        turn.queued.append((mailbox, packets, head))
 
     # ---- what senders want to know
 
@@ -558,7 +558,7 @@ class LocalQueues:
                     if packet.large:
                         self.bodies.note_left(packet.origin, packet.large)
                     if packet in self.in_hand.cells:
-                        group.local.settled.append(packet)
+                        group.settled.append(packet)
                 else:
                     group.commit.progress[packet.keys[0]] = mailbox.reader.progress_of(packet).encode()
             group.commit.message_deletes += as_ranges(sorted(gone))
@@ -584,15 +584,15 @@ class LocalQueues:
 
     def handle_committed(self, group: LocalCommit) -> None:
         """The commit has returned: applications may see what it holds."""
-        for packet in group.local.settled:
+        for packet in group.settled:
             self.in_hand.close(packet)
-        for mailbox, packets, head in group.local.queued:
-            self.waiting.add(packets[0].origin, -sum([packet.size_bytes for packet in packets]))
+        for mailbox, packets, head in group.queued:
+            self.waiting.add(packets[0].origin, -sum(map(SIZE_OF, packets)))
             mailbox.put_all(packets, head)
         if self._warned or self.mailboxes[DEAD_LETTER_QUEUE].fill.messages.value:
             self._drop_oldest_letters()
             self._count_letters()
-        self.notices.relieved = self.notices.relieved or bool(group.local.queued)
+        self.notices.relieved = self.notices.relieved or bool(group.queued)
 
     # ---- bodies on the disk
 

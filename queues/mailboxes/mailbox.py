@@ -33,7 +33,7 @@ from triack.queues.mailboxes.leases import Leases
 from triack.queues.mailboxes.partials import Partial, Partials
 from triack.queues.mailboxes.priority_queue import Cache, Level, PriorityQueue, Share
 from triack.queues.mailboxes.progress import Progress
-from triack.queues.mailboxes.queued_packet import Lease, QueuedPacket, bits_of, merge
+from triack.queues.mailboxes.queued_packet import SIZE_OF, Lease, QueuedPacket, bits_of, merge
 from triack.queues.mailboxes.quotas import NO_LIMIT, Account, Fill
 from triack.queues.mailboxes.reader_state import ReaderState
 from triack.queues.mailboxes.redelivery import Wait
@@ -293,7 +293,7 @@ class Mailbox:
         self._lines.of(first).extend(packets)
         self.length += place - before
         self.lengths[first.priority] += place - before
-        self.size_bytes += sum([packet.size_bytes for packet in packets])
+        self.size_bytes += sum(map(SIZE_OF, packets))
         self._give_way(first)
         self.wake()
 

@@ -91,7 +91,7 @@ class Level:
 
     def append(self, packet: QueuedPacket) -> None:
         """Add a packet after all others: in memory if there is room, or if it is not on the disk."""
-        if self._backlog or (packet.keys and self._share.is_full):
+        if self._backlog.blocks or (packet.keys and self._share.is_full):
             self._backlog.add(packet)
             if packet.receive_by_ms:
                 self._set_expiry(None, self._backlog.next_expiry_ms)
@@ -101,7 +101,7 @@ class Level:
     def extend(self, packets: list[QueuedPacket]) -> None:
         """Add packets that come together."""
         size_bytes = sum(map(_memory_of, packets))
-        if self._backlog or self._share.would_be_full(size_bytes) or any(map(_EXPIRY_OF, packets)):
+        if self._backlog.blocks or self._share.would_be_full(size_bytes) or any(map(_EXPIRY_OF, packets)):
             for packet in packets:
                 self.append(packet)
             return
@@ -124,7 +124,9 @@ class Level:
 
     def first(self) -> QueuedPacket | None:
         """The next packet, or None."""
-        while not self._ready and self._backlog:
+        while not self._ready:
+            if not self._backlog.blocks:
+                return None
             self._take_down()
         for packet in self._ready.values():
             return packet
@@ -210,7 +212,7 @@ class Level:
 
     def _upcoming(self) -> Iterator[QueuedPacket]:
         yield from list(self._ready.values())
-        while self._backlog:
+        while self._backlog.blocks:
             yield from self._take_down()
 
     def load(self, bodies: dict[int, bytes]) -> None:
@@ -266,7 +268,11 @@ class PriorityQueue:
     @property
     def lacks_bodies(self) -> bool:
         """Whether the first packet of a level has its body only on the disk."""
-        return any((first := line.first()) is not None and not first.pieces for line in self.by_rank)
+        for line in self.by_rank:
+            first = line.first()
+            if first is not None and not first.pieces:
+                return True
+        return False
 
     def poll_fetch(self, take: Callable[[dict[int, bytes]], None]) -> Fetch | None:
         """A fetch of the next bodies, of the highest level that lacks one, or None."""

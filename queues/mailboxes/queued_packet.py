@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from triack.queues.packing import Unpacked, unpack_pieces
 
@@ -63,6 +64,10 @@ class QueuedPacket:
         if self.content is None:
             self.content = unpack_pieces(self.pieces)
         return self.content
+
+
+SIZE_OF = attrgetter("size_bytes")
+"""The size of a packet."""
 
 
 @dataclass(slots=True)

@@ -130,7 +130,10 @@ class Account:
     def add(self, node_id: bytes, size_bytes: int) -> None:
         """Charge an amount, which may be negative."""
         known = node_id in self._charged
-        payer, value = self._charged[node_id] if known else (self._payer(node_id), 0)
+        if known:
+            payer, value = self._charged[node_id]
+        else:
+            payer, value = (node_id if self._payer_of is None else self._payer_of(node_id)), 0
         value += size_bytes
         if value:
             self._charged[node_id] = payer, value
@@ -169,7 +172,7 @@ class Account:
 
     def takes(self, node_id: bytes, size_bytes: int) -> bool:
         """Whether a peer is below its limits, and would still be with this amount."""
-        level = self._level(node_id)
+        level = self._level(node_id) if self._levels else None
         if level is None:
             return size_bytes < self._peer_bytes and self.total_bytes + size_bytes < self._all_bytes // 2
         return level.takes(size_bytes) and self.total_bytes + size_bytes < self._all_bytes // 2

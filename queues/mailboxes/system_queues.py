@@ -24,6 +24,7 @@ SUBSCRIPTION_PREFIX: Final = f"{PREFIX}sub."
 """Before the name of a subscription of this node to topics of another one: the queue that it fills."""
 LARGE_PREFIX: Final = f"{PREFIX}large."
 """Before the name of a queue: the queue in which the parts of large messages for it arrive."""
+_LARGE_PREFIX_LENGTH: Final = len(LARGE_PREFIX)
 SENT_JOURNAL: Final = f"{PREFIX}journal"
 """The journal of what this node has sent; MSMQ calls it the computer's journal."""
 DEAD_LETTER_STREAM: Final = 0
@@ -119,7 +120,7 @@ def large_target(name: str) -> str:
 
 def counted_in(queue: str, messages: int) -> int:
     """The number of messages in packets for a queue, for the session log: parts of large messages are none."""
-    return 0 if queue.startswith(LARGE_PREFIX) else messages
+    return 0 if queue[:_LARGE_PREFIX_LENGTH] == LARGE_PREFIX else messages
 
 
 def _large(name: str) -> SystemQueue:

@@ -950,7 +950,9 @@ class Engine(OperatorSettings):
         """Give the store its next job, unless it has one; the session log has what the job changes before."""
         if self.outbox.dead_lettering.unnoted:
             self.outbox.dead_lettering.note(now_ns)
-        job = self.jobs.start(self.jobs.group, at_once=self.draining) if self.failure is None else None
+        if self.failure is not None or self.jobs.running is not None:
+            return
+        job = self.jobs.running = self.jobs.poll(at_once=self.draining)
         if job is not None:
             if type(job) is GroupCommit:
                 if self.jobs.administration.unnoted:
@@ -1051,14 +1053,8 @@ class Engine(OperatorSettings):
         if recorder is None:
             return b""
         recorder.add_drops(self.drops, now_ns)
-        recorder.add("node_stopped", now_ns, {})
+        recorder.add("node_stopped", now_ns)
         return recorder.take(self.drops, now_ns)
-
-    # ---- records
-
-    def _record(self, event: str, now_ns: int, **fields: Any) -> None:
-        if self._recorder is not None:
-            self._recorder.add(event, now_ns, fields)
 
 
 def _ignore(_now_ns: int) -> None:

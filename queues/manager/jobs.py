@@ -40,7 +40,7 @@ class Jobs:
         group: the next commit.
         lazy_until_ns: when mere deletions have waited long enough, or None while none wait.
         running: the store's current job, or None.
-        stirred: whether what happens after ``start`` may have found work for the disk, so that it is asked again.
+        stirred: whether what happens after ``poll`` may have found work for the disk, so that it is asked again.
     """
 
     def __init__(
@@ -93,24 +93,16 @@ class Jobs:
         group.now_ns, group.now_ms = now_ns, (now_ns + self._wall.offset_ns) // MS
         return group
 
-    def start(self, turn: Turn, *, at_once: bool) -> Job | None:
-        """The next job, unless one is running or there is none. Commits and reads in turns: neither starves.
+    def poll(self, *, at_once: bool) -> Job | None:
+        """The next job, which the caller starts, as none is running; or None if there is none now.
 
-        ``at_once``: no commit may wait for another.
+        Commits and reads come in turns: neither starves. ``at_once``: no commit may wait for another.
         """
-        if self.running is not None or self._ended:
+        if self._ended:
             return None
-        self._ended = self._stops
-        self._read_next = self._read_next and not self._stops
-        self.running = self._next(turn, at_once=at_once)
-        return self.running
-
-    def next_deadline(self) -> int | None:
-        """When a commit has waited long enough, or None."""
-        return self.lazy_until_ns if self.running is None and not self._ended else None
-
-    def _next(self, turn: Turn, *, at_once: bool) -> Job | None:
-        notices = self._queues.notices
+        if self._stops:
+            self._ended, self._read_next = True, False
+        turn, notices = self.group, self._queues.notices
         dead, copies, expiry = self._outbox.dead_lettering, self._outbox.copies, self._queues.expiry
         if dead.waiting or copies.waiting or expiry.expired:
             dead.dead_letter(turn)
@@ -137,11 +129,16 @@ class Jobs:
         group = self.group
         if not group.is_awaited and (not group.commit.removes or (not at_once and self._may_wait(turn.now_ns))):
             return self.fetches.poll()
-        self._inbox.complete(group)
-        self.journals.keep(turn)
+        return self._begin(group)
+
+    def _begin(self, group: GroupCommit) -> GroupCommit:
+        """A commit goes to the disk: complete it, and collect the next one from now on."""
+        if group.accepted or group.ended:
+            self._inbox.complete(group)
+        self.journals.keep(group)
         self._queues.free_bodies(group)
         self._runs_adding = self.adds_any
-        self.group = GroupCommit(turn.now_ns, turn.now_ms)
+        self.group = GroupCommit(group.now_ns, group.now_ms)
         self.lazy_until_ns = None
         if group.commit:
             transactional, other = self._synced
@@ -149,6 +146,10 @@ class Jobs:
             self._number(group.commit)
         self._read_next = True
         return group
+
+    def next_deadline(self) -> int | None:
+        """When a commit has waited long enough, or None."""
+        return self.lazy_until_ns if self.running is None and not self._ended else None
 
     def _may_wait(self, now_ns: int) -> bool:
         if self.lazy_until_ns is None:
@@ -163,7 +164,8 @@ class Jobs:
             self._outbox.handle_committed(job, now_ns)
             if self._transits.is_used:
                 self._transits.handle_committed(job, now_ns)
-            self._inbox.handle_committed(job, now_ns)
+            if job.stored or job.accepted or job.refused or job.ended:
+                self._inbox.handle_committed(job, now_ns)
             self._queues.handle_committed(job)
             self.journals.handle_committed()
             for waiter in job.waiters:
@@ -187,7 +189,7 @@ class Jobs:
         """Whether packets of a session are being written to the disk, so that it will send a store ack."""
         running = self.running
         groups = (self.group, running) if isinstance(running, GroupCommit) else (self.group,)
-        return any(conversation in group.arrivals.stored for group in groups)
+        return any(conversation in group.stored for group in groups)
 
     def interrupt(self, error: Exception) -> None:
         """The node stops: the next commit is the last, and the store must be free for it at the next ``poll``.

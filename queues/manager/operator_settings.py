@@ -3,19 +3,20 @@
 Promise: what an operator says is in force immediately, and durable with the next commit.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
 from triack.base.clock import WallClock
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.manager.jobs import Jobs
+from triack.queues.manager.recorder import Recorder
 from triack.queues.node_settings import Quota
+from triack.queues.streams.inbox import Record
 from triack.queues.streams.outbox import Outbox
 from triack.queues.transit.transits import Transits
 
 
-class OperatorSettings(ABC):
+class OperatorSettings:
     """What an engine does for an operator. ``jobs`` has the next commit, ``wall`` the time of day."""
 
     queues: LocalQueues
@@ -23,12 +24,14 @@ class OperatorSettings(ABC):
     transits: Transits
     jobs: Jobs
     wall: WallClock
+    _recorder: Recorder | None
     _look: Callable[[int], None]
     """Notes the time of the host's call, which may be late, before anything else is recorded."""
 
-    @abstractmethod
-    def _record(self, event: str, now_ns: int, **fields: Any) -> None:
-        """Write to the session log."""
+    @property
+    def _record(self) -> Record:
+        """Writes to the session log, if there is one."""
+        return _record_nothing if self._recorder is None else self._recorder.add
 
     def pause(self, name: str, *, arrivals: bool, now_ns: int) -> None:
         """Pause a queue now, and durably with the next commit; see ``Pauses`` for its name."""
@@ -66,3 +69,7 @@ class OperatorSettings(ABC):
             self.transits.handle_paused()
         elif name in self.queues.mailboxes:
             self.queues.handle_paused(name)
+
+
+def _record_nothing(_event: str, _now_ns: int, /, **_fields: Any) -> None:
+    """Without a session log there are no records."""

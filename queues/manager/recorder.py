@@ -80,7 +80,7 @@ class Recorder:
         self._run: _Run | None = None
         self._entered: tuple[int, dict[str, Any]] | None = None
 
-    def add(self, event: str, now_ns: int, fields: dict[str, Any]) -> None:
+    def add(self, event: str, now_ns: int, /, **fields: Any) -> None:
         """Record an event."""
         if event == "committed" and self._enter(now_ns, fields):
             return
@@ -106,7 +106,7 @@ class Recorder:
     def add_drops(self, drops: Counter[DropReason], now_ns: int) -> None:
         """Record drops since the last time."""
         for reason, count in (drops - self._drops).items():
-            self.add("dropped", now_ns, {"reason": reason, "count": count})
+            self.add("dropped", now_ns, reason=reason, count=count)
         self._drops = Counter(drops)
         self._drops_at_ns = now_ns
 
@@ -134,13 +134,14 @@ class Recorder:
         """Record the content of one datagram."""
         ack, stored, sent = transmit.ack, transmit.store_ack, transmit.packet
         if ack is not None:
-            fields = {"session": session, "cumulative": ack.cumulative, "ranges": ack.ranges}
-            self.add("ack_sent", now_ns, {**fields, "trigger": ack.trigger, "pending": ack.pending})
+            covered = {"cumulative": ack.cumulative, "ranges": ack.ranges}
+            self.add("ack_sent", now_ns, session=session, **covered, trigger=ack.trigger, pending=ack.pending)
         if stored is not None:
-            fields = {"session": session, "cumulative": stored.cumulative, "ranges": stored.ranges}
-            self.add("store_ack_sent", now_ns, {**fields, "trigger": stored.trigger, "pending": stored.pending})
+            covered = {"cumulative": stored.cumulative, "ranges": stored.ranges}
+            why = {"trigger": stored.trigger, "pending": stored.pending}
+            self.add("store_ack_sent", now_ns, session=session, **covered, **why)
         if transmit.ping:
-            self.add("ping_sent", now_ns, {"session": session})
+            self.add("ping_sent", now_ns, session=session)
         if sent is not None:
             self._add_sent(session, sent, now_ns)
 
@@ -162,11 +163,12 @@ class Recorder:
             self._add_sent(session, sent, now_ns)
             open_run, before = self._run, owner
             open_way = () if open_run is None or open_run.stream is None else open_run.stream[3:]
-            counts_any = 0 if owner is None else counted_in(owner.queue, 1)
+            if sent is not run[-1]:
+                counts_any = 0 if owner is None else counted_in(owner.queue, 1)
 
     def _add_sent(self, session: str, sent: SessionPacket, now_ns: int) -> None:
         context, resend = sent.context, sent.sends > 1
-        if not isinstance(context, DepartingContext):
+        if type(context) is not DepartingContext:
             self._add_packet("packet_sent", now_ns, session, resend, sent.number, None).size += sent.size_bytes
             return
         passing, entry = context.stream, context.entry
@@ -264,7 +266,7 @@ class Recorder:
     def add_numbers(self, event: str, session: str, packets: list[SessionPacket], now_ns: int) -> None:
         """Record which packets an ack newly covers."""
         ranges = as_ranges(sorted(map(_NUMBER_OF, packets)))
-        self.add(event, now_ns, {"session": session, "ranges": ranges})
+        self.add(event, now_ns, session=session, ranges=ranges)
 
     def take(self, drops: Counter[DropReason], now_ns: int) -> bytes:
         """All records since the last call, each line ended; ``drops`` as ``add_drops``."""

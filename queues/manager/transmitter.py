@@ -145,11 +145,10 @@ class Transmitter:
 
     def _batch(self, address: str) -> list[bytes]:
         """The datagrams that leave together for an address, and last so far."""
-        batch = self._batches.get(address)
-        if batch is None:
-            batch = self._batches[address] = []
-            self._leaving.append((address, batch))
-        return batch
+        if address not in self._batches:
+            self._batches[address] = []
+            self._leaving.append((address, self._batches[address]))
+        return self._batches[address]
 
     def _serve(self, conversation: Conversation, giving: Giving, now_ns: int) -> None:
         session = conversation.session
@@ -257,7 +256,7 @@ def _fill_from(source: _Source, session: Session, link: Link, stream: Any, limit
     sequence, left = stream.sequence, limit
     arrives_ns = now_ns + session.one_way_ns
     while left and (run := sequence.peek_run(left)):
-        if stream.next_expiry_ms is not None and source.expires_late(stream, run, arrives_ns, now_ns):
+        if stream.expiries.heap and source.expires_late(stream, run, arrives_ns, now_ns):
             link.turns.withdraw(stream)
             break
         if run[0].body is None:

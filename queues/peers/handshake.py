@@ -592,7 +592,8 @@ class Handshakes:
 
     def number(self, commit: Commit) -> None:
         """Complete a commit that goes to the store: add what it depends on, and its serial."""
-        self.peers.write_down(commit)
+        if self.peers.needed:
+            self.peers.write_down(commit)
         if self.told.unwritten:
             self.told.write_down(commit)
         if self._outbox.links.resuming.unwritten:

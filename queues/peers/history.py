@@ -148,7 +148,7 @@ class Peers:
             known.key = known.written_key = (state or {}).get(_KEY + node_id.hex(), b"")
         # How many nodes of each peer are on the disk; the empty name counts nodes that have proved no name.
         self._written = Counter(known.name for known in self._known.values())
-        self._needed: dict[bytes, KnownPeer] = {}
+        self.needed: dict[bytes, KnownPeer] = {}
         self._met = {known.name for known in self._known.values()}
 
     def has_met(self, name: str) -> bool:
@@ -226,11 +226,11 @@ class Peers:
 
     def depend(self, known: KnownPeer) -> None:
         """Something in the next commit depends on what this peer's store has."""
-        self._needed[known.node_id] = known
+        self.needed[known.node_id] = known
 
     def write_down(self, commit: Commit) -> None:
         """Add to a commit the points of peers' stores on which it depends."""
-        for node_id, known in self._needed.items():
+        for node_id, known in self.needed.items():
             row = PeerRow(node_id, known.start, known.serial, known.name)
             if not self._has_place(known):
                 continue
@@ -238,7 +238,7 @@ class Peers:
                 known.written = commit.peers[node_id] = row
             if known.key != known.written_key:
                 known.written_key = commit.state[_KEY + node_id.hex()] = known.key
-        self._needed.clear()
+        self.needed.clear()
 
     def _has_place(self, known: KnownPeer) -> bool:
         """Whether a node may be on the disk as one of its peer; if it may, it is counted as one."""
@@ -254,7 +254,7 @@ class Peers:
     def part(self, node_id: bytes) -> None:
         """The last session with a peer has ended: beyond the limit, forget it if nothing durable depends on it."""
         known = self._known.get(node_id)
-        if known is not None and known.written is None and node_id not in self._needed and self.crowded:
+        if known is not None and known.written is None and node_id not in self.needed and self.crowded:
             del self._known[node_id]
 
     @property

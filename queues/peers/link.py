@@ -39,7 +39,7 @@ REFUSING_MAX = 2 * WINDOW_MAX
 """Packets that these may refuse before the peer acknowledges them: more than a session ever has in flight."""
 _HELLOS = frozenset({Kind.CONNECT, Kind.ACCEPT, Kind.RETRY})
 """Kinds whose counters are not those of their direction."""
-_LIVE = frozenset({SessionState.OPEN, SessionState.DRAINING})
+_LIVE = (SessionState.OPEN, SessionState.DRAINING)
 """States in which anything may flow."""
 PENDING_MAX = 32
 """Connects of one session whose answers may still be in flight: no fewer than an initiator remembers. It accepts the
@@ -126,7 +126,7 @@ class Conversation:
 
         Returns the results, and the number of datagrams.
         """
-        counters = counters_of(burst) if not self.pending else [header.counter]
+        counters = [header.counter] if self.pending or len(burst) == 1 else counters_of(burst)
         datagrams = burst[: len(counters)]
         if not self.pending:
             return self.channel.open_run(datagrams, counters, header, now_ns), len(counters)

@@ -229,7 +229,7 @@ class DeadLettering:
             turn.commit.outgoing_deletes.append(span)
         if outgoing.tear(entries) and outgoing.durable:
             turn.commit.streams[outgoing.stream_number] = outgoing.row()
-        turn.departures.dead_lettered.append((outgoing, entries, item.reason))
+        turn.dead_lettered.append((outgoing, entries, item.reason))
 
     def _tell(self, item: DeadMessage, content: Unpacked, now_ns: int) -> None:
         """Tell this node's applications, if they want to know, that messages have ended before they arrived."""

@@ -109,14 +109,15 @@ class DepartingStreams(Generic[Stream]):
 
     def handle_handed_over(self, stream: Stream) -> None:
         """A session has accepted packets of a stream, or it has changed: it may have another deadline."""
-        sequence, expiry_ms = stream.sequence, stream.next_expiry_ms
+        sequence = stream.sequence
         # The tiers of a paused stream continue: what they schedule leaves when it is resumed. It asks for no room.
-        hold_ns = None if stream.paused else sequence.hold.deadline_ns
+        is_going = stream.paused or sequence.hold.state is HoldState.GOING
+        hold_ns = None if is_going else sequence.hold.deadline_ns
         at_ns = None if sequence.resend is None else sequence.resend.deadline_ns
         if hold_ns is not None and (at_ns is None or hold_ns < at_ns):
             at_ns = hold_ns
-        if expiry_ms is not None:
-            expiry_ns = self._wall.ns(expiry_ms)
+        if stream.expiries.heap:
+            expiry_ns = self._wall.ns(stream.expiries.soonest_ns)
             at_ns = expiry_ns if at_ns is None else min(at_ns, expiry_ns)
         self.deadlines.set(stream, at_ns)
 

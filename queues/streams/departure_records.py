@@ -55,7 +55,7 @@ class DepartureRecords:
         self, outgoing: OutgoingStream, entries: list[StreamPacket],
         bridged: Mapping[tuple[OutgoingStream, str, str], list[range]], now_ns: int,
     ) -> None:  # fmt: skip
-        """Bridges brought messages of committed packets from their brokers; ``bridged``: see ``Departures``."""
+        """Bridges brought messages of committed packets from their brokers; ``bridged``: see ``GroupCommit``."""
         for (whose, bridge, where), tickets in bridged.items():
             for (number, place), counts in _placed(entries, tickets) if whose is outgoing else ():
                 said = {"bridge": bridge, "where": where, "number": number, "place": place, "counts": counts}

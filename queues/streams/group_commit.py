@@ -1,7 +1,6 @@
 """Group commit: everything that happens while the disk is busy becomes one commit.
 
-Promise: nothing in ``departures``, ``arrivals``, ``local`` or ``waiters`` becomes visible before the commit has
-returned.
+Promise: nothing in it becomes visible before the commit has returned.
 """
 
 from dataclasses import dataclass, field
@@ -23,15 +22,24 @@ REFUSED = -1
 
 
 @dataclass(slots=True)
-class Departures:
-    """The part of a commit that is for the outbox.
+class GroupCommit(LocalCommit):
+    """The next commit, and what to do when it has returned.
 
     Attributes:
-        started: packets that the commit holds: send them.
+        started: packets of outgoing streams that it holds: send them.
         dead_lettered: packets whose messages it moves to the dead-letter queue, with the reason: forget them.
         ending: streams whose end it holds: notify their destinations.
         over: streams whose rows it deletes: their numbers are free.
         bridged: messages that bridges brought from brokers, by outgoing stream, bridge and rule: for the session log.
+        accepted: received packets of each stream that it holds: acknowledge them. A rejected packet has its own run,
+            with ``REFUSED`` for its messages.
+        stored: received packets by conversation whose content or position it holds: store-acknowledge them.
+        refused: received packets whose rejections it holds: notify their origins.
+        ended: streams that have ended, by what their origins say; it deletes those that were known here: answer.
+        passed_on: packets in transit that it holds, and the node that they came from: pass them on.
+        dead_in_transit: those whose messages it moves to the dead-letter queue: forget them.
+        departed: streams in transit whose departed packets it deletes; until then a restart would find these.
+        transacted: whether an application's transaction is in it.
     """
 
     started: list[tuple[OutgoingStream, list[StreamPacket]]] = field(default_factory=list)
@@ -39,6 +47,31 @@ class Departures:
     ending: list[OutgoingStream] = field(default_factory=list)
     over: list[OutgoingStream] = field(default_factory=list)
     bridged: dict[tuple[OutgoingStream, str, str], list[range]] = field(default_factory=dict)
+    accepted: dict[IncomingStream, list[AcceptedRun]] = field(default_factory=dict)
+    stored: dict[Conversation, list[int]] = field(default_factory=dict)
+    refused: list[tuple[Arrival, SequenceHeader, str]] = field(default_factory=list)
+    ended: list[tuple[Conversation, EndPacket, IncomingStream | None]] = field(default_factory=list)
+    passed_on: list[tuple[TransitStream, list[TransitPacket], bytes]] = field(default_factory=list)
+    dead_in_transit: list[tuple[TransitStream, list[TransitPacket]]] = field(default_factory=list)
+    departed: list[TransitStream] = field(default_factory=list)
+    transacted: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.commit or self.stored or self.accepted or self.refused or self.ended or self.waiters)
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether anything waits for it. Plain deletions do not: the next commit can do them as well."""
+        return bool(
+            self.stored
+            or self.accepted
+            or self.waiters
+            or self.refused
+            or self.ended
+            or self.dead_lettered
+            or self.dead_in_transit
+            or self.commit.adds
+        )
 
     def note_taken(self, outgoing: OutgoingStream, tickets: range, bridge: str, where: str) -> None:
         """A bridge brought messages from its broker."""
@@ -47,87 +80,23 @@ class Departures:
             tickets = range(known.pop().start, tickets.stop)
         known.append(tickets)
 
-
-@dataclass(slots=True)
-class Arrivals:
-    """The part of a commit that is for the inbox.
-
-    Attributes:
-        accepted: packets of each stream that the commit holds: acknowledge them. A rejected packet has its own run,
-            with ``REFUSED`` for its messages.
-        stored: received packets by conversation whose content or position it holds: store-acknowledge them.
-        refused: received packets whose rejections it holds: notify their origins.
-        ended: streams that have ended, by what their origins say; it deletes those that were known here: answer.
-    """
-
-    accepted: dict[IncomingStream, list[AcceptedRun]] = field(default_factory=dict)
-    stored: dict[Conversation, list[int]] = field(default_factory=dict)
-    refused: list[tuple[Arrival, SequenceHeader, str]] = field(default_factory=list)
-    ended: list[tuple[Conversation, EndPacket, IncomingStream | None]] = field(default_factory=list)
-
     def store_ack(self, conversation: Conversation, packet: int) -> None:
-        """Store-acknowledge a packet when the commit has returned."""
+        """Store-acknowledge a packet when it has returned."""
         self.stored.setdefault(conversation, []).append(packet)
-
-
-@dataclass(slots=True)
-class Passing:
-    """The part of a commit that is for streams in transit.
-
-    Attributes:
-        started: packets that the commit holds, and the node that they came from: pass them on.
-        dead: packets whose messages it moves to the dead-letter queue: forget them.
-        left: streams whose departed packets it deletes; until then a restart would find these.
-    """
-
-    started: list[tuple[TransitStream, list[TransitPacket], bytes]] = field(default_factory=list)
-    left: list[TransitStream] = field(default_factory=list)
-    dead: list[tuple[TransitStream, list[TransitPacket]]] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class GroupCommit(LocalCommit):
-    """The next commit, and what to do when it has returned. ``transacted``: an application's transaction is in it."""
-
-    departures: Departures = field(default_factory=Departures)
-    arrivals: Arrivals = field(default_factory=Arrivals)
-    passing: Passing = field(default_factory=Passing)
-    transacted: bool = False
-
-    def __bool__(self) -> bool:
-        arrivals = self.arrivals
-        return bool(
-            self.commit or arrivals.stored or arrivals.accepted or arrivals.refused or arrivals.ended or self.waiters
-        )
-
-    @property
-    def is_awaited(self) -> bool:
-        """Whether anything waits for it. Plain deletions do not: the next commit can do them as well."""
-        departures, arrivals = self.departures, self.arrivals
-        return bool(
-            self.commit.adds
-            or arrivals.stored
-            or arrivals.accepted
-            or arrivals.refused
-            or arrivals.ended
-            or departures.dead_lettered
-            or self.passing.dead
-            or self.waiters
-        )
 
     def is_synced(self, *, transactional: bool, other: bool) -> bool:
         """Whether it must be on the disk when it returns: if transactional messages must be, and if others must."""
         if transactional is other:
             return other
-        commit, departures, arrivals, passing = self.commit, self.departures, self.arrivals, self.passing
+        commit = self.commit
         classes = {row.delivery for row in commit.messages}
-        classes.update([stream.delivery for stream in (*departures.ending, *departures.over)])
-        classes.update([stream.delivery for stream, _ in departures.started])
-        classes.update([stream.delivery for stream, _, _ in departures.dead_lettered])
-        classes.update([stream.delivery for stream in arrivals.accepted])
-        classes.update([stream.delivery for stream, _, _ in passing.started])
-        classes.update([stream.delivery for stream, _ in passing.dead])
-        is_more = arrivals.refused or arrivals.ended or commit.state or commit.subscriptions or commit.addresses
+        classes.update([stream.delivery for stream in (*self.ending, *self.over)])
+        classes.update([stream.delivery for stream, _ in self.started])
+        classes.update([stream.delivery for stream, _, _ in self.dead_lettered])
+        classes.update([stream.delivery for stream in self.accepted])
+        classes.update([stream.delivery for stream, _, _ in self.passed_on])
+        classes.update([stream.delivery for stream, _ in self.dead_in_transit])
+        is_more = self.refused or self.ended or commit.state or commit.subscriptions or commit.addresses
         is_transactional = self.transacted or bool(is_more) or Delivery.TRANSACTIONAL in classes
         is_other = not is_transactional or Delivery.RECOVERABLE in classes
         is_other = is_other or bool(commit.message_deletes or commit.progress)

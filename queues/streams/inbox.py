@@ -233,7 +233,7 @@ class Inbox:
         stream.agree(conversation, header)
         stream.handle_heard(conversation, priority_of(header.body))
         if stream.forget_unwanted(header) and delivery in DURABLE:
-            turn.arrivals.accepted.setdefault(stream, [])
+            turn.accepted.setdefault(stream, [])
         mailbox = self._mailboxes.get(stream.queue)
         if mailbox is not None:
             # Do this first: it may make the room that this packet needs.
@@ -289,7 +289,7 @@ class Inbox:
             # A bad copy of a stored packet: its relay may forget it, and its origin need not know.
             record_rejected(self._record, header, delivery, RejectReason.DUPLICATE, turn.now_ns)
             if delivery in DURABLE:
-                turn.arrivals.store_ack(conversation, packet)
+                turn.store_ack(conversation, packet)
             return True
         if stream is not None and stream.sealed and stream.relay and stream.has_passed(header):
             self._refuse_passed(stream, header, (conversation, packet), turn.now_ns)
@@ -353,7 +353,7 @@ class Inbox:
                 self._hold(stream, turn.now_ns)
         else:
             if delivery in DURABLE:
-                turn.arrivals.stored.setdefault(conversation, []).extend(numbers)
+                turn.stored.setdefault(conversation, []).extend(numbers)
             self._accept_run(stream, mailbox, run, turn)
             if following:
                 self._take_held(stream, following, turn)
@@ -397,7 +397,7 @@ class Inbox:
                     self._take(stream, header, arrival, turn)
                 continue
             for _, arrival in items:
-                turn.arrivals.store_ack(*arrival)
+                turn.store_ack(*arrival)
             self._accept_run(stream, mailbox, run, turn)
 
     def _accept_run(self, stream: IncomingStream, mailbox: Mailbox, run: IncomingRun, turn: Turn) -> None:
@@ -408,7 +408,7 @@ class Inbox:
         if any(run.receive_by_ms) or run.sent_at_ms[0] < UNSET_BEFORE_MS:
             self._date(queued, turn.now_ns)
         if delivery in DURABLE:
-            turn.arrivals.accepted.setdefault(stream, []).append(accepted)
+            turn.accepted.setdefault(stream, []).append(accepted)
             self._queues.add_rows(mailbox, queued, None, turn)
         else:
             mailbox.put_all(queued, None)
@@ -525,7 +525,7 @@ class Inbox:
         stream = self._find(packet.origin, packet.stream)
         if stream is None or stream.current > packet.sequence or stream.has_ended:
             return not packet.last or self.ended.has(packet, Delivery.RECOVERABLE)
-        if stream in turn.arrivals.accepted or stream in self._storing:
+        if stream in turn.accepted or stream in self._storing:
             return False
         return stream.delivery is not Delivery.RECOVERABLE or stream.filter.cumulative >= packet.last
 
@@ -533,7 +533,7 @@ class Inbox:
         """Forget ended streams that are complete, or that have waited for the rest for long enough."""
         for conversation, packet, is_over in self.awaited.poll_due(turn.now_ns):
             stream = self._find(packet.origin, packet.stream)
-            is_stored = stream is None or not (stream in turn.arrivals.accepted or stream in self._storing)
+            is_stored = stream is None or not (stream in turn.accepted or stream in self._storing)
             if not (self._has_all(packet, turn) or (is_over and is_stored)):
                 self.awaited.wait(conversation, packet, turn.now_ns)
                 continue
@@ -569,7 +569,7 @@ class Inbox:
             stream.has_ended = True
             record_forgotten(self._record, stream, packet.sequence, turn.now_ns)
         if durable:
-            turn.arrivals.ended.append((conversation, packet, stream))
+            turn.ended.append((conversation, packet, stream))
             return
         if stream is not None:
             self._forget(stream)
@@ -631,7 +631,7 @@ class Inbox:
         elif not self._reject_again(stream, header, arrival, turn) and stream.sequence.has_accepted(header):
             # It is on disk, or will be with the next commit. The order ack is due now: it says which numbers were
             # passed over.
-            turn.arrivals.store_ack(*arrival)
+            turn.store_ack(*arrival)
 
     def _refuse_passed(self, stream: IncomingStream, header: SequenceHeader, arrival: Arrival, now_ns: int) -> None:
         """A relay brings a packet that this node no longer waits for. Tell the relay: it keeps the packet until then.
@@ -647,14 +647,14 @@ class Inbox:
         if stream.filter.handle_packet(header):
             self._take(stream, header, arrival, turn)
             if not durable:
-                record_accepted(self._record, {stream: turn.arrivals.accepted.pop(stream)}, turn.now_ns)
+                record_accepted(self._record, {stream: turn.accepted.pop(stream)}, turn.now_ns)
             return
         stream.rejected += 1
         passed = durable and stream.has_passed(header)
         if passed and stream.relay:
             self._refuse_passed(stream, header, arrival, turn.now_ns)
         elif not self._reject_again(stream, header, arrival, turn) and durable and not passed:
-            turn.arrivals.store_ack(*arrival)
+            turn.store_ack(*arrival)
 
     def _take(self, stream: IncomingStream, header: SequenceHeader, arrival: Arrival, turn: Turn) -> None:
         """A packet's turn has come: put it into its queue, or reject it permanently."""
@@ -668,24 +668,24 @@ class Inbox:
         stream.rejected = stream.announces_bytes = 0
         body = header.body
         accepted = (header.sequence, header.number, header.number, messages_in(body))
-        turn.arrivals.accepted.setdefault(stream, []).append(accepted)
+        turn.accepted.setdefault(stream, []).append(accepted)
         packet = QueuedPacket(
             (), header.origin, header.stream, header.sequence, header.number, stream.delivery, 1, len(body), [body]
         )
         if stream.queue not in self._mailboxes:
             self.admission.queue_places.handle_made(stream.origin, stream.queue)
         if stream.delivery in DURABLE:
-            turn.arrivals.store_ack(*arrival)
+            turn.store_ack(*arrival)
         self._queues.put(stream.queue, packet, head_here(body[:HEAD_BYTES], turn.now_ms), turn)
         if stream.delivery not in DURABLE:
             self.admission.stop_express(stream, arrival[0])
 
     def complete(self, group: GroupCommit) -> None:
         """Complete the commit before it goes to the disk: add positions of streams, and streams that have ended."""
-        self._storing = group.arrivals.accepted
-        for stream in group.arrivals.accepted:
+        self._storing = group.accepted
+        for stream in group.accepted:
             group.commit.positions[stream.id] = stream.row()
-        for _, end, ended in group.arrivals.ended:
+        for _, end, ended in group.ended:
             if ended is not None:
                 group.commit.positions.pop(StreamId(end.origin, end.stream), None)
                 group.commit.position_deletes.append(StreamId(end.origin, end.stream))
@@ -707,8 +707,8 @@ class Inbox:
         stream.rejections.add(header, reason)
         arrival[0].withhold(stream.delivery, arrival[1])
         refused = (header.sequence, header.number, header.number, REFUSED)
-        turn.arrivals.accepted.setdefault(stream, []).append(refused)
-        turn.arrivals.refused.append((arrival, header, reason))
+        turn.accepted.setdefault(stream, []).append(refused)
+        turn.refused.append((arrival, header, reason))
         record_rejected(self._record, header, stream.delivery, reason, turn.now_ns)
         self.on_refused(header.queue, _sender(header, arrival[0]), reason, turn.now_ns)
 
@@ -719,7 +719,7 @@ class Inbox:
         if reason is not None:
             arrival[0].withhold(stream.delivery, arrival[1])
             # The rejection may not be on disk yet; it is with the next commit.
-            turn.arrivals.refused.append((arrival, header, reason))
+            turn.refused.append((arrival, header, reason))
         return reason is not None
 
     def _tell_rejected(self, arrival: Arrival, header: SequenceHeader, reason: str, sealer: bytes = b"") -> None:
@@ -749,18 +749,18 @@ class Inbox:
             if stream.ordered:
                 self.positions.handle_committed(stream)
                 self.order_acks.owe(stream)
-        record_accepted(self._record, group.arrivals.accepted, now_ns)
-        if self._storing is group.arrivals.accepted:
+        record_accepted(self._record, group.accepted, now_ns)
+        if self._storing is group.accepted:
             self._storing = ()
-        for stream in group.arrivals.accepted:
+        for stream in group.accepted:
             self.awaited.handle_stored(stream.id, now_ns)
-        for arrival, header, reason in group.arrivals.refused:
+        for arrival, header, reason in group.refused:
             self._tell_rejected(arrival, header, reason)
-        for conversation, end, ended in group.arrivals.ended:
+        for conversation, end, ended in group.ended:
             if ended is not None:
                 self._forget(ended)
             self._answer_end(conversation, end)
-        for conversation, numbers in group.arrivals.stored.items():
+        for conversation, numbers in group.stored.items():
             conversation.session.handle_stored(numbers, now_ns)
             conversation.wake()
 

@@ -70,6 +70,7 @@ class IncomingStream:
         "from_name",
         "has_ended",
         "heard",
+        "id",
         "may_send",
         "number",
         "ordered",
@@ -89,6 +90,7 @@ class IncomingStream:
     def __init__(
         self, origin: bytes, stream: int, queue: str, delivery: Delivery, settings: OrderSettings, begun: int = 0
     ) -> None:
+        self.id = StreamId(origin, stream)
         self.origin = origin
         self.number = stream
         self.queue = queue
@@ -256,11 +258,6 @@ class IncomingStream:
         if before is not None and before != self.refused_from:
             # Numbers after that rejection may be acknowledged now.
             self.sequence.ack.handle_request()
-
-    @property
-    def id(self) -> StreamId:
-        """Which stream it is."""
-        return StreamId(self.origin, self.number)
 
     def row(self) -> PositionRow:
         """Its state as the store keeps it."""

@@ -421,7 +421,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
         entries = self._poll_packets(outgoing, turn)
         stream = outgoing.stream_number
         turn.commit.streams[stream] = outgoing.row()
-        turn.departures.started.append((outgoing, entries))
+        turn.started.append((outgoing, entries))
         self.keys.handle_packed(outgoing, entries, turn.commit)
         if outgoing.peer:
             first_key = key_of(stream, 0)
@@ -443,16 +443,15 @@ class Outbox(DepartingStreams[OutgoingStream]):
 
     def handle_committed(self, group: GroupCommit, now_ns: int) -> None:
         """The commit has returned: its packets may be sent."""
-        departures = group.departures
-        if departures.dead_lettered:
-            self._remove_dead_lettered(departures.dead_lettered)
-        if departures.ending or departures.over:
-            self.retirement.handle_stored(departures.ending)
-            self.retirement.handle_deleted(departures.over)
-        for outgoing, entries in departures.started:
+        if group.dead_lettered:
+            self._remove_dead_lettered(group.dead_lettered)
+        if group.ending or group.over:
+            self.retirement.handle_stored(group.ending)
+            self.retirement.handle_deleted(group.over)
+        for outgoing, entries in group.started:
             self._records.queued(outgoing, entries, now_ns)
-            if departures.bridged:
-                self._records.took(outgoing, entries, departures.bridged, now_ns)
+            if group.bridged:
+                self._records.took(outgoing, entries, group.bridged, now_ns)
             if not outgoing.peer:
                 self._finish_local(outgoing, entries)
                 self._records.local(outgoing, entries, now_ns)
@@ -506,9 +505,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
     ) -> tuple[list[bytes], list[DepartingContext], list[int]]:
         """Contents, contexts and ``Ask`` of each of a run of packets that leave now and arrive at the given time."""
         sequence = outgoing.sequence
-        awaited: list[int] = [entry.ack_requested for entry in run]
-        if outgoing.stages.awaits(run[0], run[-1]):
-            awaited = [entry.ack_requested or outgoing.stages.ask_of(entry) for entry in run]
+        awaited = outgoing.stages.asks_of(run)
         if sequence.start.credit is not None:
             # The stream, and others that wait for its place, stand still until its destination says that it has
             # accepted these. The delay of its acks would be added to each step.

@@ -5,7 +5,7 @@ It packs submitted messages into packets, gives them to the outgoing sequence, a
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import NamedTuple, Protocol
 
 from triack.base.commit import HEAD_BYTES, OutgoingIndex, OutgoingStreamRow
@@ -33,6 +33,7 @@ ORDINALS_BLOCK = 4_096
 packets, and few compared with the ordinals of one start."""
 Block = tuple[int, int]
 """A ticket, and how much greater the ordinals are of the messages from there on, up to the next block."""
+_SIZE_OF = attrgetter("size_bytes")
 _START = itemgetter(0)
 
 
@@ -158,7 +159,7 @@ class OutgoingStream(DepartingStream[OutgoingSequence]):
             int(self.relayed),
             self.priority,
             int(self.torn),
-            int(self.sealed),
+            int(self.seal is not None),
         )
 
     def tear(self, entries: list[StreamPacket]) -> bool:
@@ -266,9 +267,9 @@ class OutgoingStream(DepartingStream[OutgoingSequence]):
         packed: list[PacketBody] = []
         first, at = self.submitted - len(messages), 0
         blocks = self._blocks[self._block_of(first) :]
-        ends = [*(start for start, _ in blocks[1:]), self.submitted]
+        ends = [*map(_START, blocks[1:]), self.submitted]
         for (_, offset), end in zip(blocks, ends, strict=True):
-            until = max(0, end - first)
+            until = end - first if end > first else 0
             ordinal, limit = first + at + offset, self._messages_per_packet
             packed += pack(messages[at:until], self._body_bytes, ordinal, now_ms, limit, self.priority)[0]
             at = until
@@ -280,8 +281,6 @@ class OutgoingStream(DepartingStream[OutgoingSequence]):
         self.pending_bytes = 0
         packed = self._pack(messages, now_ms)
         number = self.sequence.next_number
-        self.sequence.next_number += len(packed)
-        self.committing += len(packed)
         ticket = self.submitted - len(messages)
         entries: list[StreamPacket] = []
         # Many packets have the same length and may wait for long: share one int object for each length.
@@ -299,6 +298,8 @@ class OutgoingStream(DepartingStream[OutgoingSequence]):
             number += 1
             # Every fragment of a message has its ticket; the last one moves on.
             ticket += item.messages
+        self.committing += number - self.sequence.next_number
+        self.sequence.next_number = number
         return entries
 
     def start(self, entries: list[StreamPacket]) -> None:
@@ -325,7 +326,7 @@ class OutgoingStream(DepartingStream[OutgoingSequence]):
     def _append(self, entries: list[StreamPacket], sent_at_ms: int) -> None:
         self.stages.add(entries)
         self.sequence.append(entries, sent_at_ms)
-        self.unacked_bytes += sum([entry.size_bytes for entry in entries])
+        self.unacked_bytes += sum(map(_SIZE_OF, entries))
         self.expect(entries)
 
     def handle_freed(self, entries: list[StreamPacket]) -> None:

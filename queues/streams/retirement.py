@@ -282,7 +282,7 @@ class Retirement:
                 row = outgoing.row()
                 last = row.next_number - 1 if outgoing.relayed else ENDED
                 turn.commit.streams[outgoing.stream_number] = row._replace(next_number=-last)
-                turn.departures.ending.append(outgoing)
+                turn.ending.append(outgoing)
             else:
                 self.handle_stored([outgoing])
 
@@ -377,7 +377,7 @@ class Retirement:
         turn.commit.stream_deletes.append(outgoing.stream_number)
         # There may be no row left from which the next start could derive the next sequence.
         turn.commit.state[_SEQUENCE] = _NUMBER.pack(self._sequences[True])
-        turn.departures.over.append(outgoing)
+        turn.over.append(outgoing)
 
     def handle_deleted(self, over: list[OutgoingStream]) -> None:
         """These streams are no longer on the disk: their numbers are free."""

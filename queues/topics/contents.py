@@ -100,7 +100,7 @@ class Contents:
         if place in self._ready:
             self._pop(place)
             return True
-        if not self._backlog or not self._backlog.remove(place):
+        if not self._backlog.blocks or not self._backlog.remove(place):
             return False
         start = self._backlog.block_of(place)
         self._removed[start] += 1
@@ -118,7 +118,7 @@ class Contents:
 
         Each walk makes other objects of those that are only on the disk.
         """
-        if self._backlog and not (self._ready and place >= next(iter(self._ready))):
+        if self._backlog.blocks and not (self._ready and place >= next(iter(self._ready))):
             for packet in self._backlog.walk(place):
                 if packet.last_place >= place:
                     yield packet

@@ -393,8 +393,8 @@ class Transits(DepartingStreams[TransitStream]):
         turn.commit.transit += [stream.packet_row(it, it.body or b"") for it in entries]
         turn.commit.transit_streams[stream.number] = stream.row()
         self.room.waiting.add(conversation.peer_id, sum([entry.size_bytes for entry in entries]))
-        turn.passing.started.append((stream, entries, conversation.peer_id))
-        turn.arrivals.stored.setdefault(conversation, []).extend(packets)
+        turn.passed_on.append((stream, entries, conversation.peer_id))
+        turn.stored.setdefault(conversation, []).extend(packets)
 
     def _handle_duplicate(
         self, stream: TransitStream, conversation: Conversation, packet: int, header: RelayedHeader, turn: Turn
@@ -414,7 +414,7 @@ class Transits(DepartingStreams[TransitStream]):
                 entry.body = header.body
         if stream.durable:
             # It is on disk, or will be with the next commit.
-            turn.arrivals.store_ack(conversation, packet)
+            turn.store_ack(conversation, packet)
         self._words.handle_duplicate(stream, turn.now_ns)
         if again:
             self._look_at(stream)
@@ -483,7 +483,7 @@ class Transits(DepartingStreams[TransitStream]):
             if not certain:
                 self._tell_awaiting(stream, entries, reason, turn.now_ns)
             turn.commit.transit_deletes += stream.keys_of(entries)
-            turn.passing.dead.append((stream, entries))
+            turn.dead_in_transit.append((stream, entries))
         for stream, entries, *_ in self.letters.take_late():
             # Their message would arrive nowhere if its last fragments ended here.
             stream.sequence.go_on(entries)
@@ -510,7 +510,7 @@ class Transits(DepartingStreams[TransitStream]):
 
     def handle_committed(self, group: GroupCommit, now_ns: int) -> None:
         """The commit has returned: its packets may be sent, and those that it has moved are gone."""
-        for stream, entries, peer_id in group.passing.started:
+        for stream, entries, peer_id in group.passed_on:
             self.room.waiting.add(peer_id, -sum([entry.size_bytes for entry in entries]))
             self._records.committed(stream, entries, now_ns)
             self._note_stored(stream, ranges_of(entries), now_ns)
@@ -518,16 +518,16 @@ class Transits(DepartingStreams[TransitStream]):
             if stream.sequence.ordered:
                 self._words.handle_more(now_ns)
             self._look_at(stream)
-        for stream, entries in group.passing.dead:
+        for stream, entries in group.dead_in_transit:
             left = [entry for entry in entries if stream.sequence.entries.get(entry.number) is entry]
             self._forget_entries(stream, left, now_ns)
             self._look_at(stream)
-        for stream in group.passing.left:
+        for stream in group.departed:
             stream.leaving -= 1
             if stream.sequence.is_empty:
                 self.ends.pass_on(stream.id, now_ns)
         self._free_numbers.extend(group.commit.transit_stream_deletes)
-        if group.passing.started:
+        if group.passed_on:
             self.holds.relieved = True
 
     # ---- sending
@@ -672,7 +672,7 @@ class Transits(DepartingStreams[TransitStream]):
         self._records.freed(stream, entries, reason, turn.now_ns, session)
         if stream.durable:
             turn.commit.transit_deletes += stream.keys_of(entries)
-            turn.passing.left.append(stream)
+            turn.departed.append(stream)
             stream.leaving += 1
         self._forget_entries(stream, entries, turn.now_ns)
 

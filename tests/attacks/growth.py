@@ -18,7 +18,7 @@ def names_in(lines: str) -> list[str]:
 ROWS = {
     "`limits.quota`": """
         queues/mailboxes/priority_queue.py Level _ready
-        queues/mailboxes/disk_backlog.py DiskBacklog _blocks _open _starts _kept _streams _numbers
+        queues/mailboxes/disk_backlog.py DiskBacklog blocks _open _starts _kept _streams _numbers
         queues/mailboxes/mailbox.py Mailbox _changed _orphans _runs
         queues/mailboxes/partials.py Partial rows
         queues/mailboxes/partials.py Partials by_stream
@@ -43,8 +43,7 @@ ROWS = {
         queues/mailboxes/quotas.py Account _levels _charged
     """,
     "`limits.peer_memory_bytes`": """
-        queues/streams/group_commit.py Arrivals accepted stored refused ended
-        queues/streams/group_commit.py Passing started left dead
+        queues/streams/group_commit.py GroupCommit accepted stored refused ended passed_on dead_in_transit departed
         ordering/incoming.py IncomingSequence _held _held_order
         queues/streams/inbox.py Inbox _held_at
     """,
@@ -181,7 +180,7 @@ ROWS = {
         queues/peers/peer_limits.py StreamPlaces _kept_out
     """,
     "nodes that a peer has proved to be": """
-        queues/peers/history.py Peers _written _needed
+        queues/peers/history.py Peers _written needed
     """,
     "nodes on which nothing on the disk depends": """
         queues/peers/history.py Peers _known
@@ -358,8 +357,7 @@ OTHERS = {
         queues/journals/journals.py Journals _ready express news
         queues/mailboxes/incoming_run.py IncomingRun about bodies counts sent_at_ms receive_by_ms lefts_ms
         queues/mailboxes/mailbox.py Notices news
-        queues/mailboxes/local_commit.py LocalChanges queued settled
-        queues/mailboxes/local_commit.py LocalCommit waiters
+        queues/mailboxes/local_commit.py LocalCommit queued settled waiters
         queues/manager/burst.py Burst payloads counters
         queues/manager/callers.py Callers news
         queues/manager/effects.py Send datagrams
@@ -372,7 +370,7 @@ OTHERS = {
         queues/peers/resuming.py Resuming unwritten news
         queues/streams/dead_lettering.py DeadLettering waiting unnoted
         queues/streams/dead_lettering.py DeadMessage entries
-        queues/streams/group_commit.py Departures started dead_lettered ending over bridged
+        queues/streams/group_commit.py GroupCommit started dead_lettered ending over bridged
         queues/streams/holds.py Holds news
         queues/streams/retirement.py Retirement news
         queues/sync_links.py SyncLinks news
@@ -435,7 +433,7 @@ OTHERS = {
         queues/streams/retirement.py Retirement _relayed_ends _near
         queues/streams/sent_copies.py _Missing entries
         queues/streams/sent_copies.py SentCopies asking waiting _wanted
-        session/acknowledgements/store_ack_waiter.py StoreAckWaiter _packets
+        session/acknowledgements/store_ack_waiter.py StoreAckWaiter packets
         session/congestion/send_window.py SendWindow _packets lost flying _sendings
     """,
     "what programs of this node hold, ask for and wait for": """

@@ -246,7 +246,7 @@ async def test_what_comes_of_a_commit_in_the_loop_leaves_in_the_turn_that_makes_
             it.engine.handle_done = handle_done  # type: ignore[method-assign]
             it.engine.poll = look  # type: ignore[method-assign]
             commit = GroupCommit()
-            commit.local.queued += queued
+            commit.queued += queued
             await it.go(StartJob(commit))
             await until(lambda seen=seen: len(seen) >= 2)
             assert seen[:2] == order

@@ -345,7 +345,7 @@ def plain(packets: list[QueuedPacket]) -> list[dict[str, Any]]:
 
 def take_all(shelf: DiskBacklog) -> list[QueuedPacket]:
     found: list[QueuedPacket] = []
-    while shelf:
+    while shelf.blocks:
         found += shelf.take()
     return found
 
@@ -380,7 +380,7 @@ def test_every_packet_comes_off_as_it_was(put: list[QueuedPacket]) -> None:
     shelf = shelf_of(put)
     assert plain(list(shelf.walk(0))) == before
     assert plain(take_all(shelf)) == before
-    assert not shelf
+    assert not shelf.blocks
 
 
 def test_packets_come_off_by_the_block() -> None:

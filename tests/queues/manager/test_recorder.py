@@ -69,8 +69,8 @@ def test_taken_records_are_whole_lines() -> None:
     """So only the write that a crash tears can tear a line; names of people's choice cannot break it."""
     recorder = Recorder(b"n" * 16, 3, 5, 0)
     assert recorder.take(Counter(), 0) == b""
-    recorder.add("node_started", 7, {"name": 'quo"te\n\u2028\ud800', "address": "udp://x:1"})
-    recorder.add("node_stopped", 8, {})
+    recorder.add("node_started", 7, name='quo"te\n\u2028\ud800', address="udp://x:1")
+    recorder.add("node_stopped", 8)
     taken = recorder.take(Counter(), 0)
     assert taken.endswith(b"\n")
     lines = taken.decode().splitlines()

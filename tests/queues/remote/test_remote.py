@@ -143,7 +143,7 @@ def test_a_dead_letter_names_the_topic_and_the_subscription() -> None:
     group = LocalCommit()
     queues.put("$sub.audit", packet, packed.body[:HEAD_BYTES], group)
     queues.dead_letter(queues.mailboxes["$sub.audit"], Lease(packet, 0, redelivered=False), DeadReason.BAD_BODY, group)
-    ((_, (letter,), _),) = group.local.queued
+    ((_, (letter,), _),) = group.queued
     assert letter.open().properties == [
         {
             "dead_reason": "bad-body",

@@ -20,7 +20,7 @@ from triack.queues.stages import Stage
 from triack.queues.streams.accepted_keys import Accepted, AcceptedKeys
 from triack.queues.streams.ack_events import UNREAD_MAX, AckEvent, AckEvents, AckKind
 from triack.queues.streams.dead_lettering import DeadMessage
-from triack.queues.streams.group_commit import Arrivals, GroupCommit
+from triack.queues.streams.group_commit import GroupCommit
 from triack.queues.streams.incoming_stream import IncomingStream
 
 # Events of acknowledgements, under a clock that only the test moves: the numbers of the systems they are from.
@@ -336,9 +336,9 @@ def test_each_of_these_is_something_to_do(what: str) -> None:
     if what == "rows":
         group.commit.state["key"] = None
     elif what == "accepted":
-        group.arrivals.accepted[TRANSFER] = [(1, 1, 1, 1)]
+        group.accepted[TRANSFER] = [(1, 1, 1, 1)]
     elif what == "stored":
-        group.arrivals.stored[object()] = [1]  # type: ignore[index]
+        group.stored[object()] = [1]  # type: ignore[index]
     else:
         group.waiters.append(lambda error: None)
     assert group
@@ -348,11 +348,11 @@ def test_each_of_these_is_something_to_do(what: str) -> None:
 @pytest.mark.plain
 def test_store_acks_are_kept_by_conversation() -> None:
     """In the order in which they came."""
-    arrivals = Arrivals()
+    group = GroupCommit()
     one, other = object(), object()
     for conversation, packet in ((one, 1), (other, 1), (one, 2)):
-        arrivals.store_ack(conversation, packet)  # type: ignore[arg-type]
-    assert list(arrivals.stored.items()) == [(one, [1, 2]), (other, [1])]
+        group.store_ack(conversation, packet)  # type: ignore[arg-type]
+    assert list(group.stored.items()) == [(one, [1, 2]), (other, [1])]
 
 
 @pytest.mark.parametrize("delivery", [Delivery.RECOVERABLE, Delivery.TRANSACTIONAL])

@@ -310,7 +310,7 @@ def test_what_is_removed_anywhere_is_found_no_more_and_leaves_nothing() -> None:
     assert kept.contents.cached_bytes == 0
     assert len(kept.contents.wanted) == 0
     # Of the blocks on the shelf only the one that grows is left.
-    assert len(kept.contents._backlog._blocks) <= 1  # noqa: SLF001 - the promise is about memory
+    assert len(kept.contents._backlog.blocks) <= 1  # noqa: SLF001 - the promise is about memory
     assert len(kept.contents._places) <= DEAD_MAX + 1  # noqa: SLF001 - as above
 
 
