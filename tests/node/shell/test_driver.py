@@ -185,6 +185,8 @@ class Bench(Platform):
             cast("Any", self.place),
             open_endpoint=self.open_other_endpoint,
         )
+        self.failures: list[TriackError] = []
+        self.driver.on_failure = self.failures.append
 
     async def open_other_endpoint(self, scheme: str) -> Any:
         """One that only calls others."""
@@ -392,8 +394,6 @@ async def test_a_deadline_may_move_away_and_come_nearer() -> None:
 async def test_a_store_that_fails_ends_the_engine_and_the_node_hears_of_it(error: Exception) -> None:
     """With an error of ours, whatever it was."""
     async with bench() as it:
-        failures: list[TriackError] = []
-        it.driver.on_failure = failures.append
         job = Fetch("messages", [1], take=print)
 
         def fail(read: Read) -> None:
@@ -401,31 +401,27 @@ async def test_a_store_that_fails_ends_the_engine_and_the_node_hears_of_it(error
 
         it.driver._store.read = fail  # type: ignore[method-assign] # noqa: SLF001
         await it.go(StartJob(job))
-        await until(lambda: failures)
-        assert it.engine.told == [("failed", job, failures[0])]
-        assert isinstance(failures[0], StoreFailed if isinstance(error, StoreFailed) else StoreError)
-        assert "full" in str(failures[0])
+        await until(lambda: it.failures)
+        assert it.engine.told == [("failed", job, it.failures[0])]
+        assert isinstance(it.failures[0], StoreFailed if isinstance(error, StoreFailed) else StoreError)
+        assert "full" in str(it.failures[0])
 
 
 @pytest.mark.plain
 async def test_a_bug_in_the_engine_leaves_nobody_waiting() -> None:
     """The node fails with the bug's name; a waiter for progress goes on."""
     async with bench() as it:
-        failures: list[TriackError] = []
-        it.driver.on_failure = failures.append
         it.engine.plan = [None]  # type: ignore[list-item]
         async with asyncio.timeout(WAIT):
             await it.driver.progress()
             await it.driver.progress()
-        assert [str(error) for error in failures] == ["node n: TypeError: 'NoneType' object is not iterable"]
+        assert [str(error) for error in it.failures] == ["node n: TypeError: 'NoneType' object is not iterable"]
 
 
 @pytest.mark.plain
 async def test_a_bug_behind_a_job_leaves_nobody_waiting() -> None:
     """Nobody waits for the call in which it comes to light: the node fails with the bug's name all the same."""
     async with bench() as it:
-        failures: list[TriackError] = []
-        it.driver.on_failure = failures.append
         job = Fetch("messages", [], take=print)
 
         def break_down(job: object, now_ns: int) -> None:
@@ -433,9 +429,9 @@ async def test_a_bug_behind_a_job_leaves_nobody_waiting() -> None:
 
         it.engine.handle_done = break_down  # type: ignore[method-assign]
         await it.go(StartJob(job))
-        await until(lambda: failures)
-        assert [str(error) for error in failures] == ["node n: KeyError: 'stream'"]
-        assert it.engine.told == [("failed", job, failures[0])]
+        await until(lambda: it.failures)
+        assert [str(error) for error in it.failures] == ["node n: KeyError: 'stream'"]
+        assert it.engine.told == [("failed", job, it.failures[0])]
 
 
 NO_ROOM = (

@@ -24,10 +24,17 @@ def sent(node: Bare) -> int:
     return sum(len(effect.datagrams) for effect in node.poll() if isinstance(effect, Send))
 
 
+def acquainted() -> tuple[Bare, Bare]:
+    """Two nodes with a session, in which a message has arrived."""
+    a, b = Bare("a"), Bare("b")
+    a.submit(b.address, b"x")
+    settle(a, b)
+    return a, b
+
+
 def test_a_session_gets_what_its_window_takes() -> None:
     """And the rest when that opens again."""
-    a, b = Bare("a"), Bare("b")
-    a.submit(b.address, b"x", delivery=EXPRESS)
+    a, b = acquainted()
     rest(a, b)
     outgoing = a.submit(b.address, *[b"y" * 60_000] * 100, delivery=EXPRESS)
     assert sent(a) == 64
@@ -50,8 +57,7 @@ def test_a_node_that_closes_gives_answers_and_no_packets_of_its_own() -> None:
 
 def test_a_node_whose_store_failed_says_goodbye_and_no_more() -> None:
     """Not one packet, though the window is open."""
-    a, b = Bare("a"), Bare("b")
-    a.submit(b.address, b"x", delivery=EXPRESS)
+    a, b = acquainted()
     rest(a, b)
     a.submit(b.address, b"y", delivery=EXPRESS)
     a.engine.handle_store_failed(None, StoreFailed("the disk"), a.now_ns)
@@ -119,9 +125,7 @@ def test_the_clock_of_the_peer_is_told() -> None:
 
 def test_a_round_trip_ends_with_its_own_answer() -> None:
     """Not with the first datagram that happens to come."""
-    a, b = Bare("a"), Bare("b")
-    a.submit(b.address, b"x")
-    settle(a, b)
+    a, b = acquainted()
     answers = ping(a, b)
     challenge = a.poll()
     b.hear(challenge, a)
@@ -158,9 +162,7 @@ def test_a_node_that_ends_answers_its_callers() -> None:
 
 
 def test_a_challenge_without_room_for_a_clock_is_refused() -> None:
-    a, b = Bare("a"), Bare("b")
-    a.submit(b.address, b"x")
-    settle(a, b)
+    a, b = acquainted()
     (there,) = a.engine.handshakes.conversations.values()
     data = there.channel.seal(Kind.CHALLENGE, *there.session.take_counter(), b"short", a.now_ns)
     b.engine.handle_datagram(data, a.address, b.now_ns)
@@ -179,9 +181,7 @@ def told(node: Bare) -> list[NodeEvent]:
 
 
 def test_a_link_goes_up_and_down() -> None:
-    a, b = Bare("a"), Bare("b")
-    a.submit(b.address, b"x")
-    settle(a, b)
+    a, b = acquainted()
     a.engine.handle_path_lost(b.address, a.now_ns)
     a.poll()
     node_id = b.engine.node_id.hex()

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.queues.relays import Relays, dead, post
-from tests.queues.world import numbered
+from tests.queues.world import SimNode, numbered
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import UsageError
 from triack.base.news import WayChanged
@@ -16,13 +16,13 @@ AFTER_S = 5.0
 AFTER_NS = 5 * SECOND
 
 
-def two_ways(seed: int = 1, ways: tuple[str, ...] = WAYS) -> Relays:
-    """A sends to b by r, or by s while r is silent."""
+def two_ways(seed: int = 1, ways: tuple[str, ...] = WAYS) -> tuple[Relays, SimNode, SimNode, SimNode]:
+    """A sends to b by r, or by s while r is silent: their network, and a, b and r."""
     net = Relays("ar as ab rb sb" if "b" in ways else "ar as rb sb", {}, seed)
     node = net["a"]
     node.routes = (Route("b", via=list(ways), switch_after_s=AFTER_S),)
     node.act(lambda: node.live.set_routes(node.routes, net.world.now_ns))
-    return net
+    return net, node, net["b"], net["r"]
 
 
 def in_use(net: Relays) -> str:
@@ -39,8 +39,7 @@ def changes(net: Relays) -> list[str]:
 @pytest.mark.parametrize("seed", range(3))
 def test_the_second_is_used_while_the_first_is_dead(delivery: Delivery, seed: int) -> None:
     """Each message arrives once, transactional ones in order, those that the first has had on its disk as well."""
-    net = two_ways(seed)
-    a, b, r = net["a"], net["b"], net["r"]
+    net, a, b, r = two_ways(seed)
     net.world.cut(r, b)
     post(a, "b", *numbered(0, 50), delivery=delivery)
     assert net.world.run(10 * SECOND, lambda: net.waiting("r") > 0)
@@ -62,8 +61,7 @@ def test_the_second_is_used_while_the_first_is_dead(delivery: Delivery, seed: in
 
 def test_a_silence_is_counted_from_its_beginning() -> None:
     """Not from the end of the session, which the ack timeout brings about later."""
-    net = two_ways()
-    a, b, r = net["a"], net["b"], net["r"]
+    net, a, b, r = two_ways()
     post(a, "b", b"1")
     assert net.world.run(10 * SECOND, lambda: b.length("q") == 1 and net.is_done("a"))
     net.world.cut(a, r)
@@ -75,8 +73,7 @@ def test_a_silence_is_counted_from_its_beginning() -> None:
 
 def test_one_that_comes_and_goes_changes_nothing() -> None:
     """Up and down for less than the time, while it is in use and while it is not."""
-    net = two_ways()
-    a, b, r = net["a"], net["b"], net["r"]
+    net, a, b, r = two_ways()
 
     def flap() -> None:
         for _ in range(10):
@@ -101,8 +98,7 @@ def test_one_that_comes_and_goes_changes_nothing() -> None:
 @pytest.mark.parametrize(("back", "last"), [("r", ["s", "r"]), ("s", ["s"])])
 def test_the_first_that_answers_is_used_when_both_were_dead(back: str, last: list[str]) -> None:
     """At once, as the one in use is silent; and nothing is lost while there is no way."""
-    net = two_ways()
-    a, b = net["a"], net["b"]
+    net, a, b, _ = two_ways()
     for name in WAYS:
         net[name].crash()
     post(a, "b", *numbered(0, 20))
@@ -115,17 +111,16 @@ def test_the_first_that_answers_is_used_when_both_were_dead(back: str, last: lis
 
 def test_one_that_answers_with_nothing_behind_it_is_not_silent() -> None:
     """Its messages wait there: nothing is known of what is behind it."""
-    net = two_ways()
-    net.world.cut(net["r"], net["b"])
-    post(net["a"], "b", b"1")
+    net, a, b, r = two_ways()
+    net.world.cut(r, b)
+    post(a, "b", b"1")
     net.world.run(60 * SECOND)
-    assert (changes(net), net.waiting("r"), net["b"].length("q")) == ([], 1, 0)
+    assert (changes(net), net.waiting("r"), b.length("q")) == ([], 1, 0)
 
 
 def test_a_start_begins_with_the_first() -> None:
     """What was known of it before says nothing."""
-    net = two_ways()
-    a, b, r = net["a"], net["b"], net["r"]
+    net, a, b, r = two_ways()
     r.crash()
     post(a, "b", b"1")
     assert net.world.run(60 * SECOND, lambda: b.length("q") == 1)
@@ -150,8 +145,7 @@ def test_a_relay_has_two_ways_as_well() -> None:
 
 def test_a_node_goes_by_a_relay_while_its_destination_is_out_of_reach() -> None:
     """The destination itself may be the first way."""
-    net = two_ways(ways=("b", "r"))
-    a, b = net["a"], net["b"]
+    net, a, b, _ = two_ways(ways=("b", "r"))
     net.world.cut(a, b)
     post(a, "b", b"1")
     assert net.world.run(60 * SECOND, lambda: b.length("q") == 1)
@@ -164,8 +158,7 @@ def test_a_node_goes_by_a_relay_while_its_destination_is_out_of_reach() -> None:
 
 def test_routes_that_are_set_again_keep_the_way_in_use() -> None:
     """The first is called until it is back, or until no route has it."""
-    net = two_ways()
-    a, b, r = net["a"], net["b"], net["r"]
+    net, a, b, r = two_ways()
     r.crash()
     post(a, "b", b"1")
     assert net.world.run(60 * SECOND, lambda: b.length("q") == 1)
@@ -178,8 +171,7 @@ def test_routes_that_are_set_again_keep_the_way_in_use() -> None:
 
 def test_the_way_in_use_is_explained() -> None:
     """With how those before it are."""
-    net = two_ways()
-    a, b, r = net["a"], net["b"], net["r"]
+    net, a, b, r = two_ways()
 
     def why() -> str:
         now_ns = net.world.now_ns
