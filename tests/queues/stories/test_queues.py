@@ -396,18 +396,3 @@ def test_what_is_new_does_not_wait_for_what_waits() -> None:
     world.run(13 * TIER_HOUR)
     assert waits(a) == TIERS
     assert b.read_all("q") == numbered(0, 2)
-
-
-@pytest.mark.plain
-def test_progress_starts_the_first_tier_again() -> None:
-    """The order ack that leaves after two hours frees everything; the next message waits 30 s again."""
-    world, a, b = pair()
-    a.send(b, "q", *numbered(0, 1))
-    world.run(2 * TIER_HOUR)
-    del b.live.inbox.send_order_acks
-    world.run(7 * TIER_HOUR)
-    assert not a.busy
-    b.withhold()
-    a.send(b, "q", *numbered(1, 2))
-    world.run(MINUTE)
-    assert attempts(a)[-1] == 1

@@ -71,19 +71,6 @@ def test_an_older_copy_is_noticed_although_the_peer_was_away(victim: str) -> Non
     assert c.rollbacks == []
 
 
-def test_the_node_that_was_put_back_need_not_be_the_one_that_sends() -> None:
-    """A receiver with nothing to send hears of it when the sender connects; a sender when its receiver does."""
-    world, a, b = pair()
-    deliver(world, a, b, 1)
-    copy = a.copy_store()
-    deliver(world, a, b, 2)
-    a.crash()
-    b.send(a, "q", b"new")
-    a.restore(copy)
-    a.start()
-    both_know(world, a, b)
-
-
 def test_express_alone_is_remembered_as_long_as_both_live() -> None:
     """Nothing on any disk depends on it, yet a repeated incarnation would be taken for duplicates."""
     world, a, b = pair()
