@@ -26,14 +26,16 @@ FIELDS = [name for name in QueuedPacket.__slots__ if name not in ("pieces", "con
 
 
 class Box:
-    """A mailbox, the disk behind it, and what was put so far."""
+    """A mailbox with these messages, the disk behind it, and what was put so far."""
 
-    def __init__(self, cache_bytes: int = CACHE_BYTES) -> None:
+    def __init__(self, *bodies: bytes, cache_bytes: int = CACHE_BYTES) -> None:
         self.notices = Notices(Counter(), cache=Cache(cache_bytes))
         self.box = Mailbox(1, "q", self.notices)
         self.disk: dict[int, bytes] = {}
         self.numbers: dict[int, int] = {}
         self.now_ms = 1_000
+        if bodies:
+            self.put(*bodies)
 
     def put(
         self,
@@ -133,8 +135,7 @@ def test_what_is_given_back_comes_again_in_the_old_order(
 
 def test_what_waits_keeps_everything_younger_back() -> None:
     """Older messages come as ever; when the wait has ended, the queue goes on in its order."""
-    box = Box()
-    box.put(b"1", b"2", b"3")
+    box = Box(b"1", b"2", b"3")
     box.put(b"4")
     first, second = sure(box.take()), sure(box.take())
     box.box.give_back(second, Wait(box.now_ms + 500, 500, keep_order=True))
@@ -148,8 +149,7 @@ def test_what_waits_keeps_everything_younger_back() -> None:
 
 def test_younger_messages_pass_one_that_waits_when_it_lets_them() -> None:
     """It comes before what is still there when its wait ends."""
-    box = Box()
-    box.put(b"1", b"2", b"3")
+    box = Box(b"1", b"2", b"3")
     first = sure(box.take())
     box.box.give_back(first, Wait(box.now_ms + 500, 500, keep_order=False))
     second = sure(box.take())
@@ -163,8 +163,7 @@ def test_younger_messages_pass_one_that_waits_when_it_lets_them() -> None:
 @pytest.mark.parametrize("keep_order", [True, False])
 def test_a_wait_survives_a_restart(keep_order: bool) -> None:
     """With its end, its order, and no longer than it was, although the clock was set back meanwhile."""
-    box = Box()
-    box.put(b"1", b"2", b"3")
+    box = Box(b"1", b"2", b"3")
     taken = box.take_all()
     box.box.acknowledge(taken[0])
     box.box.give_back(taken[1], Wait(box.now_ms + 500, 500, keep_order))
@@ -181,8 +180,7 @@ def test_a_wait_survives_a_restart(keep_order: bool) -> None:
 
 def test_progress_survives_a_restart() -> None:
     """A packet that was half done comes back with the other half, and its failures."""
-    box = Box()
-    box.put(b"1", b"2", b"3")
+    box = Box(b"1", b"2", b"3")
     handed = box.take_all()
     box.box.acknowledge(handed[1])
     assert box.box.count_failure(handed[0]) == 1
@@ -269,16 +267,14 @@ def spans(runs: list[Run]) -> list[tuple[int, int, int, bool]]:
 
 def test_who_reads_a_queue_draws_from_the_same_run() -> None:
     """So that two readers get messages in turns, and nothing is set aside for either."""
-    box = Box()
-    box.put(b"1", b"2", b"3")
+    box = Box(b"1", b"2", b"3")
     one, other = box.run(), box.run()
     assert [one.draw(), other.draw(), one.draw(), other.draw(), one.draw()] == [0, 1, 2, -1, -1]
 
 
 def test_what_comes_back_ends_the_run_that_goes_on() -> None:
     """Nobody draws anything younger before it, not even the holder of the run; it is a marked run of its own."""
-    box = Box()
-    box.put(b"1", b"2", b"3")
+    box = Box(b"1", b"2", b"3")
     run = box.run()
     old = run.lease(run.draw())
     box.box.give_back(old)
@@ -289,8 +285,7 @@ def test_what_comes_back_ends_the_run_that_goes_on() -> None:
 
 def test_a_run_of_one_that_nobody_drew_gives_way_to_something_older() -> None:
     """And is not lost."""
-    box = Box()
-    box.put(b"1", b"2", b"3")
+    box = Box(b"1", b"2", b"3")
     first, second, _ = box.take_all()
     box.box.give_back(second)
     opened = box.run()
@@ -360,8 +355,7 @@ def test_a_large_message_that_was_done_before_a_restart_counts_no_more() -> None
 
 def test_failures_are_forgotten_with_their_packet() -> None:
     """They cost nothing once every message of it is done."""
-    box = Box()
-    box.put(b"1", b"2")
+    box = Box(b"1", b"2")
     first, second = box.take_all()
     box.box.count_failure(first)
     box.box.give_back(first, Wait(box.now_ms + 5, 5, keep_order=True))
@@ -377,8 +371,7 @@ def test_failures_are_forgotten_with_their_packet() -> None:
 
 def test_a_run_says_how_often_its_messages_had_failed() -> None:
     """One whose reader died comes by itself."""
-    box = Box()
-    box.put(b"1", b"2", b"3")
+    box = Box(b"1", b"2", b"3")
     first, second, _ = box.take_all()
     box.box.count_failure(first)
     box.box.count_failure(second, died=True)
@@ -392,8 +385,7 @@ def test_a_run_says_how_often_its_messages_had_failed() -> None:
 
 def test_what_was_taken_out_ahead_does_not_come_when_the_rest_is_acknowledged() -> None:
     """The packet is done then, and still is the first one that waits."""
-    box = Box()
-    box.put(b"1", b"2")
+    box = Box(b"1", b"2")
     box.put(b"3")
     first = sure(box.take())
     assert bodies(box.box.withdraw([2])) == [b"2"]
@@ -412,7 +404,7 @@ def take_body(box: Box) -> bytes | None:
 @pytest.mark.parametrize("cache_bytes", [0, CACHE_BYTES])
 def test_the_higher_priority_comes_first_and_each_keeps_its_order(cache_bytes: int) -> None:
     """Wherever the packets wait: in memory or only on the disk."""
-    box = Box(cache_bytes)
+    box = Box(cache_bytes=cache_bytes)
     for number in range(40):
         box.put(b"%d.%02d" % (number % 4, number), stream=number % 4, priority=number % 4)
     taken = [lease.body for lease in iter(box.take, None)]
@@ -422,8 +414,7 @@ def test_the_higher_priority_comes_first_and_each_keeps_its_order(cache_bytes: i
 
 def test_a_higher_priority_ends_the_run_that_is_read() -> None:
     """The next message is of the higher one, although the packet that is read has more."""
-    box = Box()
-    box.put(b"a", b"b", b"c")
+    box = Box(b"a", b"b", b"c")
     assert take_body(box) == b"a"
     box.put(b"urgent", stream=2, priority=7)
     assert [take_body(box) for _ in range(3)] == [b"urgent", b"b", b"c"]
@@ -431,8 +422,7 @@ def test_a_higher_priority_ends_the_run_that_is_read() -> None:
 
 def test_what_comes_back_keeps_its_priority() -> None:
     """It comes before anything younger of its priority, and after all of higher ones."""
-    box = Box()
-    box.put(b"low", b"later")
+    box = Box(b"low", b"later")
     low = sure(box.take())
     box.put(b"high", stream=2, priority=7)
     box.box.give_back(low)
@@ -464,8 +454,7 @@ def test_a_wait_of_a_high_priority_does_not_keep_lower_ones_on_the_disk() -> Non
 
 def test_browsing_shows_the_order_of_reading_from_any_position_on() -> None:
     """Rank and place say where a message is; removing goes by the place alone."""
-    box = Box()
-    box.put(b"low 1", b"low 2")
+    box = Box(b"low 1", b"low 2")
     box.put(b"high", stream=2, priority=7)
     box.put(b"low 3")
 
@@ -495,7 +484,7 @@ def test_packets_that_are_restored_together_are_as_those_that_are_put_one_by_one
     counts: list[int], priority: int, room: int
 ) -> None:
     """Those on the disk alone, too: the same places, charges and lines."""
-    boxes = Box(room * PACKET_BYTES), Box(room * PACKET_BYTES)
+    boxes = Box(cache_bytes=room * PACKET_BYTES), Box(cache_bytes=room * PACKET_BYTES)
     alike = []
     for key, count in enumerate(counts, 1):
         (item,), _ = pack([b"x"] * count, 1_200, key * 1_000, 1, priority=priority)

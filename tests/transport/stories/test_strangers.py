@@ -111,10 +111,23 @@ def test_junk_costs_a_victim_no_shared_secret(monkeypatch: pytest.MonkeyPatch) -
     assert not computed
 
 
-def test_a_flood_leaves_nothing_behind() -> None:
-    """Junk, connects of strangers, and connects under load from a thousand addresses: not a byte more than before."""
+def loaded() -> Ends:
+    """Two ends, of which b asks each caller where it is."""
     ends = Ends()
     load(ends)
+    return ends
+
+
+def known() -> Ends:
+    """The same, and a has its cookie."""
+    ends = loaded()
+    take(ends.caller, ends.answer(ends.connect()).retry)
+    return ends
+
+
+def test_a_flood_leaves_nothing_behind() -> None:
+    """Junk, connects of strangers, and connects under load from a thousand addresses: not a byte more than before."""
+    ends = loaded()
     untrusted = dialled(FOREIGN_KEY).seal(Kind.CONNECT, 9, 1, b"", NOW_NS)
     ends.answer(untrusted)
     before = snapshot(ends.b)
@@ -130,8 +143,7 @@ def test_a_flood_leaves_nothing_behind() -> None:
 
 def test_under_load_a_caller_proves_where_it_is() -> None:
     """One more round trip, and the answer is shorter than what asked for it."""
-    ends = Ends()
-    load(ends)
+    ends = loaded()
     connect = ends.connect()
     answer = ends.answer(connect)
     assert answer.channel is None
@@ -143,9 +155,7 @@ def test_under_load_a_caller_proves_where_it_is() -> None:
 
 def test_a_cookie_is_of_use_at_its_address_alone() -> None:
     """A sender that has seen one elsewhere is asked again."""
-    ends = Ends()
-    load(ends)
-    take(ends.caller, ends.answer(ends.connect()).retry)
+    ends = known()
     connect = ends.connect()
     assert ends.answer(connect, sender="udp://192.0.2.66:7801").retry
     assert ends.answer(connect).channel is not None
@@ -153,18 +163,14 @@ def test_a_cookie_is_of_use_at_its_address_alone() -> None:
 
 def test_a_cookie_is_sent_for_two_minutes() -> None:
     """After that its node would no longer recognise it."""
-    ends = Ends()
-    load(ends)
-    take(ends.caller, ends.answer(ends.connect()).retry)
+    ends = known()
     assert ends.connect(now_ns=NOW_NS + COOKIE_LIFE_NS - 1)[-32:-16] != bytes(16)
     assert ends.connect(now_ns=NOW_NS + COOKIE_LIFE_NS)[-32:-16] == bytes(16)
 
 
 def test_a_cookie_of_yesterday_is_replaced() -> None:
     """The node has forgotten it, and says so with a new one."""
-    ends = Ends()
-    load(ends)
-    take(ends.caller, ends.answer(ends.connect()).retry)
+    ends = known()
     later_ns = NOW_NS + COOKIE_LIFE_NS - 1
     forgetful = SecureChannels([B_KEY], ends.b_directory, entropy=Random(5).randbytes)
     ends.b = forgetful
@@ -176,8 +182,7 @@ def test_a_cookie_of_yesterday_is_replaced() -> None:
 
 def test_a_retry_counts_once_and_not_too_often() -> None:
     """Each makes us send a whole connect, so an observer of our connects must not be able to ask again and again."""
-    ends = Ends()
-    load(ends)
+    ends = loaded()
     first, second, third = (ends.connect() for _ in range(3))
     retries = [ends.answer(connect).retry for connect in (first, second, third)]
     assert take(ends.caller, retries[0]) == b""
@@ -200,9 +205,7 @@ def test_a_retry_is_believed_from_who_saw_the_connect() -> None:
 
 def test_under_load_each_host_has_its_share() -> None:
     """A host that has proved its address may still connect too often; another host is taken meanwhile."""
-    ends = Ends()
-    load(ends)
-    take(ends.caller, ends.answer(ends.connect()).retry)
+    ends = known()
     connect = ends.connect()
     for _ in range(CONNECTS_PER_HOST):
         assert ends.answer(connect).channel is not None
