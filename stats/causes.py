@@ -11,7 +11,7 @@ from triack.queues.streams.outgoing_stream import OutgoingStream
 def waits_for(engine: Engine, outgoing: OutgoingStream) -> str:
     """Why the messages to a queue do not arrive yet, as stats name it; empty if no reason is known."""
     link = engine.outbox.links.get(outgoing.via)
-    missing = None if link is None else engine.handshakes.waits_for(link)
+    missing = None if link is None else engine.handshakes.reach.waits_for(link)
     return missing or engine.outbox.holds.of(outgoing) or ""
 
 
@@ -22,7 +22,7 @@ def cause_of(engine: Engine, outgoing: OutgoingStream) -> str:
         return ""
     match _missing(engine, link):
         case WaitsFor.KEY:
-            renamed = engine.handshakes.renamed(link)
+            renamed = engine.handshakes.reach.renamed(link)
             now = f"; its node is {renamed} here now" if renamed else ""
             return f"this node trusts no {link.peer}, or has no key of it{now}"
         case WaitsFor.ADDRESS:
@@ -38,7 +38,7 @@ def cause_of(engine: Engine, outgoing: OutgoingStream) -> str:
 
 def _missing(engine: Engine, link: Link) -> WaitsFor | None:
     """What a link lacks, or lacked when messages ran out of time."""
-    missing = engine.handshakes.waits_for(link)
+    missing = engine.handshakes.reach.waits_for(link)
     if missing is None and (link.conversation is None or not link.conversation.is_open):
         return link.missing or (None if link.dialer.since_ns is None else WaitsFor.ANSWER)
     return missing
@@ -46,7 +46,7 @@ def _missing(engine: Engine, link: Link) -> WaitsFor | None:
 
 def why_no_answer(engine: Engine, link: Link) -> str:
     """Why a peer has not answered a ping, in short."""
-    missing = engine.handshakes.waits_for_session(link)
+    missing = engine.handshakes.reach.waits_for_session(link)
     return link.silent or (f"no session, as there is no {missing.value}" if missing else "no answer")
 
 

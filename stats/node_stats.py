@@ -570,7 +570,7 @@ def _is_open(conversation: Conversation | None) -> bool:
 
 
 def _link(link: Link, engine: Engine) -> LinkStats:
-    waits_for = engine.handshakes.waits_for(link)
+    waits_for = engine.handshakes.reach.waits_for(link)
     session = _session(link.conversation) if link.conversation is not None and _is_open(link.conversation) else None
     return LinkStats(
         is_up=session is not None,

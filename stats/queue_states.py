@@ -96,7 +96,7 @@ def _state_of_link(engine: Engine, link: Link, held: str | None, *, busy: bool) 
     """What stops all streams of a link, or this one's hold; None if neither does."""
     if link.suspended is not None:
         return StateNow(QueueState.SUSPENDED, "restart")
-    missing = engine.handshakes.waits_for_session(link)
+    missing = engine.handshakes.reach.waits_for_session(link)
     if missing is not None and not busy:
         return StateNow(QueueState.INACTIVE)
     if missing is not None and (link.is_sending or link.conversation is not None):

@@ -87,10 +87,10 @@ def row_of(
 
 def _links(engine: Engine, now_ns: int) -> Iterator[TroubleStats]:
     for peer, link in engine.outbox.links.items():
-        missing = engine.handshakes.waits_for(link)
+        missing = engine.handshakes.reach.waits_for(link)
         if link.suspended is not None:
             yield row_of(Trouble.SUSPENDED, peer, str(link.suspended))
-        elif missing is WaitsFor.KEY and (name := engine.handshakes.renamed(link)):
+        elif missing is WaitsFor.KEY and (name := engine.handshakes.reach.renamed(link)):
             yield row_of(Trouble.RENAMED, peer, name)
         elif missing in _MISSING:
             yield row_of(_MISSING[missing], peer)

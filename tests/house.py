@@ -93,7 +93,6 @@ WALLS: dict[str, set[str]] = {
     "tools/replay": {"tools/replay/log", "tools/replay/checks", "tools/replay/report", "tools/replay/engines"},
 }
 WALL_EXCEPTIONS = {
-    ("queues/peers/handshake.py", "triack.queues.streams.outbox"),
     ("queues/peers/link.py", "triack.queues.streams.outgoing_stream"),
 }
 """Imports through a wall that need a port instead. The list may only become shorter."""
@@ -145,8 +144,8 @@ LONGER_FILES = {
 MAX_FUNCTION_LINES = 70
 MAX_METHODS = 30
 LARGER_CLASSES = {
-    "node/client/client.py Client": 34,
     "node/control/calls.py Calls": 49,
+    "node/client/client.py Client": 34,
     "node/handles/message.py Message": 32,
     "node/handles/transaction.py Transaction": 35,
     "node/shell/accepting.py Accepting": 31,
@@ -158,7 +157,6 @@ LARGER_CLASSES = {
     "queues/mailboxes/local_queues.py LocalQueues": 45,
     "queues/mailboxes/mailbox.py Mailbox": 66,
     "queues/manager/engine.py Engine": 91,
-    "queues/peers/handshake.py Handshakes": 53,
     "queues/remote/peer_subscriptions.py PeerSubscriptions": 34,
     "queues/streams/inbox.py Inbox": 54,
     "queues/streams/outbox.py Outbox": 69,

@@ -61,7 +61,7 @@ def _run() -> str:
         line.origin.drain()
         line.world.run(5 * SECOND)
         (stream,) = line.relay.live.transits.streams
-        neighbour = line.relay.live.handshakes.open_with("a")
+        neighbour = line.relay.live.handshakes.index.open_with("a")
         if neighbour is None or stream.sequence.is_empty:
             return "nothing waits at the relay"
         word = wire.RelayedOrderAck(*stream.id, stream.sequence.sequence, 1, 0, b"b" * 16, mac=bytes(wire.MAC_BYTES))

@@ -54,7 +54,7 @@ def _path(
 ) -> None:
     if header.kind is Kind.DATA and header.counter > conversation.highest_counter:
         conversation.highest_counter = header.counter
-        self._index.move(conversation, sender)
+        self.index.move(conversation, sender)
 
 
 # ---- the report of standing still

@@ -12,6 +12,7 @@ from triack.base.ack_trigger import AckTrigger
 from triack.base.datagram import Header
 from triack.queues.peers.handshake import Handshakes
 from triack.queues.peers.link import Link
+from triack.queues.peers.session_settings import SessionMaker
 from triack.session import session
 from triack.session.acknowledgements.session_ack import SessionAck
 from triack.session.acknowledgements.store_ack import StoreAck
@@ -138,7 +139,7 @@ def _open_with_connect(
 
 @BUGS.by_search("every session has the same connection id", OLD_DATAGRAMS, "went from open to accepting")
 def _connection_id(patch: Patch) -> None:
-    patch.setattr(Handshakes, "_connection_id", lambda self: 7)
+    patch.setattr(SessionMaker, "connection_id", lambda self: 7)
 
 
 @BUGS.by_seeds("datagrams grow before the answer to their probe", PathMtu, "poll_probe")

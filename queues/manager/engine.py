@@ -127,8 +127,7 @@ class Engine(OperatorSettings):
         self.settings = settings
         self.drops: Counter[DropReason] = Counter()
         self.failure: TriackError | None = None
-        self.draining = False
-        self.watching = Watching()
+        self.draining, self.watching = False, Watching()
         self._channels, self._directory = channels, directory
         self.routes = Routes(directory, routes)
         self._origins = Origins()
@@ -151,7 +150,9 @@ class Engine(OperatorSettings):
             channels=channels,
             directory=directory,
             random=random,
-            outbox=self.outbox,
+            links=self.outbox.links,
+            on_served=self.outbox.handle_session_opened,
+            give_up=self.outbox.give_up,
             positions=self.inbox.positions.tell,
             drops=self.drops,
             record=self._record,
@@ -159,7 +160,7 @@ class Engine(OperatorSettings):
         )
         self.routes.has_met = self.handshakes.peers.has_met
         self.inbox.order_acks.history = self.handshakes.history
-        self.news = News(self.handshakes.at)
+        self.news = News(self.handshakes.index.at)
         self.callers, self.pings = Callers(directory), Pings(self.wall, random)
         self.transits = self._make_transits(name)
         self.jobs = self._make_jobs()
@@ -204,8 +205,7 @@ class Engine(OperatorSettings):
                 self.outbox,
                 self._directory,
                 draw=self.draw_runs,
-                has_session=self._has_session,
-                is_here=self._is_here,
+                conversations=self.handshakes.index,
                 proved_of=self._proved_of,
                 keyless=self._channels.seals is None,
                 drops=self.drops,
@@ -227,12 +227,6 @@ class Engine(OperatorSettings):
     def _via_of(self, peer: str) -> str:
         return self.routes.way_of(peer).via
 
-    def _has_session(self, name: str) -> bool:
-        return self.handshakes.open_with(name) is not None
-
-    def _is_here(self, node_id: bytes) -> bool:
-        return any(one.is_open for one in self.handshakes.with_peer(node_id))
-
     def _proved_of(self, node_id: bytes, sealed: bool) -> str:
         return self._owner_of(node_id) or (self.inbox.sealing.sealer_of(node_id) if sealed else "")
 
@@ -244,7 +238,7 @@ class Engine(OperatorSettings):
         would be answered to the other.
         """
         owner, brought = self._owner_of(node_id), self._origins.of(node_id)
-        by_relay = self.inbox.relay_of(node_id, stream) or not self._has_session(owner)
+        by_relay = self.inbox.relay_of(node_id, stream) or self.handshakes.index.open_with(owner) is None
         if owner and brought is not None and by_relay and self.routes.way_of(owner).is_direct:
             return brought.name
         return "" if self._is_shared(node_id) else self.name_of(node_id)
@@ -303,7 +297,7 @@ class Engine(OperatorSettings):
 
     def _make_transits(self, name: str) -> Transits:
         records, admission = DepartureRecords(self._record), self.inbox.admission
-        words = RelayAcks(self.node_id, self.handshakes.open_with, records, self.drops)
+        words = RelayAcks(self.node_id, self.handshakes.index.open_with, records, self.drops)
         return Transits(
             self.settings,
             door=PacketClassifier(self.node_id, name, self._directory, self.routes, admission.permissions),
@@ -427,7 +421,7 @@ class Engine(OperatorSettings):
             return ""
         brought = None if self._owner_of(node_id) else self._origins.of(node_id)
         if brought is None:
-            return self.handshakes.name_of(node_id)
+            return self.handshakes.reach.name_of(node_id)
         # A name that a key has proved outranks what a relay says.
         sealer = self.inbox.sealing.sealer_of(node_id)
         return f"{sealer}{BY_HAND}{brought.via}" if sealer else brought.name
@@ -648,7 +642,7 @@ class Engine(OperatorSettings):
                     run = None
                     self._handle_other(burst[0], header, sender, now_ns)
                 else:
-                    conversation = self.handshakes.of(header)
+                    conversation = self.handshakes.index.of(header)
                     if run is not None and run.conversation is not conversation:
                         self._end_burst(run, sender, now_ns)
                         run = None
@@ -693,7 +687,7 @@ class Engine(OperatorSettings):
         if header.kind is Kind.CONNECT:
             self._handle_connect(data, header, sender, now_ns)
             return
-        conversation = self.handshakes.of(header)
+        conversation = self.handshakes.index.of(header)
         payload = self._open(conversation, data, header, now_ns)
         conversation.wake()
         _HANDLERS[header.kind](self, conversation, header, payload, sender, now_ns)
@@ -725,7 +719,7 @@ class Engine(OperatorSettings):
     def handle_path_lost(self, address: str, now_ns: int) -> None:
         """The transport says that an address cannot be reached any more."""
         self._look(now_ns)
-        for conversation in self.handshakes.at(address):
+        for conversation in self.handshakes.index.at(address):
             self._close(conversation, CloseReason.PATH_LOST, now_ns)
 
     def handle_directory_changed(self, now_ns: int) -> None:
@@ -783,7 +777,7 @@ class Engine(OperatorSettings):
         self._check_open(conversation)
         answer, clock_ms = clock_of(payload)
         if not self.pings.handle_response(conversation, answer, clock_ms, now_ns):
-            self.handshakes.handle_response(conversation, answer, sender)
+            self.handshakes.index.handle_response(conversation, answer, sender)
 
     @staticmethod
     def _check_open(conversation: Conversation) -> None:
@@ -798,7 +792,7 @@ class Engine(OperatorSettings):
         if in_force_bytes is None:
             in_force_bytes = min(
                 min(traits_of(address).base_bytes, session_settings(self.settings, address).max_datagram_bytes)
-                for address in self.handshakes.addresses_of(peer) or ("udp:",)
+                for address in self.handshakes.reach.addresses_of(peer) or ("udp:",)
             )
         return content_limit_bytes(self.handshakes.codec, in_force_bytes, self._channels.overhead_bytes)
 
@@ -888,7 +882,7 @@ class Engine(OperatorSettings):
             if finder.detected:
                 effects += map(TellRollback, finder.detected)
                 finder.detected.clear()
-        kept = self.handshakes.kept_connections
+        kept = self.handshakes.index.kept_connections
         vouches, releases = kept.take() if kept.changed else ((), ())
         effects += vouches
         if sends:

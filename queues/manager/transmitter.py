@@ -105,7 +105,7 @@ class Transmitter:
         """Run the timers of every session that is due."""
         for conversation in self.deadlines.poll_due(now_ns):
             # A half-open conversation may have been dropped for others.
-            if not self._handshakes.has(conversation):
+            if conversation.session.connection_id not in self._handshakes.conversations:
                 continue
             conversation.session.handle_timer(now_ns)
             self._news.look_at(conversation)
@@ -116,7 +116,7 @@ class Transmitter:
         """Begin a session for each of these links."""
         for link in links:
             self._handshakes.connect(link, now_ns)
-            self._news.handle_called(link, self._handshakes.waits_for(link))
+            self._news.handle_called(link, self._handshakes.reach.waits_for(link))
 
     def poll(self, giving: Giving, now_ns: int) -> list[tuple[str, list[bytes]]]:
         """Everything to send now: addresses, and the datagrams that go there together."""
@@ -172,10 +172,10 @@ class Transmitter:
         if via is not None and via.is_open:
             return via
         if stream.relay:
-            return self._handshakes.open_with(stream.relay)
+            return self._handshakes.index.open_with(stream.relay)
         if not stream.heard:
             return via
-        return next((other for other in self._handshakes.with_peer(stream.origin) if other.is_open), None)
+        return next((other for other in self._handshakes.index.with_node(stream.origin) if other.is_open), None)
 
     def fill(self, conversation: Conversation, giving: Giving, now_ns: int) -> None:
         """Give a session as many packets as its window accepts."""

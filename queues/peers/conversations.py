@@ -9,7 +9,9 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import TypeVar
 
-from triack.base.datagram import Channel
+from triack.base.datagram import Channel, Header, Kind
+from triack.base.errors import ProtocolError
+from triack.base.reasons import DropReason
 from triack.queues.peers.kept_connections import KeptConnections
 from triack.queues.peers.link import Conversation
 
@@ -21,6 +23,9 @@ HALF_OPEN_OF_ONE_MAX = 16
 middle of it. Connects that may be copies have as many other places."""
 Source = tuple[str, bool]
 """The peer or address that has caused a conversation, and whether its connect may be a copy of an earlier one."""
+
+_IN_CONVERSATION = frozenset({Kind.ACCEPT, Kind.RETRY, Kind.DATA, Kind.CHALLENGE, Kind.RESPONSE})
+"""The kinds of datagrams that name a conversation."""
 
 Key = TypeVar("Key", bound=Hashable)
 Group = dict[Key, Conversation | dict[Conversation, None]]
@@ -73,6 +78,12 @@ class Conversations:
             conversation.path = path
             _put(self._by_path, path, conversation)
 
+    def handle_response(self, conversation: Conversation, answer: bytes, sender: str) -> None:
+        """The peer has answered a challenge from its new address. Raises ProtocolError ``unexpected-response``."""
+        conversation.look_around().handle_response(answer, sender)
+        self.move(conversation, sender)
+        conversation.session.handle_moved()
+
     # ---- those that accept
 
     def add_accepted(self, conversation: Conversation, source: Source) -> list[Conversation]:
@@ -124,6 +135,18 @@ class Conversations:
     def with_peer(self, name: str) -> list[Conversation]:
         """Those with a peer that have been open."""
         return _members(self._by_name, name)
+
+    def open_with(self, name: str) -> Conversation | None:
+        """An open one with a peer, by its name among links; None when there is none."""
+        return next((one for one in self.with_peer(name) if one.is_open), None)
+
+    def of(self, header: Header) -> Conversation:
+        """The one that a datagram belongs to. Raises ProtocolError ``unknown-connection``, ``unknown-kind``."""
+        if header.connection_id not in self.by_connection:
+            raise ProtocolError(DropReason.UNKNOWN_CONNECTION)
+        if header.kind not in _IN_CONVERSATION:
+            raise ProtocolError(DropReason.UNKNOWN_KIND)
+        return self.by_connection[header.connection_id]
 
     def at(self, path: str) -> list[Conversation]:
         """Those whose datagrams go to an address."""

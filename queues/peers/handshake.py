@@ -20,7 +20,6 @@ others: a replay has no effect on an honest peer.
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from triack.base.commit import Commit, StoreContent
@@ -29,32 +28,27 @@ from triack.base.errors import ProtocolError
 from triack.base.paths import address_in
 from triack.base.peers import Directory
 from triack.base.reasons import DeadReason, DropReason
-from triack.base.units import in_ns
 from triack.ordering.order_ack import AckWait
 from triack.queues.node_settings import NodeSettings, store_survives
 from triack.queues.peers.conversations import Conversations
-from triack.queues.peers.dialer import WaitsFor
 from triack.queues.peers.freshness import Freshness, Moment
 from triack.queues.peers.history import History, Peers, covers
 from triack.queues.peers.introduction import HistoryPoint, Introduction, RolledBack, StreamPosition
-from triack.queues.peers.link import Conversation, Link
+from triack.queues.peers.link import Conversation, Link, Links
+from triack.queues.peers.reach import Reach
 from triack.queues.peers.relayed_histories import RelayedHistories
-from triack.queues.peers.session_settings import session_settings, traits_of
+from triack.queues.peers.session_settings import SessionMaker
 from triack.queues.peers.suspended_peers import SuspendedPeers
-from triack.queues.streams.outbox import Outbox
 from triack.session.protocol.binary import BINARY
 from triack.session.protocol.codec import Codec
 from triack.session.protocol.frames import Hello
 from triack.session.protocol.states import CloseReason, SessionState
-from triack.session.session import Session
 
 if TYPE_CHECKING:
     from random import Random
 
 SESSIONS_OF_ONE_MAX = 8
 """Open sessions of one peer: it needs one, two when both ends connect at once, and some while it moves or restarts."""
-
-_IN_CONVERSATION = frozenset({Kind.ACCEPT, Kind.RETRY, Kind.DATA, Kind.CHALLENGE, Kind.RESPONSE})
 
 
 class Connect(NamedTuple):
@@ -74,11 +68,13 @@ class Handshakes:
 
     Args:
         address: where the node listens, empty when it does not.
+        on_served: called when a link gets a session that its peer has opened.
+        give_up: called with a link that leads to this node itself, and the reason: what waits on it never arrives.
         positions: of streams of a node, at most that many, for an accept at that time.
         report: called with a conversation whose session has something to report.
 
     Attributes:
-        conversations: all of them, by our connection id.
+        conversations: all of them, by our connection id; ``index`` finds them by node, name and address.
         replies: datagrams that belong to no session, with their addresses.
     """
 
@@ -92,37 +88,49 @@ class Handshakes:
         channels: Channels,
         directory: Directory,
         random: "Random",
-        outbox: Outbox,
+        links: Links,
+        on_served: Callable[[Link, int], None],
+        give_up: Callable[[Link, DeadReason], None],
         positions: Callable[[bytes, int, int], tuple[StreamPosition, ...]],
         drops: Counter[DropReason],
         record: Callable[..., None],
         report: Callable[[Conversation, int], None],
     ) -> None:
-        self._index = Conversations()
-        self.conversations, self.kept_connections = self._index.by_connection, self._index.kept_connections
+        self.index = Conversations()
+        self.conversations = self.index.by_connection
         self.codec: Codec = BINARY
         self.history = History(content)
         self.peers = Peers(content.peers.values(), content.addresses, content.state)
         self.peers.handle_directory(directory)
+        self.reach = Reach(channels, directory, self.peers, self.index)
+        self.sessions = SessionMaker(
+            Introduction(
+                content.node_id,
+                name,
+                address,
+                dialled="",
+                survives=store_survives(settings),
+                incarnation=content.incarnation,
+                ack_wait=AckWait.stated(settings.order),
+            ),
+            settings,
+            directory,
+            random,
+            links,
+            self.history,
+            self.peers,
+            self.codec,
+        )
         self.suspended = SuspendedPeers(content.node_id, directory, drops, record)
         self.told = RelayedHistories(record)
         self.told.restore(content.state)
         self._node_id = content.node_id
         self._freshness = Freshness()
-        self._own_introduction = partial(
-            Introduction,
-            content.node_id,
-            name,
-            address,
-            survives=store_survives(settings),
-            incarnation=content.incarnation,
-            ack_wait=AckWait.stated(settings.order),
-        )
         self._settings = settings
         self._channels = channels
         self._directory = directory
-        self._random = random
-        self._outbox = outbox
+        self._links = links
+        self._on_served, self._give_up = on_served, give_up
         self._positions = positions
         self._drops = drops
         self._record = record
@@ -134,54 +142,30 @@ class Handshakes:
 
     def connect(self, link: Link, now_ns: int) -> None:
         """Give a link a session: one that its peer has opened, or a new one."""
-        there = next((one for one in self._index.with_peer(link.peer) if one.is_open), None)
+        there = next((one for one in self.index.with_peer(link.peer) if one.is_open), None)
         if there is not None and link.suspended is None:
             self._serve(link, there)
-            self._outbox.handle_session_opened(link, now_ns)
+            self._on_served(link, now_ns)
             return
         link.dialer.known = self._directory.named(link.peer)
         if not self._channels.knows(link.peer):
             self._drops[DropReason.NO_KEY] += 1
             return
-        addresses = self._ways_to(link.peer)
+        addresses = self.reach.ways_to(link.peer)
         if addresses:
             self._call(link, addresses, now_ns)
-
-    def waits_for(self, link: Link) -> WaitsFor | None:
-        """What a link needs before it can send what it has; None when it needs nothing."""
-        return self.waits_for_session(link) if link.is_sending else None
-
-    def waits_for_session(self, link: Link) -> WaitsFor | None:
-        """What a link needs before it has a session; None when it has one."""
-        if link.conversation is not None and link.conversation.is_open:
-            return None
-        if link.suspended is not None:
-            return WaitsFor.RESTART
-        if not self._channels.knows(link.peer):
-            return WaitsFor.KEY
-        return WaitsFor.ANSWER if self._ways_to(link.peer) else WaitsFor.ADDRESS
-
-    def addresses_of(self, peer: str) -> tuple[str, ...]:
-        """The addresses of a peer in the directory, or its name if that is an address."""
-        known = self._directory.named(peer)
-        return known.addresses if known is not None else (peer,) if "://" in peer else ()
-
-    def _ways_to(self, peer: str) -> tuple[str, ...]:
-        addresses, learned = self.addresses_of(peer), self.peers.addresses.get(peer)
-        return (*addresses, learned) if learned and learned not in addresses else addresses
 
     def _call(self, link: Link, addresses: tuple[str, ...], now_ns: int) -> None:
         try_ns = link.dialer.choose(addresses, now_ns)
         path = link.dialer.address
         channel = self._channels.dial(link.peer, path.partition(":")[0])
-        own = self._introduce(link.peer, link.peer_id)
-        named = link.peer, path
-        spacing_ns, session_id = link.dialer.spacing_ns(now_ns), self._random.getrandbits(64)
-        session = self._make_session(
-            session_id, own, named, link.peer_id, channel, now_ns, try_ns=try_ns, spacing_ns=spacing_ns
-        )
-        link.conversation = self._add(Conversation(session, channel, path, link.peer, self.awake, own))
+        own = self.sessions.introduce(link.peer, link.peer_id)
+        named, spacing_ns = (link.peer, path), link.dialer.spacing_ns(now_ns)
+        session = self.sessions.make(own, named, link.peer_id, channel, now_ns, try_ns=try_ns, spacing_ns=spacing_ns)
+        link.conversation = Conversation(session, channel, path, link.peer, self.awake, own)
         link.conversation.link = link
+        self.index.add(link.conversation)
+        link.conversation.wake()
 
     def handle_accept(self, conversation: Conversation, hello: Hello, now_ns: int) -> None:
         """Handle an accept: open, connect again for another check, or learn of a rollback.
@@ -196,6 +180,7 @@ class Handshakes:
         if own_echo or conversation.peer_id not in (b"", peer.node_id):
             raise ProtocolError(DropReason.UNEXPECTED_ACCEPT)
         self._check_owner(peer.node_id, conversation.channel.peer)
+        remembered = self.peers.of(peer.node_id)
         if conversation.link is not None:
             self.suspended.lead(conversation.link, peer.node_id)
         if peer.rolled_back:
@@ -205,16 +190,12 @@ class Handshakes:
             self._halt(peer, conversation.peer_name, RolledBack.SENDER, now_ns)
             start = HistoryPoint(peer.point.start, 0)
             self._connect_again(conversation, peer.node_id, start, self.suspended.rolled_back(peer.node_id))
-        elif self._has_enough(peer):
+        elif covers(peer.checked, remembered) or covers(peer.point, remembered):
+            # The acceptor's store has all that we remember of it: it has checked, or is at a later point.
             conversation.peer = peer
             session.handle_hello(hello, now_ns)
         else:
-            self._connect_again(conversation, peer.node_id, self.peers.of(peer.node_id), RolledBack.NONE)
-
-    def _has_enough(self, peer: Introduction) -> bool:
-        """Whether the acceptor's store has all that we remember of it: it has checked, or is at a later point."""
-        remembered = self.peers.of(peer.node_id)
-        return covers(peer.checked, remembered) or covers(peer.point, remembered)
+            self._connect_again(conversation, peer.node_id, remembered, RolledBack.NONE)
 
     def _connect_again(
         self, conversation: Conversation, receiver: bytes, remembered: HistoryPoint, rolled_back: RolledBack
@@ -235,30 +216,19 @@ class Handshakes:
             return
         hello = self.codec.decode_hello(answer.payload)
         peer = Introduction.decode(hello.introduction)
-        self._check_owner(peer.node_id, answer.channel.peer)
-        repeats = self._may_repeat(answer.channel.peer, peer, hello)
+        proved = answer.channel.peer
+        self._check_owner(peer.node_id, proved)
+        # Without keys any sender could claim to be any node, so only a proved peer's connects are compared.
+        repeats = proved != "" and not self._freshness.take(
+            proved, peer.node_id, Moment(peer.incarnation, hello.sent_at_ns)
+        )
         if repeats and answer.retry:
             self._drops[DropReason.REPEATED_CONNECT] += 1
             self.replies.append((sender, answer.retry))
             return
-        name = answer.channel.peer or self._name_of(peer)
+        name = proved or self.reach.name_by(peer)
         # A conversation keeps the channel, and a refusal is sealed with it.
         self._handle_hello(Connect(hello, peer, name, answer.channel, header.counter, sender, repeats), now_ns)
-
-    def _may_repeat(self, proved: str, peer: Introduction, hello: Hello) -> bool:
-        """Whether a connect may be a copy of an earlier one: a newer one of its node has arrived.
-
-        This is checked only if a key has proved the peer: without keys any sender could claim to be any node.
-        """
-        moment = Moment(peer.incarnation, hello.sent_at_ns)
-        return proved != "" and not self._freshness.take(proved, peer.node_id, moment)
-
-    def _name_of(self, peer: Introduction) -> str:
-        if peer.address:
-            there = self._directory.at(peer.address)
-            return peer.address if there is None else there.name
-        named = self._directory.named(peer.name)
-        return named.name if named is not None and not named.addresses else ""
 
     def _check_owner(self, node_id: bytes, name: str) -> None:
         """Check that a node belongs to the peer that first proved to be it, as long as that peer is known."""
@@ -279,11 +249,11 @@ class Handshakes:
             self._refuse(connect, RolledBack.SENDER, now_ns)
         if peer.node_id in self.suspended:
             self._refuse(connect, self.suspended.rolled_back(peer.node_id), now_ns)
-        conversation = self._index.accepted(peer.node_id, hello.session_id)
+        conversation = self.index.accepted(peer.node_id, hello.session_id)
         if conversation is not None:
             self._answer_again(conversation, connect, now_ns)
             return
-        link = self._outbox.links.get(connect.name)
+        link = self._links.get(connect.name)
         if link is not None and link.insists(now_ns) and self._node_id > peer.node_id:
             # Both ends connect at the same time: the greater node id wins at both ends.
             raise ProtocolError(DropReason.CONNECTING_OURSELVES)
@@ -291,27 +261,27 @@ class Handshakes:
         self._accept(connect, now_ns)
 
     def _accept(self, connect: Connect, now_ns: int) -> None:
-        link = self._outbox.links.get(connect.name)
+        link = self._links.get(connect.name)
         if link is not None:
             link.handle_call(now_ns)
-        channel, hello, own = connect.channel, connect.hello, self._answer(connect.peer)
+        channel, hello, own = connect.channel, connect.hello, self.sessions.answer(connect.peer)
         own = replace(own, positions=self._positions(connect.peer.node_id, own.room, now_ns))
         named = connect.name, connect.sender
-        session = self._make_session(hello.session_id, own, named, connect.peer.node_id, channel, now_ns, peer=hello)
-        conversation = self._add(
-            Conversation(session, channel, connect.sender, connect.name, self.awake, own, connect.peer)
-        )
+        session = self.sessions.make(own, named, connect.peer.node_id, channel, now_ns, peer=hello)
+        conversation = Conversation(session, channel, connect.sender, connect.name, self.awake, own, connect.peer)
+        self.index.add(conversation)
+        conversation.wake()
         conversation.answer(channel, connect.counter, connect.sender)
         source = channel.peer or address_in(connect.sender)
-        for oldest in self._index.add_accepted(conversation, (source, connect.repeats)):
+        for oldest in self.index.add_accepted(conversation, (source, connect.repeats)):
             self._give_way(oldest)
 
     def _answer_again(self, conversation: Conversation, connect: Connect, now_ns: int) -> None:
         if conversation.session.state is not SessionState.ACCEPTING:
             raise ProtocolError(DropReason.LATE_CONNECT)
         # A connect with nothing to check, perhaps a late copy, does not undo an earlier check.
-        conversation.introduce(self._check(conversation.own, connect.peer))
-        self._index.answer(conversation, connect.channel, connect.counter, connect.sender)
+        conversation.introduce(self.sessions.check(conversation.own, connect.peer))
+        self.index.answer(conversation, connect.channel, connect.counter, connect.sender)
         conversation.session.handle_hello(connect.hello, now_ns)
         conversation.wake()
 
@@ -331,9 +301,9 @@ class Handshakes:
         hello = Hello.of(
             self._settings.session,
             session_id=connect.hello.session_id,
-            connection_id=self._connection_id(),
+            connection_id=self.sessions.connection_id(),
             sent_at_ns=connect.hello.sent_at_ns,
-            introduction=replace(self._answer(connect.peer), rolled_back=rolled_back).encode(),
+            introduction=replace(self.sessions.answer(connect.peer), rolled_back=rolled_back).encode(),
         )
         receiver, payload = connect.hello.connection_id, self.codec.encode_hello(hello)
         answer = connect.channel.seal(Kind.ACCEPT, receiver, connect.counter, payload, now_ns)
@@ -352,24 +322,24 @@ class Handshakes:
 
     def _handle_own_address(self, connect: Connect, now_ns: int) -> None:
         """We have dialled ourselves by another name: what waits on that link can never be delivered."""
-        link = self._outbox.links.get(connect.peer.dialled)
+        link = self._links.get(connect.peer.dialled)
         if link is None or link.conversation is None:
             return
         if link.conversation.session.session_id == connect.hello.session_id:
-            self._outbox.give_up(link, DeadReason.OWN_ADDRESS)
+            self._give_up(link, DeadReason.OWN_ADDRESS)
             self._close(link.conversation, CloseReason.LOCAL_STOP, now_ns)
 
     def _make_room(self) -> None:
         if len(self.conversations) < self._settings.max_sessions:
             return
-        oldest = self._index.oldest_half_open
+        oldest = self.index.oldest_half_open
         if oldest is None:
             raise ProtocolError(DropReason.TOO_MANY_SESSIONS)
         self._give_way(oldest)
 
     def _give_way(self, half_open: Conversation) -> None:
         """Drop a half-open conversation. A connect costs its sender nothing, so it may displace only these."""
-        self._index.remove(half_open)
+        self.index.remove(half_open)
         self._drops[DropReason.HALF_OPEN_OVERFLOW] += 1
 
     def confirm(self, conversation: Conversation, now_ns: int) -> None:
@@ -379,7 +349,7 @@ class Handshakes:
         and this initiator has not checked that point in its history. It has to connect again.
         """
         session = conversation.session
-        self._index.move(conversation, conversation.accepted_at)
+        self.index.move(conversation, conversation.accepted_at)
         remembered = self.peers.of(conversation.peer_id)
         if conversation.peer_start != remembered.start and not covers(conversation.own.remembered, remembered):
             session.close(CloseReason.SUPERSEDED)
@@ -387,69 +357,6 @@ class Handshakes:
             raise ProtocolError(DropReason.OUTDATED_ACCEPT)
 
     # ---- both
-
-    def _introduce(self, dialled: str, receiver: bytes) -> Introduction:
-        point, remembered = self.history.point, self.peers.of(receiver)
-        return self._own_introduction(dialled=dialled, point=point, receiver=receiver, remembered=remembered)
-
-    def _answer(self, peer: Introduction) -> Introduction:
-        return self._check(self._introduce(peer.dialled, peer.node_id), peer)
-
-    def _check(self, own: Introduction, peer: Introduction) -> Introduction:
-        return replace(own, checked=peer.remembered) if peer.receiver == self._node_id else own
-
-    def _connection_id(self) -> int:
-        return self._random.getrandbits(63) + 1
-
-    def _make_session(
-        self,
-        session_id: int,
-        own: Introduction,
-        named: tuple[str, str],
-        node_id: bytes,
-        channel: Channel,
-        now_ns: int,
-        *,
-        peer: Hello | None = None,
-        try_ns: int | None = None,
-        spacing_ns: int = 0,
-    ) -> Session:
-        name, path = named
-        link = self._outbox.links.get(name)
-        return Session(
-            session_settings(
-                self._settings,
-                path,
-                try_ns,
-                direct="://" in name,
-                ack_factor=self.peers.ack_factor(node_id),
-                store_factor=1 if link is None else link.patience.store_factor,
-            ),
-            self.codec,
-            session_id=session_id,
-            connection_id=self._connection_id(),
-            introduction=own.encode(),
-            peer=peer,
-            overhead_bytes=channel.overhead_bytes,
-            traits=traits_of(path),
-            now_ns=now_ns,
-            spacing_ns=spacing_ns,
-            keep_alive_ns=0 if link is None or peer is not None else self._keep_alive_ns(link, path),
-        )
-
-    def _keep_alive_ns(self, link: Link, path: str) -> int:
-        """How long a session of ours may be silent; 0 for no limit. The system keeps TCP connections alive."""
-        if not traits_of(path).paced:
-            return 0
-        known = self._directory.named(link.peer)
-        if known is not None and known.keep_alive_s is not None:
-            return in_ns(known.keep_alive_s)
-        return in_ns(self._settings.keep_alive_s) if self._outbox.links.calls else 0
-
-    def _add(self, conversation: Conversation) -> Conversation:
-        self._index.add(conversation)
-        conversation.wake()
-        return conversation
 
     def _close(self, conversation: Conversation, reason: CloseReason, now_ns: int) -> None:
         conversation.session.close(reason)
@@ -462,19 +369,19 @@ class Handshakes:
         assert peer is not None
         conversation.known = self.peers.meet(peer.node_id, peer.point, proved, conversation.channel.peer_key)
         conversation.known.handle_serial(session.peer_commit_serial)
-        self._index.handle_opened(conversation)
+        self.index.handle_opened(conversation)
         self._supersede(conversation, now_ns)
         self._end_oldest(conversation, now_ns)
         if not session.initiator:
             self._adopt(conversation, now_ns)
-        if proved and peer.address not in self.addresses_of(proved):
+        if proved and peer.address not in self.reach.addresses_of(proved):
             self.peers.learn(proved, peer.address, commit)
         elif not proved and conversation.peer_name:
             self.peers.learn_name(peer.node_id, conversation.peer_name, commit)
 
     def _supersede(self, newer: Conversation, now_ns: int) -> None:
         """Close older sessions that a peer has lost: by restarting, or by connecting although it had one."""
-        for older in self.with_peer(newer.peer_id):
+        for older in self.index.with_node(newer.peer_id):
             if older is newer or older.session.is_closed:
                 continue
             if older.peer_start != newer.peer_start or _has_lost(older, newer):
@@ -483,13 +390,13 @@ class Handshakes:
     def _end_oldest(self, conversation: Conversation, now_ns: int) -> None:
         """Limit the sessions of a peer: it may have or claim many nodes, and each may have many names for this one."""
         name = conversation.channel.peer
-        crowd = self._index.with_peer(name) if name else self.with_peer(conversation.peer_id)
+        crowd = self.index.with_peer(name) if name else self.index.with_node(conversation.peer_id)
         left = [one for one in crowd if not one.session.is_closed]
         for oldest in left[:-SESSIONS_OF_ONE_MAX]:
             self._close(oldest, CloseReason.SUPERSEDED, now_ns)
 
     def _adopt(self, conversation: Conversation, now_ns: int) -> None:
-        link = self._outbox.links.get(conversation.link_name)
+        link = self._links.get(conversation.link_name)
         if link is None:
             return
         ours = link.conversation
@@ -510,63 +417,20 @@ class Handshakes:
         if known is not None and self._settings.session.ack_timeout_s is not None:
             ended, unheard = session.stats(), reason is CloseReason.ACK_TIMEOUT
             known.handle_waited(ended.probe_ns, ended.policy.ack_timeout_max_ns, unheard=unheard)
-        self._index.forget_half_open(conversation)
+        self.index.forget_half_open(conversation)
         if reason is CloseReason.ROLLBACK and peer is not None and peer.node_id not in self.suspended:
             self._halt(peer, conversation.peer_name, RolledBack.UNKNOWN, now_ns, told=True)
-
-    def name_of(self, node_id: bytes) -> str:
-        """The name by which messages go back to a node: its peer's name, or its id when it has none here."""
-        there = next((one.peer_name for one in self.with_peer(node_id) if one.peer_name), "")
-        return self.peers.owner(node_id) or there or self.peers.name_of(node_id) or node_id.hex()
-
-    def renamed(self, link: Link) -> str:
-        """The name that the node of a link has proved since then; empty if that is the same, or unknown."""
-        name = self.peers.owner(link.peer_id)
-        return "" if name == link.peer else name
-
-    def with_peer(self, node_id: bytes) -> list[Conversation]:
-        """The conversations with a node that have been open."""
-        return self._index.with_node(node_id)
-
-    def open_with(self, name: str) -> Conversation | None:
-        """An open conversation with a peer, by its name among links; None when there is none."""
-        return next((one for one in self._index.with_peer(name) if one.is_open), None)
-
-    def at(self, path: str) -> list[Conversation]:
-        """The conversations whose datagrams go to an address."""
-        return self._index.at(path)
 
     def handle_arrived(
         self, conversation: Conversation, header: Header, sender: str, size_bytes: int, now_ns: int
     ) -> None:
         """A datagram of a conversation has opened: its sender's address may be a new path."""
-        conversation.handle_arrived(header, sender, size_bytes, self._draw, now_ns)
-
-    def _draw(self, size_bytes: int) -> bytes:
-        return self._random.getrandbits(8 * size_bytes).to_bytes(size_bytes, "big")
-
-    def handle_response(self, conversation: Conversation, answer: bytes, sender: str) -> None:
-        """The peer has answered a challenge from its new address. Raises ProtocolError ``unexpected-response``."""
-        conversation.look_around().handle_response(answer, sender)
-        self._index.move(conversation, sender)
-        conversation.session.handle_moved()
-
-    def of(self, header: Header) -> Conversation:
-        """The conversation of a datagram. Raises ProtocolError ``unknown-connection``, ``unknown-kind``."""
-        if header.connection_id not in self.conversations:
-            raise ProtocolError(DropReason.UNKNOWN_CONNECTION)
-        if header.kind not in _IN_CONVERSATION:
-            raise ProtocolError(DropReason.UNKNOWN_KIND)
-        return self.conversations[header.connection_id]
-
-    def has(self, conversation: Conversation) -> bool:
-        """Whether a conversation still exists."""
-        return conversation.session.connection_id in self.conversations
+        conversation.handle_arrived(header, sender, size_bytes, self.sessions.draw, now_ns)
 
     def remove(self, conversation: Conversation) -> None:
         """Remove a closed conversation after its last datagram."""
-        self._index.remove(conversation)
-        if self.peers.crowded and not self.with_peer(conversation.peer_id):
+        self.index.remove(conversation)
+        if self.peers.crowded and not self.index.with_node(conversation.peer_id):
             self.peers.part(conversation.peer_id)
 
     def handle_directory_changed(self, now_ns: int) -> None:
@@ -576,13 +440,13 @@ class Handshakes:
             channel = conversation.channel
             if channel.peer and not self._directory.trusts(channel.peer, channel.peer_key):
                 self._close(conversation, CloseReason.REVOKED, now_ns)
-        self._outbox.links.keep_touch(self._directory)
-        for link in self._outbox.links.values():
+        self._links.keep_touch(self._directory)
+        for link in self._links.values():
             ours, changed = link.conversation, link.dialer.known != self._directory.named(link.peer)
             if changed:
                 link.dialer.handle_moved()
             if ours is not None and ours.session.initiator:
-                ours.session.keep_alive(self._keep_alive_ns(link, ours.path), now_ns)
+                ours.session.keep_alive(self.sessions.keep_alive_ns(link, ours.path), now_ns)
                 ours.wake()
             if ours is not None and link.is_connecting and changed:
                 self._close(ours, CloseReason.LOCAL_STOP, now_ns)
@@ -596,8 +460,8 @@ class Handshakes:
             self.peers.write_down(commit)
         if self.told.unwritten:
             self.told.write_down(commit)
-        if self._outbox.links.resuming.unwritten:
-            self._outbox.links.resuming.write_down(commit)
+        if self._links.resuming.unwritten:
+            self._links.resuming.write_down(commit)
         self.history.number(commit)
 
     # ---- rollbacks
@@ -605,7 +469,7 @@ class Handshakes:
     def _halt(self, peer: Introduction, name: str, rolled_back: RolledBack, now_ns: int, *, told: bool = False) -> None:
         """Suspend a peer. From now on it is only notified, unless it told us (``told``)."""
         if self.suspended.add(peer, name, rolled_back, now_ns):
-            for conversation in self._index.of_node(peer.node_id):
+            for conversation in self.index.of_node(peer.node_id):
                 self._close(conversation, CloseReason.ROLLBACK, now_ns)
         self.suspended.stop_links(peer.node_id, told=told)
 

@@ -1,15 +1,27 @@
-"""Derives the settings of a session with one peer from the settings of a node."""
+"""Makes the sessions of a node: with which settings, and how the node introduces itself in each."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from triack.base.checks import DATAGRAM_BASE_BYTES, LONGEST_LIFE_S
+from triack.base.datagram import Channel
+from triack.base.peers import Directory
 from triack.base.units import SECOND, in_ns
 from triack.queues.mailboxes.mailbox import EXPRESS_OVERHEAD_BYTES
 from triack.queues.node_settings import NodeSettings
+from triack.queues.peers.history import History, Peers
+from triack.queues.peers.introduction import Introduction
+from triack.queues.peers.link import Link, Links
 from triack.session.congestion.auto_window import LEAST_PACKETS
 from triack.session.path.path_size import FLIGHT_PACKETS
+from triack.session.protocol.codec import Codec
+from triack.session.protocol.frames import Hello
 from triack.session.protocol.path_traits import MEMORY, TCP, UDP, PathTraits
 from triack.session.protocol.settings import SessionSettings
+from triack.session.session import Session
+
+if TYPE_CHECKING:
+    from random import Random
 
 TRAITS = {"udp": UDP, "tcp": TCP, "memory": MEMORY}
 """Traits of a path by the scheme of its address."""
@@ -91,3 +103,90 @@ def _patient(session: SessionSettings) -> SessionSettings:
         ack_timeout_min_s=min(times * session.ack_timeout_min_s, LONGEST_LIFE_S),
         ack_timeout_max_s=min(times * session.ack_timeout_max_s, LONGEST_LIFE_S),
     )
+
+
+@dataclass(eq=False, repr=False)
+class SessionMaker:
+    """Makes sessions, and the introductions that they begin with.
+
+    Args:
+        own: what this node says of itself to all peers.
+    """
+
+    own: Introduction
+    settings: NodeSettings
+    directory: Directory
+    random: "Random"
+    links: Links
+    history: History
+    peers: Peers
+    codec: Codec
+
+    def introduce(self, dialled: str, receiver: bytes) -> Introduction:
+        """The introduction to a node, by the name that the initiator has dialled."""
+        point, remembered = self.history.point, self.peers.of(receiver)
+        return replace(self.own, dialled=dialled, point=point, receiver=receiver, remembered=remembered)
+
+    def answer(self, peer: Introduction) -> Introduction:
+        """The introduction to a node that has connected."""
+        return self.check(self.introduce(peer.dialled, peer.node_id), peer)
+
+    def check(self, own: Introduction, peer: Introduction) -> Introduction:
+        """An introduction that says what was checked for a node, if that meant to connect to this one."""
+        return replace(own, checked=peer.remembered) if peer.receiver == self.own.node_id else own
+
+    def connection_id(self) -> int:
+        """A new connection id."""
+        return self.random.getrandbits(63) + 1
+
+    def draw(self, size_bytes: int) -> bytes:
+        """Random bytes."""
+        return self.random.getrandbits(8 * size_bytes).to_bytes(size_bytes, "big")
+
+    def make(
+        self,
+        own: Introduction,
+        named: tuple[str, str],
+        node_id: bytes,
+        channel: Channel,
+        now_ns: int,
+        *,
+        peer: Hello | None = None,
+        try_ns: int | None = None,
+        spacing_ns: int = 0,
+    ) -> Session:
+        """A session with a node, by the name and the path of its peer.
+
+        ``peer``: its hello, if it has connected; else this node connects, and tries that for ``try_ns``.
+        """
+        name, path = named
+        link = self.links.get(name)
+        return Session(
+            session_settings(
+                self.settings,
+                path,
+                try_ns,
+                direct="://" in name,
+                ack_factor=self.peers.ack_factor(node_id),
+                store_factor=1 if link is None else link.patience.store_factor,
+            ),
+            self.codec,
+            session_id=self.random.getrandbits(64) if peer is None else peer.session_id,
+            connection_id=self.connection_id(),
+            introduction=own.encode(),
+            peer=peer,
+            overhead_bytes=channel.overhead_bytes,
+            traits=traits_of(path),
+            now_ns=now_ns,
+            spacing_ns=spacing_ns,
+            keep_alive_ns=0 if link is None or peer is not None else self.keep_alive_ns(link, path),
+        )
+
+    def keep_alive_ns(self, link: Link, path: str) -> int:
+        """How long a session of ours may be silent; 0 for no limit. The system keeps TCP connections alive."""
+        if not traits_of(path).paced:
+            return 0
+        known = self.directory.named(link.peer)
+        if known is not None and known.keep_alive_s is not None:
+            return in_ns(known.keep_alive_s)
+        return in_ns(self.settings.keep_alive_s) if self.links.calls else 0

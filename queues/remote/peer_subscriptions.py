@@ -24,6 +24,7 @@ from triack.base.units import SECOND
 from triack.queues.deadlines import Deadlines
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.node_settings import NodeSettings
+from triack.queues.peers.conversations import Conversations
 from triack.queues.remote.forwarder import Draw, Forwarder
 from triack.queues.remote.requests import Answer, Live, Subscribe, Unknown, Unsubscribe
 from triack.queues.routes import BY_HAND
@@ -61,8 +62,6 @@ class PeerSubscriptions:
     """The subscriptions of all peers.
 
     Args:
-        has_session: whether a node of that name has a session with this one.
-        is_here: the same, by the node's id.
         proved_of: the peer that has proved to be a node.
         keyless: whether nodes have no keys here: then each node of this machine may subscribe, as it may send.
     """
@@ -73,8 +72,7 @@ class PeerSubscriptions:
     outbox: Outbox
     directory: Directory
     draw: Draw
-    has_session: Callable[[str], bool]
-    is_here: Callable[[bytes], bool]
+    conversations: Conversations
     proved_of: Proved
     keyless: bool
     drops: Counter[DropReason]
@@ -231,7 +229,7 @@ class PeerSubscriptions:
     def _has_gone(self, node: bytes, who: Subscriber) -> bool:
         """Whether ``who``, which has the name that ``node`` had, may be that machine with a new store."""
         proved = self.proved_of(node, True)
-        if proved not in ("", who.proved) or self.is_here(node):
+        if proved not in ("", who.proved) or any(one.is_open for one in self.conversations.with_node(node)):
             return False
         # No session says whether a node behind a relay is there.
         return proved != "" or BY_HAND not in who.name or self._leases.of(node.hex()) is None
@@ -349,7 +347,7 @@ class PeerSubscriptions:
         """End the subscriptions whose nodes were not heard for too long."""
         for node in self._leases.poll_due(now_ns):
             mine = [it for it in self._by_node.get(node, {}).values() if not it.durable]
-            if mine and self.has_session(mine[0].subscriber.name):
+            if mine and self.conversations.open_with(mine[0].subscriber.name) is not None:
                 self._leases.set(node, now_ns + LEASE_NS)
                 continue
             for subscription in mine:

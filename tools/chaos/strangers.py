@@ -116,7 +116,7 @@ class Strangers:
     def _has_session(self, sender: str, to: str) -> bool:
         """Whether a host believes an address to be a peer's; one that has only sent a connect gets a goodbye, too."""
         engines = [host.engine for host in self._hosts if host.address == sender]
-        return any(one.known is not None for engine in engines if engine for one in engine.handshakes.at(to))
+        return any(one.known is not None for engine in engines if engine for one in engine.handshakes.index.at(to))
 
 
 class _Forger:

@@ -75,16 +75,16 @@ def test_those_of_a_path_are_found_there_and_where_they_moved_to() -> None:
     a.send(b, "q", b"1")
     world.run(SECOND)
     (conversation,) = b.live.handshakes.conversations.values()
-    assert b.live.handshakes.at(a.address) == [conversation]
+    assert b.live.handshakes.index.at(a.address) == [conversation]
     world.network.rebind(a.address)
     a.send(b, "q", b"2")
     world.run(SECOND)
-    assert b.live.handshakes.at(a.address) == []
-    assert b.live.handshakes.at(conversation.path) == [conversation]
+    assert b.live.handshakes.index.at(a.address) == []
+    assert b.live.handshakes.index.at(conversation.path) == [conversation]
     b.live.handle_path_lost(conversation.path, world.now_ns)
     b.drain()
-    assert b.live.handshakes.at(conversation.path) == []
-    assert b.live.handshakes.with_peer(a.live.node_id) == []
+    assert b.live.handshakes.index.at(conversation.path) == []
+    assert b.live.handshakes.index.with_node(a.live.node_id) == []
 
 
 # A table of moves, and what a candidate gets before it has answered.

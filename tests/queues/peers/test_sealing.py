@@ -222,7 +222,7 @@ def test_store_acks_pass_what_is_refused_when_its_origin_knows() -> None:
     evil.frames(evil.message(2, queue="q", stream=1))
     world.run(SECOND)
     assert (stored(evil).cumulative, stored(evil).ranges) == (1, [(3, 3)])
-    sent = session_of(node.live.handshakes.with_peer(EVIL)[0]).window.highest_sent
+    sent = session_of(node.live.handshakes.index.with_node(EVIL)[0]).window.highest_sent
     evil.frames(BINARY.encode(AckFrame.of(NumberSet(sent), 64, 0, 0)), BINARY.encode(PingFrame()))
     world.run(SECOND)
     assert (stored(evil).cumulative, stored(evil).ranges) == (3, [])

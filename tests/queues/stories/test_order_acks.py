@@ -82,7 +82,7 @@ def test_after_a_restart_the_interval_of_the_origin_holds_again(restarted: str) 
 def test_the_destination_decides_for_a_node_that_states_nothing() -> None:
     """As nodes of earlier versions, which say nothing of it when a session opens, nor in the headers for relays."""
     world, node, other = two(a=policies.AMPS)
-    node.live.handshakes._own_introduction.keywords["ack_wait"] = None  # noqa: SLF001 - there is no such node at hand
+    node.live.handshakes.sessions.own = replace(node.live.handshakes.sessions.own, ack_wait=None)
     assert longest_wait_ms(world, node, other.address, 70) >= 10_000
 
 

@@ -291,7 +291,7 @@ def test_a_revoked_peer_is_cut_off_and_its_messages_wait() -> None:
     world.run(20 * SECOND)
     assert (a.length("q"), b.length("q")) == (1, 1)
     assert b.live.drops[DropReason.NO_KEY] == 1
-    assert b.live.handshakes.waits_for(b.live.outbox.links["a"]) == WaitsFor.KEY
+    assert b.live.handshakes.reach.waits_for(b.live.outbox.links["a"]) == WaitsFor.KEY
     b.tell(peer("a", A))
     assert world.run(5 * SECOND, lambda: (a.length("q"), b.length("q")) == (2, 2))
 

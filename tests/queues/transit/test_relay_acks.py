@@ -104,7 +104,7 @@ def test_a_rejection_without_a_session_waits_for_one() -> None:
     post(a, "b", b"1")
     assert net.world.run(5 * SECOND, lambda: net.waiting("r") == 1)
     net.world.cut(a, r)
-    for conversation in list(r.live.handshakes.with_peer(a.live.node_id)):
+    for conversation in list(r.live.handshakes.index.with_node(a.live.node_id)):
         r.live.handle_path_lost(conversation.path, net.world.now_ns)
     net.world.heal()
     net.world.cut(a, r)
@@ -466,7 +466,7 @@ def joined() -> Relays:
 def say_ended(net: Relays, sender: str, to: str, end: RelayedEnd) -> None:
     """A node says that a stream has ended."""
     node = net[sender]
-    conversation = sure(node.live.handshakes.open_with(to))
+    conversation = sure(node.live.handshakes.index.open_with(to))
     conversation.put_control((end.stream, END_KEY), Control(encode_relayed_end(end)))
     node.drain()
     net.world.run(SECOND)

@@ -98,7 +98,7 @@ def lie(relay: SimNode, change: Callable[[wire.RelayedHeader], None]) -> None:
 
 def say(relay: SimNode, to: str, packet: wire.RelayedOrderAck | wire.RelayedReject | wire.RelayedEnd) -> None:
     """Let a relay say something to a neighbour, whatever it knows."""
-    conversation = sure(relay.live.handshakes.open_with(to))
+    conversation = sure(relay.live.handshakes.index.open_with(to))
     encode: Any = {
         wire.RelayedReject: wire.encode_relayed_reject,
         wire.RelayedOrderAck: wire.encode_relayed_order_ack,
@@ -342,16 +342,16 @@ def test_what_a_relay_invents_is_not_taken_into_a_sealed_stream() -> None:
     invented = wire.RelayedPacket(1, 0, 0, False, pack([b"lie"], 1_000, 1, 1)[0][0].body)
     first = wire.SequenceHeader(origin, stream, sequence, 1, 0, "q", False, b"")
     net.world.heal()
-    net.world.run(2 * SECOND, lambda: r.live.handshakes.open_with("b") is not None)
+    net.world.run(2 * SECOND, lambda: r.live.handshakes.index.open_with("b") is not None)
     (content,) = wire.encode_relayed_run(first, "", "a", [invented])
-    conversation = sure(r.live.handshakes.open_with("b"))
+    conversation = sure(r.live.handshakes.index.open_with("b"))
     conversation.session.send_packet(Delivery.TRANSACTIONAL, content, None)
     r.drain()
     post(a, "b", b"2", seal=True)
     assert net.world.run(120 * SECOND, lambda: net.is_done("a"))
     got = read(b, "q")
     assert [it.body for it in got if it.sealed] == [b"1", b"2"]
-    conversation = sure(r.live.handshakes.open_with("b"))
+    conversation = sure(r.live.handshakes.index.open_with("b"))
     later = wire.RelayedPacket(3, 2, 0, False, pack([b"lie"], 1_000, 9, 1)[0][0].body)
     conversation.session.send_packet(Delivery.TRANSACTIONAL, wire.encode_relayed_run(first, "", "a", [later])[0], None)
     r.drain()
