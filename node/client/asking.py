@@ -7,7 +7,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 from triack.base.errors import TriackError
 from triack.node.control.control_frames import Header
-from triack.node.control.verb_table import VERBS, On, row_of
+from triack.node.control.kept import On
+from triack.node.control.verb_table import VERBS, row_of
 from triack.node.handles.derived import Said, bind, derive_from, plain_function
 from triack.node.shell.event_loop import begin
 

@@ -2,7 +2,7 @@
 
 A row of a method of the node, or of an object that the node has given out, has its arguments from the signature of that
 method. The client writes a call by its row (``asked``); the node checks and reads it by the same one. The other rows
-are steps of a conversation without a method; ``calls.py`` has a handler for each of them.
+are steps of a conversation without a method; ``steps.py`` has a handler for each of them.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -21,6 +21,7 @@ from triack.node.control import codec
 from triack.node.control.client_messages import name_of
 from triack.node.control.control_frames import Header, cut
 from triack.node.control.intake import Producer
+from triack.node.control.kept import On
 from triack.node.handles.acknowledgements import Every
 from triack.node.handles.consumer import BATCH_MESSAGES, Consumer
 from triack.node.handles.derived import Said, plain_function, signature_of
@@ -154,19 +155,6 @@ _BODY_OR_NONE = bytes | None
 # ---- verbs
 
 
-class On(Enum):
-    """The object that carries out a call, by the argument that has its number."""
-
-    NODE = ""
-    RECEIPT = "receipt"
-    READER = "reader"
-    TRANSACTION = "transaction"
-    WATCH = "watch"
-    INVITATION = "invitation"
-    PRODUCER = "producer"
-    UPLOAD = "upload"
-
-
 @dataclass(frozen=True, slots=True)
 class Verb:
     """One row.
@@ -174,7 +162,7 @@ class Verb:
     Attributes:
         name: of the verb, in a call.
         arguments: the arguments of a call beside its body, by name.
-        on: the object that carries it out; None for a step of the conversation: ``Calls._step_`` and its name.
+        on: the object that carries it out; None for a step of the conversation: ``Steps`` has a method of its name.
         declared: the method that does it, as its class declares it.
         parameters: those of its parameters that come from the caller.
         result: the form of its result.

@@ -253,18 +253,18 @@ ROWS = {
         node/control/calls.py Calls _tasks
     """,
     "readers; open transactions": """
-        node/control/calls.py Calls _kept _in_order _steps_of
+        node/control/kept.py Kept _by _in_order _steps_of
         node/control/intake.py Producer _failures
     """,
     "messages that readers have": """
-        node/control/calls.py Calls _messages _held _taken_back
+        node/control/kept.py Kept _messages _held _taken_back
         node/handles/in_flight.py Held _since
         node/handles/in_flight.py InFlight _older
         node/handles/message.py Messages _messages
         stats/holding.py Holding _by_queue
     """,
     "steps of one transaction": """
-        node/control/calls.py Calls _steps
+        node/control/kept.py Kept _steps
         node/handles/taken.py Taken _steps _since _queues
         node/handles/taken.py Bridged _steps _given
         node/handles/transaction.py Transaction _sends _leaving _uploads _state _expected _waiting

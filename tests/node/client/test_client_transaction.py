@@ -10,7 +10,7 @@ import triack
 from tests.node.nodes import WAIT, alive, cancel_at_every_turn, until
 from triack.node.client.client import Client
 from triack.node.client.client_transaction import ClientTransaction
-from triack.node.control import calls, control_frames
+from triack.node.control import calls, control_frames, kept
 from triack.node.handles.transaction import Transaction
 
 
@@ -129,7 +129,7 @@ async def test_a_commit_of_any_length_is_answered(
 ) -> None:
     """In a few bytes, and with receipts that are kept together, however many: after an error a caller sends again."""
     monkeypatch.setattr(control_frames, "FRAME_BYTES_MAX", 2_000)
-    monkeypatch.setattr(calls, "RECEIPTS_MAX", 10)
+    monkeypatch.setattr(kept, "RECEIPTS_MAX", 10)
     await node.send("before", b"x")
     tx = client.transaction()
     for at in range(100):

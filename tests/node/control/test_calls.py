@@ -13,9 +13,9 @@ import triack
 from tests.machine import PATIENCE_S
 from tests.node.nodes import control_of, make, until
 from triack.base.errors import TriackError
-from triack.node.control import calls, control_frames
+from triack.node.control import calls, control_frames, kept, steps
 from triack.node.control.control_frames import CALLS_MAX, ERROR_CHARS_MAX, Link, dial, greet
-from triack.node.control.verb_table import On
+from triack.node.control.kept import On
 from triack.node.handles.queue_admin import page_of
 from triack.node.handles.verbs import Verbs
 from triack.node.shell.engine_handle import EngineHandle
@@ -89,7 +89,7 @@ async def test_calls_that_are_cancelled_at_once_leave_room_for_others(link: Link
 
 async def test_receipts_are_bounded(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest is forgotten, and the error says so."""
-    monkeypatch.setattr(calls, "RECEIPTS_MAX", 2)
+    monkeypatch.setattr(kept, "RECEIPTS_MAX", 2)
     receipts = []
     for number in range(3):
         await link.send("call", b"x", n=number, do="send", destination="q", delivery="RECOVERABLE", properties={})
@@ -149,7 +149,7 @@ async def test_nothing_is_looked_up_for_who_does_not_read(
         looked.append(queue)
         return await page_of(port, queue, after)
 
-    monkeypatch.setattr(calls, "page_of", counted)
+    monkeypatch.setattr(steps, "page_of", counted)
     async with triack.connect(tmp_path / "a") as other:
         await other.send("big", bytes(1024 * 1024))
         for number in range(300):
@@ -191,6 +191,11 @@ async def test_two_calls_cannot_have_one_number(link: Link) -> None:
         await link.receive()
 
 
+def lower(monkeypatch: pytest.MonkeyPatch, limit: str, most: int) -> None:
+    """Let a connection have fewer objects of a kind."""
+    monkeypatch.setattr(calls if limit == "WATCHES_MAX" else steps, limit, most)
+
+
 @pytest.mark.parametrize(
     ("limit", "call", "complaint"),
     [
@@ -206,7 +211,7 @@ async def test_two_calls_cannot_have_one_number(link: Link) -> None:
 async def test_what_a_connection_holds_has_a_limit(
     link: Link, monkeypatch: pytest.MonkeyPatch, limit: str, call: dict[str, Any], complaint: str
 ) -> None:
-    monkeypatch.setattr(calls, limit, 2)
+    lower(monkeypatch, limit, 2)
     answers = []
     for number in range(3):
         await link.send("call", n=number, **call)
@@ -216,7 +221,7 @@ async def test_what_a_connection_holds_has_a_limit(
 
 
 async def test_messages_in_hand_have_a_limit(tmp_path: Path, link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls, "HELD_MAX", 1)
+    monkeypatch.setattr(kept, "HELD_MAX", 1)
     async with triack.connect(tmp_path / "a") as other:
         await other.send_many("q", [b"1", b"2"])
         await other.flush()
@@ -291,7 +296,7 @@ async def test_what_came_for_a_call_that_had_ended_is_not_kept(
 ) -> None:
     """Its caller does not know the number, and could not end it."""
     for limit in ("READERS_MAX", "TRANSACTIONS_MAX", "WATCHES_MAX", "UPLOADS_MAX"):
-        monkeypatch.setattr(calls, limit, 1)
+        lower(monkeypatch, limit, 1)
     for number in range(3):
         await link.send("call", n=number, **call)
         assert (await link.receive())[0]["op"] == "done"
@@ -320,7 +325,7 @@ async def test_what_has_ended_leaves_nothing_behind(link: Link, monkeypatch: pyt
         assert answer["op"] == "done", answer
         return answer
 
-    monkeypatch.setattr(calls, "RECEIPTS_MAX", 3)
+    monkeypatch.setattr(kept, "RECEIPTS_MAX", 3)
     monkeypatch.setattr(calls, "CALLS_MAX", 3)
     for _ in range(9):
         for op in ("ack", "reject"):
@@ -343,9 +348,10 @@ async def test_what_has_ended_leaves_nothing_behind(link: Link, monkeypatch: pyt
     await say("flush")
     gc.collect()
     (of_link,) = (it for it in gc.get_objects() if isinstance(it, calls.Calls))
-    sizes = {name: len(it) for name, it in vars(of_link).items() if isinstance(it, dict | list | set)}
-    assert sizes.pop("_kept") == len(On)
-    sizes |= {on.name: len(it) for on, it in vars(of_link)["_kept"].items()}
+    its = vars(of_link) | vars(vars(of_link)["_kept"])
+    sizes = {name: len(it) for name, it in its.items() if isinstance(it, dict | list | set)}
+    assert sizes.pop("_by") == len(On)
+    sizes |= {on.name: len(it) for on, it in its["_by"].items()}
     assert {name: size for name, size in sizes.items() if size > 3} == {}
     assert {name for name, size in sizes.items() if size} <= {"RECEIPT", "UPLOAD", "_answered", "_tasks"}
 

@@ -15,7 +15,6 @@ from triack.base.errors import ProtocolError, UsageError
 from triack.base.news import GapFound, LinkDown, NodeEvent, QueueOverQuota, StoreLow
 from triack.node.client.asking import with_rows
 from triack.node.client.client import Client
-from triack.node.control.calls import Calls
 from triack.node.control.codec import (
     TEXTS,
     describe_events,
@@ -28,6 +27,7 @@ from triack.node.control.codec import (
     read_receipts,
 )
 from triack.node.control.control_frames import encode
+from triack.node.control.steps import Steps
 from triack.node.control.verb_table import _ROWS, VERBS, Kind, Verb, _row, check_call, row_of
 from triack.node.handles.acknowledgements import Every
 from triack.node.handles.consumer import BATCH_MESSAGES
@@ -70,7 +70,7 @@ def call(verb: str) -> dict[str, Any]:
 
 def test_every_step_has_a_row_and_a_handler() -> None:
     """Every other row is a method of the node, or of what it has given out."""
-    steps = {name.removeprefix("_step_") for name in vars(Calls) if name.startswith("_step_")}
+    steps = {name for name in vars(Steps) if not name.startswith("_")}
     assert {name for name, row in VERBS.items() if row.on is None} == steps
     assert [name for name, row in VERBS.items() if row.on is not None and not row.method] == []
 
