@@ -144,7 +144,6 @@ LONGER_FILES = {
 MAX_FUNCTION_LINES = 70
 MAX_METHODS = 30
 LARGER_CLASSES = {
-    "node/client/client.py Client": 34,
     "node/handles/message.py Message": 32,
     "node/handles/transaction.py Transaction": 35,
     "node/shell/accepting.py Accepting": 31,
@@ -156,7 +155,6 @@ LARGER_CLASSES = {
     "queues/mailboxes/local_queues.py LocalQueues": 45,
     "queues/mailboxes/mailbox.py Mailbox": 66,
     "queues/manager/engine.py Engine": 91,
-    "queues/remote/peer_subscriptions.py PeerSubscriptions": 34,
     "queues/streams/inbox.py Inbox": 54,
     "queues/streams/outbox.py Outbox": 69,
     "queues/streams/outgoing_stream.py OutgoingStream": 35,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn, Self, TypeVar
 
 from triack.base.checks import check_timeout
-from triack.base.errors import ConnectionLost, HandOverEnded, NodeClosed, TriackError, UsageError, WaitTimeout
+from triack.base.errors import ConnectionLost, HandOverEnded, NodeClosed, UsageError, WaitTimeout
 from triack.node.client.asking import Asking, ask, asked, begin_now, with_rows
 from triack.node.client.client_consumer import ClientConsumer, ClientSubscriber
 from triack.node.client.client_events import ClientAcknowledgements, ClientEvents, handle
@@ -103,7 +103,7 @@ class Client(CommonVerbs, Asking):
         self._whose = f"the node of {data}"
         self._line = Line(self._whose, partial(handover.attempt, data) if reconnects else None, patience_s)
         self._home: asyncio.AbstractEventLoop | None = None
-        self._handling = Handlers(self, self._is_back)
+        self._handling = Handlers(self, self._line.is_back)
         # Ends the client after a handler that has asked for that.
         self._closing: asyncio.Task[None] | None = None
         # The connection on which the node first accepted something that may not be on its disk.
@@ -134,7 +134,7 @@ class Client(CommonVerbs, Asking):
         try:
             while True:
                 try:
-                    await self._line.open(await self._find())
+                    await self._line.open(await _find(self._data, self._whose))
                 except NodeClosed:
                     if self._home.time() >= end:
                         raise
@@ -149,14 +149,6 @@ class Client(CommonVerbs, Asking):
         except BaseException:
             self._line.refuse()
             raise
-
-    async def _find(self) -> Link:
-        refused: list[str] = []
-        link = await handover.find(self._data, refused.append)
-        if link is None:
-            why = "no process runs one there"
-            raise NodeClosed(f"connect to {self._whose}: {'; '.join([why, *refused])}")
-        return link
 
     async def _begin(self, link: Link) -> None:
         """Use the node at the other end of a connection. Raises as ``greet``; then it closes the connection."""
@@ -249,14 +241,10 @@ class Client(CommonVerbs, Asking):
         if epoch is None:
             return await self._line.opened()
         if self._line.epoch != epoch or self._line.connection is None:
-            self._check_closed()
+            if self._line.state in (LineState.NEW, LineState.CLOSED) or not self._line.reconnects:
+                self._line.check()  # there will be no other connection
             raise ConnectionLost(f"{do}: {self._whose} went away, and with it what this is about", maybe_done=False)
         return self._line.connection
-
-    def _check_closed(self) -> None:
-        """Raise NodeClosed if there will be no other connection."""
-        if self._line.state in (LineState.NEW, LineState.CLOSED) or not self._line.reconnects:
-            self._line.check()
 
     def post(self, op: str, *, epoch: int | None = None, **fields: Any) -> None:
         """Send the node a notice, for the parts of a client; does nothing after the end, which gives all back.
@@ -283,22 +271,13 @@ class Client(CommonVerbs, Asking):
         """Wait for a connection, for the parts of a client. Returns its epoch."""
         return (await self._line.opened(end, patient=patient)).epoch
 
-    async def _is_back(self) -> bool:
-        """Wait for a connection, however long it takes; False if there will be none. For handlers."""
-        try:
-            await self._line.opened(patient=True)
-        except TriackError:
-            return False
-        return True
-
     async def lost(self, epoch: int) -> None:
         """Wait until that connection has ended, for the parts of a client."""
         connection = self._line.connection
         if connection is not None and connection.epoch == epoch:
             await self._line.left(connection)
 
-    async def _call(self, do: str, body: bytes = b"", **fields: Any) -> tuple[Header, bytes]:
-        return await self.call(do, body, **fields)
+    _call = call
 
     @property
     def _port(self) -> NoReturn:
@@ -497,6 +476,15 @@ class ClientInvitation(Asking):
 
     async def _withdraw(self, said: Said) -> None:
         await ask(self, OpenInvitation.withdraw, said)
+
+
+async def _find(data: Path, whose: str) -> Link:
+    refused: list[str] = []
+    link = await handover.find(data, refused.append)
+    if link is None:
+        why = "no process runs one there"
+        raise NodeClosed(f"connect to {whose}: {'; '.join([why, *refused])}")
+    return link
 
 
 def _again(said: Said) -> dict[str, Any]:

@@ -273,3 +273,11 @@ class Line:
                 raise WaitTimeout(f"{self._whose} went away, and did not come back in time") from None
         assert self.connection is not None
         return self.connection
+
+    async def is_back(self) -> bool:
+        """Wait for a connection, however long it takes; False if there will be none. For handlers."""
+        try:
+            await self.opened(patient=True)
+        except TriackError:
+            return False
+        return True

@@ -738,7 +738,7 @@ class Engine(OperatorSettings):
         self.settings = settings
         self.queues.handle_settings(settings)
         self.topics.handle_settings(settings)
-        self.remote.of_peers.handle_settings(settings)
+        self.remote.of_peers.settings = settings
         self.inbox.handle_settings(settings)
 
     def _report(self, conversation: Conversation, now_ns: int) -> None:

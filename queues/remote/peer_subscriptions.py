@@ -64,6 +64,10 @@ class PeerSubscriptions:
     Args:
         proved_of: the peer that has proved to be a node.
         keyless: whether nodes have no keys here: then each node of this machine may subscribe, as it may send.
+
+    Attributes:
+        leases: when the subscriptions of a node that are not durable end, by its id.
+        stirred: those that have something to pass on.
     """
 
     settings: NodeSettings
@@ -83,9 +87,8 @@ class PeerSubscriptions:
         self._forwarders: dict[Subscription, Forwarder] = {}
         # By the id of a node, and their names there.
         self._by_node: dict[str, dict[str, Subscription]] = {}
-        self._stirred: dict[Forwarder, None] = {}
-        # When the subscriptions of a node that are not durable end, by its id.
-        self._leases = Deadlines[str]()
+        self.stirred: dict[Forwarder, None] = {}
+        self.leases = Deadlines[str]()
         self.topics.on_end = self._handle_end
         self.outbox.dead_lettering.subscription_of = self._title_of
 
@@ -94,10 +97,6 @@ class PeerSubscriptions:
         for subscription in self.topics.subscriptions.values():
             if subscription.peer is not None:
                 self._begin(subscription)
-
-    def handle_settings(self, settings: NodeSettings) -> None:
-        """Another limit is in force, for further subscriptions."""
-        self.settings = settings
 
     def _begin(self, subscription: Subscription) -> None:
         forwarder = self._forwarders[subscription] = Forwarder(
@@ -123,7 +122,7 @@ class PeerSubscriptions:
                 del self._by_node[peer.node]
 
     def _stir(self, forwarder: Forwarder) -> None:
-        self._stirred[forwarder] = None
+        self.stirred[forwarder] = None
 
     # ---- permissions
 
@@ -200,7 +199,7 @@ class PeerSubscriptions:
     def _renew(self, who: Subscriber, turn: Turn) -> None:
         """A node that has subscriptions was heard. Others are not noted, as any number of nodes may ask for nothing."""
         if who.node in self._by_node:
-            self._leases.set(who.node, turn.now_ns + LEASE_NS)
+            self.leases.set(who.node, turn.now_ns + LEASE_NS)
 
     def _find(self, who: Subscriber, name: str) -> Subscription | None:
         """The subscription of a node by its name there; also one of a node that had the name of this one before it.
@@ -232,7 +231,7 @@ class PeerSubscriptions:
         if proved not in ("", who.proved) or any(one.is_open for one in self.conversations.with_node(node)):
             return False
         # No session says whether a node behind a relay is there.
-        return proved != "" or BY_HAND not in who.name or self._leases.of(node.hex()) is None
+        return proved != "" or BY_HAND not in who.name or self.leases.of(node.hex()) is None
 
     def _refusal(self, ask: Subscribe, who: Subscriber, known: Subscription | None) -> tuple[str, str]:
         """Why a node does not get a subscription: a reason and a sentence; empty if it does."""
@@ -242,17 +241,14 @@ class PeerSubscriptions:
             return RefusalReason.BAD_PATTERN, str(error)[:200]
         if not self._may(who, pattern):
             return RefusalReason.ACCESS_DENIED, f"{who.name} may not subscribe to {pattern}"
-        most = self.settings.max_peer_subscriptions
-        if known is None and self._count(who.name) >= most:
+        # All nodes behind a relay count together, as these prove nothing.
+        most, payer = self.settings.max_peer_subscriptions, _payer(who.name)
+        if known is None and len([it for it in self._forwarders if _payer(it.subscriber.name) == payer]) >= most:
             return RefusalReason.TOO_MANY_SUBSCRIPTIONS, f"{who.name} has {most} subscriptions"
         root = f"{TOPIC_PREFIX}{pattern.split(LEVEL_END, maxsplit=1)[0]}"
         if self.queues.is_fixed and root not in self.queues.mailboxes:
             return RefusalReason.TOPIC_NOT_FOUND, f"there is no {root}"
         return "", ""
-
-    def _count(self, name: str) -> int:
-        """How many subscriptions a node has; all nodes behind a relay together, as these prove nothing."""
-        return len([it for it in self._forwarders if _payer(it.subscriber.name) == _payer(name)])
 
     def _subscribe(self, ask: Subscribe, who: Subscriber, known: Subscription | None, turn: Turn) -> None:
         peer = Peer(who.name, ask.name, ask.number, int(ask.delivery), who.node)
@@ -326,7 +322,7 @@ class PeerSubscriptions:
         forwarder = self._forwarders.pop(subscription, None)
         if forwarder is not None:
             self._forget_node(subscription)
-            self._stirred.pop(forwarder, None)
+            self.stirred.pop(forwarder, None)
             forwarder.end()
 
     def tell_end(self, subscription: Subscription, turn: Turn) -> None:
@@ -345,28 +341,19 @@ class PeerSubscriptions:
 
     def handle_timer(self, now_ns: int) -> None:
         """End the subscriptions whose nodes were not heard for too long."""
-        for node in self._leases.poll_due(now_ns):
+        for node in self.leases.poll_due(now_ns):
             mine = [it for it in self._by_node.get(node, {}).values() if not it.durable]
             if mine and self.conversations.open_with(mine[0].subscriber.name) is not None:
-                self._leases.set(node, now_ns + LEASE_NS)
+                self.leases.set(node, now_ns + LEASE_NS)
                 continue
             for subscription in mine:
                 self.topics.end(subscription, "not-renewed", now_ns)
 
-    def next_deadline(self) -> int | None:
-        """When ``handle_timer`` must be called, or None."""
-        return self._leases.earliest()
-
     # ---- passing on
-
-    @property
-    def has_work(self) -> bool:
-        """Whether ``go`` has something to look at."""
-        return bool(self._stirred)
 
     def go(self, turn: Turn) -> bool:
         """Pass on what may go now. Returns whether there was anything to look at."""
-        stirred, self._stirred = self._stirred, {}
+        stirred, self.stirred = self.stirred, {}
         for forwarder in stirred:
             forwarder.go(turn)
             if forwarder.is_told is not forwarder.is_allowed:

@@ -162,7 +162,7 @@ class RemoteApi:
     def is_idle(self) -> bool:
         """Whether ``go`` has nothing to do."""
         has_mail = self._mailbox is not None and self._mailbox.length
-        return not (has_mail or self.own.has_work or self.of_peers.has_work)
+        return not (has_mail or self.own.has_work or self.of_peers.stirred)
 
     def go(self, turn: Turn) -> bool:
         """Handle, pass on, ask and answer what is due. Returns whether topics may continue."""
@@ -195,5 +195,5 @@ class RemoteApi:
 
     def next_deadline(self) -> int | None:
         """When ``handle_timer`` must be called, or None."""
-        deadlines = (self.of_peers.next_deadline(), self.own.next_deadline())
+        deadlines = (self.of_peers.leases.earliest(), self.own.next_deadline())
         return min((at_ns for at_ns in deadlines if at_ns is not None), default=None)

@@ -90,7 +90,7 @@ ROWS = {
         queues/topics/topics.py Topics subscriptions _deleted _left _dropped _overdue _told_ns
         queues/topics/topic_root.py TopicRoot subscriptions unsaid
         queues/topics/trie.py _Level below here all
-        queues/remote/peer_subscriptions.py PeerSubscriptions _forwarders _by_node _stirred
+        queues/remote/peer_subscriptions.py PeerSubscriptions _forwarders _by_node stirred
     """,
     "`session.max_unacked_packet`": """
         session/acknowledgements/session_ack.py SessionAck _told
