@@ -159,7 +159,6 @@ LARGER_CLASSES = {
     "queues/streams/outbox.py Outbox": 69,
     "queues/streams/outgoing_stream.py OutgoingStream": 35,
     "queues/streams/retirement.py Retirement": 31,
-    "queues/topics/subscription.py Subscription": 36,
     "queues/transit/transits.py Transits": 73,
     "session/session.py Session": 69,
     "store/store.py Store": 41,

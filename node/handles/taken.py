@@ -206,6 +206,6 @@ def _whole(drawn: Iterable[tuple[object, Run, range]]) -> Iterator[Run]:
 
 def _described(mailbox: Mailbox, runs: Iterable[Run]) -> Iterator[dict[str, Any]]:
     if isinstance(mailbox.owner, Subscription):
-        yield {**mailbox.owner.record_fields, "ranges": ranges_of(runs)}
+        yield {**mailbox.owner.records.fields, "ranges": ranges_of(runs)}
     else:
         yield from fields_of_runs(mailbox.name, runs)

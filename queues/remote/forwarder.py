@@ -21,7 +21,7 @@ from triack.queues.messages import CARING, NO_DEAD_LETTER, Passed, Properties
 from triack.queues.streams.group_commit import Turn
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.outgoing_stream import OutgoingStream
-from triack.queues.topics.subscription import Subscription
+from triack.queues.topics.subscription import Subscription, ranges_of
 
 AHEAD_BYTES = 4 * 1024 * 1024
 """In transit at a time: some windows of the largest datagrams, and one message of the largest size."""
@@ -201,15 +201,13 @@ class Forwarder:
     def _note(self, outgoing: OutgoingStream, packet: QueuedPacket, indices: range) -> None:
         run = Run(packet, indices.start, indices.stop, redelivered=False)
         run.next = indices.stop
-        self.subscription.note_passed(
-            run,
-            {
-                "class": LABELS[outgoing.delivery],
-                "origin": self.node_id.hex(),
-                "stream": outgoing.stream_number,
-                "sequence": outgoing.sequence.sequence,
-            },
-        )
+        stream = {
+            "class": LABELS[outgoing.delivery],
+            "origin": self.node_id.hex(),
+            "stream": outgoing.stream_number,
+            "sequence": outgoing.sequence.sequence,
+        }
+        self.subscription.records.note("passed_on", ranges_of([run]), stream)
 
     def end(self) -> None:
         """The subscription has ended: give up what has not arrived."""

@@ -10,7 +10,6 @@ message. Any other one has a message from its dispatch on (``strategies``).
 """
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import astuple, dataclass
 from itertools import groupby
@@ -195,6 +194,35 @@ class _Line(View):
             self._root.contents.load(packet, pieces)
 
 
+class Records:
+    """What the readers of a subscription got and gave back, until the session log has it.
+
+    ``fields``: those of the subscription in each record.
+    """
+
+    def __init__(self, mailbox: Mailbox, fields: dict[str, Any]) -> None:
+        self.fields = fields
+        self._mailbox = mailbox
+        self._told: list[tuple[str, dict[str, Any]]] = []
+
+    def note(self, event: str, ranges: list[Range], stream: dict[str, Any] | None = None, **more: Any) -> None:
+        """Log what became of messages, behind what was handed out before; ``stream``: by which they are passed on."""
+        self._told += [*self._handed(), (event, {**(stream or {}), **self.fields, "ranges": ranges, **more})]
+        self._mailbox.notices.read[self._mailbox] = None
+
+    def take(self) -> list[tuple[str, dict[str, Any]]]:
+        """What was handed out and came back since the last call, in order."""
+        told, self._told = [*self._told, *self._handed()], []
+        return told
+
+    def _handed(self) -> list[tuple[str, dict[str, Any]]]:
+        return [
+            ("handed", {**self.fields, "ranges": ranges, "redelivered": redelivered})
+            for redelivered, some in groupby(self._mailbox.take_runs(), key=attrgetter("redelivered"))
+            for ranges in _ascending(ranges_of(some))
+        ]
+
+
 class Subscription:
     """One subscription.
 
@@ -253,8 +281,7 @@ class Subscription:
         self._partly: dict[int, QueuedPacket] = {}
         self._restored: dict[int, bytes] = {}
         self.discarded = self.late_acks = self.redelivered = self.overdue = 0
-        # What came back, and what was handed out before, until the session log has it.
-        self._told: list[tuple[str, dict[str, Any]]] = []
+        self.records = Records(self.mailbox, {"topic": root.topic, "subscription": title})
 
     @property
     def durable(self) -> bool:
@@ -364,32 +391,10 @@ class Subscription:
     # ---- what its readers do
 
     def note_returned(self, lease: Lease, *, overdue: bool) -> None:
-        """See ``Owner``. What was handed out before is logged before it."""
+        """See ``Owner``."""
         self.redelivered += 1
         self.overdue += overdue
-        fields = {**self.record_fields, "ranges": [(lease.place, lease.place)], "overdue": overdue}
-        self._tell("returned", fields)
-
-    def _tell(self, event: str, fields: dict[str, Any]) -> None:
-        self._told += [*self._told_handed(), (event, fields)]
-        self.mailbox.notices.read[self.mailbox] = None
-
-    def take_told(self) -> list[tuple[str, dict[str, Any]]]:
-        """What was handed out and came back since the last call, in order, as records of the session log."""
-        told, self._told = [*self._told, *self._told_handed()], []
-        return told
-
-    def _told_handed(self) -> list[tuple[str, dict[str, Any]]]:
-        return [
-            ("handed", {**self.record_fields, "ranges": ranges, "redelivered": redelivered})
-            for redelivered, some in groupby(self.mailbox.take_runs(), key=attrgetter("redelivered"))
-            for ranges in _ascending(ranges_of(some))
-        ]
-
-    @property
-    def record_fields(self) -> dict[str, Any]:
-        """Its fields in the session log."""
-        return {"topic": self.root.topic, "subscription": self.title}
+        self.records.note("returned", [(lease.place, lease.place)], overdue=overdue)
 
     def settle(self, done: list[tuple[QueuedPacket, int]]) -> None:
         """See ``Owner``."""
@@ -426,13 +431,7 @@ class Subscription:
 
     def _note_late(self, packet: QueuedPacket, bits: int) -> None:
         self.late_acks += bits.bit_count()
-        fields = {**self.record_fields, "ranges": ranges_of(settled_runs({packet: bits}))}
-        self._tell("late_ack", fields)
-
-    def note_passed(self, run: Run, fields: dict[str, Any]) -> None:
-        """Messages were handed out to be passed on to another node, by a stream of these fields."""
-        said = {**fields, **self.record_fields, "ranges": ranges_of([run])}
-        self._tell("passed_on", said)
+        self.records.note("late_ack", ranges_of(settled_runs({packet: bits})))
 
     def note_late(self, lease: Lease) -> None:
         """See ``Owner``."""
@@ -504,10 +503,9 @@ class Subscription:
         return {}
 
     def note_expired(self, packet: QueuedPacket, indices: list[int]) -> None:
-        """See ``Owner``. What was handed out, or came back, before is logged before it."""
+        """See ``Owner``."""
         ranges = as_ranges([packet.first_place + index for index in indices])
-        fields = {**self.record_fields, "ranges": ranges, "receive_by_ms": packet.receive_by_ms}
-        self._tell("expired", fields)
+        self.records.note("expired", ranges, receive_by_ms=packet.receive_by_ms)
 
     # ---- the disk
 
@@ -545,15 +543,6 @@ class Subscription:
         except (ValueError, TypeError, AttributeError, RecursionError) as cause:
             raise StoreDamaged(f"subscription {row.name} cannot be read") from cause
         return found
-
-    @property
-    def highest(self) -> int:
-        """The greatest place that it knows."""
-        return max(self.after, self.mailbox.reader.done.highest)
-
-    def counts(self) -> Counter[str]:
-        """Its counts, by name."""
-        return Counter(discarded=self.discarded, late_acks=self.late_acks, redelivered=self.redelivered)
 
 
 def _ascending(ranges: list[Range]) -> Iterator[list[Range]]:

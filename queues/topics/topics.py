@@ -129,7 +129,8 @@ class Topics:
             subscription = Subscription.restore(row, root, self._notices)
             self.subscriptions[subscription.title] = subscription
             root.enter(subscription)
-            root.last_place = root.dispatched = max(root.last_place, subscription.highest)
+            highest = max(subscription.after, subscription.mailbox.reader.done.highest)
+            root.last_place = root.dispatched = max(root.last_place, highest)
         root.next_place = root.last_place + 1
         self._opened.append(root)
         self._stirred[root] = None
@@ -375,7 +376,7 @@ class Topics:
             self._note_placed(root, now_ns)
         notices = self._notices
         for subscription in map(_subscription_of, notices.read):
-            for event, fields in subscription.take_told():
+            for event, fields in subscription.records.take():
                 if fields.get("overdue"):
                     self._overdue[subscription] += 1
                 self._record(event, now_ns, **fields)
@@ -383,7 +384,7 @@ class Topics:
         notices.purged.clear()  # they are settled as well
         for mailbox, settled in notices.settled.items():
             if ranges := ranges_of(settled_runs(settled)):
-                self._record("settled", now_ns, **_subscription_of(mailbox).record_fields, ranges=ranges)
+                self._record("settled", now_ns, **_subscription_of(mailbox).records.fields, ranges=ranges)
         notices.settled.clear()
 
     def _note_opened(self, now_ns: int, *, recovered: bool = False) -> None:
@@ -423,9 +424,9 @@ class Topics:
         root = one.root
         assert isinstance(root, TopicRoot)
         if one in root.unsaid:
-            root.unsaid[one][1].append((event, {**one.record_fields, **about}))
+            root.unsaid[one][1].append((event, {**one.records.fields, **about}))
         else:
-            self._record(event, now_ns, **one.record_fields, **about)
+            self._record(event, now_ns, **one.records.fields, **about)
 
     def _note_placed(self, root: TopicRoot, now_ns: int, *, recovered: bool = False) -> None:
         placed, root.placed = root.placed, []
@@ -449,13 +450,13 @@ class Topics:
     def _note_dispatch(self, root: TopicRoot, it: Dispatch, now_ns: int) -> None:
         self._record("dispatched", now_ns, topic=root.topic, first=it.first, last=it.last)
         for one, count in it.assigned.items():
-            self._record("assigned", now_ns, **one.record_fields, first=it.first, last=it.last, count=count)
+            self._record("assigned", now_ns, **one.records.fields, first=it.first, last=it.last, count=count)
 
     def _note_discarded(self, discarded: list[Discarded], now_ns: int) -> None:
         for one, first, last, age_ns, pending in _joined(discarded):
             self._dropped[one] += last - first + 1
             about = {"first": first, "last": last, "age_ns": age_ns, "pending": pending}
-            self._record("discarded", now_ns, **one.record_fields, **about)
+            self._record("discarded", now_ns, **one.records.fields, **about)
 
     def _note_freed(self, root: TopicRoot, now_ns: int) -> None:
         freed, root.freed = root.freed, {}

@@ -375,7 +375,7 @@ OTHERS = {
         queues/streams/retirement.py Retirement news
         queues/sync_links.py SyncLinks news
         queues/packing.py _Packer packed _bodies _groups _written
-        queues/topics/subscription.py Subscription _told
+        queues/topics/subscription.py Records _told
         queues/topics/topic_root.py Dispatch assigned discarded
         session/datagram_builder.py _Draft parts
         session/session.py Session events
