@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.tools.replay.faults import FAULTS, ready
+from tests.tools.replay.faults import faulty
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="package")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two nodes' logs with one lie in them, in a folder whose name is a pattern to those who take patterns."""
-    world = ready()
-    FAULTS["order_ack_too_early"](world)
+    world = faulty("order_ack_too_early")
     folder = tmp_path_factory.mktemp("frames") / "[a]"
     world.save(folder)
     return folder

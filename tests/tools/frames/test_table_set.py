@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from tests.tools.replay.builder import ALPHA, BETA, MS, PER_PACKET, World, healthy, place
-from tests.tools.replay.faults import ready
+from tests.tools.replay.builder import ALPHA, BETA, MS, PER_PACKET, World, healthy, place, ready
 from tests.tools.replay.relays import RHO, TX, Relayed
 from triack.base.errors import ReplayError
 from triack.tools.chaos.run import run_seed

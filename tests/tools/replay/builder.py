@@ -317,12 +317,18 @@ def scheduled(world: World, attempt: int, interval_ns: int, number: int = 1) -> 
     )
 
 
-def healthy() -> World:
-    """Three sessions: all classes, a failed session with a full resend, a removal, a crash of each node."""
+def ready() -> World:
+    """Both nodes run and have a session."""
     world = World()
     world.alpha.start()
     world.beta.start()
     world.open()
+    return world
+
+
+def healthy() -> World:
+    """Three sessions: all classes, a failed session with a full resend, a removal, a crash of each node."""
+    world = ready()
     for cls in CLASS_STREAMS:
         world.deliver(cls, 8)
     # Packets 9 and 10 get lost, the session fails, the next one carries them again.

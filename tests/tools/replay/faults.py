@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from tests.tools.replay.acts import superseded
-from tests.tools.replay.builder import CLASS_STREAMS, PER_PACKET, SEQUENCE, World, fit, place
+from tests.tools.replay.builder import CLASS_STREAMS, PER_PACKET, SEQUENCE, World, fit, place, ready
 from tests.tools.replay.telling import Expected, told
 
 TX, KEPT = "transactional", "recoverable"
@@ -25,12 +25,10 @@ def rule_fault(plant: Fault) -> Fault:
     return plant
 
 
-def ready() -> World:
-    """Both nodes run and have a session."""
-    world = World()
-    world.alpha.start()
-    world.beta.start()
-    world.open()
+def faulty(name: str) -> World:
+    """Two nodes with a session, and this fault in what they recorded."""
+    world = ready()
+    FAULTS[name](world)
     return world
 
 

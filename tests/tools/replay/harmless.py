@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from tests.tools.replay.acts import tiers
-from tests.tools.replay.builder import MS, World, healthy, scheduled
-from tests.tools.replay.faults import TX, ready, restarted
+from tests.tools.replay.builder import MS, World, healthy, ready, scheduled
+from tests.tools.replay.faults import TX, restarted
 from tests.tools.replay.relays import HONEST
 from tests.tools.replay.telling import told
 

@@ -1,7 +1,7 @@
 """Planted worlds before the judge, which is quick."""
 
-from tests.tools.replay.builder import World
-from tests.tools.replay.faults import FAULTS, RULE_FAULTS, ready, restarted
+from tests.tools.replay.builder import World, ready
+from tests.tools.replay.faults import FAULTS, RULE_FAULTS, restarted
 from tests.tools.replay.relays import RELAY_FAULTS, Relayed
 from tests.tools.replay.topic_faults import TOPIC_FAULTS
 from triack.tools.replay.engines.local_engine import judge_records

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from tests.machine import PATIENCE_S
 from tests.tools.replay.builder import healthy
-from tests.tools.replay.faults import FAULTS, ready
+from tests.tools.replay.faults import faulty
 from triack.base.errors import ReplayError
 from triack.tools.replay import command as module
 from triack.tools.replay import run
@@ -40,9 +40,7 @@ def test_json_is_the_last_line(tmp_path: Path) -> None:
 
 def test_a_broken_promise_exits_with_1_and_is_shown(tmp_path: Path) -> None:
     """A person reads which promise was broken, where, and the evidence."""
-    world = ready()
-    FAULTS["order_ack_too_early"](world)
-    world.save(tmp_path)
+    faulty("order_ack_too_early").save(tmp_path)
     result = CliRunner().invoke(command, [str(tmp_path), "--engine", "local"])
     assert result.exit_code == 1
     assert "FAIL" in result.stdout
@@ -124,9 +122,7 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path, options: list[str]
 
 def test_following_ends_with_the_verdict(tmp_path: Path) -> None:
     """The findings while the log grew, and then all of them, with the same exit status."""
-    world = ready()
-    FAULTS["order_ack_too_early"](world)
-    world.save(tmp_path)
+    faulty("order_ack_too_early").save(tmp_path)
     result = CliRunner().invoke(command, [str(tmp_path), "--follow", "--until-idle", "0.1"])
     assert result.exit_code == 1
     told, _, verdict = result.stdout.partition("FAIL")
@@ -146,8 +142,7 @@ EVIL = "n\x1b[31m\u202e\u2028\x9b\x07\t"
 
 def evil(directory: Path) -> None:
     """Logs with that in every name that others may give, and with a broken promise."""
-    world = ready()
-    FAULTS["order_ack_too_early"](world)
+    world = faulty("order_ack_too_early")
     for record in [record for log in world.logs for record in log.records]:
         record.update({name: EVIL for name in ("name", "queue", "peer_name") if name in record})
     world.save(directory / EVIL)
@@ -171,9 +166,7 @@ def test_nothing_in_a_log_acts_on_a_terminal(tmp_path: Path, options: list[str])
 
 def test_what_was_read_is_said_and_what_was_not(tmp_path: Path) -> None:
     """Over what was not read nobody is accused, and nothing is a pass; a program learns all names."""
-    world = ready()
-    FAULTS["order_ack_too_early"](world)
-    world.save(tmp_path)
+    faulty("order_ack_too_early").save(tmp_path)
     for number in range(12):
         (tmp_path / f"{number:02d}.jsonl.gz").touch()
     result = CliRunner().invoke(command, [str(tmp_path), "--engine", "local"])

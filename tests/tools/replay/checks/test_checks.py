@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.tools.replay.builder import MS, Record, World
-from tests.tools.replay.faults import TX, ready
+from tests.tools.replay.builder import MS, Record, World, ready
+from tests.tools.replay.faults import TX
 from tests.tools.replay.judging import verdict_of
 from triack.tools.replay.checks.clock_check import Pair, arrivals_before, loses
 from triack.tools.replay.checks.findings import Output

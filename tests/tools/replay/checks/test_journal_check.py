@@ -6,8 +6,7 @@ import pytest
 
 from tests.queues.world import SimNode, numbered, two
 from tests.tools.replay.acts import TX, arrive, ask_copy, copy, settle_journaled
-from tests.tools.replay.builder import PER_PACKET, place
-from tests.tools.replay.faults import ready
+from tests.tools.replay.builder import PER_PACKET, place, ready
 from tests.tools.replay.judging import checks_of
 from tests.tools.replay.two_nodes import Log, checks, logs_of, renumbered
 from triack.base.delivery import Delivery

@@ -18,7 +18,7 @@ import pytest
 from tests.machine import PATIENCE_S
 from tests.tools.processes import wait_until
 from tests.tools.replay.builder import CLASS_STREAMS, MS, World, close_segments, healthy
-from tests.tools.replay.faults import FAULTS, ready
+from tests.tools.replay.faults import faulty
 from tests.tools.replay.judging import PLANTED, plant
 from triack.base.errors import ReplayError
 from triack.tools.chaos.drawing import draw
@@ -290,9 +290,7 @@ def test_what_was_read_may_be_packed(tmp_path: Path) -> None:
 
 def test_silence_ends_it(tmp_path: Path) -> None:
     """Nodes have their names while they are followed, too."""
-    world = ready()
-    FAULTS["order_ack_too_early"](world)
-    world.save(tmp_path)
+    faulty("order_ack_too_early").save(tmp_path)
     told: list[tuple[str, Timeline]] = []
     follow([tmp_path], lambda violation, timeline: told.append((violation.check, timeline)), until_idle_s=0.1)
     assert told[0][0] == "order_ack_before_commit"

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from proof.lies.logs import honest_logs
-from tests.tools.replay.builder import ALPHA, BETA, healthy
+from tests.tools.replay.builder import ALPHA, BETA, healthy, ready
 from tests.tools.replay.cutting import Segments, cut, past_of, random_cuts, told, write_segments
-from tests.tools.replay.faults import FAULTS, ready
+from tests.tools.replay.faults import faulty
 from triack.base.errors import ReplayError
 from triack.store.folder import sync_folder
 from triack.tools.replay.checks.findings import Record
@@ -471,8 +471,7 @@ def test_records_whose_serials_fall_are_sorted() -> None:
 
 
 def test_a_violation_names_its_file_and_line(tmp_path: Path) -> None:
-    world = ready()
-    FAULTS["order_ack_too_early"](world)
+    world = faulty("order_ack_too_early")
     world.save(tmp_path)
     (found,) = [it for it in replay_local(find_logs([tmp_path])).findings if it.check == "order_ack_before_commit"]
     line = Path(found.file).read_text().splitlines()[found.line - 1]
@@ -481,8 +480,7 @@ def test_a_violation_names_its_file_and_line(tmp_path: Path) -> None:
 
 
 def test_records_in_memory_are_judged_alike(tmp_path: Path) -> None:
-    world = ready()
-    FAULTS["lost_transactional"](world)
+    world = faulty("lost_transactional")
     records = world.all_records()
     world.save(tmp_path)
     one, other = judge_records(records), replay_local(find_logs([tmp_path])).findings

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from proof.lies.engines import unlike
-from tests.tools.replay.builder import healthy
-from tests.tools.replay.faults import FAULTS, ready, rename
+from tests.tools.replay.builder import healthy, ready
+from tests.tools.replay.faults import FAULTS, rename
 from tests.tools.replay.log.test_listing import BEGIN, ODD_NAMES
 from triack.base.errors import ReplayError
 from triack.tools.replay.engines.local_engine import replay_local

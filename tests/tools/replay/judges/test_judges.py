@@ -8,8 +8,7 @@ import pytest
 from tests.queues.admin import ask
 from tests.queues.world import World as SimWorld
 from tests.queues.world import numbered
-from tests.tools.replay.builder import PER_PACKET, World, place
-from tests.tools.replay.faults import ready
+from tests.tools.replay.builder import PER_PACKET, World, place, ready
 from tests.tools.replay.harmless import HARMLESS
 from tests.tools.replay.judging import plant, verdict_of
 from tests.tools.replay.two_nodes import Log, checks, logs_of, renumbered

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.tools.replay.builder import World, close_segments, healthy
-from tests.tools.replay.faults import FAULTS, ready, rename
+from tests.tools.replay.builder import World, close_segments, healthy, ready
+from tests.tools.replay.faults import FAULTS, faulty, rename
 from triack.base.errors import ReplayError
 from triack.base.session_log import COMMON
 from triack.tools.replay.log import compact as module
@@ -61,8 +61,7 @@ def test_a_name_hides_nothing(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", ODD_NAMES)
 def test_a_lost_message_is_seen_wherever_its_log_is(tmp_path: Path, name: str) -> None:
-    world = ready()
-    FAULTS["order_ack_too_early"](world)
+    world = faulty("order_ack_too_early")
     healthy().save(tmp_path / "good")
     rename(world, "beef").save(tmp_path / name)
     assert replay(tmp_path, engine="local").verdict == "fail"

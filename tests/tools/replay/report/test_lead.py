@@ -1,7 +1,7 @@
 """What the page says first: what is wrong and where, what waits and why, and what was late."""
 
-from tests.tools.replay.builder import MS, healthy
-from tests.tools.replay.faults import FAULTS, ready
+from tests.tools.replay.builder import MS, healthy, ready
+from tests.tools.replay.faults import faulty
 from tests.tools.replay.judging import verdict_of
 from tests.tools.replay.relays import through_relay
 from triack.tools.replay.log.schema import Timeline, Verdict
@@ -58,8 +58,7 @@ def test_of_what_waits_as_its_own_node_was_stopped() -> None:
 
 
 def test_of_a_broken_promise_where_and_which() -> None:
-    world = ready()
-    FAULTS["window_exceeded"](world)
+    world = faulty("window_exceeded")
     first, *_ = said(verdict_of(world))
     assert first.startswith("1 violation of 1 promise. The first of a session, number 65, at alpha, at ")
     assert "It breaks window: " in first

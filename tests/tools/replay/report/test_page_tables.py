@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from proof.lies.logs import honest_logs
-from tests.tools.replay.builder import ALPHA, BETA, World, healthy
+from tests.tools.replay.builder import ALPHA, BETA, World, healthy, ready
 from tests.tools.replay.cutting import cut, judged, past_of, random_cuts
-from tests.tools.replay.faults import ready
 from tests.tools.replay.judging import PLANTED, plant, verdict_of
 from tests.tools.replay.relays import through_relay
 from tests.tools.replay.topic_logs import Topics

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.tools.replay.builder import ALPHA, BETA, healthy
-from tests.tools.replay.faults import FAULTS, ready
+from tests.tools.replay.faults import faulty
 from tests.tools.replay.report.browser import CHROMIUM, Page, opened
 from triack.base.errors import ReplayError
 from triack.tools.chaos.run import run_seed
@@ -181,8 +181,7 @@ def test_a_number_that_is_nowhere_would_be_found() -> None:
 @pytest.mark.slow
 def test_the_report_is_one_page_with_its_data_beside(tmp_path: Path) -> None:
     """The page says how it was made, and tells the verdict and what was read before all else."""
-    world = ready()
-    FAULTS["window_exceeded"](world)
+    world = faulty("window_exceeded")
     page = tmp_path / "out" / "report.html"
     logs = world.save(tmp_path / "logs")
     verdict = replay(logs, engine="local", report=page)
@@ -256,8 +255,7 @@ def test_the_library_is_the_published_one() -> None:
 @pytest.mark.slow
 def test_no_text_of_a_log_is_markup(tmp_path: Path) -> None:
     """Names of nodes and queues, ids, reasons and evidence stand there as they are; a control character does not."""
-    world = ready()
-    FAULTS["window_exceeded"](world)
+    world = faulty("window_exceeded")
     for scripts, evil in ((3, ("queue", "name", "peer_name")), (0, ("session",))):
         for record in [record for log in world.logs for record in log.records]:
             record.update({name: EVIL for name in evil if name in record})

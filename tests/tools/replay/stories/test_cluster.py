@@ -18,7 +18,7 @@ import pytest
 
 from tests.java import FEW_RECORDS
 from tests.machine import PATIENCE_S
-from tests.tools.replay.faults import FAULTS, ready
+from tests.tools.replay.faults import faulty
 from triack.tools.ports import free_port
 from triack.tools.replay.run import replay
 
@@ -50,9 +50,7 @@ def running(log: Path, commands: list[list[str]], said: str, times: int) -> Iter
 
 def assert_same(folder: Path, master: str, settings: dict[str, str]) -> None:
     """See that Spark there says what the local engine says here; workers have other working directories."""
-    world = ready()
-    FAULTS["order_ack_too_early"](world)
-    world.save(folder / "logs")
+    faulty("order_ack_too_early").save(folder / "logs")
     command = [sys.executable, "-m", "triack", "replay", str(folder / "logs"), "--master", master, "--json"]
     run = partial(
         subprocess.run, env=HERE | settings, cwd=folder, capture_output=True, text=True, timeout=PATIENCE_S, check=False

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.tools.replay.acts import end_stream, next_stream, restart_beta
-from tests.tools.replay.builder import MS, World, place
-from tests.tools.replay.faults import TX, ready
+from tests.tools.replay.builder import MS, World, place, ready
+from tests.tools.replay.faults import TX
 from tests.tools.replay.harmless import HARMLESS
 from tests.tools.replay.judging import checks_of, verdict_of
 from tests.tools.replay.stories.test_logs import cut

@@ -11,9 +11,9 @@ import pytest
 
 import triack
 from proof.lies.logs import honest_logs
-from tests.tools.replay.builder import ALPHA, BETA, Log, Record, World
+from tests.tools.replay.builder import ALPHA, BETA, Log, Record, World, ready
 from tests.tools.replay.cutting import told
-from tests.tools.replay.faults import TX, ready, restarted
+from tests.tools.replay.faults import TX, restarted
 from tests.tools.replay.harmless import HARMLESS
 from tests.tools.replay.judging import plant, verdict_of
 from triack.base.log_lines import LineReader
