@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -461,33 +460,6 @@ async def test_a_database_that_is_away_is_waited_for(
     assert "outbox triack_outbox is read again" in caplog.text
 
 
-@pytest.mark.slow
-def test_it_may_be_killed_at_every_step(connect: Connect, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    """A program that kills itself at its first step, its second, and so on until it gets to its end."""
-    db = connect()
-    place = str(tmp_path / "app.db") if isinstance(db, sqlite3.Connection) else db.info.dsn
-    db.close()
-    wanted: list[bytes] = []
-    steps, printed = 0, ""
-    while not printed:
-        new = [b"%d" % (len(wanted) + number) for number in range(3)]
-        put(connect, *new)
-        wanted += new
-        command = [sys.executable, "-m", "tests.tools.outbox.crashing", place, str(tmp_path / "shop"), str(steps)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT, check=False)
-        assert done.returncode in (0, -signal.SIGKILL), done.stderr
-        printed = done.stdout
-        steps += 1
-    assert printed == "done\n"
-    assert steps > 12
-
-    async def receive() -> list[bytes]:
-        async with triack.open("shop", data=tmp_path / "shop") as node:
-            return await bodies(node, "orders", node.queue_lengths()["orders"])
-
-    assert asyncio.run(receive()) == wanted
-
-
 async def serve(stock: list[bytes]) -> None:
     async with triack.open("warehouse", data="data", listen="udp://127.0.0.1:7802") as node:
         async for message in node.receive("orders"):
@@ -500,9 +472,14 @@ async def pump_of(connect: Connect) -> None:
 
 
 @pytest.mark.parametrize(
-    "first", [0, pytest.param(20, marks=pytest.mark.slow), pytest.param(40, marks=pytest.mark.slow)]
+    "moments",
+    [
+        range(0, 20, 2),
+        pytest.param(range(1, 20, 2), marks=pytest.mark.slow),
+        pytest.param(range(20, 60), marks=pytest.mark.slow),
+    ],
 )
-def test_its_machine_may_crash_at_any_effect(tmp_path: Path, first: int) -> None:
+def test_its_machine_may_crash_at_any_effect(tmp_path: Path, moments: range) -> None:
     """In the simulated world, between any two writes of the node: exactly once at the peer, through two streams."""
 
     async def test(world: World, connect: Connect, effects: int) -> None:
@@ -521,7 +498,7 @@ def test_its_machine_may_crash_at_any_effect(tmp_path: Path, first: int) -> None
         assert stock == [b"1", b"2", b"3"]
         assert not rows(connect)
 
-    for effects in range(first, first + 20, 2):
+    for effects in moments:
         connect = partial(sqlite3.connect, tmp_path / f"{effects}.db")
         prepare(connect)
         with World(seed=effects) as world:
