@@ -15,7 +15,7 @@ import socket
 import struct
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 from triack.base.checks import DATAGRAM_BASE_BYTES
 from triack.base.reasons import DropReason
@@ -23,9 +23,11 @@ from triack.transport.called import ANCILLARY_BYTES, Ancillary, called_by
 from triack.transport.fragmenting import Fragmenting
 from triack.transport.resolve import SocketAddress
 from triack.transport.routes import ROUTES_MAX
+from triack.transport.wakeup import DONE
 
-Arrived = Callable[[list[bytes], SocketAddress, bytes], None]
-"""Accepts datagrams that came together, where they came from, and where they arrived (``called.called_by``)."""
+Arrived = Callable[[list[tuple[list[bytes], SocketAddress, bytes]]], None]
+"""Accepts what one turn of the loop has read. Each element: datagrams that came together, where they came from, and
+where they arrived (``called.called_by``)."""
 
 SOL_UDP = 17
 """The level of the two options, from Linux's ``udp.h``; the ``socket`` module has no names for these three."""
@@ -110,6 +112,7 @@ class BatchedSocket:
         self._refusals: dict[SocketAddress, tuple[int, float]] = {}
         self._fragmenting = Fragmenting(sock)
         self._turn = asyncio.Lock()
+        self._senders = 0  # that wait for room, or behind another one
         self._room: asyncio.Future[None] | None = None
         self._is_closed = False
         self._loop = asyncio.get_running_loop()
@@ -117,19 +120,44 @@ class BatchedSocket:
 
     # ---- sending
 
-    async def send(
+    def send(
         self, datagrams: list[bytes], sockaddr: SocketAddress, leaving_from: Sequence[Ancillary] = ()
-    ) -> None:
-        """Send each once, in order, from the address that was called; count those that cannot leave."""
-        async with self._turn:
-            for run in runs_of(datagrams, self._longest_bytes(sockaddr)):
-                if not await self._send_run(run, sockaddr, leaving_from):
-                    for datagram in run:
-                        await self._send_run([datagram], sockaddr, leaving_from)
+    ) -> Awaitable[None]:
+        """Send each once, in order, from the address that was called; count those that cannot leave.
 
-    async def _send_run(self, run: list[bytes], sockaddr: SocketAddress, leaving_from: Sequence[Ancillary]) -> bool:
-        """Send a run. Returns False if none of it has left, and each datagram should be tried alone."""
-        while not self._is_closed:
+        Returns ``DONE``, or what waits for room, and then sends the rest.
+        """
+        is_one = len(datagrams) == 1
+        runs = [datagrams] if is_one else list(runs_of(datagrams, self._longest_bytes(sockaddr)))
+        is_behind = self._senders > 0
+        if not is_behind and self._send_runs(runs, sockaddr, leaving_from):
+            return DONE
+        self._senders += 1
+        return self._send_later(runs, sockaddr, leaving_from, is_behind=is_behind)
+
+    async def _send_later(
+        self,
+        runs: list[list[bytes]],
+        sockaddr: SocketAddress,
+        leaving_from: Sequence[Ancillary],
+        *,
+        is_behind: bool,
+    ) -> None:
+        """Send what found no room, or comes behind a sender that found none."""
+        try:
+            async with self._turn:
+                has_left = is_behind and self._send_runs(runs, sockaddr, leaving_from)
+                while not has_left:
+                    if not await self._wait_for_room():
+                        self._drops[DropReason.SEND_OVERFLOW] += len(runs.pop(0))
+                    has_left = self._send_runs(runs, sockaddr, leaving_from)
+        finally:
+            self._senders -= 1
+
+    def _send_runs(self, runs: list[list[bytes]], sockaddr: SocketAddress, leaving_from: Sequence[Ancillary]) -> bool:
+        """Send runs, and remove from the list what has left. Returns False if its first run finds no room."""
+        while runs and not self._is_closed:
+            run = runs[0]
             self._fragmenting.choose(len(run[0]))
             try:
                 if len(run) > 1:
@@ -140,20 +168,19 @@ class BatchedSocket:
                 else:
                     self._sock.sendto(run[0], sockaddr)
             except (BlockingIOError, InterruptedError):
-                if not await self._wait_for_room():
-                    self._drops[DropReason.SEND_OVERFLOW] += len(run)
-                    return True
+                return False
             except OSError as error:
-                if len(run) > 1:
+                if len(run) > 1:  # none of it has left: each is tried alone
                     self._handle_refused(error, len(run[0]), sockaddr)
-                    return False
+                    runs[:1] = [[datagram] for datagram in run]
+                    continue
                 self._drops[DropReason.TOO_LARGE if error.errno == errno.EMSGSIZE else DropReason.SEND_ERROR] += 1
-                return True
             else:
                 if self._refusals and len(run) == 1:
                     self._handle_left_alone(len(run[0]), sockaddr)
-                return True
-        self._drops[DropReason.CLOSED] += len(run)
+            del runs[0]
+        for run in runs:
+            self._drops[DropReason.CLOSED] += len(run)
         return True
 
     def _longest_bytes(self, sockaddr: SocketAddress) -> int:
@@ -197,6 +224,12 @@ class BatchedSocket:
 
     def _read(self) -> None:
         """Read datagrams up to a bound, so that other tasks of the loop get their turn."""
+        arrived: list[tuple[list[bytes], SocketAddress, bytes]] = []
+        self._read_into(arrived)
+        if arrived:
+            self._on_arrived(arrived)
+
+    def _read_into(self, arrived: list[tuple[list[bytes], SocketAddress, bytes]]) -> None:
         taken = 0
         for _ in range(READS_MAX):
             if taken >= BURST_MAX:
@@ -213,12 +246,15 @@ class BatchedSocket:
             if flags & _CUT:  # the end of each datagram is unknown
                 self._drops[DropReason.RECEIVE_ERROR] += 1
                 continue
-            step_bytes = next((_GRO_SIZE.unpack(said)[0] for _, kind, said in ancillary if kind == UDP_GRO), size_bytes)
-            view = self._view
-            starts = range(0, size_bytes, step_bytes) if step_bytes < size_bytes else (0,)
-            datagrams = [bytes(view[start : min(start + step_bytes, size_bytes)]) for start in starts]
+            step_bytes, view = size_bytes, self._view[:size_bytes]
+            for _, kind, said in ancillary:
+                if kind == UDP_GRO:
+                    (step_bytes,) = _GRO_SIZE.unpack(said)
+            datagrams = [bytes(view)]
+            if step_bytes < size_bytes:
+                datagrams = [bytes(view[at : at + step_bytes]) for at in range(0, size_bytes, step_bytes)]
             taken += len(datagrams)
-            self._on_arrived(datagrams, sockaddr, called_by(ancillary))
+            arrived += [(datagrams, sockaddr, called_by(ancillary) if ancillary else b"")]
 
     async def close(self) -> None:
         """Free the address; a sender that waits for room continues, and counts the rest as dropped."""

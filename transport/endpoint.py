@@ -1,6 +1,7 @@
 """The protocol of endpoints, and how to open one."""
 
 from collections import Counter
+from collections.abc import Awaitable
 from typing import Protocol
 
 from triack.base.errors import AddressError
@@ -35,11 +36,11 @@ class Endpoint(Protocol):
     def max_datagram_bytes(self) -> int:
         """The largest datagram it carries."""
 
-    async def send(self, datagrams: list[bytes], to: str) -> None:
+    def send(self, datagrams: list[bytes], to: str) -> Awaitable[None]:
         """Send the datagrams to an address, in one burst.
 
-        Trouble on the way is counted in ``drops`` and never raised. The call waits no longer than the system needs to
-        accept the datagrams.
+        Trouble on the way is counted in ``drops`` and never raised. Returns ``wakeup.DONE`` when the datagrams have
+        left, and what to await when the system accepts no more for now; that waits no longer than it needs for them.
 
         Raises:
             AddressError: ``to`` cannot be an address of this kind of endpoint.

@@ -1,7 +1,7 @@
 """Endpoints in one event loop, for tests: a network that is a dictionary."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from itertools import count
 
 from triack.base.errors import TransportError
@@ -9,6 +9,7 @@ from triack.base.reasons import DropReason
 from triack.transport.address import Address
 from triack.transport.received import Inbox, Trouble, tell_nobody
 from triack.transport.turns import Burst
+from triack.transport.wakeup import DONE
 
 MAX_DATAGRAM_BYTES = 65_536
 """As much as sockets carry, so that nothing works only in memory."""
@@ -70,7 +71,7 @@ class MemoryEndpoint:
         self._network = network
         self._is_closed = False
 
-    async def send(self, datagrams: list[bytes], to: str) -> None:
+    def send(self, datagrams: list[bytes], to: str) -> Awaitable[None]:
         """Give each datagram to its receiver immediately; count lost ones in ``drops``."""
         for datagram in datagrams:
             if self._is_closed:
@@ -80,6 +81,7 @@ class MemoryEndpoint:
             elif not self._network.carry(datagram, self.address, to):
                 self.drops[DropReason.UNREACHABLE] += 1
                 self.on_trouble(to, f"no process listens at {to}")
+        return DONE
 
     def vouch(self, address: str) -> None:
         """There is a session with the peer at that address, for which nothing needs to be kept here."""

@@ -89,7 +89,7 @@ class PortableSocket:
                 self._drops[DropReason.RECEIVE_ERROR] += 1
                 continue
             assert isinstance(sockaddr, tuple)  # a str only for AF_UNIX
-            self._on_arrived([data], sockaddr, b"")
+            self._on_arrived([([data], sockaddr, b"")])
 
     async def close(self) -> None:
         """Free the address."""

@@ -48,18 +48,37 @@ def same_for_all(_datagram: bytes) -> Hashable:
     return None
 
 
+def _loop_ns() -> int:
+    """The clock before another one is set."""
+    return in_ns(asyncio.get_running_loop().time())
+
+
 class Inbox:
     """Passes datagrams from the transport's reader to the caller of ``receive``.
 
     A datagram transport offers, and the excess is dropped; a TCP connection offers and then waits for room.
 
     Attributes:
-        on_arrived: called when there is little to take; its owner then calls ``take_few`` or ``hand_over``.
+        on_arrived: called when there is little to take; its owner then calls ``take_few`` or ``hand_over``, later.
+        on_read: the same, but the owner may do so in the call: a reader calls it in its own turn of the loop.
         source_of: the source of a datagram.
+        now_ns: the clock.
         turns: what has arrived.
     """
 
-    __slots__ = ("_address", "_arrived", "_closed", "_drops", "_room", "on_arrived", "source_of", "turns")
+    __slots__ = (
+        "_address",
+        "_arrived",
+        "_awaits_room",
+        "_closed",
+        "_drops",
+        "_room",
+        "now_ns",
+        "on_arrived",
+        "on_read",
+        "source_of",
+        "turns",
+    )
 
     def __init__(self, address: str, drops: Counter[DropReason]) -> None:
         self._address = address
@@ -68,8 +87,11 @@ class Inbox:
         self._closed = False
         self._arrived = Wakeup()
         self._room = asyncio.Event()
+        self._awaits_room = False
         self.source_of: SourceOf = same_for_all
+        self.now_ns: Callable[[], int] = _loop_ns
         self.on_arrived: Callable[[], None] = self.hand_over
+        self.on_read: Callable[[], None] = self.hand_over
 
     @property
     def is_full(self) -> bool:
@@ -78,38 +100,49 @@ class Inbox:
 
     def offer(self, data: bytes, sender: str) -> None:
         """Add a datagram. Count one as dropped if the backlog is full, or if it is empty and so has no meaning."""
-        if not data:
-            self._drops[DropReason.EMPTY] += 1
-            return
-        source = self.source_of(data)
-        if self.is_full:
-            self._drops[DropReason.RECEIVE_OVERFLOW] += 1
-            if not self.turns.drop_longest(than=source):
-                return
-        self._add(source, [Received(data, sender)], len(data))
+        if self._add(data, sender):
+            self._tell()
 
     def offer_burst(self, datagrams: list[bytes], sender: str) -> None:
-        """Add datagrams that came together, as ``offer`` does one by one."""
+        """Add datagrams that came together, as ``offer`` does one by one; call ``handle_read`` afterwards."""
         if len(datagrams) == 1:
-            self.offer(datagrams[0], sender)
+            self._add(datagrams[0], sender)
             return
         size_bytes, turns, source = sum(map(len, datagrams)), self.turns, self.source_of(datagrams[0])
         has_room = turns.count + len(datagrams) <= BACKLOG_MAX and turns.held_bytes + size_bytes <= BACKLOG_BYTES_MAX
         if has_room and all(datagrams) and self._all_of(source, datagrams):
-            self._add(source, [Received(data, sender) for data in datagrams], size_bytes)
+            turns.add(source, [Received(data, sender) for data in datagrams], size_bytes)
         else:
             for data in datagrams:
-                self.offer(data, sender)
+                self._add(data, sender)
+
+    def handle_read(self) -> None:
+        """All that one turn of the loop has read was offered."""
+        if self.turns.count > FEW:
+            self.hand_over()
+        elif self.turns.count:
+            self.on_read()
 
     def _all_of(self, source: Hashable, datagrams: list[bytes]) -> bool:
         return all(self.source_of(data) == source for data in one_of_each_connection(datagrams))
 
-    def _add(self, source: Hashable, items: list[Received], size_bytes: int) -> None:
-        self.turns.add(source, items, size_bytes)
-        if self.turns.count <= FEW:
-            self.on_arrived()
-        else:
+    def _add(self, data: bytes, sender: str) -> bool:
+        if not data:
+            self._drops[DropReason.EMPTY] += 1
+            return False
+        turns, source = self.turns, self.source_of(data)
+        if turns.count and self.is_full:
+            self._drops[DropReason.RECEIVE_OVERFLOW] += 1
+            if not turns.drop_longest(than=source):
+                return False
+        turns.add(source, [Received(data, sender)], len(data))
+        return True
+
+    def _tell(self) -> None:
+        if self.turns.count > FEW:
             self.hand_over()
+        else:
+            self.on_arrived()
 
     def hand_over(self) -> None:
         """Let the caller of ``take`` have what has arrived."""
@@ -119,11 +152,16 @@ class Inbox:
         """What has arrived, if it is little and the caller of ``take`` waits, and may wait on; None: ``hand_over``."""
         if self.turns.count > FEW or not self._arrived.is_awaited:
             return None
-        burst = self.turns.take(self._now_ns())
+        burst = self.turns.take(self.now_ns())
         if self.turns.count:
             self.hand_over()
-        self._room.set()
+        self._make_room()
         return burst
+
+    def _make_room(self) -> None:
+        if self._awaits_room:
+            self._awaits_room = False
+            self._room.set()
 
     async def offer_all(self, datagrams: Iterable[bytes], sender: str) -> None:
         """Add all datagrams, waiting for room as often as needed; for TCP connections, which lose nothing."""
@@ -131,11 +169,13 @@ class Inbox:
             source = self.source_of(data)
             while not self._has_stream_room(source) and not self._closed:
                 self._room.clear()
+                self._awaits_room = True
                 await self._room.wait()
             if not data:
                 self._drops[DropReason.EMPTY] += 1
             else:
-                self._add(source, [Received(data, sender)], len(data))
+                self.turns.add(source, [Received(data, sender)], len(data))
+                self._tell()
 
     def _has_stream_room(self, source: Hashable) -> bool:
         """Whether a TCP connection may bring one more: always if its source has nothing waiting."""
@@ -169,20 +209,16 @@ class Inbox:
                 await self._coalesce()
             if self._closed:
                 raise TransportError(f"cannot receive on {self._address}: the endpoint is closed")
-            if burst := self.turns.take(self._now_ns(), busy_ns):
-                self._room.set()
+            if burst := self.turns.take(self.now_ns(), busy_ns):
+                self._make_room()
                 return burst
             busy_ns = await self._let_others()
 
     async def _let_others(self) -> int:
         """Let other tasks of the loop run. Returns how long they took."""
-        began_ns = self._now_ns()
+        began_ns = self.now_ns()
         await asyncio.sleep(0)
-        return self._now_ns() - began_ns
-
-    @staticmethod
-    def _now_ns() -> int:
-        return in_ns(asyncio.get_running_loop().time())
+        return self.now_ns() - began_ns
 
     async def _coalesce(self) -> None:
         """Wait as long as every round of the loop brings another datagram."""

@@ -82,6 +82,11 @@ class Routes:
             self._look_after(to, route, asyncio.get_running_loop().time())
         return route.chosen
 
+    def is_fixed(self, to: str) -> bool:
+        """Whether ``to`` is a number that ``find`` has found: it never moves."""
+        route = self._routes.get(to)
+        return route is not None and route.look_at_seconds == math.inf and route.expires_at_seconds == math.inf
+
     def _begin(self, to: str) -> SocketAddress | None:
         if to in self._pending:
             return None

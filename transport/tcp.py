@@ -17,6 +17,7 @@ import errno
 import socket
 import ssl
 from collections import Counter, deque
+from collections.abc import Awaitable
 
 from triack.base.checks import check_kind
 from triack.base.errors import AddressError, ProtocolError, UsageError
@@ -38,6 +39,7 @@ from triack.transport.resolve import (
 )
 from triack.transport.strangers import STRANGERS_MAX, Strangers, host_of
 from triack.transport.turns import Burst
+from triack.transport.wakeup import DONE
 
 READ_BYTES = 256 * 1024
 """Bytes of one read: four of the largest datagrams."""
@@ -143,25 +145,26 @@ class TcpEndpoint:
 
     # ---- sending
 
-    async def send(self, datagrams: list[bytes], to: str) -> None:
+    def send(self, datagrams: list[bytes], to: str) -> Awaitable[None]:
         """Write the datagrams to the connection to ``to``, which is opened if necessary; never waits for it.
 
         Raises AddressError: ``to`` is not the address of a TCP endpoint.
         """
         if self._is_closed:
             self.drops[DropReason.CLOSED] += len(datagrams)
-            return
+            return DONE
         connection = self._connections.get(to) or self._connect(to)
         if connection is None:
             self.drops[DropReason.NOT_LOOPBACK] += len(datagrams)
             self.on_trouble(to, f"cannot reach {to} from {self.address}: without keys nothing leaves the machine")
-            return
+            return DONE
         fitting = [datagram for datagram in datagrams if 0 < len(datagram) <= self.max_datagram_bytes]
         if len(fitting) < len(datagrams):
             self.drops[DropReason.TOO_LARGE] += sum(len(datagram) > self.max_datagram_bytes for datagram in datagrams)
         overflow_count = connection.offer(fitting)
         if overflow_count:
             self.drops[DropReason.SEND_OVERFLOW] += overflow_count
+        return DONE
 
     def _connect(self, to: str) -> Connection | None:
         address = Address.parse(to)

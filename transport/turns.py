@@ -46,8 +46,7 @@ class Received(NamedTuple):
 class Burst(list[Received]):
     """Datagrams that are given out together. ``turns``: in order, each source and how many of the datagrams are its."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self) -> None:  # it begins empty: a list needs no other preparation
         self.turns: list[tuple[Hashable, int]] = []
         self.size_bytes = 0
 
@@ -99,7 +98,8 @@ class Turns:
             if len(self._known) >= SOURCES_MAX + len(self._waiting):
                 self._known = dict(self._waiting)
             its = self._known[source] = _Source()
-        its.spent_ns = max(its.spent_ns, self._floor_ns)
+        if its.spent_ns < self._floor_ns:
+            its.spent_ns = self._floor_ns
         return its
 
     def drop_longest(self, than: Hashable) -> bool:
@@ -130,8 +130,16 @@ class Turns:
         empty
         burst if the waiting source is ahead, and others wanted the processor: ask again after those.
         """
-        burst, floor_ns = Burst(), self._raise_floor(now_ns, busy_ns)
-        waiting = self._waiting
+        burst, waiting = Burst(), self._waiting
+        if len(waiting) == 1 and busy_ns < IDLE_NS and self.count <= TURN_DATAGRAMS and self.held_bytes <= TURN_BYTES:
+            # One source waits, with no more than it gets in any case: it is not ahead of itself.
+            ((source, its),) = waiting.items()
+            if its.spent_ns > self._floor_ns:
+                self._floor_ns = its.spent_ns
+            self._take_turn(burst, source, its, TURN_DATAGRAMS, TURN_BYTES)
+            its.served_ns = now_ns
+            return burst
+        floor_ns = self._raise_floor(now_ns, busy_ns)
         alone = len(waiting) == 1 and self._others(now_ns, waiting) == 0
         limit, most_bytes = (BURST_MAX, BURST_BYTES_MAX) if alone else (TURN_DATAGRAMS, TURN_BYTES)
         for source, its in list(waiting.items()):
@@ -163,20 +171,21 @@ class Turns:
         return sum(its.served_ns > since_ns and source not in waiting for source, its in self._known.items())
 
     def _take_turn(self, burst: Burst, source: Hashable, its: _Source, limit: int, most_bytes: int) -> None:
-        items, size_bytes, before = its.items, 0, len(burst)
-        if len(items) <= limit and its.held_bytes <= most_bytes:
+        items, size_bytes, taken = its.items, its.held_bytes, len(its.items)
+        if taken <= limit and size_bytes <= most_bytes:
             burst += items
-            size_bytes = its.held_bytes
             items.clear()
         else:
-            while items and len(burst) - before < limit and size_bytes < most_bytes:
+            taken = size_bytes = 0
+            while items and taken < limit and size_bytes < most_bytes:
                 burst.append(items.popleft())
                 size_bytes += len(burst[-1].data)
+                taken += 1
         its.held_bytes -= size_bytes
         burst.size_bytes += size_bytes
-        burst.turns.append((source, len(burst) - before))
+        burst.turns += [(source, taken)]
         self.held_bytes -= size_bytes
-        self.count -= len(burst) - before
+        self.count -= taken
         del self._waiting[source]
         if items:
             self._waiting[source] = its

@@ -15,7 +15,7 @@ import contextlib
 import errno
 import socket
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from typing import Any, NamedTuple, TypeAlias
 
 from triack.base.errors import TransportError
@@ -39,6 +39,7 @@ from triack.transport.resolve import (
 )
 from triack.transport.routes import ROUTES_MAX, Routes
 from triack.transport.turns import Burst
+from triack.transport.wakeup import DONE
 
 MAX_DATAGRAM_BYTES = 65_507
 """65,535 less the IPv4 and UDP headers."""
@@ -90,6 +91,7 @@ class UdpEndpoint:
         self._listening: _Socket | None = None
         self._outgoing: dict[int, _Socket] = {}
         self._ways: dict[tuple[SocketAddress, str], _Way] = {}
+        self._fixed_ways: dict[str, _Way] = {}  # to paths whose address is a number
         self._called = Called()
         self._opening = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -125,23 +127,26 @@ class UdpEndpoint:
 
     # ---- sending
 
-    async def send(self, datagrams: list[bytes], to: str) -> None:
+    def send(self, datagrams: list[bytes], to: str) -> Awaitable[None]:
         """Send each datagram once, best effort; count those that cannot leave in ``drops``.
 
         Raises AddressError: ``to`` is not the address of a UDP endpoint.
         """
+        way = self._fixed_ways.get(to)
+        if way is not None:
+            return self._send_by(way, datagrams)
         try:
             sockaddr = self._routes.find(address_in(to))
         except OSError as error:  # an address with a scope that does not exist
             self._give_up(datagrams, to, DropReason.WRONG_FAMILY, cause_of(error))
-            return
+            return DONE
         if sockaddr is not None:
-            await self._send_all(datagrams, sockaddr, to)
-        else:
-            waiting = self._waiting.setdefault(to, [])
-            room = WAITING_MAX - len(waiting)
-            waiting += datagrams[:room]
-            self.drops[DropReason.UNRESOLVED] += max(0, len(datagrams) - room)
+            return self._send_to(datagrams, sockaddr, to)
+        waiting = self._waiting.setdefault(to, [])
+        room = WAITING_MAX - len(waiting)
+        waiting += datagrams[:room]
+        self.drops[DropReason.UNRESOLVED] += max(0, len(datagrams) - room)
+        return DONE
 
     def _handle_lookup(self, to: str, problem: OSError | None) -> None:
         waiting = self._waiting.pop(to, [])
@@ -149,23 +154,38 @@ class UdpEndpoint:
             self.drops[DropReason.UNRESOLVED] += len(waiting)
             self.on_trouble(to, f"cannot resolve {Address.parse(to).host}: {cause_of(problem)}")
         elif waiting:
-            self._start_task(self.send(waiting, to))
+            self._start_task(self._send_found(waiting, to))
+
+    async def _send_found(self, waiting: list[bytes], to: str) -> None:
+        await self.send(waiting, to)
 
     def _give_up(self, datagrams: list[bytes], to: str, reason: DropReason, why: str) -> None:
         self.drops[reason] += len(datagrams)
         self.on_trouble(to, f"cannot reach {address_in(to)} from {self.address}: {why}")
 
-    async def _send_all(self, datagrams: list[bytes], sockaddr: SocketAddress, to: str) -> None:
-        called = called_in(to)
-        way = self._ways.get((sockaddr, called)) or await self._find_way(sockaddr, called)
+    def _send_to(self, datagrams: list[bytes], sockaddr: SocketAddress, to: str) -> Awaitable[None]:
+        way = self._ways.get((sockaddr, called_in(to)))
+        if way is None:
+            return self._send_by_new(datagrams, sockaddr, to)
+        return self._send_by(way, datagrams)
+
+    async def _send_by_new(self, datagrams: list[bytes], sockaddr: SocketAddress, to: str) -> None:
+        way = await self._find_way(sockaddr, called_in(to))
         if isinstance(way, _NoWay):
             self._give_up(datagrams, to, way.reason, way.why)
             return
+        if self._routes.is_fixed(address_in(to)):
+            if len(self._fixed_ways) >= ROUTES_MAX:
+                self._fixed_ways.clear()
+            self._fixed_ways[to] = way
+        await self._send_by(way, datagrams)
+
+    def _send_by(self, way: _Way, datagrams: list[bytes]) -> Awaitable[None]:
         if max(map(len, datagrams), default=0) > MAX_DATAGRAM_BYTES:
             fitting = [datagram for datagram in datagrams if len(datagram) <= MAX_DATAGRAM_BYTES]
             self.drops[DropReason.TOO_LARGE] += len(datagrams) - len(fitting)
             datagrams = fitting
-        await way.sock.send(datagrams, way.sockaddr, way.leaving_from)
+        return way.sock.send(datagrams, way.sockaddr, way.leaving_from)
 
     # ---- ways
 
@@ -205,12 +225,14 @@ class UdpEndpoint:
         """Wait for datagrams and return the next burst. Raises TransportError: the endpoint is closed."""
         return await self.inbox.take(coalesce=not self._is_batched)
 
-    def _handle_arrived(self, datagrams: list[bytes], sockaddr: SocketAddress, called: bytes) -> None:
-        sender = self._routes.name_of(sockaddr)
-        if called:
-            now_seconds = asyncio.get_running_loop().time()
-            sender = path_of(sender, self._called.text_of(sockaddr, called, now_seconds))
-        self.inbox.offer_burst(datagrams, sender)
+    def _handle_arrived(self, arrived: list[tuple[list[bytes], SocketAddress, bytes]]) -> None:
+        for datagrams, sockaddr, called in arrived:
+            sender = self._routes.name_of(sockaddr)
+            if called:
+                now_seconds = asyncio.get_running_loop().time()
+                sender = path_of(sender, self._called.text_of(sockaddr, called, now_seconds))
+            self.inbox.offer_burst(datagrams, sender)
+        self.inbox.handle_read()
 
     async def close(self) -> None:
         """Close the sockets; a caller that waits in :meth:`receive` gets its error."""

@@ -1,10 +1,24 @@
-"""An event that one task waits for, and all others set.
+"""An event that one task waits for, and all others set; and nothing to wait for.
 
 It is ``asyncio.Event`` for a single waiter, without a list of waiters: for a single message in flight, every task of a
 node waits and continues once or twice.
 """
 
 import asyncio
+from collections.abc import Awaitable, Generator
+from typing import Any
+
+
+class _Done:
+    """What a call returns that might have had to wait, and did not: awaiting it takes no time."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        yield from ()
+
+
+DONE: Awaitable[None] = _Done()
 
 
 class Wakeup:

@@ -1,64 +1,43 @@
 """The thin shell around the engine: it owns clock, sockets, log and the store's thread, and has no rules.
 
-One task polls the engine and carries out its effects in order, until something arrives or the next deadline comes. The
-store does one job at a time, in a separate thread or, if the job is brief, in the loop (``worker``); while it syncs,
-the next commit fills.
+A turn polls the engine and carries out its effects in order, until it wants no more; ``wake`` asks for the next turn,
+and so does a deadline. Datagrams begin one without a further turn of the event loop. If the system accepts no more
+datagrams for now, a task waits for that, and the turn continues where it was. The store does one job at a time, in a
+separate thread or, if the job is brief, in the loop (``worker``); while it syncs, the next commit fills.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import suppress
-from itertools import groupby, islice
+from contextvars import copy_context
+from functools import partial
+from itertools import groupby
 from operator import attrgetter
 from typing import Any, TypeVar
 
 from triack.base.datagram import Kind
 from triack.base.errors import AddressError, NodeClosed, ProtocolError, StoreError, TransportError, TriackError
-from triack.base.news import (
-    AckWaitOver,
-    CallRefused,
-    DeadLettersWaiting,
-    GapFound,
-    JournalFull,
-    LinkDown,
-    LinkDowngraded,
-    LinkUp,
-    LinkUpgraded,
-    MessagesDiscarded,
-    NodeEvent,
-    NoRoute,
-    PeerHalted,
-    PeerSilent,
-    PeerUnknown,
-    QueueOverQuota,
-    StoreLow,
-    StreamHeld,
-    StreamsNearLimit,
-    SubscriptionLost,
-    TransitOverQuota,
-    WayChanged,
-)
-from triack.base.printable import counted
+from triack.base.news import NodeEvent, PeerHalted, StoreLow, StreamHeld
 from triack.base.reasons import DropReason, HoldReason
-from triack.base.units import MS, in_ns
+from triack.base.units import MS
 from triack.node.files import operator_log
+from triack.node.shell.alarm import Alarm
 from triack.node.shell.enrolling import Enrolling
 from triack.node.shell.link_events import EventFeed
+from triack.node.shell.operator_news import OperatorNews
 from triack.node.shell.platform import Log, Platform
 from triack.node.shell.worker import Worker
-from triack.queues.mailboxes.system_queues import system_queue
 from triack.queues.manager.closing import Departure, count_by, left_behind, way_made
-from triack.queues.manager.effects import Job, Send, StartJob, Tell, TellRollback, WriteRecords
+from triack.queues.manager.effects import Effect, Job, Send, StartJob, Tell, TellRollback, WriteRecords
 from triack.queues.manager.engine import Engine
 from triack.queues.peers.kept_connections import DropConnection, KeepConnection
 from triack.queues.streams.group_commit import GroupCommit
 from triack.stats.node_stats import DiskFigures
-from triack.stats.troubles import when_journal_full
 from triack.store.store import Store
 from triack.transport.endpoint import Endpoint
 from triack.transport.turns import Burst, Received
-from triack.transport.wakeup import Wakeup
+from triack.transport.wakeup import DONE
 
 T = TypeVar("T")
 
@@ -70,9 +49,6 @@ LOOK_NS = 100 * MS
 the default reserve."""
 LOW_LOOK_S = 1.0
 """Time between these checks while there is too little room, and no commits are made."""
-LONGEST_SLEEP_S = 60.0
-"""A timer of the event loop does not count the time that the machine was suspended, and would be late by that. So
-deadlines that are farther away are checked once a minute."""
 OWNER_LOOK_S = 1.0
 """Time between a node's checks that its store is still its own, when it commits nothing. For that long another process
 and this one may both answer peers under the same name; neither reports anything new as durable."""
@@ -82,6 +58,10 @@ beside the time that peers wait for acknowledgements. A disk that hangs does not
 long, and is then accepted."""
 _SENDER_OF = attrgetter("sender")
 _ENROL = int(Kind.ENROL)  # compared with the first byte of each datagram
+
+
+async def _wait(work: Awaitable[None]) -> None:
+    await work
 
 
 class Driver:
@@ -109,20 +89,26 @@ class Driver:
         self._log_file = log
         self._endpoints: dict[str, Endpoint] = {}
         self._tasks: list[asyncio.Task[None]] = []
-        self._wakeup = Wakeup()
-        self.wake: Callable[[], None] = self._wakeup.set  # to be called when the engine has got something to do
-        self._progress: list[asyncio.Future[None]] = []
         self._loop = asyncio.get_running_loop()
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_ns = 0
-        self._closed = False
+        # Turns begin in contexts of others: of calls of the application, of timers, of the network.
+        self._context = copy_context()
+        self._due = False  # whether the engine may have something to do
+        self._busy = False  # whether a turn is under way; it sees for itself whether another one is due
+        self._gave_way = False  # to the tasks that what has arrived since the last poll has woken
+        self._effects: Iterator[Effect] | None = None  # what is left to do of this turn
+        self._begun: Job | None = None  # by this turn
+        self._waiting: asyncio.Task[None] | None = None  # for room, in the middle of a turn
+        self._progress: list[asyncio.Future[None]] = []
+        self._alarm = Alarm(self._loop, self._context, self._now_ns, self._look_at_deadline)
+        self._closed = self._broken = False
         self._looked_ns = platform.monotonic_ns()
         self._looking: asyncio.TimerHandle | None = None
         self.disk = DiskFigures()
         self.events = EventFeed()
+        self._news = OperatorNews(name, engine, lambda: self.drops)
         self.on_failure: Callable[[TriackError], None] | None = None
         self.enrolling: Enrolling | None = None
-        self.start_task(self._run(), "triack-driver")
+        self.wake()
         if endpoint is not None:
             self._add_endpoint(endpoint.address.partition(":")[0], endpoint)
         if store.has_owner:
@@ -139,7 +125,6 @@ class Driver:
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self._fail_by_bug(None, error)
-        if error is not None or task is self._tasks[0]:
             self._end_progress()
 
     def _fail_by_bug(self, job: Job | None, error: BaseException) -> None:
@@ -152,7 +137,7 @@ class Driver:
     async def progress(self) -> None:
         """Wait until the engine has been drained once more."""
         self.wake()
-        if self._closed or self._tasks[0].done():
+        if self._closed or self._broken:
             await asyncio.sleep(0)  # a caller that asks again and again must let the end happen
             return
         future = self._loop.create_future()
@@ -161,7 +146,7 @@ class Driver:
 
     async def next_round(self) -> None:
         """Wait until something has happened to the engine, or its next deadline has come. Raises NodeClosed."""
-        if self._closed or self._tasks[0].done():
+        if self._closed or self._broken:
             raise NodeClosed(f"node {self._name} was closed")
         future = self._loop.create_future()
         self._progress.append(future)
@@ -175,20 +160,75 @@ class Driver:
 
     # ---- the loop
 
-    async def _run(self) -> None:
-        while not self._closed:
-            if await self._take_few() and not self.engine.jobs.group.is_awaited:
-                await asyncio.sleep(0)  # first let tasks run that waited for this: what they send leaves with it
-            self._wakeup.clear()
-            job = await self._drain()
+    def wake(self) -> None:
+        """The engine has got something to do: begin a turn with the next turn of the event loop."""
+        if not self._due:
+            self._due = True
+            if not self._busy:
+                self._loop.call_soon(self._turn, context=self._context)
+
+    def _wake_here(self) -> None:
+        """The same, but the caller has the turn of the event loop for itself."""
+        if self._due or self._busy:
+            self._due = True  # a turn follows anyway
+        else:
+            self._turn()
+
+    def _turn(self) -> None:
+        if self._broken or (self._closed and self._effects is None):
+            return
+        self._busy = True
+        try:
+            self._go()
+        except Exception as bug:  # noqa: BLE001 - the event loop would only log it, and calls would wait on
+            self._broken = True
+            self._fail_by_bug(None, bug)
             self._end_progress()
+
+    def _go(self) -> None:
+        """Do turns, until nothing is due, others come first, or something has to be waited for."""
+        engine = self.engine
+        while not self._closed or self._effects is not None:
+            if self._effects is None:
+                taken = self._take_few()
+                if self._waiting is not None:
+                    return
+                if taken and not self._gave_way and not engine.jobs.group.is_awaited:
+                    self._gave_way = True
+                    self._let_others()  # what the tasks send that waited for this leaves with it
+                    return
+                self._due, self._gave_way, self._begun = False, False, None
+                self._effects = iter(engine.poll(self._now_ns()))
+            if not self._carry_out(self._effects):
+                return
+            self._effects = None
+            if self._progress:
+                self._end_progress()
             # All that left before the job has left. Its own output leaves immediately, after the turn of its readers.
-            if self._worker.work_here() and isinstance(job, GroupCommit) and job.queued:
-                await asyncio.sleep(0)
-            if not self._wakeup.is_set:
-                self._arm_timer(self.engine.next_deadline())
-                await self._wakeup.wait()
-        self._end_progress()
+            if self._worker.work_here() and isinstance(self._begun, GroupCommit) and self._begun.queued:
+                self._let_others()
+                return
+            if not self._due:
+                self._alarm.arm(engine.next_deadline())
+                break
+        self._busy = False
+
+    def _let_others(self) -> None:
+        """Continue after the tasks of the loop that are ready."""
+        self._due, self._busy = True, False
+        self._loop.call_soon(self._turn, context=self._context)
+
+    def _wait_for(self, work: Awaitable[None]) -> None:
+        """Continue the turn after that."""
+        self._waiting = self._loop.create_task(_wait(work), name="triack-wait")
+        self._waiting.add_done_callback(self._handle_waited)
+
+    def _handle_waited(self, waited: "asyncio.Task[None]") -> None:
+        self._waiting = None
+        error = None if waited.cancelled() else waited.exception()
+        if error is not None:
+            self._fail_by_bug(None, error)
+        self._turn()
 
     def _end_progress(self) -> None:
         waiting, self._progress = self._progress, []
@@ -196,25 +236,28 @@ class Driver:
             if not future.done():
                 future.set_result(None)
 
-    async def _drain(self) -> Job | None:
-        """Carry out the engine's effects. Returns the job that has begun, or is about to."""
-        begun: Job | None = None
+    def _carry_out(self, effects: Iterator[Effect]) -> bool:
+        """Carry out the engine's effects. Returns False if one has to wait before the next."""
         log = self._log_file
-        for effect in self.engine.poll(self._now_ns()):
+        for effect in effects:
             # Nearly all effects are of the first three kinds.
-            if isinstance(effect, WriteRecords):
+            if type(effect) is WriteRecords:
                 if log is not None:
                     log.append(effect.data)
-            elif isinstance(effect, Send):
-                await self.send(effect.address, effect.datagrams)
+            elif type(effect) is Send:
+                sent = self.send(effect.address, effect.datagrams)
+                if sent is not DONE:
+                    self._worker.work_here()  # the job has no reason to wait as well
+                    self._wait_for(sent)
+                    return False
             elif isinstance(effect, StartJob):
-                begun = effect.job
-                self._start_job(begun)
+                self._begun = effect.job
+                self._start_job(effect.job)
             else:
                 self._do(effect)
-        return begun
+        return True
 
-    def _do(self, effect: KeepConnection | DropConnection | Tell | TellRollback) -> None:
+    def _do(self, effect: Effect) -> None:
         match effect:
             case KeepConnection(address):
                 self._endpoints[address.partition(":")[0]].vouch(address)
@@ -225,127 +268,40 @@ class Driver:
             case TellRollback(error):
                 self.tell(PeerHalted(error.peer, error.rolled_back, str(error)))
 
-    async def send(self, address: str, datagrams: list[bytes]) -> None:
-        """Send datagrams to an address, best effort; trouble is counted and reported."""
+    def send(self, address: str, datagrams: list[bytes]) -> Awaitable[None]:
+        """Send datagrams to an address, best effort; trouble is counted and reported. Returns ``DONE``, or the wait."""
+        endpoint = self._endpoints.get(address.partition(":")[0])
         try:
-            endpoint = self._endpoints.get(address.partition(":")[0]) or await self._endpoint_for(address)
-            await endpoint.send(datagrams, address)
+            sent = self._send_by_new(address, datagrams) if endpoint is None else endpoint.send(datagrams, address)
         except (TransportError, AddressError) as error:
-            self.engine.drops[DropReason.CANNOT_SEND] += len(datagrams)
-            self._handle_trouble(address, str(error))
+            self._handle_unsent(address, datagrams, error)
+            return DONE
+        return sent if sent is DONE else self._finish_send(sent, address, datagrams)
+
+    async def _finish_send(self, sent: Awaitable[None], address: str, datagrams: list[bytes]) -> None:
+        try:
+            await sent
+        except (TransportError, AddressError) as error:
+            self._handle_unsent(address, datagrams, error)
+
+    async def _send_by_new(self, address: str, datagrams: list[bytes]) -> None:
+        """Send by an endpoint that has to be opened."""
+        scheme = address.partition(":")[0]
+        if scheme not in self._endpoints:
+            self._add_endpoint(scheme, await self._open_endpoint(scheme))
+        await self._endpoints[scheme].send(datagrams, address)
+
+    def _handle_unsent(self, address: str, datagrams: list[bytes], error: TriackError) -> None:
+        self.engine.drops[DropReason.CANNOT_SEND] += len(datagrams)
+        self._handle_trouble(address, str(error))
 
     def tell(self, event: NodeEvent) -> None:
         """Tell the program, and the operator."""
         match event:
-            case LinkUp() | LinkDown() | LinkDowngraded() | LinkUpgraded() | WayChanged():
-                self._tell_link(event)
-            case PeerSilent(address, cause):
-                operator_log.warning(f"{cause}; trying on", node=self._name, to=address, drops=self.drops)
-            case PeerUnknown(peer, cause):
-                operator_log.warning(f"{cause}; what is for it waits", node=self._name, peer=peer)
-            case PeerHalted(peer, rolled_back, cause):
-                why = f"rollback detected: {cause}"
-                operator_log.error(why, node=self._name, peer=peer, rolled_back=rolled_back)
-            case GapFound(peer, _, _, _, halts, cause):
-                log = operator_log.error if halts else operator_log.warning
-                then = "nothing is sent there" if halts else "going on"
-                log(f"gap found: {cause}; {then}", node=self._name, peer=peer)
-            case CallRefused(host, trouble, cause, remedy):
-                operator_log.warning(f"{cause}; {remedy}", node=self._name, host=host, trouble=trouble)
-            case QueueOverQuota() | DeadLettersWaiting() | JournalFull():
-                self._tell_full(event)
-            case StreamsNearLimit(peer, streams, limit, incoming, is_full):
-                whose = "from" if incoming else "to"
-                why = f"{streams} streams {whose} {peer} are live, of at most {limit}"
-                why += "; messages for further queues wait" if is_full else ""
-                operator_log.warning(why, node=self._name, peer=peer, streams=streams, limit=limit)
-            case MessagesDiscarded() | AckWaitOver() | SubscriptionLost():
-                self._tell_subscription(event)
-            case NoRoute() | TransitOverQuota():
-                self._tell_transit(event)
-            case StoreLow():
-                self._tell_room(event)
-            case StreamHeld():
-                self._tell_held(event)
+            case StoreLow(is_low=True) | StreamHeld(reason=HoldReason.NO_ROOM_FOR_BODY, here=True, is_held=True):
+                self._look_later()
+        self._news.tell(event)
         self.events.put(event)
-
-    def _tell_link(self, event: LinkUp | LinkDown | LinkDowngraded | LinkUpgraded | WayChanged) -> None:
-        match event:
-            case LinkUp(address, peer):
-                operator_log.info(f"link to {peer} at {address} is up", node=self._name, peer=peer, to=address)
-            case LinkDown(address, peer, _, reason):
-                why = f"link to {peer} at {address} is down: {reason}"
-                operator_log.info(why, node=self._name, peer=peer, to=address, reason=reason)
-            case LinkDowngraded(peer, oldest_s, packets):
-                behind = f"{peer} has not passed on {counted(packets, 'packet')}, the oldest for {oldest_s:.1f} s"
-                operator_log.warning(f"{behind}: its link is asynchronous for now", node=self._name, peer=peer)
-            case LinkUpgraded(peer):
-                operator_log.info(f"link to {peer} is synchronous again", node=self._name, peer=peer)
-            case WayChanged(ways, via, before):
-                is_back = ways.index(via) < ways.index(before)
-                why = f"{via} is back" if is_back else f"{before} is silent"
-                operator_log.warning(f"{why}: messages go by {via} now", node=self._name, peer=via, ways=",".join(ways))
-
-    def _tell_transit(self, event: NoRoute | TransitOverQuota) -> None:
-        peer = event.came_by
-        if isinstance(event, NoRoute):
-            why = f"no route leads to {event.final}, and {peer} sends to it by way of this node"
-            operator_log.warning(why, node=self._name, peer=peer, final=event.final)
-            return
-        why = f"what waits here for other nodes is over its quota: {peer} waits"
-        operator_log.warning(why, node=self._name, peer=peer, messages=event.messages, bytes=event.bytes)
-
-    def _tell_subscription(self, event: MessagesDiscarded | AckWaitOver | SubscriptionLost) -> None:
-        if isinstance(event, SubscriptionLost):
-            why = f"the subscription to {event.destination} had ended there and begins anew: messages are missed"
-            operator_log.warning(why, node=self._name, subscription=event.subscription)
-            return
-        topic, subscription, messages = event.topic, event.subscription, event.messages
-        whose = f"topic {topic}: {counted(messages, 'message')}"
-        if isinstance(event, MessagesDiscarded):
-            why = f"{whose} dropped for the slow subscription {subscription}"
-        else:
-            why = f"{whose} taken back from readers of subscription {subscription}, which had them for too long"
-        operator_log.warning(why, node=self._name, topic=topic, subscription=subscription, messages=messages)
-
-    def _tell_full(self, event: QueueOverQuota | DeadLettersWaiting | JournalFull) -> None:
-        queue, messages = event.queue, event.messages
-        if isinstance(event, DeadLettersWaiting):
-            why = f"{messages} messages wait in {queue}: read why they died, then requeue or purge them"
-            operator_log.warning(why, node=self._name, queue=queue, messages=messages)
-            return
-        why = f"queue {queue} is over its quota"
-        if isinstance(event, JournalFull):
-            why = f"{queue} has reached its quota: {when_journal_full(queue, event.when_full)}"
-        elif (system := system_queue(queue)) is not None:
-            why += system.overflow(self.engine.settings.limits)
-        operator_log.warning(why, node=self._name, queue=queue, messages=messages, bytes=event.bytes)
-
-    def _tell_room(self, event: StoreLow) -> None:
-        room_bytes = event.room_bytes
-        if not event.is_low:
-            operator_log.warning("the disk has room again", node=self._name, room_bytes=room_bytes)
-            return
-        self._look_later()
-        why = (
-            f"the disk has little room, {max(0, room_bytes)} bytes beside what the log of the store may take: "
-            "nothing new is accepted until there is more"
-        )
-        operator_log.error(why, node=self._name, room_bytes=room_bytes)
-
-    def _tell_held(self, event: StreamHeld) -> None:
-        """A wait is a warning, unless it ends with the disk's next job."""
-        if event.reason == HoldReason.NO_ROOM_FOR_BODY and event.here and event.is_held:
-            self._look_later()
-        is_minor = event.reason == HoldReason.STORE_BUSY or not event.is_held
-        log = operator_log.info if is_minor else operator_log.warning
-        of_queue = event.reason == HoldReason.QUEUE_FULL
-        what = f"messages of {event.peer}"
-        if not event.here:
-            what = f"messages to {event.peer}/{event.queue}" if of_queue else f"messages to {event.peer}"
-        wait = f"wait for room {'here' if event.here else 'there'}" if event.is_held else "wait no more"
-        why = f"{what} {wait}: {event.reason}"
-        log(why, node=self._name, peer=event.peer, queue=event.queue, reason=event.reason)
 
     def _handle_trouble(self, address: str, cause: str) -> None:
         self.engine.news.handle_trouble(address, cause)
@@ -353,38 +309,23 @@ class Driver:
             self.enrolling.handle_trouble(address, cause)
         self.wake()
 
-    def _arm_timer(self, deadline_ns: int | None) -> None:
-        if self._timer is not None:
-            if deadline_ns is not None and self._timer_ns <= deadline_ns:
-                return  # it fires in time, and is armed again then: most deadlines only move away
-            self._timer.cancel()
-            self._timer = None
-        if deadline_ns is not None:
-            now_ns = self._now_ns()
-            self._timer_ns = min(deadline_ns, now_ns + in_ns(LONGEST_SLEEP_S))
-            self._timer = self._loop.call_later(max(0, self._timer_ns - now_ns) / 1e9, self._handle_timer)
-
-    def _handle_timer(self) -> None:
-        self._timer = None
+    def _look_at_deadline(self) -> int | None:
+        """Begin a turn if the engine's next deadline has come. Returns that."""
         deadline_ns = self.engine.next_deadline()
         if deadline_ns is not None and deadline_ns <= self._now_ns():
-            self.wake()
-        else:
-            self._arm_timer(deadline_ns)  # it has moved away since: no need to poll the engine
+            self._wake_here()
+            return None  # the turn arms the timer anew
+        return deadline_ns  # it has moved away since: no need to poll the engine
 
     # ---- the network
 
     def _add_endpoint(self, scheme: str, endpoint: Endpoint) -> None:
         self._endpoints[scheme] = endpoint
         endpoint.on_trouble = self._handle_trouble
-        endpoint.inbox.source_of, endpoint.inbox.on_arrived = self.engine.source_of, self.wake
+        inbox = endpoint.inbox
+        inbox.source_of, inbox.now_ns = self.engine.source_of, self._now_ns
+        inbox.on_arrived, inbox.on_read = self.wake, self._wake_here
         self.start_task(self._receive(endpoint), f"triack-receive-{scheme}")
-
-    async def _endpoint_for(self, address: str) -> Endpoint:
-        scheme = address.partition(":")[0]
-        if scheme not in self._endpoints:
-            self._add_endpoint(scheme, await self._open_endpoint(scheme))
-        return self._endpoints[scheme]
 
     async def _receive(self, endpoint: Endpoint) -> None:
         while True:
@@ -393,44 +334,51 @@ class Driver:
             except TransportError:
                 return
             await self._let_store_catch_up()
-            await self._take(endpoint, burst)
+            await self._enrol(self._take(endpoint, burst))
             self.wake()
 
-    async def _take_few(self) -> bool:
-        """Take datagrams that arrived one by one, as a turn of another task costs as much as they. Returns whether."""
-        taken = False
-        for endpoint in list(self._endpoints.values()):
+    def _take_few(self) -> bool:
+        """Take datagrams that arrived one by one, as a turn of a task costs as much as they. Returns whether."""
+        taken, enrolling = False, list[Received]()
+        for endpoint in self._endpoints.values():
             inbox = endpoint.inbox
             if not inbox.turns.count:
                 continue
             if not self.engine.is_behind and (burst := inbox.take_few()) is not None:
-                await self._take(endpoint, burst)
+                enrolling += self._take(endpoint, burst)
                 taken = True
             else:
                 inbox.hand_over()
+        if enrolling:
+            self._wait_for(self._enrol(enrolling))
         return taken
 
-    async def _take(self, endpoint: Endpoint, burst: Burst) -> None:
-        arrived = iter(burst)
+    def _take(self, endpoint: Endpoint, burst: Burst) -> list[Received]:
+        """Give datagrams to the engine. Returns those that are not for it."""
+        enrolling, begin = list[Received](), 0
         for source, count in burst.turns:
             began_ns = self._now_ns()
-            await self._take_turn(islice(arrived, count), began_ns)
-            endpoint.inbox.charge(source, self._now_ns() - began_ns)
+            enrolling += self._take_turn(burst[begin : begin + count], began_ns)
+            begin += count
+            endpoint.inbox.turns.charge(source, self._now_ns() - began_ns)
+        return enrolling
 
-    async def _take_turn(self, turn: Iterable[Received], now_ns: int) -> None:
-        engine = self.engine
+    def _take_turn(self, turn: Iterable[Received], now_ns: int) -> list[Received]:
+        engine, enrolling = self.engine, list[Received]()
         for sender, group in groupby(turn, key=_SENDER_OF):
             datagrams: list[bytes] = []
-            for data, _ in group:
+            for received in group:
+                data = received.data
                 if not data:
                     engine.handle_datagrams(datagrams, sender, now_ns)
                     datagrams = []
                     engine.handle_path_lost(sender, now_ns)
                 elif data[0] == _ENROL and self.enrolling is not None:
-                    await self._enrol(self.enrolling, data, sender)
+                    enrolling.append(received)
                 else:
                     datagrams.append(data)
             engine.handle_datagrams(datagrams, sender, now_ns)
+        return enrolling
 
     async def _let_store_catch_up(self) -> None:
         """Let arrived datagrams wait while many packets before them wait for the disk.
@@ -445,20 +393,22 @@ class Driver:
                 while self.engine.is_behind:
                     await self.next_round()
 
-    async def _enrol(self, enrolling: Enrolling, data: bytes, sender: str) -> None:
-        try:
-            await enrolling.handle_datagram(data, sender)
-        except ProtocolError as error:
-            self.engine.drops[error.reason] += 1
-            self.engine.callers.handle_dropped(data, error, sender, self._now_ns())
+    async def _enrol(self, arrived: list[Received]) -> None:
+        for data, sender in arrived:
+            assert self.enrolling is not None
+            try:
+                await self.enrolling.handle_datagram(data, sender)
+            except ProtocolError as error:
+                self.engine.drops[error.reason] += 1
+                self.engine.callers.handle_dropped(data, error, sender, self._now_ns())
 
     # ---- the disk
 
     def _start_job(self, job: Job) -> None:
         self.disk.began_ns = self._now_ns()
         self._worker.run(
-            lambda: self._work(job),
-            lambda room_bytes, error: self._finish_job(job, room_bytes, error),
+            partial(self._work, job),
+            partial(self._finish_job, job),
             is_brief=isinstance(job, GroupCommit) and self._store.is_brief(job.commit),
         )
 
@@ -553,7 +503,8 @@ class Driver:
         engine = self.engine
         while engine.failure is None and engine.busy_storing and self._now_ns() < end_ns:
             await self._soon()
-        while engine.failure is None and self._volatile() and self._now_ns() < end_ns:
+        is_volatile = partial(engine.outbox.volatile, all_classes=self._store.in_memory)  # what only memory holds
+        while engine.failure is None and is_volatile() and self._now_ns() < end_ns:
             await self._soon()
         if not rested:
             await self._finish_sending(end_ns)
@@ -565,15 +516,17 @@ class Driver:
         self.engine.stop(NodeClosed(f"node {self._name} was closed"), self._now_ns())
         await self.progress()
         self._closed = True
-        self.wake()
+        self._end_progress()
         for endpoint in self._endpoints.values():
             await endpoint.close()
-        for task in self._tasks[1:]:  # the first ends by itself
+        for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        for timer in (self._timer, self._looking):
-            if timer is not None:
-                timer.cancel()
+        while self._waiting is not None:  # the last turn ends by itself, as nothing finds room any more
+            await asyncio.wait([self._waiting])
+        self._alarm.end()
+        if self._looking is not None:
+            self._looking.cancel()
         await self._worker.start(self._store.close)
         self._worker.close()
         self.events.end()
@@ -601,10 +554,6 @@ class Driver:
         told += [f"lost, as no disk has them: {count_by(lost)}"] if lost else []
         why = f"node {self._name} {when}; {'; '.join(told)}"
         operator_log.notice(why, node=self._name, stored=dict(stored), lost=dict(lost))
-
-    def _volatile(self) -> bool:
-        """Whether closing now would lose messages that only memory holds."""
-        return self.engine.outbox.volatile(all_classes=self._store.in_memory)
 
     async def _soon(self) -> None:
         await self.progress()

@@ -41,7 +41,7 @@ class Worker(Protocol):
     """Runs blocking jobs of one node, one at a time and in order."""
 
     def work_here(self) -> bool:
-        """Do the job that the next turn of the event loop would do, now. Returns whether there was one."""
+        """Do the job that waits for this. Returns whether there was one. Its giver calls this soon after ``run``."""
 
     def start(self, job: Callable[[], T]) -> "asyncio.Future[T]":
         """Begin a job off the event loop, or queue it. The future gets its result or its error."""
@@ -89,22 +89,22 @@ class ThreadWorker:
     """A worker with a thread.
 
     ``run`` calls ``then`` in the turn of the loop that hears of the result: a future takes one turn more, and a commit
-    of one message would wait for that. A job that runs in the loop runs when its giver calls ``work_here``, at the
-    latest in the next turn of the loop: its giver may have to wait before.
+    of one message would wait for that. A job that runs in the loop runs when its giver calls ``work_here``.
     """
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, "triack-store")
         self._newest: Future[Any] | None = None
-        self._here: tuple[asyncio.Handle, _Given] | None = None
+        self._here: _Given | None = None
         self.pace = Pace()
 
     def work_here(self) -> bool:
-        """Do the job that the next turn of the event loop would do, now. Returns whether there was one."""
-        if self._here is None:
+        """Do the job that waits for this. Returns whether there was one."""
+        given = self._here
+        if given is None:
             return False
-        self._here[0].cancel()
-        self._do_here()
+        self._here = None
+        self._tell(given, *_do(given.job))
         return True
 
     def start(self, job: Callable[[], T]) -> "asyncio.Future[T]":
@@ -120,7 +120,7 @@ class ThreadWorker:
         if self._newest is not None and self._newest.done():
             self._newest = None
         if is_brief and self._newest is None and self.pace.is_quick(time.monotonic_ns()):
-            self._here = asyncio.get_running_loop().call_soon(self._do_here), given
+            self._here = given
         else:
             self._submit(given)
 
@@ -135,14 +135,8 @@ class ThreadWorker:
     def _move_over(self) -> None:
         """Another job follows: one that has not begun in the loop goes to the thread before it."""
         if self._here is not None:
-            (handle, given), self._here = self._here, None
-            handle.cancel()
+            given, self._here = self._here, None
             self._submit(given)
-
-    def _do_here(self) -> None:
-        assert self._here is not None
-        (_, given), self._here = self._here, None
-        self._tell(given, *_do(given.job))
 
     def _do_there(self, given: _Given, loop: asyncio.AbstractEventLoop) -> None:
         result, error, took_ns = _do(given.job)

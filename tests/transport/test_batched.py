@@ -85,8 +85,8 @@ class End:
         self.bursts: list[list[bytes]] = []
         self.socket = BatchedSocket(self.wire, self.drops, self.take)  # type: ignore[arg-type]
 
-    def take(self, datagrams: list[bytes], _sockaddr: SocketAddress, _called: bytes) -> None:
-        self.bursts.append(datagrams)
+    def take(self, arrived: list[tuple[list[bytes], SocketAddress, bytes]]) -> None:
+        self.bursts += [datagrams for datagrams, _, _ in arrived]
         self.arrived.set()
 
     @property

@@ -158,8 +158,8 @@ async def test_errors_do_not_end_it() -> None:
     drops: Counter[DropReason] = Counter()
     arrived = asyncio.get_running_loop().create_future()
 
-    def take(datagrams: list[bytes], _sockaddr: SocketAddress, _called: bytes) -> None:
-        arrived.set_result(datagrams)
+    def take(read: list[tuple[list[bytes], SocketAddress, bytes]]) -> None:
+        arrived.set_result(read[0][0])
 
     one = await PortableSocket.open(bound(socket.SOCK_DGRAM, ("127.0.0.1", 0)), drops, take)
     await one.send([b"a", b"b"], ("255.255.255.255", 9))
@@ -177,7 +177,7 @@ async def test_nobody_waits_for_a_system_that_takes_no_more() -> None:
     drops: Counter[DropReason] = Counter()
     arrived: asyncio.Queue[bytes] = asyncio.Queue()
     one = await PortableSocket.open(
-        bound(socket.SOCK_DGRAM, ("127.0.0.1", 0)), drops, lambda datagrams, *_: arrived.put_nowait(datagrams[0])
+        bound(socket.SOCK_DGRAM, ("127.0.0.1", 0)), drops, lambda read: arrived.put_nowait(read[0][0][0])
     )
     drained = one._stream._drained  # noqa: SLF001 - what asyncio says when the system takes no more
     drained.clear()

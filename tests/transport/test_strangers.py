@@ -18,7 +18,7 @@ from triack.transport.handshake_load import CONNECTS_PER_HOST, CONNECTS_PER_SECO
 from triack.transport.invitation import Invitation, decode_code
 from triack.transport.received import BACKLOG_MAX, BURST_BYTES_MAX, BURST_MAX, FEW, Inbox, Received
 from triack.transport.strangers import STRANGERS_MAX, STRANGERS_PER_HOST_MAX, Strangers, host_of
-from triack.transport.turns import AHEAD_NS, SOURCES_MAX, TURN_BYTES, TURN_DATAGRAMS, Turns
+from triack.transport.turns import AHEAD_NS, SOURCES_MAX, TURN_BYTES, TURN_DATAGRAMS, Burst, Turns
 
 # A new connection is always accepted; if necessary, the one that has waited longest ends.
 
@@ -284,7 +284,24 @@ async def test_an_owner_takes_a_few_in_place_of_the_task_that_waits() -> None:
     task = asyncio.create_task(inbox.take())
     await asyncio.sleep(0)
     inbox.offer_burst([b"3"] * (FEW + 1), "b")
+    inbox.handle_read()
     assert (inbox.take_few(), len(await task), told) == (None, FEW + 1, [1, 1])
+
+
+@pytest.mark.asyncio
+async def test_an_owner_takes_what_was_read_once_for_all_of_it() -> None:
+    """And in the call that tells it."""
+    inbox, taken = Inbox("udp://a:1", Counter()), list[Burst | None]()
+    inbox.on_read = lambda: taken.append(inbox.take_few())
+    task = asyncio.create_task(inbox.take())
+    await asyncio.sleep(0)
+    inbox.offer_burst([b"1"], "b")
+    inbox.offer_burst([b"2", b"3"], "b")
+    assert taken == []
+    inbox.handle_read()
+    assert taken == [[Received(b"1", "b"), Received(b"2", "b"), Received(b"3", "b")]]
+    assert not task.done()
+    task.cancel()
 
 
 @pytest.mark.asyncio

@@ -5,7 +5,7 @@ a time. ``localhost`` and the names of machines mean 127.0.0.1.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 
 from triack.base.errors import AddressError, TransportError
 from triack.base.reasons import DropReason
@@ -15,6 +15,7 @@ from triack.transport.frames import FRAME_BYTES_MAX
 from triack.transport.received import Inbox, Trouble, tell_nobody
 from triack.transport.turns import Burst
 from triack.transport.udp import MAX_DATAGRAM_BYTES
+from triack.transport.wakeup import DONE
 
 FIRST_FREE_PORT = 49_152
 """The first of the ports that a system assigns itself (RFC 6335, section 6)."""
@@ -130,7 +131,7 @@ class SimEndpoint:
         self._is_open = True
         links.attach(self._route, machine, Port(self.inbox.offer, self.inbox.path_gone))
 
-    async def send(self, datagrams: list[bytes], to: str) -> None:
+    def send(self, datagrams: list[bytes], to: str) -> Awaitable[None]:
         """Put the datagrams on the network. Raises AddressError if ``to`` is of another kind."""
         route = self._routes.get(to) or self._find_route(to)
         for datagram in datagrams:
@@ -140,6 +141,7 @@ class SimEndpoint:
                 self.drops[DropReason.TOO_LARGE] += 1
             elif self._take_effect():
                 self._links.network.send(datagram, self._route, route)
+        return DONE
 
     def _find_route(self, to: str) -> str:
         address = Address.parse(to)

@@ -4,9 +4,10 @@ import asyncio
 import logging
 import socket
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -71,6 +72,7 @@ class Script:
         self.draining = False
         self.is_behind = False
         self.outbox = self.handshakes = self.news = self
+        self.jobs: Any = None
         self.streams: list[object] = []
         self.conversations: dict[bytes, object] = {}
 
@@ -269,6 +271,26 @@ async def test_effects_are_done_one_by_one_in_their_order() -> None:
 
 
 @pytest.mark.plain
+async def test_a_turn_that_waits_when_the_node_closes_is_carried_out() -> None:
+    """What the engine wanted to be written behind it is written."""
+    async with bench() as it:
+        send = it.place.send
+
+        def send_and_wake(datagrams: list[bytes], to: str) -> Coroutine[Any, Any, None]:
+            it.driver.wake()
+            return send(datagrams, to)
+
+        def stop(error: TriackError, now_ns: int) -> None:
+            it.engine.plan += [[Send(HERE, [b"x"])], [Send(HERE, [b"y"]), WriteRecords(b"last words\n")]]
+
+        it.place.send = send_and_wake  # type: ignore[method-assign]
+        it.engine.stop = stop  # type: ignore[method-assign]
+    assert [done for done in it.did if done != "job"] == [
+        (HERE, b"x"), (HERE, b"y"), b"last words\n", b"stopped\n", "log closed"
+    ]  # fmt: skip
+
+
+@pytest.mark.plain
 async def test_an_endpoint_is_opened_when_somebody_is_sent_to() -> None:
     """Once for each scheme."""
     async with bench() as it:
@@ -306,6 +328,28 @@ async def test_what_arrives_is_handed_over_and_polled_for() -> None:
         it.place.arrived.put_nowait([Received(b"x", "memory://b"), Received(b"", "memory://c")])
         await until(lambda: len(it.engine.polls) > polls)
         assert it.engine.told == [("datagram", b"x", "memory://b"), ("path lost", "memory://c")]
+
+
+@pytest.mark.plain
+async def test_what_arrives_without_a_pause_does_not_keep_the_engine_waiting() -> None:
+    """The tasks that it woke come first, but once."""
+    async with bench() as it:
+        it.engine.jobs = SimpleNamespace(group=SimpleNamespace(is_awaited=False))
+        loop, inbox, arrived = asyncio.get_running_loop(), it.place.inbox, list[int]()
+        waiting = asyncio.create_task(inbox.take())
+        await asyncio.sleep(0)
+        polls = len(it.engine.polls)
+
+        def arrive() -> None:
+            arrived.append(len(it.engine.polls) - polls)
+            inbox.offer(b"x", "memory://b")
+            if len(arrived) < 20:
+                loop.call_soon(arrive)
+
+        arrive()
+        await until(lambda: len(it.engine.told) == 20)
+        assert arrived[-1] >= 6
+        waiting.cancel()
 
 
 @pytest.mark.plain
@@ -354,7 +398,7 @@ async def test_it_polls_when_the_next_deadline_has_come_and_not_before() -> None
 @pytest.mark.plain
 async def test_a_deadline_that_came_while_the_machine_was_suspended_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """The timers of the event loop do not know of it."""
-    monkeypatch.setattr("triack.node.shell.driver.LONGEST_SLEEP_S", 0.01)
+    monkeypatch.setattr("triack.node.shell.alarm.LONGEST_SLEEP_S", 0.01)
     slept_ns = 0
     monkeypatch.setattr(Bench, "monotonic_ns", staticmethod(lambda: Platform.monotonic_ns() + slept_ns))
     async with bench() as it:

@@ -135,7 +135,7 @@ async def test_a_worker_ends_after_what_was_begun() -> None:
 
 
 async def test_brief_jobs_are_done_in_the_loop_as_long_as_they_are_quick() -> None:
-    """Not in the turn that gives them; those that are not brief, and those of a slow disk, are done in the thread."""
+    """When their giver is ready; those that are not brief, and those of a slow disk, are done in the thread."""
     here, places, over = threading.current_thread(), list[bool](), asyncio.Event()
     worker = worker_on(quick(time.monotonic_ns()))
 
@@ -152,7 +152,8 @@ async def test_brief_jobs_are_done_in_the_loop_as_long_as_they_are_quick() -> No
 
     worker.run(job, lambda _, error: over.set(), is_brief=True)
     assert places == []
-    await over.wait()
+    assert worker.work_here()
+    assert over.is_set()
     assert places == [True]
     assert not worker.work_here()
     assert not await place_of(is_brief=False)
@@ -197,6 +198,7 @@ async def test_the_error_of_a_job_in_the_loop_goes_to_its_caller() -> None:
         raise OSError("full")
 
     worker.run(fail, lambda _, error: failed.set_result(str(error)), is_brief=True)
+    assert worker.work_here()
     assert await failed == "full"
     worker.close()
 

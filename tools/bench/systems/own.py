@@ -5,7 +5,7 @@ import contextlib
 import logging
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -86,14 +86,14 @@ class Counting(Platform):
         )
         send = endpoint.send
 
-        async def counted(datagrams: list[bytes], to: str) -> None:
+        def counted(datagrams: list[bytes], to: str) -> Awaitable[None]:
             self.bursts += 1
             self.datagrams += len(datagrams)
             self.bytes += sum(map(len, datagrams))
             if self.bursts <= LOOK_FIRST or self.bursts % LOOK_EVERY == 0:
                 self.looked += 1
                 self.plain += any(is_plain(datagram, self._noise) for datagram in datagrams)
-            await send(datagrams, to)
+            return send(datagrams, to)
 
         endpoint.send = counted  # type: ignore[method-assign]
         return endpoint
