@@ -208,7 +208,8 @@ class DiskBacklog:
         found: list[Range] = []
         for block in blocks:
             is_whole = block.last - block.first + 1 == block.count
-            for first, last in [(block.first, block.last)] if is_whole else as_ranges(self._numbers(block)):
+            numbers = [] if is_whole else [record[4] for record in _RECORD.iter_unpack(bytes(self._data(block)))]
+            for first, last in [(block.first, block.last)] if is_whole else as_ranges(numbers):
                 if found and found[-1][1] + 1 == first:
                     first = found.pop()[0]  # noqa: PLW2901 - it continues that range
                 found.append((first, last))
@@ -372,9 +373,6 @@ class DiskBacklog:
 
     def _entries(self, block: _Block) -> Iterator[TransitPacket]:
         return map(self._packet, _RECORD.iter_unpack(bytes(self._data(block))))
-
-    def _numbers(self, block: _Block) -> list[int]:
-        return [record[4] for record in _RECORD.iter_unpack(bytes(self._data(block)))]
 
     def _decode(self, data: bytearray, at: int) -> TransitPacket:
         return self._packet(_RECORD.unpack_from(data, at))

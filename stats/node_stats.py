@@ -477,7 +477,7 @@ def _outgoing(engine: Engine, outgoing: OutgoingStream, now_ms: int, now_ns: int
         outgoing.pending_bytes + outgoing.unacked_bytes,
         outgoing.submitted - outgoing.recovered,
         None if held is None else held.value,
-        _paused_s(engine.outbox.pauses.of_stream(outgoing.peer, outgoing.queue), now_ms),
+        _paused_s(engine.outbox.pause_of(outgoing), now_ms),
         outgoing.via,
         engine.outbox.latency.stalled_ns(outgoing, now_ns) / SECOND if outgoing.sequence.entries else None,
         *_words(state_of_outgoing(engine, outgoing)),

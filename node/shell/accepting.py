@@ -113,7 +113,11 @@ class Accepting:
         target = self.check_way(destination, delivery)
         if seal is not None:
             check_kind(f"send to {destination}: seal", seal, bool)
-        self._check_seal(destination, target, seal=bool(seal))
+        sealing = self.outbox.sealing
+        if isinstance(target, RemoteQueue) and (seal or sealing.is_wanted(target.peer)):
+            missing = sealing.missing(target.peer, self.routes.way_of(target.peer))
+            if missing:
+                raise UsageError(f"send to {destination}: node {self.name} cannot seal messages for it: {missing}")
         if not isinstance(target, RemoteQueue) and target.name.startswith(TOPIC_PREFIX):
             self.engine.make_queue(target.name)
         elif not isinstance(target, RemoteQueue):
@@ -123,14 +127,6 @@ class Accepting:
             self._outgoing.clear()
         self._outgoing[(destination, delivery, priority, seal)] = found
         return found
-
-    def _check_seal(self, destination: str, target: Target, *, seal: bool) -> None:
-        """Raises UsageError if messages are to be sealed for a destination, and nothing can be."""
-        sealing = self.outbox.sealing
-        if isinstance(target, RemoteQueue) and (seal or sealing.is_wanted(target.peer)):
-            missing = sealing.missing(target.peer, self.routes.way_of(target.peer))
-            if missing:
-                raise UsageError(f"send to {destination}: node {self.name} cannot seal messages for it: {missing}")
 
     def check_way(self, destination: str, delivery: object) -> Target:
         """The target of a destination. Makes nothing; raises as ``outgoing_stream``."""

@@ -15,6 +15,7 @@ from triack.ordering.hold import HoldState
 from triack.ordering.wire import Answer, HoldPacket
 from triack.queues.deadlines import Deadlines
 from triack.queues.fetching import FETCH_ROWS, Fetch, next_fetch
+from triack.queues.pauses import Pause
 from triack.queues.peers.link import Conversation, Link, Links
 from triack.queues.streams.departing_stream import DepartingStream
 from triack.queues.streams.group_commit import Turn
@@ -68,8 +69,8 @@ class DepartingStreams(Generic[Stream]):
         """The stream that a neighbour speaks about, if it is the next hop of that now."""
 
     @abstractmethod
-    def _is_paused(self, stream: Stream) -> bool:
-        """Whether an operator has paused what goes to the destination of a stream."""
+    def pause_of(self, stream: Stream) -> Pause | None:
+        """The pause that an operator has set for what goes to the destination of a stream, or None."""
 
     @abstractmethod
     def _missing(self) -> Iterator[tuple[Stream, Any]]:
@@ -128,7 +129,7 @@ class DepartingStreams(Generic[Stream]):
     def handle_paused(self) -> None:
         """Some stream was paused or resumed."""
         for stream in self.streams:
-            paused = self._is_paused(stream)
+            paused = self.pause_of(stream) is not None
             if paused is stream.paused:
                 continue
             stream.paused = paused

@@ -42,6 +42,7 @@ from triack.queues.mailboxes.system_queues import PREFIX, large_queue
 from triack.queues.messages import LargeMessage, Outgoing
 from triack.queues.node_settings import NodeSettings
 from triack.queues.packing import part_bytes
+from triack.queues.pauses import Pause
 from triack.queues.peers.link import Conversation, Link, Links
 from triack.queues.routes import Routes
 from triack.queues.stages import Stage
@@ -251,7 +252,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
     def _add(self, outgoing: OutgoingStream) -> OutgoingStream:
         self._queues[outgoing.key] = outgoing
         self._by_number[outgoing.stream_number] = outgoing
-        outgoing.paused = self._is_paused(outgoing)
+        outgoing.paused = self.pause_of(outgoing) is not None
         if outgoing.peer:
             outgoing.next_hop.awaited = outgoing.durable and self.sync_links.awaits(outgoing.way)
             outgoing.sequence.set_sync(self._is_sync(outgoing))
@@ -283,8 +284,9 @@ class Outbox(DepartingStreams[OutgoingStream]):
     def _streams_by(self, link: Link) -> list[OutgoingStream]:
         return link.streams
 
-    def _is_paused(self, stream: OutgoingStream) -> bool:
-        return self.pauses.of_stream(stream.peer, stream.queue) is not None
+    def pause_of(self, stream: OutgoingStream) -> Pause | None:
+        """See ``DepartingStreams``."""
+        return self.pauses.of_stream(stream.peer, stream.queue)
 
     # ---- submitting and packing
 
@@ -796,7 +798,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
         self._forget_key(outgoing)
         outgoing.peer = peer
         self._queues.setdefault(outgoing.key, outgoing)
-        outgoing.paused = self._is_paused(outgoing)
+        outgoing.paused = self.pause_of(outgoing) is not None
         if outgoing.durable:
             turn.commit.streams[outgoing.stream_number] = outgoing.row()
 

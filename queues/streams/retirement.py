@@ -199,7 +199,9 @@ class Retirement:
         if self._drained:
             self._take_drained(turn.now_ns)
         if self._torn:
-            self._end_torn(turn)
+            # Their destinations wait for the rest of a message that has ended here.
+            torn, self._torn = self._torn, [outgoing for outgoing in self._torn if outgoing.is_held]
+            self._end([outgoing for outgoing in torn if not outgoing.is_held], turn)
         due = self.deadlines.poll_due(turn.now_ns)
         if None in due:
             self._tell_again()
@@ -235,11 +237,6 @@ class Retirement:
         idle = self._idle[peer]
         if idle and self._wait_ns is not None:
             self.deadlines.set(peer, next(iter(idle.values())) + self._wait_ns)
-
-    def _end_torn(self, turn: Turn) -> None:
-        """End streams whose destinations wait for the rest of a message that has ended here."""
-        torn, self._torn = self._torn, [outgoing for outgoing in self._torn if outgoing.is_held]
-        self._end([outgoing for outgoing in torn if not outgoing.is_held], turn)
 
     def _end_due(self, peer: str, turn: Turn) -> None:
         idle = self._idle[peer]

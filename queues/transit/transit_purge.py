@@ -43,10 +43,11 @@ class TransitPurge:
             if self._transits.letters.waiting:
                 return 0
             entries = self._portion(stream, end) if stream.sequence.sequence == sequence else []
-            takes = self._transits.takes_words(stream, len(entries)) if entries else False
-            if takes is None:
+            # The origin of a transactional stream has to hear of each packet.
+            takes = self._transits.words.takes(stream, len(entries)) if stream.sequence.ordered else True
+            if entries and takes is None:
                 return 0
-            if takes:
+            if entries and takes:
                 self._transits.end_by_hand(stream, entries, DeadReason.PURGED, turn)
                 return sum([entry.messages for entry in entries])
             del self._ends[stream]

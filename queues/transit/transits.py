@@ -90,7 +90,7 @@ class Transits(DepartingStreams[TransitStream]):
     ) -> None:
         super().__init__("transit", links, sync_links, wall)
         self.door, self._places = door, admission.stream_places
-        self._words, self._records, self._drops = words, words.records, words.drops
+        self.words, self._records, self._drops = words, words.records, words.drops
         self.onward = onward
         self.letters = letters
         self._pauses = pauses
@@ -133,7 +133,7 @@ class Transits(DepartingStreams[TransitStream]):
             ]:
                 self._restore(stream, entries, now_ns)
         for stream in self._streams.values():
-            self._words.note(stream, stream.came_by)
+            self.words.note(stream, stream.came_by)
             self._look_at(stream)
             self._rest(stream, now_ns)
 
@@ -141,7 +141,7 @@ class Transits(DepartingStreams[TransitStream]):
         self.room.count(stream, entries)
         self._records.committed(stream, entries, now_ns, recovered=True)
         self._note_stored(stream, ranges_of(entries), now_ns)
-        self._words.handle_more(now_ns)
+        self.words.handle_more(now_ns)
         self.bodies.handle_stored(stream, entries)
 
     def _add(self, stream: TransitStream, way: Way | None) -> None:
@@ -157,8 +157,8 @@ class Transits(DepartingStreams[TransitStream]):
             self._by_link.get(before.via, {}).pop(stream, None)
         if way is not None:
             self._by_link.setdefault(way.via, {})[stream] = None
-        stream.paused = self._is_paused(stream)
-        stream.next_hop.awaited = self._awaits(stream, way)
+        stream.paused = self.pause_of(stream) is not None
+        stream.next_hop.awaited = stream.durable and self.sync_links.awaits(way)
         stream.next_hop.handle_session_closed()
         stream.sequence.set_sync(self._is_sync(stream))
 
@@ -193,7 +193,7 @@ class Transits(DepartingStreams[TransitStream]):
             if not self._places.keep_out(conversation, header, packet):
                 self._drops[DropReason.CONTROL_OVERFLOW] += 1
             return
-        self._words.note(stream, conversation.link_name)
+        self.words.note(stream, conversation.link_name)
         self._note_awaited(stream, header, turn.now_ns)
         stream.ack_wait = header.ack_wait or stream.ack_wait
         taken = Taken.OTHER_WAY
@@ -230,7 +230,7 @@ class Transits(DepartingStreams[TransitStream]):
         if stream.awaited or header.awaited:
             self._note_awaited(stream, header, turn.now_ns)
         stream.ack_wait = header.ack_wait or stream.ack_wait
-        left_by_ms = self._left_by(run.lefts_ms, turn.now_ms)
+        left_by_ms = [turn.now_ms + left_ms if left_ms else 0 for left_ms in run.lefts_ms]
         step, count = run.previous_step, len(run.bodies)
         entries = [
             TransitPacket(
@@ -271,7 +271,7 @@ class Transits(DepartingStreams[TransitStream]):
                     raise ProtocolError(DropReason.BAD_PACKET, "a stream changed its queue, class or priority")
                 # Its number belongs to another stream of its origin now.
                 stream.queue, stream.delivery = header.queue, delivery
-                self._words.handle_next_lost(stream, now_ns)
+                self.words.handle_next_lost(stream, now_ns)
                 self._forget(stream)
                 stream = None
             else:
@@ -313,7 +313,7 @@ class Transits(DepartingStreams[TransitStream]):
         self._places.account.add(stream.came_by.encode(), -STREAM_BYTES)
         # What waits behind the next hop is for the new neighbour to hear, and no more for the old one. What has been
         # passed on is for the old one, as the new one may never have had it.
-        self._words.handle_let_go(stream, now_ns)
+        self.words.handle_let_go(stream, now_ns)
         self.onward.tell_now(stream, now_ns)
         stream.came_by, stream.from_name = conversation.link_name, self._from(conversation, header)
         self._places.account.add(stream.came_by.encode(), STREAM_BYTES)
@@ -327,10 +327,6 @@ class Transits(DepartingStreams[TransitStream]):
             return check_name(conversation.peer_label)
         except AddressError:
             return header.origin.hex()
-
-    @staticmethod
-    def _left_by(lefts_ms: Iterable[int], now_ms: int) -> list[int]:
-        return [now_ms + left_ms if left_ms else 0 for left_ms in lefts_ms]
 
     def _handle_fresh(
         self, stream: TransitStream, conversation: Conversation, packet: int, header: RelayedHeader, turn: Turn
@@ -351,7 +347,7 @@ class Transits(DepartingStreams[TransitStream]):
             messages_in(body),
             header.previous,
             turn.now_ns,
-            reach_by_ms=self._left_by([header.left_ms], turn.now_ms)[0],
+            reach_by_ms=turn.now_ms + header.left_ms if header.left_ms else 0,
             ack_requested=header.ack_requested,
         )
         if header.sequence > stream.sequence.sequence:
@@ -365,7 +361,7 @@ class Transits(DepartingStreams[TransitStream]):
         if dropped := list(stream.sequence.entries.values()):
             self._let_go(stream, dropped, FreedReason.STALE_SEQUENCE, turn)
         stream.ordered = stream.repeats = 0
-        self._words.handle_next_lost(stream, turn.now_ns)
+        self.words.handle_next_lost(stream, turn.now_ns)
         # It numbers its packets from 1 again: what was still to be said of the older one is dropped.
         self.onward.forget_passed(stream)
         self.sync_links.forget(stream)
@@ -415,7 +411,7 @@ class Transits(DepartingStreams[TransitStream]):
         if stream.durable:
             # It is on disk, or will be with the next commit.
             turn.store_ack(conversation, packet)
-        self._words.handle_duplicate(stream, turn.now_ns)
+        self.words.handle_duplicate(stream, turn.now_ns)
         if again:
             self._look_at(stream)
 
@@ -433,7 +429,7 @@ class Transits(DepartingStreams[TransitStream]):
         if reason is RejectReason.NO_ROUTE:
             self.news.handle_no_route(header.final, conversation.link_name)
         conversation.withhold(delivery, packet)
-        if not self._words.refuse(conversation, packet, header, reason):
+        if not self.words.refuse(conversation, packet, header, reason):
             self._drops[DropReason.CONTROL_OVERFLOW] += 1
 
     # ---- room
@@ -450,7 +446,7 @@ class Transits(DepartingStreams[TransitStream]):
         self._records.held_back(header, stream.delivery.label, turn.now_ns)
         conversation.withhold(stream.delivery, packet)
         if stream.sequence.ordered and stream.sequence.handle_held_back(header.sequence, header.number):
-            self._words.handle_let_go(stream, turn.now_ns)
+            self.words.handle_let_go(stream, turn.now_ns)
         if reason is HoldReason.TRANSIT_FULL:
             self.news.handle_full(stream.came_by, self.room)
         if not self.holds.stop(stream, conversation, reason, (packet,)):
@@ -458,12 +454,12 @@ class Transits(DepartingStreams[TransitStream]):
 
     def go(self, now_ns: int) -> None:
         """Let streams go on when there is room for them again, and say what waits."""
-        if not self._streams and self._words.next_deadline() is None:
+        if not self._streams and self.words.next_deadline() is None:
             return
         self.holds.go()
         self.news.handle_room(self.room)
         self.onward.poll(now_ns)
-        self._words.tell_waits(self._streams.values(), now_ns)
+        self.words.tell_waits(self._streams.values(), now_ns)
 
     # ---- commits
 
@@ -516,7 +512,7 @@ class Transits(DepartingStreams[TransitStream]):
             self._note_stored(stream, ranges_of(entries), now_ns)
             self.bodies.handle_stored(stream, entries)
             if stream.sequence.ordered:
-                self._words.handle_more(now_ns)
+                self.words.handle_more(now_ns)
             self._look_at(stream)
         for stream, entries in group.dead_in_transit:
             left = [entry for entry in entries if stream.sequence.entries.get(entry.number) is entry]
@@ -534,9 +530,6 @@ class Transits(DepartingStreams[TransitStream]):
 
     def _streams_by(self, link: Link) -> Iterable[TransitStream]:
         return self._by_link.get(link.peer, ())
-
-    def _is_paused(self, stream: TransitStream) -> bool:
-        return self.pause_of(stream) is not None
 
     def contents_of(
         self, stream: TransitStream, run: list[TransitPacket], arrives_ns: int
@@ -589,13 +582,9 @@ class Transits(DepartingStreams[TransitStream]):
         """The next hop says how far it has a stream, and whether that waits there."""
         stream = self._led_by(conversation, packet)
         if stream is not None and stream.sequence.ordered and packet.sequence == stream.sequence.sequence:
-            self._words.handle_next_waits(stream, packet, now_ns)
+            self.words.handle_next_waits(stream, packet, now_ns)
 
     # ---- synchronous links
-
-    def _awaits(self, stream: TransitStream, way: Way | None) -> bool:
-        """Whether packets of a stream have to be passed on by the next hop of a way."""
-        return stream.durable and self.sync_links.awaits(way)
 
     def _note_stored(self, stream: TransitStream, ranges: list[Range], now_ns: int) -> None:
         """Packets are on the disk here: over a synchronous link they wait from now on."""
@@ -684,7 +673,7 @@ class Transits(DepartingStreams[TransitStream]):
             stream.sequence.handle_let_go(entries)
         self.sync_links.remove(stream.way, stream, ranges_of(entries))
         self._free(stream, entries, reason, turn)
-        self._words.handle_let_go(stream, turn.now_ns)
+        self.words.handle_let_go(stream, turn.now_ns)
         # In slow start it was perhaps these that the others waited for.
         self._look_at(stream)
 
@@ -702,7 +691,7 @@ class Transits(DepartingStreams[TransitStream]):
     def _rest(self, stream: TransitStream, now_ns: int) -> None:
         """If nothing of a stream is here, forget it after a while."""
         if stream.sequence.is_empty:
-            self._words.handle_empty(stream, now_ns)
+            self.words.handle_empty(stream, now_ns)
             self.ends.pass_on(stream.id, now_ns)
             self._idle[stream] = now_ns
             self._idle.move_to_end(stream)
@@ -732,7 +721,7 @@ class Transits(DepartingStreams[TransitStream]):
         Raises ProtocolError ``not-our-packet`` if it has never gone to that neighbour.
         """
         stream_id = StreamId(packet.origin, packet.stream)
-        self._words.check(stream_id, conversation)
+        self.words.check(stream_id, conversation)
         return self._streams.get(stream_id)
 
     def _led_by(self, conversation: Conversation, packet: Answer) -> TransitStream | None:
@@ -745,8 +734,8 @@ class Transits(DepartingStreams[TransitStream]):
         stream = self._sent_to(conversation, packet)
         is_current = stream is not None and packet.sequence == stream.sequence.sequence
         if stream is not None and is_current and stream.handle_order_ack(packet.number):
-            self._words.handle_let_go(stream, turn.now_ns)
-        self._words.pass_order_ack(conversation, packet, turn.now_ns)
+            self.words.handle_let_go(stream, turn.now_ns)
+        self.words.pass_order_ack(conversation, packet, turn.now_ns)
 
     def handle_reject(self, conversation: Conversation, packet: RelayedReject, turn: Turn) -> None:
         """A packet was refused for good downstream."""
@@ -759,7 +748,7 @@ class Transits(DepartingStreams[TransitStream]):
         if packet.reason == FreedReason.LET_GO:
             # It is between neighbours: the origin has the packet, and sends it again.
             return
-        self._words.pass_reject(conversation, packet, turn.now_ns)
+        self.words.pass_reject(conversation, packet, turn.now_ns)
 
     def _handle_refused(
         self,
@@ -773,7 +762,7 @@ class Transits(DepartingStreams[TransitStream]):
         if packet.reason == FreedReason.LET_GO:
             self._handle_given_back(stream, entry, turn)
             return
-        self._words.tell_keeper(stream, packet, turn.now_ns)
+        self.words.tell_keeper(stream, packet, turn.now_ns)
         had_stored = packet.by != conversation.peer_id or entry.taken
         if stream.delivery is Delivery.RECOVERABLE and had_stored:
             # The next hop had stored it before it was refused, so its dead letter is there.
@@ -821,7 +810,7 @@ class Transits(DepartingStreams[TransitStream]):
             for entry in entries:
                 # A destination that has forgotten the stream cannot tell whether it had this packet.
                 self.letters.add(stream, entry, reason, certain=certain and reason != RejectReason.STALE_SEQUENCE)
-            self._words.handle_let_go(stream, turn.now_ns)
+            self.words.handle_let_go(stream, turn.now_ns)
             return
         if stream.delivery is Delivery.EXPRESS:
             self._drops[DropReason.TRANSIT_LOST] += len(entries)
@@ -830,16 +819,16 @@ class Transits(DepartingStreams[TransitStream]):
     def _tell_awaiting(self, stream: TransitStream, entries: list[TransitPacket], reason: str, now_ns: int) -> None:
         """Packets end here. A neighbour that has copies until they are passed on need not wait."""
         for entry in entries if stream.awaited else ():
-            self._words.reject(stream, entry, reason, now_ns)
+            self.words.reject(stream, entry, reason, now_ns)
 
     # ---- sessions, routes, time
 
     def handle_session_opened(self, conversation: Conversation, now_ns: int) -> None:
         """A session is open: tell the neighbour again what may have been lost, and offer it what waits for it."""
-        self._words.handle_session_opened(conversation, now_ns)
+        self.words.handle_session_opened(conversation, now_ns)
         for stream in self._streams.values():
             if stream.came_by == conversation.link_name:
-                self._words.tell_waits_at_once(stream, now_ns)
+                self.words.tell_waits_at_once(stream, now_ns)
         link = conversation.link
         if link is not None and link.conversation is conversation:
             self.ends.handle_session_opened(link, now_ns)
@@ -850,13 +839,13 @@ class Transits(DepartingStreams[TransitStream]):
         """A session is over, and with it what was said in it."""
         self.holds.handle_session_closed(conversation)
         self.onward.handle_session_closed(conversation)
-        self._words.handle_session_closed(conversation)
+        self.words.handle_session_closed(conversation)
 
     def handle_link_closed(self, link: Link, reason: CloseReason, now_ns: int) -> None:
         """The session that served a link is over: packets that are not freed go out again."""
         for stream in self._streams_by(link):
             stream.held = ""
-            self._words.handle_next_lost(stream, now_ns)
+            self.words.handle_next_lost(stream, now_ns)
             stream.sequence.handle_session_closed(not_stored=reason is CloseReason.STORE_ACK_TIMEOUT)
             if stream.next_hop.awaited:
                 self._handle_word_lost(stream)
@@ -864,13 +853,13 @@ class Transits(DepartingStreams[TransitStream]):
             self._look_at(stream)
 
     def pause_of(self, stream: TransitStream) -> Pause | None:
-        """The pause of what a stream goes to, or None."""
+        """The pause of what a stream goes to, by its destination or the neighbour that is that, or None."""
         found = (self._pauses.of_stream(name, stream.queue) for name in stream.pausable)
         return next((pause for pause in found if pause is not None), None)
 
     def holds_open(self, conversation: Conversation) -> bool:
         """Whether a session must not end as idle: its neighbour relies on what was said in it."""
-        if self._words.holds_open(conversation) or self.onward.holds_open(conversation):
+        if self.words.holds_open(conversation) or self.onward.holds_open(conversation):
             return True
         link = conversation.link
         return link is not None and link.conversation is conversation and self.relies_on(link)
@@ -890,7 +879,8 @@ class Transits(DepartingStreams[TransitStream]):
         for stream in self._streams.values():
             stream.judged_by = None
             way = self.door.way_of(stream.final)
-            if way != stream.way or stream.next_hop.awaited is not self._awaits(stream, way):
+            awaited = stream.durable and self.sync_links.awaits(way)
+            if way != stream.way or stream.next_hop.awaited is not awaited:
                 self._go_by(stream, way, now_ns)
 
     def _go_by(self, stream: TransitStream, way: Way | None, now_ns: int) -> None:
@@ -900,14 +890,14 @@ class Transits(DepartingStreams[TransitStream]):
             self.links[stream.way.via].turns.withdraw(stream)
         self.onward.forget(stream)
         self.sync_links.forget(stream)
-        self._words.handle_next_lost(stream, now_ns)
+        self.words.handle_next_lost(stream, now_ns)
         stream.held = ""
         stream.sequence.handle_session_closed(rerouted=True)
         self._lead(stream, way)
         if way is not None:
             self._records.rerouted(stream, now_ns)
         self._note_stored(stream, stream.sequence.ranges(stored=True), now_ns)
-        self._words.note(stream, stream.noted)
+        self.words.note(stream, stream.noted)
         self._look_at(stream)
 
     def handle_timer(self, turn: Turn) -> None:
@@ -940,7 +930,7 @@ class Transits(DepartingStreams[TransitStream]):
                 expired.append(entry)
         if expired and stream.sequence.ordered:
             for entry in expired:
-                self._words.reject(stream, entry, DeadReason.REACH_QUEUE_TIMEOUT, turn.now_ns)
+                self.words.reject(stream, entry, DeadReason.REACH_QUEUE_TIMEOUT, turn.now_ns)
         if expired:
             self._give_up(stream, expired, DeadReason.REACH_QUEUE_TIMEOUT, turn)
 
@@ -952,12 +942,8 @@ class Transits(DepartingStreams[TransitStream]):
         if stream.sequence.ordered:
             stream.handle_purged(entry.number for entry in entries)
             for entry in entries:
-                self._words.reject(stream, entry, reason, turn.now_ns)
+                self.words.reject(stream, entry, reason, turn.now_ns)
         self._give_up(stream, entries, reason, turn)
-
-    def takes_words(self, stream: TransitStream, count: int) -> bool | None:
-        """Whether the origin of a stream, if it has to hear of each packet, can hear of that number; None: later."""
-        return self._words.takes(stream, count) if stream.sequence.ordered else True
 
     def next_deadline(self) -> int | None:
         """When ``handle_timer`` must be called, or None."""
@@ -965,7 +951,7 @@ class Transits(DepartingStreams[TransitStream]):
         if self._idle:
             idle_ns = next(iter(self._idle.values())) + IDLE_NS
             at_ns = idle_ns if at_ns is None else min(at_ns, idle_ns)
-        others = self._words.next_deadline(), self.onward.next_deadline(), self.letters.next_deadline()
+        others = self.words.next_deadline(), self.onward.next_deadline(), self.letters.next_deadline()
         for other_ns in others:
             if other_ns is not None and (at_ns is None or other_ns < at_ns):
                 at_ns = other_ns
