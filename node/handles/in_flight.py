@@ -200,7 +200,8 @@ class InFlight:
         if self._open is not None and self._open.bits:
             self._older[self._open] = None
         *older, self._open = held
-        self._older.update(dict.fromkeys(older))
+        if older:
+            self._older.update(dict.fromkeys(older))
         if not self._is_named:
             self.reader.name = task_name()
 

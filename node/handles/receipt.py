@@ -149,6 +149,8 @@ class NodeReceipt(Receipt):
         waiter = partial(settle, future)
         port.await_stage(outgoing, ticket, stage, waiter)
         try:
+            if timeout is None:
+                return await future
             # Not ``wait_for``: before Python 3.12 that forgets a cancellation when the end comes in the same turn.
             async with asyncio.timeout(timeout):
                 return await future

@@ -437,15 +437,15 @@ class Driver:
         if done.exception() is not None:
             # The next commit fails in the same way, and reports it.
             return
-        self._handle_room(done.result())
+        if (room_bytes := done.result()) is not None:
+            self._handle_room(room_bytes)
         disk_room = self.engine.inbox.admission.disk_room
         if disk_room.is_low or disk_room.is_awaited:
             self._look_later()
 
-    def _handle_room(self, room_bytes: int | None) -> None:
-        if room_bytes is not None:
-            self.engine.inbox.admission.disk_room.handle_room(room_bytes)
-            self.wake()
+    def _handle_room(self, room_bytes: int) -> None:
+        self.engine.inbox.admission.disk_room.handle_room(room_bytes)
+        self.wake()
 
     async def _watch_store(self) -> None:
         """End the node if another process has its store, or its files are gone, even while it commits nothing."""
@@ -464,7 +464,8 @@ class Driver:
             self.disk.commits.observe(self._now_ns() - began_ns)
         if error is None:
             try:
-                self._handle_room(room_bytes)
+                if room_bytes is not None:
+                    self._handle_room(room_bytes)
                 self.engine.handle_done(job, self._now_ns())
             except Exception as bug:  # noqa: BLE001 - the event loop would only log it, and calls would wait on
                 self._fail_by_bug(job, bug)

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from triack.base.units import MS, SECOND
 
@@ -79,10 +79,8 @@ class Pace:
         return self._smoothed_ns < QUICK_NS and now_ns >= self._paused_until_ns
 
 
-class _Given(NamedTuple):
-    job: Callable[[], Any]
-    then: Then[Any]
-    is_brief: bool
+_Given = tuple[Callable[[], Any], Then[Any], bool]
+"""A job, who hears of it, and whether it is brief."""
 
 
 class ThreadWorker:
@@ -104,7 +102,7 @@ class ThreadWorker:
         if given is None:
             return False
         self._here = None
-        self._tell(given, *_do(given.job))
+        self._tell(given, *_do(given[0]))
         return True
 
     def start(self, job: Callable[[], T]) -> "asyncio.Future[T]":
@@ -116,7 +114,7 @@ class ThreadWorker:
     def run(self, job: Callable[[], T], then: Then[T], *, is_brief: bool = False) -> None:
         """Begin a job, or queue it, and call ``then`` in the event loop when it is done."""
         self._move_over()
-        given = _Given(job, then, is_brief)
+        given = job, then, is_brief
         if self._newest is not None and self._newest.done():
             self._newest = None
         if is_brief and self._newest is None and self.pace.is_quick(time.monotonic_ns()):
@@ -139,23 +137,24 @@ class ThreadWorker:
             self._submit(given)
 
     def _do_there(self, given: _Given, loop: asyncio.AbstractEventLoop) -> None:
-        result, error, took_ns = _do(given.job)
+        done = _do(given[0])
         with suppress(RuntimeError):  # the loop has ended, and no call waits any more
-            loop.call_soon_threadsafe(self._tell, given, result, error, took_ns)
+            loop.call_soon_threadsafe(self._tell, given, *done)
 
-    def _tell(self, given: _Given, result: Any, error: BaseException | None, took_ns: int) -> None:
-        if given.is_brief:
-            self.pace.add(took_ns, time.monotonic_ns())
-        given.then(result, error)
+    def _tell(self, given: _Given, result: Any, error: BaseException | None, began_ns: int, ended_ns: int) -> None:
+        _, then, is_brief = given
+        if is_brief:
+            self.pace.add(ended_ns - began_ns, ended_ns)
+        then(result, error)
 
 
-def _do(job: Callable[[], T]) -> tuple[T | None, BaseException | None, int]:
-    """Run a job. Returns its result, its error, and how long it took."""
-    begin_ns = time.monotonic_ns()
+def _do(job: Callable[[], T]) -> tuple[T | None, BaseException | None, int, int]:
+    """Run a job. Returns its result, its error, and when it began and ended."""
+    began_ns = time.monotonic_ns()
     result: T | None = None
     failure: BaseException | None = None
     try:
         result = job()
     except BaseException as error:  # noqa: BLE001 - the waiting caller handles it
         failure = error
-    return result, failure, time.monotonic_ns() - begin_ns
+    return result, failure, began_ns, time.monotonic_ns()
