@@ -18,6 +18,7 @@ from proof.lies.topics import (
 )
 from triack.base.units import MS
 from triack.tools.replay.checks.journal_check import SENT_JOURNAL
+from triack.tools.replay.judges.admin_judge import ARRIVED, NEGATIVE_RECEIVE, POSITIVE_RECEIVE, RECEIVED
 from triack.tools.replay.judges.stream_judge import DEAD_LETTER_STREAM
 from triack.tools.replay.log.schema import EXPRESS, FOR_EVER
 
@@ -214,6 +215,32 @@ def _is_told(lie: Lie, log: Log) -> bool:
     return any("number" in it and _place(it) in told for it in (lie.truth, lie.said))
 
 
+def _is_unheard(lie: Lie, log: Log) -> bool:
+    """Whether no other record shows that an answer is due, or that the commit with it has returned."""
+    truth = lie.truth
+    mine = [it for it in log[lie.start] if "stream" in it and _stream(it) == _stream(truth)]
+    if truth["message_class"] == ARRIVED:
+        # The answer about a large message is in the commit after that of its last part.
+        came = (it for it in mine if it["event"] == "packet_received")
+        return bool(truth["number"] > 1) and not any(_messages_in(it, truth["number"] - 1) for it in came)
+    if truth["message_class"] != RECEIVED:
+        return False
+    asked = [it["acks"] for it in _all(log, "admin_ack_asked") if _place(it) == _place(truth)]
+    both = POSITIVE_RECEIVE | NEGATIVE_RECEIVE
+    lasts = any(it["event"] == "settled" and it["at_ns"] > truth["at_ns"] for it in mine)
+    return bool(truth["class"] == EXPRESS) or not any(acks & both == both for acks in asked) or not lasts
+
+
+def _messages_in(record: Record, number: int) -> int:
+    """How many messages a record of packets gives to one of them; 0 if it is not about that."""
+    first = record["number"]
+    for packets, messages in record["counts"]:
+        if first <= number < first + packets:
+            return int(messages)
+        first += packets
+    return 0
+
+
 def _is_unused(lie: Lie, log: Log) -> bool:
     """Whether all that was queued before in the stream that a record names has ended."""
     before = [it for it in log[lie.start][: lie.at] if _in_stream(it) == _in_stream(lie.said)]
@@ -345,6 +372,7 @@ HARMLESS: Final[dict[str, Callable[[Lie, Log], bool]]] = {
     "never-copied": lambda lie, log: lie.event == "journal_asked" and not _is_copied(lie, log),
     "no-room": lambda lie, _: (lie.event, lie.field) == ("journaled", "kept"),
     "never-told": lambda lie, log: lie.event == "admin_ack_asked" and not _is_told(lie, log),
+    "unheard": lambda lie, log: (lie.event, lie.kind) == ("admin_ack_queued", "drop") and _is_unheard(lie, log),
     "way": lambda lie, log: (
         lie.event == "rerouted"
         and (lie.kind in ("drop", "repeat") or (lie.field in ("stream", "sequence") and _is_unused(lie, log)))
