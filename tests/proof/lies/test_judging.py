@@ -14,8 +14,8 @@ from proof.lies.mutate import Lie, Log, lies_about
 from proof.lies.recount import Counted, recount
 from proof.lies.run import ANY, RIGHT, Told, found_by, tell, tell_all
 from proof.lies.topics import ABOUT_TOPICS
-from tests.tools.replay.builder import CLASS_STREAMS, PER_PACKET, SEQUENCE, Record, World, place
-from tests.tools.replay.faults import TX, ready
+from tests.tools.replay.builder import CLASS_STREAMS, PER_PACKET, SEQUENCE, Record, World, place, ready
+from tests.tools.replay.faults import TX
 from tests.tools.replay.harmless import HARMLESS
 from tests.tools.replay.judging import verdict_of
 from triack.base.session_log import EVENTS
