@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 import triack
+from tests.mission.ends import alone
 from tests.node.nodes import WAIT, Face, bodies, make, quick
 from triack.node.handles.consumer import in_time
 from triack.queues.mailboxes.mailbox import Mailbox, Notices
+from triack.testing import World
 
 
 @pytest.fixture
@@ -321,18 +323,19 @@ async def test_what_was_acknowledged_before_closing_does_not_come_again(
         assert all(message.redelivered for message in again)
 
 
-async def test_messages_with_a_deadline_are_looked_at_one_by_one(node: triack.Node) -> None:
+async def test_messages_with_a_deadline_are_looked_at_one_by_one(triack_world: World) -> None:
     """Neighbours in one packet: the second dies while the application is busy with the first."""
-    await node.send("q", b"1", time_to_be_received=60)
-    await node.send("q", b"2", time_to_be_received=0.3)
-    await node.send("q", b"3", time_to_be_received=60)
-    await node.flush()
-    async with node.receive("q") as consumer:
-        assert (await consumer.get(WAIT)).body == b"1"
-        await asyncio.sleep(0.5)
-        third = await consumer.get(WAIT)
-        assert (third.body, third.redelivered) == (b"3", False)
-    assert await bodies(node, "dead-letter", 1) == [b"2"]
+    async with alone(triack_world, triack.NodeSettings()) as node:
+        await node.send("q", b"1", time_to_be_received=60)
+        await node.send("q", b"2", time_to_be_received=3)
+        await node.send("q", b"3", time_to_be_received=60)
+        await node.flush()
+        async with node.receive("q") as consumer:
+            assert (await consumer.get()).body == b"1"
+            await triack_world.advance(5)
+            third = await consumer.get()
+            assert (third.body, third.redelivered) == (b"3", False)
+        assert await bodies(node, "dead-letter", 1) == [b"2"]
 
 
 async def test_a_reader_in_the_middle_of_a_packet_hears_that_the_node_has_ended() -> None:
