@@ -191,15 +191,6 @@ async def test_a_key_is_exchanged_without_a_gap(tmp_path: Path) -> None:
         await (await a.send("plant-b/q", b"with the new one")).ordered(WAIT)
 
 
-async def test_what_a_peer_may_send_to() -> None:
-    """The rest is refused, and the sender told."""
-    async with pair() as (a, b):
-        await b.trust("plant-a", send=["in-*"])
-        await (await a.send("plant-b/in-orders", b"x")).ordered(WAIT)
-        with pytest.raises(triack.DeliveryFailed, match="access-denied"):
-            await (await a.send("plant-b/out", b"x")).ordered(WAIT)
-
-
 async def test_mistakes_raise_at_once() -> None:
     """A mistyped key, a private one, one's own, another peer's, a peer that is not there."""
     async with secured("a") as a:

@@ -228,16 +228,6 @@ def test_a_named_node_without_keys_is_found_by_its_own_name() -> None:
 # Identities.
 
 
-def test_a_stranger_is_left_without_an_answer() -> None:
-    world, _, b = couple()
-    c = named(world, "c", peer("b", B))
-    c.post("b", b"x")
-    world.run(5 * SECOND)
-    assert b.live.drops[DropReason.UNTRUSTED] > 0
-    assert not b.live.handshakes.conversations
-    assert b.length("q") == 0
-
-
 def test_a_node_id_is_one_peers_also_after_a_restart() -> None:
     """A copy of its store in another peer's hands is refused, until the first peer is known no more."""
     world = PlainWorld(1)
