@@ -144,7 +144,7 @@ class OutgoingSequence(DepartingSequence[StreamPacket]):
         ``sent_at_ms``: when the first of them was sent, by this node's wall clock.
         """
         dates = self._dates
-        if not self.entries:
+        if dates and not self.entries:
             dates.clear()
         if entries and (not dates or abs(sent_at_ms - dates[-1][1]) >= DATED_MS):
             self._dated().append((entries[0].number, sent_at_ms))
@@ -154,8 +154,8 @@ class OutgoingSequence(DepartingSequence[StreamPacket]):
             if self._whole is not None or not entry.messages:
                 self._add_fragment(entry)
         self._to_send += entries
-        if entries:
-            self.next_number = max(self.next_number, entries[-1].number + 1)
+        if entries and entries[-1].number >= self.next_number:
+            self.next_number = entries[-1].number + 1
 
     def _dated(self) -> deque[tuple[int, int]]:
         """The dates of the packets that are here."""

@@ -310,8 +310,10 @@ class _Packer:
 
     def _begin(self) -> None:
         """Begin a body. The last of its messages has no length."""
-        self._start = self._kind.start(self.ordinal) if self._kind.bits else b""
-        self._room_bytes = self._full_bytes - len(self._start) + _LENGTH_BYTES
+        self._start, self._room_bytes = b"", self._full_bytes + _LENGTH_BYTES
+        if self._kind.bits:
+            self._start = self._kind.start(self.ordinal)
+            self._room_bytes -= len(self._start)
 
     def _group_bytes(self, properties: bytes) -> int:
         """What properties of the next message take in the open body, if they are not those of the message before."""
@@ -343,7 +345,7 @@ class _Packer:
     def _put(self, bodies: list[bytes], each: int, shared: bytes, *, asks: bool) -> None:
         """Finish packet bodies of that many messages; where they are several, all messages have the same length."""
         kind, ordinal, sent_at_ms = self._kind, self.ordinal, self._sent_at_ms
-        start, rest = self._start, shared + _write_lengths(bodies[:each])
+        start, rest = self._start, shared + _write_lengths(bodies[:each]) if each > 1 else shared
         first, cares = self._bits | kind.bits | (RICH if shared else 0), kind.bits & CARES != 0
         for at in range(0, len(bodies), each):
             if at and (kind.source or kind.answers):

@@ -21,29 +21,6 @@ from triack.session.protocol.packets import SessionPacket
 from triack.session.protocol.states import WITHOUT_ACKS, CloseReason
 
 
-class _Draft:
-    __slots__ = ("parts", "room_bytes", "transmit")
-
-    def __init__(self, transmit: Transmit, head: bytes, room_bytes: int) -> None:
-        self.transmit = transmit
-        self.parts = [head]
-        self.room_bytes = room_bytes
-
-    def put(self, encoded: bytes) -> bool:
-        """Add a frame. Returns False if there is no room for it."""
-        size_bytes = len(encoded)
-        if size_bytes > self.room_bytes:
-            return False
-        self.parts += (encoded,)
-        self.room_bytes -= size_bytes
-        return True
-
-    def end(self, encoded: bytes) -> Transmit:
-        """Add the frame that room was kept for; empty: none. Returns the datagram."""
-        self.transmit.payload = b"".join((*self.parts, encoded))
-        return self.transmit
-
-
 class DatagramBuilder:
     """Makes datagrams of the frames that the machines of a session want to send."""
 
@@ -69,18 +46,20 @@ class DatagramBuilder:
 
     def goodbye(self, reason: CloseReason, mark: int, now_ns: int) -> Transmit:
         """The last datagram of a session, with the reason for closing."""
-        close = self._codec.encode(CloseFrame(reason))
+        acks, encode = self._ack_sender, self._codec.encode
+        close = encode(CloseFrame(reason))
         transmit = Transmit(TransmitKind.DATA, *self._take_counter(1), b"")
-        draft = _Draft(transmit, b"", self._path_size.room_bytes - len(close))
+        room_bytes = self._path_size.room_bytes - len(close)
         if reason not in WITHOUT_ACKS:
             # The goodbye acknowledges what arrived here, so that the peer need not resend it.
-            if self._ack_sender.session_ack.debt.owed:
-                ack = self._ack_sender.ack(now_ns)
-                self._put_ack(draft, ack, self._codec.encode(ack))
-            if self._ack_sender.store_ack.debt.owed:
-                store_ack = self._ack_sender.store_ack_with(mark)
-                self._put_store_ack(draft, store_ack, self._codec.encode(store_ack))
-        return draft.end(close)
+            if acks.session_ack.debt.owed:
+                ack = acks.ack(now_ns)
+                room_bytes = self._put_ack(transmit, ack, encode(ack), room_bytes)
+            if acks.store_ack.debt.owed:
+                store_ack = acks.store_ack_with(mark)
+                self._put_ack(transmit, store_ack, encode(store_ack), room_bytes)
+        transmit.payload += close
+        return transmit
 
     def run(self, mark: int, now_ns: int) -> TransmitRun | None:
         """Datagrams with packets and nothing else, or None."""
@@ -108,14 +87,16 @@ class DatagramBuilder:
         """The next datagram, whatever it holds, or None."""
         acks, sizes, encode, opening = self._ack_sender, self._path_size, self._codec.encode, self._opening
         figure = opening.figure if opening.unconfirmed else None
-        if figure is None and (probe := sizes.poll_probe(now_ns)) is not None:
+        if figure is None and sizes.path.due is not None and (probe := sizes.poll_probe(now_ns)) is not None:
             return Transmit(TransmitKind.DATA, *self._take_counter(1), encode(probe))
         head = b"" if figure is None else encode(figure)
         sent = self._departing.next_packet(now_ns)
         waits = sent is not None and not sizes.fits(sent, len(head))
         if waits:
             sent = None
-        ack_leaves, store_ack_leaves = acks.leaving(now_ns, with_packet=sent is not None)
+        ack_leaves = store_ack_leaves = False
+        if acks.session_ack.debt.state or acks.store_ack.debt.state:
+            ack_leaves, store_ack_leaves = acks.leaving(now_ns, with_packet=sent is not None)
         if sent is None and not (ack_leaves or store_ack_leaves or self._probing.ping_due or sizes.answer):
             return None
         ack = acks.ack(now_ns) if ack_leaves else None
@@ -126,37 +107,44 @@ class DatagramBuilder:
         if sent is not None and room_bytes < acks.due_bytes(len(ack_data), len(store_ack_data)):
             # Acks with many ranges need a separate datagram; the packet follows in the next.
             sent, room_bytes = None, sizes.room_bytes - len(head)
-        transmit = Transmit(TransmitKind.DATA, *self._take_counter(1), b"", sent)
-        draft = _Draft(transmit, head, room_bytes)
+        transmit = Transmit(TransmitKind.DATA, *self._take_counter(1), head, sent)
         if ack is not None:
-            self._put_ack(draft, ack, ack_data)
+            room_bytes = self._put_ack(transmit, ack, ack_data, room_bytes)
         if store_ack is not None:
-            self._put_store_ack(draft, store_ack, store_ack_data)
+            room_bytes = self._put_ack(transmit, store_ack, store_ack_data, room_bytes)
         if waits and figure is not None:
             # It leaves once the peer has confirmed the session, as then no figure goes with it, or in pieces.
             self._probing.ping_due = True
         if sizes.answer or self._probing.ping_due:
-            self._put_requests(draft)
+            self._put_requests(transmit, room_bytes)
         if sent is None:
-            return draft.end(b"")
+            return transmit
         ask = self._departing.handle_sent(sent, transmit.counter, now_ns)
         if figure is not None and self._departing.next_larger(now_ns) is not None:
             ask = self._probing.last_asked = Ask.AT_ONCE
-        return draft.end(encode(PacketFrame(sent.number, sent.delivery, ask, sent.content, mark)))
+        transmit.payload += encode(PacketFrame(sent.number, sent.delivery, ask, sent.content, mark))
+        return transmit
 
-    def _put_ack(self, draft: _Draft, ack: AckFrame, encoded: bytes) -> None:
-        if draft.put(encoded):
-            draft.transmit.ack = self._ack_sender.handle_ack_sent(ack)
+    def _put_ack(self, transmit: Transmit, ack: AckFrame | StoreAckFrame, encoded: bytes, room_bytes: int) -> int:
+        """Add an ack if there is room for it. Returns how much room is left."""
+        size_bytes = len(encoded)
+        if size_bytes > room_bytes:
+            return room_bytes
+        transmit.payload += encoded
+        if type(ack) is AckFrame:
+            transmit.ack = self._ack_sender.handle_ack_sent(ack)
+        elif type(ack) is StoreAckFrame:
+            transmit.store_ack = self._ack_sender.handle_store_ack_sent(ack)
+        return room_bytes - size_bytes
 
-    def _put_store_ack(self, draft: _Draft, ack: StoreAckFrame, encoded: bytes) -> None:
-        if draft.put(encoded):
-            draft.transmit.store_ack = self._ack_sender.handle_store_ack_sent(ack)
-
-    def _put_requests(self, draft: _Draft) -> None:
-        """Add the answer to a probe of the path, and a ping."""
+    def _put_requests(self, transmit: Transmit, room_bytes: int) -> None:
+        """Add the answer to a probe of the path, and a ping, if there is room for them."""
         path_size, probing = self._path_size, self._probing
-        if path_size.answer is not None and draft.put(self._codec.encode(path_size.answer)):
+        if path_size.answer is not None and len(answer := self._codec.encode(path_size.answer)) <= room_bytes:
+            transmit.payload += answer
+            room_bytes -= len(answer)
             path_size.answer = None
-        if probing.ping_due and draft.put(self._codec.encode(PingFrame())):
+        if probing.ping_due and len(ping := self._codec.encode(PingFrame())) <= room_bytes:
+            transmit.payload += ping
             probing.ping_due = False
-            draft.transmit.ping = True
+            transmit.ping = True

@@ -37,6 +37,7 @@ class Departing:
         "_probing",
         "_rtt",
         "_share",
+        "_store_ack_debt",
         "_timers",
         "_window",
     )
@@ -55,7 +56,7 @@ class Departing:
         self._share = share
         self._probing = probing
         self._ack_sender = ack_sender
-        self._ack_debt = ack_sender.session_ack.debt
+        self._ack_debt, self._store_ack_debt = ack_sender.session_ack.debt, ack_sender.store_ack.debt
         self._rtt = rtt
         self._timers = timers
         self._path_size = path_size
@@ -69,8 +70,15 @@ class Departing:
         if probe is not None:
             # Neither congestion window nor pacer holds back a probe (RFC 9002 6.2.4, 7.5).
             return probe
-        sent = self._window.next_with_credit()
-        if sent is not None and self._share is not None:
+        window = self._window
+        sent = window.peek() if window.unsent_bytes or window.lost else None
+        if sent is None:
+            if window.congestion is not None:
+                window.congestion.handle_app_limited(window.in_flight_bytes)
+            return None
+        if not window.has_credit(sent):
+            return None
+        if self._share is not None:
             ready_at_ns = self._share.ready_at_ns(self._rtt, sent.size_bytes, now_ns)
             if ready_at_ns > now_ns:
                 self._timers[Timer.PACING] = ready_at_ns
@@ -89,9 +97,10 @@ class Departing:
             return []
         if probing.ping_due or (probing.due and probing.peek() is not None):
             return []
-        ack_leaves, store_ack_leaves = self._ack_sender.leaving(now_ns, with_packet=True)
-        if ack_leaves or store_ack_leaves:
-            return []
+        if self._ack_debt.state or self._store_ack_debt.state:
+            ack_leaves, store_ack_leaves = self._ack_sender.leaving(now_ns, with_packet=True)
+            if ack_leaves or store_ack_leaves:
+                return []
         first = window.peek()
         if first is None or first.state is not PacketState.QUEUED or not window.has_credit(first):
             return []

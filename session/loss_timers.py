@@ -143,7 +143,7 @@ class LossTimers:
     def handle_heard(self, now_ns: int) -> None:
         """A datagram of any kind has come. All count: only a silent peer is given up."""
         put_off, waits = self._probing.handle_heard(now_ns), Timer.ACK_LIMIT in self._timers
-        if waits and not self._window.awaits_ack:
+        if waits and not self._window.flying and not self._window.awaits_ack:
             del self._timers[Timer.ACK_LIMIT]
             self._probing.handle_answer()
             self.arm_probe(now_ns)

@@ -165,8 +165,7 @@ class Session:
         )
         self._counter = 0
         self._goodbye: CloseReason | None = None
-        limit_ns = in_ns(settings.connect_timeout_s)
-        self._timers[Timer.CONNECT_LIMIT] = end_ns(now_ns + limit_ns, spacing_ns)
+        self._timers[Timer.CONNECT_LIMIT] = end_ns(now_ns + in_ns(settings.connect_timeout_s), spacing_ns)
         if peer is not None:
             self._take_peer(peer)
 
@@ -429,8 +428,9 @@ class Session:
 
     def handle_freed(self, numbers: list[int]) -> None:
         """The owner no longer needs store acks for these packets, sent or not. A draining session may close."""
-        self._loss_timers.handle_freed(numbers)
-        self.window.handle_freed(numbers)
+        if self._loss_timers.unstored or self.window.unsent_bytes:
+            self._loss_timers.handle_freed(numbers)
+            self.window.handle_freed(numbers)
         self._close_if_drained()
 
     def handle_timer(self, now_ns: int) -> None:
@@ -588,7 +588,7 @@ class Session:
         if acked and window.flying and not self._probing.last_asked and self._departing.is_stuck:
             # The window has shrunk, and packets that the peer need not acknowledge yet fill it.
             self._probing.ping_due = True
-        if acked and not window.awaits_ack:
+        if acked and not window.flying and not window.awaits_ack:
             self._loss_timers.handle_all_acked(now_ns)
         self.events.append(PacketsAcked(acked, window.undecided.sift(acked, frame)))
         if window.auto is not None:

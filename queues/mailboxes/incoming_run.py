@@ -166,7 +166,7 @@ class IncomingRun:
         if not run._add(header.body, ack_requested=header.ack_requested, size_bytes=size_bytes):
             return None
         run.queue = header.queue.encode()
-        if isinstance(header, RelayedHeader):
+        if type(header) is RelayedHeader:
             run.lefts_ms.append(header.left_ms)
             run.follow = wire.read_following_relayed
         return run

@@ -283,7 +283,7 @@ class Mailbox:
                 self.put(packet, head)
             return
         first = packets[0]
-        if first.delivery == Delivery.TRANSACTIONAL:
+        if self.partials.by_stream and first.delivery == Delivery.TRANSACTIONAL:
             self._drop_overtaken(first, None)
         place = before = self.last_place
         for packet in packets:

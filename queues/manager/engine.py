@@ -742,8 +742,9 @@ class Engine(OperatorSettings):
         self.inbox.handle_settings(settings)
 
     def _report(self, conversation: Conversation, now_ns: int) -> None:
-        if self._router.take(conversation, now_ns):
+        if conversation.session.events:
             self.jobs.stirred = True
+            self._router.take(conversation, self.jobs.turn(now_ns))
 
     def _close(self, conversation: Conversation, reason: CloseReason, now_ns: int) -> None:
         conversation.session.close(reason)
@@ -846,7 +847,7 @@ class Engine(OperatorSettings):
                     soonest_ns = at_ns
         deadline_ns = None if soonest_ns == NEVER_NS else soonest_ns
         if self._recorder is not None:
-            self._recorder.handle_wait(deadline_ns)
+            self._recorder.due_ns = deadline_ns
         return deadline_ns
 
     # ---- outputs

@@ -68,14 +68,21 @@ class _Run:
 
 
 class Recorder:
-    """Collects records until ``take`` fetches them as bytes. ``wall_offset_ns``: wall clock minus monotonic clock."""
+    """Collects records until ``take`` fetches them as bytes.
+
+    Args:
+        wall_offset_ns: wall clock minus monotonic clock.
+
+    Attributes:
+        due_ns: until when the host, which has just asked for that, waits for an input; None: without a deadline.
+    """
 
     def __init__(self, node_id: bytes, incarnation: int, wall_offset_ns: int, now_ns: int) -> None:
         self.lines = LineWriter(node_id, incarnation, wall_offset_ns)
         self._drops: Counter[DropReason] = Counter()
         self._drops_at_ns = now_ns
         self._seen_ns = now_ns
-        self._due_ns: int | None = now_ns
+        self.due_ns: int | None = now_ns
         # Records that may still grow: packets, and after them the express packets among them that entered their queue.
         self._run: _Run | None = None
         self._entered: tuple[int, dict[str, Any]] | None = None
@@ -110,11 +117,6 @@ class Recorder:
         self._drops = Counter(drops)
         self._drops_at_ns = now_ns
 
-    def handle_wait(self, deadline_ns: int | None) -> None:
-        """The host waits for an input, or until a deadline; None: without one."""
-        seen_ns = self._seen_ns
-        self._due_ns = seen_ns if deadline_ns is not None and deadline_ns < seen_ns else deadline_ns
-
     def handle_time(self, now_ns: int) -> None:
         """The host has called: record that if the call is late, and nothing has been recorded since it was due.
 
@@ -122,11 +124,12 @@ class Recorder:
         process was stopped, its machine was suspended, or its event loop was blocked. No timer can show that while it
         lasts, so each reading of the clock is checked.
         """
-        since_ns, self._due_ns, self._seen_ns = self._due_ns, now_ns, now_ns
-        if since_ns is None or now_ns - since_ns < WOKE_LATE_NS:
+        since_ns, seen_ns = self.due_ns, self._seen_ns
+        self.due_ns = self._seen_ns = now_ns
+        if since_ns is None or now_ns - since_ns < WOKE_LATE_NS or now_ns - seen_ns < WOKE_LATE_NS:
             return
         self._end_run()
-        since_ns = max(since_ns, self.lines.at_ns)
+        since_ns = max(since_ns, seen_ns, self.lines.at_ns)
         if now_ns - since_ns >= WOKE_LATE_NS:
             self.lines.add("woke_late", now_ns, {"since_ns": since_ns})
 
@@ -278,7 +281,7 @@ class Recorder:
 
 
 def _hops_of(header: SequenceHeader) -> int:
-    return header.hops if isinstance(header, RelayedHeader) else NO_RELAY
+    return header.hops if type(header) is RelayedHeader else NO_RELAY
 
 
 def _count(counts: list[list[int]], messages: int, packets: int = 1) -> None:

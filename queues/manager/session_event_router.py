@@ -23,6 +23,7 @@ from triack.queues.peers.handshake import Handshakes
 from triack.queues.peers.link import Conversation
 from triack.queues.streams.departing_stream import DepartingContext
 from triack.queues.streams.departing_streams import DepartingStreams
+from triack.queues.streams.group_commit import Turn
 from triack.queues.streams.inbox import Inbox, Record
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.outgoing_stream import OutgoingStream
@@ -81,36 +82,34 @@ class SessionEventRouter:
         self._recorder = recorder
         self._record = record
 
-    def take(self, conversation: Conversation, now_ns: int) -> bool:
-        """Handle all events of the session of a conversation. Returns whether there was any."""
-        taken, waiting = False, conversation.session.events
+    def take(self, conversation: Conversation, turn: Turn) -> None:
+        """Handle all events of the session of a conversation."""
+        waiting = conversation.session.events
         while waiting:
             event = waiting.pop(0)
             if type(event) is events.RunArrived:
-                self._take_run(conversation, event, now_ns)
+                self._take_run(conversation, event, turn)
             elif type(event) is events.PacketArrived and not event.duplicate and wire.carries_body(event.content):
                 run = events.RunArrived(event.number, event.delivery, [event.content])
-                self._take_run(conversation, run, now_ns)
+                self._take_run(conversation, run, turn)
             else:
-                self._take(conversation, event, now_ns)
-            taken = True
-        return taken
+                self._take(conversation, event, turn)
 
-    def _take(self, conversation: Conversation, event: events.Event, now_ns: int) -> None:
+    def _take(self, conversation: Conversation, event: events.Event, turn: Turn) -> None:
         try:
-            _REPORTS[type(event)](self, conversation, event, now_ns)
+            _REPORTS[type(event)](self, conversation, event, turn)
         except ProtocolError as error:
             self._drops[error.reason] += 1
 
     # ---- the session
 
-    def _on_opened(self, conversation: Conversation, _event: events.SessionOpened, now_ns: int) -> None:
+    def _on_opened(self, conversation: Conversation, _event: events.SessionOpened, turn: Turn) -> None:
         session = conversation.session
         agreed = session.stats()
         policy, terms, store_terms = agreed.policy, agreed.ack_terms, agreed.store_ack_terms
         self._record(
             "session_opened",
-            now_ns,
+            turn.now_ns,
             session=conversation.label,
             peer=conversation.peer_id.hex(),
             peer_name=conversation.peer_name,
@@ -138,53 +137,53 @@ class SessionEventRouter:
         )
         proved, peers = conversation.channel.peer, self._handshakes.peers
         is_first = proved != "" and not peers.has_met(proved)
-        self._handshakes.handle_opened(conversation, self._jobs.group.commit, now_ns)
+        self._handshakes.handle_opened(conversation, turn.commit, turn.now_ns)
         self._inbox.handle_proved(conversation.peer_id)
         self._news.handle_opened(conversation)
         if conversation.link is not None:
-            self._outbox.handle_session_opened(conversation.link, now_ns)
+            self._outbox.handle_session_opened(conversation.link, turn.now_ns)
         if session.initiator:
-            self._take_positions(conversation, now_ns)
+            self._take_positions(conversation, turn)
         self._inbox.handle_session_opened(conversation.peer_id, conversation.peer_start, conversation.link_name)
-        self._transits.handle_session_opened(conversation, now_ns)
-        self.on_opened(conversation.link_name, now_ns, is_first=is_first)
+        self._transits.handle_session_opened(conversation, turn.now_ns)
+        self.on_opened(conversation.link_name, turn.now_ns, is_first=is_first)
         conversation.keep_essence()
 
-    def _take_positions(self, conversation: Conversation, now_ns: int) -> None:
+    def _take_positions(self, conversation: Conversation, turn: Turn) -> None:
         """Handle the acceptor's positions like order acks, before anything is resent."""
         assert conversation.peer is not None
         for position in conversation.peer.positions:
             if self._outbox.leads(position.stream, conversation.peer_id):
                 word = wire.OrderAckPacket(self._node_id, *position)
-                if self._believes_ack(conversation, word, now_ns):
+                if self._believes_ack(conversation, word, turn.now_ns):
                     self._depend(conversation)
-                    self._outbox.handle_order_ack(*position, self._jobs.turn(now_ns))
+                    self._outbox.handle_order_ack(*position, turn)
 
-    def _on_closed(self, conversation: Conversation, event: events.SessionClosed, now_ns: int) -> None:
+    def _on_closed(self, conversation: Conversation, event: events.SessionClosed, turn: Turn) -> None:
         self.closes[event.reason.value] += 1
         if conversation.known is not None or conversation.session.initiator:
             # A connect alone makes no session: otherwise an attacker could fill the log with copies of one.
             self._record(
                 "session_closed",
-                now_ns,
+                turn.now_ns,
                 session=conversation.label,
                 peer=conversation.peer_id.hex(),
                 peer_name=conversation.peer_name,
                 reason=event.reason.value,
                 unacked=event.unacked,
             )
-        self._handshakes.handle_closed(conversation, event.reason, now_ns)
+        self._handshakes.handle_closed(conversation, event.reason, turn.now_ns)
         self._news.handle_closed(conversation, event.reason)
         self._inbox.handle_session_closed(conversation)
         self._transits.handle_session_closed(conversation)
         link = conversation.link
         if link is not None and link.conversation is conversation:
-            self._outbox.handle_session_closed(link, event.reason, now_ns)
-            self._transits.handle_link_closed(link, event.reason, now_ns)
+            self._outbox.handle_session_closed(link, event.reason, turn.now_ns)
+            self._transits.handle_link_closed(link, event.reason, turn.now_ns)
 
     # ---- packets
 
-    def _on_packet(self, conversation: Conversation, event: events.PacketArrived, now_ns: int) -> None:
+    def _on_packet(self, conversation: Conversation, event: events.PacketArrived, turn: Turn) -> None:
         try:
             packet = wire.decode(event.content)
             if isinstance(packet, wire.SequenceHeader):
@@ -193,58 +192,57 @@ class SessionEventRouter:
         except ProtocolError:
             # It has arrived, and will be acknowledged, although it cannot be read.
             if self._recorder is not None:
-                self._recorder.add_received(conversation.label, event, None, now_ns)
+                self._recorder.add_received(conversation.label, event, None, turn.now_ns)
             raise
         if self._recorder is not None:
-            self._recorder.add_received(conversation.label, event, packet, now_ns)
+            self._recorder.add_received(conversation.label, event, packet, turn.now_ns)
         if event.duplicate:
             return
         if isinstance(packet, wire.SequenceHeader):
             if event.delivery in DURABLE:
                 self._depend(conversation)
-            self._take_packet(conversation, event.number, packet, event.delivery, now_ns)
+            self._take_packet(conversation, event.number, packet, event.delivery, turn)
             return
         if isinstance(packet, wire.EndPacket):
-            self._take_end(conversation, packet, now_ns)
+            self._take_end(conversation, packet, turn)
             return
         if packet.origin == self._node_id and not self._outbox.leads(packet.stream, conversation.peer_id):
             raise ProtocolError(DropReason.NOT_OUR_PACKET)
-        self._take_word(conversation, packet, now_ns)
+        self._take_word(conversation, packet, turn)
 
-    def _take_word(self, conversation: Conversation, packet: wire.Answer, now_ns: int) -> None:
+    def _take_word(self, conversation: Conversation, packet: wire.Answer, turn: Turn) -> None:
         """The next hop answers about packets of this node, or about others that were passed on."""
-        turn, is_own = self._jobs.turn(now_ns), packet.origin == self._node_id
+        is_own = packet.origin == self._node_id
         room = self._outbox if is_own else self._transits
-        if isinstance(packet, wire.HoldPacket):
-            room.handle_hold(conversation, packet, now_ns)
-        elif isinstance(packet, wire.OnwardPacket):
-            self._depend(conversation)
-            room.handle_onward(conversation, packet, now_ns)
-        elif isinstance(packet, wire.OnwardAckPacket):
-            self._depend(conversation)
-            room.handle_onward_ack(conversation, packet, turn)
-        elif is_own:
-            self._take_answer(conversation, packet, now_ns)
-        elif isinstance(packet, wire.RelayedOrderAck):
-            self._transits.handle_order_ack(conversation, packet, turn)
-        elif isinstance(packet, wire.RelayedReject):
-            self._depend(conversation)
-            self._transits.handle_reject(conversation, packet, turn)
-        else:
-            raise ProtocolError(DropReason.NOT_OUR_PACKET)
-
-    def _take_answer(
-        self, conversation: Conversation, packet: wire.OrderAckPacket | wire.RejectPacket, now_ns: int
-    ) -> None:
-        """The destination of packets of this node, or a relay, has accepted or refused them."""
-        if isinstance(packet, wire.OrderAckPacket):
-            if self._believes_ack(conversation, packet, now_ns):
+        match packet:
+            case wire.HoldPacket():
+                room.handle_hold(conversation, packet, turn.now_ns)
+            case wire.OnwardPacket():
                 self._depend(conversation)
-                if isinstance(packet, wire.RelayedOrderAck):
-                    self._depend_on_told(packet, now_ns)
-                self._outbox.handle_order_ack(packet.stream, packet.sequence, packet.number, self._jobs.turn(now_ns))
-        elif packet.reason != FreedReason.LET_GO:
-            self._take_reject(conversation, packet, now_ns)
+                room.handle_onward(conversation, packet, turn.now_ns)
+            case wire.OnwardAckPacket():
+                self._depend(conversation)
+                room.handle_onward_ack(conversation, packet, turn)
+            case wire.OrderAckPacket() if is_own:
+                self._take_order_ack(conversation, packet, turn)
+            case wire.RejectPacket() if is_own:
+                if packet.reason != FreedReason.LET_GO:
+                    self._take_reject(conversation, packet, turn)
+            case wire.RelayedOrderAck():
+                self._transits.handle_order_ack(conversation, packet, turn)
+            case wire.RelayedReject():
+                self._depend(conversation)
+                self._transits.handle_reject(conversation, packet, turn)
+            case _:
+                raise ProtocolError(DropReason.NOT_OUR_PACKET)
+
+    def _take_order_ack(self, conversation: Conversation, packet: wire.OrderAckPacket, turn: Turn) -> None:
+        """The destination of packets of this node has accepted them."""
+        if self._believes_ack(conversation, packet, turn.now_ns):
+            self._depend(conversation)
+            if isinstance(packet, wire.RelayedOrderAck):
+                self._depend_on_told(packet, turn.now_ns)
+            self._outbox.handle_order_ack(packet.stream, packet.sequence, packet.number, turn)
 
     def _believes_ack(self, conversation: Conversation, packet: wire.OrderAckPacket, now_ns: int) -> bool:
         outgoing = self._outbox.stream(packet.stream)
@@ -252,106 +250,105 @@ class SessionEventRouter:
             return True
         return self._outbox.sealing.believes_ack(outgoing, conversation, packet, now_ns)
 
-    def _take_reject(self, conversation: Conversation, packet: wire.RejectPacket, now_ns: int) -> None:
+    def _take_reject(self, conversation: Conversation, packet: wire.RejectPacket, turn: Turn) -> None:
         """The destination of a packet, or a relay, has refused it for good."""
         outgoing = self._outbox.stream(packet.stream)
         if outgoing is None:
             return
-        verdict = self._outbox.sealing.judge_reject(outgoing, conversation, packet, now_ns)
+        verdict = self._outbox.sealing.judge_reject(outgoing, conversation, packet, turn.now_ns)
         if verdict is not None:
             behind = isinstance(packet, wire.RelayedReject) and packet.by != conversation.peer_id
-            named, turn = (packet.stream, packet.sequence, packet.number), self._jobs.turn(now_ns)
+            named = packet.stream, packet.sequence, packet.number
             self._outbox.handle_reject(*named, verdict.reason, turn, behind=behind, certain=verdict.certain)
 
     def _take_packet(
-        self, conversation: Conversation, number: int, packet: wire.SequenceHeader, delivery: Delivery, now_ns: int
+        self, conversation: Conversation, number: int, packet: wire.SequenceHeader, delivery: Delivery, turn: Turn
     ) -> None:
         """Handle a packet for a queue of this node, or one that is to be passed on."""
-        turn = self._jobs.turn(now_ns)
         if isinstance(packet, wire.RelayedHeader):
             if not self._transits.door.is_here(packet):
                 self._transits.handle_packet(conversation, number, packet, delivery, turn)
                 return
-            self._transits.onward.handle_arrived(conversation, packet, delivery, now_ns)
+            self._transits.onward.handle_arrived(conversation, packet, delivery, turn.now_ns)
         self._inbox.handle_packet(conversation, number, packet, delivery, turn)
 
-    def _take_end(self, conversation: Conversation, packet: wire.EndPacket, now_ns: int) -> None:
+    def _take_end(self, conversation: Conversation, packet: wire.EndPacket, turn: Turn) -> None:
         """An origin says that its stream has ended, or a destination that it has forgotten one of ours."""
         self._depend(conversation)
         if isinstance(packet, wire.RelayedEnd) and (packet.origin != self._node_id or not packet.answer):
-            self._take_relayed_end(conversation, packet, now_ns)
+            self._take_relayed_end(conversation, packet, turn)
             return
         if not packet.answer:
             if packet.origin != conversation.peer_id:
                 raise ProtocolError(DropReason.FOREIGN_ORIGIN)
-            self._inbox.handle_end(conversation, packet, self._jobs.turn(now_ns))
+            self._inbox.handle_end(conversation, packet, turn)
             return
         if isinstance(packet, wire.RelayedEnd):
-            self._depend_on_told(packet, now_ns)
+            self._depend_on_told(packet, turn.now_ns)
         known = packet.origin == self._node_id and self._outbox.retirement.handle_answer(
-            packet.stream, packet.sequence, conversation.peer_id, self._jobs.turn(now_ns)
+            packet.stream, packet.sequence, conversation.peer_id, turn
         )
         if not known:
             raise ProtocolError(DropReason.NOT_OUR_PACKET)
 
-    def _take_relayed_end(self, conversation: Conversation, packet: wire.RelayedEnd, now_ns: int) -> None:
+    def _take_relayed_end(self, conversation: Conversation, packet: wire.RelayedEnd, turn: Turn) -> None:
         """The same for a stream of another node that uses or used relays, in transit or for this node."""
         if packet.answer:
-            self._transits.ends.handle_answer(conversation, packet, now_ns)
+            self._transits.ends.handle_answer(conversation, packet, turn.now_ns)
         elif packet.origin == self._node_id:
             raise ProtocolError(DropReason.END_ASTRAY, "it has gone round in a circle")
         elif self._transits.door.is_here(packet):
-            self._inbox.handle_end(conversation, packet, self._jobs.turn(now_ns))
+            self._inbox.handle_end(conversation, packet, turn)
         else:
-            self._transits.handle_end(conversation, packet, now_ns)
+            self._transits.handle_end(conversation, packet, turn.now_ns)
 
-    def _take_run(self, conversation: Conversation, event: events.RunArrived, now_ns: int) -> None:
+    def _take_run(self, conversation: Conversation, event: events.RunArrived, turn: Turn) -> None:
         """Handle packets by the run where possible, else one by one."""
         delivery = event.delivery
         for run in read_runs(event):
             if isinstance(run, events.PacketArrived):
-                self._take(conversation, run, now_ns)
+                self._take(conversation, run, turn)
                 continue
             if self._recorder is not None:
-                self._recorder.add_run(conversation.label, run, delivery, now_ns)
+                self._recorder.add_run(conversation.label, run, delivery, turn.now_ns)
             if delivery in DURABLE:
                 self._depend(conversation)
             header = run.header
             taker: Inbox | Transits = self._inbox
             if isinstance(header, wire.RelayedHeader):
                 if self._transits.door.is_here(header):
-                    self._transits.onward.handle_arrived(conversation, header, delivery, now_ns)
+                    self._transits.onward.handle_arrived(conversation, header, delivery, turn.now_ns)
                 else:
                     taker = self._transits
-            if taker.handle_run(conversation, run, delivery, self._jobs.turn(now_ns)):
+            if taker.handle_run(conversation, run, delivery, turn):
                 continue
             for number, packet in enumerate(run.headers(), run.packet):
                 try:
-                    self._take_packet(conversation, number, packet, delivery, now_ns)
+                    self._take_packet(conversation, number, packet, delivery, turn)
                 except ProtocolError as error:
                     self._drops[error.reason] += 1
 
     # ---- datagrams
 
-    def _on_size(self, conversation: Conversation, event: events.SizeChanged, now_ns: int) -> None:
-        self._record("path_size", now_ns, session=conversation.label, size=event.size_bytes)
+    def _on_size(self, conversation: Conversation, event: events.SizeChanged, turn: Turn) -> None:
+        self._record("path_size", turn.now_ns, session=conversation.label, size=event.size_bytes)
         link = conversation.link
         if link is not None and link.conversation is conversation:
             self._outbox.handle_size(link)
 
-    def _on_window(self, conversation: Conversation, event: events.WindowChanged, now_ns: int) -> None:
-        self._record("window_changed", now_ns, session=conversation.label, window=event.packets)
+    def _on_window(self, conversation: Conversation, event: events.WindowChanged, turn: Turn) -> None:
+        self._record("window_changed", turn.now_ns, session=conversation.label, window=event.packets)
 
-    def _on_probe(self, conversation: Conversation, event: events.ProbeArrived, now_ns: int) -> None:
-        self._record("probe_received", now_ns, session=conversation.label, size=event.size_bytes)
+    def _on_probe(self, conversation: Conversation, event: events.ProbeArrived, turn: Turn) -> None:
+        self._record("probe_received", turn.now_ns, session=conversation.label, size=event.size_bytes)
 
-    def _on_probed(self, conversation: Conversation, _event: events.ProbeAnswered, now_ns: int) -> None:
-        self._record("probe_answered", now_ns, session=conversation.label)
+    def _on_probed(self, conversation: Conversation, _event: events.ProbeAnswered, turn: Turn) -> None:
+        self._record("probe_answered", turn.now_ns, session=conversation.label)
 
-    def _on_piece(self, conversation: Conversation, _event: events.PieceArrived, now_ns: int) -> None:
-        self._record("piece_received", now_ns, session=conversation.label)
+    def _on_piece(self, conversation: Conversation, _event: events.PieceArrived, turn: Turn) -> None:
+        self._record("piece_received", turn.now_ns, session=conversation.label)
 
-    def _on_dropped(self, _conversation: Conversation, event: events.PacketDropped, _now_ns: int) -> None:
+    def _on_dropped(self, _conversation: Conversation, event: events.PacketDropped, _turn: Turn) -> None:
         self._drops[event.reason] += 1
 
     def _depend(self, conversation: Conversation) -> None:
@@ -370,24 +367,24 @@ class SessionEventRouter:
 
     # ---- acknowledgements
 
-    def _on_acked(self, conversation: Conversation, event: events.PacketsAcked, now_ns: int) -> None:
+    def _on_acked(self, conversation: Conversation, event: events.PacketsAcked, turn: Turn) -> None:
         if self._recorder is not None:
-            self._recorder.add_numbers("ack_received", conversation.label, event.packets, now_ns)
-        self._take_acks(conversation, event.told, Ack.SESSION, now_ns)
+            self._recorder.add_numbers("ack_received", conversation.label, event.packets, turn.now_ns)
+        self._take_acks(conversation, event.told, Ack.SESSION, turn)
         for sent in event.told:
             if type(sent.context) is Control and sent.context.refuses:
                 conversation.handle_rejections_known(sent.context.refuses)
 
-    def _on_stored(self, conversation: Conversation, event: events.PacketsStored, now_ns: int) -> None:
+    def _on_stored(self, conversation: Conversation, event: events.PacketsStored, turn: Turn) -> None:
         if self._recorder is not None:
-            self._recorder.add_numbers("store_ack_received", conversation.label, event.packets, now_ns)
+            self._recorder.add_numbers("store_ack_received", conversation.label, event.packets, turn.now_ns)
         if event.packets:
             self._depend(conversation)
             if conversation.link is not None:
                 conversation.link.patience.handle_stored()
-        self._take_acks(conversation, event.packets, Ack.STORE, now_ns)
+        self._take_acks(conversation, event.packets, Ack.STORE, turn)
 
-    def _take_acks(self, conversation: Conversation, acked: list[SessionPacket], ack: Ack, now_ns: int) -> None:
+    def _take_acks(self, conversation: Conversation, acked: list[SessionPacket], ack: Ack, turn: Turn) -> None:
         """Give acks to the rooms that have the packets; those of this node's own streams first."""
         # Only the newest sending counts: there was no room for an older one, or it may have been passed over. But each
         # shows that a durable packet has arrived.
@@ -401,15 +398,14 @@ class SessionEventRouter:
             return
         if self._transits.is_used:
             contexts.sort(key=_passes)
-        turn = self._jobs.turn(now_ns)
         for stream, some in groupby(contexts, key=_STREAM_OF):
             room: DepartingStreams[Any] = self._outbox if isinstance(stream, OutgoingStream) else self._transits
             room.handle_acked(stream, [context.entry for context in some], ack, conversation, turn)
 
-    def _on_request(self, conversation: Conversation, _event: events.AcksRequested, _now_ns: int) -> None:
+    def _on_request(self, conversation: Conversation, _event: events.AcksRequested, _turn: Turn) -> None:
         self._inbox.order_acks.handle_request(conversation.peer_id, conversation.link_name)
 
-    def _on_quiet(self, conversation: Conversation, _event: events.PeerQuiet, _now_ns: int) -> None:
+    def _on_quiet(self, conversation: Conversation, _event: events.PeerQuiet, _turn: Turn) -> None:
         link = conversation.link
         if link is None or link.conversation is not conversation:
             return
@@ -417,7 +413,7 @@ class SessionEventRouter:
         if link.awaits_order_ack or self._outbox.relies_on(link) or self._transits.has_to_ask(link):
             conversation.session.ping()
 
-    def _on_idle(self, conversation: Conversation, _event: events.SessionIdle, now_ns: int) -> None:
+    def _on_idle(self, conversation: Conversation, _event: events.SessionIdle, turn: Turn) -> None:
         """End the session, unless there is something to send that must not wait for another one.
 
         That is an order ack or, for a stream that waits for room, a packet that asks, or a repeated hold. A pending
@@ -430,7 +426,7 @@ class SessionEventRouter:
         relies = link is not None and serves and self._outbox.relies_on(link)
         if relies or self._transits.holds_open(conversation):
             # An answer that ends with the session holds.
-            conversation.session.stay(now_ns)
+            conversation.session.stay(turn.now_ns)
             return
         owed = inbox.order_acks.handle_request(conversation.peer_id, conversation.link_name)
         acks = any(stream.owes_ack and stream.via is conversation for stream in owed)

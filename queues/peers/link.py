@@ -158,12 +158,13 @@ class Conversation:
         waiting = OrderedDict() if self.control is None else self.control
         older = waiting.get(key)
         full = older is None and len(waiting) >= CONTROL_MAX
-        if full or self.refusing + len(control.refuses) > REFUSING_MAX:
+        if full or (control.refuses and self.refusing + len(control.refuses) > REFUSING_MAX):
             for number in control.refuses:
                 self.session.handle_unanswered(number)
             self.wake()
             return False
-        self.refusing += len(control.refuses)
+        if control.refuses:
+            self.refusing += len(control.refuses)
         if older is not None:
             control.refuses += older.refuses
         waiting[key] = control

@@ -1,6 +1,5 @@
 """A stream that leaves this node, its own or one of another node: where it goes, and what holds it up."""
 
-from abc import abstractmethod
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -45,6 +44,7 @@ class DepartingStream(Generic[Sequence]):
         seal: how its packets are sealed; None if they are not sealed here.
         paused: whether an operator has paused it: nothing of it leaves until it is resumed.
         expiries: when packets in memory expire, by this node's wall clock.
+        turn_key: the streams with the same key share their turns, see ``queues.peers.turns``.
     """
 
     __slots__ = (
@@ -58,6 +58,7 @@ class DepartingStream(Generic[Sequence]):
         "queue",
         "seal",
         "sequence",
+        "turn_key",
         "way",
     )
 
@@ -67,8 +68,10 @@ class DepartingStream(Generic[Sequence]):
         queue: str,
         priority: int,
         sequence: Sequence,
+        turn_key: Hashable,
     ) -> None:
         self.id = id
+        self.turn_key = turn_key
         self.queue = queue
         self.delivery = sequence.delivery
         self.durable = sequence.delivery in DURABLE
@@ -84,11 +87,6 @@ class DepartingStream(Generic[Sequence]):
     def via(self) -> str:
         """The neighbour that its packets go to, by name; empty if there is none."""
         return "" if self.way is None else self.way.via
-
-    @property
-    @abstractmethod
-    def turn_key(self) -> Hashable:
-        """The streams with the same key share their turns, see ``queues.peers.turns``."""
 
     # ---- time
 

@@ -179,7 +179,7 @@ class IncomingStream:
     def agree(self, conversation: Conversation, header: SequenceHeader) -> None:
         """Its order acks may wait for as long as its origin states: the neighbour itself, or a node behind relays."""
         wait = conversation.ack_wait
-        if isinstance(header, RelayedHeader) and header.origin != conversation.peer_id:
+        if type(header) is RelayedHeader and header.origin != conversation.peer_id:
             # A relay that has started anew says nothing of packets that waited there: what is known holds.
             wait = wait_of(header.ack_wait) or self.ack_wait
         if self.ordered and wait != self.ack_wait:

@@ -463,7 +463,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
             for entry in entries:
                 self.cached_bytes += entry.size_bytes
                 if self.cached_bytes > self._settings.body_cache_bytes:
-                    self._release_body(entry)
+                    self._release_bodies([entry])
             if outgoing.dropped_until:
                 self._drop_parts(outgoing)
             self._look_at(outgoing)
@@ -736,22 +736,24 @@ class Outbox(DepartingStreams[OutgoingStream]):
             left = outgoing.sequence.entries
             self.latency.handle_freed(outgoing, left, turn.now_ns, busy=bool(left))
         if entries and outgoing.durable:
-            self.links.resuming.handle_freed(outgoing.via, self.links[outgoing.via].peer_id)
+            via = outgoing.via
+            self.links.resuming.handle_freed(via, self.links[via].peer_id)
             stream = outgoing.stream_number
             for first, last in as_ranges(sorted([entry.number for entry in done])):
                 turn.commit.outgoing_deletes.append((key_of(stream, first), key_of(stream, last)))
 
     def _let_go(self, outgoing: OutgoingStream, entries: list[StreamPacket]) -> None:
-        for entry in entries if outgoing.durable else ():
-            self._release_body(entry)
+        if outgoing.durable:
+            self._release_bodies(entries)
         outgoing.handle_freed(entries)
         self._forget_sent(outgoing, entries)
         self.retirement.handle_freed(outgoing)
 
-    def _release_body(self, entry: StreamPacket) -> None:
-        if entry.body is not None:
-            self.cached_bytes -= entry.size_bytes
-            entry.body = None
+    def _release_bodies(self, entries: list[StreamPacket]) -> None:
+        for entry in entries:
+            if entry.body is not None:
+                self.cached_bytes -= entry.size_bytes
+                entry.body = None
 
     # ---- sessions come and go
 
@@ -796,7 +798,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
 
     def _rename(self, outgoing: OutgoingStream, peer: str, turn: Turn) -> None:
         self._forget_key(outgoing)
-        outgoing.peer = peer
+        outgoing.rename(peer)
         self._queues.setdefault(outgoing.key, outgoing)
         outgoing.paused = self.pause_of(outgoing) is not None
         if outgoing.durable:
@@ -859,7 +861,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
         """Resend tiers, expiries, links that may try again, and streams that end."""
         if self.retirement.is_stirred or self.retirement.deadlines.soonest_ns <= turn.now_ns:
             self.retirement.handle_timer(turn)
-        for key in self.deadlines.poll_due(turn.now_ns):
+        for key in self.deadlines.poll_due(turn.now_ns) if self.deadlines.soonest_ns <= turn.now_ns else ():
             if isinstance(key, Link):
                 key.wake()
                 continue

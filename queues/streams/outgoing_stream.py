@@ -123,7 +123,8 @@ class OutgoingStream(DepartingStream[OutgoingSequence]):
         sealed: bool = False,
     ) -> None:
         first = OutgoingSequence(delivery, sequence, next_number, settings)
-        super().__init__(id, queue, default_priority(delivery) if priority is None else priority, first)
+        priority = default_priority(delivery) if priority is None else priority
+        super().__init__(id, queue, priority, first, (peer, queue))
         self.torn = torn
         self.way = way
         self.seal = Seal() if sealed else None
@@ -185,10 +186,9 @@ class OutgoingStream(DepartingStream[OutgoingSequence]):
         """Whether its packets leave sealed."""
         return self.seal is not None
 
-    @property
-    def turn_key(self) -> tuple[str, str]:
-        """Its destination queue, see ``queues.peers.turns``."""
-        return self.peer, self.queue
+    def rename(self, peer: str) -> None:
+        """The node that it goes to has another name from now on."""
+        self.peer, self.turn_key = peer, (peer, self.queue)
 
     @property
     def of_topic(self) -> bool:

@@ -202,7 +202,7 @@ class Retirement:
             # Their destinations wait for the rest of a message that has ended here.
             torn, self._torn = self._torn, [outgoing for outgoing in self._torn if outgoing.is_held]
             self._end([outgoing for outgoing in torn if not outgoing.is_held], turn)
-        due = self.deadlines.poll_due(turn.now_ns)
+        due = self.deadlines.poll_due(turn.now_ns) if self.deadlines.soonest_ns <= turn.now_ns else ()
         if None in due:
             self._tell_again()
         if self._relayed_ends and self.deadlines.of(None) is None:

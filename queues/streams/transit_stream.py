@@ -52,7 +52,6 @@ class TransitStream(DepartingStream[TransitSequence]):
     """
 
     __slots__ = (
-        "_turn_key",
         "ack_wait",
         "awaited",
         "away_bytes",
@@ -89,12 +88,12 @@ class TransitStream(DepartingStream[TransitSequence]):
         trace: bytes = b"",
         priority: int = 0,
     ) -> None:
-        super().__init__(id, queue, priority, TransitSequence(delivery, sequence))
+        # No origin uses the turns of another.
+        super().__init__(id, queue, priority, TransitSequence(delivery, sequence), (id.origin, final, queue))
         self.number = number
         self.final = final
         self.from_name = from_name
         self.came_by, self.trace = came_by, trace
-        self._turn_key = (id.origin, final, queue)
         self.ordered = self.repeats = 0
         self.judged_by: Conversation | None = None
         self.noted = ""
@@ -108,11 +107,6 @@ class TransitStream(DepartingStream[TransitSequence]):
         self.awaited = False
         self.purged: list[Range] = []
         self.ack_wait = 0
-
-    @property
-    def turn_key(self) -> tuple[bytes, str, str]:
-        """No origin uses the turns of another."""
-        return self._turn_key
 
     def is_of(self, header: RelayedHeader, delivery: Delivery) -> bool:
         """Whether a packet belongs to this stream, by its header."""

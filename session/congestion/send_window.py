@@ -236,15 +236,6 @@ class SendWindow:
         spare_bytes -= self.in_flight_bytes
         return spare_bytes if spare_bytes > 0 else 0
 
-    def next_with_credit(self) -> SessionPacket | None:
-        """The packet that goes next, unless the congestion window holds it back."""
-        sent = self.peek() if self.unsent_bytes or self.lost else None
-        if sent is None:
-            if self.congestion is not None:
-                self.congestion.handle_app_limited(self.in_flight_bytes)
-            return None
-        return sent if self.has_credit(sent) else None
-
     def handle_sent(self, sent: SessionPacket, counter: int, now_ns: int) -> None:
         """The packet that ``peek`` returned, or a probe, has left in the datagram with that counter."""
         before_bytes = self.in_flight_bytes

@@ -27,6 +27,7 @@ class PathSize:
     """The datagrams of one end.
 
     Attributes:
+        path: the search for the largest datagrams that it carries.
         packet_overhead_bytes: the same plus the header of a packet.
         answer: to a probe of the peer, to be sent with the next datagram; None when there is none.
         longest_bytes: of the longest packet that was handed over, as a datagram.
@@ -34,7 +35,6 @@ class PathSize:
 
     __slots__ = (
         "_most_bytes",
-        "_path",
         "_rtt",
         "_share",
         "_tell",
@@ -45,6 +45,7 @@ class PathSize:
         "longest_bytes",
         "overhead_bytes",
         "packet_overhead_bytes",
+        "path",
         "probes",
         "size_bytes",
     )
@@ -79,8 +80,8 @@ class PathSize:
     def agree(self, peer_bytes: int) -> None:
         """The peer takes no longer datagrams."""
         most_bytes = min(self._most_bytes, peer_bytes)
-        self._path = PathMtu(self._traits.base_bytes, most_bytes)
-        self._use(self._path.size_bytes)
+        self.path = PathMtu(self._traits.base_bytes, most_bytes)
+        self._use(self.path.size_bytes)
 
     def _use(self, size_bytes: int) -> None:
         """Datagrams of that size are in force."""
@@ -97,7 +98,7 @@ class PathSize:
     @property
     def piece_room_bytes(self) -> int:
         """For the frames of a datagram with a piece: always of the base size, so that a resend cuts the same pieces."""
-        return self._path.base_bytes - self.overhead_bytes
+        return self.path.base_bytes - self.overhead_bytes
 
     @property
     def has_larger(self) -> bool:
@@ -112,13 +113,13 @@ class PathSize:
 
     def handle_departed(self, run: Sequence[SessionPacket], now_ns: int) -> None:
         """Packets leave."""
-        path = self._path
+        path = self.path
         is_counted = path.sent_bytes < path.worth_bytes
         path.handle_sending(sum(map(_SIZE_OF, run)) if is_counted else 0, now_ns)
 
     def handle_acked(self, acked: Sequence[SessionPacket], lost: Sequence[SessionPacket]) -> None:
         """An ack has come: ``acked`` arrived, ``lost`` count as lost."""
-        path = self._path
+        path = self.path
         if path.is_suspect and acked:
             path.handle_acked(max(sent.size_bytes for sent in acked))
         for sent in lost:
@@ -128,17 +129,17 @@ class PathSize:
 
     def handle_silence(self) -> None:
         """Several probes in a row, which resend packets unchanged, went unanswered."""
-        self._path.handle_silence()
+        self.path.handle_silence()
         self._apply()
 
     def handle_moved(self) -> None:
         """The peer is at another address."""
-        self._path.handle_moved()
+        self.path.handle_moved()
         self._apply()
 
     def handle_timer(self, now_ns: int) -> None:
         """A probe was not answered in time."""
-        self._path.handle_timer(now_ns)
+        self.path.handle_timer(now_ns)
         self._apply()
 
     def handle_probe(self, frame: ProbeFrame) -> None:
@@ -149,12 +150,12 @@ class PathSize:
     def handle_probed(self, frame: ProbedFrame, now_ns: int) -> None:
         """The peer has answered a probe."""
         self._tell(ProbeAnswered())
-        self._path.handle_answer(frame.number, now_ns)
+        self.path.handle_answer(frame.number, now_ns)
         self._apply()
 
     def _apply(self) -> None:
         """Put a new size in force, and notify the congestion control and the owner."""
-        path = self._path
+        path = self.path
         if not path.is_asking:
             self._timers.pop(Timer.PATH_MTU, None)
         if path.size_bytes == self.size_bytes:
@@ -168,8 +169,8 @@ class PathSize:
 
     def poll_probe(self, now_ns: int) -> ProbeFrame | None:
         """The probe that leaves now, alone in its datagram, or None."""
-        due = self._path.due
-        if due is None or (probe := self._path.poll_probe()) is None:
+        probe = self.path.poll_probe()
+        if probe is None:
             return None
         self.probes += 1
         self._timers[Timer.PATH_MTU] = now_ns + max(PROBE_NS, self._rtt.probe_ns)

@@ -377,7 +377,6 @@ OTHERS = {
         queues/packing.py _Packer packed _bodies _groups _written
         queues/topics/subscription.py Records _told
         queues/topics/topic_root.py Dispatch assigned discarded
-        session/datagram_builder.py _Draft parts
         session/session.py Session events
         transport/turns.py Burst turns
     """,

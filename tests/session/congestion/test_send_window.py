@@ -280,7 +280,7 @@ def test_a_run_ends_with_the_credit(waiting: int) -> None:
     single, by_run = make(64, NewReno(100)), make(64, NewReno(100))
     singly, together = push(single, waiting), push(by_run, waiting)
     counter = 50
-    while (sent := single.next_with_credit()) is not None:
+    while (sent := single.peek()) is not None and single.has_credit(sent):
         single.handle_sent(sent, counter, 9)
         counter += 1
     by_run.handle_run_sent(by_run.next_run(3 * 100, UNBOUNDED_BYTES), 50, 9)
