@@ -248,7 +248,7 @@ async def test_close_ends_the_wait(ends: tuple[End, End], monkeypatch: pytest.Mo
     here, there = ends
     monkeypatch.setattr(asyncio.get_running_loop(), "add_writer", lambda *_: None)  # room never comes
     here.wire.refuse["sendmsg"] = [errno.EAGAIN]
-    sending = asyncio.create_task(here.socket.send(BURST, there.socket.sockname))
+    sending = asyncio.ensure_future(here.socket.send(BURST, there.socket.sockname))
     await asyncio.sleep(0)
     await here.socket.close()
     async with asyncio.timeout(PATIENCE_S):
