@@ -91,6 +91,19 @@ def test_every_room_is_small() -> None:
     no_findings(level_rule(code()))
 
 
+def test_the_page_for_makers_says_the_limits_and_draws_a_short_way() -> None:
+    """A dozen stops out, a dozen in, eight for an acknowledgement: each kind of those has one of the first three."""
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    said = " ".join(page.split())
+    assert f"more than {MAX_MODULES} modules, or more than {MAX_LEVELS} levels" in said
+    assert f"No function over {MAX_FUNCTION_LINES} lines, no file over {MAX_FILE_LINES}" in said
+    assert f"no class over {MAX_METHODS} methods or {MAX_ATTRIBUTES} attributes" in said
+    drawn = page.split("```text\n")[1].split("```")[0].strip().split("\n\n")
+    ways = [[line.split()[0].rstrip(",") for line in way.splitlines()[1:]] for way in drawn]
+    assert all(len(way) <= most for way, most in zip(ways, (12, 12, 8 + 2), strict=True))
+    assert not [stop for way in ways for stop in way if not (ROOT / stop).is_file()]
+
+
 def test_walls_have_no_circle_and_no_exception_too_many() -> None:
     """Each room stands above all that it may import, and what is excepted from that is still imported."""
     for room, others in WALLS.items():

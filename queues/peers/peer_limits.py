@@ -164,8 +164,6 @@ class StreamPlaces:
 
     def give(self) -> None:
         """For each free place, let one stream that was kept out ask again, the longest waiting first."""
-        if not self.has_new:
-            return
         self.has_new = False
         for conversation, kept in self._kept_out.items():
             origin = conversation.peer_id

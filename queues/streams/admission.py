@@ -449,7 +449,8 @@ class Admission:
 
     def go(self) -> None:
         """Let streams continue when there is room for them again."""
-        self.stream_places.give()
+        if self.stream_places.has_new:
+            self.stream_places.give()
         if not (self._notices.relieved or (self.queue_places.are_wanted and self._notices.idled)):
             return
         self._notices.relieved = self.queue_places.are_wanted = self.disk_room.is_awaited = False
