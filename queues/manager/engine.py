@@ -216,16 +216,12 @@ class Engine(OperatorSettings):
                 self.outbox,
                 content.incarnation,
                 recheck=self.inbox.handle_directory_changed,
-                via_of=self._via_of,
+                routes=self.routes,
             ),
-            routes=self.routes,
             name_of=self.name_of,
             way_back=self._way_back,
             commit=self._commit,
         )
-
-    def _via_of(self, peer: str) -> str:
-        return self.routes.way_of(peer).via
 
     def _proved_of(self, node_id: bytes, sealed: bool) -> str:
         return self._owner_of(node_id) or (self.inbox.sealing.sealer_of(node_id) if sealed else "")

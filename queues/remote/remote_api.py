@@ -19,7 +19,6 @@ from triack.queues.messages import NO_DEAD_LETTER, Outgoing
 from triack.queues.remote.peer_subscriptions import PeerSubscriptions, Subscriber
 from triack.queues.remote.remote_subscriptions import RemoteSubscription, RemoteSubscriptions
 from triack.queues.remote.requests import Answer, Live, Message, Subscribe, Unknown, Unsubscribe, decode
-from triack.queues.routes import Routes
 from triack.queues.streams.group_commit import Turn
 from triack.queues.topics.subscription import Subscription
 from triack.queues.topics.topics import Topics
@@ -43,7 +42,6 @@ class RemoteApi:
 
     of_peers: PeerSubscriptions
     own: RemoteSubscriptions
-    routes: Routes
     name_of: Callable[[bytes], str]
     way_back: Callable[[bytes, int], str]
     commit: Callable[[], Commit]
@@ -94,7 +92,7 @@ class RemoteApi:
         """Whether a node's name is that of a destination: the same, or the one that the way by relays gives it."""
         if name == peer:
             return True
-        way, (own, _, via) = self.routes.way_of(peer), name.rpartition("@")
+        way, (own, _, via) = self.own.routes.way_of(peer), name.rpartition("@")
         return bool(own) and not way.is_direct and (way.via, way.final.partition("@")[0]) == (via, own)
 
     def _open(self) -> None:
@@ -108,7 +106,7 @@ class RemoteApi:
 
         It may ask often and accept no answer. A node without an answer repeats what it wants.
         """
-        link = self._outbox.links.get(self.own.via_of(name))
+        link = self._outbox.links.get(self.own.routes.way_of(name).via)
         streams = () if link is None else link.streams
         mine = [it for it in streams if it.queue == SUBSCRIPTIONS_QUEUE]
         return sum(len(it.pending) + it.unacknowledged for it in mine) >= ANSWERS_MAX

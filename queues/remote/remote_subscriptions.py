@@ -30,6 +30,7 @@ from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.mailboxes.system_queues import SUBSCRIPTIONS_QUEUE, is_subscribed, subscribed_queue
 from triack.queues.messages import NO_DEAD_LETTER, Outgoing
 from triack.queues.remote.requests import Answer, Live, Message, Subscribe, Unknown, Unsubscribe
+from triack.queues.routes import Routes
 from triack.queues.streams.group_commit import Turn
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.outgoing_stream import OutgoingStream
@@ -168,14 +169,13 @@ class RemoteSubscriptions:
 
     Args:
         recheck: called when another node may send to a queue, or may not any more.
-        via_of: the neighbour by which messages for a node go.
     """
 
     queues: LocalQueues
     outbox: Outbox
     incarnation: int
     recheck: Callable[[], None]
-    via_of: Callable[[str], str]
+    routes: Routes
 
     def __post_init__(self) -> None:
         self._numbered = 0
@@ -369,7 +369,7 @@ class RemoteSubscriptions:
     def handle_session_opened(self, neighbour: str) -> None:
         """A session with a neighbour is open: name the subscriptions to nodes behind it."""
         for peer in {found.peer for found in self.subscriptions.values()}:
-            if self.via_of(peer) == neighbour:
+            if self.routes.way_of(peer).via == neighbour:
                 self._live[peer] = None
 
     def handle_routes_changed(self) -> None:

@@ -865,20 +865,17 @@ class Outbox(DepartingStreams[OutgoingStream]):
             if isinstance(key, Link):
                 key.wake()
                 continue
-            self._resend_due(key, turn.now_ns)
+            if not key.paused:
+                key.sequence.hold.handle_timer(turn.now_ns)
+            if again := key.sequence.handle_timer(turn.now_ns):
+                self.resends[tier_label(key.sequence.tier.attempt)] += len(again)
+                self._records.resend(key, again, turn.now_ns)
             for entry in key.poll_expired(turn.now_ms, LETTERS_MAX):
                 if entry.number not in key.sequence.entries:
                     continue  # it has gone with another part of its message
                 if not self._leave_to_relay(key, entry, DeadReason.REACH_QUEUE_TIMEOUT, turn):
                     self.dead_lettering.give_up(key, entry, DeadReason.REACH_QUEUE_TIMEOUT)
             self._look_at(key)
-
-    def _resend_due(self, outgoing: OutgoingStream, now_ns: int) -> None:
-        if not outgoing.paused:
-            outgoing.sequence.hold.handle_timer(now_ns)
-        if again := outgoing.sequence.handle_timer(now_ns):
-            self.resends[tier_label(outgoing.sequence.tier.attempt)] += len(again)
-            self._records.resend(outgoing, again, now_ns)
 
     def give_up(self, link: Link, reason: str) -> None:
         """Give up everything that waits for a peer: it can never be delivered."""
