@@ -64,8 +64,7 @@ def backlog(net: Relays) -> TransitStream:
 @pytest.mark.gate
 def test_an_order_ack_that_is_lost_comes_again_with_the_next_session() -> None:
     """And not only after the resend tier of the origin, half a minute later."""
-    net = line("arb")
-    a, r = net["a"], net["r"]
+    net, a, r, _ = by_relay()
     post(a, "b", b"1")
     assert net.world.run(5 * SECOND, lambda: bool(r.log("transit_committed")))
     net.world.cut(a, r)
@@ -97,8 +96,7 @@ def test_nobody_but_the_next_hop_speaks_about_a_stream() -> None:
 
 def test_a_rejection_without_a_session_waits_for_one() -> None:
     """The origin hears of it as soon as it is back, and not only when its tier runs out."""
-    net = line("arb")
-    a, r = net["a"], net["r"]
+    net, a, r, _ = by_relay()
     net.allow("b", "r", relays_for=())
     net.world.cut(r, net["b"])
     post(a, "b", b"1")
@@ -379,8 +377,7 @@ def test_fragments_of_an_ended_stream_are_a_letter_when_all_of_it_is_refused() -
 
 def test_a_fragment_of_an_ended_stream_is_a_letter_when_the_others_have_reached_the_next_hop() -> None:
     """No packet is given up at that time, and none comes."""
-    net = line("arb")
-    r = net["r"]
+    net, _, r, _ = by_relay()
     net.world.cut(r, net["b"])
     post(net["a"], "b", bytes(3_000), delivery=Delivery.RECOVERABLE)
     assert net.world.run(10 * SECOND, lambda: not net["a"].busy)
@@ -397,8 +394,7 @@ def test_a_fragment_of_an_ended_stream_is_a_letter_when_the_others_have_reached_
 @pytest.mark.gate
 def test_a_large_message_that_is_refused_midway_leaves_its_relay() -> None:
     """The destination has taken a part of it, and then takes nothing of its relay any more."""
-    net = line("arb", settings={"r": NodeSettings(session=SessionSettings(max_unacked_packet=2))})
-    r = net["r"]
+    net, _, r, _ = by_relay(settings={"r": NodeSettings(session=SessionSettings(max_unacked_packet=2))})
     post(net["a"], "b", bytes(100_000), delivery=Delivery.RECOVERABLE)
     assert net.world.run(10 * SECOND, lambda: bool(r.log("transit_freed")))
     net.allow("b", "r", relays_for=())

@@ -166,8 +166,7 @@ def test_what_a_newer_sequence_displaces_is_recorded_with_its_own() -> None:
 
 def test_half_a_message_goes_when_its_origin_has_started_again() -> None:
     """Its rest was in the memory of a process that is gone. The destination knows by the next packet of the stream."""
-    net = line("arb")
-    a, b = net["a"], net["b"]
+    net, a, _, b = by_relay()
     post(a, "b", b"x" * 200_000, delivery=Delivery.EXPRESS)
     assert net.world.run(5 * SECOND, lambda: any(len(it.partials) for it in b.live.queues.mailboxes.values()))
     a.restart()

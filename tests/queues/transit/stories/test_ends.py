@@ -5,7 +5,7 @@ from string import ascii_letters
 
 import pytest
 
-from tests.queues.relays import Relays, dead, die_at, line, post
+from tests.queues.relays import Relays, by_relay, dead, die_at, line, post
 from tests.queues.world import numbered
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
@@ -228,8 +228,7 @@ def test_the_relay_dies_at_any_moment(seed: int) -> None:
 
 def test_the_end_of_an_older_sequence_ends_no_newer_one() -> None:
     """An express stream goes on in a newer sequence when its origin has started again; relays bring the end late."""
-    net = line("arb")
-    a, b = net["a"], net["b"]
+    net, a, _, b = by_relay()
     post(a, "b", b"1", delivery=Delivery.EXPRESS)
     assert net.world.run(5 * SECOND, lambda: b.length("q") == 1)
     a.restart()

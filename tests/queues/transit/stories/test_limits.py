@@ -69,8 +69,7 @@ def test_a_full_relay_takes_the_packet_that_those_it_has_wait_for() -> None:
 @pytest.mark.parametrize("delivery", sorted(DURABLE))
 def test_a_relay_that_has_forgotten_a_stream_can_stop_it_again(delivery: Delivery) -> None:
     """In the same session, in which its origin takes no word that is older than the last one."""
-    net = line("arb", settings={"r": limited(transit_quota=Quota(messages=2))})
-    a, b = net["a"], net["b"]
+    net, a, _, b = by_relay(settings={"r": limited(transit_quota=Quota(messages=2))})
     for body in numbered(0, 20, 1_000):
         post(a, "b", body, delivery=delivery)
     assert net.world.run(60 * SECOND, lambda: net.is_done("a"))
@@ -134,8 +133,7 @@ def test_what_is_refused_waits_for_no_room(monkeypatch: pytest.MonkeyPatch, hops
 def test_a_full_queue_at_the_end_holds_its_stream_alone() -> None:
     """The hold goes from hop to hop: the relay fills, then the origin waits; another queue goes on."""
     settings = {"b": limited(quota=Quota(messages=10)), "r": limited(transit_quota=Quota(messages=50))}
-    net = line("arb", settings=settings)
-    a, b = net["a"], net["b"]
+    net, a, _, b = by_relay(settings=settings)
     for at in range(20):
         post(a, "b", *numbered(10 * at, 10 * at + 10), queue="full")
         net.world.run(2 * SECOND)

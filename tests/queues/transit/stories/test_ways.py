@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.queues.relays import Relays, dead, line, post
+from tests.queues.relays import Relays, by_relay, dead, line, post
 from tests.queues.transit.stories.test_lines import make_sync
 from tests.queues.world import numbered
 from triack.base.delivery import DURABLE, Delivery
@@ -224,8 +224,7 @@ def test_the_rights_of_a_way_by_hand_are_those_of_all_its_nodes() -> None:
 
 def test_a_name_changes_at_a_border() -> None:
     """The next hop calls it otherwise."""
-    net = line("arb")
-    a = net["a"]
+    net, a, _, _ = by_relay()
     a.act(lambda: a.live.set_routes([Route("far", "r", rename="b")], net.world.now_ns))
     post(a, "far", b"1")
     assert net.world.run(5 * SECOND, lambda: net["b"].length("q") == 1)
