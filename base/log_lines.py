@@ -340,7 +340,7 @@ def _pending_of(last: Record, other: Record) -> int:
     pending = last.get("pending", 0)
     if not other:
         return int(pending)
-    if not (other.keys() <= last.keys() - _FIXED):
+    if not (_FIXED.isdisjoint(other) and other.keys() <= last.keys()):
         raise ValueError("it has a field that others of its kind do not have")
     pending = other.get("pending", pending)
     if type(pending) is not int:

@@ -74,7 +74,7 @@ class Causes(LaneReporter):
 
     def judge(self, record: Record, sides: Callable[[], Sides]) -> None:
         """Find what a record needs and its node has not shown, or keep it until that is known."""
-        for cause in CAUSES_OF.get(record["event"], ()):
+        for cause in CAUSES_OF[record["event"]]:
             if not cause.says.has(record):
                 continue
             if cause.where in (HERE, NEVER):
@@ -88,7 +88,7 @@ class Causes(LaneReporter):
 
     def note(self, record: Record) -> None:
         """Keep what causes may need."""
-        for fact, some in FACTS_BY.get(record["event"], ()):
+        for fact, some in FACTS_BY[record["event"]]:
             if some.has(record):
                 facts = self._now(record).passing if fact.passes else self._books[record["node"]].facts
                 known = facts.setdefault((fact.words, record["sequence"]), RangeSet())

@@ -207,5 +207,3 @@ FACTS_BY: Final = {
     for event in {some.event for fact in _FACTS.values() for some in fact.by}
 }
 """By event, the facts that a book keeps."""
-IN_TABLE: Final = CAUSES_OF.keys() | FACTS_BY.keys()
-"""The events of its rows."""

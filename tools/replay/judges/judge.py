@@ -152,7 +152,8 @@ class Judge:
             self._note(record)
             for unit, part in journal.see(record):
                 self._see(unit, part)
-            self._tell()
+            if self._out.facts:
+                self._tell()
         return journal.records - before
 
     def read(self, path: str, records: Iterable[Record], line: int = 1) -> None:

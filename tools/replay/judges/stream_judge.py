@@ -15,7 +15,7 @@ from triack.base.printable import counted
 from triack.base.printable import printable as _shown
 from triack.base.session_log import SETTINGS
 from triack.tools.replay.causes.engine import Causes, Sides
-from triack.tools.replay.causes.table import IN_TABLE
+from triack.tools.replay.causes.table import CAUSES_OF, FACTS_BY
 from triack.tools.replay.checks import stories
 from triack.tools.replay.checks.commits import Commit, Commits
 from triack.tools.replay.checks.findings import (
@@ -159,12 +159,11 @@ class StreamJudge(LaneReporter):
             self._note_names(record)
             if node in self._recovering:
                 self._end_recovery(record)
-        if event in IN_TABLE:
+        if event in CAUSES_OF:
             self._causes.judge(record, self._sides)
-            self._SEES[event](self, record)
+        self._SEES[event](self, record)
+        if event in FACTS_BY:
             self._causes.note(record)
-        else:
-            self._SEES[event](self, record)
         if node == self._origin:
             self._sender(node).look(record)
 

@@ -202,7 +202,7 @@ class Lines:
 
     def _read_brief(self, line: int | list[Any]) -> tuple[Record, str]:
         """The same for a line whose record is like the one of its kind before it."""
-        record = self._reader.read(line)
+        record = self._reader.follow(line)
         shape: tuple[Any, ...]
         if isinstance(line, int):
             shape = (line,)
