@@ -385,8 +385,8 @@ class Session:
 
     def handle_datagrams(self, payloads: list[bytes], counters: list[int], now_ns: int) -> None:
         """Handle datagrams that came together, in order; one that is not well-formed is reported as dropped."""
-        at = 0
-        while at < len(payloads):
+        at, end = 0, len(payloads)
+        while at < end:
             is_open = self.state in (SessionState.OPEN, SessionState.DRAINING)
             run = self.ack_sender.read_run(self._codec, payloads[at:]) if is_open else None
             first, at = at, at + (1 if run is None else len(run.contents))

@@ -127,9 +127,10 @@ class Conversation:
         Returns the results, and the number of datagrams.
         """
         counters = [header.counter] if self.pending or len(burst) == 1 else counters_of(burst)
-        datagrams = burst[: len(counters)]
+        taken = len(counters)
+        datagrams = burst[:taken]
         if not self.pending:
-            return self.channel.open_run(datagrams, counters, header, now_ns), len(counters)
+            return self.channel.open_run(datagrams, counters, header, now_ns), taken
         return open_each(lambda datagram, _counter: self.open(datagram, header, now_ns), datagrams, counters), 1
 
     def withhold(self, delivery: Delivery, packet: int) -> None:

@@ -454,7 +454,8 @@ class Admission:
         if not (self._notices.relieved or (self.queue_places.are_wanted and self._notices.idled)):
             return
         self._notices.relieved = self.queue_places.are_wanted = self.disk_room.is_awaited = False
-        for stream, conversation in sorted(self._stopped.items(), key=_priority_of, reverse=True):
+        stopped = sorted(self._stopped.items(), key=_priority_of, reverse=True) if self._stopped else ()
+        for stream, conversation in stopped:
             durable = stream.delivery in DURABLE
             full = self._is_full(stream, self._mailboxes.get(stream.queue)) or self._is_paused(stream.queue)
             if full or (durable and self._must_wait(stream)):

@@ -141,8 +141,8 @@ class OwedAcks:
         return NO_WORD if self.history is None else self.history.word()
 
     def _send(self, stream: IncomingStream, conversation: Conversation, now_ns: int) -> bool:
-        sequence, number = stream.claimable
-        if conversation.peer_id == stream.origin:
+        (sequence, number), peer_id = stream.claimable, conversation.peer_id
+        if peer_id == stream.origin:
             content = encode_order_ack(stream.origin, stream.number, sequence, number)
         else:
             ack = RelayedOrderAck(stream.origin, stream.number, sequence, number, 0, self._node_id, self.store_word)
@@ -151,7 +151,7 @@ class OwedAcks:
             return False
         self.sent[stream.sequence.ack.cause.value] += 1
         stream.acked, stream.acked_at_ns = (sequence, number), now_ns
-        record_order_ack(self._record, stream, conversation.peer_id, now_ns)
+        record_order_ack(self._record, stream, peer_id, now_ns)
         return True
 
 

@@ -39,9 +39,9 @@ class StoreAck:
 
     def handle_run(self, run: PacketRun) -> None:
         """The same for packets that follow each other."""
-        sizes = map(len, run.contents)
-        self._highest = max(self._highest, run.number + len(run.contents) - 1)
-        self._sizes.update(zip(range(run.number, run.number + len(run.contents)), sizes, strict=True))
+        numbers = range(run.number, run.number + len(run.contents))
+        self._highest = max(self._highest, numbers[-1])
+        self._sizes.update(zip(numbers, map(len, run.contents), strict=True))
         if run.ack_requested:
             self._asked = max(self._asked, run.ack_requested[-1])
 
