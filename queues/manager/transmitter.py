@@ -256,7 +256,7 @@ def _fill_from(source: _Source, session: Session, link: Link, stream: Any, limit
     sequence, left = stream.sequence, limit
     arrives_ns = now_ns + session.one_way_ns
     while left and (run := sequence.peek_run(left)):
-        if stream.expiries.heap and source.expires_late(stream, run, arrives_ns, now_ns):
+        if stream.next_expiry_ms is not None and source.expires_late(stream, run, arrives_ns, now_ns):
             link.turns.withdraw(stream)
             break
         if run[0].body is None:

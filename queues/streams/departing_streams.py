@@ -117,8 +117,9 @@ class DepartingStreams(Generic[Stream]):
         at_ns = None if sequence.resend is None else sequence.resend.deadline_ns
         if hold_ns is not None and (at_ns is None or hold_ns < at_ns):
             at_ns = hold_ns
-        if stream.expiries.heap:
-            expiry_ns = self._wall.ns(stream.expiries.soonest_ns)
+        expiry_ms = stream.next_expiry_ms  # of a relay also what is on the disk alone
+        if expiry_ms is not None:
+            expiry_ns = self._wall.ns(expiry_ms)
             at_ns = expiry_ns if at_ns is None else min(at_ns, expiry_ns)
         self.deadlines.set(stream, at_ns)
 
