@@ -287,7 +287,7 @@ class _AmqpConnection:
         self.on_consumer_cancel_callbacks: set[object] = set()
         self.reader: Any = None
         self.tag = 0
-        self._read_content = None
+        self._read_content = self._on_deliver_frame = None
 
     async def connect(self) -> None:
         self._broker._accept(self, self._fail)

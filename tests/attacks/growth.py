@@ -122,7 +122,7 @@ ROWS = {
     "addresses that datagrams came from": """
         transport/called.py Called _known
         transport/routes.py Routes _routes _names
-        transport/udp.py UdpEndpoint _ways
+        transport/udp.py UdpEndpoint _ways _fixed_ways
         transport/batched.py BatchedSocket _refusals
     """,
     "datagrams that wait until a name is looked up": """
@@ -343,6 +343,8 @@ OTHERS = {
         transport/warm_channels.py WarmChannels _warm
         session/acknowledgements/probing.py Probing due
         queues/streams/transit_stream.py TransitStream purged
+        queues/topics/subscription.py Records fields
+        node/shell/alarm.py Alarm _timers
         node/shell/driver.py Driver _endpoints _tasks
     """,
     "a deadline, or a mark of something that is in another container": """
