@@ -142,7 +142,7 @@ class Handshakes:
 
     def connect(self, link: Link, now_ns: int) -> None:
         """Give a link a session: one that its peer has opened, or a new one."""
-        there = next((one for one in self.index.with_peer(link.peer) if one.is_open), None)
+        there = self.index.open_with(link.peer)
         if there is not None and link.suspended is None:
             self._serve(link, there)
             self._on_served(link, now_ns)

@@ -149,8 +149,8 @@ class AmqpLink:
                     self._giving = cast("Channel", await connection.channel())
                     await self._taking.basic_qos(prefetch_count=table.in_flight)
                     self._take_over(self._taking)
-        except KeyError:  # of its properties, among which aiormq looks
-            raise BrokerAway(f"{where}: the broker does not say that it has publisher confirms") from None
+        except (KeyError, ValueError) as error:  # of the broker's properties, among which aiormq looks for confirms
+            raise BrokerAway(f"{where}: the broker does not say that it has publisher confirms: {error}") from None
         except TimeoutError:
             raise BrokerAway(f"{where} has not answered for {CONNECT_S:g} s") from None
         except BrokerAway as error:

@@ -102,9 +102,10 @@ async def test_a_broker_that_makes_no_sense_is_left_with_the_cause(then: bytes, 
     assert arrived == []
 
 
-async def test_a_broker_without_publisher_confirms_is_left_with_the_cause() -> None:
+@pytest.mark.parametrize("properties", [{}, {"capabilities": {}}])
+async def test_a_broker_without_publisher_confirms_is_left_with_the_cause(properties: FieldTable) -> None:
     with pytest.raises(BrokerAway, match="does not say that it has publisher confirms"):
-        async with connected_to(properties={}):
+        async with connected_to(properties=properties):
             pass
 
 
