@@ -421,7 +421,7 @@ def gather(
         holds=[
             HoldStats(*it[:3], it.reason.value)
             # Streams of several priorities that wait for the same reason make one line.
-            for it in dict.fromkeys((*engine.inbox.admission.holds.streams, *engine.transits.holds.waiting.streams))
+            for it in dict.fromkeys((*engine.inbox.admission.holds.streams, *engine.transits.holds.streams))
         ],
         transit=[
             _transit(engine, stream, now_ms, now_ns)

@@ -222,7 +222,8 @@ def gather_streams(engine: Engine, now_ns: int, name: str | None = None) -> Stre
     ]
     transit = [it for it in engine.transits.streams if name in (None, it.final, it.destination, it.came_by, it.via)]
     outgoing.sort(key=lambda it: not it.busy)
-    incoming.sort(key=lambda it: not (it.sequence.held or it.rejected or it.stopped))
+    stopped = engine.inbox.admission.holds.stopped
+    incoming.sort(key=lambda it: not (it.sequence.held or it.rejected or it in stopped))
     transit.sort(key=lambda it: it.sequence.is_empty)
     left_out = sum(max(0, len(them) - STREAMS_MAX) for them in (outgoing, incoming, transit))
     return StreamsStats(
@@ -271,7 +272,7 @@ def _outgoing(engine: Engine, outgoing: OutgoingStream, now_ns: int) -> Outgoing
 
 
 def _incoming(engine: Engine, stream: IncomingStream, now_ns: int) -> IncomingStreamStats:
-    sequence, held = stream.sequence, engine.inbox.admission.holds.of(stream)
+    sequence, held = stream.sequence, engine.inbox.admission.holds.why(stream)
     peer = _peer_of(engine, stream)
     return IncomingStreamStats(
         peer=peer,

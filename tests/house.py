@@ -129,7 +129,7 @@ LONGER_FILES = {
     "queues/manager/engine.py": 1_065,
     "queues/streams/inbox.py": 849,
     "queues/streams/outbox.py": 942,
-    "queues/transit/transits.py": 987,
+    "queues/transit/transits.py": 985,
     "session/session.py": 723,
     "store/store.py": 764,
     "tests/api/stories/test_large_bodies.py": 816,

@@ -362,7 +362,7 @@ class Engine(OperatorSettings):
             outbox.links.resuming.news,
             outbox.holds.news,
             outbox.retirement.news,
-            transits.holds.waiting.news,
+            transits.holds.news,
             transits.news.news,
             self.jobs.journals.news,
             self.callers.news,

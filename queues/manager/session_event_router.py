@@ -431,7 +431,7 @@ class SessionEventRouter:
         owed = inbox.order_acks.handle_request(conversation.peer_id, conversation.link_name)
         acks = any(stream.owes_ack and stream.via is conversation for stream in owed)
         asks = link is not None and serves and (self._outbox.ask_for_room(link) or self._transits.ask_for_room(link))
-        repeats = acks or asks or inbox.admission.stop_again(conversation)
+        repeats = acks or asks or inbox.admission.holds.stop_again(conversation)
         if not (repeats or self._transits.holds.stop_again(conversation)):
             conversation.session.close(CloseReason.IDLE)
 

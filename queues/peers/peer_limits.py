@@ -5,7 +5,6 @@ without a place is not refused: its origin is asked to wait with it, and asked t
 """
 
 from collections import OrderedDict
-from typing import Protocol
 
 from triack.base.names import StreamId
 from triack.base.news import StreamsNearLimit
@@ -24,14 +23,38 @@ KEPT_OUT_MAX = 256
 """Streams of one session that the node notifies when there is a place; any others ask again by themselves."""
 
 
-class Stopping(Protocol):
-    """A stream that comes here, to stay or to be passed on."""
+class HoldWords:
+    """Tells neighbours that a stream has to wait, or may go on.
 
-    turn: int
+    Of two words about a stream the later one has the greater turn, in whichever session it is said, and even if the
+    stream was forgotten between them and has begun again.
+    """
 
-    @property
-    def id(self) -> StreamId:
-        """Which stream it is."""
+    def __init__(self) -> None:
+        self._turn = 0
+
+    def say(
+        self,
+        conversation: Conversation,
+        stream: StreamId,
+        reason: str = "",
+        refuses: tuple[int, ...] = (),
+        *,
+        stop: bool,
+        turn: int = 0,
+    ) -> int:
+        """Say so to a neighbour. Returns the turn of the word; 0 when too many other answers wait.
+
+        ``refuses``: the session's numbers of the packets that were not taken. They stay unanswered when too many
+        answers wait, and their session retransmits them. ``turn``: that of the word which this one only repeats.
+        """
+        if not turn:
+            turn = self._turn = self._turn + 1
+        if conversation.session.is_closed:
+            return turn  # a hold ends with its session
+        content = encode_hold(*stream, turn, stop=stop, reason=reason)
+        told = conversation.put_control((conversation.name_of(stream), HOLD_KEY), Control(content, refuses))
+        return turn if told else 0
 
 
 class _KeptOut:
@@ -39,15 +62,13 @@ class _KeptOut:
 
     Attributes:
         streams: those to notify when there is a place, the longest waiting first.
-        turn: the greatest turn of a hold sent for any of them; even.
         overflowed: whether there were too many to remember all.
     """
 
-    __slots__ = ("overflowed", "streams", "turn")
+    __slots__ = ("overflowed", "streams")
 
     def __init__(self) -> None:
         self.streams: OrderedDict[StreamId, None] = OrderedDict()
-        self.turn = 0
         self.overflowed = False
 
 
@@ -56,20 +77,20 @@ class StreamPlaces:
 
     Attributes:
         account: the streams themselves, in memory.
-        has_new: whether streams have ended since the last check for streams that may have their places.
+        has_new: whether streams were forgotten since the last check for streams that may have their places.
+        words: say which streams have to wait, these and others.
     """
 
     def __init__(self, settings: NodeSettings, queues: LocalQueues, account: Account, payer_of: PayerOf) -> None:
         self._settings = settings
         self.account = account
         self.has_new = False
+        self.words = HoldWords()
         self._queues = queues
         self._payer_of = payer_of
         # Peers near their limit of streams, and whether some of their streams had to wait.
         self._told_limit: dict[Payer, bool] = {}
         self._kept_out: dict[Conversation, _KeptOut] = {}
-        # The greatest turn of a hold of any stream that was forgotten, or one more: even.
-        self._past_turn = 0
 
     def has_enough(self, origin: bytes, queue: str = "") -> bool:
         """Whether a peer may have no more streams.
@@ -94,12 +115,6 @@ class StreamPlaces:
         self.account.add(origin, STREAM_BYTES * places)
         self._tell_limit(origin)
 
-    def handle_forgotten(self, stream: Stopping) -> None:
-        """A stream is forgotten: another may have its place."""
-        # Its origin may begin it again in the same session, and ignores holds that are older than the last.
-        self._past_turn = max(self._past_turn, stream.turn + (stream.turn & 1))
-        self.has_new = True
-
     def _tell_limit(self, origin: bytes, *, is_full: bool = False) -> None:
         """Tell the operator, once each, that a peer is near its limit of streams, or that some have to wait."""
         payer, limit = self._payer_of(origin), streams_limit(self._settings)
@@ -121,16 +136,13 @@ class StreamPlaces:
     def keep_out(self, conversation: Conversation, header: SequenceHeader, packet: int) -> bool:
         """Ask an origin to wait with an unknown stream, for which there is no place.
 
-        Returns False when too many other answers wait. The packet stays unanswered then, and its session retransmits
-        it.
+        Returns False when too many other answers wait.
         """
         self._tell_limit(header.origin, is_full=True)
-        kept = self._kept_out.setdefault(conversation, _KeptOut())
-        kept.turn = max(kept.turn, self._past_turn) + 2
         stream = StreamId(header.origin, header.stream)
-        content = encode_hold(*stream, kept.turn - 1, stop=True, reason=HoldReason.TOO_MANY_STREAMS)
-        if not conversation.put_control((conversation.name_of(stream), HOLD_KEY), Control(content, (packet,))):
+        if not self.words.say(conversation, stream, HoldReason.TOO_MANY_STREAMS, (packet,), stop=True):
             return False
+        kept = self._kept_out.setdefault(conversation, _KeptOut())
         kept.streams[stream] = None
         kept.streams.move_to_end(stream)
         if len(kept.streams) > KEPT_OUT_MAX:
@@ -139,28 +151,19 @@ class StreamPlaces:
             kept.overflowed = True
         return True
 
-    def let_in(self, conversation: Conversation, stream: Stopping) -> None:
+    def let_in(self, conversation: Conversation, stream: StreamId) -> None:
         """A stream is known now: let it continue if it was kept out before in this session."""
         kept = self._kept_out.get(conversation)
-        # Holds sent for it from now on must be newer than those sent before.
-        stream.turn = max(stream.turn, self._past_turn)
-        if kept is None:
-            return
-        stream.turn = kept.turn = max(stream.turn, kept.turn)
-        known = stream.id in kept.streams
-        kept.streams.pop(stream.id, None)
-        if known or kept.overflowed:
-            self._say_go(conversation, stream.id, kept)
-            stream.turn = kept.turn
+        if kept is not None and (stream in kept.streams or kept.overflowed):
+            kept.streams.pop(stream, None)
+            self._say_go(conversation, stream)
 
-    @staticmethod
-    def _say_go(conversation: Conversation, stream: StreamId, kept: _KeptOut) -> None:
-        kept.turn += 2
+    def _say_go(self, conversation: Conversation, stream: StreamId) -> None:
         key = conversation.name_of(stream), HOLD_KEY
         # It replaces a stop that has not left: its origin learns by the reason that packets were not accepted.
         unsent = conversation.control is not None and key in conversation.control
         reason = HoldReason.TOO_MANY_STREAMS if unsent else ""
-        conversation.put_control(key, Control(encode_hold(*stream, kept.turn, stop=False, reason=reason)))
+        self.words.say(conversation, stream, reason, stop=False)
 
     def give(self) -> None:
         """For each free place, let one stream that was kept out ask again, the longest waiting first."""
@@ -170,7 +173,7 @@ class StreamPlaces:
             places = streams_limit(self._settings) - self.account.of(origin) // STREAM_BYTES
             while kept.streams and places > 0 and not self.has_enough(origin):
                 stream, _ = kept.streams.popitem(last=False)
-                self._say_go(conversation, stream, kept)
+                self._say_go(conversation, stream)
                 places -= 1
 
     def handle_session_closed(self, conversation: Conversation) -> None:

@@ -28,7 +28,7 @@ from triack.base.commit import HEAD_BYTES
 from triack.base.delivery import DURABLE
 from triack.base.news import StoreLow
 from triack.base.reasons import HoldReason, RejectReason
-from triack.ordering.wire import SequenceHeader, encode_hold
+from triack.ordering.wire import SequenceHeader
 from triack.queues.body_head import fragment_range, large_of
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import EXPRESS_OVERHEAD_BYTES, Mailbox, Notices
@@ -37,11 +37,10 @@ from triack.queues.mailboxes.quotas import Account
 from triack.queues.mailboxes.resolver import local_queue
 from triack.queues.mailboxes.system_queues import SUBSCRIPTIONS_QUEUE, SystemQueue, large_queue, large_target
 from triack.queues.node_settings import NodeSettings
-from triack.queues.peers.control import Control
 from triack.queues.peers.link import Conversation
-from triack.queues.peers.peer_limits import HOLD_KEY, QueuePlaces, StreamPlaces
+from triack.queues.peers.peer_limits import QueuePlaces, StreamPlaces
 from triack.queues.peers.permissions import Permissions
-from triack.queues.streams.holds import HeldStream, Holds
+from triack.queues.streams.holds import HoldsHere
 from triack.queues.streams.incoming_stream import IncomingStream
 
 OVERTAKEN_BYTES = 16 * 1024 * 1024
@@ -171,6 +170,7 @@ class Admission:
     Attributes:
         disk: bytes in the queues of the node, without express messages.
         early: out-of-order packets in memory, and the records of gaps.
+        holds: the streams that wait for room here.
     """
 
     def __init__(
@@ -196,8 +196,7 @@ class Admission:
         self.disk_room = DiskRoom(settings.limits.disk_reserve_bytes, queues.notices)
         self._bodies = queues.bodies
         self.body_room = BodyRoom(queues, self.disk_room)
-        self._stopped: dict[IncomingStream, Conversation] = {}
-        self.holds = Holds(here=True)
+        self.holds = HoldsHere[IncomingStream](self.stream_places.words)
         queues.may_leave = permissions.may_leave
         for account in self._accounts:
             account.own = permissions.node_id
@@ -260,9 +259,9 @@ class Admission:
         """A stream has ended."""
         self.forget_early(stream)
         stream.early_bytes = 0
-        self._stopped.pop(stream, None)
+        self.holds.forget(stream)
         self.stream_places.charge(stream.origin, -1)
-        self.stream_places.handle_forgotten(stream)
+        self.stream_places.has_new = True
 
     def _overfull(self, stream: IncomingStream, body: bytes) -> RejectReason | None:
         if large_target(stream.queue):
@@ -405,44 +404,17 @@ class Admission:
         return mailbox.takes_arrivals and not waits
 
     def stop(self, stream: IncomingStream, conversation: Conversation, refuses: tuple[int, ...] = ()) -> bool:
-        """Ask an origin to wait, by the conversation of its packet.
-
-        ``refuses``: the session's numbers of the packets that were not accepted. Returns False when too many other
-        answers wait. The packet stays unanswered then, and its session retransmits it.
-        """
-        turn = stream.turn
-        if not stream.stopped:
-            stream.turn += 1
-        elif refuses:
-            # That is news; without it the turn is that of the hold that is repeated.
-            stream.turn += 2
-        told = self._tell(stream, conversation, refuses)
-        if told:
-            self._stopped[stream] = conversation
-            held = HeldStream(conversation.peer_label, stream.queue, stream.delivery, self._why(stream))
-            self.holds.hold(stream, held)
-        else:
-            stream.turn = turn
-        return told
-
-    def stop_again(self, conversation: Conversation) -> bool:
-        """Repeat the hold of one stream that a conversation has stopped. Returns False when there is none."""
-        for stream, told_by in self._stopped.items():
-            if told_by is conversation:
-                return self._tell(stream, conversation, ())
-        return False
+        """Ask an origin to wait, by the conversation of its packet: see ``HoldsHere.stop``."""
+        return self.holds.stop(stream, conversation, stream.queue, self._why(stream), refuses)
 
     def handle_session_closed(self, conversation: Conversation) -> None:
-        """Holds end with their session: its stopped streams are stopped anew if there is still no room."""
+        """Holds end with their session."""
         self.stream_places.handle_session_closed(conversation)
-        for stream in [stream for stream, told_by in self._stopped.items() if told_by is conversation]:
-            stream.turn += 1
-            del self._stopped[stream]
-            self.holds.free(stream)
+        self.holds.handle_session_closed(conversation)
 
     def stop_express(self, stream: IncomingStream, conversation: Conversation) -> None:
         """Express packets were accepted: stop their stream if there is no room for more."""
-        if stream.stopped:
+        if stream in self.holds.stopped:
             return
         if self._is_paused(stream.queue) or self._is_full(stream, self._mailboxes.get(stream.queue)):
             self.stop(stream, conversation)
@@ -454,29 +426,12 @@ class Admission:
         if not (self._notices.relieved or (self.queue_places.are_wanted and self._notices.idled)):
             return
         self._notices.relieved = self.queue_places.are_wanted = self.disk_room.is_awaited = False
-        stopped = sorted(self._stopped.items(), key=_priority_of, reverse=True) if self._stopped else ()
-        for stream, conversation in stopped:
-            durable = stream.delivery in DURABLE
-            full = self._is_full(stream, self._mailboxes.get(stream.queue)) or self._is_paused(stream.queue)
-            if full or (durable and self._must_wait(stream)):
-                self.disk_room.is_awaited = self.disk_room.is_awaited or self.body_room.lacks_disk(stream)
-                continue
-            stream.turn += 1
-            if self._tell(stream, conversation, ()):
-                del self._stopped[stream]
-                self.holds.free(stream)
-            else:
-                stream.turn -= 1
-                self._notices.relieved = True
+        if self.holds.stopped and not self.holds.go(self._still_waits):
+            self._notices.relieved = True
 
-    def _tell(self, stream: IncomingStream, conversation: Conversation, refuses: tuple[int, ...]) -> bool:
-        if conversation.session.is_closed:
-            # The hold ends with its session.
-            return True
-        reason = self._why(stream) if stream.stopped else ""
-        content = encode_hold(stream.origin, stream.number, stream.turn, stop=stream.stopped, reason=reason)
-        return conversation.put_control((stream.key, HOLD_KEY), Control(content, refuses))
-
-
-def _priority_of(stopped: tuple[IncomingStream, Conversation]) -> int:
-    return stopped[0].priority
+    def _still_waits(self, stream: IncomingStream, _conversation: Conversation, _reason: HoldReason) -> bool:
+        full = self._is_full(stream, self._mailboxes.get(stream.queue)) or self._is_paused(stream.queue)
+        waits = full or (stream.delivery in DURABLE and self._must_wait(stream))
+        if waits:
+            self.disk_room.is_awaited = self.disk_room.is_awaited or self.body_room.lacks_disk(stream)
+        return waits

@@ -1,15 +1,21 @@
-"""The streams that wait for room at their destination, and why, for stats and events.
+"""The streams that wait for room at their destination or at a relay, and why.
 
 Promise: each wait has an event for its beginning and one for its end, shared by all streams of a peer that wait for the
-same reason. If the reason is a full queue, each queue has other events. Both ends of a link have one of these.
+same reason. If the reason is a full queue, each queue has other events. Both ends of a link know which streams wait:
+``Holds`` of its own streams, ``HoldsHere`` of those that come to this node, to stay or to be passed on.
 """
 
 from collections import Counter
-from typing import NamedTuple
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from triack.base.delivery import Delivery
+from triack.base.names import StreamId
 from triack.base.news import StreamHeld
 from triack.base.reasons import HoldReason
+from triack.queues.peers.link import Conversation
+from triack.queues.peers.peer_limits import HoldWords
 
 TOLD_APART = (HoldReason.QUEUE_FULL, HoldReason.STORE_LOW)
 """Reasons with other events at the node that has no room: ``QueueOverQuota`` and ``StoreLow``."""
@@ -70,3 +76,95 @@ class Holds:
     def streams(self) -> list[HeldStream]:
         """All that wait."""
         return list(self._streams.values())
+
+
+class _Arriving(Protocol):
+    """A stream that comes here."""
+
+    id: StreamId
+    delivery: Delivery
+    priority: int
+
+
+Stream = TypeVar("Stream", bound=_Arriving)
+_priority_of = attrgetter("priority")
+
+
+class Stop(NamedTuple):
+    """What a neighbour was told last about a stream that it holds back: the turn of that word, and why."""
+
+    turn: int
+    reason: HoldReason
+
+
+class HoldsHere(Holds, Generic[Stream]):
+    """The streams that neighbours were asked to hold back: each by itself, so that one full queue stops no other.
+
+    Attributes:
+        stopped: these streams, by the conversations in which that was said.
+    """
+
+    def __init__(self, words: HoldWords) -> None:
+        super().__init__(here=True)
+        self._words = words
+        self.stopped: dict[Stream, dict[Conversation, Stop]] = {}
+
+    def stop(
+        self, stream: Stream, conversation: Conversation, queue: str, reason: HoldReason, refuses: tuple[int, ...] = ()
+    ) -> bool:
+        """Ask a neighbour to wait with a stream, which goes to a queue. Returns as ``HoldWords.say`` whether that left.
+
+        If nothing is refused, and it was asked before, this repeats the turn of that.
+        """
+        stops = self.stopped.get(stream, {})
+        known = stops[conversation].turn if conversation in stops and not refuses else 0
+        turn = self._words.say(conversation, stream.id, reason, refuses, stop=True, turn=known)
+        if turn:
+            self.stopped.setdefault(stream, stops)[conversation] = Stop(turn, reason)
+            self.hold((stream, conversation), HeldStream(conversation.peer_label, queue, stream.delivery, reason))
+        return turn > 0
+
+    def stop_again(self, conversation: Conversation) -> bool:
+        """Repeat the hold of one stream that a neighbour was asked to wait with. Returns False when there is none."""
+        for stream, stops in self.stopped.items():
+            if conversation in stops:
+                turn, reason = stops[conversation]
+                return self._words.say(conversation, stream.id, reason, stop=True, turn=turn) > 0
+        return False
+
+    def go(self, waits: Callable[[Stream, Conversation, HoldReason], bool]) -> bool:
+        """Let all streams go on that need not wait any more, by ``waits`` and why they were stopped.
+
+        Returns False when some could not be told: they go on with the next call.
+        """
+        are_told = True
+        for stream in sorted(self.stopped, key=_priority_of, reverse=True):
+            for conversation, (_, reason) in list(self.stopped[stream].items()):
+                if waits(stream, conversation, reason):
+                    continue
+                if self._words.say(conversation, stream.id, stop=False):
+                    self._let_go(stream, conversation)
+                else:
+                    are_told = False
+        return are_told
+
+    def forget(self, stream: Stream) -> None:
+        """A stream is forgotten: let its neighbours go on, which begins it again if there is more of it."""
+        for conversation in list(self.stopped.get(stream, ())):
+            self._words.say(conversation, stream.id, stop=False)
+            self._let_go(stream, conversation)
+
+    def handle_session_closed(self, conversation: Conversation) -> None:
+        """Holds end with their session: its streams are stopped anew if there is still no room."""
+        for stream in [stream for stream, stops in self.stopped.items() if conversation in stops]:
+            self._let_go(stream, conversation)
+
+    def _let_go(self, stream: Stream, conversation: Conversation) -> None:
+        del self.stopped[stream][conversation]
+        self.free((stream, conversation))
+        if not self.stopped[stream]:
+            del self.stopped[stream]
+
+    def why(self, stream: Stream) -> HoldReason | None:
+        """Why a stream waits, or None."""
+        return next((stop.reason for stop in self.stopped.get(stream, {}).values()), None)

@@ -227,7 +227,7 @@ class Inbox:
             return
         stream.sealed = comes_sealed
         if not stream.heard:
-            self.admission.stream_places.let_in(conversation, stream)
+            self.admission.stream_places.let_in(conversation, stream.id)
         if stream.via is not conversation:
             self._handle_via(stream, conversation, header)
         stream.agree(conversation, header)

@@ -45,7 +45,6 @@ class IncomingStream:
         acked_at_ns: when the last order ack left, by the monotonic clock; 0 for none in this process.
         via: the conversation that its newest packet came by; None when that has ended.
         heard: whether any packet has come since the start of this node.
-        turn: number of holds sent to its origin, stop and go alike; odd while the stream is stopped.
         early_bytes: memory of its out-of-order packets and gaps at the last count.
         begun: the sequence that it began with, or had at the start.
         has_ended: whether its origin has said that it ended; the next commits forget it.
@@ -83,7 +82,6 @@ class IncomingStream:
         "relay",
         "sealed",
         "sequence",
-        "turn",
         "via",
     )
 
@@ -105,7 +103,6 @@ class IncomingStream:
         self.via: Conversation | None = None
         self.heard = False
         self.priority = default_priority(delivery)
-        self.turn = 0
         self.early_bytes = 0
         self.begun = begun
         self.has_ended = False
@@ -138,11 +135,6 @@ class IncomingStream:
     def current(self) -> int:
         """The newest sequence with an accepted packet, or that it began with: express ones continue in it."""
         return max(self.begun, self.sequence.position[0] if self.ordered else self.filter.sequence)
-
-    @property
-    def stopped(self) -> bool:
-        """Whether its origin was asked to stop."""
-        return bool(self.turn & 1)
 
     def is_of(self, header: SequenceHeader, delivery: Delivery) -> bool:
         """Whether a packet belongs to this stream, by its header, and the stream has not ended."""

@@ -69,9 +69,7 @@ class TransitStream(DepartingStream[TransitSequence]):
         "purged",
         "repeats",
         "size_bytes",
-        "stopped",
         "trace",
-        "turn",
     )
 
     def __init__(
@@ -97,13 +95,11 @@ class TransitStream(DepartingStream[TransitSequence]):
         self.ordered = self.repeats = 0
         self.judged_by: Conversation | None = None
         self.noted = ""
-        self.turn = 0
         self.held = ""
         self.leaving = 0
         self.messages = 0
         self.size_bytes = self.away_bytes = 0
         self.has_share = False
-        self.stopped: dict[Conversation, str] = {}
         self.awaited = False
         self.purged: list[Range] = []
         self.ack_wait = 0

@@ -37,6 +37,7 @@ class TransitRoom:
         disk: bytes in transit on the disk, by the neighbour that they came by.
         memory: the same of express packets.
         away: memory for the packets that only the disk has, by the same neighbour.
+        is_relieved: whether there is more room since streams were looked at that wait for some.
     """
 
     def __init__(self, limits: Limits, disk_room: DiskRoom, waiting: Account) -> None:
@@ -48,6 +49,7 @@ class TransitRoom:
         self.memory = Account(limits.peer_memory_bytes // 4, limits.memory_bytes // 4)
         self.away = Account(limits.peer_memory_bytes // 4, limits.memory_bytes // 4)
         self.messages = Level(limits.transit_quota.messages)
+        self.is_relieved = False
 
     def count(self, stream: TransitStream, entries: list[TransitPacket], sign: int = 1) -> None:
         """Packets are here from now on, or with the sign -1 no more."""
@@ -59,6 +61,12 @@ class TransitRoom:
         account = self.disk if stream.durable else self.memory
         overhead_bytes = 0 if stream.durable else sign * EXPRESS_OVERHEAD_BYTES * len(entries)
         account.add(stream.came_by.encode(), size_bytes + overhead_bytes)
+        self.is_relieved = self.is_relieved or sign < 0
+
+    def handle_stored(self, peer_id: bytes, entries: list[TransitPacket]) -> None:
+        """Packets that a node has sent do not wait for their commit any more."""
+        self.waiting.add(peer_id, -sum([entry.size_bytes for entry in entries]))
+        self.is_relieved = True
 
     def charge(self, stream: TransitStream) -> None:
         """Packets of a stream were put away or brought back: charge what those take that only the disk has."""
@@ -77,6 +85,12 @@ class TransitRoom:
         if self.disk.is_full(key) or self.away.is_full(key) or self.messages.is_full or self._has_share(stream):
             return HoldReason.TRANSIT_FULL
         return HoldReason.STORE_BUSY if self.waiting.is_full(conversation.peer_id) else None
+
+    def lets_wait(self, stream: TransitStream, conversation: Conversation, reason: HoldReason) -> bool:
+        """Whether a stream still has to wait that a neighbour was asked to hold back for a reason."""
+        if stream.came_by != conversation.link_name or reason is HoldReason.OTHER_WAY:
+            return not stream.sequence.is_empty
+        return self.lacks(stream, conversation) is not None
 
     def lets_ahead(self, stream: TransitStream, number: int, size_bytes: int, reason: HoldReason | None) -> bool:
         """Whether a packet is taken though there is no room: those of its stream that are here may wait for it.

@@ -43,13 +43,13 @@ from triack.queues.streams.admission import Admission
 from triack.queues.streams.departing_stream import DepartingContext, ranges_of
 from triack.queues.streams.departing_streams import FETCH_AHEAD_PACKETS, DepartingStreams
 from triack.queues.streams.group_commit import GroupCommit, Turn
+from triack.queues.streams.holds import HoldsHere
 from triack.queues.streams.transit_stream import TransitStream
 from triack.queues.sync_links import SyncLinks
 from triack.queues.transit.packet_classifier import PacketClassifier
 from triack.queues.transit.pending_dead_letters import PendingDeadLetters
 from triack.queues.transit.relay_acks import RelayAcks
 from triack.queues.transit.transit_ends import TransitEnds
-from triack.queues.transit.transit_holds import TransitHolds
 from triack.queues.transit.transit_onward import TransitOnward
 from triack.queues.transit.transit_room import TransitBodies, TransitNews, TransitRoom
 from triack.session.protocol.states import CloseReason
@@ -108,7 +108,7 @@ class Transits(DepartingStreams[TransitStream]):
         self.room = TransitRoom(settings.limits, admission.disk_room, admission.waiting)
         self.bodies = TransitBodies(self.room, settings.body_cache_bytes)
         self.news = TransitNews()
-        self.holds = TransitHolds(self.room.lacks)
+        self.holds = HoldsHere[TransitStream](self._places.words)
         self.ends = TransitEnds(door, words, self._has_packets)
 
     # ---- starting
@@ -221,7 +221,7 @@ class Transits(DepartingStreams[TransitStream]):
         if stream is None or stream.judged_by is not conversation or not stream.is_of(header, delivery):
             return False
         sequence = stream.sequence
-        if header.sequence != sequence.sequence or header.number <= sequence.highest or stream.stopped:
+        if header.sequence != sequence.sequence or header.number <= sequence.highest or stream in self.holds.stopped:
             return False
         if not stream.comes_as(conversation, header) or stream.noted != stream.came_by:
             return False
@@ -297,7 +297,7 @@ class Transits(DepartingStreams[TransitStream]):
             self._add(stream, way)
             # Perhaps nothing of it is ever taken.
             self._idle[stream] = now_ns
-            self._places.let_in(conversation, stream)
+            self._places.let_in(conversation, stream_id)
         elif stream.way != way:
             self._go_by(stream, way, now_ns)
         if stream.sequence.is_empty:
@@ -353,8 +353,8 @@ class Transits(DepartingStreams[TransitStream]):
         if header.sequence > stream.sequence.sequence:
             self._begin(stream, header.sequence, turn)
         self._take(stream, conversation, [entry], (packet,), turn)
-        if reason is not None and not stream.stopped:
-            self.holds.stop(stream, conversation, reason)
+        if reason is not None and stream not in self.holds.stopped:
+            self.holds.stop(stream, conversation, stream.destination, reason)
 
     def _begin(self, stream: TransitStream, sequence: int, turn: Turn) -> None:
         """A newer sequence begins. What is here of the older one goes before, so that its records name that one."""
@@ -449,14 +449,15 @@ class Transits(DepartingStreams[TransitStream]):
             self.words.handle_let_go(stream, turn.now_ns)
         if reason is HoldReason.TRANSIT_FULL:
             self.news.handle_full(stream.came_by, self.room)
-        if not self.holds.stop(stream, conversation, reason, (packet,)):
+        if not self.holds.stop(stream, conversation, stream.destination, reason, (packet,)):
             self._drops[DropReason.CONTROL_OVERFLOW] += 1
 
     def go(self, now_ns: int) -> None:
         """Let streams go on when there is room for them again, and say what waits."""
         if not self._streams and self.words.next_deadline() is None:
             return
-        self.holds.go()
+        if self.room.is_relieved:
+            self.room.is_relieved = not self.holds.go(self.room.lets_wait)
         self.news.handle_room(self.room)
         self.onward.poll(now_ns)
         self.words.tell_waits(self._streams.values(), now_ns)
@@ -507,7 +508,7 @@ class Transits(DepartingStreams[TransitStream]):
     def handle_committed(self, group: GroupCommit, now_ns: int) -> None:
         """The commit has returned: its packets may be sent, and those that it has moved are gone."""
         for stream, entries, peer_id in group.passed_on:
-            self.room.waiting.add(peer_id, -sum([entry.size_bytes for entry in entries]))
+            self.room.handle_stored(peer_id, entries)
             self._records.committed(stream, entries, now_ns)
             self._note_stored(stream, ranges_of(entries), now_ns)
             self.bodies.handle_stored(stream, entries)
@@ -523,8 +524,6 @@ class Transits(DepartingStreams[TransitStream]):
             if stream.sequence.is_empty:
                 self.ends.pass_on(stream.id, now_ns)
         self._free_numbers.extend(group.commit.transit_stream_deletes)
-        if group.passed_on:
-            self.holds.relieved = True
 
     # ---- sending
 
@@ -685,7 +684,6 @@ class Transits(DepartingStreams[TransitStream]):
                 self.bodies.release(entry)
             entry.body = None
         stream.expect_no_more(entries)
-        self.holds.relieved = True
         self._rest(stream, now_ns)
 
     def _rest(self, stream: TransitStream, now_ns: int) -> None:
@@ -707,7 +705,7 @@ class Transits(DepartingStreams[TransitStream]):
         self._lead(stream, None)
         del self._streams[stream.id], self._by_number[stream.number]
         self._places.account.add(stream.came_by.encode(), -STREAM_BYTES)
-        self._places.handle_forgotten(stream)
+        self._places.has_new = True
         if stream.durable:
             self._gone.append(stream.number)
         else:
@@ -910,7 +908,7 @@ class Transits(DepartingStreams[TransitStream]):
             self._look_at(stream)
         while self._idle and next(iter(self._idle.values())) + IDLE_NS <= turn.now_ns:
             stream, _ = self._idle.popitem(last=False)
-            if stream.next_hop.waits or stream.leaving or stream.stopped:
+            if stream.next_hop.waits or stream.leaving or stream in self.holds.stopped:
                 # The next hop, or the disk, has more to say about it; or its neighbour waits for a word of this node.
                 self._idle[stream] = turn.now_ns
             elif stream.sequence.is_empty:

@@ -67,15 +67,13 @@ ROWS = {
     """,
     "`max_streams`": """
         queues/streams/inbox.py Inbox _streams _relayed _starts
-        queues/streams/admission.py Admission _stopped
         queues/peers/peer_limits.py StreamPlaces _told_limit
         queues/streams/holds.py Holds _streams _told
+        queues/streams/holds.py HoldsHere stopped
         queues/streams/owed_acks.py OwedAcks _owing _unasked due
         queues/streams/owed_acks.py Positions _streams
         queues/peers/origins.py Origins _brought
-        queues/streams/transit_stream.py TransitStream stopped
         queues/transit/transits.py Transits _streams _by_number _by_link _free_numbers _idle _gone _over
-        queues/transit/transit_holds.py TransitHolds _stopped
         queues/transit/transit_onward.py TransitOnward _told
         queues/transit/relay_acks.py RelayAcks _told _again
         queues/mailboxes/large_bodies.py Bodies _current

@@ -7,10 +7,12 @@ import pytest
 
 from tests.queues.world import SimNode, World, judged, numbered, reasons, single, two
 from triack.base.delivery import DURABLE, Delivery
+from triack.base.names import StreamId
 from triack.base.reasons import HoldReason
 from triack.base.units import MS, SECOND
 from triack.queues.mailboxes.mailbox import Lease, Mailbox
 from triack.queues.node_settings import Journal, Limits, NodeSettings, Quota, Redelivery
+from triack.queues.peers.link import Conversation
 from triack.session.protocol.settings import SessionSettings
 from triack.tools.sim.faults import Faults
 
@@ -165,14 +167,15 @@ def test_a_full_queue_lets_the_more_urgent_streams_go_on_first() -> None:
         world.run(SECOND)
     admission = b.live.inbox.admission
     assert len(admission.holds.streams) == 3
+    priorities = {stream.id: stream.priority for stream in admission.holds.stopped}
     told: list[int] = []
-    tell = admission._tell  # noqa: SLF001
+    say = admission.stream_places.words.say
 
-    def noting(stream: Any, *rest: Any) -> bool:
-        told.append(stream.priority)
-        return tell(stream, *rest)
+    def noting(conversation: Conversation, stream: StreamId, *rest: Any, **more: Any) -> int:
+        told.append(priorities[stream])
+        return say(conversation, stream, *rest, **more)
 
-    admission._tell = noting  # type: ignore[assignment]  # noqa: SLF001
+    admission.stream_places.words.say = noting  # type: ignore[method-assign]
     b.read("q")
     assert world.run(SECOND, lambda: len(told) >= 3)
     assert told[:3] == [7, 3, 0]

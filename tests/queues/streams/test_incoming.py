@@ -52,10 +52,11 @@ def test_who_goes_on_when_told_to_stop_gets_nothing_in() -> None:
     assert node.length("q") == 3
     assert {word.stop for word in words(evil)} == {True}
     (stream,), (conversation,) = node.live.inbox.streams, node.live.handshakes.conversations.values()
-    turn = stream.turn
+    holds = node.live.inbox.admission.holds
+    turn = holds.stopped[stream][conversation].turn
     assert turn > 1
-    assert node.live.inbox.admission.stop_again(conversation)
-    assert stream.turn == turn
+    assert holds.stop_again(conversation)
+    assert holds.stopped[stream][conversation].turn == turn
 
 
 @pytest.mark.parametrize("together", [1, 14])

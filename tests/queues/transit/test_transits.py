@@ -492,7 +492,7 @@ def test_the_wait_of_a_stream_begins_and_ends_with_an_event() -> None:
     net, a, r, b = by_relay(settings={"r": SMALL})
     b.crash()
     post(a, "b", *numbered(0, 400, 200))
-    assert net.world.run(20 * SECOND, lambda: bool(r.live.transits.holds.waiting.streams))
+    assert net.world.run(20 * SECOND, lambda: bool(r.live.transits.holds.streams))
     b.start()
     assert net.world.run(400 * SECOND, lambda: net.is_done("a"))
     for node, is_here in ((a, False), (r, True)):
@@ -507,17 +507,16 @@ def test_a_hold_that_refuses_nothing_repeats_its_turn() -> None:
     b.crash()
     post(a, "b", *numbered(0, 400, 200), delivery=Delivery.RECOVERABLE)
     holds = r.live.transits.holds
-    assert net.world.run(20 * SECOND, lambda: bool(holds.waiting.streams))
+    assert net.world.run(20 * SECOND, lambda: bool(holds.streams))
     (stream,) = r.live.transits.streams
-    (conversation,) = stream.stopped
-    turn = stream.turn
+    ((conversation, stop),) = holds.stopped[stream].items()
     assert holds.stop_again(conversation)
-    assert stream.turn == turn
-    holds.stop(stream, conversation, HoldReason.TRANSIT_FULL, (1,))
-    assert stream.turn == turn + 1
+    assert holds.stopped[stream][conversation] == stop
+    holds.stop(stream, conversation, "q", HoldReason.TRANSIT_FULL, (1,))
+    assert holds.stopped[stream][conversation].turn == stop.turn + 1
     holds.handle_session_closed(conversation)
-    assert not holds.waiting.streams
-    assert net.world.run(100 * SECOND, lambda: bool(holds.waiting.streams))
+    assert not holds.streams
+    assert net.world.run(100 * SECOND, lambda: bool(holds.streams))
 
 
 # Packets in transit: those that fit are in memory, the others come from the disk when they are needed.
