@@ -25,7 +25,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from triack.base.errors import ReplayError, UsageError
-from triack.replay.records import COLUMNS, TABLE, column, expand, tabulate
+from triack.replay.records import COLUMNS, column, expand, tabulate
 from triack.tools.replay.engines.spark_files import TASK_BYTES, list_files, processors, tabulate_files
 from triack.tools.replay.log.files import Reading
 from triack.tools.replay.log.listing import SUFFIXES, Listed, Listing, by_either_name, is_remote, list_logs, local_path
@@ -63,7 +63,7 @@ class TriackSource(DataSource):
 
     def schema(self) -> str:
         """The columns of ``triack.replay.load``."""
-        return TABLE
+        return ", ".join(map(column, json.loads(self.options.get("columns", json.dumps(COLUMNS)))))
 
     def reader(self, schema: StructType) -> TriackReader:
         """Return the reader of the paths."""
@@ -144,18 +144,20 @@ def load(spark: SparkSession, *paths: str, columns: Sequence[str] | None = None)
         ReplayError: a path does not exist, or something that looks like a log cannot be read, which a table cannot
             express; or the workers have no Triack. Damage in a log fails the job that reads it.
     """
-    schema = ", ".join(column(name) for name in columns) if columns is not None else TABLE
+    wanted = COLUMNS if columns is None else tuple(columns)
+    schema = ", ".join(map(column, wanted))
     listing = list_files(spark, expand(paths)).require_all()
     if any(is_remote(it.path) for it in listing.logs):
-        wanted = COLUMNS if columns is None else tuple(columns)
         return tabulate_files(spark, listing).mapInArrow(partial(_load_files, wanted), schema)
     register(spark)
     files = json.dumps([[it.path, it.size] for it in listing.logs])
-    reader = spark.read.format("triack").schema(schema).option("files", files)
+    reader = spark.read.format("triack").option("files", files).option("tasks", processors(spark))
     try:
-        return reader.option("tasks", processors(spark)).load()
+        frame = reader.option("columns", json.dumps(wanted)).load()
+        frame.schema  # noqa: B018 - a worker says it: without Triack there, each use of the frame ends in a long trace
     except PySparkException as error:
         raise ReplayError(reason_of(str(error))) from error
+    return frame
 
 
 def _load_files(columns: Sequence[str], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -269,6 +269,23 @@ def test_an_error_is_one_sentence(spark: "SparkSession", tmp_path: Path, monkeyp
         replay.load(spark, str(tmp_path / "beta"))
 
 
+def test_workers_without_triack_are_named_before_a_frame_is_used(logs: Path, tmp_path: Path) -> None:
+    """A session that the user has opened starts whatever Python it finds: here one without installed packages."""
+    bare = tmp_path / "python"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    bare.chmod(0o700)
+    program = (
+        "import sys; from pyspark.sql import SparkSession; from triack import replay\n"
+        "spark = SparkSession.builder.master('local[1]').config('spark.log.level', 'OFF').getOrCreate()\n"
+        "try: replay.load(spark, sys.argv[1])\n"
+        "except Exception as error: print(type(error).__name__, error)"
+    )
+    environ = {**os.environ, "PYSPARK_PYTHON": str(bare)}
+    command = [sys.executable, "-c", program, str(logs)]
+    said = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=PATIENCE_S, check=True).stdout
+    assert said.startswith("ReplayError a worker in Python: ModuleNotFoundError: No module named 'triack'; PYSPARK")
+
+
 def failing(said: str) -> Any:
     from pyspark.errors import PySparkException
 
