@@ -79,7 +79,7 @@ FIELDS: Final[dict[str, Field]] = {
         "priority of the messages, 0 to 7. Absent where it is the default of the class: 0 of `transactional` messages, "
         "3 of others",
     ),
-    "sealed": Field(bool, "they leave sealed, so that relays cannot read them"),
+    "sealed": Field(bool, "they leave sealed, so that relays cannot read them; absent from logs of early snapshots"),
     "final": Field(str, "name of the destination node, as the packets brought it here"),
     "hops": Field(
         int, "how many relays the packets had passed when they were sent: 0 from their origin. Absent where none passes"
@@ -665,7 +665,7 @@ EVENTS: Final[dict[str, Event]] = {
 
 SHARED: Final = (
     "session", "class", "origin", "stream", "sequence", "queue", "peer", "peer_name", "final", "hops",
-    "resend", "duplicate", "recovered", "redelivered", "priority", "topic",
+    "resend", "duplicate", "recovered", "redelivered", "priority", "sealed", "topic",
     "subscription",
 )  # fmt: skip
 """Fields that are alike in many records: a segment says them once and refers to them (``base/log_lines.py``)."""

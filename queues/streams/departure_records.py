@@ -33,9 +33,9 @@ class DepartureRecords:
         self, outgoing: OutgoingStream, entries: list[StreamPacket], now_ns: int, *, recovered: bool = False
     ) -> None:
         """Packets are committed, or in memory if express; ``recovered``: they were found on the disk."""
-        more: dict[str, object] = {"queue": outgoing.queue, "peer_name": outgoing.peer, **_priority_of(outgoing)}
-        if outgoing.sealed:
-            more["sealed"] = True
+        more: dict[str, object] = {
+            "queue": outgoing.queue, "peer_name": outgoing.peer, "sealed": outgoing.sealed, **_priority_of(outgoing)
+        }  # fmt: skip
         is_own = not recovered and outgoing.stream_number not in self.topics
         if recovered:
             more["recovered"] = True

@@ -182,7 +182,7 @@ class World:
     def queued(self, cls: str, first: int, last: int, **more: Any) -> Record:
         return self.alpha.write(
             "queued", cls=cls, **place(cls), first=first, last=last, count=PER_PACKET * (last - first + 1),
-            queue="orders", peer_name="b", **more,
+            queue="orders", peer_name="b", **{"sealed": False, **more},
         )  # fmt: skip
 
     def send(

@@ -45,8 +45,9 @@ class SendingJudge(OfNode):
             del self._streams[key]
 
     def _queue(self, stream: Stream, record: Record) -> None:
-        if record.get("recovered"):
-            # After a change of names two may be found with the same one: only one of them gets more.
+        if record.get("recovered") or "sealed" not in record:
+            # After a change of names two may be found with the same one: only one of them gets more. A log that does
+            # not say which streams are sealed cannot show that two of them are alike.
             return
         key = tuple(map(record.get, _KEY))
         other = self._streams.get(key)

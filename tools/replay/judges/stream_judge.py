@@ -189,7 +189,7 @@ class StreamJudge(LaneReporter):
             # The node that it goes to may have another name by its new way.
             self._said.pop(("peer_name", record["sequence"]), None)
         # At a relay the name of a peer is that of a neighbour.
-        peer_name, seal = (get("peer_name"), get("sealed", False)) if record["event"] == "queued" else (None, None)
+        peer_name, seal = (get("peer_name"), get("sealed")) if record["event"] == "queued" else (None, None)
         priority = priority_in(record) if record["event"] in TELLS_PRIORITY else None
         names = record["node"], record["sequence"], get("class"), get("queue"), get("final"), peer_name, priority, seal
         if names in self._named or record["event"] in NAMELESS:

@@ -367,6 +367,15 @@ def test_a_stream_is_sealed_or_not() -> None:
     assert [it.evidence for it in verdict_of(world).findings] == ["sealed True, elsewhere False"]
 
 
+def test_two_streams_of_a_log_that_does_not_say_what_is_sealed_are_no_fault() -> None:
+    world = ready()
+    world.queue("recoverable", 1)
+    assert begins_another(world) != []
+    for record in world.alpha.records:
+        record.pop("sealed", None)
+    assert verdict_of(world).findings == []
+
+
 @pytest.mark.parametrize(("event", "more"), [("stream_ended", {}), ("rerouted", {"peer_name": "c"})])
 def test_a_stream_that_ended_or_goes_elsewhere_has_another_behind_it(event: str, more: dict[str, str]) -> None:
     world = ready()
