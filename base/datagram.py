@@ -26,7 +26,7 @@ until it seals its first DATA; from then on it opens no other accept.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from struct import Struct
+from struct import Struct, unpack
 from typing import NamedTuple, Protocol
 
 from triack.base.errors import ProtocolError
@@ -36,15 +36,11 @@ VERSION = 9
 """Of the protocol as a whole; a datagram of another version is dropped unread."""
 
 HEADER = Struct("!BBHQQ")
-_COUNTER = Struct("!Q")
 HEADER_BYTES = HEADER.size
 """The bytes before the payload, in the clear; a channel adds more (``Channel.overhead_bytes``)."""
-
-
-_COUNTER_AT = HEADER_BYTES - _COUNTER.size
-
-
-_CONNECTION_AT = _COUNTER_AT - _COUNTER.size
+_COUNTER_BYTES = Struct("!Q").size
+_COUNTER_AT = HEADER_BYTES - _COUNTER_BYTES
+_CONNECTION_AT = _COUNTER_AT - _COUNTER_BYTES
 
 
 class Kind(IntEnum):
@@ -105,7 +101,7 @@ def read_header(datagram: bytes) -> Header:
 
 def connection_id_of(datagram: bytes) -> int:
     """The connection that a datagram names; any number if it is too short to name one."""
-    return int.from_bytes(datagram[_CONNECTION_AT : _CONNECTION_AT + _COUNTER.size])
+    return int.from_bytes(datagram[_CONNECTION_AT : _CONNECTION_AT + _COUNTER_BYTES])
 
 
 def one_of_each_connection(datagrams: Iterable[bytes]) -> Iterable[bytes]:
@@ -115,12 +111,12 @@ def one_of_each_connection(datagrams: Iterable[bytes]) -> Iterable[bytes]:
 
 def counters_of(burst: Sequence[bytes]) -> list[int]:
     """The counters of the first datagrams of a burst, as long as they are whole and their headers otherwise equal."""
-    alike, some = burst[0][:_COUNTER_AT], burst
-    for at, datagram in enumerate(burst):
-        if datagram[:_COUNTER_AT] != alike or len(datagram) < HEADER_BYTES:
-            some = burst[:at]
+    alike, counters = burst[0][:_COUNTER_AT], b""
+    for datagram in burst:
+        if datagram[:_COUNTER_AT] != alike or not datagram[HEADER_BYTES - 1 :]:
             break
-    return [_COUNTER.unpack_from(datagram, _COUNTER_AT)[0] for datagram in some]
+        counters += datagram[_COUNTER_AT:HEADER_BYTES]
+    return list(unpack(f"!{len(counters) // _COUNTER_BYTES}Q", counters))
 
 
 class Opened(NamedTuple):

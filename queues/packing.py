@@ -441,7 +441,8 @@ def unpack(body: bytes) -> Unpacked:
                 found.publisher, found.first_ordinal, found.sent_at_ms = name[2:]
         if first & RICH:
             found.properties, at = read_shared(body, at, count)
-        found.bodies = _bodies(body, at, count)
+        plain = count == 1 and at == HEAD.size  # most packets of large messages, and each lone message
+        found.bodies = (body[at:],) if plain else _bodies(body, at, count)
     except StructError as cause:
         raise ProtocolError(DropReason.BAD_BODY, "too short") from cause
     return found
@@ -564,10 +565,11 @@ def _check_piece(body: bytes, length: int) -> None:
 
 def read_batch(body: bytes) -> tuple[int, int, int] | None:
     """Message count, sending time and expiry of valid whole messages without properties; None for any other body."""
-    if len(body) < HEAD.size or body[0] & (RICH | SEAL):
+    try:
+        first, count, _, sent_at_ms, receive_by_ms = HEAD.unpack_from(body)
+    except StructError:
         return None
-    first, count, _, sent_at_ms, receive_by_ms = HEAD.unpack_from(body)
-    if not count or count & OPENED:
+    if first & (RICH | SEAL) or not count or count & OPENED:
         return None
     if count > 1 or first & TOPIC:
         try:

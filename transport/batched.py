@@ -81,15 +81,16 @@ def runs_of(datagrams: list[bytes], longest_bytes: int) -> Iterator[list[bytes]]
     if len(datagrams) == 1:
         yield datagrams
         return
+    sizes = list(map(len, datagrams))
     start, end = 0, len(datagrams)
     while start < end:
-        size_bytes = len(datagrams[start])
+        size_bytes = sizes[start]
         stop = start + 1
         if 0 < size_bytes <= longest_bytes:
             limit = min(end, start + min(SEGMENTS_MAX, RUN_BYTES_MAX // size_bytes))
-            while stop < limit and len(datagrams[stop]) == size_bytes:
+            while stop < limit and sizes[stop] == size_bytes:
                 stop += 1
-            if stop < limit and 0 < len(datagrams[stop]) < size_bytes:
+            if stop < limit and 0 < sizes[stop] < size_bytes:
                 stop += 1
         yield datagrams[start:stop]
         start = stop

@@ -16,7 +16,7 @@ from triack.base.datagram import HEADER, HEADER_BYTES, VERSION, Kind, Opened
 from triack.base.errors import ProtocolError, UsageError
 from triack.base.reasons import DropReason
 from triack.base.units import SECOND
-from triack.transport.noise import NONCE_MAX, TAG_BYTES, Aead, Suite, next_key
+from triack.transport.noise import NONCE_BEGIN, NONCE_MAX, TAG_BYTES, Aead, Suite, next_key
 from triack.transport.replay_window import ReplayWindow
 
 OVERHEAD_BYTES = HEADER_BYTES + TAG_BYTES
@@ -34,6 +34,8 @@ AHEAD_MAX = 64
 FORGERIES_MAX = 1 << 20
 """Datagrams with a bad tag on one connection: far below the 2^36 that RFC 9001 (section 6.6) allows the weaker of our
 two ciphers, ChaCha20-Poly1305, and no honest path damages that many."""
+_COUNTER = {"big": slice(HEADER_BYTES - 8, HEADER_BYTES), "little": slice(HEADER_BYTES - 1, HEADER_BYTES - 9, -1)}
+"""Where a header has the counter that is the nonce's number, by the byte order that a cipher wants."""
 _EPOCHS = 1 << 16
 """Of the header's 16 bits."""
 _EPOCH_MASK = _EPOCHS - 1  # cuts a number to those bits
@@ -46,7 +48,7 @@ class SealingKeys:
 
     def __init__(self, suite: Suite, key: bytes, now_ns: int) -> None:
         self._suite = suite
-        self._nonce = suite.nonce
+        self._nonce = _COUNTER[suite.byte_order]
         self._aead: Aead | None = None
         self._last = -1
         self._epoch = 0
@@ -65,11 +67,11 @@ class SealingKeys:
             some, payloads = payloads[: self._left], payloads[self._left :]
             self._left -= len(some)
             aead = self._aead or self._make()
-            encrypt, nonce, header_of = aead.encrypt, self._nonce, HEADER.pack
+            encrypt, of_header, header_of = aead.encrypt, self._nonce, HEADER.pack
             epoch = self._epoch
             for payload in some:
                 header = header_of(kind, VERSION, epoch, connection_id, counter)
-                sealed.append(header + encrypt(nonce(counter), payload, header))
+                sealed.append(header + encrypt(NONCE_BEGIN + header[of_header], payload, header))
                 counter += 1
         self._last = counter - 1
         return sealed
@@ -109,7 +111,7 @@ class OpeningKeys:
 
     def __init__(self, suite: Suite, key: bytes, now_ns: int) -> None:
         self._suite = suite
-        self._nonce = suite.nonce
+        self._nonce = _COUNTER[suite.byte_order]
         self._window = ReplayWindow()
         self._forgeries = 0
         self._epoch = 0
@@ -128,27 +130,26 @@ class OpeningKeys:
         The errors: ``too-short``, ``replayed``, ``key-expired``, ``bad-tag``, ``too-many-forgeries``. Only the count of
         forgeries has changed by such a datagram.
         """
-        good, payloads, errors, window, nonce = (
-            counters,
-            list[bytes](),
-            list[ProtocolError](),
-            self._window,
-            self._nonce,
-        )
+        good, payloads, errors = counters, list[bytes](), list[ProtocolError]()
+        window, of_header = self._window, self._nonce
         for datagram, counter in zip(datagrams, counters, strict=True):
             try:
                 steps, aead = 0, self._aead or self._make()
                 in_turn = counter > window.newest and epoch == self._epoch and now_ns < self._look_ns
                 if not in_turn or len(datagram) < OVERHEAD_BYTES:
                     steps, aead = self._look(datagram, counter, epoch, now_ns)
-                payload = aead.decrypt(nonce(counter), datagram[HEADER_BYTES:], datagram[:HEADER_BYTES])
+                header = datagram[:HEADER_BYTES]
+                payload = aead.decrypt(NONCE_BEGIN + header[of_header], datagram[HEADER_BYTES:], header)
             except (InvalidTag, ProtocolError) as cause:
                 errors.append(cause if isinstance(cause, ProtocolError) else self._forged())
                 good = [*good[: len(payloads)], *good[len(payloads) + 1 :]]
                 continue
             if steps:
                 self._follow(steps, now_ns)
-            window.take(counter)
+            if counter == window.newest + 1 and not window.missing:  # on an honest path all but a few
+                window.newest = counter
+            else:
+                window.take(counter)
             payloads.append(payload)
         return Opened(good, payloads, errors)
 

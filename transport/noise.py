@@ -14,8 +14,7 @@ import hmac
 from collections.abc import Callable, Iterable
 from copy import copy
 from enum import Enum
-from struct import Struct
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
@@ -29,6 +28,8 @@ KEY_BYTES = 32
 """Of X25519 (RFC 7748), of both ciphers (section 12 of the specification), and of a psk (section 9)."""
 TAG_BYTES = 16
 """Added by sealing, with both ciphers (section 12)."""
+NONCE_BEGIN = bytes(4)
+"""The bytes of a nonce before its number, with both ciphers (section 12)."""
 NONCE_MAX = 2**64 - 1
 """No message has it: it makes the next key (section 4.2, REKEY)."""
 
@@ -53,13 +54,17 @@ class Suite(NamedTuple):
 
     Attributes:
         hash: its name in ``hashlib``.
-        nonce: makes the cipher's nonce from a number (section 12: the two ciphers differ in byte order).
+        byte_order: of the number in a nonce (section 12).
     """
 
     name: str
     aead: Callable[[bytes], Aead]
     hash: str
-    nonce: Callable[[int], bytes]
+    byte_order: Literal["big", "little"]
+
+    def nonce(self, number: int) -> bytes:
+        """The cipher's nonce of a number."""
+        return NONCE_BEGIN + number.to_bytes(8, self.byte_order)
 
     def digest(self, data: bytes) -> bytes:
         """The hash of data."""
@@ -74,8 +79,8 @@ class Suite(NamedTuple):
         return keys[1:]
 
 
-AESGCM_SHA256 = Suite("25519_AESGCM_SHA256", AESGCM, "sha256", Struct(">4xQ").pack)
-CHACHAPOLY_BLAKE2S = Suite("25519_ChaChaPoly_BLAKE2s", ChaCha20Poly1305, "blake2s", Struct("<4xQ").pack)
+AESGCM_SHA256 = Suite("25519_AESGCM_SHA256", AESGCM, "sha256", "big")
+CHACHAPOLY_BLAKE2S = Suite("25519_ChaChaPoly_BLAKE2s", ChaCha20Poly1305, "blake2s", "little")
 
 
 def next_key(suite: Suite, key: bytes) -> bytes:

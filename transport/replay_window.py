@@ -14,26 +14,27 @@ class ReplayWindow:
 
     Attributes:
         newest: the greatest counter so far; -1 before the first.
+        missing: those of the window that have not come: bit n for the counter n before the newest.
     """
 
-    __slots__ = ("_missing", "newest")
+    __slots__ = ("missing", "newest")
 
     def __init__(self) -> None:
         self.newest = -1
-        self._missing = 0  # bit n: the counter n before the newest
+        self.missing = 0
 
     def has(self, counter: int) -> bool:
         """Whether it has come, or is too old to tell."""
         behind = self.newest - counter
-        return behind >= 0 and (behind >= WINDOW or not self._missing >> behind & 1)
+        return behind >= 0 and (behind >= WINDOW or not self.missing >> behind & 1)
 
     def take(self, counter: int) -> None:
         """Note a counter that came and was authentic; ``has`` was False."""
         ahead = counter - self.newest
         if ahead < 0:
-            self._missing ^= 1 << -ahead
+            self.missing ^= 1 << -ahead
             return
         self.newest = counter
-        if ahead > 1 or self._missing:
+        if ahead > 1 or self.missing:
             shift = ahead if ahead < WINDOW else WINDOW
-            self._missing = (self._missing << shift | ((1 << shift - 1) - 1) << 1) & _ALL
+            self.missing = (self.missing << shift | ((1 << shift - 1) - 1) << 1) & _ALL

@@ -12,8 +12,10 @@ waits.
 A source that returns after a rest begins where the one with least is, so that no source saves up time.
 """
 
-from collections import deque
+from bisect import bisect_left
 from collections.abc import Hashable
+from itertools import accumulate
+from operator import attrgetter
 from typing import NamedTuple
 
 from triack.base.units import MS
@@ -43,6 +45,9 @@ class Received(NamedTuple):
     sender: str
 
 
+_DATA_OF = attrgetter("data")
+
+
 class Burst(list[Received]):
     """Datagrams that are given out together. ``turns``: in order, each source and how many of the datagrams are its."""
 
@@ -55,7 +60,7 @@ class _Source:
     __slots__ = ("held_bytes", "items", "served_ns", "spent_ns")
 
     def __init__(self) -> None:
-        self.items: deque[Received] = deque()
+        self.items: list[Received] = []
         self.held_bytes = 0
         self.spent_ns = 0
         self.served_ns = -LATELY_NS
@@ -176,11 +181,12 @@ class Turns:
             burst += items
             items.clear()
         else:
-            taken = size_bytes = 0
-            while items and taken < limit and size_bytes < most_bytes:
-                burst.append(items.popleft())
-                size_bytes += len(burst[-1].data)
-                taken += 1
+            # Up to the one that reaches the limit of bytes.
+            ends_bytes = list(accumulate(map(len, map(_DATA_OF, items[:limit]))))
+            taken = min(bisect_left(ends_bytes, most_bytes) + 1, len(ends_bytes))
+            size_bytes = ends_bytes[taken - 1]
+            burst += items[:taken]
+            del items[:taken]
         its.held_bytes -= size_bytes
         burst.size_bytes += size_bytes
         burst.turns += [(source, taken)]

@@ -17,7 +17,7 @@ from triack.node.shell.event_loop import check_home, run_at_home, running_loop
 from triack.node.shell.holding import task_name
 from triack.queues.mailboxes.leases import Leases
 from triack.queues.mailboxes.mailbox import Lease, Mailbox, Run
-from triack.queues.mailboxes.queued_packet import QueuedPacket, bits_of, indices_of
+from triack.queues.mailboxes.queued_packet import QueuedPacket, indices_of
 from triack.queues.mailboxes.redelivery import Return
 from triack.queues.node_settings import Redelivery
 from triack.stats.holding import OVERDUE, RELEASED, HeldPacket, Reader, taken_back
@@ -32,14 +32,15 @@ class Held:
     A message that is redelivered is drawn again, and then counts as another one.
     """
 
-    __slots__ = ("_bodies", "_cell", "_hands", "_lost", "_since", "_words", "bits", "run")
+    __slots__ = ("_bodies", "_cell", "_hands", "_lost", "_since", "_since_ns", "_words", "bits", "run")
 
     def __init__(self, hands: "InFlight", run: Run, drawn: range = NOTHING, now_ns: int = 0) -> None:
         self.run = run
-        self.bits = bits_of(drawn)
+        self.bits = (1 << drawn.stop) - (1 << drawn.start)  # as ``bits_of``, without a call
         self._hands = hands
-        # When each message was drawn.
-        self._since = dict.fromkeys(drawn, now_ns)
+        # When its messages were drawn: together, or each by itself.
+        self._since_ns = now_ns
+        self._since: dict[int, int] = {}
         # Messages that were taken back, and why.
         self._lost = 0, ""
         self._words: memoryview | None = None
@@ -77,12 +78,13 @@ class Held:
     def take_all(self) -> list[tuple[QueuedPacket, int]]:
         """Release all messages. Returns their packet, and a bit for each; nothing if there are none."""
         bits, self.bits = self.bits, 0
-        self._since.clear()
+        self._since = {}
         return [(self.run.packet, bits)] if bits else []
 
     def held(self) -> list[HeldPacket]:
         """The messages held, and since when."""
-        return [HeldPacket(self.run.packet, self.bits, min(self._since.values()))] if self.bits else []
+        since_ns = min(self._since.values(), default=self._since_ns)
+        return [HeldPacket(self.run.packet, self.bits, since_ns)] if self.bits else []
 
     def take_back(self, until_ns: int | None, why: str) -> list[tuple[QueuedPacket, int]]:
         """Release messages held since that time or before; None: all. Returns them as ``take_all``.
@@ -90,10 +92,10 @@ class Held:
         Acknowledging one later raises HandOverEnded with why.
         """
         bits = 0
-        for index, since_ns in list(self._since.items()):
-            if until_ns is None or since_ns <= until_ns:
+        for index in indices_of(self.bits):
+            if until_ns is None or self._since.get(index, self._since_ns) <= until_ns:
                 bits |= 1 << index
-                del self._since[index]
+                self._since.pop(index, None)
         if not bits:
             return []
         self.bits &= ~bits
@@ -106,7 +108,7 @@ class Held:
         if not self.bits & bit or lease.packet is not self.run.packet:
             return False
         self.bits &= ~bit
-        del self._since[lease.index]
+        self._since.pop(lease.index, None)
         if not self.bits:
             self._hands.forget(self)
         return True
@@ -222,7 +224,10 @@ class InFlight:
             self._port.in_hand.hold([(one.run.packet, one.bits) for one in held])
         if self.timeout_ns:
             self.watch()
-        common = [(one.drawn(keeper), indices) for one, (_, indices) in zip(held, drawn, strict=True)]
+        queue, name_of, common = self.queue, self.name_of, list[tuple[Drawn, range]]()
+        for one, (run, indices) in zip(held, drawn, strict=True):
+            settle = one.settle if keeper is None else partial(_keeping, keeper, one.settle)
+            common += [(Drawn(queue, run, settle, name_of), indices)]
         return messages_of_runs(common, self.read_part)
 
     def give_back(self, lease: Lease, way: Return) -> None:

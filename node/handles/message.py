@@ -414,12 +414,13 @@ def as_messages(messages: list[Message]) -> Messages:
 
 def messages_of_runs(drawn: Sequence[tuple[Drawn, range]], read_part: ReadPart) -> Messages:
     """Messages of several runs, by their indices there, in order."""
-    bodies: list[bytes] = []
+    bodies, has_large = list[bytes](), 0
     for common, indices in drawn:
-        found = common.run.packet.open().bodies
-        bodies += found if len(indices) == len(found) else found[indices.start : indices.stop]
+        packet = common.run.packet
+        has_large |= packet.large
+        found = (packet.content or packet.open()).bodies
+        bodies += found[indices.start : indices.stop]
     make = partial(_make_messages, drawn, bodies, read_part)
-    has_large = any(common.run.packet.large for common, _ in drawn)
     return Messages(len(bodies), make, None if has_large else bodies)
 
 

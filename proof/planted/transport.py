@@ -23,4 +23,4 @@ def _nonce(
 @BUGS.by_search("the replay window is off by one", REPLAYED, "wrong of", ReplayWindow, "has")
 def _window(_right: Any, self: ReplayWindow, counter: int) -> bool:
     behind = self.newest - counter
-    return behind > 0 and (behind >= WINDOW or not self._missing >> behind & 1)
+    return behind > 0 and (behind >= WINDOW or not self.missing >> behind & 1)

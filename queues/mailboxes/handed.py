@@ -30,16 +30,29 @@ def _series(queue: str, runs: Iterable[Run]) -> Iterator[tuple[dict[str, Any], R
     """Yield the common fields of each series, and its first run."""
     first = before = None
     fields: dict[str, Any] = {}
+    last = [0, 0]  # of the series' counts
     for run in runs:
-        if before is None or not _follows(before, run):
+        packet = run.packet
+        if (
+            before is None
+            or run.first
+            or packet.number != before.packet.number + 1
+            or packet.stream != before.packet.stream
+            or packet.sequence != before.packet.sequence
+            or packet.origin != before.packet.origin
+            or run.redelivered is not before.redelivered
+            or run.chosen
+            or before.chosen
+        ):
             if first is not None:
                 yield fields, first
-            first, fields = run, _begin(queue, run)
-        counts, messages = fields["counts"], run.next - run.first
-        if counts and counts[-1][1] == messages:
-            counts[-1][0] += 1
+            first, fields, last = run, _begin(queue, run), [0, 0]
+        messages = run.next - run.first
+        if last[1] == messages:
+            last[0] += 1
         else:
-            counts.append([1, messages])
+            last = [1, messages]
+            fields["counts"].append(last)
         before = run
     if first is not None:
         yield fields, first
@@ -55,21 +68,21 @@ def as_runs(leases: list[Lease]) -> list[Run]:
     return runs
 
 
-def settled_runs(settled: dict[QueuedPacket, int]) -> Iterator[Run]:
-    """Yield acknowledged messages, given as bits of their packets, as runs that are drawn to their end."""
+def settled_runs(settled: dict[QueuedPacket, int]) -> list[Run]:
+    """Acknowledged messages, given as bits of their packets, as runs that are drawn to their end."""
+    runs: list[Run] = []
     for packet, bits in settled.items():
-        if bits and not bits & (bits + 1):  # most are whole
-            run = Run(packet, 0, 0, redelivered=False)
-            run.next = bits.bit_length()
-            yield run
+        if bits + 1 == 1 << packet.count:  # most are whole
+            runs.append(Run(packet, 0, packet.count, redelivered=False, drawn=True))
             continue
         first = 0
         while bits >> first:
             first += ((bits >> first) & -(bits >> first)).bit_length() - 1
-            run = Run(packet, first, first, redelivered=False)
             rest = ~(bits >> first)
-            first = run.next = first + (rest & -rest).bit_length() - 1
-            yield run
+            end = first + (rest & -rest).bit_length() - 1
+            runs.append(Run(packet, first, end, redelivered=False, drawn=True))
+            first = end
+    return runs
 
 
 def _begin(queue: str, run: Run) -> dict[str, Any]:
@@ -85,16 +98,3 @@ def _begin(queue: str, run: Run) -> dict[str, Any]:
         "counts": [],
         **({"chosen": True} if run.chosen else {}),
     }
-
-
-def _follows(before: Run, after: Run) -> bool:
-    one, other = before.packet, after.packet
-    return (
-        after.first == 0
-        and other.number == one.number + 1
-        and other.stream == one.stream
-        and other.sequence == one.sequence
-        and other.origin == one.origin
-        and after.redelivered is before.redelivered
-        and not (after.chosen or before.chosen)
-    )

@@ -27,6 +27,8 @@ class IncomingRun:
 
     Attributes:
         packet: the session's number of the first.
+        length: how many packets it has.
+        size_bytes: of the packets as they came; once the run has ended, and 0 for packets that came before their turn.
         previous_step: by how much ``previous`` rises from packet to packet.
         bodies: one for each packet, as are ``about`` and ``lefts_ms``.
         about: what ``read_batch`` says of each.
@@ -49,6 +51,7 @@ class IncomingRun:
     body_bytes: int = 0
     messages: int = 0
     ack_requested: bool = False
+    length: int = 0
     size_bytes: int = 0
     first_byte: int = 0
     lefts_ms: list[int] = field(default_factory=list)
@@ -58,10 +61,14 @@ class IncomingRun:
     @property
     def last(self) -> int:
         """The number of the last packet in its sequence."""
-        return self.header.number + len(self.bodies) - 1
+        return self.header.number + self.length - 1
 
-    def end(self) -> "IncomingRun":
-        """The run is complete: say what is known of its packets only now. Returns it."""
+    def end(self, arrived: Sequence[bytes] = ()) -> "IncomingRun":
+        """The run is complete: say what is known of its packets only now. Returns it.
+
+        ``arrived``: what came, from its first packet on.
+        """
+        self.size_bytes = sum(map(len, arrived[: self.length]))
         self.counts, self.sent_at_ms, self.receive_by_ms = zip(*self.about, strict=True)
         self.body_bytes, self.messages = sum(map(len, self.bodies)), sum(self.counts)
         return self
@@ -108,15 +115,15 @@ class IncomingRun:
 
     def take(self, content: bytes) -> bool:
         """Add the next packet, if it continues the run. Returns whether it does."""
-        step = len(self.bodies)
         first = self.header
         following = self.follow(first, self.queue, content)
         if following is None:
             return False
         number, previous, ack_requested, body = following
+        step = self.length
         if number != first.number + step or previous != first.previous + step * self.previous_step:
             return False
-        if not self._add(body, ack_requested=ack_requested, size_bytes=len(content)):
+        if not self._add(body, ack_requested=ack_requested):
             return False
         if self.lefts_ms:
             self.lefts_ms.append(wire.left_of(content))
@@ -124,15 +131,15 @@ class IncomingRun:
 
     def take_held(self, header: SequenceHeader) -> bool:
         """Add the next packet of its stream, which came before its turn, if it continues the run."""
-        step, first = len(self.bodies), self.header
+        step, first = self.length, self.header
         follows = (header.sequence, header.number, header.previous) == (
             first.sequence,
             first.number + step,
             first.previous + step * self.previous_step,
         )
-        return follows and self._add(header.body, ack_requested=False, size_bytes=len(header.body))
+        return follows and self._add(header.body, ack_requested=False)
 
-    def _add(self, body: bytes, *, ack_requested: bool, size_bytes: int) -> bool:
+    def _add(self, body: bytes, *, ack_requested: bool) -> bool:
         batch = read_batch(body)
         if batch is None or body[0] != self.first_byte or (body[0] & LARGE and large_of(body)):
             return False
@@ -141,7 +148,7 @@ class IncomingRun:
         self.bodies.append(body)
         self.about.append(batch)
         self.ack_requested = self.ack_requested or ack_requested
-        self.size_bytes += size_bytes
+        self.length += 1
         return True
 
     @classmethod
@@ -154,16 +161,16 @@ class IncomingRun:
         except ProtocolError:
             return None
         assert isinstance(header, SequenceHeader)
-        return cls.of(packet, header, delivery, len(content))
+        return cls.of(packet, header, delivery)
 
     @classmethod
-    def of(cls, packet: int, header: SequenceHeader, delivery: Delivery, size_bytes: int) -> "IncomingRun | None":
+    def of(cls, packet: int, header: SequenceHeader, delivery: Delivery) -> "IncomingRun | None":
         """The same, of a packet that was read."""
         run = cls(packet, header, int(delivery is Delivery.TRANSACTIONAL))
         run.first_byte = header.body[0] if header.body else 0
         if delivery is Delivery.TRANSACTIONAL and header.body and priority_of(header.body):
             return None
-        if not run._add(header.body, ack_requested=header.ack_requested, size_bytes=size_bytes):
+        if not run._add(header.body, ack_requested=header.ack_requested):
             return None
         run.queue = header.queue.encode()
         if type(header) is RelayedHeader:
@@ -179,12 +186,12 @@ def read_runs(event: RunArrived) -> Iterator[IncomingRun | PacketArrived]:
         if run is not None:
             if run.take(content):
                 continue
-            yield run.end()
+            yield run.end(event.contents[run.packet - event.number :])
         run = IncomingRun.begin(packet, content, event.delivery)
         if run is None:
             yield PacketArrived(packet, event.delivery, content, duplicate=False)
     if run is not None:
-        yield run.end()
+        yield run.end(event.contents[run.packet - event.number :])
 
 
 def held_runs(
@@ -200,6 +207,6 @@ def held_runs(
             continue
         if items:
             yield run and run.end(), items
-        run, items = IncomingRun.of(0, header, delivery, len(header.body)), [item]
+        run, items = IncomingRun.of(0, header, delivery), [item]
     if items:
         yield run and run.end(), items

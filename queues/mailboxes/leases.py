@@ -10,6 +10,7 @@ The caller of the engine owns the memory: words of 64 bits, laid out by ``base/l
 there, so that the system keeps them when the process is killed. Without words there are no notes.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable
 
 from triack.base.lease_words import CELL_HEAD, LEFT_AT, LIVE_AT, WORD_BITS
@@ -31,37 +32,42 @@ class Leases:
         self.cells: dict[QueuedPacket, int] = {}
         self._end = 0 if words is None else words[LIVE_AT]
         # Free cells, by the number of words of each of their sets.
-        self._free: dict[int, list[int]] = {}
+        self._free: dict[int, list[int]] = defaultdict(list)
 
-    def open(self, packet: QueuedPacket) -> None:
-        """Messages of a durable packet are about to be handed out: give it a cell, if it has none."""
-        words = self.words
-        if words is None or not packet.keys or packet in self.cells:
+    def open(self, packets: Iterable[QueuedPacket]) -> None:
+        """Messages of packets are about to be handed out: give each durable one a cell, if it has none."""
+        words, cells = self.words, self.cells
+        if words is None:
             return
-        # Most have one word.
-        size = 1 if packet.count <= WORD_BITS else 1 << (-(-packet.count // WORD_BITS) - 1).bit_length()
-        if free := self._free.get(size):
-            at = free.pop()
-        elif self._end + CELL_HEAD + 2 * size <= len(words):
-            at, self._end = self._end, self._end + CELL_HEAD + 2 * size
-            words[at + 1] = size
-        else:
-            return
-        if size == 1:
-            words[at + CELL_HEAD] = words[at + CELL_HEAD + 1] = 0
-        else:
-            for word in range(at + CELL_HEAD, at + CELL_HEAD + 2 * size):
-                words[word] = 0
-        words[at] = packet.keys[0]  # last: until then a reader skips the cell
-        self.cells[packet] = at + CELL_HEAD
+        for packet in packets:
+            if not packet.keys or packet in cells:
+                continue
+            # Most have one word.
+            size = 1 if packet.count <= WORD_BITS else 1 << (-(-packet.count // WORD_BITS) - 1).bit_length()
+            if free := self._free[size]:
+                at = free.pop()
+            elif self._end + CELL_HEAD + 2 * size <= len(words):
+                at, self._end = self._end, self._end + CELL_HEAD + 2 * size
+                words[at + 1] = size
+            else:
+                continue
+            if size == 1:
+                words[at + CELL_HEAD] = words[at + CELL_HEAD + 1] = 0
+            else:
+                for word in range(at + CELL_HEAD, at + CELL_HEAD + 2 * size):
+                    words[word] = 0
+            words[at] = packet.keys[0]  # last: until then a reader skips the cell
+            cells[packet] = at + CELL_HEAD
 
-    def close(self, packet: QueuedPacket) -> None:
-        """A commit has a whole packet as done: free its cell."""
-        cell, words = self.cells.pop(packet, None), self.words
-        if cell is not None and words is not None:
-            at = cell - CELL_HEAD
-            words[at] = 0
-            self._free.setdefault(words[at + 1], []).append(at)
+    def close(self, packets: Iterable[QueuedPacket]) -> None:
+        """A commit has whole packets as done: free their cells."""
+        words, cells, free = self.words, self.cells, self._free
+        for packet in packets:
+            cell = cells.pop(packet, None)
+            if cell is not None and words is not None:
+                at = cell - CELL_HEAD
+                words[at] = 0
+                free[words[at + 1]].append(at)
 
     def hold(self, held: Iterable[tuple[QueuedPacket, int]]) -> None:
         """An application of this process leases messages of packets, message i if bit i is set."""
@@ -95,12 +101,16 @@ class Leases:
             cell = self.cells.get(packet)
             if cell is None:
                 continue
-            if not is_safe:
-                self._change(words, cell, bits, clear=True)
-            elif words[cell - 1] == 1:  # most have one word, and are acknowledged singly
-                words[cell + 1] |= bits
+            size = words[cell - 1]
+            if size == 1:  # most have one word
+                if is_safe:
+                    words[cell + 1] |= bits
+                else:
+                    words[cell] &= ~bits & _WORD
+            elif is_safe:
+                self._change(words, cell + size, bits)
             else:
-                self._change(words, cell + words[cell - 1], bits)
+                self._change(words, cell, bits, clear=True)
 
     @staticmethod
     def _change(words: memoryview, at: int, bits: int, *, clear: bool = False) -> None:

@@ -584,8 +584,7 @@ class LocalQueues:
 
     def handle_committed(self, group: LocalCommit) -> None:
         """The commit has returned: applications may see what it holds."""
-        for packet in group.settled:
-            self.in_hand.close(packet)
+        self.in_hand.close(group.settled)
         for mailbox, packets, head in group.queued:
             self.waiting.add(packets[0].origin, -sum(map(SIZE_OF, packets)))
             mailbox.put_all(packets, head)

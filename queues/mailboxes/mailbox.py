@@ -602,7 +602,7 @@ class Mailbox:
             return None
         run = self._run = self._next_run(now_ms)
         if run is not None:
-            self.notices.in_hand.open(run.packet)
+            self.notices.in_hand.open([run.packet])
             if not self._runs:
                 self.notices.read[self] = None
             self._runs.append(run)
@@ -636,11 +636,10 @@ class Mailbox:
         if not packets:
             return [], most_bytes
         its.next = packets[-1].last_place + 1
-        for packet in packets:
-            self.notices.in_hand.open(packet)
+        self.notices.in_hand.open(packets)
         if not self._runs:
             self.notices.read[self] = None
-        runs = [Run.whole(packet) for packet in packets]
+        runs = [Run(packet, 0, packet.count, redelivered=False, drawn=True) for packet in packets]
         self._runs += runs
         return runs, left_bytes
 
@@ -759,7 +758,7 @@ class Mailbox:
             if not packet.pieces or not reader.choose(packet, index):
                 return None
             if is_ready:  # a temporary object gets no note, so that the death of its reader does not count
-                self.notices.in_hand.open(packet)
+                self.notices.in_hand.open([packet])
         redelivered = packet.restored or back is not None
         run = reader.run_of(packet, index, index + 1, redelivered=redelivered, apart=True)
         run.draw()
@@ -784,7 +783,7 @@ class Mailbox:
         """Messages of packets are done, message i if bit i is set. A second call does nothing."""
         if self.owner is not None:
             self.owner.settle(done)
-        elif len(done) == 1:  # typical of a reader of single messages
+        elif len({(packet.origin, packet.delivery in DURABLE) for packet, _ in done}) == 1:
             self._acknowledge(done)
         else:
             for _, some in groupby(done, key=lambda it: (it[0].origin, it[0].delivery in DURABLE)):

@@ -100,7 +100,7 @@ class Level:
 
     def extend(self, packets: list[QueuedPacket]) -> None:
         """Add packets that come together."""
-        size_bytes = sum(map(_memory_of, packets))
+        size_bytes = sum([PACKET_BYTES + (packet.size_bytes if packet.pieces else 0) for packet in packets])
         if self._backlog.blocks or self._share.would_be_full(size_bytes) or any(map(_EXPIRY_OF, packets)):
             for packet in packets:
                 self.append(packet)
@@ -157,7 +157,7 @@ class Level:
             if packet.restored or packet.receive_by_ms or packet.large or not packet.pieces:
                 break
             try:
-                content = packet.open()
+                content = packet.content or packet.open()
             except ProtocolError:
                 break
             most_bytes -= packet.size_bytes if content.properties is not None else sum(map(len, content.bodies))

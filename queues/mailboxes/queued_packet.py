@@ -91,7 +91,7 @@ class Lease:
 
 def bits_of(indices: range) -> int:
     """Neighbouring messages of a packet as bits, one for each index."""
-    return (1 << len(indices)) - 1 << indices.start
+    return (1 << indices.stop) - (1 << indices.start)
 
 
 def indices_of(bits: int) -> list[int]:

@@ -22,6 +22,7 @@ class Run:
     Args:
         failures: how often messages had failed when the run began, by index, without those that had not.
         apart: whether they are handed out before or after their turn: they came back, or were chosen.
+        drawn: whether all of them are handed out already.
 
     Attributes:
         next: the index of the next message: those from ``first`` up to it are handed out.
@@ -40,22 +41,17 @@ class Run:
         *,
         redelivered: bool,
         apart: bool = False,
+        drawn: bool = False,
     ) -> None:
         self.packet = packet
-        self.first = self.next = first
+        self.first = first
+        self.next = end if drawn else first
         self.end = end
         self.redelivered = redelivered
         self.apart = apart
         self.chosen = False
         self._setbacks = setbacks
         self._failures = failures
-
-    @classmethod
-    def whole(cls, packet: QueuedPacket) -> "Run":
-        """All messages of a packet, handed out together for the first time."""
-        run = cls(packet, 0, packet.count, redelivered=False)
-        run.next = run.end
-        return run
 
     @property
     def killed(self) -> bool:

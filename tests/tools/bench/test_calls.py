@@ -15,7 +15,7 @@ from triack.tools.bench.calls import counted
 from triack.tools.bench.rows import COUNTS
 from triack.tools.sim.faults import Faults
 
-LONE_CALLS = 1_608
+LONE_CALLS = 1_599
 """Of sender and receiver, with their stores and logs, for one transactional message that waits for its order ack."""
 IDLE_POLL_CALLS = 18
 """Of a node that has nothing to do."""
