@@ -185,8 +185,8 @@ class TransitSequence(DepartingSequence[TransitPacket]):
     def _put_back(self, entry: TransitPacket) -> None:
         """Keep what has changed of a packet."""
         if entry.number not in self.entries:
-            self.on_disk.take(entry.number)
-            self.on_disk.add([entry])
+            self.on_disk.remove(entry.number)
+            self.on_disk.add(entry)
         elif self.ordered and entry.before < entry.number - 1:
             _include(self._skips, entry.number)
 
@@ -206,8 +206,8 @@ class TransitSequence(DepartingSequence[TransitPacket]):
             Those of them that were put away; the others have left, are on their way, or were so in an earlier session.
         """
         away = [it for it in entries if self._may_be_away(it)]
-        self.on_disk.add(away)
         for entry in away:
+            self.on_disk.add(entry)
             entry.state = TRANSITIONS[entry.state][_FREED]  # for all who still have this object
             del self.entries[entry.number]
         self._sweep()
@@ -373,7 +373,7 @@ class TransitSequence(DepartingSequence[TransitPacket]):
         entries = self.entries
         return merge(
             [entries[it] for it in sorted(it for it in entries if it >= number)],
-            self.on_disk.since(number),
+            (it for it in self.on_disk.walk(number) if it.number >= number),
             key=NUMBER_OF,
         )
 

@@ -94,7 +94,7 @@ class Level:
         if self._backlog.blocks or (packet.keys and self._share.is_full):
             self._backlog.add(packet)
             if packet.receive_by_ms:
-                self._set_expiry(None, self._backlog.next_expiry_ms)
+                self._set_expiry(None, self._backlog.earliest_ms)
         else:
             self._enter(packet)
 
@@ -116,10 +116,10 @@ class Level:
 
     def _take_down(self) -> list[QueuedPacket]:
         """Make objects of the next packets that are only on the disk."""
-        packets = self._backlog.take()
+        packets = self._backlog.take_block()
         for packet in packets:
             self._enter(packet)
-        self._set_expiry(None, self._backlog.next_expiry_ms)
+        self._set_expiry(None, self._backlog.earliest_ms)
         return packets
 
     def first(self) -> QueuedPacket | None:
@@ -196,12 +196,12 @@ class Level:
     @property
     def next_expiry_ms(self) -> int | None:
         """When the next packet expires that is only on the disk, by the wall clock, or None."""
-        return self._backlog.next_expiry_ms
+        return self._backlog.earliest_ms
 
     def poll_expired(self, now_ms: int, most: int) -> list[QueuedPacket]:
         """Expired packets that are only on the disk; the caller removes them. More may be due."""
-        expired = self._backlog.poll_expired(now_ms, most)
-        self._set_expiry(None, self._backlog.next_expiry_ms)
+        expired = self._backlog.expired(now_ms, most)
+        self._set_expiry(None, self._backlog.earliest_ms)
         return expired
 
     # ---- bodies on the disk

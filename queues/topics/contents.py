@@ -6,12 +6,11 @@ behind fetches what it reads, once for all that are as far behind.
 """
 
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
 
-from triack.queues.mailboxes.disk_backlog import BLOCK_RECORDS, DiskBacklog
+from triack.queues.mailboxes.disk_backlog import DiskBacklog
 from triack.queues.mailboxes.priority_queue import PACKET_BYTES, Cache, Level, PriorityQueue
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 from triack.queues.mailboxes.quotas import NO_LIMIT
@@ -39,11 +38,8 @@ class Contents:
         # The first places of those in memory, ascending, and of some that were removed.
         self._places: list[int] = []
         self._backlog = DiskBacklog()
-        # How many packets of each block of the backlog were removed, by its first place; without whole blocks.
-        self._removed = Counter[int]()
         # Those that subscriptions keep from the disk and have not passed yet, with the number of these subscriptions.
         self._taken: dict[int, tuple[QueuedPacket, int]] = {}
-        self._growing = 0
         self.wanted: dict[int, int] = {}
         self.cached_bytes = 0
 
@@ -79,12 +75,8 @@ class Contents:
 
     def _shelve(self, packet: QueuedPacket) -> None:
         self._backlog.add(replace(packet, content=None))  # a reader may have leased this one
-        start = self._backlog.block_of(packet.first_place)
-        if start != self._growing:
-            before, self._growing = self._growing, start
-            self._drop_empty(before)
         if packet.receive_by_ms:
-            self._set_expiry(None, self._backlog.next_expiry_ms)
+            self._set_expiry(None, self._backlog.earliest_ms)
 
     def trim(self, most: int, last: int) -> None:
         """Keep the oldest contents only on the disk, up to a place, as long as at most that number wants each."""
@@ -100,18 +92,7 @@ class Contents:
         if place in self._ready:
             self._pop(place)
             return True
-        if not self._backlog.blocks or not self._backlog.remove(place):
-            return False
-        start = self._backlog.block_of(place)
-        self._removed[start] += 1
-        self._drop_empty(start)
-        return True
-
-    def _drop_empty(self, start: int) -> None:
-        """Drop the block that begins at a place, if nothing is left of it and it does not grow."""
-        if start != self._growing and self._removed[start] == BLOCK_RECORDS:
-            del self._removed[start]
-            self._backlog.drop_block(start)
+        return self._backlog.remove(place)
 
     def walk(self, place: int) -> Iterator[QueuedPacket]:
         """Yield the contents that have a message at this place or later, in order. Some may be gone meanwhile.
@@ -159,8 +140,8 @@ class Contents:
 
     def poll_expired(self, now_ms: int, most: int) -> list[QueuedPacket]:
         """Expired contents that are only on the disk; the caller removes them. More may be due."""
-        expired = self._backlog.poll_expired(now_ms, most)
-        self._set_expiry(None, self._backlog.next_expiry_ms)
+        expired = self._backlog.expired(now_ms, most)
+        self._set_expiry(None, self._backlog.earliest_ms)
         return expired
 
 

@@ -18,7 +18,7 @@ def names_in(lines: str) -> list[str]:
 ROWS = {
     "`limits.quota`": """
         queues/mailboxes/priority_queue.py Level _ready
-        queues/mailboxes/disk_backlog.py DiskBacklog blocks _open _starts _kept _streams _numbers
+        queues/mailboxes/disk_backlog.py DiskBacklog blocks _firsts _expiring _kept _streams _numbers
         queues/mailboxes/mailbox.py Mailbox _changed _orphans _runs
         queues/mailboxes/partials.py Partial rows
         queues/mailboxes/partials.py Partials by_stream
@@ -28,7 +28,7 @@ ROWS = {
         queues/mailboxes/returned.py Returned coming passed
         queues/mailboxes/leases.py Leases cells _free
         queues/mailboxes/local_queues.py LocalQueues untold
-        queues/topics/contents.py Contents _ready _places _removed _taken wanted
+        queues/topics/contents.py Contents _ready _places _taken wanted
         queues/topics/dispatch_times.py DispatchTimes _lasts _times_ns
         queues/topics/release_backlog.py _Group takes
         queues/topics/release_backlog.py ReleaseBacklog _groups
@@ -50,7 +50,7 @@ ROWS = {
     "`limits.transit_quota`": """
         ordering/departing.py DepartingSequence entries _to_send
         ordering/transit.py TransitSequence _lowest _skips
-        ordering/disk_backlog.py DiskBacklog _blocks _firsts _expiring
+        ordering/disk_backlog.py DiskBacklog blocks _firsts _expiring
         ordering/disk_backlog.py _Block data
         queues/streams/departing_streams.py DepartingStreams wanting
         queues/transit/pending_dead_letters.py PendingDeadLetters waiting _pieces

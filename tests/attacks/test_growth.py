@@ -2,6 +2,7 @@
 
 import ast
 import asyncio
+import importlib
 import re
 from collections import Counter, deque
 from collections.abc import Iterator
@@ -37,10 +38,15 @@ def named() -> Counter[str]:
 
 
 def is_there(name: str) -> bool:
-    """Whether the source has what ``growth`` names. Some is given to its class, which does not say what it is."""
+    """Whether the source has what ``growth`` names. Some is inherited, or given to its class."""
     place, _, owner = name.partition(" ")
     words = set(re.findall(r"\w+", (ROOT / place).read_text())) if (ROOT / place).exists() else set()
-    return name in containers() or words.issuperset(owner.split("."))
+    return name in containers() or words.issuperset(owner.split(".")) or _is_inherited(place, *owner.split("."))
+
+
+def _is_inherited(place: str, owner: str, name: str) -> bool:
+    module = importlib.import_module(f"triack.{place.removesuffix('.py').replace('/', '.')}")
+    return any(name in of.__dict__.get("__slots__", ()) for of in getattr(module, owner, object).__mro__)
 
 
 def test_each_row_is_in_the_tables_for_operators() -> None:

@@ -346,7 +346,7 @@ def plain(packets: list[QueuedPacket]) -> list[dict[str, Any]]:
 def take_all(shelf: DiskBacklog) -> list[QueuedPacket]:
     found: list[QueuedPacket] = []
     while shelf.blocks:
-        found += shelf.take()
+        found += shelf.take_block()
     return found
 
 
@@ -386,7 +386,7 @@ def test_every_packet_comes_off_as_it_was(put: list[QueuedPacket]) -> None:
 def test_packets_come_off_by_the_block() -> None:
     """So that few objects are made at a time."""
     shelf = shelf_of([shelved_packet(place) for place in range(1, 2 * PER_BLOCK + 10)])
-    assert [len(shelf.take()) for _ in range(3)] == [PER_BLOCK, PER_BLOCK, 9]
+    assert [len(shelf.take_block()) for _ in range(3)] == [PER_BLOCK, PER_BLOCK, 9]
 
 
 def test_what_no_disk_has_keeps_its_body() -> None:
@@ -408,21 +408,21 @@ def test_expired_packets_are_found_wherever_they_are() -> None:
     """Whenever they expire, no more at a time than wanted, and those alone."""
     shelf = shelf_of([shelved_packet(place, receive_by_ms=place % 3 * 100) for place in range(1, 2 * PER_BLOCK + 1)])
     for now_ms, left in ((100, 2), (200, 0)):
-        assert shelf.next_expiry_ms == now_ms
-        assert shelf.poll_expired(now_ms - 1, 7) == []
+        assert shelf.earliest_ms == now_ms
+        assert shelf.expired(now_ms - 1, 7) == []
         due = {place for place in range(1, 2 * PER_BLOCK + 1) if 0 < place % 3 * 100 <= now_ms}
         found: set[int] = set()
         for _ in count():
-            some = shelf.poll_expired(now_ms, 7)
+            some = shelf.expired(now_ms, 7)
             if not some:
                 break
             assert len(some) <= 7
             found |= {one.first_place for one in some}
             assert all(shelf.remove(one.first_place) for one in some)
         assert found <= due
-        assert shelf.next_expiry_ms == (200 if left else None)
+        assert shelf.earliest_ms == (200 if left else None)
     assert {one.number % 3 for one in take_all(shelf)} == {0}
-    assert shelf.next_expiry_ms is None
+    assert shelf.earliest_ms is None
 
 
 @pytest.mark.gate
@@ -439,7 +439,7 @@ def test_blocks_are_changed_in_any_order(seed: int) -> None:
         shelf.add(shelved_packet(place))
         left.append(place)
         if random.random() < 0.01 and len(left) > 2 * PER_BLOCK:
-            off = [one.first_place for one in shelf.take()]
+            off = [one.first_place for one in shelf.take_block()]
             assert off == left[: len(off)]
             left = left[len(off) :]
     assert [one.first_place for one in shelf.walk(0)] == left

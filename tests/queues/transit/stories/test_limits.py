@@ -7,10 +7,10 @@ import pytest
 from tests.queues.relays import Relays, by_relay, dead, line, post, purge
 from tests.queues.world import SimNode, numbered
 from triack.base.ack_trigger import AckTrigger
+from triack.base.columns import BLOCK_RECORDS
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.reasons import DropReason, RejectReason
 from triack.base.units import MS, SECOND
-from triack.ordering.disk_backlog import BLOCK_RECORDS
 from triack.ordering.order_settings import OrderSettings
 from triack.queues.node_settings import Limits, NodeSettings, Quota
 from triack.queues.streams.admission import Admission
