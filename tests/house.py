@@ -84,17 +84,10 @@ WALLS: dict[str, set[str]] = {
         "tools/replay/topics",
         "tools/replay/report",
     },
-    "tools/replay/engines": {
-        "tools/replay/log",
-        "tools/replay/checks",
-        "tools/replay/judges",
-        "tools/replay/tables",
-    },
+    "tools/replay/engines": {"tools/replay/log", "tools/replay/checks", "tools/replay/judges", "tools/replay/tables"},
     "tools/replay": {"tools/replay/log", "tools/replay/checks", "tools/replay/report", "tools/replay/engines"},
 }
-WALL_EXCEPTIONS = {
-    ("queues/peers/link.py", "triack.queues.streams.outgoing_stream"),
-}
+WALL_EXCEPTIONS = {("queues/peers/link.py", "triack.queues.streams.outgoing_stream")}
 """Imports through a wall that need a port instead. The list may only become shorter."""
 MAX_MODULES = 20
 LARGER_ROOMS = {

@@ -134,12 +134,7 @@ def test_the_notebook_and_the_jobs(tmp_path: Path) -> None:
     (tmp_path / "both.py").write_text("\n".join([*cells, tables, job]))
     submit = [str(Path(sys.executable).parent / "spark-submit"), "--master", "local[2]", *FEW_RECORDS.split()]
     done = subprocess.run(
-        [*submit, "both.py", "logs"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
+        [*submit, "both.py", "logs"], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     assert done.returncode == 0, done.stderr[-2000:]
     shown = done.stdout

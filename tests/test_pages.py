@@ -62,11 +62,7 @@ def test_the_commands_of_the_readme_from_pip_install_on(tmp_path: Path, wheel: P
     """In a fresh environment that has the libraries which the extra ``cli`` names, and no Triack yet."""
     fresh = make_environment(tmp_path / "venv", "triack[cli]")
     (tmp_path / "home").mkdir()
-    offline = {
-        "PIP_NO_INDEX": "1",
-        "PIP_FIND_LINKS": str(wheel),
-        "PIP_CONFIG_FILE": "/dev/null",
-    }
+    offline = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheel), "PIP_CONFIG_FILE": "/dev/null"}
     assert type_page(ROOT / "README.md", tmp_path / "home", str(fresh), offline) > 5
 
 

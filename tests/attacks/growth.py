@@ -2,7 +2,7 @@
 
 ``ROWS`` has those that an arriving packet can make grow, or a call of a client, by rows of the tables of "What a peer
 can cost" (docs/peer-cost.md): by the beginning of a row's first cell. ``OTHERS`` has those that no peer makes grow, by
-the reason. A line has a module's place, a class, and its attributes.
+the reason. A line has a module's place, and classes with their attributes: ``place Class a b, Other c``.
 
 ``test_growth.py`` finds the containers, and fails for one that is in neither: the author of a new one decides who pays
 for it.
@@ -11,8 +11,11 @@ for it.
 
 def names_in(lines: str) -> list[str]:
     """The containers that lines name, each as ``place Class.attribute``."""
-    split = [line.split() for line in lines.splitlines() if line.strip()]
-    return [f"{place} {owner}.{name}" for place, owner, *names in split for name in names]
+    named = []
+    for place, _, classes in (line.strip().partition(" ") for line in lines.splitlines()):
+        for owner, *names in (one.split() for one in classes.split(",") if one):
+            named += [f"{place} {owner}.{name}" for name in names]
+    return named
 
 
 ROWS = {
@@ -20,28 +23,21 @@ ROWS = {
         queues/mailboxes/priority_queue.py Level _ready
         queues/mailboxes/disk_backlog.py DiskBacklog blocks _firsts _expiring _kept _streams _numbers
         queues/mailboxes/mailbox.py Mailbox _changed _orphans _runs
-        queues/mailboxes/partials.py Partial rows
-        queues/mailboxes/partials.py Partials by_stream
+        queues/mailboxes/partials.py Partial rows, Partials by_stream
         queues/mailboxes/progress.py Setbacks failures deaths waits
-        queues/mailboxes/reader_state.py ReaderLine apart
-        queues/mailboxes/reader_state.py ReaderState lines begun chosen told excluded
+        queues/mailboxes/reader_state.py ReaderLine apart, ReaderState lines begun chosen told excluded
         queues/mailboxes/returned.py Returned coming passed
         queues/mailboxes/leases.py Leases cells _free
         queues/mailboxes/local_queues.py LocalQueues untold
         queues/topics/contents.py Contents _ready _places _taken wanted
         queues/topics/dispatch_times.py DispatchTimes _lasts _times_ns
-        queues/topics/release_backlog.py _Group takes
-        queues/topics/release_backlog.py ReleaseBacklog _groups
-        queues/topics/subscription.py _Line _ahead _gone
-        queues/topics/subscription.py Subscription _partly
+        queues/topics/release_backlog.py _Group takes, ReleaseBacklog _groups
+        queues/topics/subscription.py _Line _ahead _gone, Subscription _partly
         queues/topics/topic_root.py TopicRoot placed freed _awaited _early _skipped
-        queues/remote/forwarder.py _Way hands
-        queues/remote/forwarder.py Forwarder _done _ways
+        queues/remote/forwarder.py _Way hands, Forwarder _done _ways
         queues/journals/journals.py Journals missing
     """,
-    "`limits.peer_quota_bytes`": """
-        queues/mailboxes/quotas.py Account _levels _charged
-    """,
+    "`limits.peer_quota_bytes`": "queues/mailboxes/quotas.py Account _levels _charged",
     "`limits.peer_memory_bytes`": """
         queues/streams/group_commit.py GroupCommit accepted stored refused ended passed_on dead_in_transit departed
         ordering/incoming.py IncomingSequence _held _held_order
@@ -50,15 +46,12 @@ ROWS = {
     "`limits.transit_quota`": """
         ordering/departing.py DepartingSequence entries _to_send
         ordering/transit.py TransitSequence _lowest _skips
-        ordering/disk_backlog.py DiskBacklog blocks _firsts _expiring
-        ordering/disk_backlog.py _Block data
+        ordering/disk_backlog.py DiskBacklog blocks _firsts _expiring, _Block data
         queues/streams/departing_streams.py DepartingStreams wanting
         queues/transit/pending_dead_letters.py PendingDeadLetters waiting _pieces
         queues/transit/transit_onward.py TransitOnward _passed _due
     """,
-    "queues that it has created": """
-        queues/peers/peer_limits.py QueuePlaces _makers
-    """,
+    "queues that it has created": "queues/peers/peer_limits.py QueuePlaces _makers",
     "`max_queues`": """
         queues/mailboxes/local_queues.py LocalQueues mailboxes removed
         queues/mailboxes/mailbox.py Notices idled keeping
@@ -68,10 +61,8 @@ ROWS = {
     "`max_streams`": """
         queues/streams/inbox.py Inbox _streams _relayed _starts
         queues/peers/peer_limits.py StreamPlaces _told_limit
-        queues/streams/holds.py Holds _streams _told
-        queues/streams/holds.py HoldsHere stopped
-        queues/streams/owed_acks.py OwedAcks _owing _unasked due
-        queues/streams/owed_acks.py Positions _streams
+        queues/streams/holds.py Holds _streams _told, HoldsHere stopped
+        queues/streams/owed_acks.py OwedAcks _owing _unasked due, Positions _streams
         queues/peers/origins.py Origins _brought
         queues/transit/transits.py Transits _streams _by_number _by_link _free_numbers _idle _gone _over
         queues/transit/transit_onward.py TransitOnward _told
@@ -94,29 +85,16 @@ ROWS = {
         session/acknowledgements/session_ack.py SessionAck _told
         session/acknowledgements/store_ack.py StoreAck _sizes
     """,
-    "connects that were answered and not used yet": """
-        queues/peers/conversations.py Conversations _half_open
-    """,
-    "the newest connect of each node": """
-        queues/peers/freshness.py Freshness _newest
-    """,
+    "connects that were answered and not used yet": "queues/peers/conversations.py Conversations _half_open",
+    "the newest connect of each node": "queues/peers/freshness.py Freshness _newest",
     "connections over TCP without a session": """
         transport/strangers.py Strangers _host_of _by_host
         transport/tcp.py TcpEndpoint _connections
     """,
-    "a datagram over TCP that is not finished": """
-        transport/frames.py LengthFramer _buffer
-    """,
-    "unsent bytes of a TCP connection": """
-        transport/connection.py Connection _unsent
-    """,
-    "datagrams that wait for the node": """
-        transport/turns.py _Source items
-        transport/turns.py Turns _waiting
-    """,
-    "sources of datagrams": """
-        transport/turns.py Turns _known
-    """,
+    "a datagram over TCP that is not finished": "transport/frames.py LengthFramer _buffer",
+    "unsent bytes of a TCP connection": "transport/connection.py Connection _unsent",
+    "datagrams that wait for the node": "transport/turns.py _Source items, Turns _waiting",
+    "sources of datagrams": "transport/turns.py Turns _known",
     "addresses that datagrams came from": """
         transport/called.py Called _known
         transport/routes.py Routes _routes _names
@@ -125,26 +103,14 @@ ROWS = {
     """,
     "datagrams that wait until a name is looked up": """
         transport/udp.py UdpEndpoint _waiting _tasks
-        transport/routes.py Routes _pending
-        transport/routes.py _Route options
+        transport/routes.py Routes _pending, _Route options
         transport/resolve.py _Lookups _waiting
     """,
-    "packets of which only pieces have come": """
-        session/path/pieces.py Pieces _unfinished
-        session/path/pieces.py _Unfinished some
-    """,
-    "keys for datagrams of later epochs": """
-        transport/data_keys.py OpeningKeys _ahead
-    """,
-    "challenges that are not answered yet": """
-        queues/peers/path.py Paths _answers
-    """,
-    "answers that wait; packets that they refuse": """
-        queues/peers/link.py Conversation control
-    """,
-    "refused packets that are named in session acks": """
-        session/acknowledgements/session_ack.py SessionAck _refused
-    """,
+    "packets of which only pieces have come": "session/path/pieces.py Pieces _unfinished, _Unfinished some",
+    "keys for datagrams of later epochs": "transport/data_keys.py OpeningKeys _ahead",
+    "challenges that are not answered yet": "queues/peers/path.py Paths _answers",
+    "answers that wait; packets that they refuse": "queues/peers/link.py Conversation control",
+    "refused packets that are named in session acks": "session/acknowledgements/session_ack.py SessionAck _refused",
     "packets of this node that the other end says it has refused": """
         session/congestion/undecided.py Undecided _packets _numbers
     """,
@@ -152,12 +118,8 @@ ROWS = {
         transport/enrolment.py EnrolmentServer _invitations _closed _pending _arrivals
         node/shell/enrolling.py Enrolling _invited
     """,
-    "hosts whose calls get no answer": """
-        queues/manager/callers.py Callers _rows
-    """,
-    "lines of the log from one cause": """
-        node/files/operator_log.py _Limit _windows
-    """,
+    "hosts whose calls get no answer": "queues/manager/callers.py Callers _rows",
+    "lines of the log from one cause": "node/files/operator_log.py _Limit _windows",
     "events of the node that a program has not read": """
         node/shell/link_events.py Events _waiting
         queues/streams/ack_events.py AckEvents _fates _unread _blocks
@@ -167,115 +129,63 @@ ROWS = {
         ordering/incoming.py IncomingSequence _skips
         ordering/rejections.py Rejections refused
     """,
-    "ranges of ended streams": """
-        queues/streams/ended_streams.py EndedStreams _durable _express
-    """,
-    "origins of which ended streams are known": """
-        queues/streams/ended_streams.py EndedStreams _relays
-    """,
-    "streams without a place": """
-        queues/peers/peer_limits.py _KeptOut streams
-        queues/peers/peer_limits.py StreamPlaces _kept_out
-    """,
-    "nodes that a peer has proved to be": """
-        queues/peers/history.py Peers _written needed
-    """,
-    "nodes on which nothing on the disk depends": """
-        queues/peers/history.py Peers _known
-    """,
-    "peers that were suspended": """
-        queues/peers/suspended_peers.py SuspendedPeers _by_node _accused detected
-    """,
+    "ranges of ended streams": "queues/streams/ended_streams.py EndedStreams _durable _express",
+    "origins of which ended streams are known": "queues/streams/ended_streams.py EndedStreams _relays",
+    "streams without a place": "queues/peers/peer_limits.py _KeptOut streams, StreamPlaces _kept_out",
+    "nodes that a peer has proved to be": "queues/peers/history.py Peers _written needed",
+    "nodes on which nothing on the disk depends": "queues/peers/history.py Peers _known",
+    "peers that were suspended": "queues/peers/suspended_peers.py SuspendedPeers _by_node _accused detected",
     "histories of nodes behind relays": """
         queues/peers/relayed_histories.py RelayedHistories _words unwritten _accused detected
     """,
-    "nodes that a peer has sealed messages for": """
-        queues/streams/sealing.py Sealing _bound
-    """,
-    "addresses that nodes have announced": """
-        queues/peers/history.py Peers addresses
-    """,
-    "secrets that two keys share": """
-        transport/noise.py Seals _mac_keys
-    """,
-    "large bodies whose message has not come": """
-        queues/mailboxes/large_bodies.py Bodies by_id _of_queue _whole
-    """,
-    "parts of a large body": """
-        queues/mailboxes/large_bodies.py Part _spans
-        queues/mailboxes/large_bodies.py Body parts
-        queues/mailboxes/large_bodies.py Bodies left _at_once _dying
-    """,
-    "what a search by id knows": """
-        queues/mailboxes/lookup.py Lookup _by_id _by_correlation
-    """,
+    "nodes that a peer has sealed messages for": "queues/streams/sealing.py Sealing _bound",
+    "addresses that nodes have announced": "queues/peers/history.py Peers addresses",
+    "secrets that two keys share": "transport/noise.py Seals _mac_keys",
+    "large bodies whose message has not come": "queues/mailboxes/large_bodies.py Bodies by_id _of_queue _whole",
+    "parts of a large body": "queues/mailboxes/large_bodies.py Part _spans, Body parts, Bodies left _at_once _dying",
+    "what a search by id knows": "queues/mailboxes/lookup.py Lookup _by_id _by_correlation",
     "streams that have passed": """
-        queues/transit/return_routes.py Back upstreams downstreams
-        queues/transit/return_routes.py Brought _by
-        queues/transit/return_routes.py ReturnRoutes _backs
+        queues/transit/return_routes.py Back upstreams downstreams, Brought _by, ReturnRoutes _backs
     """,
-    "rejections that wait for a session": """
-        queues/transit/return_routes.py Back rejected
-    """,
-    "ends of streams that wait for their answer": """
-        queues/transit/transit_ends.py TransitEnds _ends
-    """,
-    "ended streams of which packets may still be on their way": """
-        queues/streams/awaited_ends.py AwaitedEnds ends _by
-    """,
-    "streams that end here": """
-        queues/transit/transit_onward.py TransitOnward _ended
-    """,
-    "packets that the next hop gave back": """
-        ordering/transit.py TransitSequence _lacking
-    """,
+    "rejections that wait for a session": "queues/transit/return_routes.py Back rejected",
+    "ends of streams that wait for their answer": "queues/transit/transit_ends.py TransitEnds _ends",
+    "ended streams of which packets may still be on their way": "queues/streams/awaited_ends.py AwaitedEnds ends _by",
+    "streams that end here": "queues/transit/transit_onward.py TransitOnward _ended",
+    "packets that the next hop gave back": "ordering/transit.py TransitSequence _lacking",
     "ranges of packets that a synchronous link awaits": """
         ordering/onward.py Awaited _runs
         queues/sync_links.py SyncLinks awaited _by_link changed
     """,
-    "destinations without a route": """
-        queues/transit/transit_room.py TransitNews news _unknown _full
-    """,
+    "destinations without a route": "queues/transit/transit_room.py TransitNews news _unknown _full",
     "requests about subscriptions that wait": "",
     "answers about subscriptions that a node does not take": "",
     "administration messages that a node does not take": """
         queues/manager/administration.py Administration _answering unnoted
     """,
-    "topics whose subscriptions were looked up": """
-        queues/topics/subscriber_cache.py SubscriberCache _found
-    """,
-    "connections; the first call of one": """
-        node/control/server.py ControlServer _tasks
-    """,
-    "calls of one connection": """
-        node/control/calls.py Calls _tasks
-    """,
+    "topics whose subscriptions were looked up": "queues/topics/subscriber_cache.py SubscriberCache _found",
+    "connections; the first call of one": "node/control/server.py ControlServer _tasks",
+    "calls of one connection": "node/control/calls.py Calls _tasks",
     "readers; open transactions": """
         node/control/kept.py Kept _by _in_order _steps_of
         node/control/intake.py Producer _failures
     """,
     "messages that readers have": """
         node/control/kept.py Kept _messages _held _taken_back
-        node/handles/in_flight.py Held _since
-        node/handles/in_flight.py InFlight _older
+        node/handles/in_flight.py Held _since, InFlight _older
         node/handles/message.py Messages _messages
         stats/holding.py Holding _by_queue
     """,
     "steps of one transaction": """
         node/control/kept.py Kept _steps
-        node/handles/taken.py Taken _steps _since _queues
-        node/handles/taken.py Bridged _steps _given
+        node/handles/taken.py Taken _steps _since _queues, Bridged _steps _given
         node/handles/transaction.py Transaction _sends _leaving _uploads _state _expected _waiting
     """,
-    "receipts; invitations; answers": """
-        node/control/calls.py Calls _answered
-    """,
+    "receipts; invitations; answers": "node/control/calls.py Calls _answered",
     "what a client's program keeps": """
         node/client/connection.py Connection _waiting _parts _taken_back
-        node/client/client_consumer.py ClientConsumer _last
+        node/client/client_consumer.py ClientConsumer _last, ClientSubscriber _about
         node/client/client_events.py Feed _unread
         node/client/client_receipts.py ClientReceipts _places
-        node/client/client_consumer.py ClientSubscriber _about
     """,
 }
 
@@ -288,13 +198,11 @@ OTHERS = {
         node/files/private_files.py MemoryFiles _contents _versions _waiting
         node/files/tls_files.py TlsFiles _paths
         queues/mailboxes/local_queues.py LocalQueues windows _declared
-        queues/node_settings.py Limits queue_quota queue_journal
-        node/config/bridge_table.py BridgeTable give take
-        node/config/bridge_table.py Take _levels _names
+        queues/node_settings.py Limits queue_quota queue_journal, NodeSettings queue_redelivery topics forwards
+        node/config/bridge_table.py BridgeTable give take, Take _levels _names
         node/config/bridge_rules.py MessageKey _rules
         node/shell/engine_handle.py EngineHandle bridges
         node/forwarding.py Forwarding _running
-        queues/node_settings.py NodeSettings queue_redelivery topics forwards
         queues/pauses.py Pauses by_name
         queues/routes.py Routes _exact _by_via _patterns choices
         queues/ways.py Ways news
@@ -309,9 +217,8 @@ OTHERS = {
         queues/mailboxes/large_bodies.py Bodies _drops
         queues/mailboxes/priority_queue.py PriorityQueue by_rank _by_priority
         queues/mailboxes/local_queues.py LocalQueues dead_letters declined_letters
-        queues/mailboxes/mailbox.py Mailbox lengths
+        queues/mailboxes/mailbox.py Mailbox lengths, Notices drops
         queues/journals/journals.py Journals drops
-        queues/mailboxes/mailbox.py Notices drops
         queues/peers/suspended_peers.py SuspendedPeers drops
         queues/remote/peer_subscriptions.py PeerSubscriptions drops
         queues/streams/sealing.py Sealing drops
@@ -333,8 +240,7 @@ OTHERS = {
         node/shell/engine_handle.py EngineHandle dropped
     """,
     "of a fixed size": """
-        queues/clock_jumps.py _Jump ends
-        queues/clock_jumps.py ClockJumps _jumps
+        queues/clock_jumps.py _Jump ends, ClockJumps _jumps
         transport/batched.py BatchedSocket _buffer
         transport/handshake_load.py Admission _hosts_ns
         transport/secure.py _Caller _attempts _choices
@@ -365,11 +271,9 @@ OTHERS = {
         queues/manager/recorder.py _Run counts
         queues/manager/transmitter.py Transmitter _batches _leaving
         queues/peers/handshake.py Handshakes replies
-        queues/peers/link.py Link _awake
-        queues/peers/link.py Links awake
+        queues/peers/link.py Link _awake, Links awake
         queues/peers/resuming.py Resuming unwritten news
-        queues/streams/dead_lettering.py DeadLettering waiting unnoted
-        queues/streams/dead_lettering.py DeadMessage entries
+        queues/streams/dead_lettering.py DeadLettering waiting unnoted, DeadMessage entries
         queues/streams/group_commit.py GroupCommit started dead_lettered ending over bridged
         queues/streams/holds.py Holds news
         queues/streams/retirement.py Retirement news
@@ -390,48 +294,36 @@ OTHERS = {
         queues/topics/topics.py Topics _rows
         queues/topics/subscription.py Subscription _restored
         ordering/wire.py OnwardAckPacket ranges
-        session/protocol/events.py AckSent ranges
-        session/protocol/events.py StoreAckSent ranges
-        session/protocol/events.py TransmitRun payloads packets
-        session/protocol/events.py RunArrived contents
-        session/protocol/events.py PacketsAcked packets told
-        session/protocol/events.py PacketsStored packets
-        session/protocol/frames.py PacketRun ack_requested contents
-        session/protocol/frames.py AckFrame ranges
-        session/protocol/frames.py StoreAckFrame ranges
+        session/protocol/events.py AckSent ranges, StoreAckSent ranges, TransmitRun payloads packets
+        session/protocol/events.py RunArrived contents, PacketsAcked packets told, PacketsStored packets
+        session/protocol/frames.py PacketRun ack_requested contents, AckFrame ranges, StoreAckFrame ranges
         node/shell/prepared.py PreparedList bodies keys each
-        stats/node_stats.py QueueStats holders by_priority
-        stats/node_stats.py HistogramStats bounds_s counts
+        stats/node_stats.py QueueStats holders by_priority, HistogramStats bounds_s counts
         stats/node_stats.py NodeStats queues outgoing links sessions drops closes rollbacks dead_letters holds transit
-        stats/node_stats.py NodeStats topics subscriptions declined_letters admin_acks troubles acks tier_resends
-        stats/node_stats.py NodeStats ways bridges
+        stats/node_stats.py NodeStats topics subscriptions declined_letters admin_acks troubles acks tier_resends ways
+        stats/node_stats.py NodeStats bridges
         stats/troubles.py BridgeStats refusals
         stats/stream_stats.py StreamsStats outgoing incoming transit
         stats/topic_stats.py TopicStats subscriptions
     """,
     "what this node sends, by its programs' calls, and to the peers that they or the operator name": """
-        ordering/outgoing.py _Whole entries unacked
+        ordering/outgoing.py _Whole entries unacked, OutgoingSequence _dates
         queues/ack_latency.py AckLatency _streams
-        ordering/outgoing.py OutgoingSequence _dates
         queues/peers/dialer.py Dialer _away
         queues/peers/history.py Peers _met
-        queues/peers/link.py Link streams
-        queues/peers/link.py Links _away
+        queues/peers/link.py Link streams, Links _away
         queues/peers/resuming.py Resuming gaps _holders _told
         queues/peers/suspended_peers.py SuspendedPeers _leading
-        queues/peers/turns.py _Group streams
-        queues/peers/turns.py Turns groups
-        queues/stages.py _Wait left
-        queues/stages.py StageTracker _starts _entries _failed _waiting
+        queues/peers/turns.py _Group streams, Turns groups
+        queues/stages.py _Wait left, StageTracker _starts _entries _failed _waiting
         queues/manager/publish_windows.py PublishWindows news closings
         queues/streams/accepted_keys.py AcceptedKeys _by_name _by_ordinal _by_stream _unpacked
         queues/streams/departure_records.py DepartureRecords topics
         queues/streams/outbox.py Outbox _queues _by_number unpacked
         queues/streams/outgoing_stream.py OutgoingStream readers pending _blocks
-        queues/streams/retirement.py Retirement _sequences _numbers _free _drained _torn _idle _pressed _crowded _ended
-        queues/streams/retirement.py Retirement _relayed_ends _near
-        queues/streams/sent_copies.py _Missing entries
-        queues/streams/sent_copies.py SentCopies asking waiting _wanted
+        queues/streams/retirement.py Retirement _sequences _numbers _free _drained _torn _idle _pressed _crowded
+        queues/streams/retirement.py Retirement _ended _relayed_ends _near
+        queues/streams/sent_copies.py _Missing entries, SentCopies asking waiting _wanted
         session/acknowledgements/store_ack_waiter.py StoreAckWaiter packets
         session/congestion/send_window.py SendWindow _packets lost flying _sendings
     """,
@@ -439,8 +331,7 @@ OTHERS = {
         node/forwarding.py _Forwarder _ahead
         node/client/client_transaction.py ClientTransaction _classes _state _expected _last
         node/control/intake.py Chunk lines
-        node/handles/consuming.py Consuming _lanes _tasks _held _on_error
-        node/handles/consuming.py Handlers _running _declared
+        node/handles/consuming.py Consuming _lanes _tasks _held _on_error, Handlers _running _declared
         node/handles/requesting.py Requests _open
         node/handles/streaming.py Upload _part _receipts
         node/shell/driver.py Driver _progress
@@ -448,17 +339,13 @@ OTHERS = {
         node/shell/engine_handle.py EngineHandle _state _handlers _body_locks
         node/shell/enrolling.py Enrolling _calls _tasks
         node/shell/link_events.py EventFeed _readers
-        node/sync/send_buffer.py _Run messages rows
-        node/sync/send_buffer.py SendBuffer _runs
+        node/sync/send_buffer.py _Run messages rows, SendBuffer _runs
         queues/mailboxes/mailbox.py Mailbox listeners
         queues/manager/closing.py Departure _asked
         queues/manager/pings.py Pings waiting
         queues/manager/watching.py Watching readers
-        queues/remote/remote_subscriptions.py RemoteSubscription waiters
-        queues/remote/remote_subscriptions.py _Requests tickets
+        queues/remote/remote_subscriptions.py RemoteSubscription waiters, _Requests tickets
         queues/remote/remote_subscriptions.py RemoteSubscriptions subscriptions _requests _live _dropping _left _refused
     """,
-    "of simulations and tests": """
-        transport/memory.py MemoryNetwork _endpoints
-    """,
+    "of simulations and tests": "transport/memory.py MemoryNetwork _endpoints",
 }

@@ -1,6 +1,7 @@
 """Ranges of numbers, units, and settings that are checked."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import pairwise
@@ -28,6 +29,13 @@ def flatten(numbers: NumberSet) -> set[int]:
     return told
 
 
+def number_set(numbers: Iterable[int]) -> NumberSet:
+    made = NumberSet()
+    for number in numbers:
+        made.add(number)
+    return made
+
+
 def assert_canonical(numbers: NumberSet) -> None:
     floor = numbers.cumulative + 1
     for first, last in numbers.ranges:
@@ -52,36 +60,38 @@ def test_it_behaves_as_a_set(steps: list[tuple[bool, int]]) -> None:
         assert numbers.highest == max(model, default=0)
 
 
-@given(st.sets(NUMBER))
-def test_it_reads_back(model: set[int]) -> None:
-    """The same set can be rebuilt from its cumulative number and ranges."""
-    numbers = NumberSet()
-    for number in model:
-        numbers.add(number)
+@given(st.sets(NUMBER), st.integers(1, 50))
+def test_it_reads_back(model: set[int], limit: int) -> None:
+    """The same set can be rebuilt from its cumulative number and ranges; and the numbers below a limit."""
+    numbers = number_set(model)
     assert flatten(NumberSet(numbers.cumulative, numbers.ranges)) == model
-    assert numbers.lowest_ranges(2) == numbers.ranges[:2]
-    assert numbers.highest_ranges(2) == numbers.ranges[-2:]
+    assert (numbers.lowest_ranges(2), numbers.highest_ranges(2)) == (numbers.ranges[:2], numbers.ranges[-2:])
+    below = numbers.below(limit)
+    assert {number for number in range(1, 100) if number in below} == {number for number in model if number < limit}
 
 
 @given(st.sets(NUMBER), st.lists(st.tuples(NUMBER, NUMBER)))
 def test_a_run_is_taken_as_its_numbers_would_be(before: set[int], runs: list[tuple[int, int]]) -> None:
-    """And what it returns is what was new."""
-    numbers, model = NumberSet(), set(before)
-    for number in before:
-        numbers.add(number)
-    for one, other in runs:
-        first, last = min(one, other), max(one, other)
+    """And what it returns is what was new; a run may be added in one go, too."""
+    numbers, added, model = number_set(before), number_set(before), set(before)
+    for first, last in map(sorted, runs):
         fresh = [number for part in numbers.take_run(first, last) for number in part]
+        added.add_run(first, last)
         assert fresh == sorted(set(range(first, last + 1)) - model)
         model.update(fresh)
         assert_canonical(numbers)
         assert flatten(numbers) == model
+        assert (added.cumulative, added.ranges) == (numbers.cumulative, numbers.ranges)
 
 
 @given(st.sets(NUMBER), st.sets(NUMBER))
 def test_ranges_without_others_are_the_rest(some: set[int], others: set[int]) -> None:
-    left = without(as_ranges(sorted(some)), as_ranges(sorted(others)))
-    assert [number for first, last in left for number in range(first, last + 1)] == sorted(some - others)
+    """Ascending numbers become ranges that are apart, with the same numbers in them."""
+    ranges = as_ranges(sorted(some))
+    assert [number for first, last in ranges for number in range(first, last + 1)] == sorted(some)
+    assert all(left[1] + 1 < right[0] for left, right in pairwise(ranges))
+    rest = without(ranges, as_ranges(sorted(others)))
+    assert [number for first, last in rest for number in range(first, last + 1)] == sorted(some - others)
 
 
 @pytest.mark.parametrize("number", [0, -1])
@@ -90,48 +100,14 @@ def test_numbers_start_at_one(number: int) -> None:
     assert not NumberSet().add(number)
 
 
-@given(st.sets(NUMBER))
-def test_as_ranges_folds_and_loses_nothing(model: set[int]) -> None:
-    """Ascending numbers become ranges that are apart, with the same numbers in them."""
-    ranges = as_ranges(sorted(model))
-    assert {number for first, last in ranges for number in range(first, last + 1)} == model
-    assert all(left[1] + 1 < right[0] for left, right in pairwise(ranges))
-
-
-@given(st.lists(NUMBER, max_size=10), NUMBER, st.integers(0, 9))
-def test_neighbours_are_added_at_once(before: list[int], first: int, more: int) -> None:
-    """As if one by one, wherever they are."""
-    together, alone = NumberSet(), NumberSet()
-    for number in before:
-        together.add(number)
-        alone.add(number)
-    together.add_run(first, first + more)
-    for number in range(first, first + more + 1):
-        alone.add(number)
-    assert (together.cumulative, together.ranges) == (alone.cumulative, alone.ranges)
-
-
-@given(st.sets(st.integers(1, 60)), st.integers(1, 70))
-def test_the_numbers_below_a_limit(numbers: set[int], limit: int) -> None:
-    some = NumberSet()
-    for number in numbers:
-        some.add(number)
-    below = some.below(limit)
-    assert {number for number in range(1, 100) if number in below} == {number for number in numbers if number < limit}
-
-
 # Durations are whole nanoseconds.
 
 
 def test_a_tenth_of_a_second_is_one() -> None:
     """Seconds of settings are rounded, and not cut off."""
     assert [in_ns(seconds) for seconds in (0, 0.1, 1.5, 2, 1.1)] == [0, 100 * MS, 1_500 * MS, 2 * SECOND, 1_100 * MS]
-    assert [end_ns(MS + wait_ns, wait_ns) for wait_ns in (0, SECOND - 1, SECOND, 2 * SECOND - MS)] == [
-        MS,
-        SECOND + MS - 1,
-        1_000 * MS,
-        2 * SECOND,
-    ]
+    ends = [end_ns(MS + wait_ns, wait_ns) for wait_ns in (0, SECOND - 1, SECOND, 2 * SECOND - MS)]
+    assert ends == [MS, SECOND + MS - 1, 1_000 * MS, 2 * SECOND]
 
 
 # Invalid settings are refused by name, when they are made.
@@ -154,14 +130,12 @@ def test_what_can_be_passes(settings: Settings) -> None:
     before = replace(settings)
     check_settings(settings)
     assert settings == before
-    with pytest.raises(UsageError, match=r"^Settings: count must be a whole number of at least 1, not 0$"):
-        check_settings(replace(settings, count=0))
 
 
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
-        (Settings(count=0), "count must be a whole number of at least 1, not 0"),
+        (Settings(count=0), "count must be a whole number of at least 1, not 0$"),
         (Settings(count=-1), "count .* not -1"),
         (Settings(limit=0), "limit .* not 0"),
         (Settings(count=1.5), "count .* not 1.5"),  # type: ignore[arg-type]
@@ -187,13 +161,12 @@ def test_zero_may_have_a_meaning() -> None:
         check_settings(Settings(count=-1), may_be_zero=("count",))
 
 
-def test_a_datagram_has_a_size_that_networks_carry() -> None:
+@pytest.mark.parametrize(("size", "fits"), [(576, True), (65_535, True), (575, False), (65_536, False), (-1, False)])
+def test_a_datagram_has_a_size_that_networks_carry(size: int, fits: bool) -> None:
     """From 576 to 65,535 bytes."""
-    for size in (576, 65_535):
+    wrong = f"max_datagram_bytes must be 576 to 65535, not {size}"
+    with nullcontext() if fits else pytest.raises(UsageError, match=wrong):
         check_datagram("max_datagram_bytes", size)
-    for size in (575, 65_536, -1):
-        with pytest.raises(UsageError, match=f"max_datagram_bytes must be 576 to 65535, not {size}"):
-            check_datagram("max_datagram_bytes", size)
 
 
 @pytest.mark.parametrize(("value", "most", "wanted"), [(30, 1, "between 0 and 1"), (float("nan"), inf, "at least 0")])
@@ -265,12 +238,9 @@ class Push(Enum):
 TABLE = {Door.OPEN: {Push.PULLED: Door.SHUT}, Door.SHUT: {Push.PUSHED: Door.OPEN, Push.PULLED: Door.SHUT}}
 
 
-def test_the_table_says_what_follows() -> None:
-    assert next_state(TABLE, Door.OPEN, Push.PULLED) is Door.SHUT
-    assert next_state(TABLE, Door.SHUT, Push.PULLED) is Door.SHUT
-
-
 def test_what_the_table_does_not_have_is_an_error_with_both_names() -> None:
+    """What it has says what follows."""
+    assert next_state(TABLE, Door.OPEN, Push.PULLED) is next_state(TABLE, Door.SHUT, Push.PULLED) is Door.SHUT
     with pytest.raises(IllegalTransition, match="Door OPEN: PUSHED cannot happen") as caught:
         next_state(TABLE, Door.OPEN, Push.PUSHED)
     assert isinstance(caught.value, TriackError)

@@ -1,5 +1,7 @@
 """Clocks that were set, and what survives an end."""
 
+from typing import Any
+
 import pytest
 
 from triack.base.clock import WALL_NS_MAX, ClockJump, ClockReading, find_jump, in_words, sane_wall_ns
@@ -104,41 +106,33 @@ def test_a_length_is_said_in_words(length_s: int, words: str) -> None:
 def test_what_is_left_is_read_by_the_start_that_follows() -> None:
     """Large packets, too; nothing is read of another start than the one before."""
     left = {7: (0b10, 0b1), 9: (1 << 200, 0), 11: (0, 1 << 64)}
-    words = begin_words(4, 5, left)
-    assert read_marks(words, 5) == left
-    assert read_marks(words, 6) == {}
-    assert read_marks(words, 4) == left
+    assert [read_marks(begin_words(4, 5, left), start) for start in (4, 5, 6)] == [left, left, {}]
+
+
+def cell(words: Any, *told: int) -> Any:
+    """The same words with that in the first cells of this start."""
+    words[words[LIVE_AT] : words[LIVE_AT] + len(told)] = type(words)("Q", told)
+    return words
 
 
 def test_a_start_that_the_store_does_not_know_has_handed_nothing_out() -> None:
     """It died between its notes and its first commit; what it says of itself is not to be believed."""
-    words = begin_words(4, 5, {7: (1, 0)})
-    at = words[LIVE_AT]
-    words[at : at + 4] = type(words)("Q", [8, 1, 1, 0])
+    words = cell(begin_words(4, 5, {7: (1, 0)}), 8, 1, 1, 0)
     assert read_marks(words, 4) == {7: (1, 0)}
     assert read_marks(words, 5) == {7: (1, 0), 8: (1, 0)}
 
 
 def test_a_cell_of_this_start_adds_to_what_is_left() -> None:
-    """Done is done; what was in hand before the node died again still is."""
-    words = begin_words(4, 5, {7: (0b110, 0)})
-    at = words[LIVE_AT]
-    words[at : at + 4] = type(words)("Q", [7, 1, 0b1000, 0b010])
+    """Done is done; what was held before the node died again still is. Cells that are free say nothing."""
+    words = cell(begin_words(4, 5, {7: (0b110, 0)}), 7, 1, 0b1000, 0b010)
     assert read_marks(words, 5) == {7: (0b1100, 0b010)}
-
-
-def test_cells_that_are_free_say_nothing() -> None:
-    words = begin_words(4, 5, {})
-    at = words[LIVE_AT]
-    words[at : at + 8] = type(words)("Q", [0, 1, 1, 1, 8, 1, 1, 0])
-    assert read_marks(words, 5) == {8: (1, 0)}
+    assert read_marks(cell(begin_words(4, 5, {}), 0, 1, 1, 1, 8, 1, 1, 0), 5) == {8: (1, 0)}
 
 
 def test_words_that_end_too_early_say_nothing() -> None:
     words = begin_words(4, 5, {7: (1, 0)})
     assert read_marks(words[:2], 5) == {}
-    assert len(words) - words[LIVE_AT] == LIVE_WORDS
-    assert words[LEFT_AT] == 4
+    assert (len(words) - words[LIVE_AT], words[LEFT_AT]) == (LIVE_WORDS, 4)
 
 
 # Degrees of survival have codes on the wire.

@@ -198,9 +198,7 @@ def test_a_session_without_messages_is_closed_after_the_cleanup_interval() -> No
     "express on arrival; recoverable with the disk, 3 s; transactional with the order ack",
 )
 @pytest.mark.gate
-async def test_each_class_of_messages_is_freed_by_its_own_ack(
-    triack_world: testing.World,
-) -> None:
+async def test_each_class_of_messages_is_freed_by_its_own_ack(triack_world: testing.World) -> None:
     async with two(triack_world, MSMQ) as (a, _):
         triack_world.machine("b").disk_delay = 3
         began, freed = triack_world.now, dict[Delivery, float]()

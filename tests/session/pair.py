@@ -33,12 +33,8 @@ from triack.tools.sim.world import World
 DEFAULTS = SessionSettings()
 RTT_NS = 20 * MS
 Lose = Callable[[str, Transmit], bool]
-
-
 CLEAR = Faults(delay_ns=RTT_NS // 2)
 KIND_AND_COUNTER_BYTES = 9
-
-
 OVERHEAD_BYTES = 36
 """The overhead of the channel in a datagram; a session takes any value."""
 
@@ -51,10 +47,8 @@ def unprobed(settings: SessionSettings) -> SessionSettings:
 
 def make_hello(node: int, settings: SessionSettings = DEFAULTS, sent_at_ns: int = 0) -> Hello:
     """The hello of node 1 (initiator) or 2 (acceptor); the connection id is the node's number."""
-    introduction = b"node-%d" % node
-    return Hello.of(
-        unprobed(settings), session_id=7, connection_id=node, sent_at_ns=sent_at_ns, introduction=introduction
-    )
+    said = b"node-%d" % node
+    return Hello.of(unprobed(settings), session_id=7, connection_id=node, sent_at_ns=sent_at_ns, introduction=said)
 
 
 def make_session(

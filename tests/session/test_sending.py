@@ -10,21 +10,11 @@ from triack.base.units import MS, SECOND
 from triack.session.acknowledgements.session_ack import PATIENCE_NS
 from triack.session.protocol.binary import BINARY
 from triack.session.protocol.events import PacketsAcked, PacketsStored, SessionClosed
-from triack.session.protocol.frames import (
-    AckFrame,
-    Ask,
-    CloseFrame,
-    PacketFrame,
-    PieceFrame,
-    PingFrame,
-    RoundTripFrame,
-)
+from triack.session.protocol.frames import AckFrame, Ask, CloseFrame, PacketFrame, PieceFrame, PingFrame, RoundTripFrame
 from triack.session.protocol.opening import CONNECT_RESEND_NS
 from triack.session.protocol.settings import SessionSettings
 from triack.session.protocol.states import CloseReason, SessionState
 from triack.tools.sim.faults import Faults
-
-# ---- when it is asked again
 
 
 def test_what_may_wait_for_the_store_is_not_probed_before_it_has() -> None:
@@ -34,25 +24,11 @@ def test_what_may_wait_for_the_store_is_not_probed_before_it_has() -> None:
         pair = Pair.opened(SessionSettings(max_unacked_packet=8), udp=False)
         pair.confirm()
         pair.a.send_packets(Delivery.TRANSACTIONAL, [b"x"], [None], [ask])
-        run = sure(pair.a.poll_run(pair.now_ns))
-        (frame,) = BINARY.decode(run.payloads[0])
+        (frame,) = BINARY.decode(sure(pair.a.poll_run(pair.now_ns)).payloads[0])
         assert isinstance(frame, PacketFrame)
         assert frame.ask == ask
-        deadline_ns = sure(pair.a.next_deadline())
-        waits[ask] = deadline_ns - pair.now_ns
-    assert waits[Ask.WITH_STORE] == waits[Ask.AT_ONCE] + PATIENCE_NS
-    assert waits[Ask.NO] > waits[Ask.WITH_STORE]
-
-
-# ---- when it is given up
-
-
-def send_into_silence(pair: Pair) -> int:
-    """Send one packet that never arrives; returns when the session closed."""
-    cut(pair)
-    pair.send("a", 1)
-    pair.run_until(lambda: bool(closes(pair)))
-    return pair.now_ns
+        waits[ask] = sure(pair.a.next_deadline()) - pair.now_ns
+    assert waits[Ask.AT_ONCE] + PATIENCE_NS == waits[Ask.WITH_STORE] < waits[Ask.NO]
 
 
 @pytest.mark.parametrize(
@@ -68,7 +44,10 @@ def test_the_ack_timeout_adapts_to_the_round_trip(rtt_ms: int, timeout_ms: int) 
     pair.run(3 * rtt_ms * MS)
     assert pair.a.state is SessionState.OPEN
     start_ns = pair.now_ns
-    assert send_into_silence(pair) - start_ns == timeout_ms * MS
+    cut(pair)
+    pair.send("a", 1)
+    pair.run_until(lambda: bool(closes(pair)))
+    assert pair.now_ns - start_ns == timeout_ms * MS
     assert closes(pair) == [SessionClosed(CloseReason.ACK_TIMEOUT, 1)]
 
 
@@ -86,9 +65,6 @@ def test_progress_on_the_disk_starts_its_timeout_again() -> None:
     assert pair.now_ns - start_ns == 3 * SECOND
 
 
-# Which frames share a datagram, and which leave alone.
-
-
 def test_a_packet_that_fits_stays_behind_one_that_goes_in_pieces() -> None:
     """Runs end before it, and go on behind it."""
     pair = Pair.opened()
@@ -104,23 +80,20 @@ def test_pieces_of_what_is_here_are_answered_with_its_acks() -> None:
     """They came again because an ack was lost."""
     pair = Pair.opened()
     pair.a.send_packet(Delivery.EXPRESS, bytes(5_000), None)
-    run = sure(pair.a.poll_run(pair.now_ns))
-    for payload in run.payloads:
+    payloads = sure(pair.a.poll_run(pair.now_ns)).payloads
+    for payload in payloads:
         pair.inject("b", payload)
     while pair.b.poll_transmit(pair.now_ns) is not None:
         pass
-    pair.inject("b", run.payloads[0])
-    ack = sure(pair.b.poll_transmit(pair.now_ns))
-    assert ack.ack is not None
-    assert ack.ack.cumulative == 1
+    pair.inject("b", payloads[0])
+    assert sure(sure(pair.b.poll_transmit(pair.now_ns)).ack).cumulative == 1
 
 
 def test_a_goodbye_says_what_came() -> None:
     pair = Pair.opened(udp=False)
     pair.run(SECOND)
     pair.a.send_packet(Delivery.EXPRESS, b"x", None)
-    packet = sure(pair.a.poll_transmit(pair.now_ns))
-    pair.inject("b", packet.payload)
+    pair.inject("b", sure(pair.a.poll_transmit(pair.now_ns)).payload)
     pair.b.close(CloseReason.LOCAL_STOP)
     goodbye = sure(pair.b.poll_transmit(pair.now_ns))
     assert [type(frame) for frame in BINARY.decode(goodbye.payload)] == [AckFrame, CloseFrame]
@@ -171,11 +144,9 @@ def transfer(settings: SessionSettings, *, loss: float, seed: int, udp: bool, by
     weather = Faults(loss=loss, delay_ns=5 * MS, jitter_ns=MS)
     pair = Pair(settings, weather=weather, seed=seed, udp=udp, store_ns=3 * MS, by_run=by_run)
     pair.backlog["b"].extend((Delivery.EXPRESS, b"back") for _ in range(10))
-    durable = 0
-    for number in range(PACKETS):
-        delivery = Delivery.TRANSACTIONAL if number // 50 % 2 else Delivery.EXPRESS
-        durable += delivery in DURABLE
-        pair.backlog["a"].append((delivery, bytes(900 + number % 3 * 40)))
+    classes = [Delivery.TRANSACTIONAL if number // 50 % 2 else Delivery.EXPRESS for number in range(PACKETS)]
+    pair.backlog["a"].extend((delivery, bytes(900 + number % 3 * 40)) for number, delivery in enumerate(classes))
+    durable = sum(delivery in DURABLE for delivery in classes)
 
     def told(kind: type[PacketsAcked | PacketsStored]) -> int:
         return sum(len(event.packets) for event in pair.events["a"] if isinstance(event, kind))
@@ -191,16 +162,17 @@ def test_by_the_run_the_same_leaves_as_one_by_one(udp: bool, congestion: str, lo
     """The same bytes at the same moments: probes, resends, acks that ride, and requests for acks."""
     settings = SessionSettings(max_unacked_packet=64, congestion=congestion)
     for seed in range(2):
-        single, by_run = (transfer(settings, loss=loss, seed=seed, udp=udp, by_run=by_run) for by_run in (False, True))
-        for end in ("a", "b"):
-            assert [
-                (at_ns, sent.counter, sent.payload, sent.packet and sent.packet.number)
-                for at_ns, sent in by_run.sent[end]
-            ] == [
-                (at_ns, sent.counter, sent.payload, sent.packet and sent.packet.number)
-                for at_ns, sent in single.sent[end]
+        pairs = [transfer(settings, loss=loss, seed=seed, udp=udp, by_run=by_run) for by_run in (False, True)]
+        single, by_run = [
+            [
+                (end, at_ns, it.counter, it.payload, it.packet and it.packet.number)
+                for end in "ab"
+                for at_ns, it in pair.sent[end]
             ]
-        assert (single.longest_run, by_run.longest_run > 1) == (0, True)
+            for pair in pairs
+        ]
+        assert by_run == single
+        assert (pairs[0].longest_run, pairs[1].longest_run > 1) == (0, True)
 
 
 def test_an_ack_that_is_due_goes_before_a_run() -> None:
@@ -211,8 +183,6 @@ def test_an_ack_that_is_due_goes_before_a_run() -> None:
     pair.b.ack_sender.session_ack.debt.handle_request()
     assert pair.b.poll_run(pair.now_ns) is None
     first = sure(pair.b.poll_transmit(pair.now_ns))
-    assert first.ack is not None
-    assert first.packet is not None
+    assert (first.ack is None, first.packet is None) == (False, False)
     run = sure(pair.b.poll_run(pair.now_ns))
-    assert [sent.number for sent in run.packets] == [2, 3]
-    assert run.counter == first.counter + 1
+    assert ([sent.number for sent in run.packets], run.counter) == ([2, 3], first.counter + 1)

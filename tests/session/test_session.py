@@ -1,6 +1,5 @@
-"""A session, from its opening to its close."""
+"""A session from its opening to its close: every timer, its windows, its repair of losses."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -16,16 +15,11 @@ from triack.session.idle import Idle
 from triack.session.keep_alive import KeepAlive
 from triack.session.protocol.binary import BINARY
 from triack.session.protocol.codec import content_limit_bytes
-from triack.session.protocol.events import PacketsAcked, SessionOpened, Transmit, TransmitKind
+from triack.session.protocol.events import PacketsAcked, SessionOpened, TransmitKind
 from triack.session.protocol.frames import PacketFrame, PingFrame, StoreAckFrame
 from triack.session.protocol.path_traits import MEMORY
 from triack.session.protocol.settings import SessionSettings
 from triack.session.protocol.states import CloseReason, SessionState
-
-# One session from connect to close: every timer, every reason it ends.
-
-PROBE_NS = 60 * MS
-"""After one sample of 20 ms: 20 + 4 x 10."""
 
 
 def kinds(pair: Pair, end: str) -> list[tuple[int, TransmitKind]]:
@@ -38,21 +32,15 @@ def ack_requested(pair: Pair, end: str = "a") -> list[int]:
     return [frame.number for frame in frames if isinstance(frame, PacketFrame) and frame.ask]
 
 
-# ---- connect
-
-
 def test_a_session_opens_in_one_round_trip() -> None:
     """Connect, accept, and an ack that confirms; both learn of each other, and the initiator of the round trip."""
     pair = Pair()
     pair.run(SECOND)
     assert kinds(pair, "a")[:2] == [(0, TransmitKind.CONNECT), (20, TransmitKind.DATA)]
     assert kinds(pair, "b")[:1] == [(10, TransmitKind.ACCEPT)]
-    assert pair.events["a"][0] == SessionOpened()
-    assert pair.events["b"][:2] == [SessionOpened(), PacketsAcked([], [])]
-    assert pair.a.rtt.smoothed_ns == RTT_NS
-    assert pair.a.peer == replace(make_hello(2), introduction=b"")
-    assert [sent.connection_id for _, sent in pair.sent["a"]][:2] == [1, 2]
-    assert [sent.counter for _, sent in pair.sent["a"]][:2] == [1, 2]
+    assert (pair.events["a"][0], pair.events["b"][:2]) == (SessionOpened(), [SessionOpened(), PacketsAcked([], [])])
+    assert (pair.a.rtt.smoothed_ns, pair.a.peer) == (RTT_NS, replace(make_hello(2), introduction=b""))
+    assert [(sent.connection_id, sent.counter) for _, sent in pair.sent["a"]][:2] == [(1, 1), (2, 2)]
 
 
 def test_an_initiator_without_packets_asks_until_it_is_heard() -> None:
@@ -82,38 +70,23 @@ def test_a_session_that_opens_at_one_end_alone_is_over_in_time() -> None:
 def test_a_connect_is_said_once_more_when_the_acceptor_wants_it() -> None:
     """At once; it counts as another."""
     session = make_session(1)
-    first = session.poll_transmit(0)
+    first = sure(session.poll_transmit(0))
     assert session.poll_transmit(0) is None
     session.handle_retry()
-    second = session.poll_transmit(0)
-    assert first is not None
-    assert second is not None
-    assert (first.counter, second.counter) == (1, 2)
-    assert second.kind is TransmitKind.CONNECT
-
-
-def lose_first(kind: TransmitKind, end: str) -> Callable[[str, Transmit], bool]:
-    """Loses one datagram: the first of that kind from that end."""
-    lost: list[Transmit] = []
-
-    def lose(name: str, sent: Transmit) -> bool:
-        if lost or name != end or sent.kind is not kind:
-            return False
-        lost.append(sent)
-        return True
-
-    return lose
+    second = sure(session.poll_transmit(0))
+    assert (first.counter, second.counter, second.kind) == (1, 2, TransmitKind.CONNECT)
 
 
 def test_an_unconfirmed_acceptor_gives_up_and_says_nothing() -> None:
-    """It does not repeat its accept: a stranger could have faked the connect."""
+    """It repeats no accept, as a stranger could have faked the connect; what it cannot read confirms nothing."""
     pair = Pair(lose=lambda end, sent: end == "a" and sent.kind is TransmitKind.DATA)
     pair.run(5 * SECOND)
     assert kinds(pair, "b") == [(10, TransmitKind.ACCEPT)]
+    with pytest.raises(ProtocolError):
+        pair.inject("b", b"\xff")
     assert pair.b.state is SessionState.ACCEPTING
     pair.run(20 * SECOND)
-    assert reasons(pair, "b") == [CloseReason.CONNECT_TIMEOUT]
-    assert goodbyes(pair, "b") == []
+    assert (reasons(pair, "b"), goodbyes(pair, "b")) == ([CloseReason.CONNECT_TIMEOUT], [])
 
 
 def test_a_late_copy_of_a_connect_opens_nothing() -> None:
@@ -121,25 +94,13 @@ def test_a_late_copy_of_a_connect_opens_nothing() -> None:
     pair = Pair.opened()
     connect = pair.sent["a"][0][1]
     late = make_session(3, peer=BINARY.decode_hello(connect.payload), now_ns=pair.now_ns)
-    accept = sure(late.poll_transmit(pair.now_ns))
-    pair.deliver("a", accept)
+    pair.deliver("a", sure(late.poll_transmit(pair.now_ns)))
     pair.drain()
     assert pair.sent["a"][-1][1].connection_id == 2
-    assert late.state is SessionState.ACCEPTING
-    assert late.events == []
+    assert (late.state, late.events) == (SessionState.ACCEPTING, [])
     pair.deliver("b", connect)
     pair.run(SECOND)
-    assert pair.b.state is SessionState.OPEN
-    assert pair.events["b"].count(SessionOpened()) == 1
-
-
-def test_a_malformed_datagram_does_not_confirm() -> None:
-    """An acceptor opens for what it can read."""
-    pair = Pair(lose=lambda end, sent: end == "a" and sent.kind is TransmitKind.DATA)
-    pair.run(50 * MS)
-    with pytest.raises(ProtocolError):
-        pair.inject("b", b"\xff")
-    assert pair.b.state is SessionState.ACCEPTING
+    assert (pair.b.state, pair.events["b"].count(SessionOpened())) == (SessionState.OPEN, 1)
 
 
 def test_data_before_the_accept_is_refused_by_name() -> None:
@@ -154,14 +115,10 @@ def test_data_before_the_accept_is_refused_by_name() -> None:
 
 def test_the_round_trip_is_that_of_the_connect_that_was_answered() -> None:
     """A lost accept does not count as a slow network: the next one echoes the connect it answers."""
-    pair = Pair(lose=lose_first(TransmitKind.ACCEPT, "b"))
-    pair.run(205 * MS)
-    pair.run(SECOND)
-    assert pair.a.state is SessionState.OPEN
-    assert pair.a.rtt.smoothed_ns == RTT_NS
-
-
-# ---- the window
+    lost = iter([True])
+    pair = Pair(lose=lambda _end, sent: sent.kind is TransmitKind.ACCEPT and next(lost, False))
+    pair.run(1_205 * MS)
+    assert (pair.a.state, pair.a.rtt.smoothed_ns) == (SessionState.OPEN, RTT_NS)
 
 
 @pytest.mark.parametrize("peer_window", [64, 5])
@@ -207,11 +164,7 @@ def test_a_cold_path_with_a_third_of_a_window_asks_once(lost: bool) -> None:
         pair.a.send_packet(Delivery.EXPRESS, bytes(100), None)
     pair.run(5 * SECOND)
     assert ack_requested(pair) == ([60, 60] if lost else [60])
-    assert len(pair.fresh("b")) == 85
-    assert pair.unacked["a"] == set()
-
-
-# ---- repair
+    assert (len(pair.fresh("b")), pair.unacked["a"]) == (85, set())
 
 
 def test_a_lost_packet_is_repaired_by_time() -> None:
@@ -223,9 +176,6 @@ def test_a_lost_packet_is_repaired_by_time() -> None:
     pair.run(2 * SECOND)
     assert pair.packets("a")[2:] == [(start_ns + 9 * RTT_NS // 8, 1)]
     assert pair.unacked["a"] == set()
-
-
-# ---- datagrams
 
 
 def test_a_store_ack_costs_what_waits_for_it() -> None:
@@ -261,37 +211,21 @@ def test_a_content_that_no_datagram_holds_is_the_callers_mistake() -> None:
     assert pair.a.window.unacked == 0
 
 
-# The snapshot of a session.
-
-
 def test_a_session_that_nobody_has_answered_has_measured_nothing() -> None:
+    """Its snapshot says so."""
     shown = make_session(1, traits=MEMORY).stats()
     assert (shown.is_answered, shown.round_trip_ns, shown.probe_ns) == (False, None, None)
     assert (shown.congestion, shown.congestion_window_bytes) == ("none", None)
 
 
-# A session ends when there was no packet for the interval, to the nanosecond.
-
-
 def test_one_looks_again_at_its_end_or_half_an_interval_later() -> None:
     """Something else may keep the session when it has passed; that need not be asked all the time."""
-    idle = Idle(100, 1_000)
-    assert idle.look_again_ns(1_040) == 1_100
-    assert idle.look_again_ns(1_100) == 1_150
-    assert idle.look_again_ns(5_000) == 5_050
-
-
-# An end that sends nothing for its interval sends a ping; any other datagram puts that off.
+    assert [Idle(100, 1_000).look_again_ns(at) for at in (1_040, 1_100, 5_000)] == [1_100, 1_150, 5_050]
 
 
 def test_it_is_due_an_interval_after_what_was_sent_last() -> None:
+    """It is looked at again when it may be due; where it is due now, something leaves now."""
     alive = KeepAlive(100)
     alive.sent_at_ns = 1_000
     assert [alive.is_due(at) for at in (1_000, 1_099, 1_100)] == [False, False, True]
-
-
-def test_one_looks_again_when_it_may_be_due() -> None:
-    alive = KeepAlive(100)
-    alive.sent_at_ns = 1_000
-    assert alive.look_again_ns(1_040) == 1_100
-    assert alive.look_again_ns(1_100) == 1_200, "something leaves now"
+    assert [alive.look_again_ns(at) for at in (1_040, 1_100)] == [1_100, 1_200]

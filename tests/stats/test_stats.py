@@ -446,10 +446,7 @@ async def test_trust_on_one_side_only_is_seen_at_the_other(caplog: pytest.LogCap
 
 @pytest.mark.parametrize(
     ("at_a", "trouble"),
-    [
-        ({"suite": "25519_ChaChaPoly_BLAKE2s"}, Trouble.OTHER_SUITE),
-        ({"insecure": True}, Trouble.ONE_WITHOUT_KEYS),
-    ],
+    [({"suite": "25519_ChaChaPoly_BLAKE2s"}, Trouble.OTHER_SUITE), ({"insecure": True}, Trouble.ONE_WITHOUT_KEYS)],
 )
 async def test_settings_that_do_not_fit_are_seen_where_the_call_arrives(at_a: dict[str, Any], trouble: Trouble) -> None:
     async with node("a", **at_a) as a, node("b") as b:

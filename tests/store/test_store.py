@@ -132,12 +132,7 @@ def test_a_store_remembers_its_starts_and_how_far_each_came(tmp_path: Path) -> N
         for serial in serials:
             store.apply(Commit(state={"key": b"%d" % serial}, serial=serial))
         store.close()
-    assert found == [
-        (1, 70, 0, {}),
-        (2, 71, 2, {70: 2}),
-        (3, 72, 2, {70: 2, 71: 2}),
-        (4, 73, 3, {70: 2, 71: 2, 72: 3}),
-    ]
+    assert found == [(1, 70, 0, {}), (2, 71, 2, {70: 2}), (3, 72, 2, {70: 2, 71: 2}), (4, 73, 3, {70: 2, 71: 2, 72: 3})]
 
 
 def test_of_a_start_without_a_commit_no_records_are_known(tmp_path: Path) -> None:

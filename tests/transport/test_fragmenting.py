@@ -11,13 +11,7 @@ from triack.base.reasons import DropReason
 from triack.session.path.path_mtu import STEP_BYTES
 from triack.session.protocol.settings import SessionSettings
 from triack.tools.bench.namespace import wrapped
-from triack.transport.fragmenting import (
-    IP_MTU_DISCOVER,
-    IPV6_MTU_DISCOVER,
-    PMTUDISC_DONT,
-    PMTUDISC_PROBE,
-    Fragmenting,
-)
+from triack.transport.fragmenting import IP_MTU_DISCOVER, IPV6_MTU_DISCOVER, PMTUDISC_DONT, PMTUDISC_PROBE, Fragmenting
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux is told which datagrams may be cut")
 

@@ -26,14 +26,7 @@ from tests.transport.ends import (
     take,
 )
 from tests.transport.snapshots import snapshot
-from triack.base.datagram import (
-    HEADER_BYTES,
-    Channel,
-    Header,
-    Kind,
-    counters_of,
-    read_header,
-)
+from triack.base.datagram import HEADER_BYTES, Channel, Header, Kind, counters_of, read_header
 from triack.base.errors import ProtocolError, UsageError
 from triack.base.peers import Directory, Peer
 from triack.base.units import MS, SECOND
@@ -353,15 +346,7 @@ NEW, OLD = public(A_KEY), public(OLD_KEY)
             4,
         ),
     ],
-    ids=[
-        "new",
-        "mine not known yet",
-        "both known",
-        "his still answers",
-        "his not in use",
-        "useless",
-        "both behind",
-    ],
+    ids=["new", "mine not known yet", "both known", "his still answers", "his not in use", "useless", "both behind"],
 )
 def test_while_keys_change_the_two_find_each_other(ends: Callable[[], Ends], tries: int) -> None:
     """The newest is tried first, and the next one after each unanswered connect."""

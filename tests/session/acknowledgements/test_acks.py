@@ -98,9 +98,6 @@ def test_a_request_repeats_what_is_stored() -> None:
     assert ack.debt.due
 
 
-# ---- between two sessions
-
-
 ARRIVAL = st.tuples(st.just("arrive"), st.integers(1, 30), st.sampled_from(Delivery))
 COMMIT = st.tuples(st.just("commit"), st.integers(0, 2**30), st.just(Delivery.EXPRESS))
 PING = st.tuples(st.just("ping"), st.just(0), st.just(Delivery.EXPRESS))
@@ -123,12 +120,8 @@ def test_never_before_the_commit(steps: list[tuple[str, int, Delivery]]) -> None
         session.handle_stored(numbers, pair.now_ns)
 
     def told() -> set[int]:
-        numbers: set[int] = set()
-        for _, sent in pair.sent["b"]:
-            if sent.store_ack is not None:
-                numbers.update(range(1, sent.store_ack.cumulative + 1))
-                numbers.update(n for first, last in sent.store_ack.ranges for n in range(first, last + 1))
-        return numbers
+        acks = [sent.store_ack for _, sent in pair.sent["b"] if sent.store_ack is not None]
+        return {n for ack in acks for first, last in ((1, ack.cumulative), *ack.ranges) for n in range(first, last + 1)}
 
     def waiting() -> list[int]:
         return [number for number, kind in classes.items() if kind in DURABLE and number not in committed]
@@ -143,8 +136,7 @@ def test_never_before_the_commit(steps: list[tuple[str, int, Delivery]]) -> None
             commit([number for number in waiting() if value >> number & 1] or waiting()[:1])
         pair.drain()
         assert told() <= set(classes) - set(waiting())
-    if waiting():
-        commit(waiting())
+    commit(waiting())
     pair.run(SECOND)
     assert told() >= committed
 
@@ -183,23 +175,21 @@ def test_what_a_datagram_says() -> None:
 @pytest.mark.plain
 def test_a_run_is_counted_as_its_packets_would_be(delivery: Delivery, ack_requested: list[int]) -> None:
     """The same acks are owed, for the same packets, after a gap as well."""
-    together, alone = ack_sender_of(AckTrigger()), ack_sender_of(AckTrigger())
-    for ack_sender in (together, alone):
+    together, alone = both = ack_sender_of(AckTrigger()), ack_sender_of(AckTrigger())
+    for ack_sender in both:
         arrive(ack_sender, 1)
-    payloads = [BINARY.encode(PacketFrame(number, delivery, number in ack_requested, b"12")) for number in (2, 3, 4)]
-    run = sure(together.read_run(BINARY, [*payloads, BINARY.encode(PacketFrame(9, delivery, False, b""))]))
-    assert together.handle_run(run, 7, MS).contents == [b"12"] * 3
-    for counter, payload in enumerate(payloads, 5):
-        (frame,) = BINARY.decode(payload)
-        assert isinstance(frame, PacketFrame)
-        alone.handle_packet(frame, counter, MS)
-    for ack_sender in (together, alone):
+    packets = [PacketFrame(number, delivery, number in ack_requested, b"12") for number in (2, 3, 4)]
+    payloads = [BINARY.encode(packet) for packet in (*packets, PacketFrame(9, delivery, False, b""))]
+    assert together.handle_run(sure(together.read_run(BINARY, payloads)), 7, MS).contents == [b"12"] * 3
+    for counter, packet in enumerate(packets, 5):
+        alone.handle_packet(packet, counter, MS)
+    owed = []
+    for ack_sender in both:
         if delivery in DURABLE:
             ack_sender.store_ack.handle_stored([2, 3, 4], MS)
-    for one, other in ((together.session_ack, alone.session_ack), (together.store_ack, alone.store_ack)):
-        assert {name: getattr(one.debt, name) for name in AckDebt.__slots__ if name != "terms"} == {
-            name: getattr(other.debt, name) for name in AckDebt.__slots__ if name != "terms"
-        }
+        debts = ack_sender.session_ack.debt, ack_sender.store_ack.debt
+        owed.append([getattr(debt, name) for debt in debts for name in AckDebt.__slots__ if name != "terms"])
+    assert owed[0] == owed[1]
     assert together.session_ack.newest_counter == alone.session_ack.newest_counter == 7
     assert together.received.cumulative == together.store_ack.stored.cumulative == 4
 
@@ -207,51 +197,26 @@ def test_a_run_is_counted_as_its_packets_would_be(delivery: Delivery, ack_reques
 def test_a_run_ends_at_what_a_correct_sender_could_send() -> None:
     """Numbers beyond it are looked at by themselves."""
     ack_sender = ack_sender_of(AckTrigger())
-    run = ack_sender.read_run(
-        BINARY, [BINARY.encode(PacketFrame(number, Delivery.EXPRESS, False, b"")) for number in range(1, 30)]
-    )
-    assert run is not None
+    payloads = [BINARY.encode(PacketFrame(number, Delivery.EXPRESS, False, b"")) for number in range(1, 30)]
+    run = sure(ack_sender.read_run(BINARY, payloads))
     assert len(run.contents) == 16
     ack_sender.handle_run(run, 1, 0)
-    assert ack_sender.read_run(BINARY, [BINARY.encode(PacketFrame(18, Delivery.EXPRESS, False, b""))]) is None
+    assert ack_sender.read_run(BINARY, payloads[17:18]) is None
 
 
-def test_a_run_asks_as_its_most_urgent_packet_does() -> None:
+@pytest.mark.parametrize(
+    ("asks", "due"), [([Ask.NO, Ask.WITH_STORE], False), ([Ask.WITH_STORE, Ask.AT_ONCE, Ask.WITH_STORE], True)]
+)
+def test_a_run_asks_as_its_most_urgent_packet_does(asks: list[Ask], due: bool) -> None:
     """One that cannot wait is enough."""
-    for ack_requested, due in (
-        ([Ask.NO, Ask.WITH_STORE], False),
-        ([Ask.WITH_STORE, Ask.AT_ONCE, Ask.WITH_STORE], True),
-    ):
-        ack_sender = ack_sender_of(AckTrigger())
-        payloads = [
-            BINARY.encode(PacketFrame(number, Delivery.TRANSACTIONAL, ask, b""))
-            for number, ask in enumerate(ack_requested, 1)
-        ]
-        run = sure(ack_sender.read_run(BINARY, payloads))
-        ack_sender.handle_run(run, 1, 0)
-        assert ack_sender.leaving(0, with_packet=False) == (due, False)
-        assert ack_sender.session_ack.debt.deadline_ns == (None if due else PATIENCE_NS)
+    ack_sender = ack_sender_of(AckTrigger())
+    packets = [PacketFrame(number, Delivery.TRANSACTIONAL, ask, b"") for number, ask in enumerate(asks, 1)]
+    ack_sender.handle_run(sure(ack_sender.read_run(BINARY, list(map(BINARY.encode, packets)))), 1, 0)
+    assert ack_sender.leaving(0, with_packet=False) == (due, False)
+    assert ack_sender.session_ack.debt.deadline_ns == (None if due else PATIENCE_NS)
 
 
 # Which of our packets are not yet on the peer's disk, and how long we wait for them.
-
-
-def sent(number: int, at_ns: int = 0, delivery: Delivery = Delivery.RECOVERABLE) -> SessionPacket:
-    """A packet that leaves for the first time."""
-    packet = SessionPacket(number, delivery, b"", None, False, 100, PacketState.IN_FLIGHT, sends=1, sent_at_ns=at_ns)
-    packet.order = number
-    return packet
-
-
-def waiting(*packets: SessionPacket, settings: SessionSettings | None = None) -> StoreAckWaiter:
-    wait = StoreAckWaiter(Policy.of(settings or SessionSettings()))
-    for packet in packets:
-        wait.add([packet])
-    return wait
-
-
-def numbers(packets: list[SessionPacket]) -> list[int]:
-    return [packet.number for packet in packets]
 
 
 @pytest.mark.parametrize(
@@ -266,7 +231,10 @@ def test_the_timeout_and_the_probe_adapt_to_the_disk(
 
     MSMQ's StoreAckTimeout turns the computation off.
     """
-    wait = waiting(sent(1, at_ns=SECOND), settings=SessionSettings(store_ack_timeout_s=fixed_s))
+    wait = StoreAckWaiter(Policy.of(SessionSettings(store_ack_timeout_s=fixed_s)))
+    (packet,) = flying(1, delivery=Delivery.RECOVERABLE)
+    packet.sends, packet.sent_at_ns, packet.order = 1, SECOND, 1
+    wait.add([packet])
     if took_ns:
         wait.handle_ack(1, [], SECOND + took_ns)
     assert (wait.timeout_ns, wait.probe_ns) == (timeout_s * SECOND, probe_ms * MS)
@@ -275,8 +243,8 @@ def test_the_timeout_and_the_probe_adapt_to_the_disk(
 # Asking for acks that do not come: which packets are resent, after which waits, and when a ping leaves.
 
 
-def flying(*numbers: int) -> list[SessionPacket]:
-    return [SessionPacket(n, Delivery.EXPRESS, b"", None, False, 100, PacketState.IN_FLIGHT) for n in numbers]
+def flying(*numbers: int, delivery: Delivery = Delivery.EXPRESS) -> list[SessionPacket]:
+    return [SessionPacket(number, delivery, b"", None, False, 100, PacketState.IN_FLIGHT) for number in numbers]
 
 
 def test_the_wait_doubles_and_progress_begins_again() -> None:
@@ -285,8 +253,7 @@ def test_the_wait_doubles_and_progress_begins_again() -> None:
     for _ in range(4):
         waits.append(probing.wait_ns(10, 50))
         probing.handle_timer([], awaits=True)
-    assert waits == [10, 20, 40, 50]
-    assert probing.wait_ns(60, 50) == 60
+    assert [*waits, probing.wait_ns(60, 50)] == [10, 20, 40, 50, 60]
     probing.handle_progress()
     assert probing.wait_ns(10, 50) == 10
     for _ in range(5_000):
@@ -311,16 +278,14 @@ def test_a_peer_that_never_answers_is_asked_as_rarely_as_any() -> None:
 
 
 def test_the_oldest_packets_go_again_one_after_the_other() -> None:
-    """Each once for each unanswered wait."""
-    probing, (first, second) = Probing(), flying(1, 2)
+    """Each once for each unanswered wait; the probe is still due after another packet that goes first."""
+    probing, (first, second, other) = Probing(), flying(1, 2, 3)
     probing.handle_timer([first, second], awaits=False)
-    assert probing.peek() is first
-    assert probing.handle_sent(first)
-    assert probing.peek() is second
-    assert probing.handle_sent(second)
-    assert probing.peek() is None
-    assert not probing.handle_sent(first)
-    assert not probing.ping_due
+    assert not probing.handle_sent(other)
+    for probe in (first, second):
+        assert probing.peek() is probe
+        assert probing.handle_sent(probe)
+    assert (probing.peek(), probing.handle_sent(first), probing.ping_due) == (None, False, False)
 
 
 def test_what_was_acknowledged_meanwhile_is_no_probe() -> None:
@@ -331,23 +296,13 @@ def test_what_was_acknowledged_meanwhile_is_no_probe() -> None:
     assert probing.peek() is packets[2]
 
 
-def test_another_packet_that_goes_first_is_no_probe() -> None:
-    """The probe is still due after it."""
-    probing, (probe, other) = Probing(), flying(1, 2)
-    probing.handle_timer([probe], awaits=False)
-    assert not probing.handle_sent(other)
-    assert probing.peek() is probe
-
-
 def test_a_ping_asks_for_store_acks_alone() -> None:
     """With nothing unacknowledged; and one that is due stays so when there is nothing to ask for."""
-    probing = Probing()
-    probing.handle_timer([], awaits=False)
-    assert not probing.ping_due
-    probing.handle_timer([], awaits=True)
-    assert probing.ping_due
-    probing.handle_timer([], awaits=False)
-    assert probing.ping_due
+    probing, due = Probing(), []
+    for awaits in (False, True, False):
+        probing.handle_timer([], awaits=awaits)
+        due.append(probing.ping_due)
+    assert due == [False, True, True]
 
 
 def test_three_unanswered_in_a_row_are_persistent() -> None:
@@ -367,8 +322,7 @@ def test_over_a_stream_it_asks_without_sending_again() -> None:
     """An unacknowledged packet is in flight; a copy would only queue behind it."""
     probing = Probing(reliable=True)
     assert not probing.handle_timer(flying(1), awaits=False)
-    assert probing.ping_due
-    assert probing.peek() is None
+    assert (probing.ping_due, probing.peek()) == (True, None)
 
 
 def test_what_an_answer_over_a_stream_does_not_acknowledge_goes_again() -> None:
@@ -414,11 +368,8 @@ def test_who_is_answered_in_vain_asks_ever_more_rarely() -> None:
     """Every eight times the wait doubles, up to thirty-two times the longest of a silent peer's, or less if told so."""
     probing = Probing()
     probing.handle_heard(0)
-    waits = answered(probing, 60)
-    assert [waits[8 * turn] for turn in range(7)] == [10, 20, 40, 80, 160, 320, 320]
-    assert probing.wait_ns(100, 50, 10_000) == 32 * 50
-    assert probing.wait_ns(100, 50, 300) == 300
-    assert probing.wait_ns(100, 50, 30) == 100
+    assert answered(probing, 60)[::8][:7] == [10, 20, 40, 80, 160, 320, 320]
+    assert [probing.wait_ns(100, 50, most) for most in (10_000, 300, 30)] == [32 * 50, 300, 100]
 
 
 def test_a_second_probe_waits_for_its_answer_as_long_as_ever() -> None:
@@ -427,11 +378,8 @@ def test_a_second_probe_waits_for_its_answer_as_long_as_ever() -> None:
     probing.handle_heard(0)
     answered(probing, 10)
     probing.handle_timer([], awaits=True)
-    assert not probing.is_patient
-    assert probing.wait_ns(10, 50, 10_000) == 20
-    assert probing.handle_heard(0)
-    assert not probing.handle_heard(0)
-    assert probing.is_patient
+    assert (probing.is_patient, probing.wait_ns(10, 50, 10_000)) == (False, 20)
+    assert [probing.handle_heard(0), probing.handle_heard(0), probing.is_patient] == [True, False, True]
 
 
 @pytest.mark.parametrize("forget", [Probing.handle_progress, Probing.begin_anew, stillness.normalize_probing])

@@ -34,18 +34,16 @@ def lose(reno: NewReno, sent_at_ns: int, now_ns: int) -> None:
     reno.handle_lost(DATAGRAM, reno.handle_sent(DATAGRAM, 0, sent_at_ns), now_ns)
 
 
-def test_what_left_together_counts_as_much_as_one_by_one() -> None:
+@pytest.mark.parametrize("halved", [False, True])
+def test_what_left_together_counts_as_much_as_one_by_one(halved: bool) -> None:
     """Ten datagrams of one sending and ten of ten, in slow start; and about as much when the window grows slowly."""
-    for halved in (False, True):
-        single, by_run = NewReno(DATAGRAM), NewReno(DATAGRAM)
-        for reno in (single, by_run):
-            if halved:
-                lose(reno, 50, 100)
-        sending = by_run.handle_sent(10 * DATAGRAM, 0, 200)
-        by_run.handle_acked(10, 10 * DATAGRAM, sending)
-        for _ in range(10):
-            ack(single, 200)
-        assert single.window_bytes <= by_run.window_bytes <= 1.1 * single.window_bytes
+    single, by_run = NewReno(DATAGRAM), NewReno(DATAGRAM)
+    for reno in (single, by_run) if halved else ():
+        lose(reno, 50, 100)
+    by_run.handle_acked(10, 10 * DATAGRAM, by_run.handle_sent(10 * DATAGRAM, 0, 200))
+    for _ in range(10):
+        ack(single, 200)
+    assert single.window_bytes <= by_run.window_bytes <= 1.1 * single.window_bytes
 
 
 def test_a_window_that_was_not_the_limit_does_not_grow() -> None:
@@ -66,13 +64,11 @@ def test_after_a_loss_a_round_trip_adds_about_one_datagram() -> None:
 
 def test_the_floor_is_four_datagrams() -> None:
     """Neither many episodes nor unanswered probes go below it: one loss of four still leaves evidence."""
-    reno = NewReno(DATAGRAM)
+    reno, calm = NewReno(DATAGRAM), NewReno(DATAGRAM)
     for episode in range(10):
         lose(reno, 100 * episode + 50, 100 * episode + 60)
-    assert reno.window_bytes == 4 * DATAGRAM
-    calm = NewReno(DATAGRAM)
     calm.handle_persistent_congestion()
-    assert calm.window_bytes == 4 * DATAGRAM
+    assert reno.window_bytes == calm.window_bytes == 4 * DATAGRAM
 
 
 def test_a_window_leaves_a_quarter_faster_than_its_round_trip() -> None:
@@ -158,7 +154,7 @@ def test_each_move_it_makes_is_in_the_table() -> None:
     """Also on a path that loses and overflows."""
     path = Path(loses=10, queue=10)
     path.run(12 * SECOND)
-    for before, after in zip(path.bbr.states, path.bbr.states[1:], strict=False):
+    for before, after in pairwise(path.bbr.states):
         assert after in TRANSITIONS[before].values()
 
 
@@ -259,6 +255,15 @@ def flow(packets: int, rtt_ns: int) -> int:
     return 5 * packets * DATAGRAM * SECOND // (4 * rtt_ns)
 
 
+def burst(pacer: Pacer, rate: int, now_ns: int) -> int:
+    """Let all datagrams go that may leave now. Returns how many."""
+    count = 0
+    while pacer.ready_at_ns(rate, DATAGRAM, now_ns) <= now_ns and count < 1_000:
+        pacer.credit_bytes -= DATAGRAM
+        count += 1
+    return count
+
+
 def measured(rtt_ns: int) -> RoundTrip:
     rtt = RoundTrip()
     rtt.update(rtt_ns)
@@ -269,42 +274,27 @@ def test_the_pacer_spreads_a_window_over_its_round_trip() -> None:
     """After a burst of ten, datagrams leave evenly, 5/4 of a window in each round trip."""
     pacer, rate = Pacer(DATAGRAM, 0), flow(20, 100 * MS)
     now_ns, times = 0, list[int]()
-    while now_ns < 100 * MS and len(times) < 1_000:
-        ready_ns = pacer.ready_at_ns(rate, DATAGRAM, now_ns)
-        if ready_ns > now_ns:
-            now_ns = ready_ns
-            continue
-        pacer.credit_bytes -= DATAGRAM
-        times.append(now_ns)
+    while now_ns < 100 * MS:
+        times += [now_ns] * burst(pacer, rate, now_ns)
+        now_ns = pacer.ready_at_ns(rate, DATAGRAM, now_ns)
     assert times[:10] == [0] * 10
-    gaps = [later - earlier for earlier, later in pairwise(times[10:])]
-    assert all(abs(gap - 4 * MS) <= MS // 100 for gap in gaps)
+    assert all(abs(later - earlier - 4 * MS) <= MS // 100 for earlier, later in pairwise(times[10:]))
     assert 33 <= len(times) <= 35
 
 
 @pytest.mark.parametrize(("rtt_ns", "rested_ns", "packets"), [(100 * MS, 3_600 * SECOND, 10), (MS, 10 * MS, 50)])
 def test_a_rested_pacer_lets_a_burst_go_and_no_more(rtt_ns: int, rested_ns: int, packets: int) -> None:
     """Ten datagrams after any rest, or what flows between two ticks of a timer: 2.5 windows in two milliseconds."""
-    pacer, rate = Pacer(DATAGRAM, 0), flow(20, rtt_ns)
-    burst = 0
-    while pacer.ready_at_ns(rate, DATAGRAM, rested_ns) <= rested_ns and burst < 1_000:
-        pacer.credit_bytes -= DATAGRAM
-        burst += 1
-    assert burst == packets
+    assert burst(Pacer(DATAGRAM, 0), flow(20, rtt_ns), rested_ns) == packets
 
 
-def test_a_sender_that_spent_its_credit_waits_for_a_quantum() -> None:
+@pytest.mark.parametrize(("window_packets", "quantum_packets"), [(20, 2), (160, 20), (1_600, 54)])
+def test_a_sender_that_spent_its_credit_waits_for_a_quantum(window_packets: int, quantum_packets: int) -> None:
     """A millisecond's worth, and 64 KiB at most: who looks earlier sends nothing, and then a run of packets goes."""
-    for window_packets, quantum_packets in ((20, 2), (160, 20), (1_600, 54)):
-        pacer, rate = Pacer(DATAGRAM, 0), flow(window_packets, 10 * MS)
-        while (ready_ns := pacer.ready_at_ns(rate, DATAGRAM, 0)) <= 0:
-            pacer.credit_bytes -= DATAGRAM
-        ready_ns = pacer.ready_at_ns(rate, DATAGRAM, ready_ns - 1)
-        burst = 0
-        while pacer.ready_at_ns(rate, DATAGRAM, ready_ns) <= ready_ns:
-            pacer.credit_bytes -= DATAGRAM
-            burst += 1
-        assert burst == quantum_packets
+    pacer, rate = Pacer(DATAGRAM, 0), flow(window_packets, 10 * MS)
+    burst(pacer, rate, 0)
+    ready_ns = pacer.ready_at_ns(rate, DATAGRAM, pacer.ready_at_ns(rate, DATAGRAM, 0) - 1)
+    assert burst(pacer, rate, ready_ns) == quantum_packets
 
 
 def test_a_timer_that_is_late_costs_nothing_of_the_rate() -> None:
@@ -312,12 +302,8 @@ def test_a_timer_that_is_late_costs_nothing_of_the_rate() -> None:
     pacer, rate = Pacer(DATAGRAM, 0), flow(160, 10 * MS)
     now_ns = sent = 0
     while now_ns < 1_000 * MS:
-        ready_ns = pacer.ready_at_ns(rate, DATAGRAM, now_ns)
-        if ready_ns > now_ns:
-            now_ns = ready_ns + MS * 9 // 10
-            continue
-        pacer.credit_bytes -= DATAGRAM
-        sent += 1
+        sent += burst(pacer, rate, now_ns)
+        now_ns = pacer.ready_at_ns(rate, DATAGRAM, now_ns) + MS * 9 // 10
     assert 19_500 < sent < 20_100
 
 
@@ -325,15 +311,11 @@ def test_a_timer_that_is_late_costs_nothing_of_the_rate() -> None:
 def test_a_process_that_is_late_for_its_turn_makes_up_for_it(late_ms: int, sent_ms: int) -> None:
     """With all that flowed while it waited, the quantum included; but not for more than eight milliseconds."""
     pacer, rate = Pacer(DATAGRAM, 0), 10_000 * DATAGRAM  # ten a millisecond
-    while (ready_ns := pacer.ready_at_ns(rate, DATAGRAM, 0)) <= 0:
-        pacer.credit_bytes -= DATAGRAM
-    now_ns, burst = ready_ns + late_ms * MS, 0
+    burst(pacer, rate, 0)
+    now_ns = pacer.ready_at_ns(rate, DATAGRAM, 0) + late_ms * MS
     assert pacer.ready_at_ns(rate, DATAGRAM, now_ns) <= now_ns
     assert pacer.was_late is (late_ms > sent_ms)
-    while pacer.ready_at_ns(rate, DATAGRAM, now_ns) <= now_ns:
-        pacer.credit_bytes -= DATAGRAM
-        burst += 1
-    assert burst == 10 * sent_ms
+    assert burst(pacer, rate, now_ns) == 10 * sent_ms
 
 
 @pytest.mark.parametrize("late_ns", [0, SECOND])
@@ -345,8 +327,7 @@ def test_a_late_process_says_so_to_its_controller(late_ns: int) -> None:
         share.handle_sent(DATAGRAM, TERMS)
     now_ns = ready_ns + late_ns
     assert share.ready_at_ns(rtt, DATAGRAM, now_ns) <= now_ns
-    sending = share.window.handle_sent(DATAGRAM, DATAGRAM, now_ns)
-    assert sending.app_limited is bool(late_ns)
+    assert share.window.handle_sent(DATAGRAM, DATAGRAM, now_ns).app_limited is bool(late_ns)
 
 
 def test_before_the_round_trip_is_known_nothing_is_held_back() -> None:
@@ -381,10 +362,8 @@ def test_a_path_that_is_found_to_carry_more_lets_a_burst_of_that_go() -> None:
 @pytest.mark.parametrize("window", [4, 30, 80])
 def test_what_goes_by_the_run_is_what_the_pacer_lets_go_one_by_one(window: int) -> None:
     """As many at a time, and the ask for an ack with the same packets."""
-    single, by_run = NetworkShare(SessionSettings(), DATAGRAM, 0, 0), NetworkShare(SessionSettings(), DATAGRAM, 0, 0)
-    rtt, sent, asked = measured(20 * MS), [0, 0], [list[int](), list[int]()]
-    for share in (single, by_run):
-        share.window.window_bytes = window * DATAGRAM
+    (single, by_run), rtt = (wide(window), wide(window)), measured(20 * MS)
+    sent, asked = [0, 0], [list[int](), list[int]()]
     for now_ns in range(0, 40 * MS, MS // 2):
         while single.ready_at_ns(rtt, DATAGRAM, now_ns) <= now_ns:
             sent[0] += 1
@@ -397,31 +376,32 @@ def test_what_goes_by_the_run_is_what_the_pacer_lets_go_one_by_one(window: int) 
     assert asked[0] == asked[1] != []
 
 
+def wide(packets: int) -> NetworkShare:
+    """A share whose window holds so many datagrams."""
+    share = NetworkShare(SessionSettings(), DATAGRAM, 0, 0)
+    share.window.window_bytes = packets * DATAGRAM
+    return share
+
+
 def test_an_ack_is_asked_for_eight_times_in_a_window() -> None:
     """Of 80 datagrams every tenth; but not where the peer acknowledges within half of them by itself."""
-    share = NetworkShare(SessionSettings(), DATAGRAM, 0, 0)
-    share.window.window_bytes = 80 * DATAGRAM
-    asked = [number for number in range(1, 81) if share.handle_sent(DATAGRAM, TERMS)]
-    assert asked == list(range(10, 81, 10))
-    terms = AckTerms(count=40, bytes_=None, delay_ns=MS)
-    assert not any(share.handle_sent(DATAGRAM, terms) for _ in range(80))
+    share = wide(80)
+    assert [number for number in range(1, 81) if share.handle_sent(DATAGRAM, TERMS)] == list(range(10, 81, 10))
+    assert not any(share.handle_sent(DATAGRAM, AckTerms(count=40, bytes_=None, delay_ns=MS)) for _ in range(80))
 
 
 def test_who_has_nothing_more_to_send_does_not_ask_before_half_of_the_window_is_spent() -> None:
-    share = NetworkShare(SessionSettings(), DATAGRAM, 0, 0)
-    share.window.window_bytes = 80 * DATAGRAM
-    spare = [(number, (80 - number) * DATAGRAM) for number in range(1, 61)]
+    share, spare = wide(80), [(number, (80 - number) * DATAGRAM) for number in range(1, 61)]
     asked = [number for number, left in spare if share.handle_sent(DATAGRAM, TERMS, spare_bytes=left)]
     assert asked == [40, 50, 60]
 
 
-def test_half_of_a_window_holds_many_small_packets() -> None:
+@pytest.mark.parametrize(("count", "ack_requested"), [(20, False), (21, True)])
+def test_half_of_a_window_holds_many_small_packets(count: int, ack_requested: bool) -> None:
     """Twenty of 200 bytes are in half of 8,000: who acknowledges twenty is not asked, and who 21 is."""
-    for count, ack_requested in ((20, False), (21, True)):
-        share = NetworkShare(SessionSettings(), DATAGRAM, 0, 0)
-        share.window.window_bytes = 8_000
-        terms = AckTerms(count=count, bytes_=None, delay_ns=MS)
-        assert any(share.handle_sent(200, terms) for _ in range(40)) is ack_requested
+    share, terms = NetworkShare(SessionSettings(), DATAGRAM, 0, 0), AckTerms(count=count, bytes_=None, delay_ns=MS)
+    share.window.window_bytes = 8_000
+    assert any(share.handle_sent(200, terms) for _ in range(40)) is ack_requested
 
 
 # The estimators of BBR (draft-ietf-ccwg-bbr, 5.5).
@@ -442,16 +422,12 @@ class Rounds:
         return self.bandwidth
 
 
-def test_a_path_that_delivers_more_each_round_is_not_full() -> None:
-    """A quarter more is growth."""
-    assert not Rounds().sample(100, 125, 160, 200, 250, 320).is_full
-
-
 def test_three_rounds_without_growth_show_that_it_is_full() -> None:
-    """And no fewer: a peer that acknowledges late looks like that for two."""
+    """And no fewer: a peer that acknowledges late looks like that for two. A quarter more is growth."""
     rounds = Rounds()
     assert not rounds.sample(100, 110, 110, 110).is_full
     assert rounds.sample(110).is_full
+    assert not Rounds().sample(100, 125, 160, 200, 250, 320).is_full
 
 
 def test_a_sender_with_little_to_say_does_not_fill_it() -> None:
@@ -464,33 +440,24 @@ def test_a_sender_with_little_to_say_does_not_fill_it() -> None:
 
 
 def test_a_bandwidth_is_believed_for_two_cycles() -> None:
-    """A path that has become slower is known as such when it has been probed twice."""
-    rounds = Rounds()
-    rounds.sample(100)
-    rounds.bandwidth.begin_cycle()
-    assert rounds.sample(40).limit == 100
-    rounds.bandwidth.begin_cycle()
-    assert rounds.sample(40).limit == 40
-
-
-def test_a_cycle_without_a_sample_forgets_nothing() -> None:
-    """A sender that rested knows what it knew."""
+    """A path that has become slower is known as such when it has been probed twice; who rested knows what it knew."""
     rounds = Rounds()
     rounds.sample(100)
     for _ in range(3):
         rounds.bandwidth.begin_cycle()
     assert rounds.bandwidth.limit == 100
+    assert rounds.sample(40).limit == 100
+    rounds.bandwidth.begin_cycle()
+    assert rounds.sample(40).limit == 40
 
 
 def test_the_shortest_round_trip_is_kept_and_looked_for() -> None:
     """After five seconds without one as short it is time to look; what is found then is believed."""
-    trip = ShortestTrip()
-    trip.handle_sample(10 * MS, 0)
-    trip.handle_sample(30 * MS, SECOND)
-    assert (trip.min_ns, trip.is_stale) == (10 * MS, False)
-    trip.handle_sample(30 * MS, 6 * SECOND)
-    assert (trip.min_ns, trip.is_stale) == (10 * MS, True)
-    trip.handle_sample(25 * MS, 6 * SECOND + MS)
+    trip, found = ShortestTrip(), []
+    for sample_ns, at_ns in ((10 * MS, 0), (30 * MS, SECOND), (30 * MS, 6 * SECOND), (25 * MS, 6 * SECOND + MS)):
+        trip.handle_sample(sample_ns, at_ns)
+        found.append((trip.min_ns, trip.is_stale))
+    assert found[:3] == [(10 * MS, False), (10 * MS, False), (10 * MS, True)]
     trip.refresh(6 * SECOND + MS)
     assert trip.min_ns == 25 * MS
     trip.handle_sample(25 * MS, 7 * SECOND)
@@ -548,8 +515,7 @@ def test_packets_at_the_rate_of_the_path_show_it() -> None:
 def test_acks_in_a_bunch_show_no_more_than_left() -> None:
     """Ten packets that left within 9 ms, acknowledged all at once: what counts is the longer time."""
     rate = DeliveryRate()
-    sample = ack_sent(rate, send(rate, 10, MS), 19 * MS)
-    assert sample.rate == 10 * PACKET * SECOND // (19 * MS)
+    assert ack_sent(rate, send(rate, 10, MS), 19 * MS).rate == 10 * PACKET * SECOND // (19 * MS)
 
 
 def test_packets_in_a_bunch_show_no_more_than_arrived() -> None:
@@ -594,59 +560,48 @@ def test_with_little_to_say_a_sample_tells_so() -> None:
 # Which losses are congestion.
 
 
-def play(floor: LossFloor, packets: int, loss: float, random: Random, *, spared: bool) -> None:
-    """A number of packets are acknowledged or lost."""
-    for _ in range(packets):
-        if random.random() < loss:
-            floor.handle_lost(spared=spared)
-        else:
-            floor.handle_acked(1, spared=spared)
+def play(floor: LossFloor, rounds: int, loss: float, random: Random, *, spared: bool) -> int:
+    """Rounds of a hundred packets each, acknowledged or lost. Returns how many of them are called congestion."""
+    flagged = 0
+    for _ in range(rounds):
+        for _ in range(100):
+            if random.random() < loss:
+                floor.handle_lost(spared=spared)
+            else:
+                floor.handle_acked(1, spared=spared)
+        flagged += floor.end_round(2)
+    return flagged
 
 
 def learned(loss: float, seed: int = 1) -> LossFloor:
     """A floor that has seen 2,000 packets of which that share was lost with room left."""
-    floor, random = LossFloor(), Random(seed)
-    for _ in range(20):
-        play(floor, 100, loss, random, spared=True)
-        floor.end_round(2)
+    floor = LossFloor()
+    play(floor, 20, loss, Random(seed), spared=True)
     return floor
 
 
 @pytest.mark.parametrize("loss", [0.0, 0.01, 0.1, 0.3])
 def test_what_is_lost_with_room_left_is_the_floor(loss: float) -> None:
     """To a few percent, and then rounds like those are no congestion."""
-    floor, random = learned(loss), Random(2)
+    floor = learned(loss)
     assert abs(floor.per_mille - 1_000 * loss) < 50
-    flagged = 0
-    for _ in range(500):
-        play(floor, 100, loss, random, spared=True)
-        flagged += floor.end_round(2)
-    assert flagged <= 5
+    assert play(floor, 500, loss, Random(2), spared=True) <= 5
 
 
 @pytest.mark.parametrize(("loss", "least"), [(0.0, 99), (0.01, 99), (0.1, 90), (0.3, 50)])
 def test_what_is_lost_on_top_is_congestion(loss: float, least: int) -> None:
     """A quarter more of the packets, as of a path that is sent a quarter too much: seen within a round or two."""
-    floor, random = learned(loss), Random(3)
-    flagged = 0
-    for _ in range(100):
-        play(floor, 100, loss + 0.25, random, spared=False)
-        flagged += floor.end_round(2)
-    assert flagged >= least
+    assert play(learned(loss), 100, loss + 0.25, Random(3), spared=False) >= least
 
 
 def test_losses_of_a_sender_that_leaves_no_room_do_not_raise_the_floor() -> None:
     """Else a full path would be taken for a lossy one, and sent even more."""
-    floor, random = learned(0.0), Random(4)
-    for _ in range(50):
-        play(floor, 100, 0.4, random, spared=False)
-        floor.end_round(2)
+    floor = learned(0.0)
+    play(floor, 50, 0.4, Random(4), spared=False)
     assert floor.per_mille == 0
 
 
 def test_what_is_lost_by_chance_is_sent_on_top() -> None:
     """Of ten with a floor of three, seven arrive."""
-    floor = learned(0.3)
-    carried = floor.carried(7_000)
-    assert 9_300 < carried < 10_700
+    assert 9_300 < learned(0.3).carried(7_000) < 10_700
     assert learned(0.9).carried(1_000) == 2_000

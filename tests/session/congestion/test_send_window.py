@@ -104,14 +104,11 @@ def test_the_span_is_two_windows() -> None:
 
 def test_an_ack_names_what_it_newly_covers() -> None:
     """Ascending, once; acks may overlap, repeat and come in any order."""
-    window = make(8)
+    window, some = make(8), [(4, 5), (8, 8)]
     send(window, 8)
-    assert [sent.number for sent in ack(window, 2, [(4, 5), (8, 8)], RTT_NS)] == [1, 2, 4, 5, 8]
-    assert ack(window, 2, [(4, 5), (8, 8)], RTT_NS) == []
-    assert ack(window, 1, [], RTT_NS) == []
-    assert [sent.number for sent in ack(window, 5, [], RTT_NS)] == [3]
-    assert window.cumulative == 5
-    assert window.in_flight_bytes == 2 * 100
+    named = [[sent.number for sent in ack(window, *it, RTT_NS)] for it in ((2, some), (2, some), (1, []), (5, []))]
+    assert named == [[1, 2, 4, 5, 8], [], [], [3]]
+    assert (window.cumulative, window.in_flight_bytes) == (5, 2 * 100)
 
 
 @pytest.mark.parametrize(("cumulative", "ranges"), [(4, []), (0, [(2, 4)]), (3, [(10**9, 10**9)])])
@@ -134,19 +131,17 @@ def test_three_acknowledged_later_make_a_packet_lost() -> None:
     assert losses(window, RTT_NS) == 0
     ack(window, 0, [(2, 4)], RTT_NS)
     assert look(window, RTT_NS) == (1, None)
-    assert first.state is PacketState.LOST
-    assert window.peek() is first
+    assert (first.state, window.peek()) == (PacketState.LOST, first)
 
 
 def test_nine_eighths_of_a_round_trip_make_a_packet_lost() -> None:
     """The time threshold: with one later packet acknowledged, the wait is exact."""
     window = make(8)
     first, second = send(window, 2)
-    ack(window, 0, [(2, 2)], second.sent_at_ns + RTT_NS)
-    assert look(window, second.sent_at_ns + RTT_NS) == (0, LOSS_NS)
-    assert look(window, LOSS_NS - 1) == (0, LOSS_NS)
-    assert look(window, LOSS_NS) == (1, None)
-    assert first.state is PacketState.LOST
+    acked_ns = second.sent_at_ns + RTT_NS
+    ack(window, 0, [(2, 2)], acked_ns)
+    looks = [look(window, at_ns) for at_ns in (acked_ns, LOSS_NS - 1, LOSS_NS)]
+    assert (looks, first.state) == ([(0, LOSS_NS), (0, LOSS_NS), (1, None)], PacketState.LOST)
 
 
 def test_nothing_is_lost_without_evidence() -> None:
@@ -250,24 +245,16 @@ def test_a_sample_comes_from_the_newest_packet_of_an_ack() -> None:
 
 
 def test_probes_carry_the_oldest_packets() -> None:
-    """The lowest numbers in flight, wherever they are in the order of sending."""
+    """The lowest numbers in flight, wherever they are in the order of sending; one that goes again takes no more."""
     window = make(8)
     first, second, third = send(window, 3)
     assert window.oldest_unacked(2) == [first, second]
     transmit(window, first, RTT_NS)
-    assert window.oldest_unacked(2) == [first, second]
+    assert (window.oldest_unacked(2), window.in_flight, window.in_flight_bytes) == ([first, second], 3, 300)
     ack(window, 1, [], RTT_NS)
     assert window.oldest_unacked(2) == [second, third]
     ack(window, 3, [], RTT_NS)
     assert window.oldest_unacked(2) == []
-
-
-def test_a_probe_counts_once_in_flight() -> None:
-    """Resending a packet that is in flight takes no more of the congestion window."""
-    window = make(8)
-    (first,) = send(window, 1)
-    transmit(window, first, RTT_NS)
-    assert (window.in_flight, window.in_flight_bytes) == (1, 100)
 
 
 @pytest.mark.parametrize("waiting", [1, 7, 30])
@@ -316,6 +303,3 @@ def snapshot(window: SendWindow) -> list[object]:
         for name in SendWindow.__slots__
         if name not in ("congestion", "_rtt", "undecided", "_acked")
     ]
-
-
-# ---- the states of a packet

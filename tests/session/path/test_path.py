@@ -1,6 +1,6 @@
 """The size of datagrams, and packets that are larger."""
 
-from itertools import product
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -59,11 +59,9 @@ def search(path: PathMtu, carried: int, now_ns: int = 0) -> list[int]:
 def test_jumbo_frames_are_used_at_once() -> None:
     """And not after a search up to the most that is wanted: each size that is too large takes three seconds."""
     path = wanting(32_000)
-    tried = search(path, 9_000 - 28)
-    assert tried[:4] == [BASE, ETHERNET_BYTES, JUMBO_BYTES, 32_000]
+    assert search(path, 9_000 - 28)[:4] == [BASE, ETHERNET_BYTES, JUMBO_BYTES, 32_000]
     assert JUMBO_BYTES <= path.size_bytes <= 9_000 - 28
-    path = wanting(32_000)
-    assert search(path, ETHERNET_BYTES)[:5] == [BASE, ETHERNET_BYTES, *[JUMBO_BYTES] * MAX_PROBES]
+    assert search(wanting(32_000), ETHERNET_BYTES)[:5] == [BASE, ETHERNET_BYTES, *[JUMBO_BYTES] * MAX_PROBES]
     assert search(wanting(32_000), 60_000) == [BASE, ETHERNET_BYTES, JUMBO_BYTES, 32_000]
 
 
@@ -121,15 +119,16 @@ def test_large_ones_that_are_lost_in_a_row_are_a_black_hole() -> None:
     assert search(path, 1_472)[:2] == [BASE, ETHERNET_BYTES]
 
 
-@pytest.mark.parametrize(("again", "carried"), list(product(["moved", "silence"], [1_200, 9_000])))
-def test_another_path_is_searched_from_the_base(again: str, carried: int) -> None:
+@pytest.mark.parametrize("carried", [1_200, 9_000])
+@pytest.mark.parametrize("again", [PathMtu.handle_moved, PathMtu.handle_silence])
+def test_another_path_is_searched_from_the_base(again: Callable[[PathMtu], None], carried: int) -> None:
     """Answers to what was sent before prove nothing of it."""
     path = wanting()
     path.handle_answer(1, 0)
     path.poll_probe()
     path.handle_answer(2, 0)
     old = sure(path.poll_probe())
-    (path.handle_moved if again == "moved" else path.handle_silence)()
+    again(path)
     assert (path.state, path.size_bytes) == (MtuState.BASE, BASE)
     path.handle_answer(old.number, 0)
     assert path.state is MtuState.BASE
@@ -139,8 +138,7 @@ def test_another_path_is_searched_from_the_base(again: str, carried: int) -> Non
 
 def test_no_probe_is_longer_than_all_that_was_sent_before_it() -> None:
     """It waits for more, and is not taken for lost meanwhile."""
-    path = PathMtu(BASE, 9_000)
-    sent = 0
+    path, sent = PathMtu(BASE, 9_000), 0
     for size_bytes in (BASE, ETHERNET_BYTES, 9_000):
         path.handle_sending(size_bytes - 1 - sent, 0)
         assert path.poll_probe() is None
@@ -204,13 +202,10 @@ def test_everyone_hears_of_a_proved_size() -> None:
     assert [told.answer() for _ in range(3)] == [1_200, 1_452, 9_000]
     answered = ProbeAnswered()
     assert told.events == [answered, answered, SizeChanged(1_452), answered, SizeChanged(9_000)]
-    assert told.share.window.window_bytes == 4 * 9_000
-    assert told.window.most_bytes == FLIGHT_PACKETS * 9_000
+    assert (told.share.window.window_bytes, told.window.most_bytes) == (4 * 9_000, FLIGHT_PACKETS * 9_000)
     assert Timer.PATH_MTU not in told.timers
-    assert told.path_size.room_bytes == 9_000 - 36
-    assert told.path_size.piece_room_bytes == 1_200 - 36
-    assert told.path_size.fits(packet(9_000))
-    assert not told.path_size.fits(packet(9_001))
+    assert (told.path_size.room_bytes, told.path_size.piece_room_bytes) == (9_000 - 36, 1_200 - 36)
+    assert [told.path_size.fits(packet(size)) for size in (9_000, 9_001)] == [True, False]
 
 
 def test_what_is_sent_is_counted_until_any_probe_is_worth_its_bytes() -> None:
@@ -225,10 +220,6 @@ def test_what_is_sent_is_counted_until_any_probe_is_worth_its_bytes() -> None:
 # Packets that no datagram holds: cut, lost in part, and reassembled.
 
 
-def packet_of(content: bytes, number: int = 1) -> SessionPacket:
-    return SessionPacket(number, Delivery.TRANSACTIONAL, content, None, Ask.NO, len(content))
-
-
 def piece(number: int, total: int, offset: int, content: bytes) -> PieceFrame:
     return PieceFrame(number, Delivery.EXPRESS, Ask.NO, total, offset, content)
 
@@ -237,20 +228,18 @@ def piece(number: int, total: int, offset: int, content: bytes) -> PieceFrame:
 def test_a_packet_is_whole_when_all_pieces_came_in_any_order_and_any_number(
     content: bytes, piece_bytes: int, data: st.DataObject
 ) -> None:
+    """The last piece alone asks, if any does."""
     piece_bytes = max(piece_bytes, len(content) // 40 + 1)
-    frames = cut(packet_of(content), piece_bytes, 7, ack_requested=Ask.WITH_STORE)
-    assert len(frames) == count(packet_of(content), piece_bytes)
+    whole = SessionPacket(1, Delivery.TRANSACTIONAL, content, None, Ask.NO, len(content))
+    frames = cut(whole, piece_bytes, 7, ack_requested=Ask.WITH_STORE)
+    assert len(frames) == count(whole, piece_bytes)
     assert all(len(frame.content) <= piece_bytes for frame in frames)
-    pieces, whole = Pieces(), None
+    assert [frame.ask for frame in frames] == [*[Ask.NO] * (len(frames) - 1), Ask.WITH_STORE]
+    assert not any(frame.ask for frame in cut(whole, piece_bytes, 7, ack_requested=Ask.NO))
+    pieces, found = Pieces(), None
     for frame in data.draw(st.permutations(frames + frames[:-1])):
-        whole = whole or pieces.handle_piece(frame)
-    assert whole == PacketFrame(1, Delivery.TRANSACTIONAL, Ask.WITH_STORE, content, 7)
-
-
-def test_only_the_last_piece_asks() -> None:
-    ack_requested = [frame.ask for frame in cut(packet_of(bytes(3_000)), 1_000, 0, ack_requested=Ask.WITH_STORE)]
-    assert ack_requested == [Ask.NO, Ask.NO, Ask.WITH_STORE]
-    assert not any(frame.ask for frame in cut(packet_of(bytes(3_000)), 1_000, 0, ack_requested=Ask.NO))
+        found = found or pieces.handle_piece(frame)
+    assert found == PacketFrame(1, Delivery.TRANSACTIONAL, Ask.WITH_STORE, content, 7)
 
 
 def test_pieces_that_make_no_packet_are_refused_and_forgotten() -> None:
