@@ -58,22 +58,6 @@ def test_a_folder_that_cannot_be_written_is_named() -> None:
                 os.seteuid(0)
 
 
-def _open_to_all(path: Path) -> None:
-    path.chmod(0o666)
-
-
-def _somebody_elses(path: Path) -> None:
-    os.chown(path, 65_534, -1)
-
-
-def _linked(path: Path) -> None:
-    path.with_name("other").hardlink_to(path)
-
-
-def _link(path: Path) -> None:
-    path.symlink_to(path.rename(path.with_name("other")))
-
-
 def _pipe(path: Path) -> None:
     path.unlink()
     os.mkfifo(path, 0o600)
@@ -83,19 +67,20 @@ def _pipe(path: Path) -> None:
 @pytest.mark.parametrize(
     ("harm", "cause"),
     [
-        (_open_to_all, r"others may use it \(mode 0666\): chmod 600 it"),
+        (lambda path: path.chmod(0o666), r"others may use it \(mode 0666\): chmod 600 it"),
         pytest.param(
-            _somebody_elses,
+            lambda path: os.chown(path, 65_534, -1),
             "it belongs to another user",
             marks=pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
         ),
-        (_linked, "it has another name, too"),
-        (_link, "it is a symbolic link"),
+        (lambda path: path.with_name("other").hardlink_to(path), "it has another name, too"),
+        (lambda path: path.symlink_to(path.rename(path.with_name("other"))), "it is a symbolic link"),
         (_pipe, "it is no regular file"),
     ],
+    ids=["open to all", "of somebody else", "hard link", "symbolic link", "pipe"],
 )
 def test_a_file_that_is_not_its_owners_alone_is_refused(
-    tmp_path: Path, harm: Callable[[Path], None], cause: str
+    tmp_path: Path, harm: Callable[[Path], object], cause: str
 ) -> None:
     """By name, before its content counts, and without waiting for the other end of a pipe."""
     path = tmp_path / "file"
@@ -158,18 +143,14 @@ def test_a_file_that_stays_is_no_fault(file: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_what_was_deleted_or_renamed_is_missed(file: Path) -> None:
-    place = Place([str(file)])
-    file.parent.rename(file.parent.with_name("elsewhere"))
-    assert place.fault() == f"store.db is not in its directory any more ({os.strerror(2)})"
-
-
-def test_a_file_that_was_replaced_is_recognized(file: Path) -> None:
-    """By what it is, not by what is in it."""
+    """And what was replaced is recognized by what it is, not by what is in it."""
     place = Place([str(file)])
     copy = file.with_name("copy")
     copy.write_bytes(b"x")
     copy.replace(file)
     assert place.fault() == "store.db in its directory is another file now"
+    file.parent.rename(file.parent.with_name("elsewhere"))
+    assert place.fault() == f"store.db is not in its directory any more ({os.strerror(2)})"
 
 
 # A file that is laid down on disks with plenty of room, and given up on those without.
@@ -182,9 +163,8 @@ def test_it_takes_real_room_and_gives_it_up(tmp_path: Path, monkeypatch: pytest.
     one = Ballast(tmp_path, SIZE_BYTES)
     assert one.missing_bytes == SIZE_BYTES
     one.lay()
-    assert (tmp_path / BALLAST_FILE).stat().st_blocks * 512 >= SIZE_BYTES
-    assert (tmp_path / BALLAST_FILE).stat().st_mode & 0o777 == 0o600
-    assert one.missing_bytes == 0
+    laid = (tmp_path / BALLAST_FILE).stat()
+    assert (laid.st_blocks * 512 >= SIZE_BYTES, laid.st_mode & 0o777, one.missing_bytes) == (True, 0o600, 0)
     one.release()
     assert one.missing_bytes == 0
     monkeypatch.setattr(ballast, "free_bytes", lambda _folder: SIZE_BYTES - 1)
@@ -212,26 +192,25 @@ def test_a_pipe_in_its_place_stops_nobody(tmp_path: Path) -> None:
 # The file with the messages in hand, for the next process on the same system.
 
 
-def hold(words: memoryview | None, key: int) -> None:
+def begin_and_hold(hands: LeaseFile, last: int, start: int) -> dict[int, tuple[int, int]]:
+    """Begin a start that has message 7. Returns what the one before it has left."""
+    left, words = hands.begin(last, start)
     assert words is not None
-    at = words[LIVE_AT]
-    for step, word in enumerate((key, 1, 0b11, 0b10)):
-        words[at + step] = word
+    for step, word in enumerate((7, 1, 0b11, 0b10), words[LIVE_AT]):
+        words[step] = word
+    return left
 
 
 def test_what_a_process_wrote_is_read_without_a_word_of_it(tmp_path: Path) -> None:
     """Nobody has closed or synced the file."""
-    left, words = LeaseFile(tmp_path).begin(0, 1)
-    assert left == {}
-    hold(words, 7)
+    assert begin_and_hold(LeaseFile(tmp_path), 0, 1) == {}
     assert LeaseFile(tmp_path).begin(1, 2)[0] == {7: (0b01, 0b10)}
     assert (tmp_path / LEASE_FILE).stat().st_mode & 0o777 == 0o600
 
 
 def test_what_nobody_has_told_a_commit_of_is_handed_on(tmp_path: Path) -> None:
     """The second process dies before its first commit."""
-    _, words = LeaseFile(tmp_path).begin(0, 1)
-    hold(words, 7)
+    begin_and_hold(LeaseFile(tmp_path), 0, 1)
     LeaseFile(tmp_path).begin(1, 2)
     assert LeaseFile(tmp_path).begin(2, 3)[0] == {7: (0b01, 0b10)}
     assert LeaseFile(tmp_path).begin(9, 4)[0] == {}
@@ -242,15 +221,14 @@ def test_an_orderly_end_leaves_the_file_for_what_there_is_to_tell(tmp_path: Path
     hands.begin(0, 1)
     hands.end()
     assert not list(tmp_path.iterdir())
-    hold(hands.begin(1, 2)[1], 7)
+    begin_and_hold(hands, 1, 2)
     hands.end()
     assert LeaseFile(tmp_path).begin(2, 3)[0] == {7: (0b01, 0b10)}
 
 
 def test_another_boot_of_the_machine_reads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing was synced, so nobody knows what of it is true."""
-    _, words = LeaseFile(tmp_path).begin(0, 1)
-    hold(words, 7)
+    begin_and_hold(LeaseFile(tmp_path), 0, 1)
     monkeypatch.setattr(lease_file, "boot_id", lambda: b"another".ljust(16))
     assert LeaseFile(tmp_path).begin(1, 2)[0] == {}
 
@@ -265,21 +243,15 @@ def test_a_system_that_cannot_tell_its_boots_keeps_no_file(tmp_path: Path, monke
 def test_what_is_no_file_is_passed_over(tmp_path: Path, make) -> None:  # type: ignore[no-untyped-def]
     """A pipe, a directory, a link: the start neither waits nor fails."""
     make(tmp_path / LEASE_FILE)
-    left, _ = LeaseFile(tmp_path).begin(0, 1)
-    assert left == {}
+    assert LeaseFile(tmp_path).begin(0, 1)[0] == {}
 
 
 @pytest.mark.parametrize("content", [b"", b"x" * 100, b"\0" * 4_096])
 def test_a_damaged_file_says_nothing(tmp_path: Path, content: bytes) -> None:
     (tmp_path / LEASE_FILE).write_bytes(content)
-    left, words = LeaseFile(tmp_path).begin(0, 1)
-    assert left == {}
-    hold(words, 7)
+    assert begin_and_hold(LeaseFile(tmp_path), 0, 1) == {}
 
 
 def test_a_directory_that_takes_no_file_costs_the_notes_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(_file: int, _content: bytes) -> int:
-        return 0
-
-    monkeypatch.setattr(os, "write", full)
+    monkeypatch.setattr(os, "write", lambda _file, _content: 0)
     assert LeaseFile(tmp_path).begin(0, 1) == ({}, None)

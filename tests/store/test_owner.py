@@ -11,6 +11,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from shutil import copytree
 
@@ -76,15 +77,6 @@ def states(folder: Path) -> list[str]:
     return sorted(found)
 
 
-def _read(folder: Path) -> None:
-    for path in folder.iterdir():
-        path.read_bytes()
-
-
-def _copy(folder: Path) -> None:
-    copytree(folder, folder.with_name("copy"))
-
-
 def _query(folder: Path) -> None:
     for name in (str(folder / STORE_FILE), f"file:{folder / STORE_FILE}?mode=ro"):
         database = sqlite3.connect(name, uri=True, timeout=0)
@@ -93,8 +85,7 @@ def _query(folder: Path) -> None:
         database.close()
 
 
-def _fork(folder: Path) -> None:
-    del folder
+def _fork(_folder: Path) -> None:
     child = os.fork()
     if not child:
         os._exit(0)
@@ -106,24 +97,26 @@ def _delete_lock(folder: Path) -> None:
 
 
 def _replace_lock(folder: Path) -> None:
-    (folder / OWNER_FILE).unlink()
+    _delete_lock(folder)
     (folder / OWNER_FILE).touch(mode=0o600)
 
 
-def _empty_lock(folder: Path) -> None:
-    os.truncate(folder / OWNER_FILE, 0)
-
-
-HARMLESS = [_read, _copy, _query, _fork, _delete_lock, _replace_lock, _empty_lock]
+HARMLESS: dict[str, Callable[[Path], object]] = {
+    "read": lambda folder: [path.read_bytes() for path in folder.iterdir()],
+    "copy": lambda folder: copytree(folder, folder.with_name("copy")),
+    "query": _query,
+    "fork": _fork,
+    "delete the lock": _delete_lock,
+    "replace the lock": _replace_lock,
+    "empty the lock": lambda folder: os.truncate(folder / OWNER_FILE, 0),
+}
 
 
 @pytest.mark.gate
 @pytest.mark.parametrize("harm", HARMLESS)
-def test_nothing_that_innocent_code_does_lets_a_second_process_in(
-    store: Store, folder: Path, harm: Callable[[Path], None]
-) -> None:
+def test_nothing_that_innocent_code_does_lets_a_second_process_in(store: Store, folder: Path, harm: str) -> None:
     """Each of these took SQLite's own locks away, or would take a lock away that is a file. The first goes on."""
-    harm(folder)
+    HARMLESS[harm](folder)
     assert open_second(folder).startswith(f"StoreInUse open store {folder / STORE_FILE}: in use by another node: ")
     put(store, "after")
     assert open_second(folder).startswith("StoreInUse")
@@ -166,16 +159,16 @@ def test_another_mount_of_the_directory_leads_to_the_same_lock(store: Store, fol
 def test_a_process_that_lost_the_store_tells_nobody_that_anything_is_durable(store: Store, folder: Path) -> None:
     """Where locks do not reach: the second has all that was reported, and the first ends before it writes anything."""
     assert open_second(folder, "--no-locks") == "first"
-    written = (folder / STORE_FILE).read_bytes(), (folder / f"{STORE_FILE}-wal").read_bytes()
+    files = folder / STORE_FILE, folder / f"{STORE_FILE}-wal"
+    written = [file.read_bytes() for file in files]
+    why = rf"commit store .*{STORE_FILE}: it belongs to another process now: process \d"
     for _ in range(2):
-        with pytest.raises(
-            StoreLost, match=rf"commit store .*{STORE_FILE}: it belongs to another process now: process \d"
-        ):
+        with pytest.raises(StoreLost, match=why):
             put(store, "lost")
     with pytest.raises(StoreLost):
         store.check()
     store.close()
-    assert ((folder / STORE_FILE).read_bytes(), (folder / f"{STORE_FILE}-wal").read_bytes()) == written
+    assert [file.read_bytes() for file in files] == written
     assert states(folder) == ["first", "second"]
 
 
@@ -267,24 +260,26 @@ def test_a_file_system_without_locks_is_refused(folder: Path, monkeypatch: pytes
     assert [path.name for path in folder.iterdir()] == [OWNER_FILE]
 
 
-@pytest.mark.gate
-def test_a_process_without_a_descriptor_left_has_not_lost_its_store(store: Store, folder: Path) -> None:
-    """It goes on, and still sees that another one has taken it."""
+@contextmanager
+def no_descriptors() -> Iterator[None]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
     try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.gate
+def test_a_process_without_a_descriptor_left_has_not_lost_its_store(store: Store, folder: Path) -> None:
+    """It goes on, and still sees that another one has taken it."""
+    with no_descriptors():
         with pytest.raises(OSError, match="Too many open files"):
             os.open(folder, os.O_RDONLY)
         put(store, "second")
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert open_second(folder, "--no-locks") == "first second"
-    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
-    try:
-        with pytest.raises(StoreLost):
-            put(store, "third")
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    with no_descriptors(), pytest.raises(StoreLost):
+        put(store, "third")
 
 
 def test_what_was_no_store_leaves_no_owner(folder: Path) -> None:
@@ -308,9 +303,7 @@ def test_a_damaged_record_says_that_there_was_a_store(folder: Path) -> None:
     """Nothing new is made in its place when the store is gone as well."""
     Store(folder).close()
     (folder / OWNER_FILE).write_bytes(b"\xff" * 512)
-    store = Store(folder)
-    store.load(NODE_ID, 1)
-    store.close()
+    assert states(folder) == []
     (folder / OWNER_FILE).write_bytes(b"\xff" * 512)
     (folder / STORE_FILE).unlink()
     with pytest.raises(StoreDamaged, match="it is gone, but node of unknown name kept its messages in it"):

@@ -11,21 +11,8 @@ import apsw
 import pytest
 
 from tests.machine import PATIENCE_S
-from triack.base.commit import (
-    HEAD_BYTES,
-    Commit,
-    MessageRow,
-    OutgoingRow,
-    OutgoingStreamRow,
-    PeerRow,
-    PositionRow,
-    Read,
-    StoreContent,
-    TransitIndex,
-    TransitRow,
-    TransitStreamRow,
-    key_of,
-)
+from triack.base import commit as rows
+from triack.base.commit import Commit, MessageRow, OutgoingRow, PeerRow, Read, key_of
 from triack.base.delivery import Delivery
 from triack.base.errors import StoreDamaged, StoreError, StoreFailed, StoreMoved
 from triack.base.names import StreamId
@@ -51,11 +38,17 @@ def store(tmp_path: Path) -> Iterator[Store]:
     found.close()
 
 
-def stream_row(stream: int = 1, next_number: int = 2) -> OutgoingStreamRow:
-    return OutgoingStreamRow(stream, "udp://b:1", "q", Delivery.TRANSACTIONAL, 1, next_number)
+def stream_row(stream: int = 1, next_number: int = 2) -> rows.OutgoingStreamRow:
+    return rows.OutgoingStreamRow(stream, "udp://b:1", "q", Delivery.TRANSACTIONAL, 1, next_number)
 
 
-TRANSIT_STREAM = TransitStreamRow(1, ORIGIN, 4, 2, 1, "orders", "plant-b", "plant-a", "hub", 30, 20, trace=b"relay-id")
+TRANSIT_STREAM = rows.TransitStreamRow(
+    1, ORIGIN, 4, 2, 1, "orders", "plant-b", "plant-a", "hub", 30, 20, trace=b"relay-id"
+)
+
+
+def message(key: int, body: bytes = BODY) -> MessageRow:
+    return MessageRow(key, ORIGIN, 1, 1, key, (body,))
 
 
 def full_commit() -> Commit:
@@ -68,10 +61,12 @@ def full_commit() -> Commit:
         messages=[MessageRow(1, ORIGIN, 1, 1, 7, (BODY,))],
         progress={1: b"half"},
         positions={
-            StreamId(ORIGIN, 1): PositionRow(ORIGIN, 1, Delivery.TRANSACTIONAL, "orders", 1, 7, b"", "hub", "plant-a")
+            StreamId(ORIGIN, 1): rows.PositionRow(
+                ORIGIN, 1, Delivery.TRANSACTIONAL, "orders", 1, 7, b"", "hub", "plant-a"
+            )
         },
         transit_streams={1: TRANSIT_STREAM},
-        transit=[TransitRow(key_of(1, place), 9, 2, 8, 500, BODY) for place in range(1, 31)],
+        transit=[rows.TransitRow(key_of(1, place), 9, 2, 8, 500, BODY) for place in range(1, 31)],
         transit_deletes=[(key_of(1, 1), key_of(1, 29))],
         state={"key": b"value"},
         peers={ORIGIN: PeerRow(ORIGIN, 77, 5)},
@@ -80,7 +75,7 @@ def full_commit() -> Commit:
     )
 
 
-def reopen(store: Store, folder: Path) -> tuple[Store, StoreContent]:
+def reopen(store: Store, folder: Path) -> tuple[Store, rows.StoreContent]:
     store.close()
     again = Store(folder)
     return again, again.load(b"n" * 16, 1)
@@ -90,32 +85,26 @@ def reopen(store: Store, folder: Path) -> tuple[Store, StoreContent]:
 def test_everything_comes_back_after_a_restart(tmp_path: Path) -> None:
     """Every table, the node's id, and an incarnation that grows."""
     store = Store(tmp_path / "data")
-    first = store.load(b"a" * 16, 1)
-    assert (first.node_id, first.incarnation) == (b"a" * 16, 1)
-    commit = full_commit()
+    first, commit = store.load(b"a" * 16, 1), full_commit()
     store.apply(commit)
     store, content = reopen(store, tmp_path / "data")
-    assert (content.node_id, content.incarnation) == (b"a" * 16, 2)
-    assert content.streams == [stream_row()]
+    assert [(it.node_id, it.incarnation) for it in (first, content)] == [(b"a" * 16, 1), (b"a" * 16, 2)]
+    assert (content.streams, content.queues) == ([stream_row()], [(1, "orders")])
     (sent,) = content.outgoing
     assert (sent.key, sent.messages, sent.size_bytes) == (1, 1, len(BODY))
     assert sent.head.startswith(commit.outgoing[0].body)
-    assert content.queues == [(1, "orders")]
-    assert content.positions == list(commit.positions.values())
-    assert content.state == {"key": b"value"}
+    assert (content.positions, content.state) == (list(commit.positions.values()), {"key": b"value"})
     assert (content.peers, content.addresses) == (commit.peers, commit.addresses)
     assert content.transit_streams == [TRANSIT_STREAM]
     (passed,) = content.transit
-    assert passed == TransitIndex(key_of(1, 30), 9, 2, 8, 500, len(BODY), passed.head)
+    assert passed == rows.TransitIndex(key_of(1, 30), 9, 2, 8, 500, len(BODY), passed.head)
     assert passed.head.startswith(commit.transit[0].body)
-    (message,) = content.messages
-    assert (message.key, message.number, message.head, message.progress) == (1, 7, BODY[:HEAD_BYTES], b"half")
-    read = Read("messages", [1, 2])
+    (found,) = content.messages
+    assert (found.key, found.number, found.head, found.progress) == (1, 7, BODY[: rows.HEAD_BYTES], b"half")
+    read, passing = Read("messages", [1, 2]), Read("transit", [key_of(1, 29), key_of(1, 30)])
     store.read(read)
-    assert read.bodies == {1: BODY}
-    passing = Read("transit", [key_of(1, 29), key_of(1, 30)])
     store.read(passing)
-    assert passing.bodies == {key_of(1, 30): BODY}
+    assert (read.bodies, passing.bodies) == ({1: BODY}, {key_of(1, 30): BODY})
     store.apply(Commit(transit_stream_deletes=[1], transit_deletes=[(key_of(1, 30), key_of(1, 30))]))
     store, content = reopen(store, tmp_path / "data")
     assert (content.transit_streams, list(content.transit)) == ([], [])
@@ -140,24 +129,22 @@ def test_of_a_start_without_a_commit_no_records_are_known(tmp_path: Path) -> Non
     store = Store(tmp_path)
     store.load(b"\xaa" * 16, 1)
     store.apply(Commit(serial=1, records=106))
-    store, content = reopen(store, tmp_path)
-    assert content.records == 106
-    store, content = reopen(store, tmp_path)
-    assert content.records == 0
+    for records in (106, 0):
+        store, content = reopen(store, tmp_path)
+        assert content.records == records
     store.close()
 
 
 def test_deletes_take_ranges_and_their_progress(store: Store) -> None:
     """Inclusive at both ends, nothing beside them."""
-    rows = [MessageRow(key, ORIGIN, 1, 1, key, (BODY,)) for key in range(1, 8)]
-    store.apply(
-        Commit(messages=rows, progress={3: b"x", 6: b"y"}, outgoing=[OutgoingRow(k, 1, 0, b"b") for k in (1, 2, 3)])
-    )
+    messages = [message(key) for key in range(1, 8)]
+    outgoing = [OutgoingRow(key, 1, 0, b"b") for key in (1, 2, 3)]
+    store.apply(Commit(messages=messages, progress={3: b"x", 6: b"y"}, outgoing=outgoing))
     store.apply(Commit(message_deletes=[(2, 4), (7, 7)], outgoing_deletes=[(2, 2)], state={"k": b"v"}))
     content = store.load(b"n" * 16, 1)
     assert [(message.key, message.progress) for message in content.messages] == [(1, None), (5, None), (6, b"y")]
     assert [row.key for row in content.outgoing] == [1, 3]
-    store.apply(Commit(messages=[MessageRow(7, ORIGIN, 1, 1, 7, (BODY,))]))
+    store.apply(Commit(messages=[message(7)]))
     assert [message.progress for message in store.load(b"n" * 16, 1).messages] == [None, None, b"y", None]
     store.apply(Commit(state={"k": None}))
     assert store.load(b"n" * 16, 1).state == {}
@@ -172,7 +159,7 @@ def test_what_is_gone_may_be_deleted_again(tmp_path: Path) -> None:
     store.apply(forget)
     store.apply(forget)
     # In one commit a packet may be read in part, and then to its end.
-    store.apply(Commit(messages=[MessageRow(2, ORIGIN, 1, 1, 2, (BODY,))]))
+    store.apply(Commit(messages=[message(2)]))
     store.apply(Commit(progress={2: b"half"}, message_deletes=[(2, 2), (2, 2)]))
     # Of neighbours that came together each may go by itself, and one of them twice.
     store.apply(Commit(outgoing=[OutgoingRow(key, 1, 0, BODY) for key in (4, 5, 6)]))
@@ -186,19 +173,17 @@ def test_what_is_gone_may_be_deleted_again(tmp_path: Path) -> None:
 
 def test_a_commit_is_all_or_nothing(tmp_path: Path) -> None:
     """A row that cannot be written takes the whole commit with it, and the store is finished."""
-    folder = tmp_path / "data"
-    store = Store(folder)
+    store = Store(tmp_path)
     store.load(b"n" * 16, 1)
     store.apply(Commit(queues=[(1, "orders")]))
     bad = full_commit()
     bad.queues = [(2, "orders")]
-    with pytest.raises(StoreFailed, match=STORE_FILE):
-        store.apply(bad)
-    with pytest.raises(StoreFailed, match=STORE_FILE):
-        store.apply(Commit(queues=[(3, "other")]))
+    for commit in (bad, Commit(queues=[(3, "other")])):
+        with pytest.raises(StoreFailed, match=STORE_FILE):
+            store.apply(commit)
     with pytest.raises(StoreFailed):
         store.read(Read("messages", [1]))
-    store, content = reopen(store, folder)
+    store, content = reopen(store, tmp_path)
     assert content.queues == [(1, "orders")]
     assert [*content.streams, *content.outgoing, *content.messages, *content.positions] == []
     store.close()
@@ -221,15 +206,11 @@ def test_what_is_no_database_is_refused(tmp_path: Path, content: bytes) -> None:
 
 def test_somebody_elses_database_is_refused(tmp_path: Path) -> None:
     """A database that is no store is not made into one."""
-    database = apsw.Connection(str(tmp_path / STORE_FILE))
-    database.execute("CREATE TABLE theirs (x)")
-    database.close()
+    edit(tmp_path, "CREATE TABLE theirs (x)")
     (tmp_path / STORE_FILE).chmod(0o600)
     with pytest.raises(StoreDamaged, match="not a Triack store"):
         Store(tmp_path)
-    database = apsw.Connection(str(tmp_path / STORE_FILE))
-    assert list(database.execute("SELECT name FROM sqlite_schema")) == [("theirs",)]
-    database.close()
+    assert edit(tmp_path, "SELECT name FROM sqlite_schema") == [("theirs",)]
 
 
 def test_another_version_is_refused_with_both_numbers(tmp_path: Path) -> None:
@@ -268,12 +249,12 @@ def test_what_a_store_writes_is_its_owners_alone_in_any_folder(tmp_path: Path) -
     assert set(names.values()) == {0o600}
 
 
-def edit(folder: Path, *statements: str) -> None:
-    """Change the file of a closed store behind its back."""
+def edit(folder: Path, *statements: str) -> list[tuple[object, ...]]:
+    """Change the file of a closed store behind its back. Returns what the statements find."""
     database = apsw.Connection(str(folder / STORE_FILE))
-    for statement in statements:
-        database.execute(statement)
+    found = [row for statement in statements for row in database.execute(statement)]
     database.close()
+    return found
 
 
 @pytest.mark.parametrize("table", ["messages", "outgoing"])
@@ -286,12 +267,9 @@ def edit(folder: Path, *statements: str) -> None:
         "key = key + 1",
     ],
 )
-def test_a_damaged_row_is_found(tmp_path: Path, table: str, damage: str) -> None:
+def test_a_damaged_row_is_found(filled: Path, tmp_path: Path, table: str, damage: str) -> None:
     """A body that is not what was written under this key never reaches anyone."""
-    store = Store(tmp_path)
-    store.load(b"n" * 16, 1)
-    store.apply(full_commit())
-    store.close()
+    copy(filled / STORE_FILE, tmp_path)
     edit(tmp_path, f"UPDATE {table} SET {damage}")
     store = Store(tmp_path)
     with pytest.raises(StoreDamaged, match=f"{STORE_FILE}.*{table}|{table}.*{STORE_FILE}"):
@@ -363,21 +341,26 @@ def test_a_lost_row_is_missed(filled: Path, tmp_path: Path, table: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "column", ["node_id", "incarnation", "start", "serial", "log_bytes", "tallies", "checksum", "id"]
+    "damage",
+    [
+        *(f"UPDATE meta SET {column} = 7" for column in ("node_id", "incarnation", "start", "serial", "log_bytes")),
+        *(f"UPDATE meta SET {column} = 7" for column in ("tallies", "checksum", "id")),
+        "DELETE FROM meta",
+    ],
 )
-def test_the_row_that_every_commit_writes_is_checked(filled: Path, tmp_path: Path, column: str) -> None:
+def test_the_row_that_every_commit_writes_is_checked(filled: Path, tmp_path: Path, damage: str) -> None:
     """The node's own id among others; and it must be there."""
     with pytest.raises(StoreDamaged, match=f"{STORE_FILE}.*meta"):
-        load_copy(filled, tmp_path, f"UPDATE meta SET {column} = 7")
-    with pytest.raises(StoreDamaged, match=f"{STORE_FILE}.*meta"):
-        load_copy(filled, tmp_path, "DELETE FROM meta")
+        load_copy(filled, tmp_path, damage)
 
 
-def test_other_tables_are_not_those_of_a_store(filled: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "change", ["ALTER TABLE streams ADD COLUMN colour TEXT", "CREATE TABLE theirs (x)", "DROP TABLE progress"]
+)
+def test_other_tables_are_not_those_of_a_store(filled: Path, tmp_path: Path, change: str) -> None:
     """A table that was changed or added, though it is a sound database."""
-    for statement in ("ALTER TABLE streams ADD COLUMN colour TEXT", "CREATE TABLE theirs (x)", "DROP TABLE progress"):
-        with pytest.raises(StoreDamaged, match="its tables are not those"):
-            load_copy(filled, tmp_path, statement)
+    with pytest.raises(StoreDamaged, match="its tables are not those"):
+        load_copy(filled, tmp_path, change)
 
 
 def killed_store(folder: Path) -> None:
@@ -406,11 +389,10 @@ def test_a_killed_store_comes_back_with_its_log(tmp_path: Path) -> None:
 def test_a_log_that_is_gone_or_cut_is_missed(tmp_path: Path, size: int | None) -> None:
     """As when somebody copies the database alone, or removes what looks like a temporary file; again and again."""
     killed_store(tmp_path)
-    log = tmp_path / LOG_FILE
     if size is None:
-        log.unlink()
+        (tmp_path / LOG_FILE).unlink()
     else:
-        os.truncate(log, size)
+        os.truncate(tmp_path / LOG_FILE, size)
     for _ in range(2):
         with pytest.raises(StoreDamaged, match=f"{LOG_FILE}.*bytes are left of at least"):
             Store(tmp_path)
@@ -425,11 +407,10 @@ def test_a_log_without_its_database_is_no_new_store(tmp_path: Path, gone: bool) 
     os.truncate(tmp_path / STORE_FILE, 0)
     if gone:
         (tmp_path / STORE_FILE).unlink()
+    why = rf"{STORE_FILE}: it is (gone|empty), but .* \d+ bytes of its log are there"
     for _ in range(2):
         (tmp_path / OWNER_FILE).unlink()
-        with pytest.raises(
-            StoreDamaged, match=rf"{STORE_FILE}: it is (gone|empty), but .* \d+ bytes of its log are there"
-        ):
+        with pytest.raises(StoreDamaged, match=why):
             Store(tmp_path)
     assert (tmp_path / LOG_FILE).read_bytes() == log
 
@@ -440,7 +421,7 @@ def test_a_log_begins_again_when_it_is_long_enough(tmp_path: Path) -> None:
     store.load(b"n" * 16, 1)
     size = (tmp_path / LOG_FILE).stat().st_size
     for number in range(1, 60):
-        store.apply(Commit(messages=[MessageRow(number, ORIGIN, 1, 1, number, (b"x" * 3_000,))]))
+        store.apply(Commit(messages=[message(number, b"x" * 3_000)]))
     assert (tmp_path / LOG_FILE).stat().st_size == size < 100_000
     assert (tmp_path / STORE_FILE).stat().st_size > 60 * 3_000
     store.close()
@@ -486,64 +467,52 @@ for again in (lambda: store.apply(Commit(queues=[(1, "q")])), lambda: store.read
 """
 
 
-@pytest.mark.gate
-def test_a_full_disk_ends_the_store_and_says_so(tmp_path: Path) -> None:
-    """The message names the path and the cause; afterwards nothing is accepted; what was committed is there."""
-    done = run_python(DISK_FULL_SCRIPT, tmp_path)
-    first, *again = done.stdout.splitlines()
-    count, message = first.split("|")
-    assert int(count) > 5, done.stderr
-    assert str(tmp_path) in message
-    assert "the disk is full" in message
-    assert again == [f"again|{message}"] * 2
-    store = Store(tmp_path)
-    assert len(list(store.load(b"n" * 16, 1).messages)) == int(count)
-    store.close()
-
-
 FILE_SIZE_SCRIPT = DISK_FULL_SCRIPT.replace(
     'apsw.connection_hooks.append(lambda database: database.pragma("max_page_count", 40))',
     "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))",
 ).replace("Path(sys.argv[1])", "Path(sys.argv[1]), checkpoint_pages=40")
 
 
-def test_a_write_that_the_system_refuses_ends_the_store(tmp_path: Path) -> None:
-    """A real failing write, by a limit on the size of files: same end, and what was committed is there.
+@pytest.mark.parametrize(
+    ("script", "cause", "more"),
+    [pytest.param(DISK_FULL_SCRIPT, "the disk is full", 0, marks=pytest.mark.gate), (FILE_SIZE_SCRIPT, "", 1)],
+    ids=["a full disk", "a limit on the size of files"],
+)
+def test_a_write_that_fails_ends_the_store_and_says_so(tmp_path: Path, script: str, cause: str, more: int) -> None:
+    """The message names the path and the cause; afterwards nothing is accepted; what was committed is there.
 
-    It is the database that grows too large, when a commit that is safe in the log was to be brought there.
+    Where files may not grow it is the database, when a commit that is safe in the log was to be brought there.
     """
-    done = run_python(FILE_SIZE_SCRIPT, tmp_path)
+    done = run_python(script, tmp_path)
     first, *again = done.stdout.splitlines()
     count, message = first.split("|")
     assert int(count) > 5, done.stderr
     assert str(tmp_path) in message
+    assert cause in message
     assert again == [f"again|{message}"] * 2
     store = Store(tmp_path)
-    assert len(list(store.load(b"n" * 16, 1).messages)) == int(count) + 1
+    assert len(list(store.load(b"n" * 16, 1).messages)) == int(count) + more
     store.close()
-
-
-def _delete(data: Path) -> None:
-    rmtree(data)
-
-
-def _rename(data: Path) -> None:
-    data.rename(data.with_name("elsewhere"))
 
 
 def _replace(data: Path) -> None:
     copytree(data, data.with_name("copy"))
-    _rename(data)
+    data.rename(data.with_name("elsewhere"))
     data.with_name("copy").rename(data)
 
 
-def _delete_log(data: Path) -> None:
-    (data / LOG_FILE).unlink()
-
-
-@pytest.mark.parametrize("what", [_delete, _rename, _replace, _delete_log])
+@pytest.mark.parametrize(
+    "what",
+    [
+        rmtree,
+        lambda data: data.rename(data.with_name("elsewhere")),
+        _replace,
+        lambda data: (data / LOG_FILE).unlink(),
+    ],
+    ids=["deleted", "renamed", "replaced", "without its log"],
+)
 def test_a_directory_that_is_not_there_any_more_takes_no_commit(
-    tmp_path: Path, store: Store, what: Callable[[Path], None]
+    tmp_path: Path, store: Store, what: Callable[[Path], object]
 ) -> None:
     """A commit into files without a name is not reported as durable, and neither is a later one."""
     store.load(ORIGIN, 1)
@@ -557,7 +526,7 @@ def test_a_directory_that_is_not_there_any_more_takes_no_commit(
 def test_closing_leaves_the_files_of_another_store_alone(tmp_path: Path, store: Store) -> None:
     """SQLite would remove the log by its name, which leads to that of the other."""
     store.load(ORIGIN, 1)
-    _rename(tmp_path / "data")
+    (tmp_path / "data").rename(tmp_path / "elsewhere")
     other = Store(tmp_path / "data")
     other.load(bytes(16), 2)
     store.close()

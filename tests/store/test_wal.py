@@ -3,8 +3,8 @@
 The store is on the simulated disk, where power can be lost and each call can fail.
 """
 
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from random import Random
 
 import pytest
@@ -51,21 +51,28 @@ def test_a_sync_that_failed_can_be_survived_twice() -> None:
     disk.close()
 
 
+@contextmanager
+def crashing(disk: Disk, when: Callable[[str], bool]) -> Iterator[None]:
+    """The process dies before an effect of which that is true; it need not come to that."""
+
+    def crash(what: str) -> None:
+        if when(what):
+            raise ProcessCrashed(what)
+
+    disk.on_effect = crash
+    try:
+        with suppress(ProcessCrashed):
+            yield
+    finally:
+        disk.on_effect = None
+
+
 def start_until(disk: Disk, effect: int) -> None:
     """Start the store, and lose power before that effect."""
     left = iter([False] * effect + [True])
-
-    def crash(what: str) -> None:
-        if next(left, False):
-            raise ProcessCrashed(what)
-
     disk.kill()
-    disk.on_effect = crash
-    try:
+    with crashing(disk, lambda _: next(left, False)):
         see(open_store(disk), 2)
-    except ProcessCrashed:
-        disk.on_effect = None
-    disk.on_effect = None
     disk.lose_power()
 
 
@@ -107,24 +114,19 @@ def test_what_belongs_to_an_older_header_stays_until_the_newer_one_is_on_the_dis
 
 def test_the_head_of_a_frame_that_is_half_old_is_no_commit() -> None:
     """It lies in two sectors, and of an interrupted write the second is left: the mark of an old commit, a new salt."""
-    disk = Disk(Random(1))
+    disk, number = Disk(Random(1)), 0
     store = Store(FOLDER, vfs=disk.vfs, page_bytes=512, checkpoint_pages=60)
     store.load(NODE_ID, 1)
     straddling = next(at for at in range(32, 60 * 536, 536) if at % 512 > 488)
 
-    def crash(what: str) -> None:
-        written = [change.offset for change in disk.unsynced]
-        if what == f"sync {LOG}" and straddling in written[1:-2]:
-            raise ProcessCrashed(what)
+    def is_in_it(what: str) -> bool:
+        return what == f"sync {LOG}" and straddling in [change.offset for change in disk.unsynced][1:-2]
 
-    disk.on_effect = crash
-    number = 0
-    with pytest.raises(ProcessCrashed):  # noqa: PT012 - one of them
+    with crashing(disk, is_in_it):
         for number in range(1, 100):
             rows = [MessageRow(number, NODE_ID, 1, 1, number, (b"m",))]
             peers = {NODE_ID: PeerRow(NODE_ID, 1, number)}
             store.apply(Commit(state={"key": b"%d" % number}, peers=peers, messages=rows, serial=number))
-    disk.on_effect = None
     assert disk.unsynced[-2].offset > straddling
     disk.lose_power_with([Kept(place) for place in range(1, len(disk.unsynced))])
     disk.damage(LOG, straddling, (9).to_bytes(4) + (14).to_bytes(4))
@@ -138,15 +140,8 @@ def test_a_log_that_ends_within_a_frame_lacks_that_commit_only() -> None:
     disk = Disk(Random(1))
     store = started(disk, b"a")
     straddling = next(at for at in range(32, 1_000_000, 1_048) if at % 512 > 488)
-
-    def crash(what: str) -> None:
-        if what == f"sync {LOG}":
-            raise ProcessCrashed(what)
-
-    disk.on_effect = crash
-    with pytest.raises(ProcessCrashed):
+    with crashing(disk, lambda what: what == f"sync {LOG}"):
         store.apply(Commit(messages=[MessageRow(1, NODE_ID, 1, 1, 1, (b"m" * 60 * 1024,))], state={"key": b"b"}))
-    disk.on_effect = None
     whole = disk.snapshot()
     head = [change.offset for change in disk.unsynced].index(straddling)
     torn = [Kept(head, 0, size) for size in range(1, 24)] + [Kept(head + 1, 0, size) for size in range(1, 1_024, 7)]
@@ -214,18 +209,16 @@ def frames(disk: Disk) -> list[int]:
     return [at for at in range(32, len(content), 1048) if content[at + 8 : at + 16] == content[16:24]]
 
 
-def test_rot_in_the_last_commit_but_one_is_found_wherever_it_is() -> None:
+@pytest.mark.parametrize("frame", [-4, -3])
+@pytest.mark.parametrize("at", [0, 4, 8, 12, 16, 20, 24, 500, 1_047])
+def test_rot_in_the_last_commit_but_one_is_found_wherever_it_is(frame: int, at: int) -> None:
     """One later commit is enough to know that this one was on the disk: in each frame's head, in each page."""
-    ends = Counter[bool]()
-    for frame in (-4, -3):
-        for at in (0, 4, 8, 12, 16, 20, 24, 500, 1_047):
-            said = damaged(lambda disk, frame=frame, at=at: _flip(disk, frames(disk)[frame] + at))  # type: ignore[misc]
-            ends["later commits" in said] += 1
-    assert ends == {True: 18}
 
+    def flip(disk: Disk) -> None:
+        offset = frames(disk)[frame] + at
+        disk.damage(LOG, offset, bytes([disk.files()[LOG][offset] ^ 0x40]))
 
-def _flip(disk: Disk, offset: int) -> None:
-    disk.damage(LOG, offset, bytes([disk.files()[LOG][offset] ^ 0x40]))
+    assert "later commits" in damaged(flip)
 
 
 def test_rot_in_the_last_commit_looks_as_if_it_had_been_interrupted() -> None:
@@ -235,11 +228,10 @@ def test_rot_in_the_last_commit_looks_as_if_it_had_been_interrupted() -> None:
 
 def test_a_log_without_its_header_is_missed() -> None:
     """Unless all that it held was in the database by then."""
-    assert "header is not what was written" in damaged(lambda disk: disk.damage(LOG, 0, bytes(32)))
-    assert "header is not what was written" in damaged(lambda disk: disk.damage(LOG, 0, bytes(512)))
+    for size in (32, 512):
+        assert "header is not what was written" in damaged(lambda disk, size=size: disk.damage(LOG, 0, bytes(size)))  # type: ignore[misc]
     disk = Disk(Random(1))
-    store = started(disk, b"a", b"b")
-    store.close()
+    started(disk, b"a", b"b").close()
     assert LOG not in disk.files()
     assert state(disk) == b"b"
     disk.close()

@@ -10,17 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triack.base.commit import (
-    CARES,
-    HEAD_BYTES,
-    Commit,
-    MessageRow,
-    OutgoingRow,
-    OutgoingStreamRow,
-    PeerRow,
-    Read,
-    key_of,
-)
+from triack.base import commit as rows_of_commits
+from triack.base.commit import CARES, HEAD_BYTES, Commit, MessageRow, OutgoingRow, PeerRow, Read, key_of
 from triack.base.delivery import Delivery
 from triack.base.errors import StoreDamaged
 from triack.store.brief import BRIEF_BYTES, BRIEF_ROWS, is_brief
@@ -37,6 +28,13 @@ ORIGIN = b"o" * 16
 
 def message(number: int, queue: int = 1, stream: int = 1, size_bytes: int = 50) -> MessageRow:
     return MessageRow(key_of(queue, number), ORIGIN, stream, 1, 100 + number, (bytes([number % 256]) * size_bytes,))
+
+
+def begun(folder: Path) -> Store:
+    """A new store that has been loaded."""
+    store = Store(folder)
+    store.load(b"n" * 16, 1)
+    return store
 
 
 def rows_in(folder: Path, table: str) -> list[tuple[int, ...]]:
@@ -112,8 +110,7 @@ def test_packets_come_and_go_one_by_one(tmp_path: Path, seed: int) -> None:
 def test_a_store_knows_which_outgoing_packets_care(tmp_path: Path) -> None:
     """Without their bodies, singly and in a row of many."""
     bodies = [bytes([CARES | 2]), b"\x02", *[bytes([kind]) for kind in (CARES | 2, 1) * 20]]
-    store = Store(tmp_path)
-    store.load(b"n" * 16, 1)
+    store = begun(tmp_path)
     store.apply(Commit(outgoing=[OutgoingRow(key_of(1, at), 1, 0, body) for at, body in enumerate(bodies[:2], 1)]))
     store.apply(Commit(outgoing=[OutgoingRow(key_of(1, at), 1, 0, body) for at, body in enumerate(bodies[2:], 9)]))
     store.close()
@@ -123,8 +120,7 @@ def test_a_store_knows_which_outgoing_packets_care(tmp_path: Path) -> None:
 
 def test_keys_of_packets_that_are_gone_may_be_used_again(tmp_path: Path) -> None:
     """A queue goes on behind the last packet that it has, also when that is not the last of its row."""
-    store = Store(tmp_path)
-    store.load(b"n" * 16, 1)
+    store = begun(tmp_path)
     store.apply(Commit(messages=[message(number) for number in range(1, 31)]))
     store.apply(Commit(message_deletes=[(key_of(1, 9), key_of(1, 30))]))
     later = [message(number, size_bytes=60) for number in range(9, 12)]
@@ -143,8 +139,7 @@ def test_keys_of_packets_that_are_gone_may_be_used_again(tmp_path: Path) -> None
 )
 def test_a_damaged_row_frees_nothing(tmp_path: Path, change: str) -> None:
     """A packet that is still needed would go with it; and the store takes no commit after that."""
-    store = Store(tmp_path)
-    store.load(b"n" * 16, 1)
+    store = begun(tmp_path)
     store.apply(Commit(messages=[message(number) for number in range(1, 31)]))
     store.apply(Commit(message_deletes=[(key_of(1, 2), key_of(1, 2))]))
     store.close()
@@ -172,22 +167,18 @@ def test_the_newest_version_of_a_row_counts() -> None:
     assert rows.put("peers", peer(1, "new\nest"))
     assert rows.put("streams", (1, "receiver", "orders", 3, 1, 7))
     again = LatestRows(LATEST_BYTES, rows.pack())
-    in_table = [list(peer(3)), list(peer(1, "older"))]
-    assert again.over("peers", in_table) == [list(peer(1, "new\nest")), list(peer(3))]
-    assert again.over("positions", []) == []
-    assert rows.take_excess() == []
+    assert again.over("peers", [list(peer(3)), list(peer(1, "older"))]) == [list(peer(1, "new\nest")), list(peer(3))]
+    assert (again.over("positions", []), rows.take_excess()) == ([], [])
 
 
 def test_all_rows_move_to_their_tables_when_they_are_too_many() -> None:
-    rows = LatestRows(400)
-    kept = [peer(number, "") for number in range(3)]
-    for row in kept:
+    rows, all_of_them = LatestRows(400), [peer(number, "") for number in range(9)]
+    for row in all_of_them[:3]:
         assert rows.put("peers", row)
         assert not rows.take_excess()
-    more = [peer(number, "") for number in range(3, 9)]
-    for row in more:
+    for row in all_of_them[3:]:
         rows.put("peers", row)
-    assert rows.take_excess() == [("peers", row) for row in kept + more]
+    assert rows.take_excess() == [("peers", row) for row in all_of_them]
     assert rows.pack() == b""
 
 
@@ -202,7 +193,9 @@ def test_a_long_row_goes_to_its_table_and_takes_its_place() -> None:
 def busy(number: int, peers: int) -> Commit:
     """A commit as a sender makes it for a single message, with acknowledgements of several peers."""
     commit = Commit(serial=number, clock=bytes(40), records=number)
-    commit.streams[1] = OutgoingStreamRow(1, "receiver", "orders", Delivery.TRANSACTIONAL, 1, number + 1)
+    commit.streams[1] = rows_of_commits.OutgoingStreamRow(
+        1, "receiver", "orders", Delivery.TRANSACTIONAL, 1, number + 1
+    )
     commit.outgoing.append(OutgoingRow(key_of(1, number), 1, 0, bytes(150)))
     if number > 1:
         commit.outgoing_deletes.append((key_of(1, number - 1),) * 2)
@@ -214,8 +207,7 @@ def busy(number: int, peers: int) -> Commit:
 @pytest.mark.parametrize("peers", [1, 3, 60])
 def test_the_newest_rows_are_there_after_a_restart(tmp_path: Path, peers: int) -> None:
     """As few as stay together, and as many as move to their tables again and again."""
-    store = Store(tmp_path)
-    store.load(b"n" * 16, 1)
+    store = begun(tmp_path)
     for number in range(1, 20):
         store.apply(busy(number, peers if number % 3 else 1))
     store.apply(Commit(stream_deletes=[1]))
@@ -235,8 +227,7 @@ def test_the_newest_rows_are_there_after_a_restart(tmp_path: Path, peers: int) -
 
 def test_a_commit_of_one_message_writes_three_pages(tmp_path: Path) -> None:
     """The row that counts all others, the newest rows together, and the packet."""
-    store = Store(tmp_path)
-    store.load(b"n" * 16, 1)
+    store = begun(tmp_path)
     written: list[int] = []
     for number in range(1, 8):
         store.apply(busy(number, 1))
@@ -276,7 +267,10 @@ def test_a_packet_is_known_by_all_of_it() -> None:
 
 
 def test_tallies_come_back_and_tell_which_table_differs() -> None:
-    """By a row too few, or one in place of another; what was removed counts no more."""
+    """By a row too few, or one in place of another; what was removed counts no more.
+
+    A damaged row that is deleted takes away more than was ever added, and that can still be written down.
+    """
     tallies = Tallies()
     tallies.change("streams", 2, 7 + 9)
     tallies.change("state", 1, 4)
@@ -288,35 +282,31 @@ def test_tallies_come_back_and_tell_which_table_differs() -> None:
     assert again.differing(tallies) == ["streams"]
     again.change("streams", 1, 8)
     assert again.differing(tallies) == ["streams"]
+    below = Tallies()
+    below.change("streams", -1, -1)
+    assert Tallies(below.pack()).differing(Tallies()) == ["streams"]
     with pytest.raises(struct.error):
         Tallies(b"short")
-
-
-def test_a_damaged_row_that_is_deleted_shows_later() -> None:
-    """It takes away more than was ever added, and that can still be written down."""
-    tallies = Tallies()
-    tallies.change("streams", -1, -1)
-    assert Tallies(tallies.pack()).differing(Tallies()) == ["streams"]
 
 
 # Which commits have hardly more to do than to sync.
 
 
-def rows(count: int, size_bytes: int = 100) -> list[OutgoingRow]:
+def outgoing_rows(count: int, size_bytes: int = 100) -> list[OutgoingRow]:
     return [OutgoingRow(key, 1, 0, bytes(size_bytes)) for key in range(1, count + 1)]
 
 
 def test_a_few_messages_and_what_they_take_along_are_brief() -> None:
     """The commits of messages one by one, with what became of those before them."""
     assert is_brief(Commit())
-    assert is_brief(Commit(outgoing=rows(BRIEF_ROWS), outgoing_deletes=[(1, BRIEF_ROWS)]))
+    assert is_brief(Commit(outgoing=outgoing_rows(BRIEF_ROWS), outgoing_deletes=[(1, BRIEF_ROWS)]))
 
 
 @pytest.mark.parametrize(
     "commit",
     [
-        Commit(outgoing=rows(BRIEF_ROWS + 1)),
-        Commit(outgoing=rows(1, BRIEF_BYTES + 1)),
+        Commit(outgoing=outgoing_rows(BRIEF_ROWS + 1)),
+        Commit(outgoing=outgoing_rows(1, BRIEF_BYTES + 1)),
         Commit(messages=[MessageRow(1, b"o" * 16, 1, 1, 1, [b"body"] * (BRIEF_ROWS + 1))]),
         Commit(messages=[MessageRow(1, b"o" * 16, 1, 1, 1, [bytes(BRIEF_BYTES // 2 + 1)] * 2)]),
         Commit(message_deletes=[(1, BRIEF_ROWS + 1)]),
@@ -332,15 +322,12 @@ def test_much_of_anything_is_not(commit: Commit) -> None:
 
 def test_none_is_before_a_checkpoint(tmp_path: Path) -> None:
     """Which is done with a commit, and takes much longer; after it they are brief again."""
-    store = Store(tmp_path / "data", checkpoint_pages=70)
+    store, was_brief = Store(tmp_path, checkpoint_pages=70), []
     store.load(b"n" * 16, 1)
-    was_brief = []
     for key in range(1, 60):
         commit = Commit(outgoing=[OutgoingRow(key, 1, 0, b"body")])
         was_brief.append(store.is_brief(commit))
         store.apply(commit)
     store.close()
-    assert was_brief[0]
-    assert not all(was_brief)
-    first = was_brief.index(False)
-    assert any(was_brief[first:])
+    assert was_brief.index(True) == 0
+    assert True in was_brief[was_brief.index(False) :]
