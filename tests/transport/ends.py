@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
+from tests.sure import sure
 from triack.base.datagram import Answer, Channel, Header, Kind, read_header
 from triack.base.errors import ProtocolError
 from triack.base.peers import Directory, Peer
@@ -27,6 +28,14 @@ A, B = Peer("a", (public(A_KEY),)), Peer("b", (public(B_KEY),))
 
 def node(keys: Sequence[bytes], peers: Iterable[Peer], seed: int = 0, **more: Any) -> SecureChannels:
     return SecureChannels(keys, Directory(peers), entropy=Random(seed).randbytes, **more)
+
+
+class Shaken(NamedTuple):
+    """A connect, the channel of its answerer, and the accept."""
+
+    connect: bytes
+    answerer: Channel
+    accept: bytes
 
 
 class Ends:
@@ -57,17 +66,20 @@ class Ends:
         return self.b.answer(datagram, read_header(datagram), sender, now_ns)
 
     def accept(self, answer: Answer, connect: bytes, hello: bytes = b"hello yourself", now_ns: int = NOW_NS) -> bytes:
-        assert answer.channel is not None
-        return answer.channel.seal(Kind.ACCEPT, A_ID, read_header(connect).counter, hello, now_ns)
+        return sure(answer.channel).seal(Kind.ACCEPT, A_ID, read_header(connect).counter, hello, now_ns)
+
+    def shake(self, hello: bytes = b"hello", back: bytes = b"hello yourself", now_ns: int = NOW_NS) -> "Shaken":
+        """A calls, and b answers; a has not heard it yet."""
+        connect = self.connect(hello, now_ns)
+        answer = self.answer(connect, now_ns)
+        assert answer.payload == hello
+        return Shaken(connect, sure(answer.channel), self.accept(answer, connect, back, now_ns))
 
     def open(self) -> tuple[Channel, Channel]:
-        connect = self.connect()
-        answer = self.answer(connect)
-        assert answer.channel is not None
-        assert answer.payload == b"hello"
-        assert take(self.caller, self.accept(answer, connect)) == b"hello yourself"
-        assert take(answer.channel, self.seal("a", self.caller)) == b"data"
-        return self.caller, answer.channel
+        _, answerer, accept = self.shake()
+        assert take(self.caller, accept) == b"hello yourself"
+        assert take(answerer, self.seal("a", self.caller)) == b"data"
+        return self.caller, answerer
 
     def seal(
         self, end: str, channel: Channel, payload: bytes = b"data", kind: Kind = Kind.DATA, now_ns: int = NOW_NS
@@ -110,9 +122,9 @@ def refusal(channels: SecureChannels, channel: Channel, datagram: bytes, now_ns:
     return ""
 
 
-def load(ends: Ends, now_ns: int = NOW_NS) -> None:
+def load(ends: Ends, now_ns: int = NOW_NS, to: bytes = B_KEY) -> None:
     """Enough connects for b to ask every initiator for a cookie."""
-    connect = node([A_KEY], [B], seed=3).dial("b", "udp").seal(Kind.CONNECT, 1, 1, b"", now_ns)
+    connect = dialled(to=to, seed=3).seal(Kind.CONNECT, 1, 1, b"", now_ns)
     taken = 0
     while ends.answer(connect, now_ns).channel is not None:
         taken += 1

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.transport.ends import A_KEY, NOW_NS, B, Ends, node, take
+from tests.sure import sure
+from tests.transport.ends import A_KEY, NOW_NS, B, Ends, flips, node, take
 from tests.transport.snapshots import snapshot
 from triack.base.datagram import Channel, Channels, Header, Kind, read_header
 from triack.base.errors import ProtocolError, UsageError
@@ -103,9 +104,7 @@ def test_a_run_is_sealed_as_its_datagrams_are_one_by_one(monkeypatch: pytest.Mon
     single, by_run = (SealingKeys(AESGCM_SHA256, KEY, START_NS) for _ in range(2))
     payloads = [b"%d" % number for number in range(13)]
     datagrams = by_run.seal(Kind.DATA, 7, 3, payloads, START_NS)
-    assert datagrams == [
-        single.seal(Kind.DATA, 7, counter, [payload], START_NS)[0] for counter, payload in enumerate(payloads, 3)
-    ]
+    assert datagrams == [single.seal(Kind.DATA, 7, at, [it], START_NS)[0] for at, it in enumerate(payloads, 3)]
     assert [epoch(datagram) for datagram in datagrams] == [0] * 5 + [1] * 5 + [2] * 3
     with pytest.raises(UsageError, match="15 was sealed before it"):
         by_run.seal(Kind.DATA, 7, 15, payloads, START_NS)
@@ -235,11 +234,9 @@ def test_many_connections_have_few_ciphers() -> None:
     for _ in range(2 * WARM_MAX):
         now_ns += SECOND  # nobody takes all of these connects at once
         ends.caller = ends.a.dial("b", "udp")
-        connect = ends.connect(now_ns=now_ns)
-        answer = ends.answer(connect, now_ns)
-        assert answer.channel is not None
-        assert take(ends.caller, ends.accept(answer, connect, now_ns=now_ns), now_ns) == b"hello yourself"
-        pairs.append((ends.caller, answer.channel))
+        _, answerer, accept = ends.shake(now_ns=now_ns)
+        assert take(ends.caller, accept, now_ns) == b"hello yourself"
+        pairs.append((ends.caller, answerer))
     for _ in range(3):
         for caller, answerer in pairs:
             assert take(answerer, ends.seal("a", caller, now_ns=now_ns), now_ns) == b"data"
@@ -250,12 +247,7 @@ def test_many_connections_have_few_ciphers() -> None:
 def test_a_channel_that_talks_keeps_its_ciphers() -> None:
     """They are not made for each datagram."""
     made: list[bytes] = []
-
-    def make(key: bytes) -> Aead:
-        made.append(key)
-        return AESGCM_SHA256.aead(key)
-
-    suite = AESGCM_SHA256._replace(aead=make)
+    suite = AESGCM_SHA256._replace(aead=lambda key: (made.append(key), AESGCM_SHA256.aead(key))[1])
     ends = Ends(suites=(suite, suite))
     caller, answerer = ends.open()
     take(answerer, ends.seal("a", caller))
@@ -320,21 +312,13 @@ def test_a_child_seals_nothing_and_its_parent_goes_on() -> None:
     caller, answerer = ends.open()
     connect = waiting.connect()
     answer = waiting.answer(connect)
-    assert answer.channel is not None
-    why = "the session is that of the parent process"
-    assert in_child(
-        (caller, Kind.DATA),
-        (answerer, Kind.DATA),
-        (waiting.caller, Kind.CONNECT),
-        (answer.channel, Kind.ACCEPT),
-        (fresh.caller, Kind.CONNECT),
-    ) == [
-        f"seal DATA: {why}",
-        f"seal DATA: {why}",
-        f"seal CONNECT 99: {why}",
-        f"seal ACCEPT 99: {why}",
-        f"seal CONNECT 99: {why}",
-    ]
+    data, connects, accepts = Kind.DATA, Kind.CONNECT, Kind.ACCEPT
+    heard = in_child(
+        (caller, data), (answerer, data), (waiting.caller, connects), (sure(answer.channel), accepts),
+        (fresh.caller, connects),
+    )  # fmt: skip
+    said = "DATA", "DATA", "CONNECT 99", "ACCEPT 99", "CONNECT 99"
+    assert heard == [f"seal {it}: the session is that of the parent process" for it in said]
     assert take(answerer, ends.seal("a", caller)) == b"data"
     assert take(waiting.caller, waiting.accept(answer, connect)) == b"hello yourself"
 
@@ -342,8 +326,7 @@ def test_a_child_seals_nothing_and_its_parent_goes_on() -> None:
 def test_a_child_opens_nothing_either() -> None:
     """An accept that both open would give both the same keys."""
     ends = Ends()
-    connect = ends.connect()
-    accept = ends.accept(ends.answer(connect), connect)
+    accept = ends.shake().accept
     child = fork()
     if not child:
         try:
@@ -371,7 +354,6 @@ def test_nodes_that_are_gone_are_not_kept() -> None:
 
 CHANNEL: Channel = InsecureChannel()
 CHANNELS: Channels = InsecureChannels()
-ID_MAX = 2**64 - 1
 SAMPLE = CHANNEL.seal(Kind.DATA, 0x0123456789ABCDEF, 7, b"payload", 0)
 
 
@@ -383,19 +365,16 @@ def unseal(datagram: bytes) -> bytes:
 @pytest.mark.parametrize("payload", [b"", b"x", bytes(1200), bytes(65_000)])
 def test_round_trip(kind: Kind, payload: bytes) -> None:
     """The sealed payload comes out, and costs 36 bytes."""
-    datagram = CHANNEL.seal(kind, ID_MAX, 0, payload, 0)
+    datagram = CHANNEL.seal(kind, 2**64 - 1, 0, payload, 0)
     assert len(datagram) == len(payload) + CHANNEL.overhead_bytes == len(payload) + 36
-    assert read_header(datagram) == Header(kind, ID_MAX, 0)
-    assert unseal(datagram) == payload
+    assert (read_header(datagram), unseal(datagram)) == (Header(kind, 2**64 - 1, 0), payload)
 
 
 def test_every_bit_counts() -> None:
     """No flipped bit goes unnoticed, those of the header included."""
-    for bit in range(len(SAMPLE) * 8):
-        damaged = bytearray(SAMPLE)
-        damaged[bit // 8] ^= 1 << bit % 8
+    for damaged in flips(SAMPLE):
         with pytest.raises(ProtocolError):
-            unseal(bytes(damaged))
+            unseal(damaged)
 
 
 # No counter is taken twice, and none of the last 8,192 is refused unless it has come.
@@ -413,13 +392,9 @@ def test_it_is_as_long_as_promised() -> None:
     """8,192 counters up to the newest can be told apart; before that, everything counts as seen."""
     window = taken(0, WINDOW)
     assert WINDOW == 8_192
-    assert window.has(0)
-    assert not any(window.has(counter) for counter in range(1, WINDOW))
-    assert window.has(WINDOW)
-    assert not window.has(WINDOW + 1)
+    assert [counter for counter in range(WINDOW + 2) if window.has(counter)] == [0, WINDOW]
     window.take(1)
-    assert window.has(1)
-    assert window.newest == WINDOW
+    assert (window.has(1), window.newest) == (True, WINDOW)
 
 
 @pytest.mark.parametrize("start", [0, 1, WINDOW - 1, WINDOW, 5 * WINDOW + 17, 2**63])
