@@ -4,7 +4,6 @@ import asyncio
 import re
 import socket
 import threading
-from collections.abc import AsyncIterator
 from contextlib import nullcontext
 from functools import partial
 
@@ -15,21 +14,7 @@ from triack.base.errors import AddressError, NotLoopback, ProtocolError
 from triack.transport import resolve, routes
 from triack.transport.address import Address, Destination, check_loopback
 from triack.transport.frames import FRAME_BYTES_MAX, LengthFramer, frame
-from triack.transport.resolve import (
-    ADDRESSES_MAX,
-    SocketAddress,
-    _Lookups,
-    address_of,
-    bound,
-    cannot,
-    family_of,
-    is_for_all,
-    is_loopback,
-    lookup,
-    lookup_numeric,
-    mapped,
-    resolve_listening,
-)
+from triack.transport.resolve import SocketAddress, bound, cannot, lookup, lookup_numeric, mapped, resolve_listening
 from triack.transport.routes import ROUTES_MAX, Routes
 
 # Addresses and destinations are read from and written as one canonical text.
@@ -156,9 +141,8 @@ def test_bad_destination_says_what_is_wrong(text: str, why: str) -> None:
 @pytest.mark.parametrize("text", ["topic://games", "topic://games/chess", "http://a:1/q"])
 def test_a_destination_with_an_unknown_scheme_is_told_the_schemes(text: str) -> None:
     """And nothing of a queue that is missing: a queue would not help."""
-    with pytest.raises(
-        AddressError, match=r"there is no scheme \w+; it must start with one of udp://, tcp://, memory://"
-    ):
+    told = r"there is no scheme \w+; it must start with one of udp://, tcp://, memory://"
+    with pytest.raises(AddressError, match=told):
         Destination.parse(text)
 
 
@@ -177,14 +161,12 @@ def test_a_destination_with_an_unknown_scheme_is_told_the_schemes(text: str) -> 
 )
 def test_a_socket_address_reads_as_its_peer_would_write_it(sockaddr: tuple[object, ...], text: str) -> None:
     """An IPv4 peer on a socket for both families is an IPv4 peer; a link-local one keeps its scope."""
-    assert address_of("udp", sockaddr) == text
+    assert resolve.address_of("udp", sockaddr) == text
 
 
 def test_numbers_need_no_resolver_and_names_do() -> None:
-    assert lookup_numeric(Address("udp", "127.0.0.1", 7)) == ("127.0.0.1", 7)
-    assert lookup_numeric(Address("udp", "::1", 7)) == ("::1", 7, 0, 0)
-    assert lookup_numeric(Address("udp", "plant", 7)) is None
-    assert lookup_numeric(Address("udp", "plant-7", 7)) is None
+    found = [lookup_numeric(Address("udp", host, 7)) for host in ("127.0.0.1", "::1", "plant", "plant-7")]
+    assert found == [("127.0.0.1", 7), ("::1", 7, 0, 0), None, None]
     with pytest.raises(OSError, match="not known"):
         lookup_numeric(Address("udp", "fe80::1%nowhere", 7))
 
@@ -204,7 +186,11 @@ def test_numbers_need_no_resolver_and_names_do() -> None:
     ],
 )
 def test_what_a_socket_address_is(sockaddr: tuple[object, ...], family: int, loopback: bool, for_all: bool) -> None:
-    assert (family_of(sockaddr), is_loopback(sockaddr), is_for_all(sockaddr)) == (family, loopback, for_all)
+    assert (resolve.family_of(sockaddr), resolve.is_loopback(sockaddr), resolve.is_for_all(sockaddr)) == (
+        family,
+        loopback,
+        for_all,
+    )
 
 
 async def test_a_name_with_two_addresses_is_listened_at_with_one() -> None:
@@ -220,7 +206,7 @@ async def test_all_addresses_of_a_name_are_found(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(0, 0, 0, "", sockaddr) for sockaddr in found])
     addresses = await lookup(Address("udp", "plant", 7))
     assert addresses[:2] == [("127.0.0.1", 7), ("::1", 7, 0, 0)]
-    assert len(addresses) == ADDRESSES_MAX
+    assert len(addresses) == resolve.ADDRESSES_MAX
 
 
 async def test_names_without_an_answer_hold_up_no_other_name_and_no_thread_of_the_program(
@@ -252,7 +238,7 @@ async def test_names_without_an_answer_hold_up_no_other_name_and_no_thread_of_th
 async def test_threads_of_look_ups_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The others wait for one of them; those whose callers have gone are left out."""
     monkeypatch.setattr(resolve, "LOOKUPS_MAX", 2)
-    lookups, go = _Lookups(), threading.Event()
+    lookups, go = resolve._Lookups(), threading.Event()
     asked: list[int] = []
 
     def look(number: int) -> list[int]:
@@ -284,15 +270,16 @@ def test_a_socket_for_all_ipv6_addresses_takes_ipv4(kind: socket.SocketKind) -> 
             assert sock.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY) == only
 
 
-def test_an_error_has_operation_address_and_cause() -> None:
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        (OSError(111, "Connect call failed"), "connection refused"),
+        (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), "name or service not known"),
+    ],
+)
+def test_an_error_has_operation_address_and_cause(error: OSError, cause: str) -> None:
     """In the system's words, whichever part of it numbered the error."""
-    address = Address("tcp", "plant", 7)
-    assert (
-        str(cannot("reach", address, OSError(111, "Connect call failed")))
-        == "cannot reach tcp://plant:7: connection refused"
-    )
-    unknown = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-    assert str(cannot("reach", address, unknown)) == "cannot reach tcp://plant:7: name or service not known"
+    assert str(cannot("reach", Address("tcp", "plant", 7), error)) == f"cannot reach tcp://plant:7: {cause}"
 
 
 # Names and their addresses: several, and those that change while in use.
@@ -328,8 +315,8 @@ class Names:
 
 
 @pytest_asyncio.fixture
-async def names(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Names]:
-    yield Names(monkeypatch)
+async def names(monkeypatch: pytest.MonkeyPatch) -> Names:
+    return Names(monkeypatch)
 
 
 async def test_numbers_are_known_at_once(names: Names) -> None:
@@ -348,11 +335,7 @@ async def test_a_name_is_looked_up_once_however_many_ask(names: Names) -> None:
 
 async def test_who_does_not_answer_gives_way_to_the_next(names: Names) -> None:
     """Round and round, a second each."""
-    assert await names.after(0) == ONE
-    assert await names.after(0.5) == ONE
-    assert await names.after(0.6) == TWO
-    assert await names.after(0.9) == TWO
-    assert await names.after(0.2) == ONE
+    assert [await names.after(wait_s) for wait_s in (0, 0.5, 0.6, 0.9, 0.2)] == [ONE, ONE, TWO, TWO, ONE]
     assert names.asked == 1
 
 
@@ -360,8 +343,7 @@ async def test_who_was_heard_is_kept(names: Names) -> None:
     """Until the name is looked up again: from then on it has to be heard anew."""
     assert await names.after(0) == ONE
     assert names.routes.name_of(ONE) == "udp://10.0.0.1:7"
-    assert [await names.after(5) for _ in range(11)] == [ONE] * 11
-    assert await names.after(10) == ONE
+    assert [await names.after(wait_s) for wait_s in (*[5] * 11, 10)] == [ONE] * 12
     assert names.asked == 2
     assert await names.after(1.1) == TWO
 
@@ -373,8 +355,7 @@ async def test_a_host_that_moved_is_followed(names: Names) -> None:
     names.answer = OSError(-3, "Temporary failure in name resolution")
     assert await names.after(61) == ONE
     names.answer = [THREE]
-    assert await names.after(30) == ONE
-    assert await names.after(31) == THREE
+    assert [await names.after(30), await names.after(31)] == [ONE, THREE]
 
 
 async def test_a_name_that_does_not_exist_is_reported_and_may_come_to_exist(names: Names) -> None:
@@ -403,19 +384,12 @@ DATAGRAMS = [b"one", b"", b"three" * 100, bytes(FRAME_BYTES_MAX)]
 
 @pytest.mark.parametrize("piece_bytes", [1, 3, 4, 5, 1000, 10**6])
 def test_any_pieces(piece_bytes: int) -> None:
-    """The pieces in which a stream arrives do not matter."""
+    """The pieces in which a stream arrives do not matter; even one byte of a length begins a frame."""
     stream, frames, found = frame(DATAGRAMS), LengthFramer(), []
     for start in range(0, len(stream), piece_bytes):
         found += frames.feed(stream[start : start + piece_bytes])
-    assert found == DATAGRAMS
-    assert not frames.is_partial
-
-
-def test_a_frame_that_has_begun_is_partial() -> None:
-    """Even one byte of a length begins a frame."""
-    frames = LengthFramer()
-    assert frames.feed(b"\0") == []
-    assert frames.is_partial
+    assert (found, frames.is_partial) == (DATAGRAMS, False)
+    assert (frames.feed(b"\0"), frames.is_partial) == ([], True)
 
 
 def test_too_large() -> None:

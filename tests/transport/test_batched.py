@@ -56,20 +56,16 @@ class Wire:
         if self.refuse.get(name):
             raise OSError(self.refuse[name].pop(0), "refused")
 
-    def sendmsg(self, *arguments: Any) -> int:
-        self._called("sendmsg")
-        return self._sock.sendmsg(*arguments)
-
-    def sendto(self, *arguments: Any) -> int:
-        self._called("sendto")
-        return self._sock.sendto(*arguments)
-
-    def recvmsg_into(self, *arguments: Any) -> Any:
-        self._called("recvmsg_into")
-        return self._sock.recvmsg_into(*arguments)
-
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._sock, name)
+        real = getattr(self._sock, name)
+        if name not in ("sendmsg", "sendto", "recvmsg_into"):
+            return real
+
+        def call(*arguments: Any) -> Any:
+            self._called(name)
+            return real(*arguments)
+
+        return call
 
 
 class End:
@@ -100,6 +96,15 @@ class End:
                 await self.arrived.wait()
         return self.got
 
+    async def rounds(self, count: int) -> set[int]:
+        """How much had come after each round of the loop, until that many had."""
+        seen = {0}
+        async with asyncio.timeout(PATIENCE_S):
+            while len(self.got) < count:
+                await asyncio.sleep(0)
+                seen.add(len(self.got))
+        return seen
+
 
 @pytest_asyncio.fixture
 async def ends() -> AsyncIterator[tuple[End, End]]:
@@ -128,8 +133,8 @@ async def test_a_device_that_cannot_gets_them_one_by_one(
     monkeypatch.setattr(batched, "AGAIN_SECONDS", DAY_S)
     here, there = ends
     here.wire.refuse["sendmsg"] = [error]
-    await here.socket.send(BURST, there.socket.sockname)
-    await here.socket.send(BURST, there.socket.sockname)
+    for _ in range(2):
+        await here.socket.send(BURST, there.socket.sockname)
     assert here.wire.calls == ["sendmsg", *["sendto"] * 100]
     assert await there.has(100) == BURST * 2
     await here.socket.send([b"x" * 1_000, b"y" * 1_000], there.socket.sockname)
@@ -143,8 +148,8 @@ async def test_a_refusal_counts_for_a_while(ends: tuple[End, End], monkeypatch: 
     monkeypatch.setattr(batched, "AGAIN_SECONDS", 0.0)
     here, there = ends
     here.wire.refuse["sendmsg"] = [error]
-    await here.socket.send(BURST, there.socket.sockname)
-    await here.socket.send(BURST, there.socket.sockname)
+    for _ in range(2):
+        await here.socket.send(BURST, there.socket.sockname)
     assert here.wire.calls == ["sendmsg", *["sendto"] * 50, "sendmsg"]
     assert await there.has(100) == BURST * 2
 
@@ -261,27 +266,16 @@ async def test_one_busy_socket_leaves_the_loop_to_others(ends: tuple[End, End]) 
     here, there = ends
     for number in range(3 * batched.READS_MAX):
         await here.socket.send([bytes([number])], there.socket.sockname)
-    rounds = []
-    async with asyncio.timeout(PATIENCE_S):
-        while len(there.got) < 3 * batched.READS_MAX:
-            await asyncio.sleep(0)
-            rounds.append(len(there.got))
-    assert set(rounds) >= {batched.READS_MAX, 2 * batched.READS_MAX}
+    assert await there.rounds(3 * batched.READS_MAX) >= {batched.READS_MAX, 2 * batched.READS_MAX}
 
 
 async def test_runs_fill_a_round_sooner(ends: tuple[End, End]) -> None:
     """As many datagrams as the node takes at once are enough, in however few calls."""
     here, there = ends
-    here.wire.refuse.clear()
     burst = [bytes(9)] * batched.SEGMENTS_MAX
     for _ in range(2 * batched.BURST_MAX // len(burst)):
         await here.socket.send(burst, there.socket.sockname)
-    rounds = []
-    async with asyncio.timeout(60):
-        while len(there.got) < 2 * batched.BURST_MAX:
-            await asyncio.sleep(0)
-            rounds.append(len(there.got))
-    assert batched.BURST_MAX in rounds
+    assert batched.BURST_MAX in await there.rounds(2 * batched.BURST_MAX)
 
 
 async def test_errors_of_receiving_are_counted_and_passed_over(ends: tuple[End, End]) -> None:

@@ -1,5 +1,6 @@
 """Two nodes that share a code learn each other's keys; no third party learns or changes anything."""
 
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -31,11 +32,9 @@ def server(*invitations: Invitation, seed: int = 2, suite: Suite = AESGCM_SHA256
     return made
 
 
-def client(
-    secret: bytes = INVITATION.secret, key: bytes = A_KEY, seed: int = 1, scheme: str = "udp", **more: Any
-) -> EnrolmentClient:
-    entropy = Random(seed).randbytes
-    return EnrolmentClient(secret, key, A.name, A.addresses, scheme=scheme, entropy=entropy, now_ns=NOW_NS, **more)
+def client(secret: bytes = INVITATION.secret, key: bytes = A_KEY, seed: int = 1, **more: Any) -> EnrolmentClient:
+    more = {"scheme": "udp", "entropy": Random(seed).randbytes, "now_ns": NOW_NS} | more
+    return EnrolmentClient(secret, key, A.name, A.addresses, **more)
 
 
 def ask(to: EnrolmentServer, datagram: bytes | None, sender: str = A_ADDRESS, now_ns: int = NOW_NS) -> bytes:
@@ -64,6 +63,11 @@ def why_not(of: EnrolmentServer | EnrolmentClient, datagram: bytes | None, sende
     return ""
 
 
+def proof_of(of: EnrolmentClient, to: EnrolmentServer) -> bytes | None:
+    """The last word of a client, which its server has not heard yet."""
+    return tell(of, ask(to, tell(of, ask(to, of.poll_transmit()))))
+
+
 def talk(to: EnrolmentServer, of: EnrolmentClient) -> list[bytes]:
     """All datagrams of an enrolment in which nothing is lost."""
     seen: list[bytes] = []
@@ -88,24 +92,11 @@ def until(step: str) -> tuple[EnrolmentServer, EnrolmentClient, bytes]:
     return b, a, said
 
 
-# ---- what works
-
-
 @pytest.mark.parametrize("suite", [AESGCM_SHA256, CHACHAPOLY_BLAKE2S])
 def test_two_nodes_enrol(suite: Suite) -> None:
     """Each learns the other's name, key and addresses; the host hears of it before the client does."""
-    b = server(INVITATION, suite=suite)
-    a = EnrolmentClient(
-        INVITATION.secret,
-        A_KEY,
-        A.name,
-        A.addresses,
-        scheme="udp",
-        entropy=Random(1).randbytes,
-        now_ns=NOW_NS,
-        suite=suite,
-    )
-    proof = sure(tell(a, ask(b, tell(a, ask(b, a.poll_transmit())))))
+    b, a = server(INVITATION, suite=suite), client(suite=suite)
+    proof = sure(proof_of(a, b))
     assert b.handle_datagram(proof, read_header(proof), A_ADDRESS, NOW_NS) == b""
     arrival = b.poll_enrolled()
     assert arrival == Arrival(INVITATION, A, A_ADDRESS, a.connection_id)
@@ -167,9 +158,6 @@ def test_it_gets_through_where_a_third_is_lost(seed: int) -> None:
     assert (a.state, a.result, heard) == (ClientState.ENROLLED, B, 1)
 
 
-# ---- time
-
-
 @pytest.mark.parametrize(("told", "life_s"), [({}, 30), ({"life_ns": 2 * SECOND}, 2)])
 def test_a_client_repeats_and_gives_up(told: dict[str, Any], life_s: int) -> None:
     """Twice a second for half a minute, or up to its host's limit, always the same bytes."""
@@ -190,12 +178,11 @@ def test_a_client_repeats_and_gives_up(told: dict[str, Any], life_s: int) -> Non
 def test_an_invitation_is_good_for_an_hour() -> None:
     """To the nanosecond; a client that has begun with it must have finished by then."""
     b, _, proof = until("PROOF")
-    late = INVITATION.expires_at_ns
-    assert ask(server(INVITATION), client().poll_transmit(), now_ns=late - 1)
-    with pytest.raises(ProtocolError, match="unknown-connection"):
-        ask(b, proof, now_ns=late)
-    with pytest.raises(ProtocolError, match="code-expired"):
-        ask(server(INVITATION), client().poll_transmit(), now_ns=late)
+    late, hello = INVITATION.expires_at_ns, client().poll_transmit()
+    assert ask(server(INVITATION), hello, now_ns=late - 1)
+    for of, said, why in ((b, proof, "unknown-connection"), (server(INVITATION), hello, "code-expired")):
+        with pytest.raises(ProtocolError, match=why):
+            ask(of, said, now_ns=late)
 
 
 def test_a_withdrawn_invitation_is_worth_nothing() -> None:
@@ -209,21 +196,19 @@ def test_a_withdrawn_invitation_is_worth_nothing() -> None:
 
 def test_only_the_newest_codes_that_are_over_are_recognised() -> None:
     """So that the memory for them, and the work for a hello, have a limit."""
-    b = server()
-    for number in range(CLOSED_MAX + 1):
-        invitation = Invitation.make(Random(number).randbytes, NOW_NS)
+    b, over = server(), [Invitation.make(Random(number).randbytes, NOW_NS) for number in range(CLOSED_MAX + 1)]
+    for invitation in over:
         b.invite(invitation, NOW_NS)
         b.withdraw(invitation)
-    first, newest = (Invitation.make(Random(number).randbytes, NOW_NS) for number in (0, CLOSED_MAX))
-    assert why_not(b, client(first.secret).poll_transmit()) == "not-invited"
-    assert why_not(b, client(newest.secret).poll_transmit()) == "code-expired"
+    said = [why_not(b, client(over[at].secret).poll_transmit()) for at in (0, CLOSED_MAX)]
+    assert said == ["not-invited", "code-expired"]
 
 
 def test_a_code_is_good_for_one() -> None:
     """The second one with it, and one who has begun before, get no further; another code is as good as before."""
     b = server(INVITATION, OTHER)
     late = client(key=FOREIGN_KEY, seed=3)
-    proof = tell(late, ask(b, tell(late, ask(b, late.poll_transmit()))))
+    proof = proof_of(late, b)
     talk(b, client())
     assert why_not(b, proof) == "unknown-connection"
     assert why_not(b, client(key=FOREIGN_KEY, seed=4).poll_transmit()) == "code-expired"
@@ -251,27 +236,21 @@ def test_nobody_learns_a_key_that_is_gone() -> None:
     b.use_keys([FOREIGN_KEY])
     assert why_not(b, proof) == "unknown-connection"
     b, _, proof = until("PROOF")
-    b.handle_datagram(proof, read_header(proof), A_ADDRESS, NOW_NS)
+    assert not why_not(b, proof)
     b.use_keys([FOREIGN_KEY])
-    arrival = sure(b.poll_enrolled())
-    assert b.confirm(arrival) == b""
+    assert b.confirm(sure(b.poll_enrolled())) == b""
 
 
 def test_what_was_lost_is_said_again_in_the_same_words() -> None:
     """A proof that comes again is answered again, by the welcome alone that its host has confirmed."""
     b, _, proof = until("PROOF")
     header = read_header(proof)
-    assert b.handle_datagram(proof, header, A_ADDRESS, NOW_NS) == b""
-    assert b.handle_datagram(proof, header, A_ADDRESS, NOW_NS) == b""
-    arrival = sure(b.poll_enrolled())
-    welcome = b.confirm(arrival)
-    assert b.handle_datagram(proof, header, A_ADDRESS, NOW_NS) == welcome
-    assert b.poll_enrolled() is None
+    for _ in range(2):
+        assert b.handle_datagram(proof, header, A_ADDRESS, NOW_NS) == b""
+    welcome = b.confirm(sure(b.poll_enrolled()))
+    assert (b.handle_datagram(proof, header, A_ADDRESS, NOW_NS), b.poll_enrolled()) == (welcome, None)
     assert why_not(b, proof, "udp://192.0.2.66:1") == "unknown-connection"
     assert why_not(b, proof[:-1] + bytes([proof[-1] ^ 1])) == "replayed"
-
-
-# ---- what strangers get
 
 
 def test_without_an_invitation_or_the_code_there_is_silence() -> None:
@@ -351,52 +330,49 @@ def test_every_cut_datagram_is_dropped(step: str) -> None:
 def test_who_stands_between_gets_nowhere() -> None:
     """It relays the cookie and makes the rest itself: without the code it can neither answer nor prove."""
     b, a, hello = until("HELLO")
-    hello_with_cookie = tell(a, ask(b, hello))
+    with_cookie = sure(tell(a, ask(b, hello)))
     mallory = server(Invitation(bytes(16), INVITATION.expires_at_ns))
-    assert why_not(mallory, hello_with_cookie) == "not-invited"
+    assert why_not(mallory, with_cookie) == "not-invited"
     # Even one that has learned what keys the macs, but not the code itself.
     guess = mac_key(b"triack enrol answer", INVITATION.secret)
     said = Header(Kind.ENROL, a.connection_id, 3).encode() + Random(3).randbytes(96)
-    assert hello_with_cookie is not None
-    forged = said + mac(guess, said + hello_with_cookie[-16:])
-    assert why_not(a, forged) == "bad-tag"
-    answer = ask(b, hello_with_cookie)
-    assert tell(a, answer) is not None
+    assert why_not(a, said + mac(guess, said + with_cookie[-16:])) == "bad-tag"
+    assert tell(a, ask(b, with_cookie)) is not None
 
 
-def test_a_proof_counts_for_its_own_talk_and_its_own_side(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that was made for another hash, or by the wrong side, lets nobody in; the code is as good as before."""
-    real = vars(enrolment)["_prove"]
-    for wrong in (
-        lambda secret, label, hashed, key: real(secret, label, bytes(32), key),
-        lambda secret, label, hashed, key: real(secret, b"triack enrol server", hashed, key),
-        lambda secret, label, hashed, key: real(secret, label, hashed, B.key),
-        lambda secret, label, hashed, key: real(bytes(16), label, hashed, key),
-    ):
-        b, a, answer = until("ANSWER")
-        with monkeypatch.context() as patch:
-            patch.setattr(enrolment, "_prove", wrong)
-            proof = tell(a, answer)
-        assert why_not(b, proof) == "not-invited"
-        assert why_not(b, proof) == "unknown-connection"
-        assert b.poll_enrolled() is None
-        assert b.open_invitations(NOW_NS) == [INVITATION]
-        talk(b, fresh := client(seed=6))
-        assert fresh.result == B
+REAL = vars(enrolment)["_prove"]
 
 
-def test_a_node_does_not_enrol_with_itself() -> None:
-    """Nor with another of its own keys' name on it."""
-    b, a = server(INVITATION), client(key=B_KEY)
-    answer = ask(b, tell(a, ask(b, a.poll_transmit())))
-    assert why_not(a, answer) == "own-node"
-    assert a.state is ClientState.CALLING
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda secret, label, hashed, key: REAL(secret, label, bytes(32), key),
+        lambda secret, label, hashed, key: REAL(secret, b"triack enrol server", hashed, key),
+        lambda secret, label, hashed, key: REAL(secret, label, hashed, B.key),
+        lambda secret, label, hashed, key: REAL(bytes(16), label, hashed, key),
+    ],
+    ids=["another hash", "the wrong side", "another key", "no secret"],
+)
+def test_a_proof_counts_for_its_own_talk_and_its_own_side(
+    monkeypatch: pytest.MonkeyPatch, wrong: Callable[..., bytes]
+) -> None:
+    """Any other lets nobody in; the code is as good as before."""
+    b, a, answer = until("ANSWER")
+    with monkeypatch.context() as patch:
+        patch.setattr(enrolment, "_prove", wrong)
+        proof = tell(a, answer)
+    assert [why_not(b, proof), why_not(b, proof)] == ["not-invited", "unknown-connection"]
+    assert (b.poll_enrolled(), b.open_invitations(NOW_NS)) == (None, [INVITATION])
+    talk(b, fresh := client(seed=6))
+    assert fresh.result == B
 
 
 def test_the_kind_of_transport_is_agreed_on() -> None:
-    """A handshake on one is no use on another."""
-    b, a = server(INVITATION), client(scheme="tcp")
-    assert why_not(a, ask(b, tell(a, ask(b, a.poll_transmit())))) == "bad-tag"
+    """A handshake on one is no use on another; nor does a node enrol with itself, under whatever name."""
+    for a, why in ((client(scheme="tcp"), "bad-tag"), (client(key=B_KEY), "own-node")):
+        b = server(INVITATION)
+        assert why_not(a, ask(b, tell(a, ask(b, a.poll_transmit())))) == why
+        assert a.state is ClientState.CALLING
 
 
 def test_steps_that_are_not_a_sides_own_are_dropped() -> None:
@@ -410,14 +386,11 @@ def test_steps_that_are_not_a_sides_own_are_dropped() -> None:
     assert why_not(a, answer) == "unexpected-accept"
 
 
-# ---- bounds
-
-
 def test_the_newest_sixteen_that_have_begun_are_kept() -> None:
     """A client that knows the code costs no more than that; even the welcome of a forgotten one does no harm."""
     b = server(INVITATION)
     first = client()
-    proof = tell(first, ask(b, tell(first, ask(b, first.poll_transmit()))))
+    proof = proof_of(first, b)
     for seed in range(20, 36):
         ask(b, tell(other := client(seed=seed), ask(b, other.poll_transmit())))
     assert why_not(b, proof) == "unknown-connection"
@@ -428,15 +401,11 @@ def test_one_id_is_one_talk() -> None:
     """Another key under an id that is in use is dropped."""
     b, a, answer = until("ANSWER")
     chance = iter([Random(1).randbytes(8), Random(77).randbytes(32)])
-    twin = EnrolmentClient(
-        INVITATION.secret, A_KEY, A.name, A.addresses, scheme="udp", entropy=lambda _: next(chance), now_ns=NOW_NS
-    )
+    twin = client(entropy=lambda _: next(chance))
     assert twin.connection_id == a.connection_id
-    cookie_hello = tell(twin, ask(b, twin.poll_transmit()))
-    assert why_not(b, cookie_hello) == "replayed"
+    assert why_not(b, tell(twin, ask(b, twin.poll_transmit()))) == "replayed"
     assert tell(a, answer) is not None
-    damaged = bytes(1_200)
-    assert why_not(b, Header(Kind.ENROL, a.connection_id, 4).encode() + damaged[20:]) == "bad-tag"
+    assert why_not(b, Header(Kind.ENROL, a.connection_id, 4).encode() + bytes(1_180)) == "bad-tag"
 
 
 def test_sixteen_invitations_are_open_at_most() -> None:
@@ -448,35 +417,32 @@ def test_sixteen_invitations_are_open_at_most() -> None:
     assert b.open_invitations(OTHER.expires_at_ns) == []
 
 
-def test_what_is_too_much_to_say_is_refused_at_once() -> None:
-    """And what cannot be a name or an address."""
-    with pytest.raises(UsageError, match="9 addresses"):
-        EnrolmentServer(B_KEY, "b", [f"udp://h:{port}" for port in range(1, 10)], entropy=Random(1).randbytes)
-    with pytest.raises(UsageError, match="at most 8, and 1084 bytes"):
-        EnrolmentServer(B_KEY, "b", [f"udp://{'h' * 62}.{'h' * 62}.{'h' * 62}.{n}:1" for n in range(1, 7)],
-                        entropy=Random(1).randbytes)  # fmt: skip
-    with pytest.raises(AddressError):
-        EnrolmentServer(B_KEY, "not a name", [], entropy=Random(1).randbytes)
-    with pytest.raises(AddressError):
-        EnrolmentServer(B_KEY, "b", ["nowhere"], entropy=Random(1).randbytes)
-
-
 @pytest.mark.parametrize(
-    "who",
+    ("name", "addresses", "error", "why"),
     [
-        b"",
-        b"\0",
-        b"\x0a" + b"\0\1b" * 10,
-        b"\1",
-        b"\1\0",
-        b"\1\0\5b",
-        b"\1\0\0",
-        b"\1\0\1/",
-        b"\1\0\1\xff",
-        b"\2\0\1b\0\3abc",
-        b"\1\0\1b\0\0\1",
+        ("b", [f"udp://h:{port}" for port in range(1, 10)], UsageError, "9 addresses"),
+        (
+            "b",
+            [f"udp://{'h' * 62}.{'h' * 62}.{'h' * 62}.{n}:1" for n in range(1, 7)],
+            UsageError,
+            "at most 8, and 1084 bytes",
+        ),
+        ("not a name", [], AddressError, "not a letter"),
+        ("b", ["nowhere"], AddressError, "nowhere"),
     ],
 )
+def test_what_is_too_much_to_say_is_refused_at_once(
+    name: str, addresses: list[str], error: type[Exception], why: str
+) -> None:
+    """And what cannot be a name or an address."""
+    with pytest.raises(error, match=why):
+        EnrolmentServer(B_KEY, name, addresses, entropy=Random(1).randbytes)
+
+
+WRONG = b"", b"\0", b"\x0a" + b"\0\1b" * 10, b"\1", b"\1\0", b"\1\0\5b", b"\1\0\0", b"\1\0\1/", b"\1\0\1\xff"
+
+
+@pytest.mark.parametrize("who", [*WRONG, b"\2\0\1b\0\3abc", b"\1\0\1b\0\0\1"])
 def test_what_cannot_be_a_name_or_an_address_is_refused(who: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also from a sender that knows the code; and it uses up nothing."""
     b, a, answer = until("ANSWER")

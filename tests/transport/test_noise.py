@@ -13,18 +13,8 @@ from hypothesis import strategies as st
 from tests.transport.snapshots import snapshot
 from triack.base.errors import ProtocolError
 from triack.base.reasons import DropReason
-from triack.transport.noise import (
-    AESGCM_SHA256,
-    CHACHAPOLY_BLAKE2S,
-    KEY_BYTES,
-    NONCE_MAX,
-    Handshake,
-    KeyPair,
-    Pattern,
-    Seals,
-    Suite,
-    next_key,
-)
+from triack.transport import noise
+from triack.transport.noise import AESGCM_SHA256, CHACHAPOLY_BLAKE2S, KEY_BYTES, Handshake, KeyPair, Pattern, Suite
 
 VECTORS: list[dict[str, Any]] = json.loads((Path(__file__).parent / "vectors" / "noise.json").read_text())["vectors"]
 ONE_WAY: list[dict[str, Any]] = json.loads((Path(__file__).parent / "vectors" / "noise-x.json").read_text())["vectors"]
@@ -142,9 +132,9 @@ def test_every_vector_of_a_single_message_in_both_roles(vector: dict[str, Any]) 
             assert cipher.encrypt(suite.nonce(number), payload, b"") == ciphertext
 
 
-def seals(*private: bytes, suite: Suite = AESGCM_SHA256) -> Seals:
+def seals(*private: bytes, suite: Suite = AESGCM_SHA256) -> noise.Seals:
     """Of a node with these private keys."""
-    return Seals(lambda count: ONCE[0][:count], suite, map(KeyPair.of, private))
+    return noise.Seals(lambda count: ONCE[0][:count], suite, map(KeyPair.of, private))
 
 
 @pytest.mark.parametrize("suite", [AESGCM_SHA256, CHACHAPOLY_BLAKE2S])
@@ -152,34 +142,33 @@ def test_a_sealed_text_is_opened_by_its_receiver_alone(suite: Suite) -> None:
     """With any of its keys; and it is known who has sealed it."""
     mine, theirs = (KeyPair.of(private).public for private in LONG)
     sealed = seals(LONG[0], suite=suite).seal(theirs, b"nine", b"bound")
-    assert len(sealed) == len(b"nine") + 96
-    assert b"nine" not in sealed
+    assert (len(sealed), b"nine" in sealed) == (len(b"nine") + 96, False)
     assert seals(ONCE[1], LONG[1], suite=suite).open(sealed, b"bound") == (mine, b"nine")
-    for other, bound in ((seals(ONCE[1], suite=suite), b"bound"), (seals(LONG[1], suite=suite), b"other")):
-        with pytest.raises(ProtocolError, match="bad-tag"):
-            other.open(sealed, bound)
-    with pytest.raises(ProtocolError, match="too-short"):
-        seals(LONG[1], suite=suite).open(sealed[:20], b"bound")
+    for key, text, bound, why in (
+        (ONCE[1], sealed, b"bound", "bad-tag"),
+        (LONG[1], sealed, b"other", "bad-tag"),
+        (LONG[1], sealed[:20], b"bound", "too-short"),
+    ):
+        with pytest.raises(ProtocolError, match=why):
+            seals(key, suite=suite).open(text, bound)
 
 
 def test_a_proof_fits_what_was_said_and_who_has_said_it() -> None:
-    mine, theirs = (KeyPair.of(private).public for private in LONG)
-    mac = seals(LONG[0]).mac(theirs, b"seven")
-    assert len(mac) == 16
-    receiver = seals(ONCE[1], LONG[1])
-    assert receiver.fits([KeyPair.of(ONCE[0]).public, mine], b"seven", mac)
-    assert not receiver.fits([mine], b"eight", mac)
-    assert not receiver.fits([KeyPair.of(ONCE[0]).public], b"seven", mac)
-    assert not receiver.fits([LOW_ORDER[0], mine], b"seven", mac[:-1] + bytes([mac[-1] ^ 1]))
+    mine, theirs, other = (KeyPair.of(private).public for private in (*LONG, ONCE[0]))
+    proof, receiver = seals(LONG[0]).mac(theirs, b"seven"), seals(ONCE[1], LONG[1])
+    assert len(proof) == 16
+    assert receiver.fits([other, mine], b"seven", proof)
+    assert not receiver.fits([mine], b"eight", proof)
+    assert not receiver.fits([other], b"seven", proof)
+    assert not receiver.fits([LOW_ORDER[0], mine], b"seven", proof[:-1] + bytes([proof[-1] ^ 1]))
     assert not receiver.fits([mine], b"seven", b"")
 
 
 @pytest.mark.parametrize("low", LOW_ORDER[:2])
 def test_nothing_is_sealed_or_proved_for_a_key_of_low_order(low: bytes) -> None:
-    with pytest.raises(ProtocolError, match="bad-tag"):
-        seals(LONG[0]).seal(low, b"", b"")
-    with pytest.raises(ProtocolError, match="bad-tag"):
-        seals(LONG[0]).mac(low, b"")
+    for make in (lambda: seals(LONG[0]).seal(low, b"", b""), lambda: seals(LONG[0]).mac(low, b"")):
+        with pytest.raises(ProtocolError, match="bad-tag"):
+            make()
 
 
 @given(
@@ -189,12 +178,10 @@ def test_nothing_is_sealed_or_proved_for_a_key_of_low_order(low: bytes) -> None:
 )
 def test_both_sides_end_with_the_same(pattern: Pattern, suite: Suite, payloads: list[bytes]) -> None:
     """Keys, hash, and what was said; each knows the other's key."""
-    sides = pair(pattern, suite)
+    initiator, responder = sides = pair(pattern, suite)
     said = payloads[: len(pattern.messages)]
     assert talk(sides, said) == said
-    initiator, responder = sides
-    assert initiator.split() == responder.split()
-    assert initiator.hash == responder.hash
+    assert (initiator.split(), initiator.hash) == (responder.split(), responder.hash)
     assert [s.remote_static for s in sides] == [KeyPair.of(LONG[1]).public, KeyPair.of(LONG[0]).public]
     assert len(set(initiator.split())) == 2
 
@@ -226,42 +213,36 @@ def test_a_flipped_bit_in_any_message_changes_nothing(pattern: Pattern, number: 
     assert reader.read(message) == b"hello"
 
 
-@pytest.mark.parametrize("wrong", [{"prologue": b"neither"}, {"static": KeyPair.of(ONCE[0])}])
-def test_a_wrong_prologue_or_key_is_noticed_at_once(wrong: dict[str, Any]) -> None:
-    """By the responder, in the first message."""
-    sides = pair(responder=wrong)
+@pytest.mark.parametrize(
+    ("responder", "messages"),
+    [
+        ({"prologue": b"neither"}, 1),
+        ({"static": KeyPair.of(ONCE[0])}, 1),
+        ({"suite": CHACHAPOLY_BLAKE2S}, 1),  # it is part of the name, which is hashed first
+        ({"psk": b"p" * 32}, 2),  # it is mixed into the second message, so that the initiator notices
+    ],
+    ids=["prologue", "key", "suite", "psk"],
+)
+def test_what_the_two_do_not_agree_on_is_noticed_at_once(responder: dict[str, Any], messages: int) -> None:
+    """By the responder, in the first message, if it can be."""
+    ends = [pair()[0], pair(suite=responder.pop("suite", AESGCM_SHA256), responder=responder)[1]]
+    assert talk(ends, [b""] * (messages - 1)) == [b""] * (messages - 1)
     with pytest.raises(ProtocolError, match="bad-tag"):
-        talk(sides, [b""])
-
-
-def test_another_suite_is_noticed_at_once() -> None:
-    """It is part of the name, which is hashed first."""
-    with pytest.raises(ProtocolError, match="bad-tag"):
-        talk([pair()[0], pair(suite=CHACHAPOLY_BLAKE2S)[1]], [b""])
-
-
-def test_a_wrong_psk_is_noticed_by_the_initiator() -> None:
-    """It is mixed into the second message."""
-    sides = pair(responder={"psk": b"p" * 32})
-    with pytest.raises(ProtocolError, match="bad-tag"):
-        talk(sides, [b"", b""])
+        talk(ends if messages == 1 else ends[::-1], [b""])
 
 
 def test_the_caller_says_which_keys_are_not_admitted() -> None:
     """Before its static key is used; the handshake is as it was then."""
-    initiator, responder = pair()
-    seen: list[bytes] = []
+    (initiator, responder), seen = pair(), list[bytes]()
 
     def refuse(key: bytes) -> None:
         seen.append(key)
         raise ProtocolError(DropReason.UNTRUSTED)
 
-    message = initiator.write(b"hello", ONCE[0])
-    before = snapshot(responder)
+    message, before = initiator.write(b"hello", ONCE[0]), snapshot(responder)
     with pytest.raises(ProtocolError, match="untrusted"):
         responder.read(message, refuse)
-    assert seen == [KeyPair.of(LONG[0]).public]
-    assert snapshot(responder) == before
+    assert (seen, snapshot(responder)) == ([KeyPair.of(LONG[0]).public], before)
     assert responder.read(message, seen.append) == b"hello"
 
 
@@ -273,10 +254,9 @@ def test_the_list_of_points_of_low_order_is_whole() -> None:
             KeyPair.of(LONG[0]).exchange(point)
 
 
-def as_ephemeral(point: bytes) -> None:
-    """A responder gets it as the first part of a first message."""
-    _, responder = pair()
-    responder.read(point + bytes(100))
+def claiming(point: bytes, pattern: Pattern = Pattern.IKPSK2) -> list[Handshake]:
+    """A caller claims it as its own key: anyone can seal what they like."""
+    return pair(pattern, initiator={"static": KeyPair.of(LONG[0])._replace(public=point)})
 
 
 def as_ephemeral_of_xx(point: bytes) -> None:
@@ -287,54 +267,45 @@ def as_ephemeral_of_xx(point: bytes) -> None:
 
 
 def as_answer(point: bytes) -> None:
-    """An initiator gets it in the second message."""
     initiator, _ = pair()
     initiator.write(b"", ONCE[0])
     initiator.read(point + bytes(16))
 
 
-def as_dialled(point: bytes) -> None:
-    initiator, _ = pair(initiator={"remote_static": point})
-    initiator.write(b"", ONCE[0])
+PLACES: dict[str, Callable[[bytes], object]] = {
+    "the ephemeral key": lambda point: pair()[1].read(point + bytes(100)),
+    "the ephemeral key of XX": as_ephemeral_of_xx,
+    "the answer": as_answer,
+    "the key that is dialled": lambda point: pair(initiator={"remote_static": point})[0].write(b"", ONCE[0]),
+    "the caller's key": lambda point: talk(claiming(point), [b""]),
+    "the caller's key of XX": lambda point: talk(claiming(point, Pattern.XX), [b"", b"", b""]),
+}
 
 
-def as_caller(point: bytes) -> None:
-    """A caller claims it as its own key: anyone can seal what they like."""
-    initiator, responder = pair(initiator={"static": KeyPair.of(LONG[0])._replace(public=point)})
-    responder.read(initiator.write(b"", ONCE[0]))
-
-
-def as_caller_of_xx(point: bytes) -> None:
-    """There, in the third message."""
-    sides = pair(Pattern.XX, initiator={"static": KeyPair.of(LONG[0])._replace(public=point)})
-    talk(sides, [b"", b"", b""])
-
-
-@pytest.mark.parametrize("place", [as_ephemeral, as_ephemeral_of_xx, as_answer, as_dialled, as_caller, as_caller_of_xx])
+@pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("point", LOW_ORDER, ids=bytes.hex)
-def test_points_of_low_order_are_refused(point: bytes, place: Callable[[bytes], None]) -> None:
+def test_points_of_low_order_are_refused(point: bytes, place: str) -> None:
     """Wherever they can stand: a shared secret that anyone can know never becomes a key."""
     with pytest.raises(ProtocolError, match="bad-tag") as caught:
-        place(point)
+        PLACES[place](point)
     assert isinstance(caught.value.__cause__, ValueError)
 
 
 def test_the_next_key_is_that_of_the_specification() -> None:
     """Section 4.2: the cipher's output for 32 zero bytes under the nonce that nothing else has."""
     key = bytes(range(32))
-    assert next_key(AESGCM_SHA256, key) == AESGCM(key).encrypt(bytes(4) + b"\xff" * 8, bytes(32), b"")[:32]
-    keys = {key}
+    assert noise.next_key(AESGCM_SHA256, key) == AESGCM(key).encrypt(bytes(4) + b"\xff" * 8, bytes(32), b"")[:32]
+    keys = [key]
     for _ in range(10):
-        key = next_key(CHACHAPOLY_BLAKE2S, key)
-        keys.add(key)
-    assert len(keys) == 11
+        keys.append(noise.next_key(CHACHAPOLY_BLAKE2S, keys[-1]))
+    assert len(set(keys)) == 11
 
 
 def test_the_two_ciphers_read_nonces_in_their_own_order() -> None:
     """Big-endian and little-endian, after four zero bytes (section 12)."""
     assert AESGCM_SHA256.nonce(1).hex() == "000000000000000000000001"
     assert CHACHAPOLY_BLAKE2S.nonce(1).hex() == "000000000100000000000000"
-    assert AESGCM_SHA256.nonce(NONCE_MAX) == CHACHAPOLY_BLAKE2S.nonce(NONCE_MAX) == bytes(4) + b"\xff" * 8
+    assert AESGCM_SHA256.nonce(noise.NONCE_MAX) == CHACHAPOLY_BLAKE2S.nonce(noise.NONCE_MAX) == bytes(4) + b"\xff" * 8
 
 
 @pytest.mark.parametrize("private", [bytes(32), b"\xff" * 32])

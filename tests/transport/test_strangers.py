@@ -51,8 +51,7 @@ def test_who_was_vouched_for_takes_no_place() -> None:
         strangers.admit(number, "h")
     strangers.forget(0)
     strangers.forget(0)
-    assert strangers.admit(99, "h") is None
-    assert strangers.admit(100, "h") == 1
+    assert (strangers.admit(99, "h"), strangers.admit(100, "h")) == (None, 1)
     assert list(strangers) == [*range(2, STRANGERS_PER_HOST_MAX), 99, 100]
 
 
@@ -124,14 +123,11 @@ def admitted(admission: Admission, address: str, now_ns: int, tries: int = 1_000
 
 def test_load_begins_above_a_number_of_connects_a_second() -> None:
     """At once or one after the other, and ends as soon as the rate falls."""
-    admission = Admission(bytes(32))
-    assert [admission.is_loaded(0) for _ in range(CONNECTS_PER_SECOND + 2)] == [False] * CONNECTS_PER_SECOND + [
-        True
-    ] * 2
-    step_ns = SECOND // CONNECTS_PER_SECOND
+    admission, step_ns = Admission(bytes(32)), SECOND // CONNECTS_PER_SECOND
+    loaded = [admission.is_loaded(0) for _ in range(CONNECTS_PER_SECOND + 2)]
+    assert loaded == [False] * CONNECTS_PER_SECOND + [True] * 2
     assert [admission.is_loaded(step_ns) for _ in range(2)] == [False, True]
-    times_ns = [10 * SECOND + number * step_ns for number in range(1_000)]
-    assert not any(admission.is_loaded(now_ns) for now_ns in times_ns)
+    assert not any(admission.is_loaded(10 * SECOND + number * step_ns) for number in range(1_000))
 
 
 def test_each_host_has_its_share() -> None:
@@ -181,8 +177,7 @@ INVITATION = Invitation.make(Random(1).randbytes, 5 * SECOND)
 
 def test_an_invitation_is_128_random_bits_for_an_hour() -> None:
     """And nothing that prints it shows them."""
-    assert INVITATION.secret == Random(1).randbytes(16)
-    assert INVITATION.expires_at_ns == 3_605 * SECOND
+    assert (INVITATION.secret, INVITATION.expires_at_ns) == (Random(1).randbytes(16), 3_605 * SECOND)
     assert repr(INVITATION) == "Invitation(expires_at_ns=3605000000000)"
 
 
@@ -217,19 +212,16 @@ def test_what_is_no_code_is_refused_without_repeating_it(text: str) -> None:
 # The inbox is bounded, and counts every datagram that it drops.
 
 
-@pytest.mark.asyncio
 async def test_overflow_is_counted() -> None:
     """Datagrams that find the backlog full are dropped by name, and the rest comes out in order."""
     drops: Counter[DropReason] = Counter()
     inbox = Inbox("memory://a", drops)
     for number in range(BACKLOG_MAX + 3):
         inbox.offer(b"%d" % number, "s")
-    burst = await inbox.take()
-    assert burst == [Received(b"%d" % number, "s") for number in range(BURST_MAX)]
+    assert await inbox.take() == [Received(b"%d" % number, "s") for number in range(BURST_MAX)]
     assert drops == {"receive-overflow": 3}
 
 
-@pytest.mark.asyncio
 async def test_a_burst_is_bounded_in_bytes() -> None:
     """Large datagrams come in smaller bursts, one at least, all of them and in order."""
     inbox, size = Inbox("memory://a", Counter()), BURST_BYTES_MAX // 4
@@ -241,7 +233,6 @@ async def test_a_burst_is_bounded_in_bytes() -> None:
     assert [received.data for burst in bursts for received in burst] == sent
 
 
-@pytest.mark.asyncio
 async def test_streams_wait_for_room() -> None:
     """All datagrams of a stream come through, and the end of the path after them."""
     inbox, total = Inbox("memory://a", Counter()), BACKLOG_MAX * 2
@@ -253,13 +244,12 @@ async def test_streams_wait_for_room() -> None:
     assert found == [Received(b"x", "s")] * total + [Received(b"", "s")]
 
 
-@pytest.mark.asyncio
 async def test_a_burst_is_offered_as_its_datagrams_would_be(monkeypatch: pytest.MonkeyPatch) -> None:
     """Datagrams that find no room, or are empty, are counted one by one."""
     drops: Counter[DropReason] = Counter()
     inbox = Inbox("udp://a:1", drops)
-    inbox.offer_burst([b"1", b"2"], "b")
-    inbox.offer_burst([b"", b"3"], "b")
+    for burst in ([b"1", b"2"], [b"", b"3"]):
+        inbox.offer_burst(burst, "b")
     assert [received.data for received in await inbox.take()] == [b"1", b"2", b"3"]
     monkeypatch.setattr("triack.transport.received.BACKLOG_MAX", 2)
     inbox.offer_burst([b"4", b"5", b"6"], "b")
@@ -267,7 +257,6 @@ async def test_a_burst_is_offered_as_its_datagrams_would_be(monkeypatch: pytest.
     assert drops == {DropReason.EMPTY: 1, DropReason.RECEIVE_OVERFLOW: 1}
 
 
-@pytest.mark.asyncio
 async def test_an_owner_takes_a_few_in_place_of_the_task_that_waits() -> None:
     """The task hears of more of them, and of what its owner leaves to it; nothing comes twice, or to nobody."""
     inbox, told = Inbox("udp://a:1", Counter()), list[int]()
@@ -288,7 +277,6 @@ async def test_an_owner_takes_a_few_in_place_of_the_task_that_waits() -> None:
     assert (inbox.take_few(), len(await task), told) == (None, FEW + 1, [1, 1])
 
 
-@pytest.mark.asyncio
 async def test_an_owner_takes_what_was_read_once_for_all_of_it() -> None:
     """And in the call that tells it."""
     inbox, taken = Inbox("udp://a:1", Counter()), list[Burst | None]()
@@ -304,7 +292,6 @@ async def test_an_owner_takes_what_was_read_once_for_all_of_it() -> None:
     task.cancel()
 
 
-@pytest.mark.asyncio
 async def test_each_connection_in_a_burst_has_its_own_turn() -> None:
     """Also when all of them come from one address."""
     inbox = Inbox("udp://a:1", Counter())
@@ -317,7 +304,6 @@ async def test_each_connection_in_a_burst_has_its_own_turn() -> None:
     assert sorted(received.data for received in taken) == sorted([*burst, *burst[1::2]])
 
 
-@pytest.mark.asyncio
 async def test_a_flood_of_one_source_takes_no_room_from_others() -> None:
     """When all is full, its newest datagram makes room for one of theirs; and theirs do not wait for it."""
     drops: Counter[DropReason] = Counter()
@@ -331,7 +317,6 @@ async def test_a_flood_of_one_source_takes_no_room_from_others() -> None:
     assert {received.data for received in burst if received.sender == "b"} == {b"1", b"2"}
 
 
-@pytest.mark.asyncio
 async def test_a_stream_that_brings_much_makes_nobody_wait_but_itself() -> None:
     """It is not read while much of it waits; others are."""
     inbox = Inbox("tcp://a:1", Counter())
@@ -345,7 +330,6 @@ async def test_a_stream_that_brings_much_makes_nobody_wait_but_itself() -> None:
     flooding.cancel()
 
 
-@pytest.mark.asyncio
 async def test_others_in_the_loop_have_their_turn_before_each_burst() -> None:
     """However much there is: a node that takes burst after burst works through no backlog in one go."""
     inbox, turns = Inbox("memory://a", Counter()), 0
@@ -356,8 +340,7 @@ async def test_others_in_the_loop_have_their_turn_before_each_burst() -> None:
             turns += 1
             await asyncio.sleep(0)
 
-    for _ in range(10 * BURST_MAX):
-        inbox.offer(b"x", "s")
+    inbox.offer_burst([b"x"] * 10 * BURST_MAX, "s")
     beside = asyncio.create_task(other())
     for _ in range(10):
         await inbox.take()
@@ -381,8 +364,7 @@ def add(turns: Turns, source: str, count: int, size_bytes: int = 10) -> None:
 
 def test_a_source_alone_has_the_whole_burst() -> None:
     """In order, and as many as a burst may have."""
-    turns = Turns()
-    sent = [Received(b"%d" % number, "a") for number in range(BURST_MAX + 1)]
+    turns, sent = Turns(), [Received(b"%d" % number, "a") for number in range(BURST_MAX + 1)]
     turns.add("a", sent, sum(len(it.data) for it in sent))
     first, second = turns.take(0), turns.take(0)
     assert [*first, *second] == sent
@@ -417,9 +399,9 @@ def test_a_rest_saves_nothing_up() -> None:
         turns.take(0)
         turns.charge("busy", 10 * MS)
     add(turns, "rested", 1_000)
-    assert turns.take(0).turns[0][0] == "rested"
-    turns.charge("rested", 10 * MS)
-    assert turns.take(0).turns[0][0] == "busy"
+    for first in ("rested", "busy"):
+        assert turns.take(0).turns[0][0] == first
+        turns.charge(first, 10 * MS)
 
 
 def test_a_turn_is_bounded_in_bytes() -> None:
@@ -444,8 +426,7 @@ def test_the_end_of_a_path_comes_last() -> None:
 def test_the_longest_gives_way() -> None:
     """Only a source that has more than the one that wants room."""
     turns = waiting(long=10, short=1)
-    assert turns.drop_longest(than="short")
-    assert not turns.drop_longest(than="long")
+    assert [turns.drop_longest(than=source) for source in ("short", "long")] == [True, False]
     assert (turns.waiting_of("long"), turns.waiting_of("short"), turns.count) == ((9, 90), (1, 10), 10)
 
 
