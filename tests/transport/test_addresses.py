@@ -14,7 +14,7 @@ from triack.base.errors import AddressError, NotLoopback, ProtocolError
 from triack.transport import resolve, routes
 from triack.transport.address import Address, Destination, check_loopback
 from triack.transport.frames import FRAME_BYTES_MAX, LengthFramer, frame
-from triack.transport.resolve import SocketAddress, bound, cannot, lookup, lookup_numeric, mapped, resolve_listening
+from triack.transport.resolve import SocketAddress, _Lookups, bound, cannot, lookup, lookup_numeric, mapped
 from triack.transport.routes import ROUTES_MAX, Routes
 
 # Addresses and destinations are read from and written as one canonical text.
@@ -195,8 +195,8 @@ def test_what_a_socket_address_is(sockaddr: tuple[object, ...], family: int, loo
 
 async def test_a_name_with_two_addresses_is_listened_at_with_one() -> None:
     """IPv4 before IPv6."""
-    assert await resolve_listening(Address("tcp", "localhost", 7)) == ("127.0.0.1", 7)
-    assert await resolve_listening(Address("tcp", "::1", 0)) == ("::1", 0, 0, 0)
+    assert await resolve.resolve_listening(Address("tcp", "localhost", 7)) == ("127.0.0.1", 7)
+    assert await resolve.resolve_listening(Address("tcp", "::1", 0)) == ("::1", 0, 0, 0)
 
 
 async def test_all_addresses_of_a_name_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,7 +238,7 @@ async def test_names_without_an_answer_hold_up_no_other_name_and_no_thread_of_th
 async def test_threads_of_look_ups_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The others wait for one of them; those whose callers have gone are left out."""
     monkeypatch.setattr(resolve, "LOOKUPS_MAX", 2)
-    lookups, go = resolve._Lookups(), threading.Event()
+    lookups, go = _Lookups(), threading.Event()
     asked: list[int] = []
 
     def look(number: int) -> list[int]:

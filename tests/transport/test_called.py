@@ -54,32 +54,20 @@ def test_a_socket_with_one_address_is_left_as_it_is() -> None:
 
 def test_only_an_address_that_the_system_does_not_prefer_is_named() -> None:
     """Then both ends of a session that this node began mean the same path."""
-    said = Called()
-    assert said.text_of(CALLER, socket.inet_aton("127.0.0.1"), 0.0) == ""
-    assert said.text_of(CALLER, socket.inet_aton("127.0.0.2"), 0.0) == "127.0.0.2"
-    mapped = bytes(10) + b"\xff\xff" + socket.inet_aton("127.0.0.2")
-    assert said.text_of(("::ffff:127.0.0.1", 9, 0, 0), mapped, 0.0) == "127.0.0.2"
+    one, two = map(socket.inet_aton, ("127.0.0.1", "127.0.0.2"))
+    calls = [(CALLER, one), (CALLER, two), (("::ffff:127.0.0.1", 9, 0, 0), bytes(10) + b"\xff\xff" + two)]
+    assert [Called().text_of(caller, here, 0.0) for caller, here in calls] == ["", "127.0.0.2", "127.0.0.2"]
 
 
 def test_the_system_is_asked_again_as_interfaces_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    preferred = "127.0.0.2"
+    """And callers beyond the bound are: the text of a path follows from what it says, not from what was remembered."""
     asked: list[Any] = []
-
-    def prefer(sockaddr: SocketAddress) -> str:
-        asked.append(sockaddr)
-        return preferred
-
-    monkeypatch.setattr(called, "_preferred", prefer)
+    preferred = "127.0.0.2"
+    monkeypatch.setattr(called, "_preferred", lambda sockaddr: (asked.append(sockaddr), preferred)[1])
     said, here = Called(), socket.inet_aton("127.0.0.2")
     assert said.text_of(CALLER, here, 0.0) == ""
     preferred = "127.0.0.1"
-    assert said.text_of(CALLER, here, called.PREFERRED_SECONDS - 0.1) == ""
-    assert said.text_of(CALLER, here, called.PREFERRED_SECONDS) == "127.0.0.2"
-    assert asked == [CALLER] * 2
-
-
-def test_callers_beyond_the_bound_are_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The text of a path follows from what the system says, not from what was remembered."""
+    later = [said.text_of(CALLER, here, called.PREFERRED_SECONDS - early_s) for early_s in (0.1, 0)]
+    assert (later, asked) == (["", "127.0.0.2"], [CALLER] * 2)
     monkeypatch.setattr(called, "ROUTES_MAX", 2)
-    said, here = Called(), socket.inet_aton("127.0.0.2")
     assert {said.text_of(("127.0.0.1", port), here, 0.0) for port in (1, 2, 3, 1)} == {"127.0.0.2"}

@@ -21,14 +21,13 @@ from triack.transport.endpoint import Received, Waits
 from triack.transport.frames import LengthFramer
 from triack.transport.memory import MemoryNetwork
 from triack.transport.portable import PortableSocket
-from triack.transport.resolve import SocketAddress, bound
+from triack.transport.resolve import bound
 from triack.transport.udp import UdpEndpoint
 from triack.transport.wakeup import Wakeup
 
 # A network that is a dictionary.
 
 
-@pytest.mark.asyncio
 async def test_filter() -> None:
     """The network's hook may drop, repeat and change what passes."""
     network = MemoryNetwork(lambda data, sender, to: [data, data] if data == b"twice" else [])
@@ -39,7 +38,6 @@ async def test_filter() -> None:
     assert a.drops == {"unreachable": 1}
 
 
-@pytest.mark.asyncio
 async def test_unnamed_endpoints_and_names_that_are_free_again() -> None:
     """Two of one network never share an address; what a closed one leaves can be taken."""
     network = MemoryNetwork()
@@ -102,89 +100,94 @@ async def test_an_owner_may_choose_the_sockets(
     assert {type(sock) for sock in socks} == {BatchedSocket if udp == "batched" else PortableSocket}
     monkeypatch.setattr("triack.transport.udp.offers_batches", lambda _sock: False)
     if udp == "batched":
-        with pytest.raises(TransportError, match="this system has no batches; leave it out"):
+        why = "this system has no batches; leave it out"
+        with pytest.raises(TransportError, match=why):
             await opened("udp", udp=udp)
-        with pytest.raises(TransportError, match="this system has no batches; leave it out"):
-            async with triack.open("a", data=None, insecure=True, settings=triack.NodeSettings(udp=udp)):
-                pass
+        with pytest.raises(TransportError, match=why):
+            await triack.open("a", data=None, insecure=True, settings=triack.NodeSettings(udp=udp)).start()
 
 
 # One task waits, others set the event.
 
 
+async def waiting_for(wakeup: Wakeup) -> asyncio.Task[None]:
+    """A task that waits, as it is not set."""
+    waiting = asyncio.create_task(wakeup.wait())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    return waiting
+
+
 async def test_who_waits_goes_on_when_it_is_set() -> None:
     """However often, and the next one does not wait until it is clear again."""
     wakeup = Wakeup()
-    waiting = asyncio.create_task(wakeup.wait())
-    await asyncio.sleep(0)
-    assert not waiting.done()
-    wakeup.set()
-    wakeup.set()
-    async with asyncio.timeout(PATIENCE_S):
-        await waiting
-        await wakeup.wait()
-    wakeup.clear()
-    waiting = asyncio.create_task(wakeup.wait())
-    await asyncio.sleep(0)
-    assert not waiting.done()
-    wakeup.set()
-    async with asyncio.timeout(PATIENCE_S):
-        await waiting
-
-
-async def test_a_wait_that_is_cancelled_takes_nothing_away() -> None:
-    """Not before it is set, nor in the turn in which it is."""
-    wakeup = Wakeup()
-    for is_set in (False, True):
-        waiting = asyncio.create_task(wakeup.wait())
-        await asyncio.sleep(0)
-        if is_set:
-            wakeup.set()
-        waiting.cancel()
-        with suppress(asyncio.CancelledError):
-            await waiting
-        assert wakeup.is_set is is_set
+    for _ in range(2):
+        waiting = await waiting_for(wakeup)
+        wakeup.set()
         wakeup.set()
         async with asyncio.timeout(PATIENCE_S):
+            await waiting
             await wakeup.wait()
         wakeup.clear()
+
+
+@pytest.mark.parametrize("is_set", [False, True])
+async def test_a_wait_that_is_cancelled_takes_nothing_away(is_set: bool) -> None:
+    """Not before it is set, nor in the turn in which it is."""
+    wakeup = Wakeup()
+    waiting = await waiting_for(wakeup)
+    if is_set:
+        wakeup.set()
+    waiting.cancel()
+    with suppress(asyncio.CancelledError):
+        await waiting
+    assert wakeup.is_set is is_set
+    wakeup.set()
+    async with asyncio.timeout(PATIENCE_S):
+        await wakeup.wait()
 
 
 # The socket on asyncio-dgram; its promises as an endpoint are in ``test_udp.py`` and ``test_endpoint.py``.
 
 
+class Portable:
+    """A socket that receives from itself, and what it has dropped."""
+
+    def __init__(self) -> None:
+        self.drops: Counter[DropReason] = Counter()
+        self.arrived: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def open(self) -> PortableSocket:
+        sock = bound(socket.SOCK_DGRAM, ("127.0.0.1", 0))
+        return await PortableSocket.open(sock, self.drops, lambda read: self.arrived.put_nowait(read[0][0][0]))
+
+    async def get(self) -> bytes:
+        async with asyncio.timeout(PATIENCE_S):
+            return await self.arrived.get()
+
+
 async def test_errors_do_not_end_it() -> None:
     """Errors of earlier datagrams are raised when the next is sent: they are counted, and it is sent all the same."""
-    drops: Counter[DropReason] = Counter()
-    arrived = asyncio.get_running_loop().create_future()
-
-    def take(read: list[tuple[list[bytes], SocketAddress, bytes]]) -> None:
-        arrived.set_result(read[0][0])
-
-    one = await PortableSocket.open(bound(socket.SOCK_DGRAM, ("127.0.0.1", 0)), drops, take)
+    of = Portable()
+    one = await of.open()
     await one.send([b"a", b"b"], ("255.255.255.255", 9))
     await one.send([b"c"], one.sockname)
-    async with asyncio.timeout(PATIENCE_S):
-        assert await arrived == [b"c"]
-    assert drops[DropReason.SEND_ERROR] > 0
+    assert await of.get() == b"c"
+    assert of.drops[DropReason.SEND_ERROR] > 0
     await one.close()
     await one.send([b"d"], one.sockname)
-    assert drops[DropReason.CLOSED] == 1
+    assert of.drops[DropReason.CLOSED] == 1
 
 
 async def test_nobody_waits_for_a_system_that_takes_no_more() -> None:
     """A slow link does not stop a node, nor fill its memory: what finds no room is lost, until there is room."""
-    drops: Counter[DropReason] = Counter()
-    arrived: asyncio.Queue[bytes] = asyncio.Queue()
-    one = await PortableSocket.open(
-        bound(socket.SOCK_DGRAM, ("127.0.0.1", 0)), drops, lambda read: arrived.put_nowait(read[0][0][0])
-    )
+    of = Portable()
+    one = await of.open()
     drained = one._stream._drained  # noqa: SLF001 - what asyncio says when the system takes no more
     drained.clear()
     await one.send([b"a", b"b"], one.sockname)
-    assert drops == {"send-overflow": 2}
+    assert of.drops == {"send-overflow": 2}
     drained.set()
     await one.send([b"c"], one.sockname)
-    async with asyncio.timeout(PATIENCE_S):
-        assert await arrived.get() == b"c"
+    assert await of.get() == b"c"
     await one.close()

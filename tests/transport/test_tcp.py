@@ -26,27 +26,22 @@ from triack.transport.frames import FRAME_BYTES_MAX, LengthFramer, frame
 from triack.transport.strangers import STRANGERS_PER_HOST_MAX
 from triack.transport.tcp import TcpEndpoint, Tls
 
+MANY = [number.to_bytes(2, "big") * 30_000 for number in range(200)]
+"""More than the system's buffers hold."""
+
 
 async def test_path_gone(opened: Opener) -> None:
-    """The end of a connection is reported once, after what came over it."""
-    here, there = await opened("tcp", None), await opened("tcp")
-    await here.send([b"last words"], there.address)
-    await here.close()
-    words, end = await received(there, 2)
-    assert words.data == b"last words"
-    assert end == Received(b"", words.sender)
-
-
-async def test_connects_again(opened: Opener) -> None:
-    """After the path is gone, the next datagram opens a new one."""
+    """The end of a connection is reported once, after what came over it; the next datagram opens a new one."""
     here, there = await opened("tcp", None), await opened("tcp")
     await here.send([b"1"], there.address)
     await received(there, 1)
     await there.close()
     assert await received(here, 1) == [Received(b"", there.address)]
     again = await opened("tcp", there.address)
-    await here.send([b"2"], again.address)
-    assert [data for data, _ in await received(again, 1)] == [b"2"]
+    await here.send([b"last words"], again.address)
+    await here.close()
+    words, end = await received(again, 2)
+    assert (words.data, end) == (b"last words", Received(b"", words.sender))
 
 
 async def test_connection_refused(opened: Opener) -> None:
@@ -61,8 +56,7 @@ async def test_connection_refused(opened: Opener) -> None:
 async def test_frame_too_large(opened: Opener) -> None:
     """A peer that announces a frame that is too large is cut off."""
     endpoint = await opened("tcp")
-    host, port = endpoint.address.removeprefix("tcp://").split(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
+    reader, writer = await connected(endpoint)
     writer.write((FRAME_BYTES_MAX + 1).to_bytes(4, "big"))
     assert await reader.read(1) == b""
     writer.close()
@@ -92,6 +86,19 @@ async def connected(endpoint: Endpoint) -> tuple[asyncio.StreamReader, asyncio.S
     """A connection of a peer that may be no node."""
     address = Address.parse(endpoint.address)
     return await asyncio.open_connection(address.host, address.port)
+
+
+def close(*connections: tuple[asyncio.StreamReader, asyncio.StreamWriter]) -> None:
+    for _, writer in connections:
+        writer.close()
+
+
+async def echo(here: Endpoint, there: Endpoint, host: str) -> None:
+    """A datagram arrives at the host's port of the other endpoint, and is answered."""
+    await here.send([b"x"], f"tcp://{host}:{Address.parse(there.address).port}")
+    ((data, sender),) = await received(there, 1)
+    await there.send([b"y"], sender)
+    assert (data, [data for data, _ in await received(here, 1)]) == (b"x", [b"y"])
 
 
 async def ended(reader: asyncio.StreamReader, seconds: float = PATIENCE_S) -> bool:
@@ -124,8 +131,7 @@ async def test_a_stranger_has_its_time(opened: Opener, monkeypatch: pytest.Monke
     assert await ended(known[0])
     there.release(sender)
     assert there.drops[DropReason.NOT_VOUCHED] == 3
-    for _, writer in (silent, talking, known):
-        writer.close()
+    close(silent, talking, known)
 
 
 async def test_no_connection_ends_before_its_session_would(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,8 +152,7 @@ async def test_no_connection_ends_before_its_session_would(opened: Opener, monke
     for (_, writer), rest in ((known, b"d"), (stranger, frame([b"third"]))):
         writer.write(rest)
     assert {data for data, _ in await received(patient, 2)} == {b"second", b"third"}
-    for _, writer in (stranger, known, *others):
-        writer.close()
+    close(stranger, known, *others)
 
 
 async def test_a_way_that_leads_nowhere_is_given_up(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,8 +195,7 @@ async def test_strangers_do_not_lock_anyone_out(opened: Opener) -> None:
     await there.send([b"still here"], sender)
     assert [data for data, _ in await received(known, 1)] == [b"still here"]
     assert there.drops[DropReason.TOO_MANY_CONNECTIONS] == 1_025 - STRANGERS_PER_HOST_MAX
-    for _, writer in strangers:
-        writer.close()
+    close(*strangers)
 
 
 async def test_without_file_descriptors_a_stranger_goes(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,8 +215,7 @@ async def test_without_file_descriptors_a_stranger_goes(opened: Opener, monkeypa
     second[1].write(frame([b"x"]))
     assert [data for data, _ in await received(there, 2)] == [b"", b"x"]
     assert there.drops == {"too-many-connections": 1}
-    for _, writer in (first, second):
-        writer.close()
+    close(first, second)
 
 
 async def test_who_knocks_while_it_closes_is_left_by_nobody(opened: Opener, recwarn: pytest.WarningsRecorder) -> None:
@@ -258,11 +261,7 @@ async def test_both_families(opened: Opener, monkeypatch: pytest.MonkeyPatch) ->
         ("tcp://[::]:0", "127.0.0.1"),
         ("tcp://[::]:0", "[::1]"),
     ):
-        there = await opened("tcp", listen)
-        await here.send([b"x"], f"tcp://{called}:{Address.parse(there.address).port}")
-        ((data, sender),) = await received(there, 1)
-        await there.send([b"y"], sender)
-        assert (data, [data for data, _ in await received(here, 1)]) == (b"x", [b"y"])
+        await echo(here, await opened("tcp", listen), called)
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="Python has no tasks that begin at once")
@@ -271,11 +270,7 @@ async def test_where_tasks_begin_at_once(opened: Opener) -> None:
     asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)  # type: ignore[attr-defined,unused-ignore]
     here = await opened("tcp", None)
     for called in ("127.0.0.1", "localhost"):
-        there = await opened("tcp")
-        await here.send([b"x"], f"tcp://{called}:{Address.parse(there.address).port}")
-        ((data, sender),) = await received(there, 1)
-        await there.send([b"y"], sender)
-        assert (data, [data for data, _ in await received(here, 1)]) == (b"x", [b"y"])
+        await echo(here, await opened("tcp"), called)
 
 
 async def test_an_address_that_says_nothing_does_not_hold_up_the_next_one(
@@ -323,10 +318,9 @@ async def test_without_keys_nothing_leaves_the_machine(opened: Opener) -> None:
 async def test_tls_hides_what_is_sent(opened: Opener, tls: Tls) -> None:
     """Both sides, with a certificate that is checked."""
     there, here = await opened("tcp", tls=tls), await opened("tcp", None, tls=tls)
-    datagrams = [number.to_bytes(2, "big") * 30_000 for number in range(100)]
-    await here.send(datagrams, there.address)
-    arrived = await received(there, 100)
-    assert [data for data, _ in arrived] == datagrams
+    await here.send(MANY, there.address)
+    arrived = await received(there, len(MANY))
+    assert [data for data, _ in arrived] == MANY
     await there.send([b"back"], arrived[0].sender)
     assert [data for data, _ in await received(here, 1)] == [b"back"]
 
@@ -350,8 +344,7 @@ async def test_who_has_no_tls_or_the_wrong_one_is_not_served(
     assert await ended(silent[0])
     assert {data for data, _ in await received(there, 3)} == {b""}
     assert there.drops[DropReason.NOT_VOUCHED] >= 1
-    for _, writer in (plain, silent):
-        writer.close()
+    close(plain, silent)
 
 
 def test_what_is_no_context_or_one_for_the_other_end_is_refused() -> None:
@@ -389,9 +382,8 @@ async def test_peer_that_does_not_read(opened: Opener) -> None:
 async def test_slow_reader_gets_everything(opened: Opener) -> None:
     """More than the system's buffers hold arrives whole and in order."""
     here, there = await opened("tcp"), await opened("tcp")
-    datagrams = [number.to_bytes(2, "big") * 30_000 for number in range(200)]
-    await here.send(datagrams, there.address)
-    assert [data for data, _ in await received(there, 200)] == datagrams
+    await here.send(MANY, there.address)
+    assert [data for data, _ in await received(there, len(MANY))] == MANY
     assert not here.drops
 
 
@@ -428,6 +420,5 @@ async def test_the_framer_of_an_endpoint_says_how_datagrams_stand_in_its_streams
             assert await reader.readline() == b"answer %d\n" % number
         assert endpoint.drops == {"too-large": 2}
     finally:
-        for _, writer in connections:
-            writer.close()
+        close(*connections)
         await endpoint.close()
