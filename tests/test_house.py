@@ -50,8 +50,6 @@ from tests.house import (
     wall_rule,
 )
 
-# The house keeps its rules.
-
 FILE_RULES = [
     room_rule,
     wall_rule,

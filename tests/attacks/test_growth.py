@@ -33,7 +33,6 @@ def test_each_container_has_a_limit_or_a_reason_why_it_needs_none() -> None:
 
 
 def named() -> Counter[str]:
-    """The containers that ``growth`` names."""
     return Counter(name for table in (ROWS, OTHERS) for lines in table.values() for name in names_in(lines))
 
 

@@ -55,7 +55,6 @@ def test_a_peer_leaves_a_limited_number_of_gaps_in_all_its_streams(delivery: Del
 
 
 def test_a_restart_remembers_what_gaps_cost() -> None:
-    """They are on the disk, and in memory again."""
     world, node, evil = victim(SMALL)
     for number in range(2, 202, 2):
         evil.frames(evil.message(number, previous=0, delivery=Delivery.RECOVERABLE))
@@ -210,7 +209,6 @@ def test_streams_are_a_quarter_of_what_a_peer_has_in_memory() -> None:
 
 @pytest.mark.gate
 def test_half_open_connections_do_not_shut_out_others() -> None:
-    """Connects from everywhere, none completed: bounded, and an honest peer still gets in."""
     world, node, _ = victim(NodeSettings(max_sessions=20))
     for number in range(1, 500):
         hello = make_hello(Introduction(number.to_bytes(16, "big"), "x", "", node.address), number, number)
@@ -249,7 +247,6 @@ def test_one_peer_has_a_limited_number_of_sessions() -> None:
 
 @pytest.mark.gate
 def test_pings_do_not_pile_up_order_acks() -> None:
-    """One ack for each stream is all there can be to say."""
     world, node, evil = victim()
     evil.frames(evil.message(1))
     world.run(SECOND)

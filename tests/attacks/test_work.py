@@ -180,7 +180,6 @@ def hostile(world: World, hub: SimNode) -> None:
 
 
 def taken(bad: Callable[[World, SimNode], None] | None) -> int:
-    """How many packets of the others a node has taken in a fixed time."""
     world = PlainWorld(1)
     world.faults.delay_ns = 5 * MS
     hub = world.node("hub", SETTINGS)
@@ -198,7 +197,6 @@ def taken(bad: Callable[[World, SimNode], None] | None) -> int:
 
 @pytest.fixture(scope="module")
 def alone() -> int:
-    """What the others manage without a bad one."""
     count = taken(None)
     assert PEERS * 5 < count < PEERS * PACKETS
     return count

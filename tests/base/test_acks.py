@@ -89,7 +89,6 @@ def test_due_at_a_count_of_bytes() -> None:
 
 @pytest.mark.parametrize("on", [True, False])
 def test_due_at_once_unless_the_policy_says_otherwise(on: bool) -> None:
-    """On a gap, a duplicate, and a packet that asks."""
     trigger = AckTrigger(on_gap=on, on_duplicate=on, on_request=on)
     gap, duplicate, asked = debts = debt_of(trigger), debt_of(trigger), debt_of(trigger)
     gap.add(1, BYTES, 0, gap=True)
@@ -108,14 +107,12 @@ def test_what_comes_again_does_not_put_off_what_is_owed() -> None:
 
 
 def test_a_request_is_answered_whatever_there_is() -> None:
-    """Even when nothing new has come, and the flags of packets are ignored."""
     debt = debt_of(AckTrigger(on_request=False))
     debt.handle_request()
     assert (debt.due, debt.cause, debt.pending) == (True, Cause.REQUEST, 0)
 
 
 def test_the_first_cause_is_the_one_that_is_logged() -> None:
-    """Once due, an ack is due; the log keeps why."""
     debt = debt_of()
     debt.add(1, BYTES, 0, gap=True)
     debt.add(1, BYTES, 0, ack_requested=True)
@@ -132,7 +129,6 @@ def test_an_ack_rides_after_a_share_of_the_delay(after: float | None, first_ns: 
 
 
 def test_a_search_ends_the_wait_or_begins_it_again() -> None:
-    """Whatever was said of the times of packets."""
     debt = debt_of()
     arrive(debt, 1, SECOND)
     stillness.refresh_debt(debt, 60 * SECOND)
@@ -164,15 +160,11 @@ def test_who_asks_patiently_waits_for_company_and_not_for_long(alone: bool) -> N
 
 
 def test_who_may_not_ask_may_not_do_so_patiently() -> None:
-    """The terms leave it to the delay."""
     debt = debt_of(AckTrigger(on_request=False))
     debt.add(1, BYTES, 0, asked_by_ns=5 * MS)
     assert debt.deadline_ns == SECOND // 2
     debt.handle_company()
     assert debt.state is AckState.OWED
-
-
-# When a policy makes an acknowledgement due, and the terms in force.
 
 
 @pytest.mark.parametrize(("window", "count"), [(1, 1), (2, 1), (3, 1), (16, 8), (64, 32), (255, 127)])
@@ -199,7 +191,6 @@ def test_a_third_is_rounded_down(window: int, count: int, share: float) -> None:
     ],
 )
 def test_the_smaller_of_share_and_count_counts(trigger: dict[str, Any], window: int, count: int | None) -> None:
-    """And no window is too small for a count."""
     assert AckTrigger(**trigger).threshold(window) == count
 
 
@@ -257,9 +248,6 @@ def test_so_much_makes_it_due() -> None:
     assert not terms_of(AckTrigger(window_share=None), 64).reached(1_000, 10**9)
 
 
-# Classes and acknowledgements: the tables that everything else follows.
-
-
 def test_each_class_is_freed_by_the_ack_that_proves_as_much() -> None:
     """Arrival for what is in memory, the next hop's disk, or the destination's."""
     assert {delivery: FREED_BY[delivery, Role.ORIGIN] for delivery in Delivery} == {
@@ -276,7 +264,6 @@ def test_a_relay_answers_for_a_packet_until_the_next_hop_has_it() -> None:
 
 
 def test_what_is_freed_by_less_than_a_disk_is_not_durable() -> None:
-    """And everything else is."""
     assert {delivery for delivery in Delivery if FREED_BY[delivery, Role.ORIGIN] is not Ack.SESSION} == DURABLE
 
 

@@ -32,8 +32,6 @@ from triack.base.peers import Directory, Peer
 from triack.base.printable import SHOWN_LETTERS_MAX, counted, escaped, escaped_json, printable, written
 from triack.base.reasons import DeadReason, DropReason, FreedReason, Reason, RejectReason
 
-# Names of queues and nodes.
-
 
 @pytest.mark.parametrize(
     "name", ["orders", "a.b_c-$1", "bestellungen-süd", "注文", "ü" * 62, "आदेश", "คำสั่งซื้อ", "ஆணைகள்", "အော်ဒါ", "שָׁלוֹם"]
@@ -186,9 +184,6 @@ def test_whole_numbers_are_written_with_all_their_digits() -> None:
     assert said == ["0", "64", "2147483647", "1000000", "0.25", "-3", "inf"]
 
 
-# The error tree: the errors that a user may catch, and their messages.
-
-
 def test_all_errors_are_public_and_in_the_picture() -> None:
     """``triack.X`` is the same class, and the module's first text shows each."""
     for name in errors.__all__:
@@ -201,7 +196,6 @@ def test_all_errors_are_public_and_in_the_picture() -> None:
     [("UsageError", ValueError), ("WaitTimeout", TimeoutError), ("StoreDamaged", errors.StoreError)],
 )
 def test_errors_are_what_python_calls_them(error: str, caught: type[Exception]) -> None:
-    """A handler of the usual error catches ours."""
     assert issubclass(getattr(errors, error), caught)
 
 
@@ -225,33 +219,24 @@ def test_a_name_is_that_of_its_constant(reason: Reason) -> None:
 
 @pytest.mark.parametrize("reasons", [DropReason, RejectReason, FreedReason, DeadReason])
 def test_two_reasons_never_share_a_sentence(reasons: type[Reason]) -> None:
-    """If nothing tells them apart they are one."""
     sentences = [reason.sentence for reason in reasons]
     assert len(set(sentences)) == len(sentences)
 
 
 def test_a_reason_counts_and_is_written_as_its_text() -> None:
-    """In JSON, as a key, and read back from its name."""
     assert json.dumps({DropReason.BAD_TAG: 1}) == '{"bad-tag": 1}'
     assert {"bad-tag": 1}[DropReason.BAD_TAG] == 1
     assert {reason.value: reason for reason in DropReason}["bad-tag"] is DropReason.BAD_TAG
     assert f"{DropReason.BAD_TAG}" == "bad-tag"
 
 
-# A path is the address of a peer, and the one of this machine that it called if that matters.
-
-
 @pytest.mark.parametrize(
     ("address", "called"), [("udp://192.0.2.9:7801", "198.51.100.7"), ("udp://[fe80::1%2]:7801", "")]
 )
 def test_a_path_has_both_addresses(address: str, called: str) -> None:
-    """From wherever the system chooses it is an address alone."""
     path = path_of(address, called)
     assert (address_in(path), called_in(path)) == (address, called)
     assert (path == address) is (called == "")
-
-
-# The events of links for programs.
 
 
 def test_every_event_is_public() -> None:
@@ -266,7 +251,6 @@ KEY, OTHER = b"k" * 32, b"o" * 32
 
 
 def test_a_peer_is_found_by_all_that_it_has() -> None:
-    """Its name, each of its keys and each of its addresses."""
     plant = Peer("plant-b", keys=(KEY, OTHER), addresses=("udp://b:1", "tcp://b:2"))
     directory = Directory([plant, Peer("plant-c")])
     assert [peer.name for peer in directory] == ["plant-b", "plant-c"]
@@ -295,7 +279,6 @@ def test_a_peer_relays_nothing_by_default() -> None:
 
 
 def test_a_peer_may_send_where_a_pattern_says_so() -> None:
-    """Anywhere, unless it says something else; with the case as it is written."""
     queues, peer = ("orders", "log-1", "Orders", "orders2", "x"), Peer("b", may_send=("orders", "log-*"))
     assert [peer.may_send_to(queue) for queue in queues] == [True, True, False, False, False]
     assert Peer("b").may_send_to("anything")

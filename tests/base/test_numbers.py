@@ -17,8 +17,6 @@ from triack.base.ranges import NumberSet, as_ranges, without
 from triack.base.transitions import IllegalTransition, next_state
 from triack.base.units import MS, SECOND, end_ns, in_ns
 
-# A NumberSet is a set of numbers, kept as a cumulative number and ranges.
-
 NUMBER = st.integers(1, 40)
 
 
@@ -46,7 +44,6 @@ def assert_canonical(numbers: NumberSet) -> None:
 @pytest.mark.gate
 @given(st.lists(st.tuples(st.booleans(), NUMBER)))
 def test_it_behaves_as_a_set(steps: list[tuple[bool, int]]) -> None:
-    """Adds and forgets leave the numbers that a Python set has, in canonical ranges; ``add`` says what is new."""
     numbers, model = NumberSet(), set[int]()
     for forgets, number in steps:
         if forgets:
@@ -62,7 +59,6 @@ def test_it_behaves_as_a_set(steps: list[tuple[bool, int]]) -> None:
 
 @given(st.sets(NUMBER), st.integers(1, 50))
 def test_it_reads_back(model: set[int], limit: int) -> None:
-    """The same set can be rebuilt from its cumulative number and ranges; and the numbers below a limit."""
     numbers = number_set(model)
     assert flatten(NumberSet(numbers.cumulative, numbers.ranges)) == model
     assert (numbers.lowest_ranges(2), numbers.highest_ranges(2)) == (numbers.ranges[:2], numbers.ranges[-2:])
@@ -96,15 +92,10 @@ def test_ranges_without_others_are_the_rest(some: set[int], others: set[int]) ->
 
 @pytest.mark.parametrize("number", [0, -1])
 def test_numbers_start_at_one(number: int) -> None:
-    """Nothing below 1 is ever new."""
     assert not NumberSet().add(number)
 
 
-# Durations are whole nanoseconds.
-
-
 def test_a_tenth_of_a_second_is_one() -> None:
-    """Seconds of settings are rounded, and not cut off."""
     assert [in_ns(seconds) for seconds in (0, 0.1, 1.5, 2, 1.1)] == [0, 100 * MS, 1_500 * MS, 2 * SECOND, 1_100 * MS]
     ends = [end_ns(MS + wait_ns, wait_ns) for wait_ns in (0, SECOND - 1, SECOND, 2 * SECOND - MS)]
     assert ends == [MS, SECOND + MS - 1, 1_000 * MS, 2 * SECOND]
@@ -154,7 +145,6 @@ def test_what_cannot_be_is_named(settings: Settings, named: str) -> None:
 
 
 def test_zero_may_have_a_meaning() -> None:
-    """For the fields that say so, and not below it."""
     check_settings(Settings(count=0), may_be_zero=("count",))
     check_settings(Settings(wait_s=0), may_be_zero=("wait_s",))
     with pytest.raises(UsageError, match="at least 0, not -1"):
@@ -163,7 +153,6 @@ def test_zero_may_have_a_meaning() -> None:
 
 @pytest.mark.parametrize(("size", "fits"), [(576, True), (65_535, True), (575, False), (65_536, False), (-1, False)])
 def test_a_datagram_has_a_size_that_networks_carry(size: int, fits: bool) -> None:
-    """From 576 to 65,535 bytes."""
     wrong = f"max_datagram_bytes must be 576 to 65535, not {size}"
     with nullcontext() if fits else pytest.raises(UsageError, match=wrong):
         check_datagram("max_datagram_bytes", size)
@@ -171,7 +160,6 @@ def test_a_datagram_has_a_size_that_networks_carry(size: int, fits: bool) -> Non
 
 @pytest.mark.parametrize(("value", "most", "wanted"), [(30, 1, "between 0 and 1"), (float("nan"), inf, "at least 0")])
 def test_a_number_beyond_its_limits_is_refused(value: float, most: float, wanted: str) -> None:
-    """By name; and so is what is no number."""
     check_between("loss", 0, 0, most)
     for wrong in (value, "1", None, True):
         with pytest.raises(UsageError, match=f"^loss must be {wanted}, not {wrong!r}$"):
@@ -201,7 +189,6 @@ class Whole:
     ],
 )
 def test_settings_in_the_wrong_place_are_named(settings: Whole, named: str) -> None:
-    """Before a node runs with them."""
     check_settings(Whole(parts={"a": Settings()}))
     with pytest.raises(UsageError, match=f"^Whole: {named}"):
         check_settings(settings)
@@ -222,9 +209,6 @@ def test_a_text_is_no_list_of_texts() -> None:
             check_texts("send", wrong)
 
 
-# A table has all transitions; any other raises.
-
-
 class Door(Enum):
     OPEN = 0
     SHUT = 1
@@ -239,7 +223,6 @@ TABLE = {Door.OPEN: {Push.PULLED: Door.SHUT}, Door.SHUT: {Push.PUSHED: Door.OPEN
 
 
 def test_what_the_table_does_not_have_is_an_error_with_both_names() -> None:
-    """What it has says what follows."""
     assert next_state(TABLE, Door.OPEN, Push.PULLED) is next_state(TABLE, Door.SHUT, Push.PULLED) is Door.SHUT
     with pytest.raises(IllegalTransition, match="Door OPEN: PUSHED cannot happen") as caught:
         next_state(TABLE, Door.OPEN, Push.PUSHED)

@@ -64,7 +64,6 @@ def read(data: bytes, reader: LineReader | None = None) -> list[dict[str, Any]]:
 
 
 def test_a_record_comes_back_whole() -> None:
-    """What the first one says of all, and what it shares with the second, is in each of them."""
     started, *commits = read(written())
     common = {"v": SCHEMA_VERSION, "node": NODE.hex(), "incarnation": 3}
     times = {"n": 1, "at_ns": 50, "wall_ns": 1050}
@@ -365,7 +364,6 @@ def recovered() -> SimNode:
 
 @pytest.mark.slow
 def test_every_record_is_as_the_schema_says(records: list[dict[str, Any]]) -> None:
-    """No event that is not there, no field too many or too few, none of another type."""
     wrong = Counter(filter(None, map(complaint, records)))
     assert not wrong, wrong.most_common(5)
     assert {record["v"] for record in records} == {SCHEMA_VERSION} == {6}
@@ -400,7 +398,6 @@ def test_everything_in_the_schema_is_written(records: list[dict[str, Any]]) -> N
 
 
 def test_every_field_is_used_and_explained() -> None:
-    """No field that no event has, none that is common and special at once."""
     used = {name for event in EVENTS.values() for group in (event.fields, *event.variants) for name in group}
     assert used == set(FIELDS)
     assert COMMON.keys().isdisjoint(FIELDS)
@@ -417,7 +414,6 @@ def test_every_field_is_used_and_explained() -> None:
     ],
 )
 def test_the_comparison_bites(change: dict[str, Any], said: str) -> None:
-    """A wrong record is found."""
     right = {name: field.type() for name, field in COMMON.items()} | {"event": "dropped", "reason": "x", "count": 2}
     assert complaint(right) == ""
     assert complaint(right | change).startswith(said)
@@ -454,7 +450,6 @@ def test_a_burst_is_looked_through_by_connection() -> None:
 
 
 def test_the_layout_is_as_documented() -> None:
-    """Kind, version, epoch, connection id, counter."""
     assert Header(Kind.DATA, 0x0123456789ABCDEF, 7, 1).encode().hex() == "030900010123456789abcdef0000000000000007"
 
 
@@ -473,9 +468,6 @@ def test_what_no_correct_node_sends_is_refused_by_name(header: bytes, reason: st
     with pytest.raises(ProtocolError) as caught:
         read_header(header)
     assert caught.value.reason == reason
-
-
-# Row keys, and when a transaction holds anything.
 
 
 @pytest.mark.parametrize(("group", "number"), [(0, 1), (1, 0), (1, 2**40 - 1), (2**23 - 1, 2**40 - 1)])
@@ -518,7 +510,6 @@ def block(records: Records) -> bytearray:
 @pytest.mark.gate
 @given(st.lists(st.tuples(*[st.integers(0, 2**64 - 1)] * 2, st.integers(0, 2**16 - 1)), min_size=1, max_size=64))
 def test_a_block_comes_back_as_it_was(records: Records) -> None:
-    """Whether its fields rise or fall, and however many records it has."""
     for some in (records, sorted(records, key=lambda it: it[1])):
         assert COLUMNS.unpack(COLUMNS.pack(block(some))) == block(some)
 

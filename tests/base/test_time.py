@@ -104,7 +104,6 @@ def test_a_length_is_said_in_words(length_s: int, words: str) -> None:
 
 
 def test_what_is_left_is_read_by_the_start_that_follows() -> None:
-    """Large packets, too; nothing is read of another start than the one before."""
     left = {7: (0b10, 0b1), 9: (1 << 200, 0), 11: (0, 1 << 64)}
     assert [read_marks(begin_words(4, 5, left), start) for start in (4, 5, 6)] == [left, left, {}]
 
@@ -133,9 +132,6 @@ def test_words_that_end_too_early_say_nothing() -> None:
     words = begin_words(4, 5, {7: (1, 0)})
     assert read_marks(words[:2], 5) == {}
     assert (len(words) - words[LIVE_AT], words[LEFT_AT]) == (LIVE_WORDS, 4)
-
-
-# Degrees of survival have codes on the wire.
 
 
 def test_the_codes_stay_as_they_are() -> None:

@@ -232,7 +232,6 @@ def session_logs() -> list[bytes]:
 
 
 def topic_lines() -> bytes:
-    """Records of a topic behind the first of a segment."""
     stream = {"class": "recoverable", "origin": "a" * 32, "stream": 1, "sequence": 1, "number": 1}
     mine = {"topic": "Games", "subscription": "audit"}
     said = [
@@ -332,7 +331,6 @@ def inputs() -> Iterator[tuple[str, list[bytes]]]:
 
 
 def write(to: Path = CORPUS) -> None:
-    """All of them, as small files."""
     for name, contents in inputs():
         (to / name).mkdir(parents=True, exist_ok=True)
         for number, content in enumerate(contents):

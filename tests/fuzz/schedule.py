@@ -69,7 +69,6 @@ class Node:
         self.start()
 
     def start(self) -> None:
-        """Begin a life, with what is on the disk."""
         start = self._disk.incarnation + 1
         self.job: Job | None = None
         self.engine = Engine(
@@ -141,22 +140,18 @@ class Pair:
     # ---- steps
 
     def deliver(self, which: int) -> None:
-        """A datagram arrives."""
         if self._way:
             self._arrive(*self._way.pop(which % len(self._way)))
 
     def drop(self, which: int) -> None:
-        """A datagram is lost."""
         if self._way:
             del self._way[which % len(self._way)]
 
     def repeat(self, which: int) -> None:
-        """A datagram arrives, and will do so again."""
         if self._way:
             self._arrive(*self._way[which % len(self._way)])
 
     def deliver_all(self, _: int) -> None:
-        """Everything arrives, in order."""
         way, self._way = self._way, []
         for to, datagram in way:
             self._arrive(to, datagram)
@@ -176,7 +171,6 @@ class Pair:
         node.start()
 
     def send(self, which: int) -> None:
-        """One sends the other a message."""
         node, other = self.nodes[which % 2], self.nodes[1 - which % 2]
         delivery = tuple(Delivery)[which // 2 % len(Delivery)]
         self._sent += 1

@@ -78,7 +78,6 @@ SECRET = bytes(range(16))
 
 @contextmanager
 def refusing(*errors: type[Exception]) -> Iterator[None]:
-    """The errors that a decoder may raise."""
     try:
         yield
     except errors:
@@ -249,7 +248,6 @@ def batches_of(found: PacketRun) -> None:
 
 
 def hello(data: bytes) -> None:
-    """The hello of each end; all of it means something."""
     with refusing(ProtocolError):
         assert BINARY.encode_hello(BINARY.decode_hello(data)) == data
 
@@ -263,7 +261,6 @@ def introduction(data: bytes) -> None:
 
 
 def ordering(data: bytes) -> None:
-    """The fields that sequences put into a packet."""
     with refusing(ProtocolError):
         found = wire.decode(data)
         if isinstance(found, wire.SequenceHeader):
@@ -341,7 +338,6 @@ def properties(data: bytes) -> None:
 
 
 def duplicate_filter(data: bytes) -> None:
-    """The numbers that a stream has had."""
     with refusing(StoreDamaged):
         assert DuplicateFilter.decode(data).encode() == data
 
@@ -358,7 +354,6 @@ def stream_row(data: bytes) -> None:
 
 
 def progress(data: bytes) -> None:
-    """How far a packet has been read."""
     with refusing(StoreDamaged):
         Progress.decode(data, 1, 0)
 
@@ -399,7 +394,6 @@ def trust_file(data: bytes) -> None:
 
 
 def identity_file(data: bytes) -> None:
-    """The file with a node's own keys."""
     with refusing(IdentityError):
         identity = Identity.decode(data, "identity")
         assert Identity.decode(identity.encode(), "identity").public == identity.public
@@ -415,7 +409,6 @@ def node_file(data: bytes) -> None:
 
 
 def manifest(data: bytes) -> None:
-    """The manifest of a file of compacted logs, about the segments that are in it."""
     for source in read_sources(data) or []:
         assert list(map(type, source)) == [str, int, int, int]
 
@@ -441,8 +434,6 @@ class _Answers(asyncio.StreamWriter):
 
 
 def control(data: bytes) -> None:
-    """The frames of another process on the control socket."""
-
     async def read_all() -> None:
         reader = asyncio.StreamReader()
         reader.feed_data(data)

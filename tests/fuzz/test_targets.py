@@ -124,7 +124,6 @@ def test_work_and_memory_grow_as_the_input_does(name: str, grown: Callable[[int]
 
 
 def work_of(target: Callable[[bytes], None], data: bytes) -> int:
-    """How many lines are run, and functions called."""
     events = 0
 
     def count(_frame: FrameType, _event: str, _argument: Any) -> Any:
@@ -142,7 +141,6 @@ def work_of(target: Callable[[bytes], None], data: bytes) -> int:
 
 
 def memory_of(target: Callable[[bytes], None], data: bytes) -> int:
-    """The most bytes in use at once."""
     tracemalloc.start()
     try:
         target(data)
@@ -152,8 +150,6 @@ def memory_of(target: Callable[[bytes], None], data: bytes) -> int:
 
 
 def test_work_that_grows_faster_is_seen() -> None:
-    """The measure has teeth."""
-
     def quadratic(data: bytes) -> None:
         for _ in data:
             for _ in data:

@@ -118,14 +118,12 @@ class Meeting:
         self.say(Kind.DATA, said)
 
     def burst(self, said: bytes) -> None:
-        """Several that come together."""
         self.say(Kind.DATA, *parts_of(said))
 
     def other(self, said: bytes) -> None:
         self.say(Kind(1 + int.from_bytes(said[:1]) % len(Kind)), said[1:])
 
     def time(self, said: bytes) -> None:
-        """Up to a minute passes."""
         self._pass(self.node.now_ns + int.from_bytes(said[:2]) * MS)
 
     def disk(self, _: bytes) -> None:
@@ -133,7 +131,6 @@ class Meeting:
             self.node.finish_job()
 
     def submit(self, body: bytes) -> None:
-        """The node's program has something for the peer."""
         self.node.submit(ADDRESS, body)
 
     def read(self, ways: bytes) -> None:

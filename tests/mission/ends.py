@@ -30,7 +30,6 @@ def acks(settings: NodeSettings, packets: int, *, peer: NodeSettings | None = No
 def pair(
     settings: NodeSettings, other: NodeSettings | None = None, *, round_trip_ns: int = 2 * MS, make: type[World] = World
 ) -> tuple[World, SimNode, SimNode]:
-    """Two simulated nodes, and a line between them."""
     world = make(1, Faults(delay_ns=round_trip_ns // 2))
     return world, world.node("a", settings), world.node("b", other or settings)
 
@@ -67,7 +66,6 @@ async def two(
 
 @asynccontextmanager
 async def alone(world: testing.World, settings: NodeSettings) -> AsyncIterator[triack.Node]:
-    """A node without peers."""
     with world.machine("a"):
         node = triack.open("a", data="a", insecure=True, settings=settings)
     async with node:

@@ -151,9 +151,6 @@ def test_a_synchronous_link_is_downgraded_by_the_age_of_its_oldest_message_and_u
     assert len(a.log("link_downgraded", "link_upgraded")) == 2
 
 
-# The publish store.
-
-
 @statement("BlockPublishStore", "", "100 of 100, once each, in order")
 def test_the_publish_store_survives_both_ends_and_replays_the_rest_in_order() -> None:
     world, a, b = pair(AMPS)

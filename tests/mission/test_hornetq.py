@@ -25,7 +25,6 @@ ASYNC = policies.hornetq(block_on_durable_send=False)
 
 @statement("Guarantees of sends and commits", "hornetq(block_on_durable_send=True)", "returns when it is stored")
 async def test_block_on_durable_send_is_true_by_default(triack_world: World) -> None:
-    """A send of a durable message returns only after the server's response."""
     assert policies.HORNETQ.blocking == triack.Blocking(durable="stored", express=None, acknowledge=False)
     async with two(triack_world, policies.HORNETQ) as (a, _):
         triack_world.cut("a", "b")
@@ -55,7 +54,6 @@ async def test_block_on_non_durable_send_is_false_by_default(triack_world: World
 )
 @pytest.mark.gate
 async def test_blocking_at_a_round_trip_of_a_quarter_millisecond_sends_4000_a_second(triack_world: World) -> None:
-    """At most: with disks that take no time."""
     triack_world.set_delay(ROUND_TRIP_S / 2)
     async with two(triack_world, policies.HORNETQ) as (a, _):
         for name in "ab":
@@ -190,9 +188,6 @@ async def test_the_handler_is_called_for_each_message_after_its_confirmation(tri
         assert told[-1][1] - sent == pytest.approx(2, abs=0.05)
 
 
-# Connections that are lost.
-
-
 @statement("Client Reconnection and Session Reattachment", "hornetq()", "100 of 100, once each, in order")
 def test_after_a_reconnect_the_client_replays_what_the_server_has_not_confirmed_in_order() -> None:
     world, a, b = pair(ASYNC)
@@ -253,7 +248,6 @@ async def test_the_journal_is_synced_for_transactional_and_for_other_messages_by
         here, there = (triack_world.machine(name).disk for name in "ab")
 
         async def is_synced(disk: Disk, step: Awaitable[object]) -> bool:
-            """Whether a step leaves nothing that a loss of power takes."""
             await triack_world.advance(10)
             disk.unsynced.clear()
             await step

@@ -35,8 +35,6 @@ from triack.session.protocol.states import CloseReason
 statement = pytest.mark.statement
 MINUTE = 60 * SECOND
 
-# Session acks and the window.
-
 
 @statement("registry, MaxUnackedPacket", "msmq(max_unacked_packet=64)", "64 sent, the 65th not; 1 and 1,000 likewise")
 @pytest.mark.parametrize("window", [1, 64, 1_000])
@@ -402,9 +400,6 @@ def test_a_message_passes_29_relays_and_its_order_ack_as_many(relays: int) -> No
     assert dead(a) == (([], {}) if arrives else (numbered(0, 3), {"hop-count-exceeded": 3}))
 
 
-# Journals.
-
-
 @statement("[MS-MQQB] 3.1.5.5, JP", "send(journal=True)", "a copy in $journal when it has arrived, and not before")
 async def test_a_message_with_source_journaling_is_copied_at_its_sender_when_it_has_arrived(
     triack_world: testing.World,
@@ -538,7 +533,6 @@ def test_a_message_that_is_refused_comes_back_with_the_class_of_its_refusal() ->
 
 @statement("[MS-MQMQ] 2.2.18.1.6", "message.reject(dead=True)", "0xC004; also after too many failures")
 def test_a_message_that_its_application_rejects_comes_back_as_rejected() -> None:
-    """So is one that fails too often."""
     world, a, b = pair(replace(MSMQ, max_redeliveries=0))
     ask(a, "b", b"1", b"2", acks=Acks.FULL_RECEIVE)
     world.run(SECOND)

@@ -252,9 +252,6 @@ async def test_a_window_of_one_is_stop_and_wait(triack_world: World) -> None:
         assert triack_world.now - began == pytest.approx(10, abs=0.01)
 
 
-# What is sent again.
-
-
 @statement("ADPublishAckTimerInMsecs", "solace(publish_ack_timer_s=2)", "all of them, 100 times every 2 s")
 @pytest.mark.parametrize("timer_s", [1, 2, 60])
 def test_unacknowledged_messages_are_retransmitted_each_time_the_publish_ack_timer_expires_without_limit(

@@ -117,7 +117,6 @@ def test_with_discard_allowed_a_message_is_acknowledged_in_place_of_its_subscrib
 @statement("broker.xml, maxUnackedMessages", "wso2(max_unacked_messages=1000)", "1,000 of 1,001 for a subscriber")
 @pytest.mark.gate
 async def test_a_subscriber_has_at_most_max_unacked_messages_that_are_not_acknowledged(triack_world: World) -> None:
-    """With the strategy that waits for it."""
     settings = wso2(strategy="slowest_sub_rate")
     async with alone(triack_world, settings) as node, node.subscribe("Games.#", ack="manual") as reader:
         for at in range(1_001):
@@ -128,9 +127,6 @@ async def test_a_subscriber_has_at_most_max_unacked_messages_that_are_not_acknow
         assert not last.done()
         taken[0].ack()
         assert (await last).body == b"1000"
-
-
-# Subscriptions.
 
 
 @statement("Configuring the Message Delivery Strategy", "subscribe(durable=)", "all 3 of them; 1 of 3")
@@ -210,9 +206,6 @@ def test_a_message_with_no_eligible_subscriber_is_dropped_and_deleted() -> None:
     assert bench.drops[DropReason.NO_SUBSCRIBER] == 3
     assert not bench.rows
     assert bench.of("content_freed")[0]["reason"] == "nobody"
-
-
-# Messages that come again.
 
 
 @statement("AMQSession, AndesAckWaitTimeOut", "wso2(ack_wait_s=60)", "60 s, exactly; a late ack is counted")

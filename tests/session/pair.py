@@ -143,7 +143,6 @@ class Pair:
 
     @property
     def b(self) -> Session:
-        """The acceptor; it exists once a connect has arrived."""
         return self.ends["b"]
 
     def send(

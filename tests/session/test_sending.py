@@ -66,7 +66,6 @@ def test_progress_on_the_disk_starts_its_timeout_again() -> None:
 
 
 def test_a_packet_that_fits_stays_behind_one_that_goes_in_pieces() -> None:
-    """Runs end before it, and go on behind it."""
     pair = Pair.opened()
     for size in (10, 5_000, 20, 30):
         pair.a.send_packet(Delivery.EXPRESS, bytes(size), None)
@@ -134,8 +133,6 @@ def test_a_packet_that_waits_until_the_session_is_confirmed_asks_for_that(before
         assert PingFrame in map(type, BINARY.decode(again.payload))
 
 
-# Which packets leave now: in a run the same as one by one.
-
 PACKETS = 150
 
 
@@ -176,7 +173,6 @@ def test_by_the_run_the_same_leaves_as_one_by_one(udp: bool, congestion: str, lo
 
 
 def test_an_ack_that_is_due_goes_before_a_run() -> None:
-    """It takes a packet along; the others follow by the run."""
     pair = Pair.opened(SessionSettings(max_unacked_packet=8), udp=False)
     pair.confirm()
     pair.b.send_packets(Delivery.EXPRESS, [b"x"] * 3, [None] * 3, [False] * 3)

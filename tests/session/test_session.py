@@ -68,7 +68,6 @@ def test_a_session_that_opens_at_one_end_alone_is_over_in_time() -> None:
 
 
 def test_a_connect_is_said_once_more_when_the_acceptor_wants_it() -> None:
-    """At once; it counts as another."""
     session = make_session(1)
     first = sure(session.poll_transmit(0))
     assert session.poll_transmit(0) is None
@@ -179,7 +178,6 @@ def test_a_lost_packet_is_repaired_by_time() -> None:
 
 
 def test_a_store_ack_costs_what_waits_for_it() -> None:
-    """However many express packets went before it."""
     pair = Pair.opened()
     pair.a.window.highest_sent = 10**12
     pair.inject("a", BINARY.encode(StoreAckFrame.of(NumberSet(10**12))))
@@ -204,7 +202,6 @@ def test_datagrams_leave_room_for_what_their_channel_adds(monkeypatch: pytest.Mo
 
 
 def test_a_content_that_no_datagram_holds_is_the_callers_mistake() -> None:
-    """It is refused before it has a number."""
     pair = Pair.opened()
     with pytest.raises(ValueError, match="does not fit"):
         pair.a.send_packet(Delivery.EXPRESS, bytes(0xFFFF), None)
@@ -212,7 +209,6 @@ def test_a_content_that_no_datagram_holds_is_the_callers_mistake() -> None:
 
 
 def test_a_session_that_nobody_has_answered_has_measured_nothing() -> None:
-    """Its snapshot says so."""
     shown = make_session(1, traits=MEMORY).stats()
     assert (shown.is_answered, shown.round_trip_ns, shown.probe_ns) == (False, None, None)
     assert (shown.congestion, shown.congestion_window_bytes) == ("none", None)

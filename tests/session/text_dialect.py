@@ -26,7 +26,6 @@ class TextCodec:
     ack_bytes = 100
 
     def encode(self, frame: Frame) -> bytes:
-        """A verb, and fields apart by spaces."""
         match frame:
             case PacketFrame():
                 return (
@@ -44,7 +43,6 @@ class TextCodec:
         raise AssertionError(f"no session over TCP says {frame}")
 
     def encode_run(self, run: Sequence[SessionPacket], last_ask: int, mark: int) -> list[bytes]:
-        """One by one."""
         ack_requested = [*(sent.ack_requested for sent in run[:-1]), last_ask]
         return [
             self.encode(PacketFrame(sent.number, sent.delivery, ask, sent.content, mark))
@@ -52,7 +50,6 @@ class TextCodec:
         ]
 
     def decode(self, payload: bytes) -> list[Frame]:
-        """Frame after frame, each kind once."""
         frames: list[Frame] = []
         try:
             while payload:
@@ -69,12 +66,10 @@ class TextCodec:
         """Each datagram is read by itself."""
 
     def encode_hello(self, hello: Hello) -> bytes:
-        """In one line; the policy as numbers, in hexadecimal."""
         numbers = f"{hello.session_id} {hello.connection_id} {hello.sent_at_ns} {hello.max_datagram_bytes}"
         return f"{numbers} {hello.policy.encode().hex()} ".encode() + hello.introduction
 
     def decode_hello(self, data: bytes) -> Hello:
-        """The same, read."""
         session_id, connection_id, sent_at_ns, most_bytes, policy, introduction = data.split(b" ", 5)
         numbers = int(session_id), int(connection_id), int(sent_at_ns), int(most_bytes)
         return Hello(*numbers, Policy.decode(bytes.fromhex(policy.decode())), introduction)

@@ -53,7 +53,6 @@ def assert_the_same_over_the_socket(result: codec.Result, found: Any) -> None:
 
 
 async def test_a_queue_has_depth_bytes_and_age() -> None:
-    """Also while readers have it in hand, and after they gave it back."""
     async with make() as node:
         empty = triack.QueueStats(0, 0, None, False, 0, 0, when_full="drop oldest", by_priority=[0] * 8)
         assert node.stats().queues == {"dead-letter": empty}
@@ -210,13 +209,11 @@ def streams(node: SimNode, name: str | None = None) -> StreamsStats:
 
 
 def out(node: SimNode) -> triack.OutgoingStreamStats:
-    """Its only outgoing stream."""
     (stream,) = streams(node).outgoing
     return stream
 
 
 def test_a_stream_that_was_acknowledged_says_how_far_and_when() -> None:
-    """Both ends name the same packet."""
     world, a, b = two()
     a.send(b, "q", *numbered(0, 3))
     assert world.run(5 * SECOND, lambda: not a.busy)
@@ -297,7 +294,6 @@ def test_an_operator_s_pause_is_told_and_no_time() -> None:
 
 
 def test_a_relay_tells_of_what_passes() -> None:
-    """Where it comes from, where it goes, and that there is no way."""
     net = line("arb")
     post(net["a"], "b", b"1")
     assert net.world.run(5 * SECOND, lambda: net.is_done("a"))
@@ -313,7 +309,6 @@ def test_a_relay_tells_of_what_passes() -> None:
 
 
 def test_what_waits_is_listed_first_and_further_streams_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And each of them is found by its name."""
     world, a, b = two(7)
     for number in range(4):
         a.send(b, f"q{number}", b"x")
@@ -363,9 +358,6 @@ async def test_streams_of_an_unknown_name_are_no_empty_answer() -> None:
         with pytest.raises(triack.UsageError):
             node.streams(7)  # type: ignore[arg-type]
         assert node.streams("dead-letter") == StreamsStats()
-
-
-# Statistics of topics.
 
 
 async def test_each_subscription_shows_what_is_pending_for_it() -> None:
@@ -573,7 +565,6 @@ NOBODY = "udp://127.0.0.1:9"
 
 
 def outgoing(node: triack.Node) -> tuple[str, str | None]:
-    """Of its only outgoing queue."""
     (it,) = node.stats().outgoing
     return it.state, it.waits_for
 
@@ -616,7 +607,6 @@ def test_every_word_is_on_the_page_for_operators(state: QueueState) -> None:
 
 
 async def test_both_ends_hear_of_a_link() -> None:
-    """When it comes up, and when the other node goes."""
     async with make("b", scheme="udp") as b:
         at_b = b.events()
         async with make("a", scheme="udp") as a:
@@ -673,7 +663,6 @@ async def test_a_reader_that_is_gone_costs_nothing() -> None:
 
 
 async def test_events_end_with_the_node() -> None:
-    """Also for a reader that asks afterwards; before the start there are none."""
     node = make()
     with pytest.raises(triack.NodeClosed):
         node.events()
@@ -682,9 +671,6 @@ async def test_events_end_with_the_node() -> None:
         await asyncio.sleep(0)
     assert await waiting is None
     assert [event async for event in node.events()] == []
-
-
-# ``node.ping``: in seconds, through every face of a node.
 
 
 def test_it_is_told_in_seconds() -> None:

@@ -16,7 +16,6 @@ ID = "0f3c6f5e-1b2d-4a5b-8c9d-001122334455"
 def test_all_processes_of_a_boot_have_one_name_for_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: str | None, name: bytes
 ) -> None:
-    """And none where the system does not tell it."""
     if content is not None:
         (tmp_path / "boot_id").write_text(content)
     monkeypatch.setattr(boots, "BOOT_ID", tmp_path / "boot_id")

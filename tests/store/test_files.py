@@ -37,7 +37,6 @@ def test_the_names_of_new_directories_are_made_durable(tmp_path: Path, monkeypat
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
-    """A file is in the way."""
     (tmp_path / "data").write_text("in the way")
     with pytest.raises(StoreError, match="data"):
         make_folder(tmp_path / "data")
@@ -121,9 +120,6 @@ def test_a_disk_without_inodes_is_named(tmp_path: Path, monkeypatch: pytest.Monk
         open_private(tmp_path / "file", os.O_RDWR)
 
 
-# Files that are not where they were.
-
-
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     made = tmp_path / "data" / "store.db"
@@ -133,7 +129,6 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_a_file_that_stays_is_no_fault(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is written to it, and wherever the process goes."""
     monkeypatch.chdir(file.parent)
     place = Place([file.name])
     with file.open("ab") as opened:
@@ -143,7 +138,6 @@ def test_a_file_that_stays_is_no_fault(file: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_what_was_deleted_or_renamed_is_missed(file: Path) -> None:
-    """And what was replaced is recognized by what it is, not by what is in it."""
     place = Place([str(file)])
     copy = file.with_name("copy")
     copy.write_bytes(b"x")

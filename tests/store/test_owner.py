@@ -63,14 +63,12 @@ def put(store: Store, key: str) -> None:
 
 
 def open_second(folder: Path, *options: str) -> str:
-    """The output of another process that opens the directory, and commits to it."""
     command = [sys.executable, "-c", SECOND, str(folder), *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
     return done.stdout.strip()
 
 
 def states(folder: Path) -> list[str]:
-    """The states that a later process finds."""
     store = Store(folder)
     found = store.load(NODE_ID, 9).state
     store.close()
@@ -300,7 +298,6 @@ def test_two_stores_of_one_process_are_two(store: Store, folder: Path) -> None:
 
 
 def test_a_damaged_record_says_that_there_was_a_store(folder: Path) -> None:
-    """Nothing new is made in its place when the store is gone as well."""
     Store(folder).close()
     (folder / OWNER_FILE).write_bytes(b"\xff" * 512)
     assert states(folder) == []

@@ -83,7 +83,6 @@ def reopen(store: Store, folder: Path) -> tuple[Store, rows.StoreContent]:
 
 @pytest.mark.gate
 def test_everything_comes_back_after_a_restart(tmp_path: Path) -> None:
-    """Every table, the node's id, and an incarnation that grows."""
     store = Store(tmp_path / "data")
     first, commit = store.load(b"a" * 16, 1), full_commit()
     store.apply(commit)
@@ -136,7 +135,6 @@ def test_of_a_start_without_a_commit_no_records_are_known(tmp_path: Path) -> Non
 
 
 def test_deletes_take_ranges_and_their_progress(store: Store) -> None:
-    """Inclusive at both ends, nothing beside them."""
     messages = [message(key) for key in range(1, 8)]
     outgoing = [OutgoingRow(key, 1, 0, b"b") for key in (1, 2, 3)]
     store.apply(Commit(messages=messages, progress={3: b"x", 6: b"y"}, outgoing=outgoing))
@@ -196,7 +194,6 @@ def run_python(script: str, *args: object) -> "subprocess.CompletedProcess[str]"
 
 @pytest.mark.parametrize("content", [b"this is no database at all" * 100, b"SQLite format 3\0" + b"\xff" * 4_000])
 def test_what_is_no_database_is_refused(tmp_path: Path, content: bytes) -> None:
-    """And left as it was."""
     (tmp_path / STORE_FILE).write_bytes(content)
     (tmp_path / STORE_FILE).chmod(0o600)
     with pytest.raises(StoreDamaged, match=STORE_FILE):
@@ -318,7 +315,6 @@ def load_copy(filled: Path, folder: Path, *statements: str) -> None:
 
 @pytest.mark.parametrize(("table", "column"), [(table, column) for table in COLUMNS for column in COLUMNS[table]])
 def test_every_column_is_checked(filled: Path, tmp_path: Path, table: str, column: str) -> None:
-    """Another value is found when the store starts; the error names the table."""
     other = f"CASE typeof({column}) WHEN 'integer' THEN {column} + 1 ELSE CAST('x' AS {{}}) END"
     typed = "BLOB" if column in ("node_id", "origin", "parts", "progress", "filter", "value", "rows") else "TEXT"
     with pytest.raises(StoreDamaged, match=f"{STORE_FILE}.* of {table}"):
@@ -328,7 +324,6 @@ def test_every_column_is_checked(filled: Path, tmp_path: Path, table: str, colum
 @pytest.mark.parametrize("value", ["NULL", "x'07'", "'7'", "7.0", "-7", "9223372036854775807"])
 @pytest.mark.parametrize(("table", "column"), [("messages", "origin"), ("streams", "delivery"), ("state", "value")])
 def test_a_value_of_another_type_is_found(filled: Path, tmp_path: Path, table: str, column: str, value: str) -> None:
-    """As damage, whatever Python would make of it."""
     with pytest.raises(StoreDamaged, match=f"{STORE_FILE}.* of {table}"):
         load_copy(filled, tmp_path, f"UPDATE {table} SET {column} = {value}")
 
@@ -358,7 +353,6 @@ def test_the_row_that_every_commit_writes_is_checked(filled: Path, tmp_path: Pat
     "change", ["ALTER TABLE streams ADD COLUMN colour TEXT", "CREATE TABLE theirs (x)", "DROP TABLE progress"]
 )
 def test_other_tables_are_not_those_of_a_store(filled: Path, tmp_path: Path, change: str) -> None:
-    """A table that was changed or added, though it is a sound database."""
     with pytest.raises(StoreDamaged, match="its tables are not those"):
         load_copy(filled, tmp_path, change)
 

@@ -31,7 +31,6 @@ def message(number: int, queue: int = 1, stream: int = 1, size_bytes: int = 50) 
 
 
 def begun(folder: Path) -> Store:
-    """A new store that has been loaded."""
     store = Store(folder)
     store.load(b"n" * 16, 1)
     return store
@@ -68,7 +67,6 @@ def test_neighbours_of_one_stream_share_a_row() -> None:
 
 @given(st.integers(1, 20), st.integers(1, 9), st.integers(0, 40), st.integers(0, 40))
 def test_bits_are_those_of_the_keys_that_a_row_has(key: int, packets: int, first: int, last: int) -> None:
-    """Whatever is asked for beside them."""
     wanted = sum(1 << place for place in range(packets) if first <= key + place <= last)
     assert bits_in(key, packets, first, last) == wanted <= every_bit(packets)
 
@@ -108,7 +106,6 @@ def test_packets_come_and_go_one_by_one(tmp_path: Path, seed: int) -> None:
 
 
 def test_a_store_knows_which_outgoing_packets_care(tmp_path: Path) -> None:
-    """Without their bodies, singly and in a row of many."""
     bodies = [bytes([CARES | 2]), b"\x02", *[bytes([kind]) for kind in (CARES | 2, 1) * 20]]
     store = begun(tmp_path)
     store.apply(Commit(outgoing=[OutgoingRow(key_of(1, at), 1, 0, body) for at, body in enumerate(bodies[:2], 1)]))
@@ -152,9 +149,6 @@ def test_a_damaged_row_frees_nothing(tmp_path: Path, change: str) -> None:
             store.apply(commit)
     store.close()
     assert len(rows_in(tmp_path, "messages")) == 1
-
-
-# Newest versions of rows, kept together.
 
 
 def peer(number: int, name: str = "receiver") -> tuple[bytes, int, int, str]:
@@ -206,7 +200,6 @@ def busy(number: int, peers: int) -> Commit:
 
 @pytest.mark.parametrize("peers", [1, 3, 60])
 def test_the_newest_rows_are_there_after_a_restart(tmp_path: Path, peers: int) -> None:
-    """As few as stay together, and as many as move to their tables again and again."""
     store = begun(tmp_path)
     for number in range(1, 20):
         store.apply(busy(number, peers if number % 3 else 1))
@@ -250,7 +243,6 @@ def test_a_row_of_one_table_is_none_of_another() -> None:
     "values", [(1, "a"), ("1", "a"), (1, b"a"), (1.0, "a"), (1, None), ("a", 1), (1, "a", 0), (1, "ä")]
 )
 def test_order_number_and_type_of_the_values_count(values: tuple[object, ...]) -> None:
-    """Not only what they look like."""
     checksum = TABLES["queues"].checksum(values)
     assert (checksum == TABLES["queues"].checksum((1, "a"))) == (values == (1, "a") and isinstance(values[0], int))
 
@@ -289,15 +281,11 @@ def test_tallies_come_back_and_tell_which_table_differs() -> None:
         Tallies(b"short")
 
 
-# Which commits have hardly more to do than to sync.
-
-
 def outgoing_rows(count: int, size_bytes: int = 100) -> list[OutgoingRow]:
     return [OutgoingRow(key, 1, 0, bytes(size_bytes)) for key in range(1, count + 1)]
 
 
 def test_a_few_messages_and_what_they_take_along_are_brief() -> None:
-    """The commits of messages one by one, with what became of those before them."""
     assert is_brief(Commit())
     assert is_brief(Commit(outgoing=outgoing_rows(BRIEF_ROWS), outgoing_deletes=[(1, BRIEF_ROWS)]))
 

@@ -14,7 +14,6 @@ Opener = Callable[..., Awaitable[Endpoint]]
 
 
 async def received(endpoint: Endpoint, count: int) -> list[Received]:
-    """Receive exactly ``count`` elements."""
     found: list[Received] = []
     async with asyncio.timeout(TIMEOUT_SECONDS):
         while len(found) < count:
@@ -24,7 +23,6 @@ async def received(endpoint: Endpoint, count: int) -> list[Received]:
 
 
 async def dropped(endpoint: Endpoint, reason: DropReason) -> int:
-    """Wait until a drop is counted under ``reason``."""
     async with asyncio.timeout(TIMEOUT_SECONDS):
         while not endpoint.drops[reason]:  # noqa: ASYNC110 - nothing tells of it
             await asyncio.sleep(0.001)

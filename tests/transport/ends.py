@@ -105,7 +105,6 @@ def dialled(
 
 
 def take(channel: Channel, datagram: bytes, now_ns: int = NOW_NS) -> bytes:
-    """The payload that a channel reads in a datagram."""
     return channel.open(datagram, read_header(datagram), now_ns)
 
 

@@ -31,7 +31,6 @@ from triack.transport.routes import ROUTES_MAX, Routes
     ],
 )
 def test_address_is_canonical(text: str, canonical: str) -> None:
-    """Texts of the same address give the same address, and its text reads back."""
     assert str(Address.parse(text)) == canonical
     assert Address.parse(canonical) == Address.parse(text)
 
@@ -62,7 +61,6 @@ def test_address_is_canonical(text: str, canonical: str) -> None:
     ],
 )
 def test_bad_address_says_what_is_wrong(text: str, why: str) -> None:
-    """The error has the text, and the reason."""
     with pytest.raises(AddressError) as caught:
         Address.parse(text)
     assert repr(text) in str(caught.value)
@@ -70,7 +68,6 @@ def test_bad_address_says_what_is_wrong(text: str, why: str) -> None:
 
 
 def test_port_zero_is_for_listening() -> None:
-    """Any free port can be asked for, but not be sent to."""
     assert Address.parse("udp://127.0.0.1:0", listening=True).port == 0
 
 
@@ -107,7 +104,6 @@ def test_loopback(text: str, expected: bool) -> None:
     ],
 )
 def test_destination(text: str, expected: Destination) -> None:
-    """A queue is at an address, at a named peer, or here."""
     assert Destination.parse(text) == expected
     assert str(expected) == text
 
@@ -132,7 +128,6 @@ def test_destination(text: str, expected: Destination) -> None:
     ],
 )
 def test_bad_destination_says_what_is_wrong(text: str, why: str) -> None:
-    """The error has the reason."""
     with pytest.raises(AddressError, match=r"cannot read address") as caught:
         Destination.parse(text)
     assert why in str(caught.value)
@@ -194,13 +189,11 @@ def test_what_a_socket_address_is(sockaddr: tuple[object, ...], family: int, loo
 
 
 async def test_a_name_with_two_addresses_is_listened_at_with_one() -> None:
-    """IPv4 before IPv6."""
     assert await resolve.resolve_listening(Address("tcp", "localhost", 7)) == ("127.0.0.1", 7)
     assert await resolve.resolve_listening(Address("tcp", "::1", 0)) == ("::1", 0, 0, 0)
 
 
 async def test_all_addresses_of_a_name_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each once, where nodes listen first; and not without end."""
     found = [("::1", 7, 0, 0), ("127.0.0.1", 7), ("::1", 7, 0, 0), *(("2001:db8::1", port, 0, 0) for port in range(20))]
 
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(0, 0, 0, "", sockaddr) for sockaddr in found])
@@ -236,7 +229,6 @@ async def test_names_without_an_answer_hold_up_no_other_name_and_no_thread_of_th
 
 
 async def test_threads_of_look_ups_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The others wait for one of them; those whose callers have gone are left out."""
     monkeypatch.setattr(resolve, "LOOKUPS_MAX", 2)
     lookups, go = _Lookups(), threading.Event()
     asked: list[int] = []
@@ -264,7 +256,6 @@ async def test_a_name_that_no_network_has_is_not_known() -> None:
 
 @pytest.mark.parametrize("kind", [socket.SOCK_DGRAM, socket.SOCK_STREAM])
 def test_a_socket_for_all_ipv6_addresses_takes_ipv4(kind: socket.SocketKind) -> None:
-    """And one for a single address does not claim to."""
     for host, only in (("::", 0), ("::1", 1)):
         with bound(kind, (host, 0, 0, 0)) as sock:
             assert sock.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY) == only
@@ -334,13 +325,11 @@ async def test_a_name_is_looked_up_once_however_many_ask(names: Names) -> None:
 
 
 async def test_who_does_not_answer_gives_way_to_the_next(names: Names) -> None:
-    """Round and round, a second each."""
     assert [await names.after(wait_s) for wait_s in (0, 0.5, 0.6, 0.9, 0.2)] == [ONE, ONE, TWO, TWO, ONE]
     assert names.asked == 1
 
 
 async def test_who_was_heard_is_kept(names: Names) -> None:
-    """Until the name is looked up again: from then on it has to be heard anew."""
     assert await names.after(0) == ONE
     assert names.routes.name_of(ONE) == "udp://10.0.0.1:7"
     assert [await names.after(wait_s) for wait_s in (*[5] * 11, 10)] == [ONE] * 12
@@ -376,8 +365,6 @@ async def test_nobody_can_make_it_remember_without_end(names: Names) -> None:
     assert len(tables) == 3
     assert max(len(table) for table in tables) <= ROUTES_MAX
 
-
-# Frames come out whole, however the stream is cut.
 
 DATAGRAMS = [b"one", b"", b"three" * 100, bytes(FRAME_BYTES_MAX)]
 

@@ -30,7 +30,6 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux carr
 
 @given(st.lists(st.one_of(st.integers(0, 3), st.sampled_from([1_199, 1_200, 40_000]))), st.sampled_from([0, 2, 65_000]))
 def test_runs_are_the_burst_in_order(sizes: list[int], longest_bytes: int) -> None:
-    """And each is what one call may take."""
     burst = [bytes([number % 256]) * size for number, size in enumerate(sizes)]
     runs = list(runs_of(burst, longest_bytes))
     assert [datagram for run in runs for datagram in run] == burst
@@ -209,7 +208,6 @@ def test_runs_leave_again_when_the_mtu_of_the_path_has_fallen_and_risen() -> Non
 
 
 async def test_a_bad_datagram_takes_no_other_along(ends: tuple[End, End]) -> None:
-    """Each error is counted, and the next one leaves."""
     here, there = ends
     here.wire.refuse = {"sendmsg": [errno.EPERM], "sendto": [errno.EPERM, errno.ECONNREFUSED]}
     await here.socket.send(BURST, there.socket.sockname)
@@ -249,7 +247,6 @@ async def test_nobody_waits_for_a_system_that_takes_no_more(
 
 
 async def test_close_ends_the_wait(ends: tuple[End, End], monkeypatch: pytest.MonkeyPatch) -> None:
-    """And what has not left is counted."""
     here, there = ends
     monkeypatch.setattr(asyncio.get_running_loop(), "add_writer", lambda *_: None)  # room never comes
     here.wire.refuse["sendmsg"] = [errno.EAGAIN]
@@ -270,7 +267,6 @@ async def test_one_busy_socket_leaves_the_loop_to_others(ends: tuple[End, End]) 
 
 
 async def test_runs_fill_a_round_sooner(ends: tuple[End, End]) -> None:
-    """As many datagrams as the node takes at once are enough, in however few calls."""
     here, there = ends
     burst = [bytes(9)] * batched.SEGMENTS_MAX
     for _ in range(2 * batched.BURST_MAX // len(burst)):
@@ -288,7 +284,6 @@ async def test_errors_of_receiving_are_counted_and_passed_over(ends: tuple[End, 
 
 
 async def test_what_was_cut_off_is_not_guessed_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch without its end is dropped, and the next one arrives."""
     monkeypatch.setattr(batched, "RECEIVE_BYTES", 2_000)
     here, there = End(), End()
     await here.socket.send(BURST[:2], there.socket.sockname)

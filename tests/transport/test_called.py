@@ -63,7 +63,12 @@ def test_the_system_is_asked_again_as_interfaces_come_and_go(monkeypatch: pytest
     """And callers beyond the bound are: the text of a path follows from what it says, not from what was remembered."""
     asked: list[Any] = []
     preferred = "127.0.0.2"
-    monkeypatch.setattr(called, "_preferred", lambda sockaddr: (asked.append(sockaddr), preferred)[1])
+
+    def prefer(sockaddr: SocketAddress) -> str:
+        asked.append(sockaddr)
+        return preferred
+
+    monkeypatch.setattr(called, "_preferred", prefer)
     said, here = Called(), socket.inet_aton("127.0.0.2")
     assert said.text_of(CALLER, here, 0.0) == ""
     preferred = "127.0.0.1"

@@ -16,7 +16,6 @@ SOCKETS = pytest.mark.parametrize("scheme", ["udp", "tcp"])
 
 @EACH
 async def test_bursts_go_both_ways(opened: Opener, scheme: str) -> None:
-    """A burst arrives, and can be answered by the sender's address."""
     here, there = await opened(scheme), await opened(scheme)
     burst = [b"%d" % number * 50 for number in range(100)]
     await here.send(burst, there.address)
@@ -29,7 +28,6 @@ async def test_bursts_go_both_ways(opened: Opener, scheme: str) -> None:
 
 @EACH
 async def test_largest_datagram(opened: Opener, scheme: str) -> None:
-    """The largest datagram arrives; a larger one is dropped by name."""
     here, there = await opened(scheme), await opened(scheme)
     await here.send([bytes(here.max_datagram_bytes + 1), b"x" * here.max_datagram_bytes], there.address)
     assert [data for data, _ in await received(there, 1)] == [b"x" * here.max_datagram_bytes]
@@ -53,7 +51,6 @@ async def test_close_wakes_the_receiver(opened: Opener, scheme: str) -> None:
 
 @EACH
 async def test_address_in_use(opened: Opener, scheme: str) -> None:
-    """The error has the address, the operation and the cause."""
     address = (await opened(scheme)).address
     with pytest.raises(TransportError) as caught:
         await open_endpoint(scheme, address)
@@ -62,7 +59,6 @@ async def test_address_in_use(opened: Opener, scheme: str) -> None:
 
 @pytest.mark.parametrize(("scheme", "listen"), [("udp", "tcp://127.0.0.1:0"), ("smtp", None), ("udp", "udp://x")])
 async def test_what_cannot_be_opened(scheme: str, listen: str | None) -> None:
-    """Misuse raises before anything is opened."""
     with pytest.raises(AddressError):
         await open_endpoint(scheme, listen)
 
@@ -78,7 +74,6 @@ async def test_name_that_does_not_exist(opened: Opener, scheme: str) -> None:
 
 @SOCKETS
 async def test_host_name(opened: Opener, scheme: str) -> None:
-    """A name is looked up once; what was sent meanwhile is not lost."""
     here, there = await opened(scheme), await opened(scheme)
     to = there.address.replace("127.0.0.1", "localhost")
     for burst in ([b"1", b"2"], [b"3"]):

@@ -25,11 +25,8 @@ from triack.transport.resolve import bound
 from triack.transport.udp import UdpEndpoint
 from triack.transport.wakeup import Wakeup
 
-# A network that is a dictionary.
-
 
 async def test_filter() -> None:
-    """The network's hook may drop, repeat and change what passes."""
     network = MemoryNetwork(lambda data, sender, to: [data, data] if data == b"twice" else [])
     a, b = network.endpoint("a"), network.endpoint("b")
     await a.send([b"never", b"twice"], b.address)
@@ -56,7 +53,6 @@ BURST = [bytes(65_536)] * 64
 
 
 async def test_what_waits_has_an_end() -> None:
-    """Before the connection is open, too: the caller counts the datagrams that find no room."""
     waiting = Connection("tcp://127.0.0.1:9", LengthFramer(), host=None)
     refused = [waiting.offer(BURST) for _ in range(5)]
     assert refused[:3] == [0, 0, 0]
@@ -79,9 +75,6 @@ async def test_who_takes_nothing_is_given_up(opened: Opener, monkeypatch: pytest
             await asyncio.sleep(0)
         assert await received(here, 1) == [Received(b"", there)]
         assert loop.time() - begun_s >= silence_s
-
-
-# The kind of socket for UDP.
 
 
 @pytest.mark.parametrize("udp", UDP_SOCKETS)
@@ -107,11 +100,7 @@ async def test_an_owner_may_choose_the_sockets(
             await triack.open("a", data=None, insecure=True, settings=triack.NodeSettings(udp=udp)).start()
 
 
-# One task waits, others set the event.
-
-
 async def waiting_for(wakeup: Wakeup) -> asyncio.Task[None]:
-    """A task that waits, as it is not set."""
     waiting = asyncio.create_task(wakeup.wait())
     await asyncio.sleep(0)
     assert not waiting.done()
@@ -119,7 +108,6 @@ async def waiting_for(wakeup: Wakeup) -> asyncio.Task[None]:
 
 
 async def test_who_waits_goes_on_when_it_is_set() -> None:
-    """However often, and the next one does not wait until it is clear again."""
     wakeup = Wakeup()
     for _ in range(2):
         waiting = await waiting_for(wakeup)
@@ -133,7 +121,6 @@ async def test_who_waits_goes_on_when_it_is_set() -> None:
 
 @pytest.mark.parametrize("is_set", [False, True])
 async def test_a_wait_that_is_cancelled_takes_nothing_away(is_set: bool) -> None:
-    """Not before it is set, nor in the turn in which it is."""
     wakeup = Wakeup()
     waiting = await waiting_for(wakeup)
     if is_set:

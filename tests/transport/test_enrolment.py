@@ -33,8 +33,8 @@ def server(*invitations: Invitation, seed: int = 2, suite: Suite = AESGCM_SHA256
 
 
 def client(secret: bytes = INVITATION.secret, key: bytes = A_KEY, seed: int = 1, **more: Any) -> EnrolmentClient:
-    more = {"scheme": "udp", "entropy": Random(seed).randbytes, "now_ns": NOW_NS} | more
-    return EnrolmentClient(secret, key, A.name, A.addresses, **more)
+    options: dict[str, Any] = {"scheme": "udp", "entropy": Random(seed).randbytes, "now_ns": NOW_NS, **more}
+    return EnrolmentClient(secret, key, A.name, A.addresses, **options)
 
 
 def ask(to: EnrolmentServer, datagram: bytes | None, sender: str = A_ADDRESS, now_ns: int = NOW_NS) -> bytes:
@@ -107,7 +107,6 @@ def test_two_nodes_enrol(suite: Suite) -> None:
 
 
 def test_no_answer_is_longer_than_what_it_answers() -> None:
-    """Also when the server has the most to say."""
     b = EnrolmentServer(B_KEY, "n" * 124, [f"udp://{'h' * 60}.{i}.example:7801" for i in range(8)],
                         entropy=Random(2).randbytes)  # fmt: skip
     b.invite(INVITATION, NOW_NS)
@@ -117,7 +116,6 @@ def test_no_answer_is_longer_than_what_it_answers() -> None:
 
 
 def test_nothing_can_be_read_on_the_way() -> None:
-    """Neither names, nor addresses, nor keys, nor the code."""
     seen = b"".join(talk(server(INVITATION), client()))
     for secret in (b"plant", b"192.0.2", INVITATION.secret, A.key, B.key):
         assert secret not in seen
@@ -125,7 +123,6 @@ def test_nothing_can_be_read_on_the_way() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_it_gets_through_where_a_third_is_lost(seed: int) -> None:
-    """Lost in either direction, twice there, and late."""
     chance = Random(seed)
     b, a, now_ns = server(INVITATION), client(seed=seed), NOW_NS
     way: list[tuple[int, bool, bytes]] = []
@@ -186,7 +183,6 @@ def test_an_invitation_is_good_for_an_hour() -> None:
 
 
 def test_a_withdrawn_invitation_is_worth_nothing() -> None:
-    """Also for a client that has begun with it."""
     b, _, proof = until("PROOF")
     b.withdraw(INVITATION)
     assert b.open_invitations(NOW_NS) == []
@@ -275,7 +271,6 @@ def test_a_hello_of_another_length_is_not_answered(length: int) -> None:
 
 
 def test_nothing_is_kept_until_the_cookie_comes_back() -> None:
-    """From the address that it was made for, in time."""
     b, a = server(INVITATION), client()
     hello = a.poll_transmit()
     ask(b, hello)
@@ -300,7 +295,6 @@ def test_two_nodes_do_not_play_ping_pong() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("step", sorted(set(STEPS)))
 def test_every_flipped_bit_is_dropped(step: str) -> None:
-    """And then the right datagram is taken as if nothing had been."""
     b, a, datagram = until(step)
     side: EnrolmentServer | EnrolmentClient = b if step in ("HELLO", "PROOF") else a
     before = snapshot(side)
@@ -317,7 +311,6 @@ def test_every_flipped_bit_is_dropped(step: str) -> None:
 
 @pytest.mark.parametrize("step", sorted(set(STEPS)))
 def test_every_cut_datagram_is_dropped(step: str) -> None:
-    """Shorter or longer, at each length."""
     b, a, datagram = until(step)
     side: EnrolmentServer | EnrolmentClient = b if step in ("HELLO", "PROOF") else a
     before = snapshot(side)

@@ -247,7 +247,12 @@ def test_many_connections_have_few_ciphers() -> None:
 def test_a_channel_that_talks_keeps_its_ciphers() -> None:
     """They are not made for each datagram."""
     made: list[bytes] = []
-    suite = AESGCM_SHA256._replace(aead=lambda key: (made.append(key), AESGCM_SHA256.aead(key))[1])
+
+    def make(key: bytes) -> Aead:
+        made.append(key)
+        return AESGCM_SHA256.aead(key)
+
+    suite = AESGCM_SHA256._replace(aead=make)
     ends = Ends(suites=(suite, suite))
     caller, answerer = ends.open()
     take(answerer, ends.seal("a", caller))

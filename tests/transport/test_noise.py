@@ -166,9 +166,10 @@ def test_a_proof_fits_what_was_said_and_who_has_said_it() -> None:
 
 @pytest.mark.parametrize("low", LOW_ORDER[:2])
 def test_nothing_is_sealed_or_proved_for_a_key_of_low_order(low: bytes) -> None:
-    for make in (lambda: seals(LONG[0]).seal(low, b"", b""), lambda: seals(LONG[0]).mac(low, b"")):
-        with pytest.raises(ProtocolError, match="bad-tag"):
-            make()
+    with pytest.raises(ProtocolError, match="bad-tag"):
+        seals(LONG[0]).seal(low, b"", b"")
+    with pytest.raises(ProtocolError, match="bad-tag"):
+        seals(LONG[0]).mac(low, b"")
 
 
 @given(

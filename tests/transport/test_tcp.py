@@ -237,9 +237,6 @@ async def test_who_knocks_while_it_closes_is_left_by_nobody(opened: Opener, recw
     assert (said, [it for it in recwarn if it.category is ResourceWarning]) == ([], [])
 
 
-# Both families, and beyond this machine.
-
-
 def found_at_both() -> Callable[..., list[Any]]:
     """The resolver of a machine on which ``localhost`` has addresses of both families."""
     real = socket.getaddrinfo
@@ -312,9 +309,6 @@ async def test_without_keys_nothing_leaves_the_machine(opened: Opener) -> None:
     assert here.drops == {"not-loopback": 3}
 
 
-# Inside TLS.
-
-
 async def test_tls_hides_what_is_sent(opened: Opener, tls: Tls) -> None:
     """Both sides, with a certificate that is checked."""
     there, here = await opened("tcp", tls=tls), await opened("tcp", None, tls=tls)
@@ -363,9 +357,6 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> Tls:
     server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     server.load_cert_chain(file)
     return Tls(server, ssl.create_default_context(cafile=file))
-
-
-# Peers that do not read.
 
 
 async def test_peer_that_does_not_read(opened: Opener) -> None:

@@ -33,7 +33,6 @@ def make_ack(trigger: AckTrigger | None = None, window: int = 64) -> StoreAck:
 
 
 def test_owed_when_a_commit_has_returned() -> None:
-    """Not before; due half a second later, and sending settles it."""
     ack = make_ack()
     for number in (1, 2, 3):
         ack.handle_packet(number, 100, ack_requested=False)
@@ -158,7 +157,6 @@ def arrive(ack_sender: AckSender, *numbers: int, now_ns: int = 0) -> None:
 
 
 def test_what_a_datagram_says() -> None:
-    """Both acks, why they left, and what is new in them; one that has left is due no more."""
     ack_sender = ack_sender_of(AckTrigger(), AckTrigger(window_share=0.25))
     arrive(ack_sender, 1, 3)
     ack, store_ack = ack_sender.ack(7 * MS), ack_sender.store_ack_with(9)
@@ -174,7 +172,6 @@ def test_what_a_datagram_says() -> None:
 @pytest.mark.parametrize("ack_requested", [[], [4]])
 @pytest.mark.plain
 def test_a_run_is_counted_as_its_packets_would_be(delivery: Delivery, ack_requested: list[int]) -> None:
-    """The same acks are owed, for the same packets, after a gap as well."""
     together, alone = both = ack_sender_of(AckTrigger()), ack_sender_of(AckTrigger())
     for ack_sender in both:
         arrive(ack_sender, 1)
@@ -208,7 +205,6 @@ def test_a_run_ends_at_what_a_correct_sender_could_send() -> None:
     ("asks", "due"), [([Ask.NO, Ask.WITH_STORE], False), ([Ask.WITH_STORE, Ask.AT_ONCE, Ask.WITH_STORE], True)]
 )
 def test_a_run_asks_as_its_most_urgent_packet_does(asks: list[Ask], due: bool) -> None:
-    """One that cannot wait is enough."""
     ack_sender = ack_sender_of(AckTrigger())
     packets = [PacketFrame(number, Delivery.TRANSACTIONAL, ask, b"") for number, ask in enumerate(asks, 1)]
     ack_sender.handle_run(sure(ack_sender.read_run(BINARY, list(map(BINARY.encode, packets)))), 1, 0)
@@ -297,7 +293,6 @@ def test_what_was_acknowledged_meanwhile_is_no_probe() -> None:
 
 
 def test_a_ping_asks_for_store_acks_alone() -> None:
-    """With nothing unacknowledged; and one that is due stays so when there is nothing to ask for."""
     probing, due = Probing(), []
     for awaits in (False, True, False):
         probing.handle_timer([], awaits=awaits)
@@ -384,7 +379,6 @@ def test_a_second_probe_waits_for_its_answer_as_long_as_ever() -> None:
 
 @pytest.mark.parametrize("forget", [Probing.handle_progress, Probing.begin_anew, stillness.normalize_probing])
 def test_what_is_new_is_asked_for_at_once(forget: Callable[[Probing], None]) -> None:
-    """Something was acknowledged, or sent."""
     probing = Probing()
     probing.handle_heard(0)
     answered(probing, 20)

@@ -109,7 +109,6 @@ def test_the_newest_datagram_is_echoed() -> None:
 
 
 def test_a_lone_packet_is_acknowledged_after_the_idle_delay() -> None:
-    """500 ms after it arrived, to the nanosecond, with the delay and the window in the ack."""
     pair = Pair.opened()
     arrives_ns = pair.now_ns + 10 * MS
     pair.send("a", 1)

@@ -151,7 +151,6 @@ class Path:
 @pytest.mark.gate
 @pytest.mark.plain
 def test_each_move_it_makes_is_in_the_table() -> None:
-    """Also on a path that loses and overflows."""
     path = Path(loses=10, queue=10)
     path.run(12 * SECOND)
     for before, after in pairwise(path.bbr.states):
@@ -237,7 +236,6 @@ def test_what_a_late_process_sends_does_not_make_the_path_look_slower() -> None:
 
 @pytest.mark.plain
 def test_who_is_always_late_leaves_startup_all_the_same() -> None:
-    """After twenty rounds."""
     path = Path()
     for _ in range(1_000):
         path.bbr.handle_late()
@@ -321,7 +319,6 @@ def test_a_process_that_is_late_for_its_turn_makes_up_for_it(late_ms: int, sent_
 @pytest.mark.parametrize("late_ns", [0, SECOND])
 @pytest.mark.plain
 def test_a_late_process_says_so_to_its_controller(late_ns: int) -> None:
-    """Its next packets show its own rate, and not that of the path."""
     share, rtt = NetworkShare(SessionSettings(congestion="bbr"), DATAGRAM, 0, 0), measured(100 * MS)
     while (ready_ns := share.ready_at_ns(rtt, DATAGRAM, 0)) <= 0:
         share.handle_sent(DATAGRAM, TERMS)
@@ -361,7 +358,6 @@ def test_a_path_that_is_found_to_carry_more_lets_a_burst_of_that_go() -> None:
 
 @pytest.mark.parametrize("window", [4, 30, 80])
 def test_what_goes_by_the_run_is_what_the_pacer_lets_go_one_by_one(window: int) -> None:
-    """As many at a time, and the ask for an ack with the same packets."""
     (single, by_run), rtt = (wide(window), wide(window)), measured(20 * MS)
     sent, asked = [0, 0], [list[int](), list[int]()]
     for now_ns in range(0, 40 * MS, MS // 2):
@@ -473,7 +469,6 @@ def test_acks_in_bunches_are_counted_above_the_flow() -> None:
 
 
 def test_bunches_of_long_ago_are_forgotten() -> None:
-    """After ten rounds."""
     bunching = AckBunching()
     bunching.handle_acked(50_000, 1_000_000, 64_000, SECOND, round_started=False)
     for number in range(1, 12):
@@ -487,7 +482,6 @@ PACKET = 1_000
 
 
 def send(rate: DeliveryRate, packets: int, gap_ns: int, start_ns: int = 0, in_flight: int = 0) -> list[Sending]:
-    """A number of packets leave, one after the other."""
     return [
         rate.handle_sent(PACKET, (in_flight + number) * PACKET, start_ns + number * gap_ns, spares=False)
         for number in range(packets)
@@ -529,7 +523,6 @@ def test_packets_in_a_bunch_show_no_more_than_arrived() -> None:
 
 
 def test_an_answer_before_a_round_trip_is_to_another_sending() -> None:
-    """It counts as delivered, and shows no rate."""
     rate = DeliveryRate()
     assert ack_sent(rate, send(rate, 1, 0), RTT - 1).rate == 0
     assert rate.delivered_bytes == PACKET
@@ -546,7 +539,6 @@ def test_losses_are_in_what_was_tried() -> None:
 
 
 def test_with_little_to_say_a_sample_tells_so() -> None:
-    """Until all that was in flight then has been delivered."""
     rate = DeliveryRate()
     first = send(rate, 2, 0)
     rate.handle_app_limited(2 * PACKET)
@@ -555,9 +547,6 @@ def test_with_little_to_say_a_sample_tells_so() -> None:
     ack_sent(rate, first, RTT)
     ack_sent(rate, second, RTT + MS)
     assert not send(rate, 1, 0, start_ns=20 * MS)[0].app_limited
-
-
-# Which losses are congestion.
 
 
 def play(floor: LossFloor, rounds: int, loss: float, random: Random, *, spared: bool) -> int:

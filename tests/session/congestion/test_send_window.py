@@ -58,7 +58,6 @@ def look(window: SendWindow, now_ns: int) -> tuple[int, int | None]:
 
 
 def losses(window: SendWindow, now_ns: int) -> int:
-    """How many packets count as lost now."""
     return look(window, now_ns)[0]
 
 
@@ -103,7 +102,6 @@ def test_the_span_is_two_windows() -> None:
 
 
 def test_an_ack_names_what_it_newly_covers() -> None:
-    """Ascending, once; acks may overlap, repeat and come in any order."""
     window, some = make(8), [(4, 5), (8, 8)]
     send(window, 8)
     named = [[sent.number for sent in ack(window, *it, RTT_NS)] for it in ((2, some), (2, some), (1, []), (5, []))]

@@ -61,7 +61,6 @@ class Stream:
 
 
 def test_two_packets_go_however_slow_it_is() -> None:
-    """One each five seconds."""
     stream = Stream(5 * SECOND)
     stream.run(60 * SECOND)
     assert stream.window.window_bytes < 3 * PACKET
@@ -78,7 +77,6 @@ def test_its_own_queue_is_not_taken_for_a_longer_path() -> None:
 
 
 def test_a_path_that_becomes_longer_is_learned() -> None:
-    """By a second and a half, three times what may wait."""
     stream = Stream(5 * MS)
     stream.run(5 * SECOND)
     stream.rtt_ns += 1_500 * MS
@@ -118,7 +116,6 @@ LINK = Faults(rate_bps=10_000_000, delay_ns=10 * MS, queue_bytes=25_000)
 
 
 def told(pair: Pair, end: str = "a") -> list[int]:
-    """Every window that an end has told its owner."""
     return [event.packets for event in pair.events[end] if isinstance(event, WindowChanged)]
 
 
@@ -176,7 +173,6 @@ def test_a_number_at_either_end_bounds_it(auto_at: str) -> None:
 
 
 def test_one_that_shrinks_is_announced_when_so_few_are_left() -> None:
-    """Packets handed over before may still leave."""
     pair = Pair.opened(AUTO, udp=False)
     pair.backlog["a"].extend((Delivery.EXPRESS, b"x") for _ in range(1_000))
     pair.run(3 * SECOND)
@@ -221,7 +217,6 @@ def packets(*numbers: int) -> list[Packet]:
 
 
 def test_what_is_named_waits_until_it_is_named_no_more() -> None:
-    """All others are reported at once."""
     undecided = Undecided[Packet]()
     assert undecided.sift(packets(1, 2, 3), ack(3, (2, 2))) == packets(1, 3)
     assert undecided.sift(packets(4), ack(4, (2, 2))) == packets(4)
@@ -240,7 +235,6 @@ def test_an_older_ack_settles_nothing() -> None:
 
 
 def test_a_peer_that_names_everything_fills_no_memory() -> None:
-    """Packets beyond the number that any peer may name are reported."""
     undecided = Undecided[Packet]()
     numbers = range(1, UNDECIDED_MAX + 101)
     told = undecided.sift(packets(*numbers), ack(numbers[-1], (1, numbers[-1])))

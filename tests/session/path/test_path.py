@@ -37,7 +37,6 @@ BASE = 1_200
 
 
 def wanting(ceiling: int = 9_000) -> PathMtu:
-    """One whose first packets have just left."""
     path = PathMtu(BASE, ceiling)
     path.handle_sending(ceiling, 0)
     return path
@@ -137,7 +136,6 @@ def test_another_path_is_searched_from_the_base(again: Callable[[PathMtu], None]
 
 
 def test_no_probe_is_longer_than_all_that_was_sent_before_it() -> None:
-    """It waits for more, and is not taken for lost meanwhile."""
     path, sent = PathMtu(BASE, 9_000), 0
     for size_bytes in (BASE, ETHERNET_BYTES, 9_000):
         path.handle_sending(size_bytes - 1 - sent, 0)
@@ -209,7 +207,6 @@ def test_everyone_hears_of_a_proved_size() -> None:
 
 
 def test_what_is_sent_is_counted_until_any_probe_is_worth_its_bytes() -> None:
-    """Three small packets are not; those that follow are more than enough."""
     told = Told()
     told.path_size.handle_departed([packet(300)] * 3, 0)
     assert told.path_size.poll_probe(0) is None
@@ -243,7 +240,6 @@ def test_a_packet_is_whole_when_all_pieces_came_in_any_order_and_any_number(
 
 
 def test_pieces_that_make_no_packet_are_refused_and_forgotten() -> None:
-    """They overlap, or do not begin at the beginning."""
     pieces = Pieces()
     pieces.handle_piece(piece(1, 6, 2, b"abc"))
     with pytest.raises(ProtocolError, match="do not make a packet"):

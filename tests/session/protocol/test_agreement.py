@@ -120,9 +120,6 @@ def test_an_exhausted_congestion_window_does_not_pre_empt_the_half() -> None:
     assert [trigger for _, trigger, _ in acks[acks.index(grown[0]) : -1]] == ["count"] * (len(grown))
 
 
-# Invalid settings of sessions are refused by name, when they are made.
-
-
 @pytest.mark.parametrize("kind", [AckTrigger, SessionSettings])
 def test_a_value_that_cannot_be_is_refused(kind: type) -> None:
     refuse_wrong_values(kind)
@@ -148,7 +145,6 @@ def test_limits(values: dict[str, int], why: str) -> None:
 
 
 def test_every_reason_has_a_sentence() -> None:
-    """For people; no two are the same."""
     sentences = [reason.sentence for reason in CloseReason]
     assert len(set(sentences)) == len(sentences)
     assert all(sentence[0].isupper() and sentence.endswith(".") for sentence in sentences)
@@ -161,9 +157,6 @@ def test_their_codes_on_the_wire_stay() -> None:
     codes = {reason.value: BINARY.encode(CloseFrame(reason)) for reason in CloseReason}
     assert codes == {name: bytes([5, code]) for code, name in enumerate(names, 1)}
     assert all(BINARY.decode(codes[reason.value]) == [CloseFrame(reason)] for reason in CloseReason)
-
-
-# Named timers over one clock.
 
 
 def test_a_timer_runs_out_once_at_its_moment() -> None:
@@ -184,12 +177,10 @@ def test_a_timer_runs_out_once_at_its_moment() -> None:
 
 
 def piece(number: int, offset: int) -> bytes:
-    """One byte of a packet of ten."""
     return BINARY.encode(PieceFrame(number, Delivery.EXPRESS, Ask.NO, 10, offset, b"x"))
 
 
 def full_life() -> Pair:
-    """A session in which everything happens once, seen from both ends."""
     pair = Pair.opened(udp=False)
     pair.send("a", 2, Delivery.RECOVERABLE, ack_requested=True)
     pair.run(SECOND)
@@ -222,7 +213,6 @@ def test_every_kind_of_event_happens() -> None:
 
 
 def test_packets_that_came_together_are_reported_together() -> None:
-    """As far as they follow each other; an unreadable datagram is reported with its reason."""
     pair = Pair.opened()
     packets = [BINARY.encode(PacketFrame(number, Delivery.EXPRESS, False, b"%d" % number)) for number in (1, 2, 4)]
     pair.b.handle_datagrams([*packets[:2], b"?", packets[2]], [90, 91, 92, 93], pair.now_ns)
@@ -234,14 +224,11 @@ def test_packets_that_came_together_are_reported_together() -> None:
 
 
 def test_pieces_in_a_row_are_reported_once() -> None:
-    """Of unfinished packets, and of one that is here; events between them are reported in order."""
     pair = Pair.opened()
     packet = BINARY.encode(PacketFrame(1, Delivery.EXPRESS, False, b"1"))
     pair.b.handle_datagrams([piece(2, 0), piece(2, 1), packet, piece(1, 0), piece(2, 2)], [*range(90, 95)], pair.now_ns)
     assert [type(event) for event in pair.b.events] == [PieceArrived, RunArrived, PieceArrived]
 
-
-# How a session depends on the traits of its path, whatever the transport is.
 
 SATELLITE = PathTraits(paced=True, reliable=False, base_bytes=600)
 """A path that no endpoint of Triack has."""

@@ -41,12 +41,10 @@ def ack_bytes(*ranges: tuple[int, int], kind: int = 2) -> bytes:
 
 
 def test_a_round_trip_reads_back() -> None:
-    """In nanoseconds."""
     assert BINARY.decode(BINARY.encode(frames.RoundTripFrame(2**40))) == [frames.RoundTripFrame(2**40)]
 
 
 def test_an_ack_that_names_the_refused_is_an_ack() -> None:
-    """There is one of both in a datagram."""
     refusing = BINARY.encode(AckFrame.of(SOME, 64, 78, 7_000, [(1, 1)]))
     with pytest.raises(ProtocolError, match="repeated-frame"):
         BINARY.decode(BINARY.encode(AckFrame.of(SOME, 64, 77, 7_000)) + refusing)
@@ -84,7 +82,6 @@ def test_layout_is_as_documented(frame: frames.Frame, layout: str) -> None:
     st.integers(0, frames.MARK_MAX),
 )
 def test_any_packet_reads_back(number: int, delivery: Delivery, ask: Ask, content: bytes, mark: int) -> None:
-    """Number, class, what it asks for, content and mark survive the wire."""
     data = BINARY.encode(PacketFrame(number, delivery, ask, content, mark))
     assert BINARY.decode(data) == [PacketFrame(number, delivery, ask, content, mark)]
     assert len(data) == BINARY.packet_header_bytes + len(content)
@@ -120,14 +117,12 @@ def test_an_ack_that_names_what_is_refused_fits_the_smallest_datagram(refused: i
 
 @pytest.mark.parametrize("count", [0, frames.REFUSED_RANGES_MAX + 1])
 def test_as_many_refused_ranges_as_no_ack_names(count: int) -> None:
-    """None, or too many, are no frame."""
     tail = pack("!BQ", count, 0) + b"".join(pack("!II", 2 * at + 1, 2 * at + 1) for at in range(count))
     with pytest.raises(ProtocolError):
         BINARY.decode(ack_bytes(kind=6) + tail)
 
 
 def test_an_endless_ack_delay_is_cut() -> None:
-    """A delay that does not fit its field is sent as the largest that does."""
     cut = AckFrame(1, [], 1, 0, 0xFFFFFFFF * 1_000)
     assert BINARY.decode(BINARY.encode(AckFrame.of(NumberSet(1), 1, 0, 2**62))) == [cut]
 
@@ -163,14 +158,12 @@ def test_an_unknown_close_reason_is_a_goodbye_all_the_same() -> None:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_malformed_frames_are_refused(data: bytes, why: str) -> None:
-    """Bytes that no correct peer sends raise a ProtocolError with the reason."""
     with pytest.raises(ProtocolError) as caught:
         BINARY.decode(data)
     assert caught.value.reason == "bad-frame"
 
 
 def test_sixty_four_ranges_are_fine() -> None:
-    """The limit itself is allowed, as are ranges one number apart."""
     (frame,) = BINARY.decode(ack_bytes(*[(2 * n, 2 * n) for n in range(1, 65)]))
     assert isinstance(frame, AckFrame)
     assert frame.ranges[:2] == [(12, 12), (14, 14)]
@@ -195,7 +188,6 @@ def test_damage_is_read_or_refused(data: bytes, read: Callable[[bytes], object],
 
 
 def test_a_hello_reads_back() -> None:
-    """Every field survives, and the introduction as a whole, whatever it is."""
     for introduction in (b"", b"\x00", bytes(1_000)):
         hello = replace(HELLO, introduction=introduction)
         assert BINARY.decode_hello(BINARY.encode_hello(hello)) == hello
@@ -203,7 +195,6 @@ def test_a_hello_reads_back() -> None:
 
 
 def test_the_layout_of_a_hello_is_as_documented() -> None:
-    """Fields one after the other, then the introduction."""
     assert BINARY.encode_hello(Hello(1, 2, 3, 1_200, POLICY, b"\xff")).hex() == (
         f"000000000000000100000000000000020000000000000003000004b0{POLICY.encode().hex()}ff"
     )
@@ -227,8 +218,6 @@ def test_a_hello_out_of_range_is_refused(hello: Hello) -> None:
 
 
 def test_a_run_ends_where_a_datagram_holds_anything_else() -> None:
-    """Another number, another class, a second frame, a cut end, an impossible mark."""
-
     def packet(number: int, delivery: Delivery = Delivery.EXPRESS, mark: int = 0) -> bytes:
         return BINARY.encode(PacketFrame(number, delivery, number == 2, b"%d" % number, mark))
 
@@ -239,9 +228,6 @@ def test_a_run_ends_where_a_datagram_holds_anything_else() -> None:
         assert run == frames.PacketRun(1, Delivery.EXPRESS, [2], [b"1", b"2"], 2, 9, Ask.AT_ONCE)
     of_class_3 = packet(1)[:1] + b"\3" + packet(1)[2:]
     assert [BINARY.decode_run(first, 1) for first in ([packet(2)], [], [of_class_3])] == [None] * 3
-
-
-# How a session depends on its codec, whatever the codec's layout is.
 
 
 @pytest.mark.gate
@@ -260,7 +246,6 @@ CONNECT = make_hello(1, sent_at_ns=100)
 
 
 def test_an_initiator_whose_peer_was_away_for_long_waits_longer_from_the_first() -> None:
-    """And no shorter than anybody else."""
     opening, short = Opening(make_hello(1), None, 3_000 * MS), Opening(make_hello(1), None, 10 * MS)
     for at_ns in range(3):
         opening.say(at_ns)
@@ -269,7 +254,6 @@ def test_an_initiator_whose_peer_was_away_for_long_waits_longer_from_the_first()
 
 
 def test_an_acceptor_keeps_what_is_new_until_it_is_asked() -> None:
-    """A connect brings it out."""
     opening = Opening(make_hello(2), CONNECT)
     opening.say(0)
     opening.introduce(b"something else")
@@ -279,7 +263,6 @@ def test_an_acceptor_keeps_what_is_new_until_it_is_asked() -> None:
 
 
 def test_something_new_is_said_at_once() -> None:
-    """Nothing else of the hello changes."""
     opening = Opening(make_hello(1), None)
     before = opening.say(7)
     opening.introduce(b"something else")

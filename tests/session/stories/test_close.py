@@ -29,7 +29,6 @@ def test_an_idle_session_closes_after_the_cleanup_interval() -> None:
 
 
 def test_what_is_unacknowledged_is_not_idle() -> None:
-    """An old packet that is still wanted keeps the session from being cleaned up."""
     pair = Pair.opened(SessionSettings(cleanup_interval_s=1.0, ack_timeout_s=60.0))
     pair.confirm()
     cut(pair)
@@ -65,7 +64,6 @@ def test_draining_sends_what_is_queued() -> None:
 
 
 def test_draining_ends_in_time() -> None:
-    """After 5 s without the last ack."""
     pair = Pair.opened(SessionSettings(ack_timeout_s=60.0))
     cut(pair)
     pair.send("a", 1)
@@ -96,7 +94,6 @@ def test_draining_what_is_not_open_closes_it() -> None:
 
 
 def test_a_goodbye_while_an_ack_is_owed_leaves_no_timer() -> None:
-    """A closed session never asks to be woken."""
     pair = Pair.opened()
     pair.send("a", 1)
     pair.run(50 * MS)
@@ -107,7 +104,6 @@ def test_a_goodbye_while_an_ack_is_owed_leaves_no_timer() -> None:
 
 
 def test_nothing_follows_a_goodbye_in_its_datagram() -> None:
-    """Frames after the close are ignored."""
     pair = Pair.opened()
     pair.inject("b", b"\x05\x01" + BINARY.encode(PacketFrame(1, Delivery.EXPRESS, False, b"late")))
     pair.drain()
@@ -150,7 +146,6 @@ def test_an_ack_of_what_was_never_sent_closes(ack: AckFrame | StoreAckFrame) -> 
 
 
 def test_tokens_come_back_with_the_acks() -> None:
-    """Each once, whatever the acks repeat."""
     pair = Pair.opened()
     pair.send("a", 40)
     pair.run(SECOND)
@@ -160,7 +155,6 @@ def test_tokens_come_back_with_the_acks() -> None:
 
 @pytest.mark.parametrize("reason", [it for it in CloseReason if it.value not in ("drained", "connect-timeout")])
 def test_each_reason_is_reported_once_and_told_to_a_peer_that_may_hear_it(reason: CloseReason) -> None:
-    """One event, one goodbye, no timer left, and a second close does nothing."""
     pair = Pair.opened()
     pair.a.close(reason)
     pair.a.close(CloseReason.LOCAL_STOP)

@@ -27,7 +27,6 @@ def told(pair: Pair) -> int:
 
 
 def pings(pair: Pair) -> int:
-    """How many pings ``a`` has sent."""
     return sum(sent.ping for _, sent in pair.sent["a"])
 
 
@@ -103,7 +102,6 @@ def test_each_answered_ping_doubles_the_wait_for_the_next() -> None:
 
 
 def test_a_ping_that_nobody_answers_ends_the_session() -> None:
-    """After the ack timeout, in which it is repeated; no packet is unacknowledged."""
     pair = asked()
     begun_ns = pair.now_ns
     pair.run_until(lambda: bool(reasons(pair)))
@@ -165,7 +163,6 @@ def test_a_session_that_drains_gives_up_a_silent_peer() -> None:
 
 @pytest.mark.parametrize("timeout_s", [0.4, 3.0])
 def test_the_fixed_timeout_of_an_end_counts(timeout_s: float) -> None:
-    """Its half until it tells, and all of it until it gives up."""
     pair = acknowledged(SessionSettings(ack_timeout_s=timeout_s))
     begun_ns = pair.now_ns
     pair.run_until(lambda: told(pair) == 1)
@@ -277,7 +274,6 @@ def test_probes_that_are_lost_are_no_congestion_and_no_resends(
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_path_that_loses_by_chance_is_found_all_the_same(seed: int) -> None:
-    """Within some tries; what gets through is never more than it carries."""
     pair = on_path(5_000, loss=0.2, seed=seed)
     assert 1_200 <= settle(pair) <= 5_000
     full(pair, 40)

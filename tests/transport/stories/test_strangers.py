@@ -45,7 +45,6 @@ LOW_ORDER = bytes(32)
     ids=["its key is nobody's", "it calls another", "another suite", "over tcp", "in memory"],
 )
 def test_who_is_not_exactly_what_was_agreed_gets_silence(stranger: Callable[[], Channel], reason: str) -> None:
-    """No channel, no retry, nothing kept."""
     ends = Ends()
     connect = stranger().seal(Kind.CONNECT, 9, 1, b"hello", NOW_NS)
     before = snapshot(ends.b._cookies), snapshot(ends.b_directory)  # noqa: SLF001 - what a stranger may have left
@@ -143,14 +142,12 @@ def test_under_load_a_caller_proves_where_it_is() -> None:
 
 
 def test_a_cookie_is_sent_for_two_minutes() -> None:
-    """After that its node would no longer recognise it."""
     ends = known()
     sent = [ends.connect(now_ns=NOW_NS + COOKIE_LIFE_NS - early_ns)[-32:-16] for early_ns in (1, 0)]
     assert [cookie == bytes(16) for cookie in sent] == [False, True]
 
 
 def test_a_cookie_of_yesterday_is_replaced() -> None:
-    """The node has forgotten it, and says so with a new one."""
     ends, later_ns = known(), NOW_NS + COOKIE_LIFE_NS - 1
     ends.b = SecureChannels([B_KEY], ends.b_directory, entropy=Random(5).randbytes)
     load(ends, later_ns)
