@@ -365,12 +365,7 @@ async def test_a_client_that_cancels_what_waits_for_it_does_not_end_the_bridge(
 
 @pytest.mark.parametrize(("by_id", "key"), [(True, ""), (False, "{routing_key} {payload}"), (False, "")])
 async def test_a_fall_between_the_disk_and_the_acknowledgement(
-    tmp_path: Path,
-    rabbitmq: Rabbit,
-    channel: AbstractChannel,
-    monkeypatch: pytest.MonkeyPatch,
-    by_id: bool,
-    key: str,
+    tmp_path: Path, rabbitmq: Rabbit, channel: AbstractChannel, monkeypatch: pytest.MonkeyPatch, by_id: bool, key: str
 ) -> None:
     """With message ids or a key, each message is there once. Without, what comes again is counted and marked."""
     await fresh_queue(channel, "orders")

@@ -99,8 +99,7 @@ async def test_what_was_in_the_queue_is_at_the_broker(tmp_path: Path, rabbitmq: 
         for part, whom in parts(MESSAGES, ALL, KILLS):
             bodies, keys = [b"%d" % it for it in part], [str(it) for it in part]
             await asyncio.gather(
-                client.send_many(queue, bodies, keys=keys, until="ordered"),
-                end_some_time(scene, whom, part.start),
+                client.send_many(queue, bodies, keys=keys, until="ordered"), end_some_time(scene, whom, part.start)
             )
         async with triack.connect(scene.node.data, patience=None) as gate, asyncio.timeout(PATIENCE_S):
             while (await gate.stats()).queues["through"].messages:  # noqa: ASYNC110 - another process

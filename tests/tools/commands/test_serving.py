@@ -25,14 +25,7 @@ from tests.tools.processes import SECONDS, Server, start, wait_until
 from tests.tools.processes import triack as command
 from tests.tools.processes import triack as run_triack
 from triack import sync
-from triack.base.errors import (
-    AddressError,
-    ConfigError,
-    StoreError,
-    StoreInUse,
-    UsageError,
-    WaitTimeout,
-)
+from triack.base.errors import AddressError, ConfigError, StoreError, StoreInUse, UsageError, WaitTimeout
 from triack.base.news import PeerSilent
 from triack.node.control import handover, server
 from triack.node.control.control_frames import Link, greet
