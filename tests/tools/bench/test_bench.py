@@ -9,8 +9,8 @@ import shutil
 import time
 from dataclasses import replace
 from io import StringIO
+from itertools import product
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -73,17 +73,11 @@ async def test_few_and_many_are_replayed(tmp_path: Path, monkeypatch: pytest.Mon
     assert result.details["T11 clean driver MiB"] > 10
 
 
-@pytest.fixture
-def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replays by the local engine: what is asked is whether the logs that were made are whole, in every form."""
-    monkeypatch.setattr(replaying, "missing_of_spark", lambda: None)
-    monkeypatch.setattr(replaying, "_replay", replay_here)
-
-
 @pytest.mark.slow
-@pytest.mark.usefixtures("in_this_process")
 async def test_every_form_of_logs_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As columns, with losses, and as one session; T11 replays them all, and so does its growth."""
+    monkeypatch.setattr(replaying, "missing_of_spark", lambda: None)
+    monkeypatch.setattr(replaying, "_replay", replay_here)
     monkeypatch.setattr(replaying, "RECORDS", 1)
     (row,) = rows_of(("T11",))
     result = Result.of(row)
@@ -112,6 +106,12 @@ async def test_growth_tells_the_rates_apart(tmp_path: Path, monkeypatch: pytest.
     (row,) = rows_of(("growth",))
     result = Result.of(row)
     await replaying.measure_growth(row, Options(tmp_path, 1), Meter(), result)
+    told = (
+        {"event": "packet_sent", "packets": 7},
+        {"event": "handed", "counts": [[3, 10], [1, 2]]},
+        {"event": "ack_sent"},
+    )
+    assert [*map(count_packets, told)] == [7, 4, 1]
     assert result.details["clean, 10 million a processor s"] == round(10_000_000 / 12.0)
     assert result.details["clean, 10 million more a processor s"] == 5_000_000 / 4
     assert "clean, 5 million more a processor s" not in result.details
@@ -120,12 +120,6 @@ async def test_growth_tells_the_rates_apart(tmp_path: Path, monkeypatch: pytest.
 # The five policies side by side, on small runs: the compared figures, and HornetQ's arithmetic.
 
 NEAR = LINKS["LAN"]
-
-
-def test_records_are_counted_by_packets() -> None:
-    assert count_packets({"event": "packet_sent", "packets": 7}) == 7
-    assert count_packets({"event": "handed", "counts": [[3, 10], [1, 2]]}) == 4
-    assert count_packets({"event": "ack_sent"}) == 1
 
 
 @pytest.mark.slow
@@ -268,8 +262,7 @@ def test_a_row_is_as_it_says_unless_it_is_shortened() -> None:
     work = Work(seconds=5, window=7)
     assert Options(Path()).shaped(work) == work
     found = Options(Path(), seconds=1, messages=9, insecure=True, datagram_bytes=1_200).shaped(work)
-    assert (found.seconds, found.messages, found.insecure, found.window) == (1, 9, True, 7)
-    assert found.datagram_bytes == 1_200
+    assert found == replace(work, seconds=1, messages=9, insecure=True, datagram_bytes=1_200)
     assert Options(Path(), window="auto").shaped(work).window == "auto"
 
 
@@ -395,17 +388,14 @@ def test_numbers_have_three_digits() -> None:
 
 def test_each_figure_is_a_line() -> None:
     first, second = (line for _, line in cells(measured_row()))
-    assert first[0] == "T4"
-    assert first[1].endswith("; p50")
-    assert first[2:] == ("at most 0.8", "at most 1", "0.6 ms", "0.5 to 0.7", "3", "redis 1.2", "2.00", "in order")
+    said = ("at most 0.8", "at most 1", "0.6 ms", "0.5 to 0.7", "3", "redis 1.2", "2.00", "in order")
+    assert (first[0], first[1].endswith("; p50"), first[2:]) == ("T4", True, said)
     assert (second[0], second[1], second[-1]) == ("", "p99", "")
     ((_, unmeasured),) = cells(Result.of(ROWS["T1"]))
     assert unmeasured[4:] == ("-", "-", "0", "-", "-", "not run")
     found = measured_row().to_json()["figures"]
-    assert [(it["figure"], it["median"], it["min"], it["max"]) for it in found] == [
-        ("p50", 0.6, 0.5, 0.7),
-        ("p99", 2, 1, 3),
-    ]
+    figures = [(it["figure"], it["median"], it["min"], it["max"]) for it in found]
+    assert figures == [("p50", 0.6, 0.5, 0.7), ("p99", 2, 1, 3)]
 
 
 def test_markdown_has_the_machine_the_table_and_the_notes() -> None:
@@ -419,9 +409,7 @@ def test_markdown_has_the_machine_the_table_and_the_notes() -> None:
 def test_csv_has_a_line_for_each_run() -> None:
     rows = list(csv.DictReader(StringIO(as_csv([measured_row()]))))
     assert len(rows) == 12
-    assert {(row["system"], row["figure"]) for row in rows} == {
-        (s, f) for s in ("triack", "redis") for f in ("p50", "p99")
-    }
+    assert {(it["system"], it["figure"]) for it in rows} == set(product(("triack", "redis"), ("p50", "p99")))
     assert [row["value"] for row in rows[:3]] == ["0.5", "0.7", "0.6"]
 
 
@@ -433,11 +421,13 @@ def test_without_matplotlib_it_says_so(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "matplotlib" else find(name))
     write_report(tmp_path / "page.html", [measured_row()])
     text = (tmp_path / "page.html").read_text()
-    assert NO_PLOTS.replace("'", "&#39;") in text
-    assert "<td>0.6 ms</td>" in text
-    assert '<tr class="goal">' in text
-    assert "what a &lt;reader&gt; has to know" in text
-    assert "<svg" not in text
+    there = (
+        NO_PLOTS.replace("'", "&#39;"),
+        "<td>0.6 ms</td>",
+        '<tr class="goal">',
+        "what a &lt;reader&gt; has to know",
+    )
+    assert [it in text for it in (*there, "<svg")] == [True] * 4 + [False]
 
 
 # The joint result of several runs.
@@ -447,25 +437,14 @@ DELAY = Goal("", "ms", 1, 2, is_cost=True)
 
 
 def outcome(*guarantee: str, flaw: str = "") -> Outcome:
-    return Outcome(
-        1, 1, 1.0, 1.0, 100.0, not flaw, list(guarantee), flaw, {"sender": 0.5}, {"sender": {"commits": 3}}, {}
-    )
+    facts = {"sender": 0.5}, {"sender": {"commits": 3}}, dict[str, Any]()
+    return Outcome(1, 1, 1.0, 1.0, 100.0, not flaw, list(guarantee), flaw, *facts)
 
 
-@pytest.mark.parametrize(
-    ("goal", "value", "standing"),
-    [
-        (RATE, 100, "goal"),
-        (RATE, 99, "floor"),
-        (RATE, 49, "below"),
-        (DELAY, 1, "goal"),
-        (DELAY, 2, "floor"),
-        (DELAY, 3, "below"),
-    ],
-)
-def test_a_figure_stands_where_its_median_is(goal: Goal, value: float, standing: str) -> None:
-    assert Figure(goal, [value]).standing == standing
-    assert Figure(goal, [value, 0.0, 1e9]).standing == standing
+@pytest.mark.parametrize(("goal", "values"), [(RATE, (100, 99, 49)), (DELAY, (1, 2, 3))])
+def test_a_figure_stands_where_its_median_is(goal: Goal, values: tuple[float, ...]) -> None:
+    for more in ([], [0.0, 1e9]):
+        assert [Figure(goal, [value, *more]).standing for value in values] == ["goal", "floor", "below"]
 
 
 def test_a_ratio_is_that_of_neighbours() -> None:
@@ -490,17 +469,11 @@ def test_a_row_is_verified_if_every_run_was() -> None:
 # The plots of a measurement, drawn from the results that there are.
 
 
-@pytest.fixture(scope="module")
-def plots() -> ModuleType:
-    """Loaded where they are drawn: matplotlib takes half a second."""
+@pytest.mark.slow
+def test_curves_losses_and_latencies_are_drawn() -> None:
     pytest.importorskip("matplotlib")
     from triack.tools.bench import plots
 
-    return plots
-
-
-@pytest.mark.slow
-def test_curves_losses_and_latencies_are_drawn(plots: ModuleType) -> None:
     sizes, link, delays = Result.of(CURVES["SIZES"]), Result.of(ROWS["T8"]), Result.of(ROWS["T4"])
     sizes.versus = "redis"
     for figure in sizes.figures.values():
@@ -516,8 +489,11 @@ def test_curves_losses_and_latencies_are_drawn(plots: ModuleType) -> None:
 
 
 @pytest.mark.slow
-def test_the_growth_of_a_replay_is_drawn(plots: ModuleType) -> None:
+def test_the_growth_of_a_replay_is_drawn() -> None:
     """A line for each form of logs that was replayed, over the records that there were."""
+    pytest.importorskip("matplotlib")
+    from triack.tools.bench import plots
+
     growth = Result.of(GROWTH)
     for millions in (5, 10):
         growth.figures[f"clean, {millions} million"].values = [millions + 12.0]
@@ -526,11 +502,9 @@ def test_the_growth_of_a_replay_is_drawn(plots: ModuleType) -> None:
     growth.details["clean, 10 million more a processor s"] = 2_000_000
     (title, plot), (rates, rate_plot) = plots.draw([growth])
     assert title.startswith("GROWTH: how long")
-    assert ">clean<" in plot
-    assert ">one giant session<" not in plot
+    assert (">clean<" in plot, ">one giant session<" in plot) == (True, False)
     assert rates.startswith("GROWTH: records that a processor judges")
-    assert ">clean: one more<" in rate_plot
-    assert ">clean: all<" in rate_plot
+    assert (">clean: one more<" in rate_plot, ">clean: all<" in rate_plot) == (True, True)
 
 
 @pytest.mark.slow

@@ -60,17 +60,22 @@ class Told:
         return self
 
 
-def refused(*handed: int, maybe: bool = False) -> Told:
-    """The second of three has no room."""
-    return Told(3, refusals=frozenset({"queue-full"})).hand(*handed).bury(1, "queue-full", maybe=maybe)
-
-
 def handed_back(*, set_so: bool, maybe: bool) -> Told:
     return Told(1, hands_back=set_so).bury(0, "session-lost", maybe=maybe)
 
 
 EXPRESS: dict[str, Any] = {"durable": False, "ordered": False}
+FULL: dict[str, Any] = {"refusals": frozenset({"queue-full"})}
 STALE: dict[str, Any] = {"ordered": False, "relayed": True}
+BAD: dict[str, Any] = {"suspected": frozenset({"bad-seal"})}
+TWICE = {"unknown-outcome", "total-queue"}
+
+
+def refused(*handed: int, maybe: bool = False) -> Told:
+    """The second of three has no room."""
+    return Told(3, **FULL).hand(*handed).bury(1, "queue-full", maybe=maybe)
+
+
 STORIES: dict[str, tuple[Told, set[str]]] = {
     "all in order": (Told(10).hand(*range(10)).ack(*range(10)), set()),
     "never sent": (Told().hand(3), {"queue"}),
@@ -86,17 +91,11 @@ STORIES: dict[str, tuple[Told, set[str]]] = {
     "refused and perhaps delivered": (refused(0, 2, maybe=True), {"refusals"}),
     "refused and handed out": (refused(0, 1, 2), {"refusals"}),
     "refused and claimed": (refused(0, 2).claim(1, "ordered"), {"claims"}),
-    "refused by a later process": (
-        Told(1, **EXPRESS, refusals=frozenset({"queue-full"})).hand(0).bury(0, "queue-full", maybe=True),
-        set(),
-    ),
+    "refused by a later process": (Told(1, **EXPRESS, **FULL).hand(0).bury(0, "queue-full"), set()),
     "refused for a reason that nobody has": (Told(1, expires=True).bury(0, "queue-full", maybe=False), {"total-queue"}),
     "an ended stream at a relay": (Told(1, **STALE).hand(0).bury(0, "stale-sequence", maybe=True), set()),
     "that for certain": (Told(1, **STALE).hand(0).bury(0, "stale-sequence", maybe=False), {"total-queue"}),
-    "kept back by a relay": (
-        Told(2, suspected=frozenset({"bad-seal"})).hand(1).bury(0, "bad-seal").hand(0, reader=1),
-        set(),
-    ),
+    "kept back by a relay": (Told(2, **BAD).hand(1).bury(0, "bad-seal").hand(0, reader=1), set()),
     "forbidden and handed out": (Told(1, forbidden=True).hand(0), {"permission"}),
     "forbidden and claimed": (Told(1, **EXPRESS, forbidden=True).claim(0, "received"), {"claims"}),
     "express messages may be lost": (Told(2, **EXPRESS), set()),
@@ -110,21 +109,12 @@ STORIES: dict[str, tuple[Told, set[str]]] = {
     "again, and it says so": (Told(1).hand(0).hand(0, again=True), set()),
     "again without a word": (Told(1).hand(0, 0), {"hand-over"}),
     "again after its acknowledgement": (Told(1).hand(0).ack(0).hand(0, again=True), {"hand-over"}),
-    "again at a reader that keeps its position": (
-        Told(3).hand(0, reader=-1).hand(0, again=True, reader=-1),
-        {"unknown-outcome", "total-queue"},
-    ),
-    "again at a reader whose position says more": (
-        Told(1).hand(0, reader=-1).hand(0, again=True, reader=0),
-        {"exactly-once"},
-    ),
+    "again at a reader that keeps its position": (Told(3).hand(0, reader=-1).hand(0, again=True, reader=-1), TWICE),
+    "a reader whose position says more": (Told(1).hand(0, reader=-1).hand(0, again=True, reader=0), {"exactly-once"}),
     "given back": (Told(2).hand(0).back(0).hand(0, again=True).hand(1), set()),
     "given back behind a younger one": (Told(3).hand(0, 1).back(1).hand(2), {"hand-over"}),
     "a position that was stored": (Told(2).hand(0, reader=-1).ack(0).hand(1, reader=0), set()),
-    "a position that is forgotten": (
-        Told(3).hand(0, reader=-1).ack(0).hand(1, reader=0).hand(2, reader=-1),
-        {"exactly-once"},
-    ),
+    "a forgotten position": (Told(3).hand(0, reader=-1).ack(0).hand(1, reader=0).hand(2, reader=-1), {"exactly-once"}),
     "a receipt that is not true": (Told(1).claim(0, "ordered"), {"claims", "total-queue"}),
 }
 
@@ -137,9 +127,8 @@ def test_each_story_breaks_what_it_breaks(told: Told, broken: set[str]) -> None:
 
 def test_bodies_say_which_they_are() -> None:
     """At any size, and nothing else passes for one."""
-    assert [identify(body) for body in (body_of(3, 17, 200), body_of(3, 17, 1), b"what is this?", b"")] == [
-        (3, 17), (3, 17), (-1, -1), (-1, -1),
-    ]  # fmt: skip
+    bodies = body_of(3, 17, 200), body_of(3, 17, 1), b"what is this?", b""
+    assert [*map(identify, bodies)] == [(3, 17), (3, 17), (-1, -1), (-1, -1)]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 import json
 import struct
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -142,9 +144,8 @@ def test_a_clone_ends_with_the_other_faults() -> None:
 def test_what_a_lying_disk_loses_at_once_is_its_own_fault(delivery: str) -> None:
     """Acknowledged messages come again after a loss of power in the middle of the lie: no promise of the store's."""
     plan = calm(320, faults_end_ns=8 * SECOND)
-    hosts = tuple(
-        replace(host, transactional=False, read_gap_ns=5 * MS, commit_ns=MS, failure_rate=0.0) for host in plan.hosts
-    )
+    calm_host = {"transactional": False, "read_gap_ns": 5 * MS, "commit_ns": MS, "failure_rate": 0.0}
+    hosts = tuple(replace(host, **calm_host) for host in plan.hosts)  # type: ignore[arg-type]
     streams = (StreamPlan(0, 1, "q", delivery, 200, 100, gap_ns=20 * MS),)
     faults = (Fault(100 * MS, "lie", 1, for_ns=6 * SECOND), Fault(350 * MS, "power-loss", 1, for_ns=10 * MS))
     assert not run_plan(replace(plan, hosts=hosts, streams=streams, faults=faults)).violations
@@ -248,41 +249,44 @@ def test_pieces_of_a_message_wait_where_its_origin_has_still_to_say_that_it_has_
 # One simulated machine: a store that it cannot use, and readers that wait for its messages.
 
 
-def test_a_store_that_says_what_no_node_writes_is_damaged() -> None:
+def test_a_store_that_says_what_no_node_writes_is_damaged(one: Host) -> None:
     """Its checksums are right, but there is no such delivery class: the machine is lost, with the reason."""
-    world = World(1)
-    host = Host(world, Network(world), draw(1).hosts[0])
     with_row = Commit(streams={1: OutgoingStreamRow(1, "udp://b:1", "orders", 9, 1, 1)}, serial=1)
-    store = Store(FOLDER, vfs=host.disk.vfs, page_bytes=host.plan.page_bytes)
+    store = Store(FOLDER, vfs=one.disk.vfs, page_bytes=one.plan.page_bytes)
     store.load(b"n" * 16, 1)
     store.apply(with_row)
     store.close()
-    host.start()
-    assert (host.engine, host.ends) == (None, ["store-damaged"])
-    assert str(host.lost) == f"open store {store.path}: ValueError: 9 is not a valid Delivery"
-    host.start()
-    assert host.lives == 1, "a lost machine does not start again"
-    host.disk.close()
+    one.start()
+    assert (one.engine, one.ends) == (None, ["store-damaged"])
+    assert str(one.lost) == f"open store {store.path}: ValueError: 9 is not a valid Delivery"
+    one.start()
+    assert one.lives == 1, "a lost machine does not start again"
 
 
-def test_a_waiter_for_messages_hears_once_by_a_process_that_works() -> None:
-    """Not while the machine is down, and not again for what is still there."""
+@pytest.fixture
+def one() -> Iterator[Host]:
+    """A machine in a world of its own."""
     world = World(1)
     host = Host(world, Network(world), draw(1).hosts[0])
-    told: list[int] = []
-    host.await_messages("orders", lambda: told.append(world.now_ns))
-    host.start()
-    host.act(lambda: host.live.submit(host.live.outgoing_stream("", "orders", Delivery.RECOVERABLE), b"x", 1))
+    yield host
+    host.disk.close()
+
+
+def test_a_waiter_for_messages_hears_once_by_a_process_that_works(one: Host) -> None:
+    """Not while the machine is down, and not again for what is still there."""
+    world, told = one.world, list[int]()
+    one.await_messages("orders", lambda: told.append(world.now_ns))
+    one.start()
+    one.act(lambda: one.live.submit(one.live.outgoing_stream("", "orders", Delivery.RECOVERABLE), b"x", 1))
     assert told == []
     world.run(SECOND)
-    assert (len(told), host.has_messages("orders")) == (1, True)
-    host.act(lambda: None)
-    host.crash_after(down_ns=SECOND)
-    host.await_messages("orders", lambda: told.append(world.now_ns))
-    assert (len(told), host.has_messages("orders")) == (1, False)
+    assert (len(told), one.has_messages("orders")) == (1, True)
+    one.act(lambda: None)
+    one.crash_after(down_ns=SECOND)
+    one.await_messages("orders", lambda: told.append(world.now_ns))
+    assert (len(told), one.has_messages("orders")) == (1, False)
     world.run(SECOND)
-    assert (len(told), host.has_messages("orders")) == (2, True)
-    host.disk.close()
+    assert (len(told), one.has_messages("orders")) == (2, True)
 
 
 def test_a_machine_that_moves_is_found_where_others_look_for_it() -> None:
@@ -303,34 +307,31 @@ def test_a_machine_that_moves_is_found_where_others_look_for_it() -> None:
         host.disk.close()
 
 
-def test_a_process_that_stood_still_does_what_has_waited_in_order() -> None:
+def test_a_process_that_stood_still_does_what_has_waited_in_order(one: Host) -> None:
     """When its pause is over, however often it was made longer, or everything is healed; and nothing if it has died."""
-    world = World(1)
-    host = Host(world, Network(world), draw(1).hosts[0])
-    host.start()
+    one.start()
     done: list[int] = []
 
     def pause(first: int) -> None:
-        host.pause(2 * SECOND)
+        one.pause(2 * SECOND)
         for number in (first, first + 1):
-            host.act(lambda number=number: done.append(number))  # type: ignore[misc]
+            one.act(partial(done.append, number))
 
     pause(1)
-    world.run(SECOND)
-    host.pause(3 * SECOND)
-    world.run(2 * SECOND)
+    one.world.run(SECOND)
+    one.pause(3 * SECOND)
+    one.world.run(2 * SECOND)
     assert done == []
-    world.run(SECOND)
+    one.world.run(SECOND)
     assert done == [1, 2]
     pause(3)
-    host.heal()
-    host.act(lambda: done.append(5))
+    one.heal()
+    one.act(lambda: done.append(5))
     assert done == [1, 2, 3, 4, 5]
     pause(6)
-    host.crash_after(down_ns=SECOND)
-    world.run(9 * SECOND)
+    one.crash_after(down_ns=SECOND)
+    one.world.run(9 * SECOND)
     assert done == [1, 2, 3, 4, 5]
-    host.disk.close()
 
 
 # A failing plan becomes small, as long as it still fails.
@@ -372,26 +373,20 @@ def run_command(*arguments: str) -> Result:
 
 
 def figures(result: Result) -> dict[str, object]:
-    found = json.loads(result.stdout.splitlines()[-1])
-    assert isinstance(found, dict)
-    return found
+    return dict(json.loads(result.stdout.splitlines()[-1]))
 
 
 @pytest.mark.gate
-def test_one_seed_says_what_it_drew_and_what_came_of_it() -> None:
-    """The seed first, the figures last; the same trace each time."""
-    results = [run_command("--seed", "7", "--json", *more) for more in ((), ("-v",))]
+def test_one_seed_says_what_it_drew_and_what_came_of_it(tmp_path: Path) -> None:
+    """The seed first, the figures last; the same trace each time. Logs are written for the replay."""
+    logs = tmp_path / "logs"
+    results = [run_command("--seed", "7", "--json", *more) for more in (("--log", str(logs)), ("-v",))]
     assert results[0].return_value == 0
     assert results[0].stderr.startswith("seed 7\n")
     assert figures(results[0]).keys() >= FIGURES
     assert figures(results[0])["trace"] == figures(results[1])["trace"]
-
-
-@pytest.mark.gate
-def test_the_logs_are_written_for_the_replay(tmp_path: Path) -> None:
-    run_command("--seed", "7", "--log", str(tmp_path / "logs"))
-    assert all(path.name.endswith("-000001.jsonl") for path in (tmp_path / "logs").iterdir())
-    assert len(list((tmp_path / "logs").iterdir())) >= 2
+    assert all(path.name.endswith("-000001.jsonl") for path in logs.iterdir())
+    assert len(list(logs.iterdir())) >= 2
 
 
 @pytest.mark.parametrize(
@@ -436,9 +431,8 @@ THERE = Fault(0, "pause-queue", host=0, other=OUTGOING, for_ns=3 * SECOND)
 @pytest.mark.parametrize("fault", [HERE, THERE])
 def test_nothing_is_read_of_a_paused_queue_until_it_is_resumed(make: Make, fault: Fault) -> None:
     scene = make()
-    pausing = Pausing(plan_of(), scene.hosts, scene.world)
     scene.world.run(200 * MS)
-    pausing.pause(fault)
+    Pausing(plan_of(), scene.hosts, scene.world).pause(fault)
     scene.world.run(SECOND)
     before = len(scene.handed())
     scene.world.run(SECOND)

@@ -20,7 +20,6 @@ from rich.console import Console
 
 import triack
 from tests.certificates import make_certificate
-from tests.tools import processes
 from tests.tools.processes import SECONDS, message_of, start
 from tests.tools.processes import triack as call
 from tests.tools.replay.builder import close_segments, healthy
@@ -72,10 +71,8 @@ def test_a_command_records_where_the_node_did(
 
 
 def test_peers_are_names_of_addresses() -> None:
-    assert read_peers(("b=udp://127.0.0.1:7802", "c=tcp://[::1]:1")) == {
-        "b": "udp://127.0.0.1:7802",
-        "c": "tcp://[::1]:1",
-    }
+    told = {"b": "udp://127.0.0.1:7802", "c": "tcp://[::1]:1"}
+    assert read_peers(tuple(f"{name}={address}" for name, address in told.items())) == told
     with pytest.raises(AddressError, match="pigeon"):
         read_peers(("b=pigeon://home",))
 
@@ -154,30 +151,24 @@ def test_the_environment_names_the_directory_of_each_command(tmp_path: Path, mon
     monkeypatch.delenv("TRIACK_NODE__DATA", raising=False)
     monkeypatch.chdir(tmp_path)
 
-    def call(*arguments: str) -> None:
-        CliRunner().invoke(command, arguments, standalone_mode=False, catch_exceptions=False)
-
-    call()
+    command.main([], standalone_mode=False)
     monkeypatch.setenv("TRIACK_NODE__DATA", "of-variable")
-    call()
-    call("--data", "of-option")
+    command.main([], standalone_mode=False)
+    command.main(["--data", "of-option"], standalone_mode=False)
     assert asked == [tmp_path / "of-file", tmp_path / "of-variable", Path("of-option")]
 
 
 @pytest.mark.parametrize("name", ["status", "check", "doctor", "support", "queue list", "send", "trust list"])
 def test_each_command_looks_at_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """So no node has to be named twice: the mistake that is told is not that the option is missing."""
-    monkeypatch.setenv("TRIACK_NODE__DATA", str(tmp_path / "file"))
+    """So no node has to be named twice, and without one the command says how to name it."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("")
-    done = processes.triack(*name.split(), *(["b/q"] if name == "send" else []))
+    command = [*name.split(), *(["b/q"] if name == "send" else [])]
+    assert b"Missing option '--data'. Give the directory of the node, or choose" in call(*command).stderr
+    monkeypatch.setenv("TRIACK_NODE__DATA", str(tmp_path / "file"))
+    done = call(*command)
     assert b"Missing option" not in done.stderr
     assert str(tmp_path / "file").encode() in done.stderr + done.stdout or name == "support"
-
-
-def test_a_command_without_a_node_says_how_to_name_one() -> None:
-    done = processes.triack("status")
-    assert b"Missing option '--data'. Give the directory of the node, or choose" in done.stderr
 
 
 # ``triack log``.
@@ -196,14 +187,8 @@ def test_compact_says_what_it_did_and_where_it_went(tmp_path: Path) -> None:
 
 def test_what_cannot_be_read_is_one_line(tmp_path: Path) -> None:
     result = CliRunner().invoke(log, ["compact", str(tmp_path / "nowhere")])
-    assert (result.exit_code, result.output) == (
-        2, f"triack log compact: no such directory: {tmp_path / 'nowhere'}\n",
-    )  # fmt: skip
-
-
-def saved(folder: Path) -> Path:
-    healthy().save(folder / "logs")
-    return folder / "logs"
+    said = f"triack log compact: no such directory: {tmp_path / 'nowhere'}\n"
+    assert (result.exit_code, result.output) == (2, said)
 
 
 def prune(*arguments: object) -> tuple[int, str]:
@@ -213,20 +198,17 @@ def prune(*arguments: object) -> tuple[int, str]:
 
 @pytest.mark.gate
 def test_prune_says_what_it_removed(tmp_path: Path) -> None:
-    logs = saved(tmp_path)
+    """And tells programs everything."""
+    logs = tmp_path / "logs"
+    healthy().save(logs)
     before = len(list(logs.rglob("*.jsonl*")))
     assert prune(logs, "--keep", "0s", "--dry-run")[1].startswith("6 segments would be removed: ")
     assert len(list(logs.rglob("*.jsonl*"))) == before
-    code, output = prune(logs, "--keep", "0s")
-    assert (code, output.startswith("6 segments removed: ")) == (0, True)
-    assert prune(logs, "--keep", "0s") == (0, "0 segments removed: 0 records, 0 bytes\n")
-    assert replay([logs], engine="local").verdict == "pass"
-
-
-def test_prune_tells_programs_everything(tmp_path: Path) -> None:
-    told = json.loads(prune(saved(tmp_path), "--keep", "0", "--json")[1])
+    told = json.loads(prune(logs, "--keep", "0", "--json")[1])
     assert (len(told["removed"]), told["verdict"]["verdict"], told["refused"]) == (6, "pass", False)
     assert Path(told["summary"]).stat().st_size == told["summary_bytes"]
+    assert prune(logs, "--keep", "0s") == (0, "0 segments removed: 0 records, 0 bytes\n")
+    assert replay([logs], engine="local").verdict == "pass"
 
 
 def test_logs_that_break_a_promise_are_not_pruned(tmp_path: Path) -> None:
@@ -242,11 +224,8 @@ def test_logs_that_break_a_promise_are_not_pruned(tmp_path: Path) -> None:
 def test_an_age_is_a_number_and_a_unit(tmp_path: Path, age: str) -> None:
     code, output = prune(tmp_path, "--keep", age)
     assert (code, "is no age, such as 30d, 12h, 90m or 30s" in output) == (2, age != "30")
-
-
-@pytest.mark.parametrize(("age", "seconds"), [("90m", 5_400), ("1.5h", 5_400), ("2d", 172_800), ("7", 7), ("7s", 7)])
-def test_ages(age: str, seconds: float) -> None:
-    assert Age().convert(age, None, None) == seconds
+    good = {"90m": 5_400, "1.5h": 5_400, "2d": 172_800, "7": 7, "7s": 7}
+    assert {it: Age().convert(it, None, None) for it in good} == good
 
 
 # Completion in a shell: a real bash that reads what was installed.
@@ -262,6 +241,7 @@ def install(home: Path, monkeypatch: pytest.MonkeyPatch, shell: str) -> None:
 
 
 def test_it_is_installed_once_and_what_was_there_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a file beside the settings; fish has a place for it."""
     settings = tmp_path / ".zshrc"
     settings.write_text("alias ll='ls -l'")
     for _ in range(2):
@@ -269,9 +249,6 @@ def test_it_is_installed_once_and_what_was_there_stays(tmp_path: Path, monkeypat
     script = tmp_path / ".local/share/triack/completion.zsh"
     assert settings.read_text() == f"alias ll='ls -l'\nsource \"{script}\"  # completion of triack\n"
     assert "compdef" in script.read_text()
-
-
-def test_fish_has_a_place_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path, monkeypatch, "fish")
     assert "complete" in (tmp_path / ".config/fish/completions/triack.fish").read_text()
 
@@ -313,7 +290,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_new_file_has_every_key_and_no_mistake(folder: Path) -> None:
-    assert run("init", "--name", "plant", "--listen", "udp://127.0.0.1:7801").return_value == 0
+    """Whatever the umask: with 002, as of Fedora, the group could write to it."""
+    before = os.umask(0o002)
+    try:
+        assert run("init", "--name", "plant", "--listen", "udp://127.0.0.1:7801").return_value == 0
+    finally:
+        os.umask(before)
     assert run("check").output == "triack.toml: no mistake found\n"
     text = (folder / "triack.toml").read_text()
     assert all(f"{key.name} = " in text for key in KEYS.values())
@@ -363,13 +345,6 @@ def test_each_mistake_is_a_line(folder: Path) -> None:
     assert not (folder / "a").exists()
 
 
-def test_keys_that_only_contradict_each_other_in_a_node_are_told_too(folder: Path) -> None:
-    text = '[node]\nname = "a"\ndata = "a"\ninsecure = true\nlisten = "udp://0.0.0.0:1"\n'
-    (folder / "triack.toml").write_text(text)
-    assert run("check").return_value == 1
-    assert not (folder / "a").exists()
-
-
 @pytest.mark.parametrize(
     ("line", "why"),
     [
@@ -377,6 +352,7 @@ def test_keys_that_only_contradict_each_other_in_a_node_are_told_too(folder: Pat
         ('metrics = "nowhere"', "metrics at nowhere: "),
         ('metrics = "127.0.0.1:0"', "serve metrics: prometheus_client is not installed here: pip install"),
         ('tls_cert = "none.pem"', "read .*none.pem: No such file"),
+        ('insecure = true\nlisten = "udp://0.0.0.0:1"', ".*loopback addresses only"),
     ],
 )
 def test_what_would_end_a_node_that_is_served_is_told(
@@ -385,11 +361,12 @@ def test_what_would_end_a_node_that_is_served_is_told(
     """As ``triack serve`` says it, an extra that is missing included."""
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     (folder / "t.toml").write_text(f'[node]\nname = "a"\ndata = "a"\n{line}\n')
-    told = CliRunner().invoke(config, ["check", "t.toml"], standalone_mode=False, catch_exceptions=False)
+    told = run("check", "t.toml")
     assert told.return_value == 1
     assert re.match(f"triack: t.toml: {why}", told.stderr)
     with pytest.raises((triack.TriackError, click.ClickException), match=why):
         CliRunner().invoke(serve, ["--config", "t.toml"], standalone_mode=False, catch_exceptions=False)
+    assert not (folder / "a").exists()
 
 
 def test_each_value_is_shown_with_its_source(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -458,16 +435,6 @@ def test_what_a_file_has_controls_no_terminal(folder: Path) -> None:
         assert all(line.isprintable() for line in run("show", *options).output.splitlines())
 
 
-def test_a_new_file_is_one_that_is_read_whatever_the_umask(folder: Path) -> None:
-    """With umask 002, as of Fedora, the group could write to it."""
-    before = os.umask(0o002)
-    try:
-        assert run("init").exit_code == 0
-    finally:
-        os.umask(before)
-    assert run("check").output == "triack.toml: no mistake found\n"
-
-
 # A name for a node, in place of its directory.
 
 
@@ -498,18 +465,14 @@ def test_commands_use_the_node_of_the_context(named: Path, monkeypatch: pytest.M
     assert key_of() == key_of("--data", shop) != key_of("--data", plant)
     monkeypatch.setenv("TRIACK_CONTEXT", "p")
     assert key_of() == key_of("--data", plant)
-    assert json.loads(typed("context", "list", "--json").output.splitlines()[0]) == {
-        "context": "p",
-        "data": plant,
-        "in_use": True,
-    }
+    listed = json.loads(typed("context", "list", "--json").output.splitlines()[0])
+    assert listed == {"context": "p", "data": plant, "in_use": True}
     monkeypatch.setenv("TRIACK_NODE__DATA", shop)
     assert key_of() == key_of("--data", shop)
-
-
-def test_a_context_that_is_forgotten_is_used_no_more(named: Path) -> None:
-    assert typed("context", "add", "p", "--data", str(named / "plant")).exit_code == 0
-    assert typed("context", "remove", "p").exit_code == 0
+    for name in ("TRIACK_NODE__DATA", "TRIACK_CONTEXT"):
+        monkeypatch.delenv(name)
+    for name in ("s", "p"):
+        assert typed("context", "remove", name).exit_code == 0
     assert "--data" in str(typed("keygen").output)
     assert (named / "plant").is_dir()
 
@@ -544,15 +507,13 @@ def test_long_work_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch, capsys: p
 
 
 def test_on_a_terminal_long_work_has_one_line_that_changes_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    written = StringIO()
-    console = Console(file=written, force_terminal=True, width=80)
+    console = Console(file=(written := StringIO()), force_terminal=True, width=80)
     monkeypatch.setattr(watching, "console_on", lambda **_: console)
     with working("counting") as say:
         say("[1] of 2")
         console.print("a line of its own")
-    text = written.getvalue()
-    assert "counting" in text
-    assert text.endswith("\x1b[2K")  # the line is cleared
+    assert "counting" in written.getvalue()
+    assert written.getvalue().endswith("\x1b[2K")  # the line is cleared
 
 
 @pytest.mark.gate

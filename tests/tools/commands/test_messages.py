@@ -172,30 +172,24 @@ def read(pipe: int, size_bytes: int) -> bytes:
     return data
 
 
-async def test_a_signal_lets_a_write_end_and_what_was_written_does_not_come_again(tmp_path: Path, reader: int) -> None:
-    await put(tmp_path, BODY)
-    task = asyncio.create_task(run_receive(tmp_path))
-    await until_full(reader)
-    task.cancel()
-    assert await asyncio.to_thread(read, reader, len(BODY) + 1) == BODY + b"\n"
-    with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(task, PATIENCE_S)
-    assert await left(tmp_path) == 0
-
-
-async def test_a_signal_does_not_wait_without_end_for_a_write(
-    tmp_path: Path, reader: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_read", [True, False])
+async def test_a_signal_lets_a_write_end_for_a_moment(
+    tmp_path: Path, reader: int, monkeypatch: pytest.MonkeyPatch, *, is_read: bool
 ) -> None:
-    """Nobody reads: what was not written whole comes again."""
-    monkeypatch.setattr(receive, "GRACE_S", 0.05)
+    """What was written whole does not come again; if no process reads it until then, it does."""
+    if not is_read:
+        monkeypatch.setattr(receive, "GRACE_S", 0.05)
     await put(tmp_path, BODY)
     task = asyncio.create_task(run_receive(tmp_path))
     await until_full(reader)
     task.cancel()
+    if is_read:
+        assert await asyncio.to_thread(read, reader, len(BODY) + 1) == BODY + b"\n"
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(task, PATIENCE_S)
-    read(reader, len(BODY) + 1)
-    assert await left(tmp_path) == 1
+    if not is_read:
+        read(reader, len(BODY) + 1)
+    assert await left(tmp_path) == (not is_read)
 
 
 async def test_messages_that_are_taken_back_end_the_command(tmp_path: Path, reader: int) -> None:
@@ -378,23 +372,33 @@ def test_all_is_done_when_the_input_has_ended_and_every_line_is_decided(tally: T
 
 
 def test_failures_are_listed_by_their_reason(tally: Tally) -> None:
-    """Those that touch as one range, even when they came apart."""
+    """Those that touch as one range, even when they came apart, and no more than can be read."""
     tally.handle_input(chunk(1, 20))
     tally.handle_finished(10, [(2, 2, "expired"), (5, 6, "expired")])
     tally.handle_finished(20, [(7, 7, "expired"), (8, 8, "refused"), (20, 20, "expired")])
+    assert tally.problems("", 100)[:2] == ["lines 2, 5-7, 20 not ordered: expired", "line 8 not ordered: refused"]
+    tally.handle_input(chunk(21, 100))
+    tally.handle_finished(120, [(number, number, "lost") for number in range(21, 120, 2)])
     tally.handle_input(None)
     assert tally.done.is_set()
-    assert tally.problems("", 100) == ["lines 2, 5-7, 20 not ordered: expired", "line 8 not ordered: refused"]
+    said = tally.problems("", 100)[-1]
+    assert said.startswith("lines 21, 23, 25, ")
+    assert said.endswith(f", {2 * RANGES_SHOWN + 19} and {50 - RANGES_SHOWN} more ranges not ordered: lost")
 
 
-def test_what_is_not_decided_has_the_reason_of_the_end(tally: Tally) -> None:
+def test_what_is_not_decided_has_the_reason_of_the_end() -> None:
+    """In a sentence for each, and as JSON."""
+    tally = Tally(triack.Stage.ORDERED, "file")
     tally.handle_input(chunk(1, 5))
-    tally.handle_finished(3, [(1, 1, "expired")])
+    tally.handle_finished(3, [(1, 2, "expired")])
     assert tally.problems("the node is gone", 100) == [
-        "line 1 not ordered: expired",
-        "lines 4-5 not ordered: the node is gone",
-        "what follows line 5 was not sent: the node is gone",
+        "files 1-2 not ordered: expired",
+        "files 4-5 not ordered: the node is gone",
+        "what follows file 5 was not sent: the node is gone",
     ]
+    tally.handle_input(None)
+    failures = [{"first": 1, "last": 2, "reason": "expired"}]
+    assert tally.to_json() == {"read": 5, "stored": 0, "stage": "ordered", "reached": 1, "failures": failures}
 
 
 def test_a_line_that_is_too_long_ends_the_input(tally: Tally) -> None:
@@ -404,25 +408,6 @@ def test_a_line_that_is_too_long_ends_the_input(tally: Tally) -> None:
     tally.handle_finished(2, [])
     assert tally.done.is_set()
     assert tally.problems("", 4_000) == ["line 3 is over the limit of 4000 bytes; it and what follows was not sent"]
-
-
-def test_no_more_ranges_are_listed_than_can_be_read(tally: Tally) -> None:
-    tally.handle_input(chunk(1, 100))
-    tally.handle_finished(100, [(number, number, "expired") for number in range(1, 100, 2)])
-    tally.handle_input(None)
-    (said,) = tally.problems("", 100)
-    assert said.startswith("lines 1, 3, 5, ")
-    assert said.endswith(f", {2 * RANGES_SHOWN - 1} and {50 - RANGES_SHOWN} more ranges not ordered: expired")
-
-
-def test_how_it_ended_is_also_said_as_json() -> None:
-    tally = Tally(triack.Stage.ORDERED, "file")
-    tally.handle_input(chunk(1, 5))
-    tally.handle_finished(4, [(1, 2, "expired")])
-    tally.handle_input(None)
-    failures = [{"first": 1, "last": 2, "reason": "expired"}]
-    assert tally.to_json() == {"read": 5, "stored": 0, "stage": "ordered", "reached": 2, "failures": failures}
-    assert tally.problems("interrupted", 100) == ["files 1-2 not ordered: expired", "file 5 not ordered: interrupted"]
 
 
 def test_what_is_stored_must_not_be_sent_again(tally: Tally) -> None:
@@ -469,7 +454,7 @@ LARGE_BODY = os.urandom(MAX_BODY_BYTES + 100_000)
 
 @pytest.mark.gate
 def test_a_large_file_goes_from_command_to_command(tmp_path: Path) -> None:
-    """It is one message; it is refused as a line, and shown with its size."""
+    """It is one message; it is refused as a line, and shown with its size. Several are saved in a folder."""
     big, data = tmp_path / "big.iso", tmp_path / "a"
     big.write_bytes(LARGE_BODY)
     assert run_triack("send", "films", "--file", big, "--label", "film", "--data", data).returncode == 0
@@ -484,15 +469,10 @@ def test_a_large_file_goes_from_command_to_command(tmp_path: Path) -> None:
     assert (tmp_path / "copy.iso").read_bytes() == LARGE_BODY
     assert b"0 waiting" in run_triack("queue", "show", "films", "--data", data).stdout
 
-
-@pytest.mark.gate
-def test_several_messages_are_saved_in_a_folder(tmp_path: Path) -> None:
-    big, small, data, folder = tmp_path / "big", tmp_path / "small", tmp_path / "a", tmp_path / "folder"
-    big.write_bytes(LARGE_BODY)
+    small, folder = tmp_path / "small", tmp_path / "folder"
     small.write_bytes(b"small")
     folder.mkdir()
-    sent = run_triack("send", "films", "--file", big, "--file", small, "--data", data)
-    assert sent.returncode == 0
+    assert run_triack("send", "films", "--file", big, "--file", small, "--data", data).returncode == 0
     assert run_triack("receive", "films", "--save", folder, "--timeout", "0.5", "--data", data).returncode == 0
     assert sorted(path.stat().st_size for path in folder.iterdir()) == [5, len(LARGE_BODY)]
     refused = run_triack("receive", "films", "--save", tmp_path / "none", "--count", "2", "--data", data)

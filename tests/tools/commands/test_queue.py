@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Iterator
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,12 +32,8 @@ At = tuple[bool, tuple[str | Path, ...]]
 @pytest.fixture(params=[True, False], ids=["running", "at rest"])
 def filled(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[At]:
     """Whether the node of a filled directory runs, and the option that names it."""
-    node = fill(tmp_path)
-    if not request.param:
-        node.close()
-    yield request.param, ("--data", tmp_path)
-    if request.param:
-        node.close()
+    with closing(fill(tmp_path)) if request.param else nullcontext(fill(tmp_path).close()):
+        yield request.param, ("--data", tmp_path)
 
 
 def fill(data: Path) -> triack.sync.SyncNode:
@@ -139,18 +136,14 @@ def test_the_quota_of_a_queue_is_set_shown_and_left_to_the_settings_again(filled
 def test_mistakes_are_named(tmp_path: Path) -> None:
     """What does not exist, and what was not said; nothing is made by asking."""
     fill(tmp_path / "a").close()
-    at = ("--data", tmp_path / "a")
+    at, store = ("--data", tmp_path / "a"), tmp_path / "a" / "store.db"
     for code, what, arguments in (
         (2, "did you mean orders", ("browse", "ordres", *at)),
         (2, "say which messages", ("purge", "orders", *at)),
         (2, "1 of 1 message not found there", ("purge", "orders", "--id", "x", *at)),
         (2, f"requeue would send them to {NOBODY}", ("move", NOBODY, "elsewhere", "--all", *at)),
         (2, "does not exist", ("list", "--data", tmp_path / "typo")),
-        (
-            1,
-            f"{tmp_path / 'a' / 'store.db'}: File exists",
-            ("export", "orders", "--to", tmp_path / "a" / "store.db", *at),
-        ),
+        (1, f"{store}: File exists", ("export", "orders", "--to", store, *at)),
     ):
         finished = command("queue", *arguments)
         assert finished.returncode == code
@@ -190,8 +183,8 @@ def test_queues_are_made_before_their_first_messages(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_messages_are_chosen_by_reason_and_age(tmp_path: Path) -> None:
     """What is old, or dead for one reason, is seen, sent again or removed; the rest stays."""
-    node, at = fill(tmp_path), ("--data", tmp_path)
-    try:
+    at = ("--data", tmp_path)
+    with closing(fill(tmp_path)):
         assert len(run("browse", "dead-letter", "--reason", "max-redeliveries", *at)) == 2
         assert run("browse", "dead-letter", "--reason", "purged", *at) == []
         assert run("browse", "dead-letter", "--older", "3600", *at) == []
@@ -201,8 +194,6 @@ def test_messages_are_chosen_by_reason_and_age(tmp_path: Path) -> None:
         assert run("requeue", "--reason", "max-redeliveries", "--older", "0", *at) == ["2 messages sent again"]
         both = command("queue", "purge", "orders", "--all", "--older", "0", *at)
         assert (both.returncode, b"say which messages" in both.stderr) == (2, True)
-    finally:
-        node.close()
 
 
 @pytest.mark.slow
@@ -225,18 +216,14 @@ def test_letters_that_may_have_arrived_are_named_and_left(tmp_path: Path) -> Non
 @pytest.mark.slow
 def test_the_list_is_sorted_and_filtered(tmp_path: Path) -> None:
     with triack.sync.open("a", data=tmp_path, insecure=True, settings=quick()) as node:
-        for queue, bodies in (("one", [b"x" * 99]), ("three", [b""] * 3), ("none", [])):
-            if bodies:
-                node.send_many(queue, bodies).queued(WAIT)
-            else:
-                node.create_queue(queue)
+        node.send("one", b"x" * 99).queued(WAIT)
+        node.send_many("three", [b""] * 3).queued(WAIT)
+        node.create_queue("none")
 
         def listed(*options: str) -> list[str]:
             return [line.split()[0] for line in run("list", *options, "--data", tmp_path)[1:]]
 
-        assert listed("--sort", "messages")[0] == "three"
-        assert listed("--sort", "bytes")[0] == "one"
-        assert listed("--sort", "oldest")[0] == "one"
+        assert [listed("--sort", it)[0] for it in ("messages", "bytes", "oldest")] == ["three", "one", "one"]
         assert set(listed("--waiting")) == {"one", "three"}
         assert listed("--older", "3600") == []
 
@@ -254,9 +241,8 @@ def test_nothing_that_destroys_is_suggested(tmp_path: Path) -> None:
 @pytest.mark.parametrize("running", [False, True])
 def test_messages_are_sent_with_priorities_and_counted_by_them(tmp_path: Path, *, running: bool) -> None:
     """From the command line, with the node or through it; a class without priorities says so before it reads a line."""
-
-    def work() -> None:
-        at = ("--data", tmp_path, "--insecure")
+    at = ("--data", tmp_path, "--insecure")
+    with triack.sync.open("a", data=tmp_path, insecure=True) if running else nullcontext():
         for priority, lines in (("7", b"urgent\n"), ("0", b"1\n2\n")):
             options = ("--class", "recoverable", "--priority", priority)
             assert command("send", "orders", *options, *at, stdin=lines).returncode == 0
@@ -268,12 +254,6 @@ def test_messages_are_sent_with_priorities_and_counted_by_them(tmp_path: Path, *
         assert as_json["by_priority"] == {"7": 1, "0": 2}
         browsed = command("queue", "browse", "orders", "--json", "--data", tmp_path).stdout.splitlines()
         assert [json.loads(line)["priority"] for line in browsed] == [7, 0, 0]
-
-    if running:
-        with triack.sync.open("a", data=tmp_path, insecure=True):
-            work()
-    else:
-        work()
 
 
 @pytest.mark.slow

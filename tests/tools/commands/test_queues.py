@@ -46,13 +46,9 @@ def test_a_durable_subscription_from_its_beginning_to_its_end(tmp_path: Path, *,
     every = ("subscribe", "Games.#", "--durable", "audit", "--timeout", "0", *at)
     assert lines_of("topic", *every) == []
     assert lines_of("topic", "publish", "Games.Cricket", *at, text=b"1\n2\n3\n") == ["3 messages published"]
-    head, row = map(str.split, lines_of("topic", "list", *at))
-    assert dict(zip(head[:4], row[:4], strict=True)) == {
-        "TOPIC": "Games",
-        "STRATEGY": "discard_none",
-        "SUBSCRIPTIONS": "1",
-        "MESSAGES": "3",
-    }
+    head, row = (line.split()[:4] for line in lines_of("topic", "list", *at))
+    assert head == ["TOPIC", "STRATEGY", "SUBSCRIPTIONS", "MESSAGES"]
+    assert row == ["Games", "discard_none", "1", "3"]
     about, _, shown = lines_of("topic", "show", "Games", *at)
     assert about.startswith("Games: discard_none, 3 messages, ")
     assert shown.split()[:5] == ["audit", "Games.#", "durable", "0", "3"]
@@ -140,18 +136,9 @@ def test_one_command_says_why_a_stream_does_not_move_and_when_it_is_sent(tmp_pat
         assert (row["kind"], row["stream"], row["accepted"], row["acked"]) == ("in", "q", 1, 1)
         (text,) = lines_of("stream", "show", "nowhere", *at, code=2)
         assert text.startswith("triack: no stream leads to or from nowhere")
-
-
-@pytest.mark.slow
-def test_at_rest_it_tells_what_the_store_knows(tmp_path: Path) -> None:
-    with open_sync("b", tmp_path / "b", listen=True) as b, open_sync("a", tmp_path / "a") as a:
-        a.send(f"{b.address}/q", b"x").ordered(WAIT)
-        a.send(NOBODY, b"away").queued(WAIT)
-    head, why, what, *_ = lines_of("stream", "show", NOBODY, "--data", tmp_path / "a")
-    assert (head.split(":")[-1], why) == (
-        " outgoing transactional stream 2, priority 0, sequence 2",
-        "  waiting: no process runs the node",
-    )
+    head, why, what, *_ = lines_of("stream", "show", NOBODY, *at)
+    assert head == f"{NOBODY}: outgoing transactional stream 2, priority 0, sequence 2"
+    assert why == "  waiting: no process runs the node"
     assert what == "  packet 1 is not acknowledged: 1 to send, 0 sent"
     lines = lines_of("stream", "show", "q", "--data", tmp_path / "b")
     assert "  accepted up to packet 1; 0 wait for others before them" in lines
@@ -175,11 +162,8 @@ def test_a_relay_explains_itself_and_shows_what_waits(tmp_path: Path) -> None:
     ):
         hub.trust("sensor", sensor.key, may_relay=["plant-*"])
         sensor.trust("hub", hub.key, hub.address)
-        assert [line.split() for line in lines_of("route", "list", *at)] == [
-            ["TO", "VIA", "LINK", "WHICH", "CALLS", "IT"],
-            ["plant-*", "plant", "async", "-"],
-            ["old", "plant", "async", "plant"],
-        ]  # fmt: skip
+        listed = [" ".join(line.split()) for line in lines_of("route", "list", *at)]
+        assert listed == ["TO VIA LINK WHICH CALLS IT", "plant-* plant async -", "old plant async plant"]
         old = json.loads(lines_of("route", "list", "--json", *at)[1])
         assert (old["to"], old["via"], old["rename"], old["link"]) == ("old", "plant", "plant", "async")
         assert lines_of("route", "test", "plant-b", "--from", "sensor", *at) == ["the route for plant-* leads by plant"]
@@ -259,10 +243,8 @@ def test_a_route_that_leads_back_is_named(tmp_path: Path) -> None:
 
 
 def test_routes_are_read_as_they_are_written() -> None:
-    assert read_routes(("plant-*=hub", "*=gateway")) == [
-        triack.Route("plant-*", via="hub"),
-        triack.Route("*", "gateway"),
-    ]
+    routes = [triack.Route("plant-*", "hub"), triack.Route("*", "gateway")]
+    assert read_routes(("plant-*=hub", "*=gateway")) == routes
     assert read_routes(("cloud=gw1+gw2,seal",)) == [triack.Route("cloud", ["gw1", "gw2"], seal=True)]
     assert read_routes(("plant-*=hub,seal",)) == [triack.Route("plant-*", "hub", seal=True)]
     for value in ("hub", "plant-*=hub,", "plant-*=hub,sealed"):

@@ -5,6 +5,7 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +21,14 @@ Work = Callable[[Path], Any]
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    db = sqlite3.connect(tmp_path / "app.db")
-    db.execute("CREATE TABLE t (x)")
-    db.close()
+    with closing(sqlite3.connect(tmp_path / "app.db")) as db:
+        db.execute("CREATE TABLE t (x)")
     return tmp_path / "app.db"
 
 
 def rows(file: Path) -> list[object]:
-    db = sqlite3.connect(file)
-    found = [row for (row,) in db.execute("SELECT x FROM t ORDER BY x").fetchall()]
-    db.close()
-    return found
+    with closing(sqlite3.connect(file)) as db:
+        return [row for (row,) in db.execute("SELECT x FROM t ORDER BY x").fetchall()]
 
 
 # A crash.
@@ -120,23 +118,15 @@ async def test_a_commit_is_an_effect_and_so_is_a_statement(triack_world: World, 
         db.execute("DELETE FROM t")
         db.commit()
 
-    for effects, there, took in (
-        (0, [], 0),
-        (1, [], 0),
-        (2, [1], 0),
-        (3, [1], 1),
-        (4, [1], 2),
-        (5, [1, 2, 3], 2),
-        (7, [1, 2, 3], 2),
-        (8, [], 2),
-        (9, [], 2),
-    ):
+    moments = {0: ([], 0), 1: ([], 0), 2: ([1], 0), 3: ([1], 1), 4: ([1], 2)}
+    moments |= {5: ([1, 2, 3], 2), 7: ([1, 2, 3], 2), 8: ([], 2), 9: ([], 2)}
+    for effects, found in moments.items():
         machine = triack_world.machine(f"m{effects}")
         machine.crash_after(effects)
         machine.start(write)
         await triack_world.advance(1)
         assert machine.is_up == (effects == 9)
-        assert (rows(file), len(steps)) == (there, took)
+        assert (rows(file), len(steps)) == found
         steps.clear()
         db = sqlite3.connect(file)
         db.execute("DELETE FROM t")
@@ -241,9 +231,8 @@ async def test_it_waits_as_long_as_it_was_told(triack_world: World, file: Path, 
 
 async def test_a_script_waits_before_it_begins(triack_world: World, file: Path) -> None:
     def write() -> None:
-        db = sqlite3.connect(file)
-        db.executescript("SELECT 1; INSERT INTO t VALUES (2); INSERT INTO t VALUES (3);")
-        db.close()
+        with closing(sqlite3.connect(file)) as db:
+            db.executescript("SELECT 1; INSERT INTO t VALUES (2); INSERT INTO t VALUES (3);")
 
     async def serve() -> None:
         await asyncio.gather(hold(file, 1), asyncio.to_thread(write))

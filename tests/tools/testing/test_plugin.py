@@ -76,33 +76,14 @@ async def test_in_real_time():
 
 @pytest.mark.parametrize("mode", MODES)
 def test_coroutine_tests_run_in_virtual_time_in_every_mode(tmp_path: Path, mode: str) -> None:
-    marker = {"auto": "", "strict": "@pytest.mark.asyncio"}.get(mode)
-    rest = "" if marker is None else IN_REAL_TIME.replace("\n", f"\n{marker}\n", 1)
+    rest = {"auto": IN_REAL_TIME, "strict": f"pytestmark = pytest.mark.asyncio\n{IN_REAL_TIME}"}.get(mode, "")
     code, output = run(tmp_path, ALL_KINDS + rest, *MODES[mode])
     names = {"test_coroutine", "test_parameters[1]", "test_parameters[2]", "TestClass::test_method"}
     names |= {"TestClass::test_another", "test_indirectly", "test_by_another_fixture", "test_without_a_coroutine"}
     names |= {"test_in_real_time"} if rest else set()
     assert code == 0, output
     assert outcomes(output) == dict.fromkeys(names, "PASSED")
-
-
-def test_a_file_that_is_marked_for_pytest_asyncio_is_no_cause_for_a_warning(tmp_path: Path) -> None:
-    """Tests of both kinds share it, as they do in a project that has used pytest-asyncio before."""
-    tests = """
-import asyncio
-import pytest
-
-pytestmark = pytest.mark.asyncio
-
-async def test_world(triack_world):
-    await triack_world.advance(5)
-
-async def test_real():
-    await asyncio.sleep(0)
-"""
-    code, output = run(tmp_path, tests, *MODES["strict"])
-    assert (code, outcomes(output)) == (0, {"test_world": "PASSED", "test_real": "PASSED"}), output
-    assert "is marked with" not in output
+    assert "is marked with" not in output, "tests of both kinds share a file that is marked for pytest-asyncio"
 
 
 def test_a_failure_prints_its_seed_and_its_story(tmp_path: Path) -> None:
@@ -131,8 +112,14 @@ async def test_plain(triack_world):
 @pytest.mark.triack(seeds=2, seed=5)
 async def test_marked(triack_world, tmp_path):
     assert triack_world.seed != 6
+
+@pytest.mark.triack(seeds=1000)
+async def test_much(triack_world):
+    assert triack_world.seed != 7
 """
-    _, output = run(tmp_path, tests)
+    code, output = run(tmp_path, tests, "--triack-seed=7", "-k", "much")
+    assert (code, outcomes(output)) == (1, {"test_much": "FAILED"}), "alone, and not with 999 behind it"
+    _, output = run(tmp_path, tests, "-k", "not much")
     assert outcomes(output) == {"test_plain": "PASSED", "test_marked[seed5]": "PASSED", "test_marked[seed6]": "FAILED"}
     assert "to run it again: --triack-seed=6" in output
     _, output = run(tmp_path, tests, "--triack-seed=11", "--triack-seeds=3", "-k", "plain")
@@ -220,19 +207,6 @@ def test_a_mark_that_says_something_else_is_named(tmp_path: Path) -> None:
     ):
         code, output = run(tmp_path, WRONG_MARK, option)
         assert (code, why in output) == (4, True), output
-
-
-def test_the_seed_of_a_failure_is_run_alone(tmp_path: Path) -> None:
-    """Whatever the mark says: not that one and 999 behind it."""
-    tests = """
-import pytest
-
-@pytest.mark.triack(seeds=1000)
-async def test_it(triack_world):
-    assert triack_world.seed != 7
-"""
-    code, output = run(tmp_path, tests, "--triack-seed=7")
-    assert (code, outcomes(output)) == (1, {"test_it": "FAILED"})
 
 
 def test_a_fixture_in_real_time_does_not_wait_for_the_world(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,7 +18,7 @@ from triack.base.peers import Peer
 from triack.node.files.private_files import MemoryFiles
 from triack.node.files.trust import TrustFile
 from triack.node.shell.platform import PLATFORM
-from triack.testing import MachineCrashed, NotSimulated, World
+from triack.testing import Machine, MachineCrashed, NotSimulated, World
 from triack.testing.keyring import Keyring
 
 # A simulated process: its effects on the outside, that it ends as planned, and that nothing follows then.
@@ -127,21 +128,6 @@ async def test_a_crash_can_be_planned_to_the_effect(triack_world: World, effects
     assert got == numbers(20)
 
 
-async def test_code_on_no_machine_opens_no_node(triack_world: World) -> None:
-    with pytest.raises(triack.UsageError, match="runs on no machine of the simulated world"):
-        await triack.open("a", data=None, insecure=True).start()
-
-
-async def test_a_directory_is_for_one_node_at_a_time(triack_world: World) -> None:
-    with triack_world.machine("a"):
-        async with triack.open("one", data="d", insecure=True):
-            with pytest.raises(triack.StoreInUse):
-                await triack.open("two", data="d", insecure=True).start()
-    with triack_world.machine("b"):
-        async with triack.open("two", data="d", insecure=True):
-            pass
-
-
 async def test_a_closed_worker_takes_no_job(triack_world: World) -> None:
     """Jobs that it had begun are done, as a thread that is joined would have; in order, and with their errors."""
     with triack_world.machine("a"):
@@ -178,7 +164,7 @@ async def test_a_job_takes_the_time_of_the_disk(triack_world: World) -> None:
 async def test_a_crash_before_a_message_of_its_own_is_recorded_breaks_no_promise(
     triack_world: World, delivery: triack.Delivery
 ) -> None:
-    """It is on the disk and handed out after the next start; its records are gone, as the crash came before them."""
+    """It is on the disk and handed out after the next start, with its class; its records are gone."""
     machine = triack_world.machine("a")
 
     async def send() -> None:
@@ -196,26 +182,8 @@ async def test_a_crash_before_a_message_of_its_own_is_recorded_breaks_no_promise
     assert b"committed" not in triack_world.logs[0].records
     machine.restart()
     assert await machine.run(read()) == b"x"
-    triack_world.check()
-
-
-async def test_a_message_of_its_own_keeps_its_class_over_a_restart(triack_world: World) -> None:
-    """The log of the next start calls it what that of the first has called it."""
-    machine = triack_world.machine("a")
-
-    async def send() -> None:
-        async with triack.open("a", data="a") as node:
-            await node.send("q", b"x", delivery=triack.RECOVERABLE)
-
-    async def read() -> bytes:
-        async with triack.open("a", data="a") as node:
-            return (await node.receive("q").get(timeout=5)).body
-
-    await machine.run(send())
-    assert await machine.run(read()) == b"x"
-    handed = [line for line in bytes(triack_world.logs[1].records).splitlines() if b'"handed"' in line]
-    assert len(handed) == 1
-    assert b'"class":"recoverable"' in handed[0]
+    (handed,) = [line for line in bytes(triack_world.logs[1].records).splitlines() if b'"handed"' in line]
+    assert b'"class":"%s"' % delivery.label.encode() in handed
     triack_world.check()
 
 
@@ -223,13 +191,15 @@ async def test_a_message_of_its_own_keeps_its_class_over_a_restart(triack_world:
 
 
 async def test_what_runs_nowhere_is_named(triack_world: World) -> None:
-    """What is no service, and a service whose nodes would live in another loop."""
+    """Code on no machine, what is no service, and a service whose nodes would live in another loop."""
 
     async def serve() -> None:
         with triack.sync.open("a", data="data"):
             pass
 
     a: Any = triack_world.machine("a")
+    with pytest.raises(triack.UsageError, match="runs on no machine of the simulated world"):
+        await triack.open("a", data=None, insecure=True).start()
     for nothing in (5, time.time):
         with pytest.raises(triack.UsageError, match=r"on (machine )?a: .* is no async function"):
             a.start(nothing)
@@ -295,12 +265,15 @@ async def test_who_does_not_stop_is_named(triack_world: World) -> None:
 
 
 @pytest.mark.gate
-async def test_a_full_disk_ends_the_service(triack_world: World) -> None:
+@pytest.mark.parametrize(("end", "why"), [(Machine.fill_disk, "the disk is full"), (Machine.break_disk, "EIO|store")])
+async def test_a_full_disk_ends_the_service_and_so_does_a_broken_one(
+    triack_world: World, end: Callable[[Machine], None], why: str
+) -> None:
     a = triack_world.machine("a")
     service = a.start(feed, 60, B, 0.1)
     await triack_world.advance(1)
-    a.fill_disk()
-    with pytest.raises(triack.StoreFailed, match="the disk is full"):
+    end(a)
+    with pytest.raises(triack.StoreFailed, match=why):
         await service
     a.mend_disk()
     got: list[bytes] = []
@@ -308,15 +281,6 @@ async def test_a_full_disk_ends_the_service(triack_world: World) -> None:
     a.restart()
     await triack_world.until(lambda: len(got) == 60)
     assert got == numbers(60)
-
-
-async def test_a_broken_disk_does_too(triack_world: World) -> None:
-    a = triack_world.machine("a")
-    service = a.start(feed, 60, B, 0.1)
-    await triack_world.advance(1)
-    a.break_disk()
-    await triack_world.until(lambda: not service.is_running)
-    assert isinstance(service.error, triack.StoreFailed)
 
 
 @pytest.mark.parametrize("seconds", [3_600, -3_600])
