@@ -59,11 +59,9 @@ class Forked:
         self.pid = int(pid)
 
     def poll(self) -> int | None:
-        """Its exit code if it has ended."""
         return self._look(0)
 
     def wait(self, timeout: float | None = None) -> int:
-        """Its exit code, when it has ended."""
         code = self._look(timeout)
         if code is None:
             raise TimeoutError(f"process {self.pid} runs after {timeout} s")
@@ -88,11 +86,9 @@ class Forked:
             os.kill(self.pid, number)
 
     def terminate(self) -> None:
-        """Ask it to end."""
         self.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it."""
         self.send_signal(signal.SIGKILL)
 
     def _look(self, timeout: float | None) -> int | None:

@@ -40,7 +40,6 @@ def triack(*arguments: str | Path, stdin: bytes = b"", seconds: float = SECONDS)
 
 
 def start(*arguments: str | Path, stdin: int | None = subprocess.DEVNULL) -> Forked:
-    """Start a command whose output is read later."""
     return Forked([*map(str, arguments)], stdin)
 
 
@@ -53,7 +52,6 @@ def message_of(finished: Finished) -> str:
 
 
 def numbered(count: int) -> list[bytes]:
-    """Lines that are all different."""
     return [b"line %d" % number for number in range(count)]
 
 
@@ -86,7 +84,6 @@ class Server:
         return self._process.pid
 
     def start(self) -> None:
-        """Start it, and wait until it says that it listens."""
         place = ("--listen", self.address, "--data", self.data)
         self._process = start("serve", "--name", self.data.name, *place, *self._options)
         ready, _, _ = select.select([self._process.stdout], [], [], SECONDS)
@@ -104,7 +101,6 @@ class Server:
         return self._process.wait(), complaints.decode()
 
     def kill(self) -> None:
-        """End it in the middle of whatever it does."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> int:
@@ -137,7 +133,6 @@ class Server:
 
 
 def exists(pid: int) -> bool:
-    """Whether a process is there."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

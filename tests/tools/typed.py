@@ -25,7 +25,6 @@ def ask(asking: socket.socket, arguments: Sequence[str], environment: Mapping[st
 
 
 def main() -> None:
-    """Run the command of ``sys.argv``, and exit as it does."""
     environment = dict(os.environ)
     asking = socket.socket(fileno=int(environment.pop(ASKING)))
     news = socket.socket(fileno=ask(asking, sys.argv[1:], environment, [0, 1, 2]))

@@ -38,9 +38,8 @@ from triack.tools.replay.log.files import find_logs, read_records
 from triack.tools.replay.run import replay
 from triack.tools.sim.faults import Faults
 
+
 # T11: copies of logs are logs of other nodes, and are judged like those.
-
-
 async def test_without_spark_it_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And what to install: no option of another command, such as the engine of a replay."""
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
@@ -118,7 +117,6 @@ async def test_growth_tells_the_rates_apart(tmp_path: Path, monkeypatch: pytest.
 
 
 # The five policies side by side, on small runs: the compared figures, and HornetQ's arithmetic.
-
 NEAR = LINKS["LAN"]
 
 
@@ -182,8 +180,6 @@ async def test_all_of_it_has_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 # A log that is made longer is that of a run that took longer.
-
-
 @pytest.mark.slow
 async def test_what_happened_is_repeated_with_other_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One session of five times as many messages, in as many segments as a node would write."""
@@ -202,7 +198,6 @@ async def test_what_happened_is_repeated_with_other_numbers(tmp_path: Path, monk
 
 
 # ``triack bench`` as a user types it.
-
 SMALL = ("--runs", "1", "--messages", "300")
 
 
@@ -256,8 +251,6 @@ def test_a_place_that_cannot_be_written_is_reported_before_anything_is_measured(
 
 
 # A user's options take precedence over those of a row.
-
-
 def test_a_row_is_as_it_says_unless_it_is_shortened() -> None:
     work = Work(seconds=5, window=7)
     assert Options(Path()).shaped(work) == work
@@ -267,8 +260,6 @@ def test_a_row_is_as_it_says_unless_it_is_shortened() -> None:
 
 
 # The table of rows.
-
-
 def test_every_goal_is_beyond_its_floor() -> None:
     for row in ROWS.values():
         for goal in row.goals:
@@ -286,7 +277,6 @@ def test_rows_are_found_by_name() -> None:
 
 
 # One run reports its proof, and nothing else.
-
 COUNT = 2_000
 WORK = Work(messages=COUNT)
 
@@ -296,7 +286,6 @@ async def once(tmp_path: Path, system: str, work: Work = WORK) -> Outcome:
 
 
 def progress(**other: Any) -> Progress:
-    """A perfect run."""
     end = {"synced": True, "commits": 3, "looked": 1, "plain": 0, "log_bytes": 10}
     told = {"sent": 10, "delivered": 10, "first_ns": 1, "last_ns": 1_000_000_001, "done": True}
     return Progress(**{**told, "sender_facts": end, "receiver_facts": end, **other})
@@ -370,8 +359,6 @@ async def test_a_receiver_that_is_still_starting_is_waited_for(monkeypatch: pyte
 
 
 # The table, in the forms in which it is printed.
-
-
 def measured_row() -> Result:
     result = Result.of(ROWS["T4"])
     result.versus, result.versus_verified, result.verified, result.guarantee = "redis", True, True, ["in order"]
@@ -414,8 +401,6 @@ def test_csv_has_a_line_for_each_run() -> None:
 
 
 # The page: the table, the notes, and the plots if they can be drawn.
-
-
 def test_without_matplotlib_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "matplotlib" else find(name))
@@ -431,7 +416,6 @@ def test_without_matplotlib_it_says_so(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 # The joint result of several runs.
-
 RATE = Goal("", "msg/s", 100, 50)
 DELAY = Goal("", "ms", 1, 2, is_cost=True)
 
@@ -467,8 +451,6 @@ def test_a_row_is_verified_if_every_run_was() -> None:
 
 
 # The plots of a measurement, drawn from the results that there are.
-
-
 @pytest.mark.slow
 def test_curves_losses_and_latencies_are_drawn() -> None:
     pytest.importorskip("matplotlib")

@@ -11,10 +11,12 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from io import StringIO
 from mmap import mmap
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from tests.machine import PATIENCE_S
 from tests.tools.bench.measuring import measured
@@ -23,7 +25,7 @@ from triack.base.units import MS, SECOND
 from triack.node.handles.policies import DEFAULT, SOLACE
 from triack.queues.node_settings import NodeSettings
 from triack.session.protocol.settings import SessionSettings
-from triack.tools.bench import policy_nodes
+from triack.tools.bench import policy_nodes, progress
 from triack.tools.bench.application import Outlet, Sink, Source
 from triack.tools.bench.figures import Result
 from triack.tools.bench.link import T8_LINK, _one, share
@@ -34,7 +36,7 @@ from triack.tools.bench.policy_nodes import FINEST_NS, lose_session, pace, strea
 from triack.tools.bench.process import is_memory, peak_bytes, processor_s, resident_bytes
 from triack.tools.bench.process import missing as memory_missing
 from triack.tools.bench.rows import CURVES
-from triack.tools.bench.run import CHILD, Outcome
+from triack.tools.bench.run import CHILD, Outcome, Progress
 from triack.tools.bench.servers import SERVERS, cpu_seconds, running
 from triack.tools.bench.table import as_markdown, side_by_side
 from triack.tools.bench.work import HEAD_BYTES, RING, Work, index_of, is_plain, make_ring, noise_of, stamp_of, stamped
@@ -42,7 +44,6 @@ from triack.tools.demo.relay import Direction
 from triack.tools.sim.faults import Faults
 
 # The two applications: one sends exactly the wanted messages, the other finds every mistake of the system between.
-
 BODIES = make_ring(100)
 
 
@@ -122,7 +123,6 @@ def test_every_mistake_is_seen(order: list[int], seen: tuple[int, int, int, int]
 
 
 # The five policies side by side on real nodes, on small runs: the effects of the link, and the counts.
-
 NEAR = LINKS["LAN"]
 
 
@@ -190,7 +190,6 @@ async def test_a_strategy_does_to_a_fast_and_a_slow_subscriber_what_it_says(
 
 
 # A link between two devices, here two sockets that keep packets whole.
-
 FAST = Faults(rate_bps=1_000_000_000, delay_ns=10_000_000)
 
 
@@ -232,7 +231,6 @@ def test_packets_arrive_in_order_and_not_before_their_time() -> None:
 
 
 # Servers of peers: started for themselves, found, and ended.
-
 WAITS = """#!{python}
 import socket, sys, time
 print("not today", file=sys.stderr)
@@ -280,7 +278,6 @@ def test_every_server_keeps_to_loopback_and_its_folder(tmp_path: Path, name: str
 
 
 # A small run of each row of two processes: counts and guarantees, never times.
-
 ALL = ["every message once, in order", "synced at both ends", "encrypted", "recorded"]
 
 
@@ -295,7 +292,6 @@ async def test_a_row_does_what_it_says(tmp_path: Path, row: str, messages: int) 
 
 
 def assert_whole(result: Result, messages: int, guarantee: list[str]) -> None:
-    """All came, and each figure was measured once."""
     assert result.verified, result.notes
     assert result.guarantee == guarantee
     assert result.details["messages"] == messages
@@ -337,8 +333,6 @@ async def test_a_curve_has_every_point(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 # T8 on a real link of two namespaces: Triack and TCP get through, in order, and the losses are counted.
-
-
 def test_a_full_link_is_a_hundred_percent_of_what_it_lets_through() -> None:
     outcome = Outcome(1, 1, 1.0, 1.0, 11_250_000.0, True, [], "", {}, {}, {})
     assert share(outcome, replace(T8_LINK, loss=0.1)) == 100
@@ -381,7 +375,6 @@ async def test_without_namespaces_it_says_why(tmp_path: Path, monkeypatch: pytes
 
 
 # Processor time of a process and of its children.
-
 WORK_S = 0.2
 """Of processor time, however long it takes."""
 BUSY = f"import time\nwhile time.process_time() < {WORK_S}: pass"
@@ -407,8 +400,6 @@ def test_what_runs_and_what_is_over_counts() -> None:
 
 
 # A process of a run follows its options.
-
-
 @pytest.mark.gate
 def test_a_sender_without_a_receiver_says_so_and_ends() -> None:
     options = {"role": "sender", "system": "tcp", "work": Work().to_json(), "found": {"host": "127.0.0.1", "port": 1}}
@@ -419,8 +410,6 @@ def test_a_sender_without_a_receiver_says_so_and_ends() -> None:
 
 
 # Bodies that are distinct, and made at no cost.
-
-
 @pytest.mark.parametrize("size", [HEAD_BYTES, 20, 100])
 def test_bodies_have_their_size_and_say_which_they_are(size: int) -> None:
     ring = make_ring(size)
@@ -436,8 +425,6 @@ def test_bodies_have_their_size_and_say_which_they_are(size: int) -> None:
 
 
 # The resident memory of a process.
-
-
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux tells it in /proc")
 def test_what_is_made_is_seen() -> None:
     assert memory_missing() is None
@@ -462,7 +449,6 @@ def test_the_peak_of_another_process_is_seen() -> None:
 
 
 # A folder in memory is distinguished from one on a disk.
-
 MOUNTS = """/dev/vda / ext4 rw 0 0
 tmpfs /tmp tmpfs rw 0 0
 /dev/vdb /tmp/on\\040disk xfs rw 0 0
@@ -479,8 +465,6 @@ def test_the_nearest_mount_decides(tmp_path: Path, folder: str, memory: bool) ->
 
 
 # T12 with few messages: they wait on the disk, outlive the process, and arrive in order.
-
-
 @pytest.mark.slow
 async def test_a_backlog_waits_and_arrives(tmp_path: Path) -> None:
     result = await measured("T12", tmp_path, 3_000)
@@ -492,8 +476,6 @@ async def test_a_backlog_waits_and_arrives(tmp_path: Path) -> None:
 
 
 # T9 with few sessions: all of them open, before and after.
-
-
 @pytest.mark.slow
 async def test_every_session_is_open_and_stays_so(tmp_path: Path) -> None:
     result = await measured("T9", tmp_path, 20, seconds=0.5)
@@ -501,3 +483,19 @@ async def test_every_session_is_open_and_stays_so(tmp_path: Path) -> None:
     assert (result.details["receiver_sessions"], result.details["receiver_still"]) == (20, 20)
     assert result.notes == ["20 sessions; the row asks for 10,000"]
     assert result.figures["processor"].values[0] >= 0
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+async def test_it_says_what_runs_and_what_is_done(monkeypatch: pytest.MonkeyPatch, terminal: bool) -> None:
+    """A line for each run, and the current run."""
+    monkeypatch.setattr(progress, "PLAIN_S", 0.001)
+    monkeypatch.setattr(progress, "TERMINAL_S", 0.001)
+    out, now = StringIO(), Progress(sent=5_000, delivered=4_000)
+    async with progress.shown(Console(file=out, width=120, force_terminal=terminal, color_system=None)) as meter:
+        meter.begin("T1 triack 1/5", Work())
+        meter.watch(now)
+        async with asyncio.timeout(PATIENCE_S):
+            while "T1 triack 1/5, 100 B: sent 5,000  delivered 4,000" not in out.getvalue():  # noqa: ASYNC110 - nothing tells of it
+                await asyncio.sleep(0.001)
+        meter.say("T1 triack 1/5: done [once]")
+    assert "T1 triack 1/5: done [once]" in out.getvalue()

@@ -64,7 +64,6 @@ class Mosquitto:
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it in the middle of whatever it does."""
         self._end(signal.SIGKILL)
 
     def _end(self, number: int) -> None:
@@ -75,7 +74,6 @@ class Mosquitto:
 
 
 def until_it_answers(process: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
-    """Wait for a broker that has just been started."""
     end = time.monotonic() + PATIENCE_S
     while True:
         try:
@@ -128,7 +126,6 @@ def as_properties(**properties: Any) -> Properties:
 
 
 async def until(holds: Any, what: str) -> None:
-    """Wait for a condition."""
     async with asyncio.timeout(PATIENCE_S):
         while not holds():  # noqa: ASYNC110 - what others do sets no event here
             await asyncio.sleep(0.01)
@@ -143,7 +140,6 @@ def judged(log: Path) -> Timeline:
 
 
 def publish(broker: Mosquitto, topic: str, payload: str, qos: int = 1) -> None:
-    """Publish a message, and wait until the broker has it."""
     from paho.mqtt.publish import single
 
     single(topic, payload, qos, hostname="127.0.0.1", port=broker.port)

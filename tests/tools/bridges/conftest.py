@@ -11,13 +11,11 @@ from tests.tools.bridges.rabbits import Rabbit, rabbit
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Mosquitto]:
-    """A mosquitto of its own for each test."""
     with mosquitto(tmp_path / "mosquitto") as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rabbit]:
-    """A RabbitMQ for the tests of a file."""
     with rabbit(tmp_path_factory.mktemp("rabbitmq")) as running:
         yield running

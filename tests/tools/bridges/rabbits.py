@@ -84,11 +84,9 @@ class Rabbit:
         until_it_answers(self._process, self.port, log)
 
     def stop(self) -> None:
-        """End it in good order."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it in the middle of whatever it does."""
         self._end(signal.SIGKILL)
 
     @contextmanager
@@ -102,7 +100,6 @@ class Rabbit:
             self._process.send_signal(signal.SIGCONT)
 
     def close(self) -> None:
-        """End it, and the process that knows its name."""
         self.kill()
         self._names.kill()
         self._names.wait()

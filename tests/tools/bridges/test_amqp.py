@@ -52,7 +52,6 @@ async def publish(channel: AbstractChannel, queue: str, bodies: Iterable[bytes])
 
 
 async def taken_from(queue: AbstractQueue, count: int) -> list[AbstractIncomingMessage]:
-    """Messages of a queue of the broker."""
     found: list[AbstractIncomingMessage] = []
     async with queue.iterator() as messages:
         async for message in messages:

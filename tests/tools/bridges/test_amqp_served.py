@@ -23,8 +23,6 @@ def told(data: Path, text: bytes) -> bool:
 
 
 def at(broker: Rabbit, work: Callable[[AbstractChannel], Awaitable[T]]) -> T:
-    """Do something at the broker."""
-
     async def done() -> T:
         async with channel_of(broker) as channel:
             return await work(channel)
@@ -33,18 +31,15 @@ def at(broker: Rabbit, work: Callable[[AbstractChannel], Awaitable[T]]) -> T:
 
 
 def order(broker: Rabbit, *bodies: bytes) -> None:
-    """Publish to the queue ``orders``."""
     at(broker, lambda channel: publish(channel, "orders", bodies))
 
 
 async def clear(channel: AbstractChannel) -> AbstractQueue:
-    """Both queues, with nothing in them."""
     await fresh_queue(channel, "orders")
     return await fresh_queue(channel, "out")
 
 
 async def answer(channel: AbstractChannel) -> bytes:
-    """What comes to the queue ``out``."""
     (message,) = await taken_from(await channel.get_queue("out"), 1)
     return message.body
 

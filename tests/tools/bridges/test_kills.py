@@ -58,12 +58,10 @@ class Scenario:
         self._bridge = start("bridge", kind, self.broker.url, *self._rules, *options)
 
     def wait_connected(self) -> None:
-        """Wait until the bridge has subscribed."""
         assert self._bridge.stdout is not None
         assert self._bridge.stdout.readline().startswith(b"connected")
 
     def end(self, whom: str) -> None:
-        """End one of them, and start it again."""
         if whom == "bridge":
             self.close()
             self._start()
@@ -74,7 +72,6 @@ class Scenario:
             self.broker.start()
 
     def close(self) -> None:
-        """Kill the bridge."""
         self._bridge.kill()
         self._bridge.communicate()
 
@@ -88,7 +85,6 @@ def parts(messages: int, victims: tuple[str, ...], kills: int) -> Iterator[tuple
 
 
 async def end_some_time(scene: Scenario, whom: str | None, seed: int) -> None:
-    """End a process while it works."""
     if whom is not None:
         await asyncio.sleep(random.Random(seed).uniform(0, ROUND_S))
         await asyncio.to_thread(scene.end, whom)
@@ -212,7 +208,6 @@ async def test_what_was_in_the_queue_is_at_the_broker(
 
 
 def connect(port: int, name: str) -> paho.Client:
-    """A client with a session that stays, and a thread of its own."""
     lasting = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
     lasting.SessionExpiryInterval = 3600
     client = paho.Client(CallbackAPIVersion.VERSION2, name, protocol=paho.MQTTv5)
@@ -224,7 +219,6 @@ def connect(port: int, name: str) -> paho.Client:
 
 
 def leave(client: Any) -> None:
-    """End the client and its thread."""
     client.disconnect()
     client.loop_stop()
 
@@ -237,15 +231,12 @@ class Publisher:
         self._client = connect(self._port, "publisher")
 
     def publish(self, numbers: range) -> None:
-        """Publish numbers, in order."""
         for number in numbers:
             self._client.publish(topic_of(number), str(number), self._qos)
 
     def begin_anew(self) -> None:
-        """Forget what was published."""
         self.close()
         self._client = connect(self._port, f"publisher-{time.monotonic()}")
 
     def close(self) -> None:
-        """Leave."""
         leave(self._client)

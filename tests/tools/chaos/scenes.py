@@ -19,7 +19,6 @@ STREAM = StreamPlan(0, 1, "q", "transactional", 200, 100, gap_ns=50 * MS)
 
 
 def plan_of(*streams: StreamPlan, hosts: int = 2, **changes: Any) -> Plan:
-    """A plan of calm machines."""
     count = max(hosts, 1 + max((max(it.sender, it.receiver) for it in streams), default=0))
     plans = tuple(replace(HOST, name=name, address=f"udp://{name}:1", **changes) for name in "abc"[:count])
     return Plan(1, plans, streams or (STREAM,), Faults(), (), 10**10)
@@ -42,11 +41,9 @@ class Scenario:
         return self.work.history
 
     def handed(self, stream: int = 0) -> list[int]:
-        """The numbers of messages that were read, in order."""
         return sorted(self.history.streams[stream].handed)
 
     def judged(self) -> list[tuple[str, str]]:
-        """Which promises about trust were broken."""
         self.trust.judge(self.history)
         return self.trust.violations
 

@@ -40,7 +40,6 @@ def test_two_thousand_seeds_keep_every_promise(first: int) -> None:
 
 
 def trace_of(first: int, seeds: int, hash_seed: str, gc_lines: str) -> str:
-    """The trace of some seeds in a process of its own."""
     code = f"{gc_lines}\nfrom triack.tools.chaos.campaign import run_campaign\n"
     code += f"print(run_campaign({first}, {seeds}, jobs=1).trace)"
     done = subprocess.run(
@@ -64,7 +63,6 @@ def test_the_same_seed_gives_the_same_bytes() -> None:
 
 
 def report(seed: int, violations: list[tuple[str, str]] | None = None, **seen: int) -> Report:
-    """What a run of a seed might come to."""
     return Report(seed, violations or [], 2 * SECOND, 100, f"trace {seed}", Counter(seen))
 
 

@@ -126,7 +126,6 @@ def test_each_story_breaks_what_it_breaks(told: Told, broken: set[str]) -> None:
 
 
 def test_bodies_say_which_they_are() -> None:
-    """At any size, and nothing else passes for one."""
     bodies = body_of(3, 17, 200), body_of(3, 17, 1), b"what is this?", b""
     assert [*map(identify, bodies)] == [(3, 17), (3, 17), (-1, -1), (-1, -1)]
 
@@ -179,8 +178,6 @@ def test_a_sender_that_was_taken_back() -> None:
 
 
 # Journals: what has to be in them.
-
-
 def read() -> Told:
     """Three messages that arrived and were acknowledged."""
     return Told(3, journals=frozenset({READ, SENT})).hand(0, 1, 2).ack(0, 1, 2)

@@ -58,7 +58,6 @@ def kinds_of(plan: Plan) -> set[str]:
 
 
 def having(plans: list[Plan], *kinds: str) -> list[Plan]:
-    """The plans that have a fault of one of these kinds."""
     return [plan for plan in plans if kinds_of(plan) & {*kinds}]
 
 
@@ -67,7 +66,6 @@ def streams_of(plans: list[Plan]) -> list[StreamPlan]:
 
 
 # Plans: a seed always gives the same one, different from each other, and wide enough together.
-
 KINDS = {
     *("kill", "power-loss", "pause", "pause-queue", "stop", "cut", "cut-one-way", "clog", "hide", "narrow", "rebind"),
     *("wall-jump", "clock-set", "second-opener", "disk-error", "disk-full", "disk-low", "move", "rotate", "revoke"),
@@ -104,8 +102,6 @@ def test_machines_differ_in_what_their_settings_allow() -> None:
 
 
 # Plans with relays: each topology in turn, with faults at its relays; a run of each keeps every promise.
-
-
 @pytest.mark.gate
 def test_each_topology_comes_in_turn_and_each_fault_to_a_share_of_the_seeds() -> None:
     plans = plans_of(RELAYED)
@@ -151,7 +147,6 @@ def test_every_promise_is_kept_while_gateways_die_in_turn() -> None:
 
 
 # Rarities: a share of the seeds has some, each of them comes, and the rest of a plan stays as it was.
-
 RARE_KINDS = {"move", "rotate", "revoke", *STRANGE}
 
 
@@ -191,10 +186,7 @@ def test_what_a_cramped_receiver_refuses_comes_again_soon() -> None:
 
 
 # Additions to plans: each comes, to a share of the first 350 seeds, and changes nothing else of a plan.
-
-
 def ordered(plan: Plan) -> bool:
-    """Whether its faults come in the order of time."""
     return [fault.at_ns for fault in plan.faults] == sorted(fault.at_ns for fault in plan.faults)
 
 
@@ -298,8 +290,6 @@ def test_some_plans_have_bodies_in_parts() -> None:
 
 
 # Plans with topics: each strategy and kind of subscriber comes to a share of the seeds; runs keep every promise.
-
-
 @pytest.mark.gate
 def test_each_strategy_and_subscriber_comes_to_a_share_of_the_seeds() -> None:
     """Disks fail at both ends of subscriptions from another node."""
@@ -330,7 +320,6 @@ def test_every_promise_of_topics_is_kept(seed: int) -> None:
 
 
 # Keys that are exchanged and peers that are revoked: nothing suffers from the one, nothing gets past the other.
-
 SLOW = replace(STREAM, gap_ns=800 * MS)
 REVOKE = Fault(0, "revoke", 1, 0, for_ns=5 * SECOND)
 
@@ -425,7 +414,6 @@ def test_what_is_forbidden_is_so_from_the_start(make: Make) -> None:
 
 
 # Permissions that come and go: forbidden messages are refused, and a host that takes one is found.
-
 FORBID = Fault(0, "forbid", 1, 0, after=0, for_ns=100 * SECOND)
 
 
@@ -465,8 +453,6 @@ def test_what_comes_meanwhile_is_refused_and_what_comes_later_is_taken(
 
 
 # Plans with sealed streams, and relays that lie about them.
-
-
 def test_some_streams_are_sealed_and_some_relays_hostile() -> None:
     """Only streams whose dead letters can be read, and only relays."""
     plans = plans_of(RELAYED[:200])
@@ -499,8 +485,6 @@ def test_hostile_relays_lie_and_nothing_is_lost(monkeypatch: pytest.MonkeyPatch)
 
 
 # Subscribers of a simulated world do what their kind says.
-
-
 @pytest.mark.parametrize("kind", ["quick", "slow", "dead", "flapping", "failing", "holding", "pausing"])
 def test_a_subscriber_does_as_its_kind_says(kind: str) -> None:
     """Beside one that gets everything, where nothing fails."""

@@ -43,12 +43,10 @@ from triack.tools.sim.world import World
 
 # Whole runs: promises kept on many seeds, and the same bytes for the same seed. Bugs that a seed once found are
 # planted now: plans change as faults are added, and the campaigns must still find them.
-
 DAY = 86_400 * SECOND
 
 
 def calm(seed: int, **changes: object) -> Plan:
-    """A plan of two hosts with nothing wrong."""
     plan = next(plan for plan in map(draw, range(seed, seed + 100)) if len(plan.hosts) == 2)
     return replace(plan, faults=(), network=replace(draw(0).network, loss=0.0), **changes)  # type: ignore[arg-type]
 
@@ -247,8 +245,6 @@ def test_pieces_of_a_message_wait_where_its_origin_has_still_to_say_that_it_has_
 
 
 # One simulated machine: a store that it cannot use, and readers that wait for its messages.
-
-
 def test_a_store_that_says_what_no_node_writes_is_damaged(one: Host) -> None:
     """Its checksums are right, but there is no such delivery class: the machine is lost, with the reason."""
     with_row = Commit(streams={1: OutgoingStreamRow(1, "udp://b:1", "orders", 9, 1, 1)}, serial=1)
@@ -265,7 +261,6 @@ def test_a_store_that_says_what_no_node_writes_is_damaged(one: Host) -> None:
 
 @pytest.fixture
 def one() -> Iterator[Host]:
-    """A machine in a world of its own."""
     world = World(1)
     host = Host(world, Network(world), draw(1).hosts[0])
     yield host
@@ -290,7 +285,6 @@ def test_a_waiter_for_messages_hears_once_by_a_process_that_works(one: Host) -> 
 
 
 def test_a_machine_that_moves_is_found_where_others_look_for_it() -> None:
-    """Datagrams that were sent to it before arrive there."""
     world = World(1)
     network = Network(world)
     plans = [
@@ -335,8 +329,6 @@ def test_a_process_that_stood_still_does_what_has_waited_in_order(one: Host) -> 
 
 
 # A failing plan becomes small, as long as it still fails.
-
-
 def test_shrinking_leaves_what_the_failure_needs() -> None:
     """The one fault that matters, a calm network and little work."""
     plan = next(plan for plan in map(draw, range(100)) if sum(fault.kind == "kill" for fault in plan.faults) > 3)
@@ -364,7 +356,6 @@ def test_a_stream_that_others_forward_from_stays() -> None:
 
 
 # ``triack chaos`` as a user runs it.
-
 FIGURES = {"seeds", "violations", "seconds", "seeds_per_second", "virtual_seconds", "trace"}
 
 
@@ -404,8 +395,6 @@ def test_options_that_do_not_go_together(arguments: str, named: str) -> None:
 
 
 # Journals of chaos runs: all kinds are drawn, and the history knows what has to be in them.
-
-
 def test_both_kinds_are_drawn_with_all_that_may_happen_when_they_are_full() -> None:
     kinds: set[tuple[str, str, bool]] = set()
     for plan in map(draw, range(120)):
@@ -423,7 +412,6 @@ FULL = ("drop oldest", "stop", "hold")
 
 
 # Operators who pause queues and resume them, whatever happens to the nodes meanwhile.
-
 HERE = Fault(0, "pause-queue", host=1, for_ns=3 * SECOND)
 THERE = Fault(0, "pause-queue", host=0, other=OUTGOING, for_ns=3 * SECOND)
 

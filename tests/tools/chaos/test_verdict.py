@@ -11,7 +11,6 @@ from triack.tools.chaos.verdict import judge_logs
 
 
 def logs_of(world: World) -> dict[str, bytes]:
-    """The log of each node, as it would be in one file."""
     return {log.name: "".join(json.dumps(record) + "\n" for record in log.records).encode() for log in world.logs}
 
 

@@ -37,7 +37,6 @@ async def serving(data: Path, *conversations: Conversation) -> AsyncIterator[Non
 
 
 async def welcome(link: Link, **changes: Any) -> None:
-    """Begin a conversation as a node does."""
     await link.receive()
     await link.send("welcome", **{"v": VERSION, **changes})
 

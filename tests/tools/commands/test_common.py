@@ -39,9 +39,8 @@ from triack.tools.commands.serve import serve
 from triack.tools.commands.watching import working
 from triack.tools.replay.run import replay
 
+
 # What the commands share.
-
-
 @pytest.mark.gate
 def test_a_node_is_named_after_its_directory_if_that_can_be_a_name(tmp_path: Path) -> None:
     assert name_for(None, tmp_path / "plant-a") == "plant-a"
@@ -172,7 +171,6 @@ def test_each_command_looks_at_the_environment(tmp_path: Path, monkeypatch: pyte
 
 
 # ``triack log``.
-
 pytest.importorskip("pyarrow")
 
 
@@ -229,10 +227,7 @@ def test_an_age_is_a_number_and_a_unit(tmp_path: Path, age: str) -> None:
 
 
 # Completion in a shell: a real bash that reads what was installed.
-
-
 def install(home: Path, monkeypatch: pytest.MonkeyPatch, shell: str) -> None:
-    """Run the command for a user whose home that is."""
     for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(home))
@@ -276,8 +271,6 @@ def test_bash_completes_a_command_and_an_option(tmp_path: Path, monkeypatch: pyt
 
 
 # ``triack config`` and ``triack reload``: files are checked, shown, begun and read again.
-
-
 def run(*arguments: str | Path) -> Result:
     return CliRunner().invoke(config, list(map(str, arguments)), standalone_mode=False, catch_exceptions=False)
 
@@ -436,8 +429,6 @@ def test_what_a_file_has_controls_no_terminal(folder: Path) -> None:
 
 
 # A name for a node, in place of its directory.
-
-
 @pytest.fixture
 def named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A user with two nodes and no contexts."""
@@ -493,8 +484,6 @@ def test_a_name_that_is_no_context_says_what_there_is(named: Path, monkeypatch: 
 
 
 # How far long work is.
-
-
 def test_long_work_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Where there is no terminal, in lines; work that is soon done says nothing."""
     with working("counting") as say:

@@ -32,9 +32,8 @@ from triack.tools.commands import pipes, receive, send
 from triack.tools.commands.pipes import AHEAD_FILE_LINES, AHEAD_LINES, FileSource, LineSink, LineSource, LineTooLong
 from triack.tools.commands.tally import RANGES_SHOWN, STORED, Tally, stored_but
 
+
 # ``triack send`` when the process that serves its directory lets it down.
-
-
 @pytest.fixture
 def writer(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """The end of standard input, which is a pipe, where lines are written."""
@@ -124,7 +123,6 @@ async def test_what_was_stored_when_it_gives_up_is_reported_with_what_it_waits_f
 
 
 # ``triack receive`` when its output, its node or its user lets it down.
-
 PIPE_BYTES = mmap.PAGESIZE
 BODY = b"x" * 2 * PIPE_BYTES
 
@@ -146,20 +144,17 @@ async def run_receive(data: Path, *, count: int | None = None, timeout: float | 
 
 
 async def put(data: Path, *bodies: bytes) -> None:
-    """Leave messages in a queue of a node that nobody runs."""
     async with triack.open("b", data=data, insecure=True) as node:
         for body in bodies:
             await (await node.send("orders", body)).ordered(10)
 
 
 async def left(data: Path) -> int:
-    """How many messages the node would hand out."""
     async with triack.open("b", data=data, insecure=True) as node:
         return node.queue_lengths()["orders"]
 
 
 async def until_full(pipe: int) -> None:
-    """Wait until the writer of a pipe waits for its reader."""
     async with asyncio.timeout(PATIENCE_S):
         while int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder) < PIPE_BYTES:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
@@ -258,8 +253,6 @@ async def test_a_node_that_goes_away_without_its_confirmation_is_reported(tmp_pa
 
 
 # Input that cannot be read ends a command with its reason; output counts when it was taken.
-
-
 async def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
     fd = os.open(tmp_path, os.O_RDONLY)
     try:
@@ -347,8 +340,6 @@ async def test_of_a_reader_who_takes_his_time_little_is_wanted(monkeypatch: pyte
 
 
 # How far lines have come, and what the report says of those that have not.
-
-
 def chunk(first: int, count: int) -> Chunk:
     return Chunk(first, [b"x"] * count, count)
 
@@ -448,7 +439,6 @@ def test_what_is_stored_says_what_it_waits_for(tally: Tally, waits_for: str, wha
 
 
 # Files of any size from a command to a command: ``triack send --file`` and ``triack receive --save``.
-
 LARGE_BODY = os.urandom(MAX_BODY_BYTES + 100_000)
 
 

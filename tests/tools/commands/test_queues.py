@@ -35,8 +35,6 @@ def lines_of(*arguments: str | Path, text: bytes = b"", code: int = 0) -> list[s
 
 
 # ``triack topic``, on a node that runs inside a program and on a directory at rest.
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("running", [True, False], ids=["running", "at rest"])
 def test_a_durable_subscription_from_its_beginning_to_its_end(tmp_path: Path, *, running: bool) -> None:
@@ -112,7 +110,6 @@ def test_a_subscription_to_topics_of_another_node_outlives_the_processes_of_both
 
 
 # ``triack stream``: why a stream does not move, and when it is sent again, on a running node and at rest.
-
 NOBODY = "udp://127.0.0.1:9/orders"
 
 
@@ -146,8 +143,6 @@ def test_one_command_says_why_a_stream_does_not_move_and_when_it_is_sent(tmp_pat
 
 
 # ``triack route``, and what ``triack queue list`` shows of a relay.
-
-
 @pytest.mark.slow
 def test_a_relay_explains_itself_and_shows_what_waits(tmp_path: Path) -> None:
     """A message for a node that is away waits at the relay, until it is purged."""
@@ -253,8 +248,6 @@ def test_routes_are_read_as_they_are_written() -> None:
 
 
 # ``triack status``, on a node that runs inside a program and on a directory at rest.
-
-
 @pytest.mark.slow
 def test_what_runs_says_where_and_with_whom(tmp_path: Path) -> None:
     """A peer that is there, one that is not, and what waits; a directory that nobody runs is looked at, too."""
@@ -332,8 +325,6 @@ def test_what_a_failing_handler_waits_for_is_shown(tmp_path: Path) -> None:
 
 
 # Views that are drawn again and again.
-
-
 async def test_once_is_once(capsys: pytest.CaptureFixture[str]) -> None:
     async def draw() -> None:
         click.echo("seen")

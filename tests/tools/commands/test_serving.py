@@ -45,9 +45,8 @@ from triack.tools.commands.trust import trust
 from triack.tools.commands.visiting import Host, calling, stats_of, visit
 from triack.transport.invitation import Invitation
 
+
 # How a command finds the node of a directory: the process that runs it, or the directory itself.
-
-
 async def test_who_runs_the_node_is_asked_and_nobody_needs_to(tmp_path: Path) -> None:
     """Either way the command sees the same queues, and its exit code is the caller's."""
     kinds = list[str]()
@@ -70,7 +69,6 @@ async def never(_node: Host) -> int:
 async def test_a_process_that_does_not_answer_is_no_reason_to_hang(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that was stopped takes the connection, as its system does that."""
     monkeypatch.setattr(visiting, "ANSWER_S", 0.1)
 
     async def be_silent(link: Link) -> None:
@@ -134,8 +132,6 @@ async def test_a_command_that_calls_peers_uses_the_running_node_or_opens_one(tmp
 
 
 # The process that goes on with a directory when the one that serves it went away.
-
-
 @pytest.fixture
 async def succession(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Succession]:
     monkeypatch.setattr(handover, "SOON_S", 0.1)
@@ -149,14 +145,12 @@ def own_node(data: Path) -> triack.Node:
 
 
 async def name_at(link: Link) -> str:
-    """The name of the node at the other end, and no more."""
     welcome = await greet(link)
     await link.close()
     return str(welcome["name"])
 
 
 async def next_name(succession: Succession) -> str:
-    """The name of the node that the command goes on with."""
     return await name_at(await succession.next())
 
 
@@ -258,7 +252,6 @@ def test_settings_that_are_another_process_s_are_named(tmp_path: Path) -> None:
 
 
 # ``triack serve``: it says where it listens, can be found while it runs, and ends in good order or with its reason.
-
 HERE = ("--listen", "udp://127.0.0.1:0", "--insecure")
 
 
@@ -348,7 +341,6 @@ async def test_a_signal_ends_a_start(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 # ``triack trust``: add, list and remove peers of a data directory.
-
 B, C = (encode_key(KeyKind.PUBLIC, Identity.make(lambda size, n=n: bytes([n]) * size).public[0]) for n in (1, 2))  # type: ignore[misc]
 
 
@@ -419,12 +411,10 @@ def test_a_secret_that_others_may_read_gets_a_warning(
 
 
 # ``triack enrol``: what ends at once; two nodes that do it are in the stories.
-
 CODE = Invitation.make(lambda size: bytes(range(size)), 0).code
 
 
 def run_enrol(data: Path, *arguments: str) -> Result:
-    """Run the command on a data directory that no process serves."""
     return CliRunner().invoke(enrol, [*arguments, "--data", str(data)])
 
 
@@ -447,8 +437,6 @@ def test_bad_arguments_of_enrol_are_rejected(tmp_path: Path, arguments: tuple[st
 
 
 # ``triack keygen``: a key is made once, exchanged without a gap, and never printed.
-
-
 def run_keygen(data: Path, *arguments: str) -> list[str]:
     done = CliRunner().invoke(keygen, ["--data", str(data), *arguments], catch_exceptions=False)
     assert done.exit_code == 0, done.output
@@ -474,8 +462,6 @@ def test_what_is_no_key_is_refused(tmp_path: Path) -> None:
 
 
 # ``triack policy``: what the presets say, to people and to programs.
-
-
 def told(*arguments: str) -> list[str]:
     done = CliRunner().invoke(policy, list(arguments), catch_exceptions=False)
     assert done.exit_code == 0, done.output

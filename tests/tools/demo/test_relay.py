@@ -41,7 +41,6 @@ Way = tuple[Endpoint, Relay, Endpoint]
 
 @asynccontextmanager
 async def relayed(scheme: str = "udp", **options: Any) -> AsyncIterator[Way]:
-    """A client, a relay, and the target to which that leads."""
     anywhere = f"{scheme}://127.0.0.1:0"
     async with AsyncExitStack() as stack:
         target = await open_endpoint(scheme, anywhere)
@@ -56,7 +55,6 @@ async def relayed(scheme: str = "udp", **options: Any) -> AsyncIterator[Way]:
 
 @pytest.mark.parametrize("scheme", ["udp", "tcp"])
 async def test_clean_relay_changes_nothing(scheme: str) -> None:
-    """Without impairments all arrives in order, both ways."""
     async with relayed(scheme) as (client, relay, target):
         await client.send(DATAGRAMS[:500], relay.address)
         first = (await target.receive())[0]
@@ -106,7 +104,6 @@ async def test_a_cut_relay_loses_all_until_it_is_healed() -> None:
 
 
 async def test_tcp_ends_end_together() -> None:
-    """When the target goes, the client's path goes too."""
     async with relayed("tcp") as (client, relay, target):
         await client.send([b"x"], relay.address)
         assert await gathered(target, 1) == [b"x"]
@@ -188,7 +185,6 @@ async def test_what_is_held_back_is_lost_when_the_relay_closes() -> None:
 
 
 async def test_command_prints_its_counters() -> None:
-    """The command says when it is ready, and at its end what it did."""
     async with relayed() as (client, _, target):
         options = ["--target", target.address, "--listen", "udp://127.0.0.1:0", "--duplicate", "1"]
         command = [sys.executable, "-m", "triack.tools.demo.relay", *options]

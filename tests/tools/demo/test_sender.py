@@ -15,8 +15,6 @@ SIZE = 100
 
 
 class Receipt:
-    """Is ordered when the test says so."""
-
     def __init__(self) -> None:
         self.done = asyncio.Event()
 
@@ -25,8 +23,6 @@ class Receipt:
 
 
 class Node:
-    """Takes every message at once."""
-
     def __init__(self) -> None:
         self.bodies: list[bytes] = []
         self.receipts: list[Receipt] = []

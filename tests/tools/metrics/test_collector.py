@@ -41,11 +41,8 @@ async def test_queues_links_and_what_is_on_its_way_are_counted() -> None:
             return seen[end].get_sample_value(f"triack_{metric}", labels)
 
         to_b = {"peer": b.address, "queue": "q", "delivery": "transactional"}
-        assert [value(1, f"queue_{name}", queue="q") for name in ("messages", "arrived_total", "left_total")] == [
-            3,
-            5,
-            2,
-        ]
+        counts = ("messages", "arrived_total", "left_total")
+        assert [value(1, f"queue_{name}", queue="q") for name in counts] == [3, 5, 2]
         assert [value(0, f"outgoing_{name}", **to_b) for name in ("messages", "accepted_total")] == [0, 5]
         assert [value(0, f"link_{name}", peer=b.address) for name in ("up", "sessions_total", "window")] == [1, 1, 64]
         assert (value(0, "link_round_trip_seconds", peer=b.address) or 0) > 0

@@ -85,10 +85,7 @@ def test_without_the_library_it_says_what_to_install(tmp_path: Path, monkeypatch
 
 
 # ---- the cost of strangers that can connect
-
-
 async def say(url: str, request: bytes) -> bytes:
-    """What a connection answers to that, until it ends."""
     reader, writer = await asyncio.open_connection("127.0.0.1", int(url.split(":")[2].partition("/")[0]))
     try:
         writer.write(request)
@@ -146,6 +143,9 @@ async def test_a_page_that_is_not_fetched_in_time_is_given_up(monkeypatch: pytes
         writer.transport.abort()
 
 
+OTHERS = (b"/", b"/metric", b"/metrics/", b"/healthz/x", b"/favicon.ico")
+
+
 @pytest.mark.parametrize(
     ("request_", "status"),
     [
@@ -154,6 +154,7 @@ async def test_a_page_that_is_not_fetched_in_time_is_given_up(monkeypatch: pytes
         (b"GET http://[ HTTP/1.1\r\n\r\n", b"400 Bad Request"),
         (b"GET / GOPHER/1.1\r\n\r\n", b"400 Bad Request"),
         (b"POST /metrics HTTP/1.1\r\n\r\n", b"405 Method Not Allowed"),
+        *((b"GET %s HTTP/1.1\r\n\r\n" % path, b"404 Not Found") for path in OTHERS),
     ],
 )
 async def test_what_is_no_request_for_metrics_gets_an_error(url: str, request_: bytes, status: bytes) -> None:
@@ -161,9 +162,8 @@ async def test_what_is_no_request_for_metrics_gets_an_error(url: str, request_: 
 
 
 async def test_a_page_may_be_compressed(url: str) -> None:
-    head, _, content = (await say(url, b"GET /metrics HTTP/1.1\r\nAccept-Encoding: gzip\r\n\r\n")).partition(
-        b"\r\n\r\n"
-    )
+    said = await say(url, b"GET /metrics HTTP/1.1\r\nAccept-Encoding: gzip\r\n\r\n")
+    head, _, content = said.partition(b"\r\n\r\n")
     assert b"\r\nContent-Encoding: gzip\r\n" in head
     assert b"triack_store_low 0.0" in gzip.decompress(content)
 
@@ -199,16 +199,9 @@ async def test_pages_take_a_part_of_the_time(url: str, monkeypatch: pytest.Monke
 
 
 # ---- health
-
-
 async def status_of(url: str, path: str) -> tuple[bytes, bytes]:
     head, _, content = (await say(url, b"GET %s HTTP/1.1\r\n\r\n" % path.encode())).partition(b"\r\n\r\n")
     return head.split(b" ")[1], content.strip()
-
-
-@pytest.mark.parametrize("path", ["/", "/metric", "/metrics/", "/healthz/x", "/favicon.ico"])
-async def test_any_other_path_is_not_found(url: str, path: str) -> None:
-    assert await status_of(url, path) == (b"404", b"Not Found")
 
 
 async def test_a_node_is_well_while_its_store_works() -> None:

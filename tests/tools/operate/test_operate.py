@@ -39,7 +39,6 @@ from triack.tools.operate.top import Rates
 from triack.tools.ports import free_port
 
 # ``triack check``: one line, an exit code, and performance data; in a loop it notices what goes wrong.
-
 LINE = re.compile(
     r"^TRIACK (OK|WARNING|CRITICAL|UNKNOWN) - [^|\n]+(?: \| (?:'[^']+'=[\d.e+-]+s?;[\d.]*;[\d.]*;0; ?)+)?\n$"
 )
@@ -168,7 +167,6 @@ def test_a_loop_notices_a_killed_node_a_hung_one_and_dead_letters(tmp_path: Path
 
 
 def test_it_changes_nothing_at_rest(tmp_path: Path) -> None:
-    """Not even the directory of a node that no process runs is opened."""
     with open_sync("a", tmp_path / "a") as a:
         a.send("q", b"x").ordered(WAIT)
     before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "a").iterdir()}
@@ -185,8 +183,6 @@ def test_a_node_that_does_not_run_costs_little() -> None:
 
 
 # What a served node tells systemd: the test has the socket that systemd would have.
-
-
 @pytest.fixture
 def manager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
@@ -272,8 +268,6 @@ async def test_a_watchdog_of_another_process_is_none(manager: socket.socket, mon
 
 
 # ``triack doctor``: each line says what, why and what to do, and nothing is changed.
-
-
 def run(*arguments: str | Path) -> tuple[int, dict[str, dict[str, Any]]]:
     done = command("doctor", "--json", *arguments)
     found = [json.loads(line) for line in done.stdout.splitlines()]
@@ -330,7 +324,6 @@ def test_files_names_and_ports_are_looked_at(tmp_path: Path) -> None:
 
 
 # ``triack support``: the bundle helps, and has neither content of messages nor keys, in any form.
-
 BODY, LABEL, HEADER = b"top secret 4711", "hush-label", "hush-header"
 
 
@@ -382,7 +375,6 @@ def test_a_file_that_is_there_is_not_written_over(tmp_path: Path) -> None:
 
 
 # ``triack systemd``: units that systemd itself finds no fault with.
-
 needs_systemd = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
 LISTEN = ("--listen", "udp://[::]:7801")
 
@@ -462,8 +454,6 @@ def test_a_program_in_a_home_is_not_hidden_from_its_node(monkeypatch: pytest.Mon
 
 
 # ``triack top``: rates between two looks, sorted.
-
-
 @pytest.mark.slow
 def test_rates_are_those_between_two_looks() -> None:
     with open_sync("b", listen=True) as b, open_sync("a") as a:
@@ -493,8 +483,6 @@ def test_one_look_is_a_table_or_an_object(tmp_path: Path) -> None:
 
 
 # ``triack ping``: through the process that runs the node, or without one.
-
-
 @pytest.mark.slow
 def test_answers_have_figures_and_the_end_has_statistics(tmp_path: Path) -> None:
     with open_sync("b", listen=True) as b:
@@ -539,8 +527,6 @@ def test_silence_is_lost_and_has_a_cause(tmp_path: Path) -> None:
 
 
 # ``triack request``: one message, and its answer.
-
-
 def answer(node: sync.SyncNode, times: int) -> None:
     with node.receive("prices") as reader:
         for _ in range(times):
@@ -573,8 +559,6 @@ def test_no_answer_is_an_error_that_names_the_time(tmp_path: Path) -> None:
 
 
 # ``triack msmq explain``: what a name of MSMQ is here.
-
-
 def explained(name: str, *options: str) -> tuple[int, str]:
     done = command("msmq", "explain", name, *options)
     return done.returncode, (done.stdout + done.stderr).decode()
@@ -592,8 +576,6 @@ def test_a_name_is_said_in_our_terms_or_why_it_is_none() -> None:
 
 
 # Times and sizes as people say them.
-
-
 def test_sizes_and_ages_are_as_people_say_them() -> None:
     sizes = ["0 bytes", "1,023 bytes", "1.5 KiB", "5.0 MiB", "1.5 GiB"]
     assert [size_of(it) for it in (0, 1_023, 1_536, 5 << 20, 3 << 29)] == sizes
@@ -602,8 +584,6 @@ def test_sizes_and_ages_are_as_people_say_them() -> None:
 
 
 # Pages of the documentation.
-
-
 def test_each_page_for_users_is_a_topic() -> None:
     said = CliRunner().invoke(cli, ["help"]).output
     for page in [it for place in (".", "cookbook", "tutorials") for it in ROOT.glob(f"docs/{place}/*.md")]:

@@ -493,8 +493,6 @@ def test_its_machine_may_crash_at_any_effect(tmp_path: Path, moments: range) -> 
 
 
 # Enqueuing by every kind of connection, in the application's own transaction.
-
-
 @pytest.mark.parametrize("kind", ["connection", "session", "scoped session", "raw connection"])
 def test_sqlalchemy_in_its_own_transaction(sqlite: Connect, tmp_path: Path, kind: str) -> None:
     engine = sqlalchemy.create_engine(f"sqlite:///{tmp_path / 'app.db'}")
@@ -573,8 +571,6 @@ async def test_a_connection_of_the_wrong_kind_is_named(sqlite: Connect, tmp_path
 
 
 # The ids of received messages in the application's own database.
-
-
 async def receive(folder: Path) -> triack.Message:
     async with triack.open("plant", data=folder) as node:
         await node.send("orders", b"12 valves")
@@ -635,8 +631,6 @@ async def test_of_two_readers_one_does_the_work(postgres: Any, connect: Connect,
 
 
 # Statements on any connection.
-
-
 @pytest.mark.parametrize(
     ("style", "statement", "values"),
     [
@@ -681,8 +675,6 @@ def test_a_name_of_a_table_is_checked(name: object) -> None:
 
 
 # A thread for a database that may never answer.
-
-
 def never() -> None:
     pytest.fail("it was not late")
 
@@ -752,8 +744,6 @@ async def test_a_job_that_is_late_is_told_and_given_up_and_ends_all_the_same() -
 
 
 # What the pump reads of a table.
-
-
 def test_a_batch_is_limited_in_rows_and_bytes(connect: Connect) -> None:
     put(connect, *(b"%d" % number for number in range(BATCH_ROWS + 1)))
     db = connect()

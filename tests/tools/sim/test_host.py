@@ -33,7 +33,6 @@ from triack.tools.sim.world import START_NS, Livelock, World
 from triack.transport.noise import next_key
 
 # A host does the effects of its engine, in the engine's order; a crash before an effect does nothing of it.
-
 A, B = "udp://a:1", "udp://b:1"
 
 
@@ -143,7 +142,6 @@ class Watched(SimHost):
         self.failed.append(error)
 
     def die(self) -> None:
-        """It does not come back by itself."""
         self.end_process("killed")
 
     def send(self, count: int, stage: Stage | None = None) -> list[str | None]:
@@ -165,7 +163,6 @@ class Watched(SimHost):
 
     @property
     def events(self) -> list[list[str]]:
-        """The records of each process, by name."""
         return [[record["event"] for record in parse_records(bytes(log))] for log in self.records]
 
 
@@ -182,7 +179,6 @@ class Pair:
         (self.a if sender == A else self.b).reached.append(datagram)
 
     def start(self) -> None:
-        """Both run, and their stores have done the first job."""
         self.a.start()
         self.b.start()
         self.world.run(SECOND)
@@ -326,10 +322,7 @@ def test_what_arrives_within_a_while_is_taken_together(monkeypatch: pytest.Monke
 
 
 # Virtual time and chance: events in order, streams of chance apart from each other, a trace that tells runs apart.
-
-
 def test_events_happen_in_order_and_those_of_one_instant_as_planned() -> None:
-    """Time jumps from event to event, and ends where it should."""
     world, said = World(1), []
     for delay_ns, name in ((20, "c"), (10, "a"), (10, "b"), (50, "never"), (-5, "at once")):
         world.at(delay_ns, lambda name=name: said.append((world.now_ns - START_NS, name)))  # type: ignore[misc]
@@ -374,7 +367,6 @@ def test_a_world_has_a_limited_number_of_events() -> None:
 
 
 # Nonces: each use of one twice is seen, and nothing else is.
-
 KEY, OTHER = bytes(32), bytes(31) + b"k"
 
 
@@ -394,7 +386,6 @@ def test_a_nonce_is_one_only_with_its_key() -> None:
 
 
 # Streams that stand still are found.
-
 NO_ROOM, NO_TURN = "waits for room, and nothing on its way makes any", "has something to send, and no turn"
 
 
@@ -455,7 +446,6 @@ def test_a_stream_that_waits_for_an_ack_of_what_has_left_does_not_stand_still(vi
 
 
 # Large bodies between simulated hosts: whole, given up, refused, and ended with their process.
-
 BODY = bytes(range(250)) * 20
 SECONDS = 10**9
 

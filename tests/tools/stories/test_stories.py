@@ -29,7 +29,6 @@ from tests.tools.processes import (
 from triack.tools.commands.tally import stored_but
 
 # Lines through the command line arrive once, in order, whatever process is killed on the way.
-
 LINES = 4_000
 KILLS = 3
 PORTIONS = 20
@@ -66,7 +65,6 @@ def attach(*arguments: str | Path) -> Forked:
 
 
 def received(server: Server, count: int) -> list[bytes]:
-    """Take that many lines, and see that there are no more."""
     finished = triack("receive", "orders", "--data", server.data, "--count", str(count), "--timeout", "300")
     assert finished.returncode == 0, finished.stderr
     assert triack("receive", "orders", "--data", server.data, "--timeout", "0.3").stdout == b""
@@ -119,15 +117,12 @@ def test_what_a_killed_node_left_behind_is_cleared_away(tmp_path: Path) -> None:
 
 
 # Two nodes of the command line come to trust each other by a one-time code.
-
-
 def line_of(stream: IO[bytes] | None) -> str:
     assert stream is not None
     return stream.readline().decode().strip()
 
 
 def inviting(data: Path, *options: str) -> tuple[Forked, str]:
-    """A command that waits for a peer, and its code."""
     process = start("enrol", "invite", *options, "--data", data)
     return process, line_of(process.stdout)
 
@@ -201,8 +196,6 @@ def test_a_code_ends_with_the_command_that_waits_for_it(tmp_path: Path) -> None:
 
 
 # Nodes of the command line know each other by keys, and by the names that each chooses for the other.
-
-
 def key_of(data: Path) -> str:
     return triack("keygen", "--data", data).stdout.decode().strip()
 
@@ -246,10 +239,7 @@ def test_two_that_trust_each_other(tmp_path: Path) -> None:
 
 
 # The demo, small: it proves what it says, on UDP and TCP.
-
-
 def demo(tmp_path: Path, *options: str) -> dict[str, Any]:
-    """Run a demo that succeeds."""
     finished = triack("demo", "--json", "--report", tmp_path / "page.html", *options)
     assert finished.returncode == 0, finished.stderr.decode() + finished.stdout.decode()
     result: dict[str, Any] = json.loads(finished.stdout.splitlines()[-1])
@@ -311,7 +301,6 @@ def test_an_interrupted_demo_leaves_nothing_running(tmp_path: Path) -> None:
 
 
 # Real processes that are stopped and go on, as a laptop that is closed: nothing that their logs show is broken.
-
 COUNT = 20_000
 STILL_S = (0.5, 1.0, 4.0)
 
@@ -343,7 +332,6 @@ def test_processes_that_stood_still_are_late_at_most(tmp_path: Path) -> None:
 
 
 # Real processes that are killed in the middle of a large message: the whole file arrives, or nothing of it.
-
 BODY = os.urandom(20_000_000)
 
 

@@ -11,9 +11,8 @@ import pytest
 
 from triack.testing import NothingHappens, NotSimulated, TooMuchHappens, World
 
+
 # The event loop in virtual time.
-
-
 async def test_timers_fire_in_the_order_of_their_times_then_of_their_planning(triack_world: World) -> None:
     order: list[str] = []
     loop = asyncio.get_running_loop()
@@ -176,8 +175,6 @@ def test_a_loop_is_closed_once_and_not_from_within() -> None:
 
 
 # Failures name the await that waits.
-
-
 async def in_a_library() -> None:
     await anyio.Event().wait()
 

@@ -16,7 +16,6 @@ def run(folder: Path, tests: str, *options: str) -> tuple[int, str]:
 
 
 def outcomes(output: str) -> dict[str, str]:
-    """What became of each test, by name."""
     return {name: word for word, name in re.findall(r"^(PASSED|FAILED|ERROR) test_it\.py::(\S+)", output, re.MULTILINE)}
 
 
@@ -76,14 +75,16 @@ async def test_in_real_time():
 
 @pytest.mark.parametrize("mode", MODES)
 def test_coroutine_tests_run_in_virtual_time_in_every_mode(tmp_path: Path, mode: str) -> None:
-    rest = {"auto": IN_REAL_TIME, "strict": f"pytestmark = pytest.mark.asyncio\n{IN_REAL_TIME}"}.get(mode, "")
-    code, output = run(tmp_path, ALL_KINDS + rest, *MODES[mode])
+    rest = "" if mode == "without pytest-asyncio" else IN_REAL_TIME
+    marked = "\n@pytest.mark.asyncio" * (mode == "strict")
+    tests = (ALL_KINDS + rest).replace("\nasync def test_", f"{marked}\nasync def test_")
+    code, output = run(tmp_path, tests, *MODES[mode])
     names = {"test_coroutine", "test_parameters[1]", "test_parameters[2]", "TestClass::test_method"}
     names |= {"TestClass::test_another", "test_indirectly", "test_by_another_fixture", "test_without_a_coroutine"}
     names |= {"test_in_real_time"} if rest else set()
     assert code == 0, output
     assert outcomes(output) == dict.fromkeys(names, "PASSED")
-    assert "is marked with" not in output, "tests of both kinds share a file that is marked for pytest-asyncio"
+    assert "is marked with" not in output, "tests of both kinds may be marked for pytest-asyncio"
 
 
 def test_a_failure_prints_its_seed_and_its_story(tmp_path: Path) -> None:

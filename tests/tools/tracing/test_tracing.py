@@ -21,7 +21,6 @@ from triack.tracing import Tracing
 from triack.tracing.spans import links_to, with_context
 
 # Spans of sends, receives and work, which belong together across nodes and processes.
-
 WAIT = PATIENCE_S
 
 
@@ -314,8 +313,6 @@ async def test_work_on_a_message_has_the_baggage_of_its_send(shop: triack.Node, 
 
 
 # The reader is the one of the node, with spans.
-
-
 async def test_it_acknowledges_gives_back_and_closes_as_ever(shop: triack.Node, spans: Spans) -> None:
     node = Tracing(spans.provider).watch(shop)
     await node.send_many("orders", [b"1", b"2"])
@@ -337,8 +334,6 @@ async def test_it_acknowledges_gives_back_and_closes_as_ever(shop: triack.Node, 
 
 
 # Contexts.
-
-
 def test_the_headers_of_the_sender_stay(spans: Spans) -> None:
     given = {"by": "till 3"}
     assert with_context(given) == given

@@ -13,14 +13,14 @@ from random import Random
 from typing import Any
 
 import triack
-from triack.testing import Machine, World
+from triack.testing import World
 from triack.tools.sim.disk import DiskFaults
 from triack.tools.sim.faults import SHARES
 
 NAMES = ("a", "b", "c")
 FAULTS = (
-    "share", "share", "share", "slow", "delay", "cut", "clog", "heal", "heal", "crash", "power", "effect", "pause",
-    "resume", "clock", "start", "start", "rebind", "disk", "mend",
+    "share", "share", "share", "slow", "delay", "cut", "clog", "heal", "heal", "crash", "lose_power", "effect", "pause",
+    "resume", "clock", "start", "start", "rebind", "disk", "mend_disk",
 )  # fmt: skip
 DISK_SHARES = ("full", "write", "sync", "read", "short", "open", "truncate", "delete")
 FAULTY_SECONDS = 10.0
@@ -292,40 +292,22 @@ class Swarm:
                 world.faults.rate_bps, world.faults.queue_bytes = random.choice([0, 64_000, 500_000]), 6_000
             case "delay":
                 world.set_delay(random.choice([0.0001, 0.005, 0.1]), jitter=random.choice([0, 0.01]))
-            case "cut":
-                world.cut(machine, other, one_way=random.random() < 0.5)
-            case "clog":
-                world.clog(machine, other, one_way=random.random() < 0.5)
+            case "cut" | "clog":
+                getattr(world, what)(machine, other, one_way=random.random() < 0.5)
             case "heal":
                 world.heal()
             case "clock":
                 machine.jump_clock(random.choice([-3600, -1, 1, 3600]))
-            case _:
-                self._break(machine, what)
-
-    def _break(self, machine: Machine, what: str) -> None:
-        random = self.random
-        match what:
             case _ if not machine.is_up:
                 machine.restart()
-            case "crash":
-                machine.crash()
-            case "power":
-                machine.lose_power()
             case "effect":
                 machine.crash_after(random.randrange(100), power=random.random() < 0.5)
-            case "pause":
-                machine.pause()
-            case "resume":
-                machine.resume()
-            case "rebind":
-                machine.rebind()
             case "disk":
                 share = random.choice([0.001, 0.02, 1.0])
                 machine.disk.faults = DiskFaults()
                 setattr(machine.disk.faults, random.choice(DISK_SHARES), share)
-            case "mend":
-                machine.mend_disk()
+            case "crash" | "lose_power" | "pause" | "resume" | "rebind" | "mend_disk":
+                getattr(machine, what)()
 
     def _is_complete(self) -> bool:
         """Whether each station got all that was sent to it, as both ends remember it."""

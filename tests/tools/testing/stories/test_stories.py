@@ -13,9 +13,8 @@ from tests.tools.testing.services import B
 from tests.tools.testing.stories.swarm import Swarm
 from triack.testing import Machine, World
 
+
 # Around a node's opening and closing, instant by instant: waits end, and directories are free.
-
-
 async def send_for_ever(node: triack.Node) -> None:
     while True:
         await (await node.send("q", b"after")).queued()
@@ -139,12 +138,10 @@ async def test_every_wait_ends_with_the_disk(triack_world: World, a: Machine, sh
 
 
 # Requests from a machine that nobody can call: it listens nowhere.
-
 QUESTIONS = 6
 
 
 async def run_plant(answered: list[bytes]) -> None:
-    """Answer what is asked, exactly once whatever happens to the machine."""
     async with triack.open("plant", data="data", listen="udp://127.0.0.1:7802") as node:
         while True:
             async with node.transaction() as tx:
@@ -154,7 +151,6 @@ async def run_plant(answered: list[bytes]) -> None:
 
 
 async def run_shop(answers: list[bytes]) -> None:
-    """Ask what is not answered yet, each until it is."""
     async with triack.open("shop", data="data") as node:
         while len(answers) < QUESTIONS:
             with suppress(triack.RequestTimeout):
@@ -162,7 +158,6 @@ async def run_shop(answers: list[bytes]) -> None:
 
 
 def are_more(answers: list[bytes], before: int) -> bool:
-    """Whether another answer has come."""
     return len(answers) > before
 
 
@@ -197,8 +192,6 @@ async def test_answers_reach_a_machine_behind_a_firewall(triack_world: World) ->
 
 
 # The swarm against the shell of a node: seed by seed, exactly once, in order, and every wait ends.
-
-
 @pytest.mark.slow
 @pytest.mark.triack(seeds=3)
 async def test_services_on_failing_machines(triack_world: World) -> None:
