@@ -258,7 +258,7 @@ def test_no_line_of_a_list_of_commands_is_cut_short(group: str) -> None:
     # In a process of its own: a group remembers its options, and in the tests of its file it has none above it.
     said = triack(group, "-h")
     assert (said.returncode, said.stderr) == (0, b"")
-    listed = said.stdout.decode().partition("Commands:")[2].partition("Example:")[0].split("\n")
+    listed = said.stdout.decode().partition("Commands:")[2].partition("Example:")[0].rstrip().splitlines()
     assert len(listed) > 1
     assert [line for line in listed if line and (not line.endswith(".") or line.endswith("..."))] == []
 

@@ -183,7 +183,11 @@ async def test_refused_messages_that_find_no_room_are_told_and_kept(
 
 async def test_names_of_any_letters_reach_the_broker(tmp_path: Path, broker: Mosquitto) -> None:
     (tmp_path / "password").write_text("ge\u00e4ndert")
-    said = {"client_id": "br\u00fccke", "user": "g\u00e4rtner", "password_file": str(tmp_path / "password")}
+    said: dict[str, Any] = {
+        "client_id": "br\u00fccke",
+        "user": "g\u00e4rtner",
+        "password_file": str(tmp_path / "password"),
+    }
     async with bridged(tmp_path, broker, give=["commands -> plant"], **said) as (node, bridge):
         await node.send("commands", b"1")
         await until(lambda: bridge.stats().given == 1, "it is given")

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from select import select
 from types import SimpleNamespace
@@ -82,28 +83,25 @@ async def test_a_node_that_cannot_open_is_reported(tmp_path: Path, processes: Pr
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "at"), [("receiver", 0), ("sender", 1)])
-async def test_a_killed_process_is_reported(tmp_path: Path, processes: Processes, name: str, at: int) -> None:
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        (lambda receiver, _: receiver.kill(), "the receiver ended with code -9"),
+        (lambda _, sender: sender.kill(), "the sender ended with code -9"),
+        # In good order, as it does at the end of its input; but not everything has arrived.
+        (lambda receiver, _: receiver.stdin.close(), "the receiver ended too early"),
+    ],
+)
+async def test_a_process_that_ends_is_reported(
+    tmp_path: Path, processes: Processes, end: Callable[..., None], said: str
+) -> None:
     progress = Transfer()
     work = asyncio.create_task(transfer(plan(MANY), tmp_path, progress))
     await until_it_runs(progress)
-    processes[at].kill()
-    with pytest.raises(TriackError, match=f"^the {name} ended with code -9$"):
+    end(*processes)
+    with pytest.raises(TriackError, match=f"^{said}$"):
         await work
-    assert [process.returncode for process in processes] == [-9, -9]
-
-
-@pytest.mark.slow
-async def test_a_process_that_ends_too_early_is_reported(tmp_path: Path, processes: Processes) -> None:
-    """In good order, as it does at the end of its input; but not everything has arrived."""
-    progress = Transfer()
-    work = asyncio.create_task(transfer(plan(MANY), tmp_path, progress))
-    await until_it_runs(progress)
-    assert processes[0].stdin is not None
-    processes[0].stdin.close()
-    with pytest.raises(TriackError, match=r"^the receiver ended too early$"):
-        await work
-    assert processes[0].returncode == 0
+    assert [process.returncode for process in processes] == [0 if "early" in said else -9, -9]
 
 
 @pytest.mark.slow

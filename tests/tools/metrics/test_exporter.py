@@ -12,7 +12,6 @@ import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import IO
 
 import pytest
 from click.testing import CliRunner
@@ -53,25 +52,19 @@ async def test_a_place_that_is_taken_or_none_is_named() -> None:
 
 
 def test_a_served_node_says_where(tmp_path: Path) -> None:
-    for json_, url_of in ((), url_in_line), (("--json",), url_in_object):
+    for options in ((), ("--json",)):
         place = ("--listen", "udp://127.0.0.1:0", "--metrics", "127.0.0.1:0", "--data", tmp_path / "a")
-        served = start("serve", "--name", "a", *place, *json_)
+        served = start("serve", "--name", "a", *place, *options)
         try:
-            text = fetch(url_of(served.stdout))
+            line = served.stdout.readline()
+            assert options or line.startswith(b"listening udp://")
+            url = json.loads(line)["metrics"] if options else served.stdout.readline().decode().split()[1]
+            text = fetch(url)
             assert re.search(r'^triack_node\{name="a",.*\} 1.0$', text, re.MULTILINE)
         finally:
             served.terminate()
             served.communicate(timeout=WAIT)
         assert served.wait() == 0
-
-
-def url_in_line(output: IO[bytes]) -> str:
-    assert output.readline().startswith(b"listening udp://")
-    return output.readline().decode().removeprefix("metrics ").strip()
-
-
-def url_in_object(output: IO[bytes]) -> str:
-    return str(json.loads(output.readline())["metrics"])
 
 
 def test_without_the_library_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

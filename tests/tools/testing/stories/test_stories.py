@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 import pytest
@@ -157,10 +156,6 @@ async def run_shop(answers: list[bytes]) -> None:
                 answers.append((await node.request("plant/orders", b"%d" % len(answers), timeout=5)).body)
 
 
-def are_more(answers: list[bytes], before: int) -> bool:
-    return len(answers) > before
-
-
 async def find_what_is_left() -> dict[str, int]:
     """How much is in the queues of the shop, a minute later."""
     async with triack.open("shop", data="data") as node:
@@ -179,7 +174,7 @@ async def test_answers_reach_a_machine_behind_a_firewall(triack_world: World) ->
     asking = shop.start(run_shop, answers)
     for machine in (plant, shop, plant):
         before = len(answers)
-        await world.until(partial(are_more, answers, before), timeout=120)
+        await world.until(lambda before=before: len(answers) > before, timeout=120)  # type: ignore[misc]
         machine.crash()
         await world.advance(7)
         machine.restart()
