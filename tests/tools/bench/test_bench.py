@@ -105,12 +105,9 @@ async def test_growth_tells_the_rates_apart(tmp_path: Path, monkeypatch: pytest.
     (row,) = rows_of(("growth",))
     result = Result.of(row)
     await replaying.measure_growth(row, Options(tmp_path, 1), Meter(), result)
-    told = (
-        {"event": "packet_sent", "packets": 7},
-        {"event": "handed", "counts": [[3, 10], [1, 2]]},
-        {"event": "ack_sent"},
-    )
-    assert [*map(count_packets, told)] == [7, 4, 1]
+    handed: dict[str, Any] = {"event": "handed", "counts": [[3, 10], [1, 2]]}
+    records = ({"event": "packet_sent", "packets": 7}, handed, {"event": "ack_sent"})
+    assert [count_packets(record) for record in records] == [7, 4, 1]
     assert result.details["clean, 10 million a processor s"] == round(10_000_000 / 12.0)
     assert result.details["clean, 10 million more a processor s"] == 5_000_000 / 4
     assert "clean, 5 million more a processor s" not in result.details

@@ -32,8 +32,12 @@ At = tuple[bool, tuple[str | Path, ...]]
 @pytest.fixture(params=[True, False], ids=["running", "at rest"])
 def filled(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[At]:
     """Whether the node of a filled directory runs, and the option that names it."""
-    with closing(fill(tmp_path)) if request.param else nullcontext(fill(tmp_path).close()):
-        yield request.param, ("--data", tmp_path)
+    node = fill(tmp_path)
+    if not request.param:
+        node.close()
+    yield request.param, ("--data", tmp_path)
+    if request.param:
+        node.close()
 
 
 def fill(data: Path) -> triack.sync.SyncNode:
