@@ -206,11 +206,14 @@ class DepartingSequence(Generic[Packet]):
         entries: the packets that are in memory, by number.
         sync: whether the link to the next hop is synchronous now.
         resend: when packets go out again for want of an order ack; None at a relay.
+        waits_until: the next hop has everything up to this number on its disk, or has passed it on, and the rest waits
+            there: by its word, as long as its session lasts. 0 if it has not said so.
     """
 
     __slots__ = (
         "_ascending",
         "_to_send",
+        "_waits_turn",
         "delivery",
         "entries",
         "freed_by",
@@ -219,6 +222,7 @@ class DepartingSequence(Generic[Packet]):
         "sequence",
         "start",
         "sync",
+        "waits_until",
     )
 
     role: ClassVar[Role]
@@ -232,6 +236,7 @@ class DepartingSequence(Generic[Packet]):
         self.hold = Hold()
         self.start = SlowStart()
         self.resend: ResendTimer | None = None
+        self.waits_until = self._waits_turn = 0
         self._to_send: deque[Packet] = deque()
         # Whether packets leave by their numbers, and not as they came.
         self._ascending = self.role is Role.ORIGIN or delivery is Delivery.TRANSACTIONAL
@@ -270,6 +275,23 @@ class DepartingSequence(Generic[Packet]):
     def awaits_onward(self) -> bool:
         """Whether packets wait for the word of the next hop that it has passed them on."""
         return self.freed_by is Ack.ONWARD and any(entry.stored for entry in self.entries.values())
+
+    def handle_waits(self, turn: int, until: int, now_ns: int) -> bool:  # noqa: ARG002 - an origin has tiers
+        """The next hop has packets up to a number, and they wait there; 0: nothing waits there any more.
+
+        Returns:
+            Whether the word counts, as its turn is greater than that of the last one in this session.
+        """
+        if turn <= self._waits_turn:
+            return False
+        self._waits_turn, self.waits_until = turn, until
+        return True
+
+    def forget_waits(self) -> bool:
+        """Its session has ended, or packets go to another node now. Returns whether it had said that packets wait."""
+        waited = self.waits_until > 0
+        self.waits_until = self._waits_turn = 0
+        return waited
 
     def handle_flow_control(self, turn: int, now_ns: int, *, stop: bool, crowded: bool = False) -> list[int]:
         """The next hop has no room for this stream, or has some again; it took no packet that no store ack covers.

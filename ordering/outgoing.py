@@ -106,8 +106,6 @@ class OutgoingSequence(DepartingSequence[StreamPacket]):
         "_ended",
         "_settings",
         "_tier_opens",
-        "_waits_turn",
-        "_waits_until",
         "_whole",
         "last_ack",
         "next_number",
@@ -126,8 +124,6 @@ class OutgoingSequence(DepartingSequence[StreamPacket]):
         # How many of them were given up or rejected: no tier waits for these.
         self._ended = 0
         self._ask_in = settings.order_ack_every
-        # A relay answers for all packets up to this number, by its newest word; 0 for none.
-        self._waits_until, self._waits_turn = 0, 0
         self._whole: _Whole | None = None
         # Whether a tier ran out after a session that ended as idle, and there is none since.
         self._tier_opens = False
@@ -261,21 +257,10 @@ class OutgoingSequence(DepartingSequence[StreamPacket]):
         return freed
 
     def handle_waits(self, turn: int, until: int, now_ns: int) -> bool:
-        """A relay has all packets up to a number, and they wait there: no tier sends these again.
-
-        Args:
-            turn: the turn of the word; an older one than the last does not count.
-            until: the number; 0: nothing waits there any more, so that the first tier begins.
-            now_ns: the clock.
-
-        Returns:
-            Whether the word counts.
-        """
-        if turn < self._waits_turn or self.freed_by is not Ack.ORDER:
+        """As of any stream; no tier sends again what waits there. If nothing does any more, the first tier begins."""
+        ends = self.waits_until > 0 and not until
+        if self.freed_by is not Ack.ORDER or not super().handle_waits(turn, until, now_ns):
             return False
-        self._waits_turn = turn
-        ends = self._waits_until > 0 and not until
-        self._waits_until = until
         for entry in self.entries.values():
             if entry.number > until:
                 break
@@ -312,8 +297,7 @@ class OutgoingSequence(DepartingSequence[StreamPacket]):
         """
         self.hold.handle_session_closed()
         # No tier runs for what waits at a relay, whose word ends here.
-        idle = idle and not self._waits_until
-        self._waits_until = self._waits_turn = 0
+        idle = not self.forget_waits() and idle
         self._tier_opens = self._tier_opens and idle
         self.start.handle_session_closed(not_stored=not_stored)
         for entry in self.entries.values():
@@ -327,10 +311,10 @@ class OutgoingSequence(DepartingSequence[StreamPacket]):
         """A resend tier may have run out. Returns the packets that go out again; those in their session stay there."""
         if not self.tier.is_due(now_ns):
             return []
-        sent = [it for it in self.entries.values() if it.state in ON_THEIR_WAY and it.number > self._waits_until]
+        sent = [it for it in self.entries.values() if it.state in ON_THEIR_WAY and it.number > self.waits_until]
         if not sent:
             # Until something is sent, or a relay takes its word back, there is nothing to wait for.
-            self.tier.handle_rest(is_answered=self._waits_until > 0)
+            self.tier.handle_rest(is_answered=self.waits_until > 0)
             return []
         again = [entry for entry in sent if entry.state is StreamPacketState.WAITING_ORDER_ACK]
         self.tier.handle_expired(now_ns, resends=bool(again))
@@ -407,22 +391,12 @@ class OutgoingSequence(DepartingSequence[StreamPacket]):
         return True
 
     @property
-    def waits_at_relay(self) -> bool:
-        """Whether a relay answers for packets, as long as its session lasts."""
-        return self._waits_until > 0
-
-    @property
-    def relay_has(self) -> int:
-        """The last packet for which a relay answers; 0 for none."""
-        return self._waits_until
-
-    @property
     def awaits_order_ack(self) -> bool:
         """Whether a resend tier that ran out would send anything again, or would if a relay had not said that it waits.
 
         Its owner makes sure that the next hop is still there.
         """
-        if self._waits_until:
+        if self.waits_until:
             return True
         if self.tier.deadline_ns is not None:
             for entry in self.entries.values():

@@ -24,16 +24,12 @@ class NextHop:
         awaited: whether the link is synchronous, by the routes, so that the node says what it has passed on.
         is_async: whether it has said, in this session, that its store acks are enough.
         turn: turn of its last statement about that.
-        waits: everything up to this number is on its disk, or has left it, and waits; 0 if it has not said so.
-        waits_turn: turn of its last statement about that, in this session.
         former: the neighbours that got the stream before, in this process, by name.
     """
 
     awaited: bool = False
     is_async: bool = False
     turn: int = 0
-    waits: int = 0
-    waits_turn: int = 0
     former: tuple[str, ...] = ()
 
     def handle_word(self, turn: int, *, is_async: bool) -> bool:
@@ -43,22 +39,9 @@ class NextHop:
         self.turn, self.is_async = turn, is_async
         return True
 
-    def handle_waits(self, turn: int, here: int) -> bool:
-        """It says how far it has packets that wait, 0 if none does. Returns whether this is newer than the last."""
-        if turn <= self.waits_turn:
-            return False
-        self.waits_turn, self.waits = turn, here
-        return True
-
     def handle_session_closed(self) -> None:
         """What it has said ends with the session."""
         self.turn, self.is_async = 0, False
-
-    def forget_waits(self) -> bool:
-        """Its session has ended, or packets go to another node now. Returns whether it had said that packets wait."""
-        waited = self.waits > 0
-        self.waits = self.waits_turn = 0
-        return waited
 
 
 @dataclass(eq=False, repr=False)

@@ -68,7 +68,7 @@ def state_of_outgoing(engine: Engine, outgoing: OutgoingStream) -> StateNow:
         return found
     is_sent = sequence.entries and sequence.peek() is None
     waits_for = _FREEING[sequence.freed_by] if is_sent and not outgoing.pending else None
-    if waits_for is not None and sequence.waits_at_relay and next(reversed(sequence.entries)) <= sequence.relay_has:
+    if waits_for is not None and next(reversed(sequence.entries)) <= sequence.waits_until:
         waits_for = "relay"  # which has all of it on its disk
     return _unless_closed(link, waits_for)
 

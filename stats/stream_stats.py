@@ -266,7 +266,7 @@ def _outgoing(engine: Engine, outgoing: OutgoingStream, now_ns: int) -> Outgoing
         attempts=tier.attempt,
         resends=sequence.resends,
         again_s=_seconds_to(again_ns(engine, outgoing, now), now_ns),
-        relay_has=sequence.relay_has or None,
+        relay_has=sequence.waits_until or None,
         stalled_s=None if first is None else engine.outbox.latency.stalled_ns(outgoing, now_ns) / SECOND,
     )
 

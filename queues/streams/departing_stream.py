@@ -8,6 +8,7 @@ from triack.base.delivery import DURABLE
 from triack.base.names import StreamId
 from triack.base.ranges import Range, as_ranges
 from triack.ordering.departing import DepartingSequence
+from triack.ordering.wire import RelayedPacket
 from triack.queues.deadlines import Deadlines
 from triack.queues.routes import Way
 from triack.queues.sync_links import NextHop
@@ -88,6 +89,10 @@ class DepartingStream(Generic[Sequence]):
         """The neighbour that its packets go to, by name; empty if there is none."""
         return "" if self.way is None else self.way.via
 
+    def contexts_of(self, run: list[Any], previous: list[int], hops: int) -> list["DepartingContext"]:
+        """What a session carries along with each packet of a run."""
+        return [DepartingContext(self, entry, before, hops) for entry, before in zip(run, previous, strict=True)]
+
     # ---- time
 
     def expect(self, entries: Iterable[Any]) -> None:
@@ -138,3 +143,15 @@ class DepartingContext:
 def ranges_of(entries: Iterable[Any]) -> list[Range]:
     """The numbers of packets."""
     return as_ranges(sorted([entry.number for entry in entries]))
+
+
+def relayed_packets(
+    run: list[Any], previous: list[int], ack_requested: list[bool], bodies: list[bytes], arrives_ms: int
+) -> list[RelayedPacket]:
+    """Packets that arrive at a relay at that time."""
+    return [
+        RelayedPacket(
+            entry.number, before, max(1, entry.reach_by_ms - arrives_ms) if entry.reach_by_ms else 0, asks, body
+        )
+        for entry, before, asks, body in zip(run, previous, ack_requested, bodies, strict=True)
+    ]

@@ -85,6 +85,10 @@ class DepartingStreams(Generic[Stream]):
         """The body of a stored packet has been read from the disk."""
 
     @abstractmethod
+    def _set_sync(self, stream: Stream, turn: Turn) -> None:
+        """The link to the next hop may have changed its mode, or what that has said of its store acks."""
+
+    @abstractmethod
     def _note_held(self, stream: Stream, reason: str, now_ns: int, *, stop: bool, is_new: bool) -> None:
         """The next hop has no room for a stream, or has some again; ``is_new``: it has not said so before."""
 
@@ -179,7 +183,17 @@ class DepartingStreams(Generic[Stream]):
                 return True
         return False
 
+    def relies_on(self, link: Link) -> bool:
+        """Whether the next hop has said that it answers for packets, or is to say it, as long as its session lasts."""
+        return any(it.sequence.waits_until or it.sequence.awaits_onward for it in self._streams_by(link))
+
     # ---- synchronous links
+
+    def handle_link_mode(self, peer: str, turn: Turn) -> None:
+        """A synchronous link is asynchronous for now, or synchronous again."""
+        for stream in list(self._streams_by(self.links[peer])):
+            self._set_sync(stream, turn)
+            self._look_at(stream)
 
     def _is_sync(self, stream: Stream) -> bool:
         return stream.next_hop.awaited and not stream.next_hop.is_async and self.sync_links.is_sync(stream.way)

@@ -49,7 +49,7 @@ from triack.queues.stages import Stage
 from triack.queues.streams.accepted_keys import Accepted, AcceptedKeys
 from triack.queues.streams.arrival_records import Record
 from triack.queues.streams.dead_lettering import DeadLettering
-from triack.queues.streams.departing_stream import NO_RELAY, DepartingContext, ranges_of
+from triack.queues.streams.departing_stream import NO_RELAY, DepartingContext, ranges_of, relayed_packets
 from triack.queues.streams.departing_streams import FETCH_AHEAD_PACKETS, DepartingStreams
 from triack.queues.streams.departure_records import DepartureRecords
 from triack.queues.streams.group_commit import GroupCommit, Turn
@@ -59,7 +59,6 @@ from triack.queues.streams.outgoing_stream import (
     Ordinals,
     OutgoingStream,
     Row,
-    relayed_packets,
 )
 from triack.queues.streams.retirement import ENDED, Retirement
 from triack.queues.streams.sealing import Sealing
@@ -537,10 +536,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
             packets = relayed_packets(run, previous, ack_requested, bodies, self._wall.ms(arrives_ns))
             to, awaits = outgoing.way.final, outgoing.next_hop.awaited
             contents = encode_relayed_run(first, to, "", packets, awaited=awaits, ack_wait=self._ack_wait)
-        contexts = [
-            DepartingContext(outgoing, entry, before, hops) for entry, before in zip(run, previous, strict=True)
-        ]
-        return contents, contexts, awaited
+        return contents, outgoing.contexts_of(run, previous, hops), awaited
 
     # ---- acknowledgements
 
@@ -620,12 +616,6 @@ class Outbox(DepartingStreams[OutgoingStream]):
         # What the relay before had stored, and this one has not yet, leaves room for others.
         self._look_at(outgoing)
 
-    def handle_link_mode(self, peer: str, turn: Turn) -> None:
-        """A synchronous link is asynchronous for now, or synchronous again."""
-        for outgoing in list(self.links[peer].streams):
-            self._set_sync(outgoing, turn)
-            self._look_at(outgoing)
-
     def _set_sync(self, outgoing: OutgoingStream, turn: Turn) -> None:
         freed = outgoing.sequence.set_sync(self._is_sync(outgoing))
         self._free(outgoing, freed, turn)
@@ -638,7 +628,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
             return
         if outgoing.sequence.handle_waits(packet.turn, packet.here if packet.waits else 0, now_ns):
             sequence = outgoing.sequence
-            waiting = [entry for entry in sequence.entries.values() if entry.number <= sequence.relay_has]
+            waiting = [entry for entry in sequence.entries.values() if entry.number <= sequence.waits_until]
             outgoing.stages.handle_progress(waiting, Stage.STORED if sequence.sync else Stage.ONWARD)
             self._records.onward(outgoing, packet.here, conversation.label, now_ns, waits=packet.waits)
             self._look_at(outgoing)
@@ -720,14 +710,6 @@ class Outbox(DepartingStreams[OutgoingStream]):
             self.holds.free(stream)
         else:
             self.holds.hold(stream, HeldStream(stream.peer, stream.queue, stream.delivery, why))
-
-    def relies_on(self, link: Link) -> bool:
-        """Whether a relay has said that it answers for packets, which counts as long as the session of its link."""
-        return any(
-            outgoing.sequence.waits_at_relay or outgoing.sequence.awaits_onward
-            for outgoing in link.streams
-            if outgoing.relayed
-        )
 
     def _free(self, outgoing: OutgoingStream, entries: list[StreamPacket], turn: Turn) -> None:
         done = self.copies.take(outgoing, entries) if outgoing.cares and entries else entries

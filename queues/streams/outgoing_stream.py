@@ -14,7 +14,7 @@ from triack.base.names import TOPIC_PREFIX, StreamId
 from triack.ordering.departing import StreamPacketState
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.outgoing import OutgoingSequence, StreamPacket
-from triack.ordering.wire import RelayedPacket, header_bytes, relayed_header_bytes
+from triack.ordering.wire import header_bytes, relayed_header_bytes
 from triack.queues.body_head import SEALED_BYTES, sent_at_of
 from triack.queues.messages import LargeMessage, Outgoing
 from triack.queues.packing import PIECE_MIN_BYTES, PacketBody, pack
@@ -427,15 +427,3 @@ class Ordinals:
         """Give an outgoing stream its next block of ordinals, after it has used up the last one."""
         outgoing.number(self._next, ORDINALS_BLOCK)
         self._next += ORDINALS_BLOCK
-
-
-def relayed_packets(
-    run: list[StreamPacket], previous: list[int], ack_requested: list[bool], bodies: list[bytes], arrives_ms: int
-) -> list[RelayedPacket]:
-    """Packets of this node that arrive at a relay at that time."""
-    return [
-        RelayedPacket(
-            entry.number, before, max(1, entry.reach_by_ms - arrives_ms) if entry.reach_by_ms else 0, asks, body
-        )
-        for entry, before, asks, body in zip(run, previous, ack_requested, bodies, strict=True)
-    ]

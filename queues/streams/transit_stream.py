@@ -10,14 +10,13 @@ from triack.ordering.transit import TransitPacket, TransitSequence
 from triack.ordering.wire import (
     MARK_BYTES,
     RelayedHeader,
-    RelayedPacket,
     SequenceHeader,
     encode_relayed_run,
     passing,
 )
 from triack.queues.body_head import fragment_range, priority_of
 from triack.queues.peers.link import Conversation
-from triack.queues.streams.departing_stream import DepartingContext, DepartingStream
+from triack.queues.streams.departing_stream import DepartingContext, DepartingStream, relayed_packets
 from triack.session.protocol.frames import Ask
 
 PURGED_MAX = 256
@@ -137,7 +136,7 @@ class TransitStream(DepartingStream[TransitSequence]):
         if self.repeats < GAP_REPEATS or not self.sequence.ordered:
             return False
         lowest = self.sequence.find(self.sequence.lowest)
-        return lowest is not None and lowest.before > max(self.ordered, self.next_hop.waits)
+        return lowest is not None and lowest.before > max(self.ordered, self.sequence.waits_until)
 
     def handle_order_ack(self, number: int) -> bool:
         """The destination has everything up to a number. Returns whether this shows a gap that was not known."""
@@ -238,22 +237,13 @@ class TransitStream(DepartingStream[TransitSequence]):
         assert self.way is not None
         sequence = self.sequence
         previous = [sequence.previous_of(entry) for entry in run]
-        packets = [
-            RelayedPacket(
-                entry.number,
-                before,
-                max(1, entry.reach_by_ms - arrives_ms) if entry.reach_by_ms else 0,
-                entry.ack_requested or entry.sends > 0,
-                entry.body or b"",
-            )
-            for entry, before in zip(run, previous, strict=True)
-        ]
+        asked = [entry.ack_requested or entry.sends > 0 for entry in run]
+        packets = relayed_packets(run, previous, asked, [entry.body or b"" for entry in run], arrives_ms)
         first = SequenceHeader(*self.id, sequence.sequence, run[0].number, 0, self.queue, False, b"")
         awaited, trace = self.next_hop.awaited, passing(self.trace, passed_by)
         names = self.way.final, self.from_name
         contents = encode_relayed_run(first, *names, packets, trace=trace, awaited=awaited, ack_wait=self.ack_wait)
-        hops = len(trace) // MARK_BYTES
-        contexts = [DepartingContext(self, entry, before, hops) for entry, before in zip(run, previous, strict=True)]
+        contexts = self.contexts_of(run, previous, len(trace) // MARK_BYTES)
         asks = [int(entry.ack_requested) for entry in run]
         if hurries or sequence.start.credit is not None:
             # As at an origin: the stream stands still until these are accepted, and no ack delay is to be added.

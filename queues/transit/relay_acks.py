@@ -212,11 +212,11 @@ class RelayAcks:
         self._waits_at_ns = None
         for stream in streams:
             sequence = stream.sequence
-            if not sequence.ordered or (sequence.is_empty and not stream.next_hop.waits):
+            if not sequence.ordered or (sequence.is_empty and not stream.sequence.waits_until):
                 continue
             oldest_ns = sequence.oldest_ns
             waits_long = sequence.is_empty or (oldest_ns is not None and now_ns - oldest_ns >= WAITS_AFTER_NS)
-            here = self._here(stream) if waits_long else stream.next_hop.waits
+            here = self._here(stream) if waits_long else stream.sequence.waits_until
             if not self._tell_waits(stream, here, now_ns) or not waits_long:
                 self.handle_more(now_ns)
 
@@ -234,11 +234,11 @@ class RelayAcks:
     @staticmethod
     def _here(stream: TransitStream) -> int:
         """The number up to which a stream waits, here or behind the next hop; 0 if it does not."""
-        return stream.next_hop.waits if stream.sequence.is_empty else stream.sequence.here
+        return stream.sequence.waits_until if stream.sequence.is_empty else stream.sequence.here
 
     def handle_next_waits(self, stream: TransitStream, packet: OnwardPacket, now_ns: int) -> None:
         """The next hop says how far it has a stream, and whether that waits there: so it waits for its origin, too."""
-        if not stream.next_hop.handle_waits(packet.turn, packet.here if packet.waits else 0):
+        if not stream.sequence.handle_waits(packet.turn, packet.here if packet.waits else 0, now_ns):
             return
         told = self._told.get(stream)
         if not packet.waits:
@@ -249,12 +249,12 @@ class RelayAcks:
     def handle_empty(self, stream: TransitStream, now_ns: int) -> None:
         """Nothing of a stream is here any more: its origin may send again what does not wait behind the next hop."""
         told = self._told.get(stream)
-        if told is None or told[1] > stream.next_hop.waits:
+        if told is None or told[1] > stream.sequence.waits_until:
             self.handle_let_go(stream, now_ns)
 
     def handle_next_lost(self, stream: TransitStream, now_ns: int) -> None:
         """What the next hop has said has ended with its session, or packets go by another one."""
-        if stream.next_hop.forget_waits():
+        if stream.sequence.forget_waits():
             self.handle_let_go(stream, now_ns)
 
     def holds_open(self, conversation: Conversation) -> bool:
@@ -293,7 +293,7 @@ class RelayAcks:
         self._again.discard(stream)
         if told is not None and told[0].is_open:
             self._say(stream, told[0], 0, now_ns, waits=False)
-        if stream.next_hop.waits or not stream.sequence.is_empty:
+        if stream.sequence.waits_until or not stream.sequence.is_empty:
             self.handle_more(now_ns)
 
     def handle_session_closed(self, conversation: Conversation) -> None:

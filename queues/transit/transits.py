@@ -631,16 +631,11 @@ class Transits(DepartingStreams[TransitStream]):
         if stream.next_hop.handle_word(packet.turn, is_async=packet.is_async):
             self._set_sync(stream, turn)
 
-    def handle_link_mode(self, peer: str, turn: Turn) -> None:
-        """A synchronous link is asynchronous for now, or synchronous again."""
-        for stream in list(self._by_link.get(peer, ())):
-            self._set_sync(stream, turn)
-            self._tell_mode(stream, turn.now_ns)
-
     def _set_sync(self, stream: TransitStream, turn: Turn) -> None:
         if freed := stream.sequence.set_sync(self._is_sync(stream)):
             self._note_passed(stream, freed, turn.now_ns)
             self._free_passed(stream, freed, FreedReason.STORE_ACK, turn)
+        self._tell_mode(stream, turn.now_ns)
 
     def _free_passed(
         self, stream: TransitStream, entries: list[TransitPacket], reason: FreedReason, turn: Turn
@@ -862,10 +857,6 @@ class Transits(DepartingStreams[TransitStream]):
         link = conversation.link
         return link is not None and link.conversation is conversation and self.relies_on(link)
 
-    def relies_on(self, link: Link) -> bool:
-        """Whether the next hop has said that it answers for packets, or is to say it, as long as its session lasts."""
-        return any(stream.next_hop.waits or stream.sequence.awaits_onward for stream in self._streams_by(link))
-
     def has_to_ask(self, link: Link) -> bool:
         """Whether the next hop has to be asked if it is still there, as no stream asks it for room now and then."""
         holds = (stream.sequence.hold for stream in self._streams_by(link) if not stream.paused)
@@ -908,7 +899,7 @@ class Transits(DepartingStreams[TransitStream]):
             self._look_at(stream)
         while self._idle and next(iter(self._idle.values())) + IDLE_NS <= turn.now_ns:
             stream, _ = self._idle.popitem(last=False)
-            if stream.next_hop.waits or stream.leaving or stream in self.holds.stopped:
+            if stream.sequence.waits_until or stream.leaving or stream in self.holds.stopped:
                 # The next hop, or the disk, has more to say about it; or its neighbour waits for a word of this node.
                 self._idle[stream] = turn.now_ns
             elif stream.sequence.is_empty:

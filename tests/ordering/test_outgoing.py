@@ -482,7 +482,7 @@ def test_no_tier_runs_for_what_waits_at_a_relay() -> None:
     send(out, 0, 2)
     out.handle_session_ack(list(out.entries.values())[:2])
     assert out.handle_waits(1, 2, 0)
-    assert out.waits_at_relay
+    assert out.waits_until
     assert out.handle_timer(30 * SECOND) == []
     send(out, 31 * SECOND)
     out.handle_session_ack([out.entries[3]])
@@ -514,7 +514,7 @@ def test_what_waits_at_a_relay_is_not_sent_again_on_a_new_session() -> None:
     send(out, 0, 2)
     out.handle_waits(1, 2, 0)
     out.handle_session_closed(idle=True)
-    assert not out.waits_at_relay
+    assert not out.waits_until
     assert out.handle_waits(1, 2, 0)
     assert [number for number, _ in send(out)] == [3]
     out.handle_session_closed(idle=True)
