@@ -3,10 +3,11 @@
 import zlib
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
+from operator import attrgetter
 from struct import Struct
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 _LEVEL = 4  # of zlib: 0.4 microseconds for a record; the best level saves only a twentieth more
 _BY_DIFFERENCES, _AS_IT_IS = b"d", b"="
@@ -100,35 +101,23 @@ class RecordBlocks(ABC, Generic[Packet, AnyBlock]):
     object. All blocks are compressed but the last one, which grows, and the one that was looked at last. What is asked
     for costs as much as a look at a block, however many packets there are.
 
-    Args:
+    Attributes:
         record: the fields of a record, little-endian.
         number_at: the offset of the number among them, eight bytes.
         columns: compresses them.
         times_of: the number of a packet, and when it expires, in ms; 0 for never.
-
-    Attributes:
         blocks: read-only; empty without any packets.
         size_bytes: memory that they take.
     """
 
-    __slots__ = (
-        "_columns",
-        "_count",
-        "_expiring",
-        "_firsts",
-        "_looked_at",
-        "_number_at",
-        "_order",
-        "_record",
-        "_times_of",
-        "blocks",
-        "size_bytes",
-    )
+    __slots__ = ("_count", "_expiring", "_firsts", "_looked_at", "_order", "blocks", "size_bytes")
 
-    def __init__(
-        self, record: Struct, number_at: int, columns: Columns, times_of: Callable[[Packet], tuple[int, int]]
-    ) -> None:
-        self._record, self._number_at, self._columns, self._times_of = record, number_at, columns, times_of
+    record: ClassVar[Struct]
+    number_at: ClassVar[int]
+    columns: ClassVar[Columns]
+    times_of: ClassVar["attrgetter[tuple[int, int]]"]
+
+    def __init__(self) -> None:
         self.size_bytes = 0
         self.blocks: list[AnyBlock] = []
         self._firsts: list[int] = []
@@ -166,10 +155,10 @@ class RecordBlocks(ABC, Generic[Packet, AnyBlock]):
 
     def add(self, packet: Packet) -> None:
         """Put a packet here that is not here yet."""
-        self._put(self._block_for(self._times_of(packet)[0]), packet)
+        self._put(self._block_for(self.times_of(packet)[0]), packet)
 
     def _put(self, block: AnyBlock, packet: Packet) -> None:
-        number, expires_ms = self._times_of(packet)
+        number, expires_ms = self.times_of(packet)
         data = self._data(block)
         self._note(block, packet)
         if number > block.last or not block.count:
@@ -190,7 +179,7 @@ class RecordBlocks(ABC, Generic[Packet, AnyBlock]):
     def find(self, number: int) -> Packet | None:
         """A copy of the packet of that number, or None."""
         found = self._find(number)
-        return None if found is None else self._decode(self._record.unpack_from(found[1], found[2]))
+        return None if found is None else self._decode(self.record.unpack_from(found[1], found[2]))
 
     def walk(self, number: int) -> Iterator[Packet]:
         """Yield copies of the packets in order, from the block on that has a number. Some may be gone meanwhile."""
@@ -204,7 +193,7 @@ class RecordBlocks(ABC, Generic[Packet, AnyBlock]):
         if found is None:
             return False
         block, data, at = found
-        del data[at : at + self._record.size]
+        del data[at : at + self.record.size]
         if not data:
             self._drop(block)
             return True
@@ -212,7 +201,7 @@ class RecordBlocks(ABC, Generic[Packet, AnyBlock]):
         self._count -= 1
         block.count -= 1
         block.first = self._firsts[index] = self._number(data, 0)
-        block.last = self._number(data, len(data) - self._record.size)
+        block.last = self._number(data, len(data) - self.record.size)
         self._note_less(block, data)
         block.packed = None
         self._charge(block)
@@ -246,7 +235,7 @@ class RecordBlocks(ABC, Generic[Packet, AnyBlock]):
         block = heappop(self._expiring)[2]
         packets, due, earliest_ms = self._packets(block), list[Packet](), 0
         for packet in packets:
-            expires_ms = self._times_of(packet)[1]
+            expires_ms = self.times_of(packet)[1]
             if 0 < expires_ms <= now_ms:
                 due.append(packet)
             elif expires_ms:
@@ -296,7 +285,7 @@ class RecordBlocks(ABC, Generic[Packet, AnyBlock]):
         self._drop(self.blocks[index])
         half = len(packets) // 2
         for at, some in ((index, packets[:half]), (index + 1, packets[half:])):
-            block = self._begin(at, self._times_of(some[0])[0])
+            block = self._begin(at, self.times_of(some[0])[0])
             for packet in some:
                 self._put(block, packet)
             if block is not self.blocks[-1]:
@@ -323,7 +312,7 @@ class RecordBlocks(ABC, Generic[Packet, AnyBlock]):
             if self._looked_at is not None:
                 self._close(self._looked_at)
             self._looked_at = block
-            block.packed, block.data = data, self._columns.unpack(data)
+            block.packed, block.data = data, self.columns.unpack(data)
             data = block.data
             self._charge(block)
         elif block is self.blocks[-1] and block is self._looked_at:
@@ -335,7 +324,7 @@ class RecordBlocks(ABC, Generic[Packet, AnyBlock]):
         if block is self._looked_at:
             self._looked_at = None
         if isinstance(block.data, bytearray) and block.count:
-            block.data = block.packed or self._columns.pack(block.data)
+            block.data = block.packed or self.columns.pack(block.data)
             block.packed = None
             self._charge(block)
 
@@ -356,12 +345,12 @@ class RecordBlocks(ABC, Generic[Packet, AnyBlock]):
     # ---- records
 
     def _packets(self, block: AnyBlock) -> Iterator[Packet]:
-        return map(self._decode, self._record.iter_unpack(bytes(self._data(block))))
+        return map(self._decode, self.record.iter_unpack(bytes(self._data(block))))
 
     def _number(self, data: bytearray, at: int) -> int:
-        return int(_NUMBER.unpack_from(data, at + self._number_at)[0])
+        return int(_NUMBER.unpack_from(data, at + self.number_at)[0])
 
     def _offset(self, data: bytearray, number: int) -> int:
         """The offset of the first record whose number is not smaller."""
-        places = range(0, len(data), self._record.size)
-        return bisect_left(places, number, key=lambda at: self._number(data, at)) * self._record.size
+        places = range(0, len(data), self.record.size)
+        return bisect_left(places, number, key=lambda at: self._number(data, at)) * self.record.size

@@ -26,7 +26,6 @@ _RISING_BYTES = 40
 _COLUMNS = Columns(RECORD_BYTES, _RISING_BYTES, BLOCK_RECORDS)
 SENDS_MAX = 0xFFFF
 """How often a packet was sent is not counted beyond this."""
-_TIMES_OF = attrgetter("number", "reach_by_ms")
 
 
 class _Block(Block):
@@ -51,8 +50,7 @@ class DiskBacklog(RecordBlocks[TransitPacket, _Block]):
 
     __slots__ = ()
 
-    def __init__(self) -> None:
-        super().__init__(_RECORD, _NUMBER_AT, _COLUMNS, _TIMES_OF)
+    record, number_at, columns, times_of = _RECORD, _NUMBER_AT, _COLUMNS, attrgetter("number", "reach_by_ms")
 
     @property
     def first(self) -> int:

@@ -19,7 +19,6 @@ _RISING_BYTES = 32
 _COLUMNS = Columns(RECORD_BYTES, _RISING_BYTES, BLOCK_RECORDS)
 ROWS_MAX = 0xFFFF
 """Rows that a record has room for: more than the pieces of the largest message."""
-_TIMES_OF = attrgetter("first_place", "receive_by_ms")
 
 Stream = tuple[bytes, int, int, int, bool, int, bool, str]
 """Fields that most packets share: origin, stream, sequence, class, restored, priority, cares and topic."""
@@ -30,8 +29,10 @@ class DiskBacklog(RecordBlocks[QueuedPacket, Block]):
 
     __slots__ = ("_kept", "_numbers", "_streams")
 
+    record, number_at, columns, times_of = _RECORD, 0, _COLUMNS, attrgetter("first_place", "receive_by_ms")
+
     def __init__(self) -> None:
-        super().__init__(_RECORD, 0, _COLUMNS, _TIMES_OF)
+        super().__init__()
         self._kept: dict[int, QueuedPacket] = {}
         self._streams: list[Stream] = []
         self._numbers: dict[Stream, int] = {}
