@@ -220,7 +220,6 @@ def test_half_open_connections_do_not_shut_out_others() -> None:
 
 
 def test_open_sessions_are_not_given_up_for_new_ones() -> None:
-    """At the limit a connect is dropped and counted; connected peers stay so."""
     world, node, _ = victim(NodeSettings(max_sessions=3))
     friends = [world.node(f"friend{number}") for number in range(3)]
     for number, friend in enumerate(friends):
@@ -256,7 +255,6 @@ def test_pings_do_not_pile_up_order_acks() -> None:
 
 
 def test_pings_in_turn_ask_each_stream_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many streams there are: each is asked once for what it owes."""
     world, node, evil = victim()
     for stream in range(1, 201):
         evil.frames(evil.message(3, stream=stream))

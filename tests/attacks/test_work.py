@@ -84,7 +84,6 @@ def work_of_each(frames: dict[str, Make]) -> dict[str, int]:
 
 
 def test_no_frame_is_ten_times_the_work_of_another() -> None:
-    """A datagram with one of any kind costs at most ten times what the median does."""
     work = work_of_each(FRAMES)
     assert max(work.values()) <= 10 * median(work.values()), work
 

@@ -80,7 +80,6 @@ def test_due_so_long_after_the_last_packet() -> None:
 
 
 def test_due_at_a_count_of_bytes() -> None:
-    """With bytes as the only limit, the packet that reaches them makes the ack due."""
     debt = debt_of(AckTrigger(window_share=None, bytes_=3 * BYTES))
     assert (arrive(debt, 2), arrive(debt, 1), debt.cause) == (AckState.OWED, AckState.DUE, Cause.BYTES)
     debt.handle_sent()
@@ -121,7 +120,6 @@ def test_the_first_cause_is_the_one_that_is_logged() -> None:
 
 @pytest.mark.parametrize(("after", "first_ns"), [(0.0, 0), (0.75, 375 * MS), (1.0, 500 * MS), (None, 10 * SECOND)])
 def test_an_ack_rides_after_a_share_of_the_delay(after: float | None, first_ns: int) -> None:
-    """At once, after three quarters of the timer, or never; and never when nothing is owed."""
     debt, moments_ns = debt_of(AckTrigger(piggyback_after=after)), (0, 374 * MS, 375 * MS, 500 * MS)
     assert not debt.leaves_with_packet(SECOND)
     arrive(debt, 1, SECOND)
@@ -203,7 +201,6 @@ def test_a_delay_of_eight_round_trips(rtt_ns: int, delay_ns: int) -> None:
 
 
 def test_a_cap_shortens_every_delay() -> None:
-    """The fixed one, and the longest that round trips may make; the rest stays."""
     assert terms_of(capped(AckTrigger(delay_s=5), 3 * SECOND), 64).delay_ns == 3 * SECOND
     adaptive = capped(AckTrigger(delay_rtts=8), SECOND)
     assert (terms_of(adaptive, 64, SECOND).delay_ns, terms_of(adaptive, 64).delay_ns) == (SECOND, 500 * MS)
@@ -242,7 +239,6 @@ def test_what_cannot_be_is_refused(wrong: dict[str, Any], says: str) -> None:
 
 
 def test_so_much_makes_it_due() -> None:
-    """A number of packets or of bytes, whichever is reached."""
     terms = terms_of(AckTrigger(count=3, bytes_=100, window_share=None), 64)
     assert [terms.reached(packets, size) for packets, size in ((2, 99), (3, 0), (0, 100))] == [False, True, True]
     assert not terms_of(AckTrigger(window_share=None), 64).reached(1_000, 10**9)

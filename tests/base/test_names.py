@@ -43,7 +43,6 @@ def test_a_name_is_given_back(name: str) -> None:
 
 @pytest.mark.parametrize("word", ["Aufträge", "đơn-hàng", "주문", "Å"])
 def test_a_name_has_one_form_however_it_is_written(word: str) -> None:
-    """Each check gives back the composed form, of topics, patterns and permissions, too."""
     apart, whole = normalize("NFD", word), normalize("NFC", word)
     assert apart != whole
     assert composed(apart) == check_name(apart) == check_queue(apart) == check_name(whole) == whole

@@ -68,7 +68,6 @@ def test_it_reads_back(model: set[int], limit: int) -> None:
 
 @given(st.sets(NUMBER), st.lists(st.tuples(NUMBER, NUMBER)))
 def test_a_run_is_taken_as_its_numbers_would_be(before: set[int], runs: list[tuple[int, int]]) -> None:
-    """And what it returns is what was new; a run may be added in one go, too."""
     numbers, added, model = number_set(before), number_set(before), set(before)
     for first, last in map(sorted, runs):
         fresh = [number for part in numbers.take_run(first, last) for number in part]
@@ -117,7 +116,6 @@ class Settings:
     "settings", [Settings(), Settings(limit=1), Settings(wait_s=None), Settings(count=10**12, name="", share=-1.0)]
 )
 def test_what_can_be_passes(settings: Settings) -> None:
-    """None where it is allowed; what is no number of things is not looked at, and stays as it is."""
     before = replace(settings)
     check_settings(settings)
     assert settings == before

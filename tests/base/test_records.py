@@ -464,7 +464,6 @@ def test_the_layout_is_as_documented() -> None:
     ],
 )
 def test_what_no_correct_node_sends_is_refused_by_name(header: bytes, reason: str) -> None:
-    """Before anybody looks for a conversation."""
     with pytest.raises(ProtocolError) as caught:
         read_header(header)
     assert caught.value.reason == reason

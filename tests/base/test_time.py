@@ -30,7 +30,6 @@ def jump_s(last: ClockReading, now: ClockReading) -> int:
 
 @pytest.mark.parametrize("set_s", [-NOW_S, -HOUR_S, 0, HOUR_S, 10 * NOW_S])
 def test_as_long_as_a_machine_runs_its_uptime_tells_how_long_it_was(set_s: int) -> None:
-    """However its clock was set, before the first start's end or after it."""
     now = reading(ONE, 1_100, max(0, NOW_S + 100 + set_s))
     assert jump_s(reading(ONE, 1_000, NOW_S), now) == now.system_ns // SECOND - NOW_S - 100
     last = reading(ONE, 1_000, now.system_ns // SECOND - 100, NOW_S)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from tests.fuzz.lies import CHANGES
 from tests.fuzz.schedule import STEPS as ORDER
@@ -82,12 +83,9 @@ def enrolled() -> list[bytes]:
 
 def hellos() -> list[bytes]:
     points = HistoryPoint(7, 9), NODE, HistoryPoint(1, 2), HistoryPoint(3, 4), RolledBack.RECEIVER
-    return [
-        Introduction(NODE, "a", A_ADDRESS, "udp://b:1").encode(),
-        Introduction(
-            NODE, "", "", "udp://b:1", *points, positions=(StreamPosition(1, 2, 9),), ack_wait=AckWait(3, 4)
-        ).encode(),
-    ]
+    more: dict[str, Any] = {"positions": (StreamPosition(1, 2, 9),), "ack_wait": AckWait(3, 4)}
+    said = Introduction(NODE, "a", A_ADDRESS, "udp://b:1"), Introduction(NODE, "", "", "udp://b:1", *points, **more)
+    return [it.encode() for it in said]
 
 
 def sequences() -> list[bytes]:
@@ -103,13 +101,8 @@ def bodies() -> list[bytes]:
     answers = [messages.Answer(b"", run=run, index=index) for index in range(2)]
     topics = [messages.Outgoing(b"1", topic="a.b"), messages.Passed(b"2", topic="a.b", publisher=NODE, ordinal=7)]
     packed, _ = packing.pack([rich, rich, plain, *answers, *topics], 400, 1, 2)
-    return [
-        packing.pack_one(plain, 1, 2),
-        packing.pack_one(rich, 3, 4),
-        large,
-        *fragments(),
-        *[one.body for one in packed],
-    ]
+    alone = [packing.pack_one(plain, 1, 2), packing.pack_one(rich, 3, 4), large]
+    return [*alone, *fragments(), *[one.body for one in packed]]
 
 
 def fragments() -> list[bytes]:
@@ -137,10 +130,8 @@ def proofs() -> list[bytes]:
 
 def session_frames() -> list[bytes]:
     packet = BINARY.encode(frames.PacketFrame(4, Delivery.TRANSACTIONAL, True, sequences()[0], 5))
-    ack, store_ack = (
-        BINARY.encode(frames.AckFrame.of(NUMBERS, 64, 7, 8_000)),
-        BINARY.encode(frames.StoreAckFrame.of(NUMBERS, 9)),
-    )
+    ack = BINARY.encode(frames.AckFrame.of(NUMBERS, 64, 7, 8_000))
+    store_ack = BINARY.encode(frames.StoreAckFrame.of(NUMBERS, 9))
     refusing = BINARY.encode(frames.AckFrame.of(NUMBERS, 64, 7, 8_000, [(1, 1), (3, 5)]))
     ping, close = BINARY.encode(frames.PingFrame()), BINARY.encode(frames.CloseFrame(CloseReason.DRAINED))
     first = frames.PieceFrame(4, Delivery.TRANSACTIONAL, frames.Ask.NO, 8, 0, b"four", 5)
@@ -148,19 +139,8 @@ def session_frames() -> list[bytes]:
     pieces = [BINARY.encode(first), BINARY.encode(last)]
     round_trip = BINARY.encode(frames.RoundTripFrame(8_000))
     probe, probed = BINARY.encode(frames.ProbeFrame(3, 40)), BINARY.encode(frames.ProbedFrame(3))
-    return [
-        packet,
-        ack,
-        store_ack,
-        ping,
-        close,
-        packet + ack + store_ack + ping,
-        refusing,
-        *pieces,
-        probe,
-        probed,
-        round_trip,
-    ]
+    alone = [packet, ack, store_ack, ping, close]
+    return [*alone, packet + ack + store_ack + ping, refusing, *pieces, probe, probed, round_trip]
 
 
 def runs() -> list[bytes]:
@@ -291,10 +271,8 @@ def inputs() -> Iterator[tuple[str, list[bytes]]]:
     yield "run", runs()
     yield "trusted", steps()
     yield "schedule", schedules()
-    yield (
-        "hello",
-        [BINARY.encode_hello(frames.Hello(1, 2, 3, 1_200, Policy.of(SessionSettings()), one)) for one in told],
-    )
+    policy = Policy.of(SessionSettings())
+    yield "hello", [BINARY.encode_hello(frames.Hello(1, 2, 3, 1_200, policy, one)) for one in told]
     yield "introduction", told
     yield "ordering", sequences()
     yield "body", bodies()
@@ -324,10 +302,8 @@ def inputs() -> Iterator[tuple[str, list[bytes]]]:
     yield "manifest", [json.dumps([["a-000001-000001.jsonl", 5, 70, 0], ["b", -1, 1, 7]]).encode()]
     yield "summary", summaries()
     yield "control", control_frames()
-    yield (
-        "text",
-        [A_ADDRESS.encode(), b"tcp://[::1]:1/orders", b"b/orders", Invitation(SECRET, 0).code.encode(), *keys()],
-    )
+    code = Invitation(SECRET, 0).code.encode()
+    yield "text", [A_ADDRESS.encode(), b"tcp://[::1]:1/orders", b"b/orders", code, *keys()]
 
 
 def write(to: Path = CORPUS) -> None:

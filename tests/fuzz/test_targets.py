@@ -48,7 +48,6 @@ def test_the_corpus_is_what_real_nodes_write(tmp_path: Path) -> None:
 @pytest.mark.gate
 @pytest.mark.parametrize("name", TARGETS)
 def test_what_was_written_and_what_was_found_is_taken(name: str) -> None:
-    """Whole, cut at each place, and with each byte changed a little."""
     target = TARGETS[name]
     for data in corpus_of(name):
         target(data)

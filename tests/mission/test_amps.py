@@ -31,7 +31,6 @@ INTERVAL = AckTrigger(window_share=None, delay_s=1)
     "Acknowledgment Conflation", "amps(ack_conflation_s=1)", "1 ack for 500 messages after 1 s; none before or later"
 )
 def test_one_acknowledgement_an_interval_covers_all_messages_before_it() -> None:
-    """However many there are; an interval without news is silent."""
     assert acks(AMPS, 500) == [(1.0, "delay", 500)]
     assert acks(amps(ack_conflation_s=0.25), 1) == [(0.25, "delay", 1)]
 
@@ -52,7 +51,6 @@ def test_one_acknowledgement_an_interval_covers_all_messages_before_it() -> None
 def test_a_failure_splits_the_range_and_is_named_alone(
     failed: set[int], expected: list[int], delivery: Delivery
 ) -> None:
-    """A publisher of five messages, some of which are too late."""
     world, a, b = pair(AMPS)
     events = watch(a, b, INTERVAL, delivery)
     world.cut(a, b)

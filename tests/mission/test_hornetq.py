@@ -101,7 +101,6 @@ async def test_a_confirmation_window_of_minus_one_is_off(triack_world: World) ->
 )
 @pytest.mark.parametrize(("window_bytes", "lost"), [(-1, 1), (1024**2, 0)])
 async def test_without_a_window_there_is_no_reattachment(triack_world: World, window_bytes: int, lost: int) -> None:
-    """What was sent and not confirmed when the session is lost does not go again; with a window it does."""
     settings = policies.hornetq(
         confirmation_window_bytes=window_bytes, block_on_durable_send=False, client_failure_check_period_s=4
     )
@@ -125,7 +124,6 @@ async def test_without_a_window_there_is_no_reattachment(triack_world: World, wi
 )
 @pytest.mark.parametrize("ack", ["auto", "manual"])
 async def test_block_on_acknowledge_waits_for_the_disk_before_the_next_message(triack_world: World, ack: str) -> None:
-    """False by default: then the next message comes at once."""
     for blocks in (False, True):
         name = f"node-{blocks}"
         with triack_world.machine(name):

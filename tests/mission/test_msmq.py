@@ -465,7 +465,6 @@ ARRIVED, RECEIVED = MessageClass.ACK_REACH_QUEUE, MessageClass.ACK_RECEIVE
 def test_a_positive_acknowledgement_says_that_a_message_reached_its_queue_and_another_that_it_was_received(
     delivery: Delivery,
 ) -> None:
-    """Each names the message and comes in its class of delivery."""
     world, a, b = pair(MSMQ)
     ask(a, "b", b"1", b"2", delivery=delivery, label="order")
     world.run(2 * SECOND)

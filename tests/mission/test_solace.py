@@ -172,7 +172,6 @@ async def test_up_to_one_window_of_messages_is_buffered(triack_world: World) -> 
 @statement("ISession.Send", "send_nowait, WouldBlock, CanSend", "one event after three refusals")
 @pytest.mark.gate
 async def test_a_nonblocking_send_returns_would_block_and_later_a_can_send_event(triack_world: World) -> None:
-    """One event after any number of refusals, and none without one."""
     async with two(triack_world, FIVE) as (a, _):
         events, heard = a.events(), []
 

@@ -83,7 +83,6 @@ def test_with_slowest_sub_rate_all_subscribers_wait_for_the_slowest(per_packet: 
 def test_with_discard_allowed_a_message_is_acknowledged_in_place_of_its_subscriber_after_the_delivery_timeout(
     per_packet: int, max_unacked: int
 ) -> None:
-    """However few are pending. What the subscriber says later is ignored."""
     bench = Bench(per_packet, strategy="discard_allowed", max_unacked=max_unacked, delivery_timeout_s=60)
     fast, slow = bench.subscribe(), bench.subscribe()
     for second in (0, 20, 40, 59):

@@ -153,6 +153,5 @@ class Bottleneck:
         return True
 
     def become(self, faults: Faults) -> None:
-        """The link changes; what is on it arrives as before."""
         self._faults = faults
         self._ways = [Fates(lambda _, way=way: Random(f"1 {way} {self.now_ns}")) for way in range(2)]  # type: ignore[misc]

@@ -156,7 +156,6 @@ def transfer(settings: SessionSettings, *, loss: float, seed: int, udp: bool, by
 @pytest.mark.parametrize("loss", [0.0, 0.1])
 @pytest.mark.parametrize(("udp", "congestion"), [(False, "newreno"), (True, "newreno"), (True, "bbr")])
 def test_by_the_run_the_same_leaves_as_one_by_one(udp: bool, congestion: str, loss: float) -> None:
-    """The same bytes at the same moments: probes, resends, acks that ride, and requests for acks."""
     settings = SessionSettings(max_unacked_packet=64, congestion=congestion)
     for seed in range(2):
         pairs = [transfer(settings, loss=loss, seed=seed, udp=udp, by_run=by_run) for by_run in (False, True)]

@@ -33,7 +33,6 @@ def ack_requested(pair: Pair, end: str = "a") -> list[int]:
 
 
 def test_a_session_opens_in_one_round_trip() -> None:
-    """Connect, accept, and an ack that confirms; both learn of each other, and the initiator of the round trip."""
     pair = Pair()
     pair.run(SECOND)
     assert kinds(pair, "a")[:2] == [(0, TransmitKind.CONNECT), (20, TransmitKind.DATA)]
@@ -122,7 +121,6 @@ def test_the_round_trip_is_that_of_the_connect_that_was_answered() -> None:
 
 @pytest.mark.parametrize("peer_window", [64, 5])
 def test_the_window_is_never_exceeded(peer_window: int) -> None:
-    """Our own or the peer's, whichever is smaller; a full window goes on with the acks, not before."""
     peer = SessionSettings(max_unacked_packet=peer_window)
     pair = Pair.opened(SessionSettings(max_unacked_packet=16), peer_settings=peer)
     assert pair.a.room == min(16, peer_window)
@@ -167,7 +165,6 @@ def test_a_cold_path_with_a_third_of_a_window_asks_once(lost: bool) -> None:
 
 
 def test_a_lost_packet_is_repaired_by_time() -> None:
-    """One later packet acknowledged, and 9/8 of the round trip since it was sent."""
     pair = Pair.opened()
     start_ns = pair.now_ns
     pair.lose = lambda _end, sent: sent.packet is not None and sent.packet.number == 1 and sent.packet.sends == 1
@@ -186,7 +183,6 @@ def test_a_store_ack_costs_what_waits_for_it() -> None:
 
 @pytest.mark.parametrize("overhead_bytes", [0, 36, 200])
 def test_datagrams_leave_room_for_what_their_channel_adds(monkeypatch: pytest.MonkeyPatch, overhead_bytes: int) -> None:
-    """Full packets, acks with few ranges or many: with the overhead none is larger than the peers agreed."""
     monkeypatch.setattr("tests.session.pair.OVERHEAD_BYTES", overhead_bytes)
     pair = Pair.opened()
     content = bytes(content_limit_bytes(BINARY, 1_200, overhead_bytes))

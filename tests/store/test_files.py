@@ -153,7 +153,6 @@ SIZE_BYTES = 1_000_000
 
 
 def test_it_takes_real_room_and_gives_it_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Laid down once, kept while there is room, removed when the disk has less than its size."""
     one = Ballast(tmp_path, SIZE_BYTES)
     assert one.missing_bytes == SIZE_BYTES
     one.lay()

@@ -170,7 +170,6 @@ def test_what_is_gone_may_be_deleted_again(tmp_path: Path) -> None:
 
 
 def test_a_commit_is_all_or_nothing(tmp_path: Path) -> None:
-    """A row that cannot be written takes the whole commit with it, and the store is finished."""
     store = Store(tmp_path)
     store.load(b"n" * 16, 1)
     store.apply(Commit(queues=[(1, "orders")]))
@@ -202,7 +201,6 @@ def test_what_is_no_database_is_refused(tmp_path: Path, content: bytes) -> None:
 
 
 def test_somebody_elses_database_is_refused(tmp_path: Path) -> None:
-    """A database that is no store is not made into one."""
     edit(tmp_path, "CREATE TABLE theirs (x)")
     (tmp_path / STORE_FILE).chmod(0o600)
     with pytest.raises(StoreDamaged, match="not a Triack store"):
@@ -344,7 +342,6 @@ def test_a_lost_row_is_missed(filled: Path, tmp_path: Path, table: str) -> None:
     ],
 )
 def test_the_row_that_every_commit_writes_is_checked(filled: Path, tmp_path: Path, damage: str) -> None:
-    """The node's own id among others; and it must be there."""
     with pytest.raises(StoreDamaged, match=f"{STORE_FILE}.*meta"):
         load_copy(filled, tmp_path, damage)
 
@@ -410,7 +407,6 @@ def test_a_log_without_its_database_is_no_new_store(tmp_path: Path, gone: bool) 
 
 
 def test_a_log_begins_again_when_it_is_long_enough(tmp_path: Path) -> None:
-    """It grows no further, and the database has what it held."""
     store = Store(tmp_path, page_bytes=4_096, checkpoint_pages=16)
     store.load(b"n" * 16, 1)
     size = (tmp_path / LOG_FILE).stat().st_size
@@ -555,7 +551,6 @@ def test_a_file_that_others_may_write_is_refused(tmp_path: Path, name: str, harm
 @pytest.mark.parametrize("left", [None, b"", b"S"])
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_store_that_was_emptied_or_removed_is_no_new_one(tmp_path: Path, left: bytes | None, killed: bool) -> None:
-    """Its node is named, nothing is made in its place, and the error says how to begin anew."""
     if killed:
         killed_store(tmp_path)
     else:

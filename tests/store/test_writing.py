@@ -46,7 +46,6 @@ def rows_in(folder: Path, table: str) -> list[tuple[int, ...]]:
 
 
 def test_neighbours_of_one_stream_share_a_row() -> None:
-    """Another queue, stream or number begins one; so does a row that is large enough. A few are rows of their own."""
     parts = [(range(1, 31), 1, 1), (range(40, 70), 1, 1), (range(70, 100), 2, 1), (range(1, 31), 2, 2)]
     rows = [message(number, queue, stream) for numbers, stream, queue in parts for number in numbers]
     assert [row[:2] for row in fold_messages(rows)] == [
@@ -74,7 +73,6 @@ def test_bits_are_those_of_the_keys_that_a_row_has(key: int, packets: int, first
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_packets_come_and_go_one_by_one(tmp_path: Path, seed: int) -> None:
-    """In any spans and order, with restarts between: what is there is there, nothing else is, and at last no row."""
     random, there = Random(seed), dict[int, bytes]()
     store, first = Store(tmp_path), 1
     store.load(b"n" * 16, 1)
@@ -248,7 +246,6 @@ def test_order_number_and_type_of_the_values_count(values: tuple[object, ...]) -
 
 
 def test_a_packet_is_known_by_all_of_it() -> None:
-    """Its columns, each byte of its body, both checksums; a row of other types is damaged, and not an accident."""
     table = TABLES["messages"]
     stored = table.with_checksums(PACKET)
     assert table.is_intact(stored)

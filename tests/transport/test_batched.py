@@ -259,7 +259,6 @@ async def test_close_ends_the_wait(ends: tuple[End, End], monkeypatch: pytest.Mo
 
 
 async def test_one_busy_socket_leaves_the_loop_to_others(ends: tuple[End, End]) -> None:
-    """It reads so often in a round of the loop, and the rest in the next."""
     here, there = ends
     for number in range(3 * batched.READS_MAX):
         await here.socket.send([bytes([number])], there.socket.sockname)
@@ -296,7 +295,6 @@ async def test_what_was_cut_off_is_not_guessed_at(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_system_without_batches_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Old kernels refuse the options; other systems are not even asked."""
     monkeypatch.setattr(batched, "UDP_GRO", 9_999)
     with bound(socket.SOCK_DGRAM, ("127.0.0.1", 0)) as sock:
         assert not offers_batches(sock)

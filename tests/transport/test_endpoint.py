@@ -36,7 +36,6 @@ async def test_largest_datagram(opened: Opener, scheme: str) -> None:
 
 @EACH
 async def test_close_wakes_the_receiver(opened: Opener, scheme: str) -> None:
-    """A waiting receiver gets the error, and so does a later one; a sent datagram is a counted drop."""
     endpoint = await opened(scheme)
     waiting = asyncio.create_task(endpoint.receive())
     await asyncio.sleep(0)

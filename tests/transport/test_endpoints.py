@@ -36,7 +36,6 @@ async def test_filter() -> None:
 
 
 async def test_unnamed_endpoints_and_names_that_are_free_again() -> None:
-    """Two of one network never share an address; what a closed one leaves can be taken."""
     network = MemoryNetwork()
     one, two = network.endpoint(), network.endpoint()
     assert one.address != two.address

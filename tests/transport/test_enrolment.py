@@ -94,7 +94,6 @@ def until(step: str) -> tuple[EnrolmentServer, EnrolmentClient, bytes]:
 
 @pytest.mark.parametrize("suite", [AESGCM_SHA256, CHACHAPOLY_BLAKE2S])
 def test_two_nodes_enrol(suite: Suite) -> None:
-    """Each learns the other's name, key and addresses; the host hears of it before the client does."""
     b, a = server(INVITATION, suite=suite), client(suite=suite)
     proof = sure(proof_of(a, b))
     assert b.handle_datagram(proof, read_header(proof), A_ADDRESS, NOW_NS) == b""
@@ -227,7 +226,6 @@ def test_other_keys_let_who_has_begun_go_on() -> None:
 
 
 def test_nobody_learns_a_key_that_is_gone() -> None:
-    """Neither one that has begun, nor one that has shown the proof and is not welcomed yet."""
     b, _, proof = until("PROOF")
     b.use_keys([FOREIGN_KEY])
     assert why_not(b, proof) == "unknown-connection"
@@ -250,7 +248,6 @@ def test_what_was_lost_is_said_again_in_the_same_words() -> None:
 
 
 def test_without_an_invitation_or_the_code_there_is_silence() -> None:
-    """And wrong codes use up nothing, however many come."""
     hello = client().poll_transmit()
     assert why_not(server(), hello) == "not-invited"
     b = server(INVITATION)

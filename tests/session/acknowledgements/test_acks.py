@@ -45,7 +45,6 @@ def test_owed_when_a_commit_has_returned() -> None:
 
 
 def test_due_at_a_share_of_the_window_or_at_bytes() -> None:
-    """By the same counting as session acks, of what is on the disk."""
     half, size = make_ack(window=4), make_ack(AckTrigger(window_share=None, bytes_=250))
     for ack in (half, size):
         for number in (1, 2, 3):
@@ -192,7 +191,6 @@ def test_a_run_is_counted_as_its_packets_would_be(delivery: Delivery, ack_reques
 
 
 def test_a_run_ends_at_what_a_correct_sender_could_send() -> None:
-    """Numbers beyond it are looked at by themselves."""
     ack_sender = ack_sender_of(AckTrigger())
     payloads = [BINARY.encode(PacketFrame(number, Delivery.EXPRESS, False, b"")) for number in range(1, 30)]
     run = sure(ack_sender.read_run(BINARY, payloads))
@@ -244,7 +242,6 @@ def flying(*numbers: int, delivery: Delivery = Delivery.EXPRESS) -> list[Session
 
 
 def test_the_wait_doubles_and_progress_begins_again() -> None:
-    """Up to the most there is, which the first wait may exceed."""
     probing, waits = Probing(), []
     for _ in range(4):
         waits.append(probing.wait_ns(10, 50))
@@ -333,7 +330,6 @@ def test_what_an_answer_over_a_stream_does_not_acknowledge_goes_again() -> None:
 
 
 def test_a_peer_is_quiet_after_ever_longer_waits() -> None:
-    """Half of the ack timeout, then twice as long after each notice to the owner, until there is progress."""
     probing, waits = Probing(), []
     for _ in range(4):
         waits.append(probing.quiet_ns(10))

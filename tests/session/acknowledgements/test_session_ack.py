@@ -22,7 +22,6 @@ def arrive(ack: SessionAck, *numbers: int, now_ns: int = 0, ack_requested: bool 
 
 
 def test_a_gap_is_acknowledged_at_once_and_so_is_what_fills_it() -> None:
-    """Packets that follow in order need no ack at once."""
     ack = make_ack()
     arrive(ack, 1, 3)
     assert (ack.debt.cause, ack.received.ranges) == (Cause.GAP, [(3, 3)])

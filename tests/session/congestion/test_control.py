@@ -36,7 +36,6 @@ def lose(reno: NewReno, sent_at_ns: int, now_ns: int) -> None:
 
 @pytest.mark.parametrize("halved", [False, True])
 def test_what_left_together_counts_as_much_as_one_by_one(halved: bool) -> None:
-    """Ten datagrams of one sending and ten of ten, in slow start; and about as much when the window grows slowly."""
     single, by_run = NewReno(DATAGRAM), NewReno(DATAGRAM)
     for reno in (single, by_run) if halved else ():
         lose(reno, 50, 100)
@@ -111,7 +110,6 @@ class Path:
         self.waiting: deque[tuple[int, Sending, int, bool]] = deque()
 
     def run(self, for_ns: int, *, limit: int = 1_000) -> None:
-        """Let time pass, with a given number of packets to send in all."""
         until_ns = self.now_ns + for_ns
         while self.now_ns < until_ns:
             self.now_ns += MS // 4
@@ -160,7 +158,6 @@ def test_each_move_it_makes_is_in_the_table() -> None:
 @pytest.mark.parametrize("loses", [0, 20, 10, 3])
 @pytest.mark.plain
 def test_losses_by_chance_do_not_slow_it_down(loses: int) -> None:
-    """Of what the path lets through at least nine tenths is delivered, with a third lost, too."""
     path = Path(loses=loses)
     path.run(SECOND)
     before = path.delivered
@@ -186,7 +183,6 @@ def test_a_round_trip_that_grew_is_believed_after_it_was_looked_for() -> None:
 
 @pytest.mark.plain
 def test_a_sender_with_little_to_say_keeps_what_it_knows() -> None:
-    """Two packets at a time for seconds: the bandwidth that was found stays found."""
     path = Path()
     path.run(SECOND)
     known = path.bbr.bandwidth.limit
@@ -196,7 +192,6 @@ def test_a_sender_with_little_to_say_keeps_what_it_knows() -> None:
 
 @pytest.mark.plain
 def test_unanswered_probes_leave_the_minimum_and_an_ack_gives_it_back() -> None:
-    """Four datagrams; the first acknowledgements let it grow by what they cover."""
     path = Path()
     path.run(SECOND)
     before = path.bbr.window_bytes
@@ -269,7 +264,6 @@ def measured(rtt_ns: int) -> RoundTrip:
 
 
 def test_the_pacer_spreads_a_window_over_its_round_trip() -> None:
-    """After a burst of ten, datagrams leave evenly, 5/4 of a window in each round trip."""
     pacer, rate = Pacer(DATAGRAM, 0), flow(20, 100 * MS)
     now_ns, times = 0, list[int]()
     while now_ns < 100 * MS:
@@ -348,7 +342,6 @@ def test_a_small_packet_waits_for_its_own_bytes_and_not_for_those_of_the_largest
 
 
 def test_a_path_that_is_found_to_carry_more_lets_a_burst_of_that_go() -> None:
-    """Two of 64,000 bytes after a session's whole life of small ones; and no third."""
     pacer = Pacer(DATAGRAM, 0)
     pacer.handle_size(64_000)
     for ready in (True, True, False):
@@ -380,7 +373,6 @@ def wide(packets: int) -> NetworkShare:
 
 
 def test_an_ack_is_asked_for_eight_times_in_a_window() -> None:
-    """Of 80 datagrams every tenth; but not where the peer acknowledges within half of them by itself."""
     share = wide(80)
     assert [number for number in range(1, 81) if share.handle_sent(DATAGRAM, TERMS)] == list(range(10, 81, 10))
     assert not any(share.handle_sent(DATAGRAM, AckTerms(count=40, bytes_=None, delay_ns=MS)) for _ in range(80))
@@ -427,7 +419,6 @@ def test_three_rounds_without_growth_show_that_it_is_full() -> None:
 
 
 def test_a_sender_with_little_to_say_does_not_fill_it() -> None:
-    """Its rounds show nothing, unless they show more than was known."""
     rounds = Rounds()
     rounds.sample(100)
     assert not rounds.sample(*[50] * 10, app_limited=True).is_full
@@ -448,7 +439,6 @@ def test_a_bandwidth_is_believed_for_two_cycles() -> None:
 
 
 def test_the_shortest_round_trip_is_kept_and_looked_for() -> None:
-    """After five seconds without one as short it is time to look; what is found then is believed."""
     trip, found = ShortestTrip(), []
     for sample_ns, at_ns in ((10 * MS, 0), (30 * MS, SECOND), (30 * MS, 6 * SECOND), (25 * MS, 6 * SECOND + MS)):
         trip.handle_sample(sample_ns, at_ns)
@@ -529,7 +519,6 @@ def test_an_answer_before_a_round_trip_is_to_another_sending() -> None:
 
 
 def test_losses_are_in_what_was_tried() -> None:
-    """Five of ten arrive: the path delivered half of what it was given."""
     rate = DeliveryRate()
     sendings = send(rate, 10, 0)
     for _ in range(5):
@@ -571,7 +560,6 @@ def learned(loss: float, seed: int = 1) -> LossFloor:
 
 @pytest.mark.parametrize("loss", [0.0, 0.01, 0.1, 0.3])
 def test_what_is_lost_with_room_left_is_the_floor(loss: float) -> None:
-    """To a few percent, and then rounds like those are no congestion."""
     floor = learned(loss)
     assert abs(floor.per_mille - 1_000 * loss) < 50
     assert play(floor, 500, loss, Random(2), spared=True) <= 5

@@ -76,7 +76,6 @@ def test_what_the_peer_has_room_for_may_be_less_than_the_window() -> None:
 
 
 def test_the_smaller_window_counts() -> None:
-    """The peer's window may be less than ours and may shrink; more than ours does not help."""
     window = make(8)
     window.peer_window = 3
     assert window.room == 3
@@ -143,7 +142,6 @@ def test_nine_eighths_of_a_round_trip_make_a_packet_lost() -> None:
 
 
 def test_nothing_is_lost_without_evidence() -> None:
-    """Packets sent after the newest acknowledged one are merely in flight."""
     window = make(8)
     send(window, 8)
     ack(window, 3, [], RTT_NS)
@@ -151,7 +149,6 @@ def test_nothing_is_lost_without_evidence() -> None:
 
 
 def test_lost_packets_go_first_and_keep_their_numbers() -> None:
-    """Lowest first, before anything new, under the number they had."""
     window = make(8)
     sent = send(window, 6)
     push(window, 1)
@@ -223,7 +220,6 @@ def test_an_echo_counts_once() -> None:
 
 
 def test_the_memory_of_sendings_is_bounded() -> None:
-    """However often probes go out, only the last windows of sendings are remembered."""
     window = make(2)
     (first,) = send(window, 1)
     for at in range(100):
@@ -279,7 +275,6 @@ def test_a_run_ends_with_the_credit(waiting: int) -> None:
 
 
 def test_a_run_has_no_more_than_the_pacer_lets_go_but_for_its_first_packet() -> None:
-    """Three of 100 bytes fit into 399; the first one has been let go already, however large it is."""
     window = make(64)
     push(window, 10)
     assert [len(window.next_run(UNBOUNDED_BYTES, credit)) for credit in (399, 400, 5)] == [3, 4, 1]

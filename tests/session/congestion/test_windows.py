@@ -37,7 +37,6 @@ class Stream:
         self.waiting: deque[tuple[int, int, Sending]] = deque()
 
     def run(self, for_ns: int, *, limit: int = 1_000_000) -> None:
-        """Let time pass, with a given number of packets to send."""
         until_ns = self.now_ns + for_ns
         while self.now_ns < until_ns:
             while limit and (len(self.waiting) + 1) * PACKET <= self.window.window_bytes:
@@ -69,7 +68,6 @@ def test_two_packets_go_however_slow_it_is() -> None:
 
 @pytest.mark.gate
 def test_its_own_queue_is_not_taken_for_a_longer_path() -> None:
-    """It is let go every five seconds, and the stream stays full."""
     stream = Stream(5 * MS)
     stream.run(120 * SECOND)
     assert stream.longest_ns < RTT + QUEUE_NS + 100 * MS
@@ -87,7 +85,6 @@ def test_a_path_that_becomes_longer_is_learned() -> None:
 
 
 def test_a_sender_with_little_to_say_does_not_forget_the_stream() -> None:
-    """Ten packets a second for a minute; then as much as goes."""
     stream = Stream(5 * MS)
     stream.run(3 * SECOND)
     for _ in range(600):
@@ -132,7 +129,6 @@ def test_it_is_doubled_once_for_each_round_trip_in_which_the_sender_stood_still(
 
 
 def test_it_is_halved_when_a_quarter_was_not_used_for_a_second() -> None:
-    """A burst within that second keeps it, and it does not become smaller than it began."""
     auto = AutoWindow()
     for highest in (16, 32, 64):
         auto.handle_ack(highest, highest, highest, MS, stands_still=True)
@@ -148,7 +144,6 @@ def test_it_is_halved_when_a_quarter_was_not_used_for_a_second() -> None:
 
 @pytest.mark.parametrize(("most", "windows"), [(100, [16, 32, 64, 100]), (16, []), (5, [])])
 def test_a_session_tells_each_window_before_it_uses_it(most: int, windows: list[int]) -> None:
-    """Up to the largest that both have room for; one that is no larger than the first stays as it is."""
     pair = Pair.opened(AUTO, peer_settings=replace(AUTO, auto_window_max=most), udp=False)
     pair.backlog["a"].extend((Delivery.EXPRESS, b"x") for _ in range(600))
     pair.run(10 * SECOND)

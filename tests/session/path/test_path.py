@@ -194,7 +194,6 @@ def test_of_large_packets_fewer_wait_than_the_window_takes() -> None:
 
 
 def test_everyone_hears_of_a_proved_size() -> None:
-    """The owner, the controller and its pacer, and the window; the timer ends with the search."""
     told = Told()
     told.path_size.handle_departed([packet(9_000)], 0)
     assert [told.answer() for _ in range(3)] == [1_200, 1_452, 9_000]

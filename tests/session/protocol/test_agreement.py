@@ -202,7 +202,6 @@ def full_life() -> Pair:
 
 
 def test_every_kind_of_event_happens() -> None:
-    """In a life of two ends, and of nothing else: the end is reported with the number of unacknowledged packets."""
     pair = full_life()
     told = {type(event) for event in pair.events["a"] + pair.events["b"]}
     assert told == set(get_args(Event)) - {SizeChanged, WindowChanged, SessionIdle}, "nothing is idle for long enough"

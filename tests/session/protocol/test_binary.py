@@ -106,7 +106,6 @@ def test_any_ack_reads_back(base: int, offsets: set[int], window: int, delay_us:
 
 @pytest.mark.parametrize("refused", [1, 2, frames.REFUSED_RANGES_MAX])
 def test_an_ack_that_names_what_is_refused_fits_the_smallest_datagram(refused: int) -> None:
-    """With as many ranges of each kind as there may be; it has fewer of what arrived then."""
     numbers = NumberSet(3, [(at, at) for at in range(5, 400, 2)])
     named = [(at, at) for at in range(7, 7 + 4 * refused, 4)]
     ack = AckFrame.of(numbers, 64, 9, 7_000, named)
@@ -174,7 +173,6 @@ def test_sixty_four_ranges_are_fine() -> None:
     [(DATAGRAM, BINARY.decode, "bad-frame"), (BINARY.encode_hello(HELLO), BINARY.decode_hello, "bad-hello")],
 )
 def test_damage_is_read_or_refused(data: bytes, read: Callable[[bytes], object], reason: str) -> None:
-    """Whatever a truncation or a flipped bit makes of it, the answer is a value or a ProtocolError, nothing else."""
     reasons = []
     flips = [bytes([*data[:at], data[at] ^ 1 << bit, *data[at + 1 :]]) for at in range(len(data)) for bit in range(8)]
     for damaged in [*(data[:at] for at in range(len(data))), *flips]:
@@ -211,7 +209,6 @@ def test_the_layout_of_a_hello_is_as_documented() -> None:
     ],
 )
 def test_a_hello_out_of_range_is_refused(hello: Hello) -> None:
-    """A window, datagram size or connection id that cannot work ends the connection before it begins."""
     with pytest.raises(ProtocolError) as caught:
         BINARY.decode_hello(BINARY.encode_hello(hello))
     assert caught.value.reason == "bad-hello"

@@ -137,7 +137,6 @@ def test_a_rollback_is_announced_without_an_ack_and_named_alike_at_both_ends() -
 
 @pytest.mark.parametrize("ack", [AckFrame.of(NumberSet(3), 64, 0, 0), StoreAckFrame.of(NumberSet(0, [(3, 3)]))])
 def test_an_ack_of_what_was_never_sent_closes(ack: AckFrame | StoreAckFrame) -> None:
-    """Session ack or store ack, cumulative or range: the peer is not who we talk to."""
     pair = Pair.opened()
     pair.send("a", 2)
     pair.inject("a", BINARY.encode(ack))

@@ -85,7 +85,6 @@ def test_a_peer_that_is_heard_is_not_quiet() -> None:
 
 
 def test_each_answered_ping_doubles_the_wait_for_the_next() -> None:
-    """The owner asks at each notification, and the peer has nothing to send."""
     pair = acknowledged()
     moments = []
     for turn in range(6):
@@ -261,7 +260,6 @@ def test_a_probe_is_alone_in_its_datagram_and_of_the_size_that_it_proves() -> No
 def test_probes_that_are_lost_are_no_congestion_and_no_resends(
     congestion: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a path that loses nothing but what is too long for it: the controller hears of no loss."""
     pair = on_path(1_300, congestion=congestion)
     controller, losses = pair.a.window.congestion, []
     monkeypatch.setattr(type(controller), "handle_lost", lambda *arguments: losses.append(arguments))

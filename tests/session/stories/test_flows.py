@@ -69,7 +69,6 @@ def test_a_quiet_session_stays_quiet() -> None:
 
 
 def test_a_clear_network_carries_everything_once() -> None:
-    """No packet is sent twice, no ack is sent without need, and the order is kept."""
     pair = Pair.opened(PATIENT)
     pair.backlog["a"].extend((Delivery.EXPRESS, b"%d" % n) for n in range(400))
     pair.run_until(lambda: len(pair.fresh("b")) == 400)
@@ -221,7 +220,6 @@ def test_a_stream_is_full_and_keeps_no_long_queue(rate_bps: int) -> None:
 
 
 def test_sessions_speak_a_text_protocol() -> None:
-    """Every packet arrives once, is acknowledged and stored; then the sender drains, and both ends close."""
     pair = Pair(codec=TextCodec(), udp=False, by_run=True)
     messages = [b"message %d; of many" % number for number in range(300)]
     pair.backlog["a"].extend((Delivery.TRANSACTIONAL, body) for body in messages)
