@@ -17,17 +17,7 @@ from triack.base.units import MS, SECOND
 from triack.queues.manager.engine import Engine
 from triack.queues.node_settings import Topic
 from triack.queues.streams.inbox import Inbox
-from triack.tools.chaos.additions import (
-    CARRIED_BYTES,
-    LIVE_MAX,
-    ONCE_NAMES,
-    PRIORITIES_MAX,
-    QUEUES_BYTES,
-    RATES_BPS,
-    RETIRE_S,
-    WANTED_BYTES,
-    stream_bodies,
-)
+from triack.tools.chaos import additions
 from triack.tools.chaos.away_subscribers import KINDS as AWAY_KINDS
 from triack.tools.chaos.away_subscribers import draw_away
 from triack.tools.chaos.drawing import draw
@@ -222,9 +212,13 @@ def test_some_links_are_slow_with_relays_too() -> None:
     """Each rate with each queue, and most plans have none; where the faults end, the link is fast again."""
     plain, relayed = plans_of(PLAIN[:200]), plans_of(RELAYED[:200])
     slow = [plan.network for plan in (*plain, *relayed) if plan.network.rate_bps]
-    assert {(network.rate_bps, network.queue_bytes) for network in slow} == set(product(RATES_BPS, QUEUES_BYTES))
+    assert {(network.rate_bps, network.queue_bytes) for network in slow} == set(
+        product(additions.RATES_BPS, additions.QUEUES_BYTES)
+    )
     assert all(10 <= sum(bool(plan.network.rate_bps) for plan in plans) <= 30 for plans in (plain, relayed))
-    late = min((plan for plan in plain if plan.network.rate_bps == RATES_BPS[0]), key=lambda plan: plan.faults_end_ns)
+    late = min(
+        (plan for plan in plain if plan.network.rate_bps == additions.RATES_BPS[0]), key=lambda plan: plan.faults_end_ns
+    )
     assert not run_plan(late).violations
 
 
@@ -235,8 +229,8 @@ def test_narrow_paths_differ_each_way_and_change_in_the_middle() -> None:
     changing = unlike = 0
     for plan in plans:
         faults = [fault for fault in plan.faults if fault.kind == "narrow"]
-        assert {fault.after for fault in faults} <= set(CARRIED_BYTES)
-        assert {host.settings.session.max_datagram_bytes for host in plan.hosts[:2]} <= set(WANTED_BYTES)
+        assert {fault.after for fault in faults} <= set(additions.CARRIED_BYTES)
+        assert {host.settings.session.max_datagram_bytes for host in plan.hosts[:2]} <= set(additions.WANTED_BYTES)
         changing += any(fault.at_ns for fault in faults)
         unlike += len({fault.after for fault in faults if not fault.at_ns}) > 1
     assert min(changing, unlike) > len(plans) // 3
@@ -247,11 +241,11 @@ def test_many_names_and_few_places() -> None:
     """Queues that get a few messages each, and streams that end soon; with few places, and with many."""
     plans = [plan for plan in plans_of(PLAIN[:350]) if any(one.queue.startswith("once") for one in plan.streams)]
     assert len(plans) >= 40
-    assert {host.settings.max_streams for plan in plans for host in plan.hosts} == set(LIVE_MAX)
-    assert {host.settings.retire_after_s for plan in plans for host in plan.hosts} == set(RETIRE_S)
+    assert {host.settings.max_streams for plan in plans for host in plan.hosts} == set(additions.LIVE_MAX)
+    assert {host.settings.retire_after_s for plan in plans for host in plan.hosts} == set(additions.RETIRE_S)
     for plan in plans:
         names = [one.queue for one in plan.streams if one.queue.startswith("once")]
-        assert len(set(names)) == len(names) in ONCE_NAMES
+        assert len(set(names)) == len(names) in additions.ONCE_NAMES
     assert not having(plans, *DISHONEST)
 
 
@@ -261,7 +255,7 @@ def test_streams_have_several_priorities_and_queues_are_paused() -> None:
     plain, relayed = plans_of(PLAIN[:350]), plans_of(RELAYED[:50])
     for stream in streams_of([*plain, *relayed]):
         assert not (stream.priorities and stream.delivery == "transactional")
-        assert len(set(stream.priorities)) == len(stream.priorities) <= PRIORITIES_MAX
+        assert len(set(stream.priorities)) == len(stream.priorities) <= additions.PRIORITIES_MAX
     assert sum(any(stream.priorities for stream in plan.streams) for plan in plain) >= 120
     assert any(stream.priorities for stream in streams_of(relayed))
     paused = having([*plain, *relayed], "pause-queue")
@@ -274,7 +268,7 @@ def test_streams_have_several_priorities_and_queues_are_paused() -> None:
 @pytest.mark.gate
 def test_some_plans_have_bodies_in_parts() -> None:
     """Of durable streams of honest plans, around the size of a part; the rest of such a plan stays as it was."""
-    plans = [(plan, stream_bodies(plan, Random(seed))) for seed, plan in enumerate(plans_of(PLAIN[:200]))]
+    plans = [(plan, additions.stream_bodies(plan, Random(seed))) for seed, plan in enumerate(plans_of(PLAIN[:200]))]
     streamed = [(plan, more) for plan, more in plans if plan != more]
     large = [stream for stream in streams_of([more for _, more in streamed]) if stream.streamed_bytes]
     assert {stream.delivery for stream in large} == {"transactional", "recoverable"}

@@ -175,12 +175,17 @@ pytest.importorskip("pyarrow")
 
 
 @pytest.mark.gate
-def test_compact_says_what_it_did_and_where_it_went(tmp_path: Path) -> None:
+def test_compact_says_what_it_did_and_where_it_went(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And how far it is; so does prune."""
+    monkeypatch.setattr(watching, "PLAIN_S", 0)
     healthy().save(tmp_path / "logs")
     result = CliRunner().invoke(log, ["compact", str(tmp_path / "logs")])
-    assert result.exit_code == 0
-    assert result.output.startswith("8 segments, 8 of them new or grown: ")
+    assert (result.exit_code, result.stderr.startswith("compacting: ")) == (0, True)
+    assert result.stdout.startswith("8 segments, 8 of them new or grown: ")
     assert len(list((tmp_path / "logs-compact").rglob("*.parquet"))) == 1
+    close_segments(tmp_path / "logs")
+    pruned = CliRunner().invoke(log, ["prune", str(tmp_path / "logs"), "--keep", "0s"])
+    assert (pruned.exit_code, pruned.stderr.startswith("pruning: ")) == (0, True)
 
 
 def test_what_cannot_be_read_is_one_line(tmp_path: Path) -> None:
@@ -503,17 +508,3 @@ def test_on_a_terminal_long_work_has_one_line_that_changes_and_goes(monkeypatch:
         console.print("a line of its own")
     assert "counting" in written.getvalue()
     assert written.getvalue().endswith("\x1b[2K")  # the line is cleared
-
-
-@pytest.mark.gate
-@pytest.mark.parametrize(("name", "what"), [("compact", "compacting"), ("prune", "pruning")])
-def test_commands_on_logs_say_how_far_they_are(
-    name: str, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(watching, "PLAIN_S", 0)
-    healthy().save(tmp_path / "logs")
-    close_segments(tmp_path / "logs")
-    options = ["--keep", "0s"] if name == "prune" else []
-    result = CliRunner().invoke(log, [name, str(tmp_path / "logs"), *options])
-    assert result.exit_code == 0, result.output
-    assert result.stderr.splitlines()[0].startswith(f"{what}: ")

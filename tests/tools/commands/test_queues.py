@@ -325,12 +325,6 @@ def test_what_a_failing_handler_waits_for_is_shown(tmp_path: Path) -> None:
 
 
 # Views that are drawn again and again.
-async def test_once_is_once(capsys: pytest.CaptureFixture[str]) -> None:
-    async def draw() -> None:
-        click.echo("seen")
-
-    await repeat(draw, None)
-    assert capsys.readouterr().out == "seen\n"
 
 
 class Terminal(io.StringIO):
@@ -339,7 +333,9 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize("kind", [io.StringIO, Terminal])
-async def test_again_is_until_it_is_ended(kind: type[io.StringIO], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_once_is_once_and_again_is_until_it_is_ended(
+    kind: type[io.StringIO], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In a pipe one below the other; on a terminal in its place, on a screen that is left as it was."""
     out, drawn, enough = kind(), list[int](), asyncio.Event()
 
@@ -358,4 +354,7 @@ async def test_again_is_until_it_is_ended(kind: type[io.StringIO], monkeypatch: 
     await asyncio.gather(watching, return_exceptions=True)
     assert "view 0" in out.getvalue()
     assert "view 2" in out.getvalue()
+    once = out.getvalue()
+    await repeat(draw, None)
+    assert out.getvalue() == f"{once}view {len(drawn) - 1}\n"
     assert ("\x1b[?1049h" in out.getvalue()) == ("\x1b[?1049l" in out.getvalue()) == (kind is Terminal)

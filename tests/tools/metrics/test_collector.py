@@ -92,24 +92,20 @@ async def test_a_scrape_may_come_from_any_thread() -> None:
         assert found == {"triack_node", *(f"triack_{family.name}" for family in FAMILIES)}
 
 
-async def test_a_node_that_is_not_open_has_none() -> None:
-    node = make("a", scheme="udp")
-    assert generate_latest(registered(node)) == generate_latest(CollectorRegistry())
-
-
 def test_a_node_without_async_has_them_too(tmp_path: Path) -> None:
     with triack.sync.open("a", data=tmp_path / "a") as node:
         node.send("q", b"x").queued(WAIT)
         assert registered(node).get_sample_value("triack_queue_messages", {"queue": "q"}) == 1
 
 
-def test_after_its_event_loop_has_ended_there_are_none() -> None:
-    async def once() -> CollectorRegistry:
+def test_before_its_start_and_after_its_event_loop_has_ended_there_are_none() -> None:
+    async def once() -> tuple[bytes, CollectorRegistry]:
+        unopened = generate_latest(registered(make("b", scheme="udp")))
         async with make("a", scheme="udp") as a:
-            return registered(a)
+            return unopened, registered(a)
 
-    seen = asyncio.run(once())
-    assert generate_latest(seen) == generate_latest(CollectorRegistry())
+    unopened, seen = asyncio.run(once())
+    assert unopened == generate_latest(seen) == generate_latest(CollectorRegistry())
 
 
 def test_what_is_no_node_is_refused() -> None:

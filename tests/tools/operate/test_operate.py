@@ -485,11 +485,13 @@ def test_one_look_is_a_table_or_an_object(tmp_path: Path) -> None:
 # ``triack ping``: through the process that runs the node, or without one.
 @pytest.mark.slow
 def test_answers_have_figures_and_the_end_has_statistics(tmp_path: Path) -> None:
+    """Silence is lost, and has a cause."""
     with open_sync("b", listen=True) as b:
-        peers = {"b": b.address}
+        peers = {"b": b.address, "c": f"tcp://127.0.0.1:{free_port()}"}
         with triack.sync.open("a", data=tmp_path, insecure=True, peers=peers, settings=quick()):
             done = command("ping", "b", "-n", "2", "--every", "0", "--data", tmp_path, "--json")
             told = command("ping", "b", "-n", "1", "--data", tmp_path).stdout.decode().splitlines()
+            silent = command("ping", "c", "-n", "1", "--timeout", "1", "--data", tmp_path)
     first, second, summary = map(json.loads, done.stdout.splitlines())
     assert done.returncode == 0
     assert (first["address"], first["handshake_s"] > 0, second["handshake_s"]) == (peers["b"], True, None)
@@ -498,6 +500,8 @@ def test_answers_have_figures_and_the_end_has_statistics(tmp_path: Path) -> None
     assert abs(first["clock_ahead_s"]) <= first["round_trip_s"] + 0.002
     assert "its clock is" in told[0]
     assert "1 asked, 1 answered, 0 % lost" in told[-1]
+    assert (silent.returncode, b"100 % lost" in silent.stdout) == (1, True)
+    assert b"no process listens at" in silent.stdout
 
 
 @pytest.mark.slow
@@ -516,16 +520,6 @@ def test_a_node_behind_a_gateway_is_said_to_be_there_and_the_gateway_answers(tmp
     assert silent.startswith("1: ping cloud by way of hub: ")
 
 
-@pytest.mark.slow
-def test_silence_is_lost_and_has_a_cause(tmp_path: Path) -> None:
-    peers = {"b": f"tcp://127.0.0.1:{free_port()}"}
-    with triack.sync.open("a", data=tmp_path, insecure=True, peers=peers, settings=quick()):
-        done = command("ping", "b", "-n", "1", "--timeout", "1", "--data", tmp_path)
-    assert done.returncode == 1
-    assert b"no process listens at" in done.stdout
-    assert b"100 % lost" in done.stdout
-
-
 # ``triack request``: one message, and its answer.
 def answer(node: sync.SyncNode, times: int) -> None:
     with node.receive("prices") as reader:
@@ -536,7 +530,7 @@ def answer(node: sync.SyncNode, times: int) -> None:
 
 @pytest.mark.slow
 def test_the_answer_is_written(tmp_path: Path) -> None:
-    """Of an argument, and of standard input; with a process that runs the node, and without."""
+    """Of an argument, and of standard input; that there is none is an error, which names the time."""
     with open_sync("b", listen=True) as b:
         answering = threading.Thread(target=answer, args=(b, 2))
         answering.start()
@@ -546,16 +540,10 @@ def test_the_answer_is_written(tmp_path: Path) -> None:
             assert (done.returncode, done.stdout) == (0, b"TEA\n")
             done = command("request", f"{b.address}/prices", "--label", "l", "--json", *place, stdin=b"tea\n")
             assert json.loads(done.stdout) == {"body": "TEA\n", "label": "l", "headers": {}}
+            unanswered = command("request", "q", "x", "--timeout", "0.2", *place)
+            told = b"no answer to a request to q after 0.2 s" in unanswered.stderr
+            assert (unanswered.returncode, told) == (1, True)
         answering.join(WAIT)
-
-
-@pytest.mark.slow
-def test_no_answer_is_an_error_that_names_the_time(tmp_path: Path) -> None:
-    with open_sync("a", tmp_path):
-        pass
-    done = command("request", "q", "x", "--timeout", "0.2", "--data", tmp_path)
-    assert done.returncode == 1
-    assert b"no answer to a request to q after 0.2 s" in done.stderr
 
 
 # ``triack msmq explain``: what a name of MSMQ is here.

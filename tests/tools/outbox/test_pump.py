@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -139,22 +139,18 @@ async def test_a_pump_that_is_behind_deletes_nothing_that_is_not_on_the_disk(
     assert order == ["flush"]
 
 
-async def test_a_second_node_is_refused(sqlite: Connect, shop: triack.Node, tmp_path: Path) -> None:
+async def test_a_second_node_is_refused_until_it_replaces_the_first(
+    sqlite: Connect, shop: triack.Node, tmp_path: Path
+) -> None:
+    """Then the pump of the first one ends."""
+    task = asyncio.create_task(Pump(shop, sqlite).run())
     put(sqlite, b"x")
-    async with pumping(shop, sqlite):
-        await until(lambda: not rows(sqlite))
+    await until(lambda: not rows(sqlite))
     async with triack.open("other", data=tmp_path / "other") as other:
         with pytest.raises(OutboxTaken, match=f"table triack_outbox: node {shop.node_id} does that"):
             await Pump(other, sqlite).run()
         with pytest.raises(triack.UsageError, match="a table is named by letters"):
             Pump(other, sqlite, table="a; DROP TABLE b")
-
-
-async def test_a_node_that_replaces_another_ends_the_first_ones_pump(sqlite: Connect, shop: triack.Node) -> None:
-    pump = Pump(shop, sqlite)
-    task = asyncio.create_task(pump.run())
-    put(sqlite, b"x")
-    await until(lambda: pump.sent)
     change(sqlite, "UPDATE triack_outbox_owner SET node = 'another'")
     with pytest.raises(OutboxTaken, match="node another does that"):
         await task
@@ -557,6 +553,8 @@ def test_what_can_never_be_sent_is_refused_here(sqlite: Connect) -> None:
         enqueue(db, "udp://nowhere", b"")
     with pytest.raises(triack.UsageError, match="neither a connection of a driver"):
         enqueue(object(), "orders", b"")
+    with pytest.raises(triack.UsageError, match="it takes SQLite and PostgreSQL"):
+        create_tables(object())
     db.close()
     assert rows(sqlite) == []
 
@@ -656,16 +654,10 @@ def test_a_class_derived_from_a_drivers_is_the_drivers() -> None:
     class Mine(sqlite3.Connection):
         pass
 
-    db = sqlite3.connect(":memory:", factory=Mine)
-    create_tables(db)
-    create_tables(db)
-    assert db.execute("SELECT count(*) FROM triack_outbox").fetchone() == (0,)
-    db.close()
-
-
-def test_other_databases_are_refused() -> None:
-    with pytest.raises(triack.UsageError, match="it takes SQLite and PostgreSQL"):
-        create_tables(object())
+    with closing(sqlite3.connect(":memory:", factory=Mine)) as db:
+        create_tables(db)
+        create_tables(db)
+        assert db.execute("SELECT count(*) FROM triack_outbox").fetchone() == (0,)
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a;b", "1a", "a.b.c", None])
@@ -726,21 +718,6 @@ async def test_an_error_of_a_job_is_its_callers_and_a_connection_that_failed_is_
         with pytest.raises(sqlite3.OperationalError, match="no such table"):
             await database.work(lambda it: it.execute("SELECT * FROM t"), PATIENCE_S, 0, never)
         assert await database.work(lambda _: 1, PATIENCE_S, 0, never) == 1
-
-
-async def test_a_job_that_is_late_is_told_and_given_up_and_ends_all_the_same() -> None:
-    answers, late = threading.Event(), list[str]()
-
-    async with thread(lambda: sqlite3.connect(":memory:")) as database:
-        try:
-            with pytest.raises(
-                TimeoutError, match=r"no answer of the database for 0\.02 s; its connection is given up"
-            ):
-                await database.work(lambda _: answers.wait(), 0.01, 0.01, lambda: late.append("late"))
-            assert late == ["late"]
-            assert not database.has_ended
-        finally:
-            answers.set()
 
 
 # What the pump reads of a table.

@@ -76,23 +76,20 @@ def test_a_verdict_cannot_be_swallowed(times: int) -> None:
         world.run(stubborn())
 
 
-@pytest.mark.gate
-def test_spinning_is_noticed() -> None:
+@pytest.mark.parametrize(
+    ("delay", "options", "why"),
+    [
+        pytest.param(0, {}, r"time stands still: .* turns .*\n.*in spin", marks=pytest.mark.gate),
+        (1, {"max_events": 1_000}, r"1,000 events, and no end; .*\(1000"),
+    ],
+)
+def test_spinning_and_going_round_in_circles_are_noticed(delay: float, options: dict[str, int], why: str) -> None:
     async def spin() -> None:
         while True:  # noqa: ASYNC110 - that is the mistake
-            await asyncio.sleep(0)
+            await asyncio.sleep(delay)
 
-    with World() as world, pytest.raises(TooMuchHappens, match=r"time stands still: .* turns .*\n.*in spin"):
+    with World(**options) as world, pytest.raises(TooMuchHappens, match=why):
         world.run(spin())
-
-
-def test_going_round_in_circles_is_noticed() -> None:
-    async def poll() -> None:
-        while True:  # noqa: ASYNC110 - that is the mistake
-            await asyncio.sleep(1)
-
-    with World(max_events=1_000) as world, pytest.raises(TooMuchHappens, match=r"1,000 events, and no end; .*\(1000"):
-        world.run(poll())
 
 
 async def test_blocking_work_is_an_event_of_its_own(triack_world: World) -> None:
