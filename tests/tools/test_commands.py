@@ -19,7 +19,6 @@ from triack.tools.compiled import is_compiled
 from triack.tools.entry import HINT, LIBRARIES
 from triack.tools.ports import PORTS, free_port
 
-# The command of an installation without the command line.
 WITHOUT = """
 import sys
 for name in {missing!r}:
@@ -104,7 +103,6 @@ def test_a_node_needs_no_library_of_the_command_line() -> None:
         assert loaded > {"asyncio", "triack.node.node", "triack.node.client.client"}
 
 
-# A port that is free, and not one that the system may give away in the next moment.
 @pytest.mark.parametrize("kind", [socket.SOCK_DGRAM, socket.SOCK_STREAM])
 def test_what_somebody_has_is_not_free(monkeypatch: pytest.MonkeyPatch, kind: socket.SocketKind) -> None:
     with socket.socket(socket.AF_INET, kind) as taken:
@@ -126,7 +124,6 @@ def test_the_system_does_not_give_these_away() -> None:
     assert max(PORTS) < first
 
 
-# Which of the two wheels this is.
 def test_all_pure_rooms_are_compiled_or_none_is() -> None:
     rooms: tuple[ModuleType, ...] = (engine, session, incoming)
     assert {not str(room.__file__).endswith(".py") for room in rooms} == {is_compiled()}

@@ -26,38 +26,32 @@ PROGRAM = shutil.which("mosquitto", path="/usr/sbin:/usr/bin:/usr/local/sbin:/us
 MISSING = "no mosquitto on this machine (Debian: apt-get install mosquitto)"
 
 
-class Mosquitto:
+class Broker:
     """A broker that can be ended, killed and started again at the same place.
 
-    Args:
-        folder: what it keeps.
-        in_flight: messages of QoS 1 and 2 that it leaves unacknowledged; 0 for no limit.
-        more: lines of its configuration.
+    Attributes:
+        url: as a bridge has it.
     """
 
-    def __init__(self, folder: Path, in_flight: int = 0, more: Sequence[str] = ()) -> None:
-        self.port = free_port()
-        self._config = folder / "mosquitto.conf"
-        lines = [f"listener {self.port} 127.0.0.1", "allow_anonymous true", "persistence true"]
-        lines += [f"persistence_location {folder}/", f"max_inflight_messages {in_flight}", "max_queued_messages 0"]
-        # So that a test in which it is killed need not wait for half an hour: it writes what it has at each change.
-        lines += ["autosave_on_changes true", "autosave_interval 1", "user root", *more]
-        self._config.write_text("\n".join(lines) + "\n")
+    def __init__(self, scheme: str, port: int, log: Path, command: Sequence[str | Path], **options: Any) -> None:
+        self.url, self.port = f"{scheme}://127.0.0.1:{port}", port
+        self._log, self._command, self._options = log, command, options
         self._process: subprocess.Popen[bytes] | None = None
-        self.start()
-
-    @property
-    def url(self) -> str:
-        """As a bridge has it."""
-        return f"mqtt://127.0.0.1:{self.port}"
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
-        assert PROGRAM is not None
-        log = self._config.with_suffix(".log")
-        with log.open("ab") as out:
-            self._process = subprocess.Popen([PROGRAM, "-c", str(self._config)], stdout=out, stderr=out)
-        until_it_answers(self._process, self.port, log)
+        with self._log.open("ab") as out:
+            self._process = subprocess.Popen(self._command, stdout=out, stderr=out, **self._options)
+        end = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port)).close()
+            except OSError:
+                assert self._process.poll() is None, self._log.read_text()
+                assert time.monotonic() < end, f"{self._command!r} does not answer"
+                time.sleep(0.02)
+            else:
+                return
 
     def stop(self) -> None:
         """End it in good order: it writes down what it has."""
@@ -73,17 +67,25 @@ class Mosquitto:
             self._process = None
 
 
-def until_it_answers(process: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port)).close()
-        except OSError:
-            assert process.poll() is None, log.read_text()
-            assert time.monotonic() < end, f"{process.args!r} does not answer"
-            time.sleep(0.02)
-        else:
-            return
+class Mosquitto(Broker):
+    """A broker of MQTT.
+
+    Args:
+        folder: what it keeps.
+        in_flight: messages of QoS 1 and 2 that it leaves unacknowledged; 0 for no limit.
+        more: lines of its configuration.
+    """
+
+    def __init__(self, folder: Path, in_flight: int = 0, more: Sequence[str] = ()) -> None:
+        assert PROGRAM is not None
+        port, config = free_port(), folder / "mosquitto.conf"
+        lines = [f"listener {port} 127.0.0.1", "allow_anonymous true", "persistence true"]
+        lines += [f"persistence_location {folder}/", f"max_inflight_messages {in_flight}", "max_queued_messages 0"]
+        # So that a test in which it is killed need not wait for half an hour: it writes what it has at each change.
+        lines += ["autosave_on_changes true", "autosave_interval 1", "user root", *more]
+        config.write_text("\n".join(lines) + "\n")
+        super().__init__("mqtt", port, config.with_suffix(".log"), [PROGRAM, "-c", config])
+        self.start()
 
 
 @contextmanager

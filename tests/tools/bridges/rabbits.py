@@ -16,7 +16,7 @@ import pytest
 from aio_pika.abc import AbstractChannel, AbstractQueue
 
 from tests.certificates import make_certificate
-from tests.tools.bridges.brokers import until_it_answers
+from tests.tools.bridges.brokers import Broker
 from triack.tools.ports import free_port
 
 # Debian's command on the PATH gives the broker to another user; the one behind it does not.
@@ -25,33 +25,33 @@ MISSING = "no rabbitmq-server on this machine (Debian: apt-get install rabbitmq-
 EPMD = shutil.which("epmd")
 
 
-class Rabbit:
-    """A broker that can be ended, killed and started again at the same place.
+class Rabbit(Broker):
+    """A broker of AMQP.
 
     Args:
         folder: what it keeps.
 
     Attributes:
-        port: where it listens.
         tls_port: where it listens with TLS.
         certificate: its certificate, which is its own authority.
     """
 
     def __init__(self, folder: Path) -> None:
-        self.port, self.tls_port, epmd_port = free_port(), free_port(), free_port()
-        self._folder = folder
+        assert PROGRAM is not None
+        assert EPMD is not None
+        port, self.tls_port, epmd_port = free_port(), free_port(), free_port()
         self.certificate = make_certificate(folder)
         lines = [f"listeners.ssl.1 = 127.0.0.1:{self.tls_port}", "ssl_options.verify = verify_none"]
         lines += [f"ssl_options.{name} = {self.certificate}" for name in ("certfile", "keyfile")]
         folder.joinpath("rabbit.conf").write_text("\n".join(lines) + "\n")
-        self._environment = {
+        environment = {
             **os.environ,
             "HOME": str(folder),
             "ERL_EPMD_PORT": str(epmd_port),
             "ERL_EPMD_ADDRESS": "127.0.0.1",
-            "RABBITMQ_NODENAME": f"triack{self.port}@localhost",
+            "RABBITMQ_NODENAME": f"triack{port}@localhost",
             "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
-            "RABBITMQ_NODE_PORT": str(self.port),
+            "RABBITMQ_NODE_PORT": str(port),
             "RABBITMQ_DIST_PORT": str(free_port()),
             "RABBITMQ_MNESIA_BASE": str(folder / "mnesia"),
             "RABBITMQ_LOG_BASE": str(folder / "log"),
@@ -63,31 +63,10 @@ class Rabbit:
             # Then the program becomes the broker, and starts no other process to look after it.
             "RUNNING_UNDER_SYSTEMD": "true",
         }
-        assert EPMD is not None
         # Its own, in the foreground: the broker would start one that stays.
         self._names = subprocess.Popen([EPMD, "-port", str(epmd_port), "-address", "127.0.0.1"])
-        self._process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def url(self) -> str:
-        """As a bridge has it."""
-        return f"amqp://127.0.0.1:{self.port}"
-
-    def start(self) -> None:
-        """Start it, and wait until it answers."""
-        assert PROGRAM is not None
-        log = self._folder / "out"
-        with log.open("ab") as out:
-            self._process = subprocess.Popen(
-                [PROGRAM], stdout=out, stderr=out, cwd=self._folder, env=self._environment, start_new_session=True
-            )
-        until_it_answers(self._process, self.port, log)
-
-    def stop(self) -> None:
-        self._end(signal.SIGTERM)
-
-    def kill(self) -> None:
-        self._end(signal.SIGKILL)
+        options = {"cwd": folder, "env": environment, "start_new_session": True}
+        super().__init__("amqp", port, folder / "out", [PROGRAM], **options)
 
     @contextmanager
     def hanging(self) -> Iterator[None]:
@@ -103,12 +82,6 @@ class Rabbit:
         self.kill()
         self._names.kill()
         self._names.wait()
-
-    def _end(self, number: int) -> None:
-        if self._process is not None:
-            self._process.send_signal(number)
-            self._process.wait()
-            self._process = None
 
 
 @contextmanager

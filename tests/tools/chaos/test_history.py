@@ -177,7 +177,6 @@ def test_a_sender_that_was_taken_back() -> None:
     assert told.seen.violations == []
 
 
-# Journals: what has to be in them.
 def read() -> Told:
     """Three messages that arrived and were acknowledged."""
     return Told(3, journals=frozenset({READ, SENT})).hand(0, 1, 2).ack(0, 1, 2)

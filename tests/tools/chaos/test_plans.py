@@ -55,7 +55,6 @@ def streams_of(plans: list[Plan]) -> list[StreamPlan]:
     return [stream for plan in plans for stream in plan.streams]
 
 
-# Plans: a seed always gives the same one, different from each other, and wide enough together.
 KINDS = {
     *("kill", "power-loss", "pause", "pause-queue", "stop", "cut", "cut-one-way", "clog", "hide", "narrow", "rebind"),
     *("wall-jump", "clock-set", "second-opener", "disk-error", "disk-full", "disk-low", "move", "rotate", "revoke"),
@@ -91,7 +90,6 @@ def test_machines_differ_in_what_their_settings_allow() -> None:
     assert {host.transactional for host in hosts} == {True, False}
 
 
-# Plans with relays: each topology in turn, with faults at its relays; a run of each keeps every promise.
 @pytest.mark.gate
 def test_each_topology_comes_in_turn_and_each_fault_to_a_share_of_the_seeds() -> None:
     plans = plans_of(RELAYED)
@@ -136,7 +134,6 @@ def test_every_promise_is_kept_while_gateways_die_in_turn() -> None:
     assert all(b'"rerouted"' in b"".join(outcome.logs.values()) for outcome in outcomes)
 
 
-# Rarities: a share of the seeds has some, each of them comes, and the rest of a plan stays as it was.
 RARE_KINDS = {"move", "rotate", "revoke", *STRANGE}
 
 
@@ -175,7 +172,6 @@ def test_what_a_cramped_receiver_refuses_comes_again_soon() -> None:
     assert set(tiers) == {QUICK_TIER_S}
 
 
-# Additions to plans: each comes, to a share of the first 350 seeds, and changes nothing else of a plan.
 def ordered(plan: Plan) -> bool:
     return [fault.at_ns for fault in plan.faults] == sorted(fault.at_ns for fault in plan.faults)
 
@@ -283,7 +279,6 @@ def test_some_plans_have_bodies_in_parts() -> None:
     assert not having([plan for plan, _ in streamed], *DISHONEST)
 
 
-# Plans with topics: each strategy and kind of subscriber comes to a share of the seeds; runs keep every promise.
 @pytest.mark.gate
 def test_each_strategy_and_subscriber_comes_to_a_share_of_the_seeds() -> None:
     """Disks fail at both ends of subscriptions from another node."""
@@ -313,7 +308,6 @@ def test_every_promise_of_topics_is_kept(seed: int) -> None:
     assert {"topic_opened", "subscribed", "placed", "dispatched", "handed"} <= events
 
 
-# Keys that are exchanged and peers that are revoked: nothing suffers from the one, nothing gets past the other.
 SLOW = replace(STREAM, gap_ns=800 * MS)
 REVOKE = Fault(0, "revoke", 1, 0, for_ns=5 * SECOND)
 
@@ -407,7 +401,6 @@ def test_what_is_forbidden_is_so_from_the_start(make: Make) -> None:
     assert scene.history.violations == []
 
 
-# Permissions that come and go: forbidden messages are refused, and a host that takes one is found.
 FORBID = Fault(0, "forbid", 1, 0, after=0, for_ns=100 * SECOND)
 
 
@@ -446,7 +439,6 @@ def test_what_comes_meanwhile_is_refused_and_what_comes_later_is_taken(
         assert scene.history.violations == []
 
 
-# Plans with sealed streams, and relays that lie about them.
 def test_some_streams_are_sealed_and_some_relays_hostile() -> None:
     """Only streams whose dead letters can be read, and only relays."""
     plans = plans_of(RELAYED[:200])
@@ -478,7 +470,6 @@ def test_hostile_relays_lie_and_nothing_is_lost(monkeypatch: pytest.MonkeyPatch)
     assert sum(it.lies for it in made) >= 20
 
 
-# Subscribers of a simulated world do what their kind says.
 @pytest.mark.parametrize("kind", ["quick", "slow", "dead", "flapping", "failing", "holding", "pausing"])
 def test_a_subscriber_does_as_its_kind_says(kind: str) -> None:
     """Beside one that gets everything, where nothing fails."""

@@ -23,7 +23,6 @@ from triack.tools.demo.receiver import Receiver
 from triack.tools.demo.run import Plan, Transfer, transfer
 
 
-# A demo reports missing libraries before it begins.
 @pytest.mark.parametrize(
     ("missing", "said"),
     [
@@ -45,7 +44,6 @@ def test_what_is_not_installed_is_named(
     assert not (tmp_path / "kept").exists()
 
 
-# A demo whose processes fail says which one, and why.
 MANY = 1_000_000
 
 Processes = list[asyncio.subprocess.Process]
@@ -114,7 +112,6 @@ async def test_a_process_that_does_not_close_is_ended(
     assert [process.returncode is None for process in processes] == [False, False]
 
 
-# A child reports to its parent, and ends with it.
 WORK = """
 from triack.tools.demo.child import run_child, tell
 
@@ -168,7 +165,6 @@ async def test_progress_is_reported_from_time_to_time(
     assert [json.loads(line) for line in lines[:3]] == [{"sent": 1}, {"sent": 2}, {"sent": 3}]
 
 
-# The receiver finds the faults of a broken transport.
 BODIES = Bodies(100, seed=3)
 
 
@@ -231,7 +227,6 @@ async def test_the_last_one_is_reported_at_once(capsys: pytest.CaptureFixture[st
     assert (told["delivered"], told["duplicates"], told["out_of_order"]) == (2, 0, 1)
 
 
-# Bodies that say which they are.
 @pytest.mark.parametrize("size", [SIZE_MIN, SIZE_MIN + 1, 100, 5000])
 def test_a_body_has_its_size_and_its_index(size: int) -> None:
     bodies = Bodies(size, seed=7)

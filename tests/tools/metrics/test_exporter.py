@@ -77,7 +77,6 @@ def test_without_the_library_it_says_what_to_install(tmp_path: Path, monkeypatch
         CliRunner().invoke(serve, options, standalone_mode=False, catch_exceptions=False)
 
 
-# ---- the cost of strangers that can connect
 async def say(url: str, request: bytes) -> bytes:
     reader, writer = await asyncio.open_connection("127.0.0.1", int(url.split(":")[2].partition("/")[0]))
     try:
@@ -191,7 +190,6 @@ async def test_pages_take_a_part_of_the_time(url: str, monkeypatch: pytest.Monke
     assert all(rest >= 2.9 * work for rest, work in zip(rests, taken, strict=False))
 
 
-# ---- health
 async def status_of(url: str, path: str) -> tuple[bytes, bytes]:
     head, _, content = (await say(url, b"GET %s HTTP/1.1\r\n\r\n" % path.encode())).partition(b"\r\n\r\n")
     return head.split(b" ")[1], content.strip()

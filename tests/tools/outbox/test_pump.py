@@ -488,7 +488,6 @@ def test_its_machine_may_crash_at_any_effect(tmp_path: Path, moments: range) -> 
             world.run(test(world, connect, effects))
 
 
-# Enqueuing by every kind of connection, in the application's own transaction.
 @pytest.mark.parametrize("kind", ["connection", "session", "scoped session", "raw connection"])
 def test_sqlalchemy_in_its_own_transaction(sqlite: Connect, tmp_path: Path, kind: str) -> None:
     engine = sqlalchemy.create_engine(f"sqlite:///{tmp_path / 'app.db'}")
@@ -568,7 +567,6 @@ async def test_a_connection_of_the_wrong_kind_is_named(sqlite: Connect, tmp_path
     db.close()
 
 
-# The ids of received messages in the application's own database.
 async def receive(folder: Path) -> triack.Message:
     async with triack.open("plant", data=folder) as node:
         await node.send("orders", b"12 valves")
@@ -628,7 +626,6 @@ async def test_of_two_readers_one_does_the_work(postgres: Any, connect: Connect,
     other.close()
 
 
-# Statements on any connection.
 @pytest.mark.parametrize(
     ("style", "statement", "values"),
     [
@@ -666,7 +663,6 @@ def test_a_name_of_a_table_is_checked(name: object) -> None:
         as_table(name)
 
 
-# A thread for a database that may never answer.
 def never() -> None:
     pytest.fail("it was not late")
 
@@ -720,7 +716,6 @@ async def test_an_error_of_a_job_is_its_callers_and_a_connection_that_failed_is_
         assert await database.work(lambda _: 1, PATIENCE_S, 0, never) == 1
 
 
-# What the pump reads of a table.
 def test_a_batch_is_limited_in_rows_and_bytes(connect: Connect) -> None:
     put(connect, *(b"%d" % number for number in range(BATCH_ROWS + 1)))
     db = connect()

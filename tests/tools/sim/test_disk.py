@@ -147,7 +147,6 @@ def test_the_same_seed_leaves_the_same_bytes() -> None:
         assert done.stdout.strip() == first, done.stderr
 
 
-# The disk as SQLite sees it: a dead process changes nothing, and locks keep a second one out.
 def test_a_crash_comes_out_of_the_call_and_nothing_happens_after_it() -> None:
     """At every effect of a transaction; closing the dead process' database changes nothing and says nothing."""
     for effect in range(100):
@@ -184,7 +183,6 @@ def test_time_and_chance_are_the_disks(disk: Disk) -> None:
     again.close()
 
 
-# The one record of faults: each share has its effect, independently, and simulation and relay decide alike.
 DATAGRAMS = [b"%06d" % number + bytes(94) for number in range(4_000)]
 SHARE = 0.2
 Arrivals = list[list[tuple[int, bytes]]]

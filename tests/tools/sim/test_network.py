@@ -16,7 +16,6 @@ from triack.tools.sim.network import STREAM_PATIENCE_NS, Network, Port
 from triack.tools.sim.storms import BEGUN, EACH, MINUTES, MOST, Storms, accepted_in
 from triack.tools.sim.world import World
 
-# The simulated network follows its settings, and nothing else.
 A, B = "udp://a:1", "udp://b:1"
 TCP_A, TCP_B = "tcp://a:1", "tcp://b:1"
 
@@ -169,7 +168,6 @@ def test_a_stream_survives_a_short_cut_and_ends_with_a_long_one() -> None:
     assert net.numbers(TCP_B) == [0, 1, 2]
 
 
-# Addresses of both transports.
 def test_who_calls_an_address_of_the_other_transport_is_answered_where_it_calls_from() -> None:
     """By a stream, in order and without loss, though it listens for datagrams itself; its next process calls anew."""
     net = Net(Faults(loss=0.5), b=TCP_B)
@@ -222,7 +220,6 @@ def test_a_cut_is_between_hosts_wherever_they_call_from() -> None:
     assert (net.gone[A], net.gone[TCP_B]) == ([TCP_B], [caller])
 
 
-# The content of a disk: visible, durable, and each call that can fail fails as planned.
 def test_a_new_name_is_gone_with_the_power_until_the_directory_is_synced(disk: Disk) -> None:
     """The first sync of a new log syncs the directory, that of another file does not."""
     open_file(disk, "database", apsw.SQLITE_OPEN_MAIN_DB).xSync(2)
@@ -346,7 +343,6 @@ def test_a_lying_sync_makes_nothing_durable(disk: Disk) -> None:
     assert [change.kind for change in disk.unsynced] == ["create"]
 
 
-# A middle box lets in answers from the address that was called, for as long as it remembers.
 INSIDE, OUTSIDE = "udp://a:1", "udp://b:1"
 
 
@@ -364,7 +360,6 @@ def test_what_leaves_keeps_a_flow_and_what_arrives_does_not() -> None:
     assert flows.inside_of(INSIDE, OUTSIDE, 191) == INSIDE
 
 
-# Nodes that do much while nothing comes of it are found.
 MINUTE = 60 * SECOND
 TO = "udp:10.0.0.2:1"
 PROGRESS = Commit(outgoing=[OutgoingRow(1, 1, 0, b"")])
@@ -427,7 +422,6 @@ def test_packets_are_accepted_of_applications_for_queues_here_and_to_pass_on() -
     assert accepted_in([{"event": "packet_sent", "first": 1, "last": 9}, {"v": 1}]) == 0
 
 
-# Effects are counted, and a process ends before the one that was planned.
 @pytest.mark.parametrize("left", [0, 1, 5])
 def test_a_process_ends_after_a_number_of_effects(left: int) -> None:
     """That many still happen; the next one is counted, and is the end."""

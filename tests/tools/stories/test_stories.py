@@ -17,7 +17,6 @@ from tests.tools.forkserver import Forked
 from tests.tools.processes import SECONDS, Server, exists, message_of, numbered, start, text, triack, wait_until
 from triack.tools.commands.tally import stored_but
 
-# Lines through the command line arrive once, in order, whatever process is killed on the way.
 LINES = 4_000
 KILLS = 3
 PORTIONS = 20
@@ -102,7 +101,6 @@ def test_a_reader_waits_a_moment_for_a_killed_node(tmp_path: Path) -> None:
         assert not (server.data / "node.json").exists()
 
 
-# Two nodes of the command line come to trust each other by a one-time code.
 def line_of(stream: IO[bytes] | None) -> str:
     assert stream is not None
     return stream.readline().decode().strip()
@@ -180,7 +178,6 @@ def test_a_code_ends_with_the_command_that_waits_for_it(tmp_path: Path) -> None:
     assert peers(tmp_path / "b") == ""
 
 
-# Nodes of the command line know each other by keys, and by the names that each chooses for the other.
 def key_of(data: Path) -> str:
     return triack("keygen", "--data", data).stdout.decode().strip()
 
@@ -219,7 +216,6 @@ def test_two_that_trust_each_other(tmp_path: Path) -> None:
         assert triack("receive", "orders", "--data", b, "--timeout", "2").stdout == taken
 
 
-# The demo, small: it proves what it says, on UDP and TCP.
 def demo(tmp_path: Path, *options: str) -> dict[str, Any]:
     finished = triack("demo", "--json", "--report", tmp_path / "page.html", *options)
     assert finished.returncode == 0, finished.stderr.decode() + finished.stdout.decode()
@@ -281,7 +277,6 @@ def test_an_interrupted_demo_leaves_nothing_running(tmp_path: Path) -> None:
     assert not any(exists(pid) for pid in pids)
 
 
-# Real processes that are stopped and go on, as a laptop that is closed: nothing that their logs show is broken.
 COUNT = 20_000
 STILL_S = (0.5, 1.0, 4.0)
 
@@ -312,7 +307,6 @@ def test_processes_that_stood_still_are_late_at_most(tmp_path: Path) -> None:
     assert b"woke_late" in b"".join(path.read_bytes() for path in logs.rglob("*.jsonl"))
 
 
-# Real processes that are killed in the middle of a large message: the whole file arrives, or nothing of it.
 BODY = os.urandom(20_000_000)
 
 

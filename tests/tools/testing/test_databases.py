@@ -31,7 +31,6 @@ def rows(file: Path) -> list[object]:
         return [row for (row,) in db.execute("SELECT x FROM t ORDER BY x").fetchall()]
 
 
-# A crash.
 async def in_a_coroutine(file: Path) -> None:
     db = sqlite3.connect(file)
     db.execute("INSERT INTO t VALUES (1)")
@@ -173,7 +172,6 @@ def test_a_pool_that_a_world_leaves_behind_ends(file: Path) -> None:
     assert rows(file) == []
 
 
-# Locks.
 def insert(file: Path, timeout_s: float = 5.0) -> None:
     db = sqlite3.connect(file, timeout=timeout_s)
     with db:
@@ -309,7 +307,6 @@ def test_a_coroutine_that_waits_for_a_thread_without_await_is_named(
         world.run(test(world))
 
 
-# Connections are what they are elsewhere.
 async def test_a_connection_keeps_its_class_and_its_rules(triack_world: World, file: Path) -> None:
     class Mine(sqlite3.Connection):
         def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:

@@ -5,6 +5,7 @@ import contextlib
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -12,7 +13,6 @@ import pytest
 from triack.testing import NothingHappens, NotSimulated, TooMuchHappens, World
 
 
-# The event loop in virtual time.
 async def test_timers_fire_in_the_order_of_their_times_then_of_their_planning(triack_world: World) -> None:
     order: list[str] = []
     loop = asyncio.get_running_loop()
@@ -83,7 +83,7 @@ def test_a_verdict_cannot_be_swallowed(times: int) -> None:
         (1, {"max_events": 1_000}, r"1,000 events, and no end; .*\(1000"),
     ],
 )
-def test_spinning_and_going_round_in_circles_are_noticed(delay: float, options: dict[str, int], why: str) -> None:
+def test_spinning_and_going_round_in_circles_are_noticed(delay: float, options: dict[str, Any], why: str) -> None:
     async def spin() -> None:
         while True:  # noqa: ASYNC110 - that is the mistake
             await asyncio.sleep(delay)
@@ -171,7 +171,6 @@ def test_a_loop_is_closed_once_and_not_from_within() -> None:
         world.loop.run_forever()
 
 
-# Failures name the await that waits.
 async def in_a_library() -> None:
     await anyio.Event().wait()
 

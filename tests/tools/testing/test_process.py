@@ -22,7 +22,6 @@ from triack.testing import Machine, MachineCrashed, NotSimulated, World
 from triack.testing.keyring import Keyring
 
 
-# A simulated process: its effects on the outside, that it ends as planned, and that nothing follows then.
 def test_a_dead_machine_has_no_effects() -> None:
     """No datagram leaves, nothing reaches the disk, and no line of the service runs before the test is over."""
     steps: list[object] = []
@@ -185,7 +184,6 @@ async def test_a_crash_before_a_message_of_its_own_is_recorded_breaks_no_promise
     triack_world.check()
 
 
-# Simulated machines: crashes, power, pauses, disks, clocks and addresses, under services that do not know.
 async def test_what_runs_nowhere_is_named(triack_world: World) -> None:
     """Code on no machine, what is no service, and a service whose nodes would live in another loop."""
 
@@ -257,7 +255,6 @@ async def test_who_does_not_stop_is_named(triack_world: World) -> None:
     assert service.is_running
 
 
-# The hardware of a machine: a disk that fails as planned, a clock that may be wrong, changing addresses.
 @pytest.mark.gate
 @pytest.mark.parametrize(("end", "why"), [(Machine.fill_disk, "the disk is full"), (Machine.break_disk, "EIO|store")])
 async def test_a_full_disk_ends_the_service_and_so_does_a_broken_one(
@@ -328,7 +325,6 @@ async def test_numbers_that_cannot_be_are_refused_with_their_unit(triack_world: 
         await triack_world.advance(float("inf"))
 
 
-# Machines of a simulated world know each other, unless that is turned off.
 DATA = Path("data")
 AT = "udp://127.0.0.1:7802"
 

@@ -23,7 +23,6 @@ from triack.transport.address import Address
 from triack.transport.frames import FRAME_BYTES_MAX
 from triack.transport.udp import MAX_DATAGRAM_BYTES
 
-# The simulated world: its network, its time, its own checks, and that all depends on the seed.
 TCP = B.replace("udp", "tcp")
 
 
@@ -145,7 +144,6 @@ async def test_what_cannot_be_is_refused_by_name(triack_world: World) -> None:
     assert [machine.name for machine in triack_world.machines] == ["plant", "shop"]
 
 
-# Services of simulated machines: they start with them, end with them, and do not die unnoticed.
 @pytest.mark.gate
 async def test_a_service_starts_again_with_its_machine(triack_world: World) -> None:
     """Its store is as it was, what it had in memory is gone, and nothing is lost or repeated."""
@@ -261,7 +259,6 @@ async def test_a_service_gives_its_result_or_is_cancelled(triack_world: World) -
     assert endless.error is None
 
 
-# Endpoints on the simulated network have the limits of real ones, and an address belongs to one machine at a time.
 async def test_a_cut_holds_for_addresses_to_come(triack_world: World) -> None:
     got: list[bytes] = []
     triack_world.machine("b")
@@ -351,7 +348,6 @@ async def test_what_is_clogged_arrives_after_it(triack_world: World, open_end: C
     await other.close()
 
 
-# The session logs of a world are judged: errors name the broken promise; a machine that stood still may be late.
 @pytest.mark.gate
 def test_a_broken_promise_is_found() -> None:
     """The logs of a good run, but for one commit that the receiver did not write down, or for all of them.
@@ -372,7 +368,6 @@ def test_a_broken_promise_is_found() -> None:
     assert int(first.split()[4]) > FINDINGS_MAX
 
 
-# A wait that fails lists the state of the nodes.
 REFUSED = triack.NodeSettings(max_redeliveries=2, redelivery=triack.Redelivery(first_wait_s=0))
 
 

@@ -21,7 +21,6 @@ from tests.tools.tracing.conftest import Spans
 from triack.tracing import Tracing
 from triack.tracing.spans import links_to, with_context
 
-# Spans of sends, receives and work, which belong together across nodes and processes.
 WAIT = PATIENCE_S
 
 
@@ -307,7 +306,6 @@ async def test_work_on_a_message_has_the_baggage_of_its_send(shop: triack.Node, 
         assert (await reader.get(WAIT)).headers["baggage"] == "tenant=acme"
 
 
-# The reader is the one of the node, with spans.
 async def test_it_acknowledges_gives_back_and_closes_as_ever(shop: triack.Node, spans: Spans) -> None:
     node = Tracing(spans.provider).watch(shop)
     await node.send_many("orders", [b"1", b"2"])
@@ -328,7 +326,6 @@ async def test_it_acknowledges_gives_back_and_closes_as_ever(shop: triack.Node, 
     assert spans.names.count("receive orders") == 3
 
 
-# Contexts.
 def test_the_headers_of_the_sender_stay(spans: Spans) -> None:
     given = {"by": "till 3"}
     assert with_context(given) == given

@@ -18,7 +18,6 @@ from triack.tools.bench.systems.outbox import OutboxInlet, OutboxOutlet
 from triack.tools.bench.systems.own import Counting, settings_of
 from triack.tools.bench.work import Work, make_ring, noise_of
 
-# Small runs of the systems that are compared: counted, and in order.
 SYNCED = {"redis": ["synced once"], "outbox": ["synced at both ends"]}
 """What is said of the systems that write to the disk."""
 
@@ -44,7 +43,6 @@ async def test_messages_arrive_in_each_mode(system: str, mode: str, messages: in
     assert bool(found.latencies) == (mode == "paced")
 
 
-# The systems beside Triack, and the advice when one is not installed.
 def test_every_peer_that_is_promised_is_there() -> None:
     assert set(PEERS) == {"redis", "nats", "rabbitmq", "zmq", "mosquitto", "outbox", "tcp"}
     with pytest.raises(UsageError, match="no system kafka; there are triack, tcp"):
@@ -66,7 +64,6 @@ def test_what_is_missing_is_said_in_one_line_with_how_to_get_it(monkeypatch: pyt
         SYSTEMS["zmq"].check()
 
 
-# Triack as it is measured: through its public interface, with the settings of the row, and counted.
 def test_settings_are_defaults_but_for_what_the_row_says() -> None:
     udp = settings_of(Work(window=9, datagram_bytes=1_000))
     session = triack.SessionSettings(max_unacked_packet=9, max_datagram_bytes=1_000)
@@ -96,7 +93,6 @@ async def test_commits_and_datagrams_are_counted(tmp_path: Path, data: str | Non
     assert found["looked"] > 0
 
 
-# Batches and positions on a stream of bytes.
 def stream(*pieces: bytes) -> asyncio.StreamReader:
     reader = asyncio.StreamReader()
     for piece in pieces:
@@ -111,7 +107,6 @@ async def test_a_batch_comes_out_as_it_went_in() -> None:
     assert [await read_batch(reader) for _ in batches] == batches
 
 
-# An outbox as it is measured: what did not leave, leaves.
 @pytest.mark.slow
 async def test_after_a_break_it_goes_on_where_it_was(tmp_path: Path) -> None:
     """Committed messages without an ack leave again, and messages that came are not handed out again."""

@@ -45,7 +45,6 @@ def items(file: Path, table: str) -> list[str]:
     return found
 
 
-# Shops.
 async def sell(file: Path, order: Callable[[sqlite3.Connection, str], None]) -> None:
     db = opened(file, "orders")
     async with triack.open("shop", data="data") as node:
@@ -76,7 +75,6 @@ async def shop_that_forgets_the_transaction(file: Path) -> None:
     await sell(file, order)
 
 
-# Warehouses.
 async def receive(take: Callable[[triack.Message], Coroutine[Any, Any, None]]) -> None:
     async with (
         triack.open("warehouse", data="data", listen="udp://127.0.0.1:7802") as node,

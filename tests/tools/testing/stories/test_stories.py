@@ -13,7 +13,6 @@ from tests.tools.testing.stories.swarm import Swarm
 from triack.testing import Machine, World
 
 
-# Around a node's opening and closing, instant by instant: waits end, and directories are free.
 async def send_for_ever(node: triack.Node) -> None:
     while True:
         await (await node.send("q", b"after")).queued()
@@ -136,7 +135,6 @@ async def test_every_wait_ends_with_the_disk(triack_world: World, a: Machine, sh
             assert (await node.receive("q").get(timeout=1)).body == b"before"
 
 
-# Requests from a machine that nobody can call: it listens nowhere.
 QUESTIONS = 6
 
 
@@ -186,7 +184,6 @@ async def test_answers_reach_a_machine_behind_a_firewall(triack_world: World) ->
     assert await shop.run(find_what_is_left()) == {"$replies": 0, "dead-letter": 0}
 
 
-# The swarm against the shell of a node: seed by seed, exactly once, in order, and every wait ends.
 @pytest.mark.slow
 @pytest.mark.triack(seeds=3)
 async def test_services_on_failing_machines(triack_world: World) -> None:
