@@ -164,9 +164,7 @@ async def test_what_can_never_be_passed_on_is_kept_with_the_reason(tmp_path: Pat
 
 
 @pytest.mark.parametrize("way", ["in", "out"])
-async def test_refused_messages_that_find_no_room_are_told_and_kept(
-    tmp_path: Path, broker: Mosquitto, way: str
-) -> None:
+async def test_refused_messages_without_room_are_told_and_kept(tmp_path: Path, broker: Mosquitto, way: str) -> None:
     settings = NodeSettings(limits=Limits(queue_quota={"b.refused": Quota(messages=5)}))
     said: dict[str, Any] = {"take": ["in/{site} -> from-{site}"], "give": ["commands -> plant/{machine}"]}
     numbers = numbered(20)

@@ -364,9 +364,7 @@ def test_some_are_forgiven_only_when_all_else_is_at_rest(make: Make) -> None:
 
 
 @pytest.mark.parametrize("lax", [False, True], ids=["does not listen", "lets anybody in"])
-def test_a_node_that_goes_on_with_a_revoked_peer_is_found_out(
-    make: Make, monkeypatch: pytest.MonkeyPatch, lax: bool
-) -> None:
+def test_a_node_that_keeps_a_revoked_peer_is_found_out(make: Make, monkeypatch: pytest.MonkeyPatch, lax: bool) -> None:
     """The session goes on, and what comes by it is taken; or it ends, and the next connect is answered."""
     scene = make(SLOW)
     scene.world.run(2 * SECOND)

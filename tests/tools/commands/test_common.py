@@ -353,9 +353,7 @@ def test_each_mistake_is_a_line(folder: Path) -> None:
         ('insecure = true\nlisten = "udp://0.0.0.0:1"', ".*loopback addresses only"),
     ],
 )
-def test_what_would_end_a_node_that_is_served_is_told(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, line: str, why: str
-) -> None:
+def test_what_ends_a_served_node_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch, line: str, why: str) -> None:
     """As ``triack serve`` says it, an extra that is missing included."""
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     (folder / "t.toml").write_text(f'[node]\nname = "a"\ndata = "a"\n{line}\n')

@@ -70,9 +70,7 @@ async def test_another_version_is_refused(tmp_path: Path, writer: int) -> None:
             await run(tmp_path / "a")
 
 
-async def test_express_lines_are_not_sent_twice(
-    tmp_path: Path, writer: int, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_express_lines_are_sent_once(tmp_path: Path, writer: int, capsys: pytest.CaptureFixture[str]) -> None:
     """When the node goes away it is not known which have left."""
     async with serving(tmp_path / "a", take):
         assert await run(tmp_path / "a", triack.EXPRESS) == 1
@@ -201,9 +199,7 @@ async def test_messages_that_are_taken_back_end_the_command(tmp_path: Path, read
         assert (await node.receive("orders").get(PATIENCE_S)).redelivered
 
 
-async def test_output_that_takes_no_more_is_said_and_nothing_is_lost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_full_output_is_said_and_nothing_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await put(tmp_path, b"kept")
     full = os.open("/dev/full", os.O_WRONLY)
     monkeypatch.setattr(receive, "STDOUT", full)

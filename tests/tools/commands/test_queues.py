@@ -333,9 +333,7 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize("kind", [io.StringIO, Terminal])
-async def test_once_is_once_and_again_is_until_it_is_ended(
-    kind: type[io.StringIO], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_once_is_once_and_again_has_an_end(kind: type[io.StringIO], monkeypatch: pytest.MonkeyPatch) -> None:
     """In a pipe one below the other; on a terminal in its place, on a screen that is left as it was."""
     out, drawn, enough = kind(), list[int](), asyncio.Event()
 

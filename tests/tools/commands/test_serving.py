@@ -65,9 +65,7 @@ async def never(_node: Host) -> int:
     raise AssertionError
 
 
-async def test_a_process_that_does_not_answer_is_no_reason_to_hang(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_silent_process_is_no_reason_to_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(visiting, "ANSWER_S", 0.1)
 
     async def be_silent(link: Link) -> None:

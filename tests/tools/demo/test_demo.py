@@ -211,9 +211,7 @@ async def receive(count: int, *bodies: int | bytes) -> dict[str, Any]:
     ],
     ids=["all", "one-lacks", "repeated", "overtaken", "backwards", "two-overtaken", "gap", "one-too-many", "corrupt"],
 )
-async def test_what_the_application_sees_is_counted(
-    bodies: tuple[int | bytes, ...], seen: tuple[int, int, int, int]
-) -> None:
+async def test_what_is_seen_is_counted(bodies: tuple[int | bytes, ...], seen: tuple[int, int, int, int]) -> None:
     """Different ones, repeated ones, ones behind a later one, and ones that nobody sent."""
     names = ("delivered", "duplicates", "out_of_order", "corrupt")
     assert await receive(4, *bodies) == dict(zip(names, seen, strict=True))

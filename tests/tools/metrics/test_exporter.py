@@ -108,9 +108,7 @@ async def test_idle_connections_take_few_places_and_no_threads(url: str) -> None
         writer.transport.abort()
 
 
-async def test_a_request_that_does_not_come_in_time_is_not_waited_for(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_request_that_does_not_come_is_not_waited_for(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exporter, "REQUEST_S", 0.05)
     assert await say(url, b"GET /metrics HTTP/1.1\r\nHost:") == b""
 

@@ -91,9 +91,7 @@ async def test_large_messages_and_topics(triack_world: World, tmp_path: Path) ->
     assert steps[2]["a"].count("packet_sent") > 1
 
 
-async def test_a_message_that_is_held_shows_why_and_one_that_has_ended_does_not(
-    triack_world: World, tmp_path: Path
-) -> None:
+async def test_a_held_message_shows_why_and_one_that_has_ended_does_not(triack_world: World, tmp_path: Path) -> None:
     ids: list[str] = []
 
     async def send(node: triack.Node) -> None:

@@ -12,6 +12,8 @@ from tests.tools.processes import message_of
 from tests.tools.processes import triack as command
 from triack.tools.ports import free_port
 
+pytestmark = pytest.mark.slow
+
 MISSING = f"{'0' * 32}-1"
 
 
@@ -26,7 +28,6 @@ def trace(folder: Path, message_id: str, *nodes: str, code: int = 0) -> list[lis
     return [[Path(node).name, queue, state, why] for node, queue, state, _, _, why in cells]
 
 
-@pytest.mark.slow
 def test_a_message_is_followed_from_its_sender_to_its_end(tmp_path: Path) -> None:
     """On its way, in a queue, as a copy of what was read, and as a dead letter with its reason."""
     there = f"udp://127.0.0.1:{free_port()}"
@@ -54,7 +55,6 @@ def test_a_message_is_followed_from_its_sender_to_its_end(tmp_path: Path) -> Non
             assert trace(tmp_path, second.id, "b") == [["b", "dead-letter", "dead letter", "reader-refused, for q"]]
 
 
-@pytest.mark.slow
 def test_a_message_is_found_at_the_relay_where_it_waits(tmp_path: Path) -> None:
     here, there = (f"udp://127.0.0.1:{free_port()}" for _ in range(2))
     routes = [triack.Route("cloud", via="gateway")]
@@ -73,7 +73,6 @@ def test_a_message_is_found_at_the_relay_where_it_waits(tmp_path: Path) -> None:
         assert waits == ["gateway", "cloud/readings", "on its way", "by cloud, waits for answer"]
 
 
-@pytest.mark.slow
 def test_messages_are_found_by_their_key(tmp_path: Path) -> None:
     """At the node that has accepted them, as long as the key counts."""
     with triack.sync.open("a", data=tmp_path / "a", insecure=True, settings=quick()) as a:
@@ -86,7 +85,6 @@ def test_messages_are_found_by_their_key(tmp_path: Path) -> None:
     assert "no node of --data has accepted a message with it" in message_of(failed)
 
 
-@pytest.mark.slow
 def test_a_message_that_is_nowhere(tmp_path: Path) -> None:
     """That is an exit code; what is no id, and no node, is a mistake of the caller."""
     with triack.sync.open("a", data=tmp_path / "a", insecure=True, settings=quick()):

@@ -139,9 +139,7 @@ async def test_a_pump_that_is_behind_deletes_nothing_that_is_not_on_the_disk(
     assert order == ["flush"]
 
 
-async def test_a_second_node_is_refused_until_it_replaces_the_first(
-    sqlite: Connect, shop: triack.Node, tmp_path: Path
-) -> None:
+async def test_a_second_node_is_refused_until_it_is_alone(sqlite: Connect, shop: triack.Node, tmp_path: Path) -> None:
     """Then the pump of the first one ends."""
     task = asyncio.create_task(Pump(shop, sqlite).run())
     put(sqlite, b"x")
@@ -242,9 +240,7 @@ async def test_no_row_overtakes_another_for_its_destination(
 
 
 @pytest.mark.parametrize("by_client", [False, True])
-async def test_a_row_waits_for_room_and_is_sent_when_there_is_some(
-    sqlite: Connect, tmp_path: Path, *, by_client: bool
-) -> None:
+async def test_a_row_waits_for_room_and_is_sent_then(sqlite: Connect, tmp_path: Path, *, by_client: bool) -> None:
     """``waits_for`` names the cause; what somebody deletes from the table waits no more."""
     settings = triack.NodeSettings(limits=triack.Limits(quota=triack.Quota(messages=1)))
     async with (

@@ -17,6 +17,8 @@ from tests.tools.forkserver import Forked
 from tests.tools.processes import SECONDS, Server, exists, message_of, numbered, start, text, triack, wait_until
 from triack.tools.commands.tally import stored_but
 
+pytestmark = pytest.mark.slow
+
 LINES = 4_000
 KILLS = 3
 PORTIONS = 20
@@ -59,7 +61,6 @@ def received(server: Server, count: int) -> list[bytes]:
     return finished.stdout.splitlines()
 
 
-@pytest.mark.slow
 def test_a_sender_with_its_own_node_does_as_well(tmp_path: Path) -> None:
     lines = numbered(LINES)
     with Server(tmp_path / "b", listen="tcp://127.0.0.1:0") as b:
@@ -68,7 +69,6 @@ def test_a_sender_with_its_own_node_does_as_well(tmp_path: Path) -> None:
         assert received(b, LINES) == lines
 
 
-@pytest.mark.slow
 def test_a_reader_stays_attached_while_both_nodes_are_killed(tmp_path: Path) -> None:
     """A process that starts again knows of nothing that the one before it owed: a waiter for that has to ask."""
     lines = numbered(LINES)
@@ -82,7 +82,6 @@ def test_a_reader_stays_attached_while_both_nodes_are_killed(tmp_path: Path) -> 
         assert triack("receive", "orders", "--data", b.data, "--timeout", "0.3").stdout == b""
 
 
-@pytest.mark.slow
 def test_a_reader_waits_a_moment_for_a_killed_node(tmp_path: Path) -> None:
     """Opening the directory itself would keep the node out that is just being started again.
 
@@ -117,7 +116,6 @@ def peers(data: Path) -> str:
     return "\n".join(line for line in listed.splitlines() if "  key" not in line)
 
 
-@pytest.mark.slow
 def test_a_running_node_joins(tmp_path: Path) -> None:
     """Both sides hear of it; messages go both ways, also after both were killed."""
     a, b = tmp_path / "a", tmp_path / "b"
@@ -137,7 +135,6 @@ def test_a_running_node_joins(tmp_path: Path) -> None:
         assert triack("receive", "answers", "--data", a, "--count", "1").stdout == b"back\n"
 
 
-@pytest.mark.slow
 def test_a_node_at_rest_joins_over_tls(tmp_path: Path) -> None:
     """With a code that nobody waits for, and another suite, by which both speak then; and the code is used up."""
     certificate = make_certificate(tmp_path)
@@ -160,7 +157,6 @@ def test_a_node_at_rest_joins_over_tls(tmp_path: Path) -> None:
         assert message_of(failed).startswith(f"enrol at {server.address}: no answer. The code is wrong, used or")
 
 
-@pytest.mark.slow
 def test_a_code_ends_with_the_command_that_waits_for_it(tmp_path: Path) -> None:
     """Interrupted, it takes the code back; a node that ends takes it along."""
     with Server(tmp_path / "b", insecure=False) as server:
@@ -187,7 +183,6 @@ def trust(data: Path, *arguments: str | Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.slow
 def test_two_that_trust_each_other(tmp_path: Path) -> None:
     """Messages by name, until one of them is trusted no more; while the other runs."""
     a, b = tmp_path / "a", tmp_path / "b"
@@ -224,7 +219,6 @@ def demo(tmp_path: Path, *options: str) -> dict[str, Any]:
     return result
 
 
-@pytest.mark.slow
 def test_every_message_arrives_over_a_bad_network(tmp_path: Path) -> None:
     """A kept run has a file of keys for each node, and can be replayed; nothing is put beside it."""
     kept = tmp_path / "kept"
@@ -244,14 +238,12 @@ def test_every_message_arrives_over_a_bad_network(tmp_path: Path) -> None:
     assert (again.returncode, message_of(again)) == (2, said)
 
 
-@pytest.mark.slow
 def test_every_message_arrives_over_tcp(tmp_path: Path) -> None:
     options = ("--transport", "tcp", "--loss", "0", "--duplicate", "0", "--reorder", "0", "--size", "5000")
     result = demo(tmp_path, "--messages", "300", *options)
     assert (result["delivered"], result["relay"], result["verdict"]) == (300, {}, "pass")
 
 
-@pytest.mark.slow
 def test_a_demo_that_cannot_finish_gives_up(tmp_path: Path) -> None:
     finished = triack("demo", "--engine", "local", "--loss", "0.9", "--timeout", "1", "--json")
     assert finished.returncode == 1
@@ -259,7 +251,6 @@ def test_a_demo_that_cannot_finish_gives_up(tmp_path: Path) -> None:
     assert finished.stdout == b""
 
 
-@pytest.mark.slow
 def test_an_interrupted_demo_leaves_nothing_running(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     process = start("demo", "--engine", "local", "--messages", "1000000", "--keep", kept)
@@ -281,7 +272,6 @@ COUNT = 20_000
 STILL_S = (0.5, 1.0, 4.0)
 
 
-@pytest.mark.slow
 def test_processes_that_stood_still_are_late_at_most(tmp_path: Path) -> None:
     """Each is stopped while messages flow; all of them arrive once, in order, and the verdict says so."""
     logs = tmp_path / "logs"
@@ -314,7 +304,6 @@ def listed(server: Server) -> bytes:
     return triack("queue", "list", "--data", server.data).stdout
 
 
-@pytest.mark.slow
 def test_a_file_whose_sender_and_server_are_killed(tmp_path: Path) -> None:
     """Two senders die with -9, each in the middle, and the server once; the next one's file is there once."""
     big, copy, data = tmp_path / "big", tmp_path / "copy", tmp_path / "a"

@@ -235,9 +235,7 @@ async def test_a_script_waits_before_it_begins(triack_world: World, file: Path) 
     assert rows(file) == [1, 2, 3]
 
 
-async def test_a_reader_that_would_write_does_not_wait_for_a_writer_that_waits_for_it(
-    triack_world: World, file: Path
-) -> None:
+async def test_a_reader_does_not_wait_for_a_writer_that_waits_for_it(triack_world: World, file: Path) -> None:
     """SQLite refuses it at that moment, or both would wait until one gives up."""
 
     def read_and_write() -> None:
@@ -291,9 +289,7 @@ async def test_a_wait_that_stops_the_event_loop_cannot_end(triack_world: World, 
     assert rows(file) == [1, 1, 2]
 
 
-def test_a_coroutine_that_waits_for_a_thread_without_await_is_named(
-    monkeypatch: pytest.MonkeyPatch, file: Path
-) -> None:
+def test_waiting_for_a_thread_without_await_is_named(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
     monkeypatch.setattr(threads, "PATIENCE_S", 0.2)
 
     async def serve() -> None:

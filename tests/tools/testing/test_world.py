@@ -45,9 +45,7 @@ async def test_a_bad_network_loses_and_repeats_nothing(triack_world: World, addr
 @pytest.mark.parametrize(
     ("address", "fault", "one_way"), [(B, "cut", False), (B, "clog", True), (TCP, "cut", True), (TCP, "clog", False)]
 )
-async def test_machines_that_are_parted_meet_again(
-    triack_world: World, address: str, fault: str, one_way: bool
-) -> None:
+async def test_parted_machines_meet_again(triack_world: World, address: str, fault: str, one_way: bool) -> None:
     """First delivery within a second and three round trips after the way is free."""
     got: list[bytes] = []
     a, b = triack_world.machine("a"), triack_world.machine("b")
@@ -195,9 +193,7 @@ async def loses_a_task() -> None:
     ("serve", "said"),
     [(dies, "dies on a died: ValueError: invalid"), (loses_a_task, "exception was never retrieved: ValueError")],
 )
-def test_a_service_that_dies_unnoticed_fails_the_test(
-    serve: Callable[[], Coroutine[Any, Any, None]], said: str
-) -> None:
+def test_a_service_that_dies_unnoticed_fails_a_test(serve: Callable[[], Coroutine[Any, Any, None]], said: str) -> None:
     async def test() -> None:
         world.machine("a").start(serve)
         await world.advance(3)

@@ -65,13 +65,10 @@ def test_what_is_missing_is_said_in_one_line_with_how_to_get_it(monkeypatch: pyt
 
 
 def test_settings_are_defaults_but_for_what_the_row_says() -> None:
-    udp = settings_of(Work(window=9, datagram_bytes=1_000))
-    session = triack.SessionSettings(max_unacked_packet=9, max_datagram_bytes=1_000)
-    assert udp == triack.NodeSettings(session=session)
-    tcp = settings_of(Work(window=9, transport="tcp", datagram_bytes=60_000))
-    assert tcp == triack.NodeSettings(
-        session=triack.SessionSettings(max_unacked_packet=9), stream_datagram_bytes=60_000
-    )
+    udp = triack.SessionSettings(max_unacked_packet=9, max_datagram_bytes=1_000)
+    assert settings_of(Work(window=9, datagram_bytes=1_000)) == triack.NodeSettings(session=udp)
+    tcp = triack.NodeSettings(session=triack.SessionSettings(max_unacked_packet=9), stream_datagram_bytes=60_000)
+    assert settings_of(Work(window=9, transport="tcp", datagram_bytes=60_000)) == tcp
 
 
 @pytest.mark.parametrize("data", ["on-disk", None])
@@ -86,24 +83,17 @@ async def test_commits_and_datagrams_are_counted(tmp_path: Path, data: str | Non
             receipt = await sender.send(f"{receiver.address}/q", make_ring(100)[0])
             await receipt.ordered(10)
             found = platform.facts()
-    assert found["commits"] > 0
     assert found["synced"] == (data is not None)
-    assert found["datagrams"] >= 2
-    assert found["wire_bytes"] > 100
-    assert found["looked"] > 0
-
-
-def stream(*pieces: bytes) -> asyncio.StreamReader:
-    reader = asyncio.StreamReader()
-    for piece in pieces:
-        reader.feed_data(piece)
-    reader.feed_eof()
-    return reader
+    least = {"commits": 1, "datagrams": 2, "wire_bytes": 101, "looked": 1}
+    assert [name for name, count in least.items() if found[name] < count] == []
 
 
 async def test_a_batch_comes_out_as_it_went_in() -> None:
     batches = [(1, [b"a", b"", b"ccc"]), (4, [b"x" * 70_000])]
-    reader = stream(*(pack_batch(first, bodies) for first, bodies in batches))
+    reader = asyncio.StreamReader()
+    for first, bodies in batches:
+        reader.feed_data(pack_batch(first, bodies))
+    reader.feed_eof()
     assert [await read_batch(reader) for _ in batches] == batches
 
 
