@@ -272,7 +272,7 @@ def _outgoing(engine: Engine, outgoing: OutgoingStream, now_ns: int) -> Outgoing
 
 
 def _incoming(engine: Engine, stream: IncomingStream, now_ns: int) -> IncomingStreamStats:
-    sequence, held = stream.sequence, engine.inbox.admission.holds.why(stream)
+    sequence, held = stream.sequence, engine.inbox.admission.holds.of(stream)
     peer = _peer_of(engine, stream)
     return IncomingStreamStats(
         peer=peer,

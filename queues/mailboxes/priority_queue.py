@@ -110,7 +110,7 @@ class Level:
 
     def _enter(self, packet: QueuedPacket) -> None:
         self._ready[packet.first_place] = packet
-        self._share.count(_memory_of(packet))
+        self._share.count(memory_of(packet))
         if packet.receive_by_ms:
             self._set_expiry(packet, packet.receive_by_ms)
 
@@ -134,7 +134,7 @@ class Level:
 
     def drop_first(self) -> None:
         """Drop the first packet after its last message was drawn: its leases keep it as long as needed."""
-        self._share.count(-_memory_of(self._ready.popitem(last=False)[1]))
+        self._share.count(-memory_of(self._ready.popitem(last=False)[1]))
 
     def take_whole(self, place: int, limit: int, most_bytes: int) -> tuple[list[QueuedPacket], int]:
         """Remove and return the next packets that need no inspection beyond their turn.
@@ -172,7 +172,7 @@ class Level:
         """Remove a packet. Returns whether it was waiting."""
         if self._ready.pop(packet.first_place, None) is None:
             return self._backlog.remove(packet.first_place)
-        self._share.count(-_memory_of(packet))
+        self._share.count(-memory_of(packet))
         return True
 
     def find(self, place: int) -> QueuedPacket | None:
@@ -289,5 +289,6 @@ _EXPIRY_OF = attrgetter("receive_by_ms")
 _FIRST_PLACE_OF = attrgetter("first_place")
 
 
-def _memory_of(packet: QueuedPacket) -> int:
+def memory_of(packet: QueuedPacket) -> int:
+    """The memory that a packet takes, with its body if that is there."""
     return PACKET_BYTES + (packet.size_bytes if packet.pieces else 0)

@@ -107,6 +107,11 @@ class DepartingStream(Generic[Sequence]):
             if entry.reach_by_ms:
                 self.expiries.set(entry.number, None)
 
+    def poll_expired(self, now_ms: int, limit: int) -> list[Any]:
+        """Packets in memory whose time has ended; ``next_expiry_ms`` has passed while there are more."""
+        entries = self.sequence.entries
+        return [entries[number] for number in self.expiries.poll_due(now_ms, limit) if number in entries]
+
     def may_expire(self, _entry: Any) -> bool:
         """Whether a packet ends when its time has ended."""
         return True

@@ -8,7 +8,7 @@ same reason. If the reason is a full queue, each queue has other events. Both en
 from collections import Counter
 from collections.abc import Callable
 from operator import attrgetter
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from triack.base.delivery import Delivery
 from triack.base.names import StreamId
@@ -165,6 +165,6 @@ class HoldsHere(Holds, Generic[Stream]):
         if not self.stopped[stream]:
             del self.stopped[stream]
 
-    def why(self, stream: Stream) -> HoldReason | None:
+    def of(self, stream: Any) -> HoldReason | None:
         """Why a stream waits, or None."""
         return next((stop.reason for stop in self.stopped.get(stream, {}).values()), None)

@@ -366,11 +366,6 @@ class OutgoingStream(DepartingStream[OutgoingSequence]):
             at = max(at, entry.first_ticket + entry.tickets)
         yield from self.stages.fates(range(at, self.stages.queued))
 
-    def poll_expired(self, now_ms: int, limit: int) -> list[StreamPacket]:
-        """Packets whose time to reach the queue has ended; ``next_expiry_ms`` has passed while there are more."""
-        entries = self.sequence.entries
-        return [entries[number] for number in self.expiries.poll_due(now_ms, limit) if number in entries]
-
     @property
     def destination(self) -> str:
         """Its destination, as senders write it: ``peer/queue``, or the name of a queue of this node."""

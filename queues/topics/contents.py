@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import islice
 
 from triack.queues.mailboxes.disk_backlog import DiskBacklog
-from triack.queues.mailboxes.priority_queue import PACKET_BYTES, Cache, Level, PriorityQueue
+from triack.queues.mailboxes.priority_queue import Cache, Level, PriorityQueue, Share, memory_of
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 from triack.queues.mailboxes.quotas import NO_LIMIT
 
@@ -29,10 +29,12 @@ class Contents:
     Attributes:
         wanted: the number of subscriptions that still want a content in memory, and one more before its dispatch; by
             its first place.
+        share: its part of the cache.
     """
 
     def __init__(self, cache: Cache, set_expiry: Callable[[QueuedPacket | None, int | None], None]) -> None:
         self._cache = cache
+        self.share = Share(cache)
         self._set_expiry = set_expiry
         self._ready: dict[int, QueuedPacket] = {}
         # The first places of those in memory, ascending, and of some that were removed.
@@ -41,7 +43,6 @@ class Contents:
         # Those that subscriptions keep from the disk and have not passed yet, with the number of these subscriptions.
         self._taken: dict[int, tuple[QueuedPacket, int]] = {}
         self.wanted: dict[int, int] = {}
-        self.cached_bytes = 0
 
     def append(self, packet: QueuedPacket, wanted: int) -> None:
         """Add a content behind all others, with the number of subscriptions that want it."""
@@ -52,21 +53,16 @@ class Contents:
         self._ready[place] = packet
         self._places.append(place)
         self.wanted[place] = wanted
-        self._count(packet, 1)
+        self.share.count(memory_of(packet))
         if packet.receive_by_ms:
             self._set_expiry(packet, packet.receive_by_ms)
-        while self.cached_bytes > self._cache.limit_bytes and len(self._ready) > 1:
+        while self.share.used_bytes > self._cache.limit_bytes and len(self._ready) > 1:
             self._shelve(self._pop(next(iter(self._ready))))
-
-    def _count(self, packet: QueuedPacket, sign: int) -> None:
-        size_bytes = sign * (PACKET_BYTES + (packet.size_bytes if packet.pieces else 0))
-        self.cached_bytes += size_bytes
-        self._cache.used_bytes += size_bytes
 
     def _pop(self, place: int) -> QueuedPacket:
         packet = self._ready.pop(place)
         del self.wanted[place]
-        self._count(packet, -1)
+        self.share.count(-memory_of(packet))
         if packet.receive_by_ms:
             self._set_expiry(packet, None)
         if len(self._places) > 2 * len(self._ready) + DEAD_MAX:
@@ -131,12 +127,10 @@ class Contents:
 
     def load(self, packet: QueuedPacket, pieces: list[bytes]) -> None:
         """The body of a content was fetched from the disk."""
+        before = memory_of(packet)
+        packet.pieces = pieces
         if self.is_ready(packet):
-            self._count(packet, -1)
-            packet.pieces = pieces
-            self._count(packet, 1)
-        else:
-            packet.pieces = pieces
+            self.share.count(memory_of(packet) - before)
 
     def poll_expired(self, now_ms: int, most: int) -> list[QueuedPacket]:
         """Expired contents that are only on the disk; the caller removes them. More may be due."""

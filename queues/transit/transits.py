@@ -907,14 +907,11 @@ class Transits(DepartingStreams[TransitStream]):
 
     def _expire(self, stream: TransitStream, turn: Turn) -> None:
         expired = self.bodies.bring_back_expired(stream, turn.now_ms, LETTERS_MAX)
-        for number in stream.expiries.poll_due(turn.now_ms, LETTERS_MAX):
-            entry = stream.sequence.entries.get(number)
-            if entry is None:
-                continue
+        for entry in stream.poll_expired(turn.now_ms, LETTERS_MAX):
             if entry.state is StreamPacketState.ARRIVED:
-                stream.expiries.set(number, turn.now_ms + NOT_STORED_NS // MS)
+                stream.expiries.set(entry.number, turn.now_ms + NOT_STORED_NS // MS)
             elif entry.state is StreamPacketState.SENT and not entry.taken:
-                stream.expiries.set(number, turn.now_ms + ON_ITS_WAY_NS // MS)
+                stream.expiries.set(entry.number, turn.now_ms + ON_ITS_WAY_NS // MS)
             elif entry.state is not StreamPacketState.GIVEN_UP and stream.may_expire(entry):
                 expired.append(entry)
         if expired and stream.sequence.ordered:

@@ -364,7 +364,7 @@ def test_a_subscription_behind_reads_from_the_disk_what_others_have_in_memory_no
     for _ in range(30):
         bench.publish(20, delivery=Delivery.TRANSACTIONAL)
         bench.read(fast)
-    assert bench.root.contents.cached_bytes <= 5_000
+    assert bench.root.contents.share.used_bytes <= 5_000
     assert bench.read(slow) == list(range(600))
     assert not bench.rows
 

@@ -282,7 +282,7 @@ def test_the_youngest_are_in_memory_and_all_are_found_in_order() -> None:
     kept = Kept()
     packets = [kept.add(number) for number in range(1_000)]
     contents = kept.contents
-    assert contents.cached_bytes <= 10 * (PACKET_BYTES + len(BODY))
+    assert contents.share.used_bytes <= 10 * (PACKET_BYTES + len(BODY))
     assert [contents.is_ready(packet) for packet in packets].count(True) == 10
     assert kept.places() == [packet.first_place for packet in packets]
     assert kept.places(1_002) == [packet.first_place for packet in packets if packet.last_place >= 1_002]
@@ -307,7 +307,7 @@ def test_what_is_removed_anywhere_is_found_no_more_and_leaves_nothing() -> None:
     for packet in packets[1::2]:
         assert kept.contents.remove(packet)
     assert kept.places() == []
-    assert kept.contents.cached_bytes == 0
+    assert kept.contents.share.used_bytes == 0
     assert len(kept.contents.wanted) == 0
     # Of the blocks on the shelf only the one that grows is left.
     assert len(kept.contents._backlog.blocks) <= 1  # noqa: SLF001 - the promise is about memory
