@@ -10,9 +10,8 @@ from typing import Any
 
 from proof.lies.mutate import Log, Record
 from triack.base.session_log import EVENTS
-from triack.tools.replay.checks.findings import DisorderError
-from triack.tools.replay.engines.checkpoint import freeze_part, revive_part
-from triack.tools.replay.judges.judge import Judge
+from triack.tools.replay.engines.checkpoint import freeze_part
+from triack.tools.replay.engines.local_engine import begin_judge, judge_segments
 from triack.tools.replay.judges.past import Past
 from triack.tools.replay.log.schema import Verdict
 
@@ -61,28 +60,12 @@ def in_order(segments: Segments) -> Segments:
 
 def judged(segments: Segments, past: Past | None = None) -> Verdict:
     """The verdict of the local engine."""
-    try:
-        judge = begun(past)
-        for segment in in_order(segments):
-            judge.read("", segment)
-    except DisorderError:
-        judge = begun(past)
-        judge.take_all((judge.begin(""), segment) for segment in segments)
-    return judge.finish()
-
-
-def begun(past: Past | None) -> Judge:
-    judge = Judge()
-    if past is not None:
-        judge.resume(past, revive_part)
-    return judge
+    return judge_segments(lambda: [("", 1, segment) for segment in in_order(segments)], past).finish()
 
 
 def past_of(segments: Segments, before: Past | None = None) -> Past:
     """What a prune keeps of segments."""
-    judge = Judge(forgets=True)
-    if before is not None:
-        judge.resume(before, revive_part)
+    judge = begin_judge(before, forgets=True)
     for segment in in_order(segments):
         judge.read("", segment)
     return judge.past(freeze_part)

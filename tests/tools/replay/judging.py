@@ -4,8 +4,7 @@ from tests.tools.replay.builder import World, ready
 from tests.tools.replay.faults import FAULTS, RULE_FAULTS, restarted
 from tests.tools.replay.relays import RELAY_FAULTS, Relayed
 from tests.tools.replay.topic_faults import TOPIC_FAULTS
-from triack.tools.replay.engines.local_engine import judge_records
-from triack.tools.replay.judges.judge import Judge
+from triack.tools.replay.engines.local_engine import verdict_on
 from triack.tools.replay.log.schema import Verdict
 
 PLANTED = (*FAULTS, *RULE_FAULTS, *RELAY_FAULTS, *TOPIC_FAULTS)
@@ -30,14 +29,13 @@ def plant(name: str) -> tuple[World, set[tuple[str, int, int, int]]]:
 
 
 def verdict_of(world: World) -> Verdict:
-    judge = Judge()
-    world.number()
-    for log in world.logs:
-        for start in range(1, log.incarnation + 1):
-            judge.read(log.name, [record for record in log.records if record["incarnation"] == start])
-    return judge.finish()
+    return verdict_on(world.all_records())
 
 
 def checks_of(world: World) -> set[str]:
-    world.number()
-    return {it.check for it in judge_records([record for log in world.logs for record in log.records])}
+    return {it.check for it in verdict_of(world).findings}
+
+
+def without(world: World, node: str) -> Verdict:
+    """The verdict without the log of a node."""
+    return verdict_on([record for record in world.all_records() if record["node"] != node])

@@ -8,9 +8,9 @@ import pytest
 from tests.queues.admin import ask
 from tests.queues.world import World as SimWorld
 from tests.queues.world import numbered
-from tests.tools.replay.builder import PER_PACKET, World, place, ready
+from tests.tools.replay.builder import BETA, PER_PACKET, World, place, ready
 from tests.tools.replay.harmless import HARMLESS
-from tests.tools.replay.judging import plant, verdict_of
+from tests.tools.replay.judging import plant, verdict_of, without
 from tests.tools.replay.two_nodes import Log, checks, logs_of, renumbered
 from triack.base.errors import ReplayError
 from triack.base.units import SECOND
@@ -59,29 +59,19 @@ def test_a_missing_log_is_not_a_loss() -> None:
     """Alpha's log alone proves nothing of what beta has: the verdict is a third one, and names beta."""
     world = ready()
     world.deliver("transactional", 5)
-    world.beta.records.clear()
-    world.beta.incarnation = 0
-    verdict = verdict_of(world)
-    assert (verdict.verdict, verdict.missing, verdict.lost, verdict.violations) == (
-        "incomplete", [f"node {'be' * 16}"], 0, {},
-    )  # fmt: skip
+    verdict = without(world, BETA)
+    missing = [f"node {BETA}"]
+    assert (verdict.verdict, verdict.missing, verdict.lost, verdict.violations) == ("incomplete", missing, 0, {})
 
 
 def test_a_start_that_is_missing_is_named() -> None:
-    world = HARMLESS["healthy"]()
-    world.alpha.records = [record for record in world.alpha.records if record["incarnation"] == 2]
-    verdict = verdict_of(world)
-    assert (verdict.verdict, verdict.missing) == ("incomplete", [f"start 1 of node {'a1' * 16}"])
-    world = three_starts()
-    world.beta.records = [record for record in world.beta.records if record["incarnation"] != 2]
-    assert verdict_of(world).missing == [f"start 2 of node {'be' * 16}"]
-
-
-def three_starts() -> World:
-    world = ready()
-    world.beta.start()
-    world.beta.start()
-    return world
+    several = ready()
+    for _ in range(2):
+        several.beta.start()
+    for world, log, start in ((several, several.beta, 2), (healthy := HARMLESS["healthy"](), healthy.alpha, 1)):
+        log.records = [record for record in log.records if record["incarnation"] != start]
+        verdict = verdict_of(world)
+        assert (verdict.verdict, verdict.missing) == ("incomplete", [f"start {start} of node {log.node}"])
 
 
 def test_records_are_sorted_by_their_node_and_serial() -> None:
@@ -216,15 +206,13 @@ def test_a_start_whose_log_has_no_begin_is_not_given() -> None:
 
 # What a queue of one node promises over its streams: the higher priority is handed out first.
 
-NODE = "be" * 16
-
 
 class Case:
     """A judge, and records of its queue; every record has a moment of its own."""
 
     def __init__(self) -> None:
         self.out = Output()
-        self.judge = QueueJudge(NODE, self.out)
+        self.judge = QueueJudge(BETA, self.out)
         self.n = 0
         self.start = 0
         self.begin()
@@ -235,7 +223,7 @@ class Case:
 
     def _see(self, event: str, *, at_ns: int | None = None, **fields: Any) -> None:
         self.n += 1
-        common = {"event": event, "node": NODE, "incarnation": self.start, "n": self.n, "wall_ns": self.n}
+        common = {"event": event, "node": BETA, "incarnation": self.start, "n": self.n, "wall_ns": self.n}
         self.judge.see({**common, "at_ns": self.n if at_ns is None else at_ns, **fields})
 
     def _of(self, priority: int) -> dict[str, Any]:
@@ -327,12 +315,12 @@ def test_a_large_message_waits_since_its_last_packet_came() -> None:
 
 def test_system_queues_are_read_in_the_order_of_arrival() -> None:
     """And a queue has a unit of its own, whatever its name is."""
-    record = {"event": "handed", "node": NODE, "queue": "dead-letter"}
+    record = {"event": "handed", "node": BETA, "queue": "dead-letter"}
     assert not is_judged(record)
     assert not is_judged({**record, "queue": "$journal"})
     assert is_judged({**record, "queue": "q"})
     assert not is_judged({**record, "queue": "q", "event": "settled"})
-    assert queue_unit({**record, "queue": "a/b"}) == ("stream", NODE, "=612f62")
+    assert queue_unit({**record, "queue": "a/b"}) == ("stream", BETA, "=612f62")
 
 
 # What a node sends.

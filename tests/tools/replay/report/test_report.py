@@ -14,6 +14,7 @@ from tests.tools.replay.builder import ALPHA, BETA, healthy
 from tests.tools.replay.faults import faulty
 from tests.tools.replay.report.browser import CHROMIUM, Page, opened
 from triack.base.errors import ReplayError
+from triack.base.units import MS, SECOND
 from triack.tools.chaos.run import run_seed
 from triack.tools.replay.checks.findings import Output
 from triack.tools.replay.log.schema import SessionLine, StartLine, Timeline, Verdict, Violation
@@ -212,9 +213,9 @@ def test_nothing_of_the_page_is_elsewhere_and_it_is_small(chaos: Path) -> None:
 @pytest.mark.slow
 def test_the_largest_page_is_small_enough(tmp_path: Path) -> None:
     """With more nodes, queues, sessions and outages than it shows, and all plots full."""
-    second, ids = 1_000_000_000, [f"{at:032x}" for at in range(60)]
+    ids = [f"{at:032x}" for at in range(60)]
     full = dict.fromkeys(range(512), 12345)
-    timeline = Timeline(start_ns=second, bucket_ns=second, names={it: f"plant-{int(it, 16):03}" for it in ids})
+    timeline = Timeline(start_ns=SECOND, bucket_ns=SECOND, names={it: f"plant-{int(it, 16):03}" for it in ids})
     timeline.committed, timeline.resends, timeline.round_trip, timeline.resend_wait = full, full, full, full
     timeline.ack_timeout = {"least": full, "longest": full}
     timeline.acks = {f"trigger-{at}": full for at in range(9)}
@@ -223,22 +224,22 @@ def test_the_largest_page_is_small_enough(tmp_path: Path) -> None:
     timeline.latency = dict.fromkeys(range(40), full)
     timeline.unacked = {(it, it): full for it in ids}
     timeline.sessions = [
-        SessionLine(it, f"{it}-{at}", at * second, (at + 1) * second, "ack-timeout", ids[0])
+        SessionLine(it, f"{it}-{at}", at * SECOND, (at + 1) * SECOND, "ack-timeout", ids[0])
         for it in ids
         for at in range(20)
     ]
     for at, it in enumerate(ids):
         stream = it, 1
         timeline.streams[stream] = f"plant-b/orders-{at}"
-        timeline.flows.counts[stream] = {"sent": 123_456, "delivered": 120_000, "since_ns": second, "class": 2}
+        timeline.flows.counts[stream] = {"sent": 123_456, "delivered": 120_000, "since_ns": SECOND, "class": 2}
         timeline.flows.delays[stream] = full
         timeline.links[(it, ids[0])] = {"sent": 123_456, "ack gap": 12_345}
-        timeline.starts.append(StartLine(it, 1, 0, 600 * second, stopped=True, records=123_456))
+        timeline.starts.append(StartLine(it, 1, 0, 600 * SECOND, stopped=True, records=123_456))
         timeline.ways[stream] = [(it, ids[1]), (ids[1], ids[2])]
         timeline.dwell[(*stream, ids[1])] = {3: 9}
-        timeline.policies[(it, ids[0])] = {(50, 16, 0, second, 16, 0, second, second, 2 * second): 20}
+        timeline.policies[(it, ids[0])] = {(50, 16, 0, SECOND, 16, 0, SECOND, SECOND, 2 * SECOND): 20}
     names = [f"/var/log/triack/plant-{at:04}-000001-000001.jsonl" for at in range(900)]
-    findings = [Violation("window", ALPHA, "5e" * 16, evidence="x" * 100, file=names[0], wall_ns=second)] * 200
+    findings = [Violation("window", ALPHA, "5e" * 16, evidence="x" * 100, file=names[0], wall_ns=SECOND)] * 200
     verdict = Verdict(files=dict.fromkeys(names, 12_345), findings=findings, violations={"window": 200})
     assert len(page_of(tmp_path, verdict, timeline).encode()) < PAGE_BYTES_MAX
 
@@ -298,39 +299,34 @@ def test_a_page_shows_the_first_findings_of_each_check(tmp_path: Path) -> None:
     verdict.findings = [Violation("lost", stream=1, evidence="gone"), *many]
     verdict.violations = {"lost": 1, "window": 21}
     text = page_of(tmp_path, verdict, Timeline(names={BETA: "beta"}))
-    assert "22 violations of 2 promises." in text
-    assert f"No log of <code>node {BETA}, which is called beta</code>" in text
-    assert f"No log of <code>start 1 of node {ALPHA}</code>" in text
-    assert "Nothing that looks like a log was left out" not in text
-    assert '<td class="n bad">3</td>' in text
-    assert text.count("&amp; more") == 20
-    assert "window 20 " not in text
-    assert "stream 1</span>" in text
-    data = [json.loads(line) for line in (tmp_path / "violations.jsonl").read_text().splitlines()]
-    assert [it["evidence"] for it in data] == ["gone", *(f"window {number} & more" for number in range(21))]
-
-
-def test_the_page_says_which_policy_was_in_force(tmp_path: Path, empty_page: str) -> None:
-    """Solace's, of two sessions, and one of bytes; logs of older nodes do not say how long an end bears a silence."""
-    second = 1_000_000_000
-    solace = (50, 16, 0, second, 16, 0, second, 2 * second, 120 * second)
-    timeline = Timeline(names={ALPHA: "alpha", BETA: "beta"})
-    timeline.policies = {(ALPHA, BETA): {solace: 2}, (BETA, ALPHA): {(64, 32, 9_000, second // 2, 0, 0, 0, 0, 0): 1}}
-    text = page_of(tmp_path, Verdict(), timeline)
-    for said in (">alpha<", ">50<", ">16 packets or 1 s<", ">2 s to 2 min<", ">not known<"):
+    for said in (
+        "22 violations of 2 promises.", f"No log of <code>node {BETA}, which is called beta</code>",
+        f"No log of <code>start 1 of node {ALPHA}</code>", '<td class="n bad">3</td>', "stream 1</span>",
+    ):  # fmt: skip
         assert said in text
-    assert ">32 packets or 9 kB or 500 ms<" in text
-    assert "Policies in force" not in empty_page
+    assert "Nothing that looks like a log was left out" not in text
+    assert (text.count("&amp; more"), text.count("window 20 ")) == (20, 0)
+    data = [json.loads(line)["evidence"] for line in (tmp_path / "violations.jsonl").read_text().splitlines()]
+    assert data == ["gone", *(f"window {number} & more" for number in range(21))]
+
+
+def test_the_page_says_which_policy_was_in_force(tmp_path: Path) -> None:
+    """Solace's, of two sessions, and one of bytes; logs of older nodes do not say how long an end bears a silence."""
+    solace = (50, 16, 0, SECOND, 16, 0, SECOND, 2 * SECOND, 120 * SECOND)
+    timeline = Timeline(names={ALPHA: "alpha", BETA: "beta"})
+    timeline.policies = {(ALPHA, BETA): {solace: 2}, (BETA, ALPHA): {(64, 32, 9_000, SECOND // 2, 0, 0, 0, 0, 0): 1}}
+    text = page_of(tmp_path, Verdict(), timeline)
+    said = (">alpha<", ">50<", ">16 packets or 1 s<", ">2 s to 2 min<", ">not known<", ">32 packets or 9 kB or 500 ms<")
+    assert [it for it in said if it not in text] == []
 
 
 def test_a_violation_leads_to_its_place(tmp_path: Path) -> None:
     """It has names, its time, file and line; its mark in the plots leads back. One without a time has no mark."""
-    second = 1_000_000_000
     placed = Violation(
-        "lost", ALPHA, number=3, last=5, wall_ns=3 * second // 2, file="a.jsonl", line=7, evidence="gone"
+        "lost", ALPHA, number=3, last=5, wall_ns=3 * SECOND // 2, file="a.jsonl", line=7, evidence="gone"
     )
     verdict = Verdict(findings=[placed, Violation("window")], violations={"lost": 1, "window": 1})
-    timeline = Timeline(start_ns=second, bucket_ns=second, names={ALPHA: "alpha"}, committed={0: 1})
+    timeline = Timeline(start_ns=SECOND, bucket_ns=SECOND, names={ALPHA: "alpha"}, committed={0: 1})
     text = page_of(tmp_path, verdict, timeline)
     assert '<tr id="v-1">' in text
     assert '<a href="#at-v-1">00:00:01.500</a>' in text
@@ -358,8 +354,7 @@ def test_a_page_of_kept_promises_lists_no_violations(tmp_path: Path) -> None:
 
 def test_a_page_of_nothing_has_no_empty_plot(empty_page: str) -> None:
     """And no script for it."""
-    assert "<script" not in empty_page
-    assert "Plots" not in empty_page
+    assert not [it for it in ("<script", "Plots", "Policies in force") if it in empty_page]
 
 
 @pytest.mark.slow
@@ -428,9 +423,8 @@ def test_hovering_tells_of_a_time_and_zooming_goes_for_all_plots(browser: Page, 
 @pytest.mark.slow
 def test_the_time_of_a_violation_leads_to_its_place_in_the_plots(browser: Page, tmp_path: Path) -> None:
     """They show the time around it."""
-    second = 1_000_000_000
-    verdict = Verdict(findings=[Violation("lost", ALPHA, wall_ns=50 * second)], violations={"lost": 1})
-    timeline = Timeline(start_ns=second, bucket_ns=second, committed={0: 1, 98: 1})
+    verdict = Verdict(findings=[Violation("lost", ALPHA, wall_ns=50 * SECOND)], violations={"lost": 1})
+    timeline = Timeline(start_ns=SECOND, bucket_ns=SECOND, committed={0: 1, 98: 1})
     page_of(tmp_path, verdict, timeline)
     browser.show(tmp_path / "page.html", width=420)
     browser.run("document.querySelector('a[href=\"#at-v-1\"]').click()")
@@ -440,8 +434,6 @@ def test_the_time_of_a_violation_leads_to_its_place_in_the_plots(browser: Page, 
 
 
 # Numbers, durations and times for people.
-
-SECOND = 1_000_000_000
 
 
 @pytest.mark.parametrize(
@@ -465,16 +457,11 @@ def test_a_duration_has_three_digits_or_two_units(value_ns: int, said: str) -> N
     assert duration(value_ns) == said
 
 
-def test_numbers_and_sizes() -> None:
+def test_numbers_sizes_and_times_for_people() -> None:
+    """Times are UTC; what is not known is empty."""
     assert [number(it) for it in (0, 1_234_567, 1.5, 10999.64)] == ["0", "1,234,567", "1.5", "11,000"]
     assert [size(it) for it in (12, 70_234, 5_300_000)] == ["12 B", "70.2 kB", "5.3 MB"]
-
-
-def test_times_are_utc() -> None:
     assert (moment(1_500_000_000), clock(1_500_000_000)) == ("1970-01-01 00:00:01.500", "00:00:01.500")
-
-
-def test_what_is_not_known_is_empty() -> None:
     assert [shown(kind, None) for kind in ("count", "ns", "text")] == ["", "", ""]
     assert [shown(kind, 2_147_483_649) for kind in ("count", "number")] == ["2,147,483,649", "2147483649"]
 
@@ -499,18 +486,6 @@ def buckets(**series: Any) -> Timeline:
 def test_what_would_be_empty_is_left_out() -> None:
     assert drawn(Timeline()) == {"plots": [], "outages": [], "gaps": [], "marks": [], "begin": 0, "end": 0}
     assert [plot["name"] for plot in drawn(buckets(resends={3: 0}, acks={"gap": {1: 2}}))["plots"]] == ["acks"]
-
-
-def test_a_line_has_a_gap_where_nothing_was_measured() -> None:
-    """No line leads from before an outage to its end."""
-    (line,) = plot_of("round-trips", buckets(round_trip={0: 5_000_000, 1: 6_000_000, 9: 7_000_000}))["series"]
-    assert line["points"] == [[1000, 0.005], [2000, 0.006], [3000, None], [10000, 0.007]]
-
-
-def test_where_nothing_came_the_throughput_is_zero() -> None:
-    """However long that was: the axis has two points for it."""
-    (line,) = plot_of("throughput", buckets(committed={0: 10, 99: 20}))["series"]
-    assert line["points"] == [[1000, 10], [2000, 0], [99_000, 0], [100_000, 20], [101_000, 0]]
 
 
 def test_bins_are_as_wide_as_the_time_of_the_data_asks_for() -> None:
@@ -555,12 +530,12 @@ def test_only_violations_are_red() -> None:
     sessions = [SessionLine("a", name, SECOND, 2 * SECOND if why else 0, why, "b") for name, why in ends]
     plot = plot_of("sessions", buckets(sessions=sessions, starts=[StartLine("a", 1, 0, 3 * SECOND, True, 9)]))
     assert plot["rows"] == ["alpha and beta"]
-    told = {it["name"]: (it["colour"], it["points"][0][2]) for it in plot["series"]}
-    assert told == {
-        "in order: 1": ("blue", "alpha and beta, session 2: in order (drained)"),
-        "failed: 1": ("amber", "alpha and beta, session 1: failed (ack-timeout)"),
-        "open: 1": ("grey", "alpha and beta, session 3: open"),
-    }
+    assert [(it["name"], it["colour"], it["points"][0][2]) for it in plot["series"]] == [
+        (f"{end}: 1", colour, f"alpha and beta, session {number}: {end}{why}")
+        for end, colour, number, why in (
+            ("in order", "blue", 2, " (drained)"), ("failed", "amber", 1, " (ack-timeout)"), ("open", "grey", 3, ""),
+        )
+    ]  # fmt: skip
     full = buckets(sessions=sessions, committed={0: 1}, acks={"gap": {0: 1}}, resends={0: 1}, latency={3: {0: 1}})
     assert "red" not in {it["colour"] for plot in drawn(full)["plots"] for it in plot["series"]}
 
@@ -569,17 +544,31 @@ def test_pairs_of_nodes_with_failures_have_rows_first() -> None:
     lines = [SessionLine(f"n{at:02}", f"s{at}", SECOND, 2 * SECOND, "idle", "z") for at in range(PAIRS_MAX + 5)]
     lines[-1].reason = "path-lost"
     plot = plot_of("sessions", buckets(sessions=lines))
-    assert len(plot["rows"]) == PAIRS_MAX
-    assert plot["rows"][-1] == f"n{PAIRS_MAX + 4:02} and z"
+    assert (len(plot["rows"]), plot["rows"][-1]) == (PAIRS_MAX, f"n{PAIRS_MAX + 4:02} and z")
     assert "are left out" in plot["note"]
 
 
-def test_bars_say_their_sums() -> None:
-    """And each has all buckets, also those between, as one stands on the other and all are as wide."""
-    first, second = plot_of("acks", buckets(acks={"gap": {0: 2}, "delay": {4: 1_000}}))["series"]
-    assert (first["name"], second["name"]) == ("delay: 1,000", "gap: 2")
-    assert first["points"] == [[1000, 0], [2000, 0], [3000, 0], [4000, 0], [5000, 1000]]
-    assert second["points"] == [[1000, 2], [2000, 0], [3000, 0], [4000, 0], [5000, 0]]
+@pytest.mark.parametrize(
+    ("name", "series", "lines"),
+    [
+        # No line leads from before an outage to its end.
+        ("round-trips", {"round_trip": {0: 5_000_000, 1: 6_000_000, 9: 7_000_000}},
+         {"": [[1000, 0.005], [2000, 0.006], [3000, None], [10000, 0.007]]}),
+        # Where nothing came the throughput is zero: the axis has two points for that, however long it was.
+        ("throughput", {"committed": {0: 10, 99: 20}},
+         {"": [[1000, 10], [2000, 0], [99_000, 0], [100_000, 20], [101_000, 0]]}),
+        # Bars say their sums, and have all buckets, as one stands on the other and all are as wide.
+        ("acks", {"acks": {"gap": {0: 2}, "delay": {4: 1_000}}},
+         {"delay: 1,000": [[1000, 0], [2000, 0], [3000, 0], [4000, 0], [5000, 1000]],
+          "gap: 2": [[1000, 2], [2000, 0], [3000, 0], [4000, 0], [5000, 0]]}),
+        ("histogram", {"latency": {0: {0: 5}, 2: {1: 7}}}, {"": [[1000, 1334, 5], [1334, 1778, 0], [1778, 2371, 7]]}),
+    ],
+    ids=["a gap is a gap", "no throughput is zero", "bars stand on each other", "a histogram is whole"],
+)  # fmt: skip
+def test_the_points_of_a_plot(name: str, series: Any, lines: dict[str, list[list[float]]]) -> None:
+    found = plot_of(name, buckets(**series))["series"]
+    assert [it["points"] for it in found] == [*lines.values()]
+    assert "" in lines or [it["name"] for it in found] == [*lines]
 
 
 def test_outages_that_overlap_are_one_gap() -> None:
@@ -590,14 +579,7 @@ def test_outages_that_overlap_are_one_gap() -> None:
     assert [8, 9, "a and b", "z"] in told["outages"]
 
 
-def test_the_histogram_has_all_buckets_between_the_first_and_the_last() -> None:
-    (bars,) = plot_of("histogram", buckets(latency={0: {0: 5}, 2: {1: 7}}))["series"]
-    assert bars["points"] == [[1000, 1334, 5], [1334, 1778, 0], [1778, 2371, 7]]
-
-
 # What the report gathers from records.
-
-MS = 1_000_000
 
 
 def charted(*records: dict[str, object]) -> Output:

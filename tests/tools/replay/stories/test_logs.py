@@ -19,8 +19,8 @@ from tests.tools.replay.judging import plant, verdict_of
 from triack.base.log_lines import LineReader
 from triack.testing import World as SimWorld
 from triack.tools.chaos.topologies import RELAYED_FROM
+from triack.tools.replay.engines.local_engine import judge_segments
 from triack.tools.replay.engines.prune import prune
-from triack.tools.replay.judges.judge import Judge
 from triack.tools.replay.log.listing import SUMMARY
 from triack.tools.replay.log.schema import Verdict
 from triack.tools.replay.run import replay
@@ -143,11 +143,7 @@ RealLog = dict[Start, list[Record]]
 
 
 def judged(log: RealLog, *gone: Start) -> Verdict:
-    judge = Judge()
-    for start, records in log.items():
-        if start not in gone:
-            judge.read("", records)
-    return judge.finish()
+    return judge_segments(lambda: [("", 1, records) for start, records in log.items() if start not in gone]).finish()
 
 
 def was_heard(log: RealLog, gone: Start) -> bool:
