@@ -3,7 +3,17 @@
 from collections.abc import Callable
 from typing import Any
 
-from tests.tools.replay.builder import AGREED, BETA, CLASS_STREAMS, MS, PER_PACKET, World, place, scheduled
+from tests.tools.replay.builder import (
+    BETA,
+    CLASS_STREAMS,
+    MS,
+    PER_PACKET,
+    World,
+    place,
+    scheduled,
+    write_closed,
+    write_opened,
+)
 from triack.tools.replay.checks.journal_check import SENT_JOURNAL
 
 TX = "transactional"
@@ -37,10 +47,7 @@ def remove(world: World, cls: str, numbers: range, reason: str) -> None:
 
 def opened(world: World, session: str, peer: str) -> None:
     """Alpha opens a session with a node whose log nobody has."""
-    world.alpha.write(
-        "session_opened", session=session, peer=peer, peer_name="b", role="initiator", address="udp://127.0.0.1:7809",
-        window=64, idle_ack_delay_ns=500 * MS, ack_threshold=32, **AGREED,
-    )  # fmt: skip
+    write_opened(world.alpha, session, peer, "b", "initiator")
 
 
 def recover(world: World, ranges: list[list[int]]) -> None:
@@ -53,9 +60,7 @@ def recover(world: World, ranges: list[list[int]]) -> None:
 
 def superseded(world: World, unacked: int = 0) -> None:
     """Alpha hears of a new session, and ends the old one."""
-    world.alpha.write(
-        "session_closed", session=world.session, peer=BETA, peer_name="b", reason="superseded", unacked=unacked
-    )
+    write_closed(world.alpha, world.session, BETA, "b", "superseded", unacked)
 
 
 def restart_beta(world: World) -> None:

@@ -2,13 +2,11 @@
 
 from collections.abc import Callable
 
-from tests.tools.replay.acts import superseded
-from tests.tools.replay.builder import CLASS_STREAMS, PER_PACKET, SEQUENCE, World, fit, place, ready
+from tests.tools.replay.builder import CLASS_STREAMS, SEQUENCE, World, fit, place, ready
 from tests.tools.replay.telling import Expected, told
 
 TX, KEPT = "transactional", "recoverable"
 STREAM, KEPT_STREAM = CLASS_STREAMS[TX], CLASS_STREAMS[KEPT]
-LOCAL_STREAM = 4
 Fault = Callable[[World], Expected]
 FAULTS: dict[str, Fault] = {one.name: one.plant for one in told("faults.txt")}
 RULE_FAULTS: dict[str, Fault] = {one.name: one.plant for one in told("rule_faults.txt")}
@@ -34,44 +32,9 @@ def faulty(name: str) -> World:
 
 def restarted() -> World:
     """All classes; both nodes are killed, say at their next start what is on their disks, go on, and stop."""
-    world = ready()
-    for cls in CLASS_STREAMS:
-        world.deliver(cls, 4)
-    keep_local(world)
-    world.queue(TX, 1)
-    left, kept = world.queue(TX, 2), world.queue(KEPT, 1)
-    world.alpha.write("removed", cls=TX, **place(TX), first=5, last=5, count=PER_PACKET, reason="expired")
-    # Beta is killed between the commit of 6, and of 5 of the other stream, and their records.
-    world.send(TX, left[:1], previous=4)
-    world.send(TX, left[1:])
-    world.send(KEPT, kept)
-    world.beta.start()
-    world.beta.write("position_recovered", **place(TX), number=6, cls=TX)
-    world.beta.write("position_recovered", **place(KEPT), ranges=[[1, 5]], cls=KEPT)
-    for cls, number in ((TX, 6), (KEPT, 5)):
-        world.hand(cls, range(number, number + 1))
-    superseded(world, 3)
-    world.alpha.start()
-    world.queued(TX, left[0], left[-1], recovered=True)
-    world.queued(KEPT, 5, 5, recovered=True)
-    world.open()
-    arrived = world.send(TX, left[:1], previous=4)
-    arrived += world.send(TX, left[1:])
-    arrived += world.send(KEPT, kept)
-    world.commit(TX, left[1:])
-    world.ack(arrived)
-    world.order_ack(left[-1])
-    world.close()
-    for log in world.logs:
-        log.write("node_stopped")
-    return world
+    from tests.tools.replay.harmless import HARMLESS
 
-
-def keep_local(world: World) -> None:
-    """Alpha puts a message into a queue of its own."""
-    here = {**place(TX), "stream": LOCAL_STREAM, "first": 1, "last": 1, "count": 1, "queue": "here"}
-    world.alpha.write("queued", cls=TX, peer_name="", **here)
-    world.alpha.write("committed", cls=TX, **here)
+    return HARMLESS["restarted"]()
 
 
 @fault

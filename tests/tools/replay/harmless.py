@@ -3,15 +3,13 @@
 from collections.abc import Callable
 
 from tests.tools.replay.acts import tiers
-from tests.tools.replay.builder import MS, World, healthy, ready, scheduled
-from tests.tools.replay.faults import TX, restarted
+from tests.tools.replay.builder import MS, World, ready, scheduled
+from tests.tools.replay.faults import TX
 from tests.tools.replay.relays import HONEST
 from tests.tools.replay.telling import told
 
 # What is unusual but right; each of them must pass.
 HARMLESS: dict[str, Callable[[], World]] = {
-    "healthy": healthy,
-    "restarted": restarted,
     **HONEST,
     **{one.name: one.on(ready) for one in told("harmless.txt")},
 }

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from tests.tools.replay.builder import AGREED, ALPHA, CLASS_STREAMS, MS, PER_PACKET, SEQUENCE, Log, Record, World, place
+from tests.tools.replay.builder import ALPHA, MS, PER_PACKET, Log, Record, World, place, write_closed, write_opened
 from tests.tools.replay.telling import Expected, told
 
 RHO = "c0" * 16
@@ -20,11 +20,8 @@ class Hop:
         self.session = session
         self.packets = 0
         self.acked = 0
-        for log, peer, role in ((sender, receiver, "initiator"), (receiver, sender, "acceptor")):
-            log.write(
-                "session_opened", session=session, peer=peer.node, peer_name=peer.name, role=role,
-                address="udp://127.0.0.1:7801", window=window, idle_ack_delay_ns=500 * MS, ack_threshold=32, **AGREED,
-            )  # fmt: skip
+        write_opened(sender, session, receiver.node, receiver.name, "initiator", window)
+        write_opened(receiver, session, sender.node, sender.name, "acceptor", window)
 
     def send(self, cls: str, numbers: range, hops: int, *, previous: int | None = None) -> list[int]:
         """Send packets that a relay passes on; all arrive. Return the session's numbers."""
@@ -51,14 +48,9 @@ class Hop:
             self.sender.write(f"{kind}_received", session=self.session, ranges=[[packets[0], packets[-1]]])
 
     def close(self, reason: str = "drained") -> None:
-        self.sender.write(
-            "session_closed", session=self.session, peer=self.receiver.node, peer_name=self.receiver.name,
-            reason=reason, unacked=self.packets - self.acked,
-        )  # fmt: skip
-        self.receiver.write(
-            "session_closed", session=self.session, peer=self.sender.node, peer_name=self.sender.name, reason=reason,
-            unacked=0,
-        )  # fmt: skip
+        unacked = self.packets - self.acked
+        write_closed(self.sender, self.session, self.receiver.node, self.receiver.name, reason, unacked)
+        write_closed(self.receiver, self.session, self.sender.node, self.sender.name, reason)
 
 
 class Relayed(World):
@@ -69,8 +61,7 @@ class Relayed(World):
         self.rho = Log("rho", RHO, self.clock)
         for log in self.logs:
             log.start()
-        self.first = self.hop(self.alpha, self.rho)
-        self.second = self.hop(self.rho, self.beta)
+        self.first, self.second = self.hop(self.alpha, self.rho), self.hop(self.rho, self.beta)
 
     @property
     def logs(self) -> tuple[Log, ...]:
@@ -129,18 +120,17 @@ class Relayed(World):
             self.settle(cls, numbers)
 
     def restart_rho(self) -> None:
-        for log, hop, peer, unacked in (
-            (self.alpha, self.first, RHO, self.first.packets - self.first.acked),
-            (self.beta, self.second, RHO, 0),
-        ):
-            log.write(
-                "session_closed", session=hop.session, peer=peer, peer_name="rho", reason="path-lost", unacked=unacked
-            )
+        write_closed(self.alpha, self.first.session, RHO, "rho", "path-lost", self.first.packets - self.first.acked)
+        write_closed(self.beta, self.second.session, RHO, "rho", "path-lost")
         self.rho.start()
 
+    def call(self, name: str, sender: str, receiver: str) -> None:
+        """A node opens a session with another one, which has that name from now on."""
+        setattr(self, name, self.hop(getattr(self, sender), getattr(self, receiver)))
+
     def reopen(self) -> None:
-        self.first = self.hop(self.alpha, self.rho)
-        self.second = self.hop(self.rho, self.beta)
+        self.call("first", "alpha", "rho")
+        self.call("second", "rho", "beta")
 
     def close_all(self) -> None:
         for hop in (self.first, self.second):
@@ -161,85 +151,3 @@ HONEST: dict[str, Callable[[], World]] = {one.name: one.on(Relayed) for one in t
 RELAY_FAULTS: dict[str, Lie] = {one.name: one.plant for one in told("relay_faults.txt")}
 through_relay = HONEST["through_relay"]
 """All classes go through; rho dies with packets of both durable classes in transit, and has them again."""
-
-
-def lie(tell: Lie) -> Lie:
-    RELAY_FAULTS[tell.__name__] = tell
-    return tell
-
-
-def honest(build: Callable[[], World]) -> Callable[[], World]:
-    HONEST[build.__name__] = build
-    return build
-
-
-@honest
-def waiting_at_a_relay() -> Relayed:
-    """Rho says that packets wait there: alpha sends nothing again, and keeps the session, however long it takes."""
-    world = Relayed()
-    world.alpha.records[0].update(seq_resend_13_ns=1_000 * MS)
-    numbers = world.bring(TX, 2)
-    where = {"cls": TX, **place(TX), "here": 2, "waits": True}
-    world.rho.write("onward_sent", **where, peer=ALPHA, session=world.first.session)
-    world.alpha.write("onward_received", **where, session=world.first.session)
-    world.second.close()
-    world.clock.tick(400_000 * MS)
-    world.second = world.hop(world.rho, world.beta)
-    world.pass_on(TX, numbers)
-    world.order_ack(2)
-    world.ended()
-    return world
-
-
-@honest
-def an_order_ack_that_has_no_neighbour() -> Relayed:
-    """The relay that brought a packet is gone, and the order ack leaves when the stream comes by another way."""
-    world = Relayed()
-    for log in world.logs:
-        log.records[0].update(seq_max_ack_delay_ns=1_000 * MS)
-    direct = world.hop(world.alpha, world.beta)
-    numbers = world.bring(TX, 1)
-    arrived = world.second.send(TX, numbers, 1)
-    world.commit(TX, numbers)
-    world.second.ack(arrived)
-    world.free(TX, numbers)
-    world.second.close("peer-closed")
-    world.clock.tick(5_000 * MS)
-    world.alpha.write("rerouted", cls=TX, **place(TX), peer_name="beta")
-    again = direct.send(TX, numbers, 0)
-    world.beta.write("rejected", cls=TX, **place(TX), number=1, reason="duplicate")
-    direct.ack(again)
-    world.beta.write("order_ack_sent", **place(TX), number=1, peer=ALPHA)
-    world.alpha.write("order_ack_received", **place(TX), number=1)
-    direct.close()
-    world.second = world.hop(world.rho, world.beta)
-    world.ended()
-    return world
-
-
-def free_on_a_word(world: Relayed, hop: Hop) -> dict[str, Any]:
-    """Rho frees two packets on beta's word, which comes by a session. Return what the word says."""
-    numbers = world.bring(KEPT, 2)
-    arrived = world.second.send(KEPT, numbers, 1)
-    world.commit(KEPT, numbers)
-    world.second.ack(arrived)
-    said = {"cls": KEPT, **place(KEPT), "ranges": [[1, 2]], "is_async": False}
-    world.rho.write("onward_ack_received", **said, session=hop.session)
-    world.free(KEPT, numbers, "onward-ack", sync=True)
-    return said
-
-
-@honest
-def two_sessions_of_a_synchronous_link() -> Relayed:
-    """Both ends have called: packets go by the session of rho, and beta's word about them comes by its own."""
-    world = Relayed()
-    other = world.hop(world.beta, world.rho)
-    free_on_a_word(world, other)
-    other.close()
-    world.ended()
-    return world
-
-
-def at(check: str, cls: str, *numbers: int) -> Expected:
-    """What must be found, of packets of a class."""
-    return {(check, CLASS_STREAMS[cls], SEQUENCE, number) for number in numbers}

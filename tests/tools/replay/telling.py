@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.tools.replay import acts
-from tests.tools.replay.builder import ALPHA, BETA, CLASS_STREAMS, MS, SEQUENCE, Log, Record, World, place
+from tests.tools.replay.builder import ALPHA, BETA, CLASS_STREAMS, MS, SEQUENCE, Log, Record, World, place, ready
 
 CLASSES = {"tx": "transactional", "kept": "recoverable", "fast": "express"}
 RHO = "c0" * 16
@@ -110,6 +110,13 @@ def value_of(text: str) -> Any:
 def take_all(world: World, steps: list[str]) -> None:
     for step in steps:
         take(world, step)
+
+
+def happens(steps: str, world: World | None = None) -> World:
+    """A world in which two nodes have a session, or that one, after some steps with a `;` between them."""
+    world = world or ready()
+    take_all(world, [step.strip() for step in steps.split(";") if step.strip()])
+    return world
 
 
 def take(world: World, step: str) -> None:

@@ -5,9 +5,8 @@ from functools import cache
 import pytest
 
 from tests.queues.world import SimNode, numbered, two
-from tests.tools.replay.acts import TX, arrive, ask_copy, copy, settle_journaled
-from tests.tools.replay.builder import PER_PACKET, place, ready
 from tests.tools.replay.judging import checks_of
+from tests.tools.replay.telling import happens
 from tests.tools.replay.two_nodes import Log, checks, logs_of, renumbered
 from triack.base.delivery import Delivery
 from triack.base.units import SECOND
@@ -73,12 +72,7 @@ def test_what_was_sent_is_judged_without_a_next_start(cls: str, found: bool) -> 
 @pytest.mark.parametrize(("waited_s", "stops", "found"), [(9, False, False), (11, False, True), (9, True, True)])
 def test_a_commit_that_may_not_have_begun_accuses_nobody(waited_s: int, stops: bool, found: bool) -> None:
     """As the store may be slow, or have failed, which ends the session. To stop in good order is to commit."""
-    world = ready()
-    ask_copy(world, 1)
-    world.deliver(TX, 1)
-    world.clock.tick(waited_s * SECOND)
-    world.deliver(TX, 1)
-    world.end()
+    world = happens(f"ask_copy 1; deliver tx 1; wait {waited_s}000; deliver tx 1; end")
     if not stops:
         world.alpha.drop("node_stopped")
     assert ("journal_complete" in checks_of(world)) == found
@@ -102,64 +96,38 @@ def test_what_is_copied_was_handed_out_before() -> None:
 )
 def test_what_the_lost_end_of_a_log_may_say_of_a_stream_accuses_nobody(boots: tuple[str, str], found: bool) -> None:
     """A loss of power may have taken the record of the copy, or what the next start has said of the stream."""
-    world = ready()
-    ask_copy(world, 1)
-    world.deliver(TX, 1)
-    for boot in boots:
-        world.alpha.start(boot)
-    world.end()
+    first, second = boots
+    world = happens(f"ask_copy 1; deliver tx 1; alpha.start {first}; alpha.start {second}; end")
     assert ("journal_complete" in checks_of(world)) == found
 
 
-@pytest.mark.parametrize(("is_rest_settled", "found"), [(True, True), (False, False)])
-def test_a_copy_is_known_to_be_made_when_all_of_its_packet_is_settled(*, is_rest_settled: bool, found: bool) -> None:
+SETTLED = "beta settled tx queue=orders number=1"
+STARTED = "close path-lost; beta start; open"
+
+
+@pytest.mark.parametrize(("then", "found"), [("arrive; settle_journaled 2;", True), ("", False)])
+def test_a_copy_is_known_to_be_made_when_all_of_its_packet_is_settled(then: str, found: bool) -> None:
     """The first message was settled before; the commit of the rest, which made the copy, may not have returned."""
-    world = ready()
-    (number,) = arrive(world)
-    of_packet = {"cls": TX, **place(TX), "queue": "orders", "number": number}
-    world.beta.write("settled", **of_packet, place=0, counts=[[1, 1]])
-    copy(world, number)
-    world.beta.write("settled", **of_packet, place=1, counts=[[1, PER_PACKET - 1]], journaled=True)
-    world.clock.tick()
-    if is_rest_settled:
-        numbers = arrive(world)
-        settle_journaled(world, numbers)
-    world.close("path-lost")
-    world.beta.start()
-    world.open()
-    copy(world, number)
-    world.end()
+    world = happens(
+        f"arrive; {SETTLED} place=0 counts=[[1,1]]; copy 1; {SETTLED} place=1 counts=[[1,9]] journaled=true; wait 1;"
+        f"{then} {STARTED}; copy 1; end"
+    )
     assert ("journal_twice" in checks_of(world)) == found
 
 
 def test_a_copy_that_is_made_again_is_made_of_all_of_its_messages() -> None:
     """One that was left out between them makes two records of the copy, and the second repeats nothing of the first."""
-    world = ready()
-    (number,) = arrive(world)
-    of_packet = {"cls": TX, **place(TX), "queue": "orders", "number": number}
-    world.beta.write("settled", **of_packet, place=0, counts=[[1, 1]])
-    for _ in range(2):
-        for first, messages in ((0, 4), (4, PER_PACKET - 4)):
-            world.beta.write("journaled", **of_packet, place=first, counts=[[1, messages]], kept=True)
-        world.beta.write("settled", **of_packet, place=1, counts=[[1, PER_PACKET - 1]], journaled=True)
-        world.close("path-lost")
-        world.beta.start()
-        world.open()
-    world.end()
+    copied = "beta journaled tx queue=orders number=1 kept=true"
+    again = (
+        f"{copied} place=0 counts=[[1,4]]; {copied} place=4 counts=[[1,6]];"
+        f"{SETTLED} place=1 counts=[[1,9]] journaled=true; {STARTED};"
+    )
+    world = happens(f"arrive; {SETTLED} place=0 counts=[[1,1]]; {again} {again} end")
     assert "journal_twice" not in checks_of(world)
 
 
 @pytest.mark.parametrize(("boot", "found"), [("same", {"claims", "journal_early"}), ("another", set())])
 def test_a_commit_with_a_copy_may_never_have_returned(boot: str, found: set[str]) -> None:
     """Two starts copy the packet. That its sender asks for it was in the end of a log that a loss of power took."""
-    world = ready()
-    world.send(TX, world.queue(TX, 1))
-    world.close("path-lost")
-    for _ in range(2):
-        world.alpha.start(boot)
-        world.queued(TX, 1, 1, recovered=True)
-        world.open()
-        copy(world, 1, sent=True)
-        world.close("path-lost")
-    world.end()
-    assert checks_of(world) == found
+    start = f"alpha.start {boot}; queued tx 1 1 recovered=true; open; copy 1 sent=true; close path-lost;"
+    assert checks_of(happens(f"queue tx 1; send tx 1; close path-lost; {start} {start} end")) == found

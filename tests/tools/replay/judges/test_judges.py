@@ -8,17 +8,19 @@ import pytest
 from tests.queues.admin import ask
 from tests.queues.world import World as SimWorld
 from tests.queues.world import numbered
-from tests.tools.replay.builder import BETA, PER_PACKET, World, place, ready
+from tests.tools.replay.builder import BETA, ready
 from tests.tools.replay.harmless import HARMLESS
 from tests.tools.replay.judging import plant, verdict_of, without
+from tests.tools.replay.telling import happens
 from tests.tools.replay.two_nodes import Log, checks, logs_of, renumbered
 from triack.base.errors import ReplayError
 from triack.base.units import SECOND
 from triack.tools.replay.checks.findings import EVER, Opening, Output
 from triack.tools.replay.checks.incoming_check import Receiver
+from triack.tools.replay.engines.local_engine import judge_segments
 from triack.tools.replay.judges.admin_judge import Asking
 from triack.tools.replay.judges.journal import Journal, Segment, join_segments
-from triack.tools.replay.judges.judge import Judge, order_of
+from triack.tools.replay.judges.judge import order_of
 from triack.tools.replay.judges.queue_judge import QueueJudge, is_judged, queue_unit
 from triack.tools.replay.judges.sending_judge import SENDING
 from triack.tools.replay.judges.starts import Starts
@@ -43,16 +45,10 @@ def test_the_numbers_are_those_of_the_messages() -> None:
 
 def test_what_the_next_start_finds_queued_was_not_given_up() -> None:
     """Alpha died before the commit with the dead letters of 2 and 3. Later it gives up 3 for good."""
-    world, each, tx = ready(), PER_PACKET, "transactional"
-    world.queue(tx, 3)
-    world.alpha.write("removed", cls=tx, **place(tx), first=2, last=3, count=2 * each, reason="expired")
-    world.alpha.start()
-    world.queued(tx, 1, 3, recovered=True)
-    assert str(verdict_of(world)) == f"{3 * each} sent = 0 delivered + {3 * each} pending"
-    world.alpha.write("removed", cls=tx, **place(tx), first=3, last=3, count=each, reason="purged")
-    world.alpha.start()
-    world.queued(tx, 1, 2, recovered=True)
-    assert str(verdict_of(world)) == f"{3 * each} sent = 0 delivered + {2 * each} pending + {each} purged"
+    world = happens("queue tx 3; remove tx 2-3 expired; alpha start; queued tx 1 3 recovered=true")
+    assert str(verdict_of(world)) == "30 sent = 0 delivered + 30 pending"
+    happens("remove tx 3 purged; alpha start; queued tx 1 2 recovered=true", world)
+    assert str(verdict_of(world)) == "30 sent = 0 delivered + 20 pending + 10 purged"
 
 
 def test_a_missing_log_is_not_a_loss() -> None:
@@ -84,9 +80,7 @@ def test_records_are_sorted_by_their_node_and_serial() -> None:
 def test_judging_changes_nothing() -> None:
     """A log that grows is judged again and again."""
     world, _ = plant("lost_transactional")
-    judge = Judge()
-    for log in world.logs:
-        judge.read(log.name, log.records)
+    judge = judge_segments(lambda: [(log.name, 1, log.records) for log in world.logs])
     assert judge.finish() == judge.finish()
 
 
@@ -210,174 +204,116 @@ def test_a_start_whose_log_has_no_begin_is_not_given() -> None:
 class Case:
     """A judge, and records of its queue; every record has a moment of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, steps: str) -> None:
         self.out = Output()
         self.judge = QueueJudge(BETA, self.out)
-        self.n = 0
-        self.start = 0
+        self.n = self.start = 0
         self.begin()
+        for verb, *numbers in map(str.split, steps.split(";")):
+            getattr(self, verb)(*map(int, numbers))
 
-    def begin(self, start: int | None = None) -> None:
-        self.start = self.start + 1 if start is None else start
+    def begin(self) -> None:
+        self.start += 1
         self._see("life")
-
-    def _see(self, event: str, *, at_ns: int | None = None, **fields: Any) -> None:
-        self.n += 1
-        common = {"event": event, "node": BETA, "incarnation": self.start, "n": self.n, "wall_ns": self.n}
-        self.judge.see({**common, "at_ns": self.n if at_ns is None else at_ns, **fields})
-
-    def _of(self, priority: int) -> dict[str, Any]:
-        return {"origin": "a1" * 16, "stream": priority, "sequence": 1, "class": "recoverable", "priority": priority}
 
     def come(self, priority: int, first: int, last: int) -> None:
         self._see("committed", **self._of(priority), first=first, last=last, count=last - first + 1, queue="q")
 
-    def hand(self, priority: int, number: int, *, again: bool = False, at_ns: int | None = None) -> None:
-        fields = {**self._of(priority), "number": number, "place": 0, "counts": [[1, 1]], "redelivered": again}
-        self._see("handed", at_ns=at_ns, **fields)
+    def hand(self, priority: int, number: int, again: int = 0, at_ns: int = 0) -> None:
+        fields = {**self._of(priority), "number": number, "place": 0, "counts": [[1, 1]], "redelivered": bool(again)}
+        self._see("handed", at_ns, **fields)
+
+    def draw(self, priority: int, number: int) -> None:
+        """Records of what was drawn are written later, in one batch."""
+        self.hand(priority, number, at_ns=100)
 
     def take_back(self, priority: int, number: int) -> None:
         # Such a record does not say the priority.
-        fields = {name: value for name, value in self._of(priority).items() if name != "priority"}
-        self._see("returned", **fields, number=number, place=0, counts=[[1, 1]])
+        self._see("returned", **{**self._of(priority), "priority": None}, number=number, place=0, counts=[[1, 1]])
 
-    @property
-    def found(self) -> list[tuple[str, int, int]]:
-        return [(it.violation.check, it.violation.stream, it.violation.number) for it in self.out.findings]
+    def _of(self, priority: int) -> dict[str, Any]:
+        return {"origin": "a1" * 16, "stream": priority, "sequence": 1, "class": "recoverable", "priority": priority}
+
+    def _see(self, event: str, at_ns: int = 0, **fields: Any) -> None:
+        self.n += 1
+        common = {"event": event, "node": BETA, "incarnation": self.start, "n": self.n, "wall_ns": self.n}
+        said = {name: value for name, value in fields.items() if value is not None}
+        self.judge.see({**common, "at_ns": at_ns or self.n, **said})
 
 
-def test_a_high_priority_that_is_passed_by_lower_ones_is_found() -> None:
+@pytest.mark.parametrize(
+    ("steps", "found"),
+    [
+        ("come 7 1 1; come 0 1 3; hand 0 1; hand 0 2; hand 0 3; hand 7 1", {(7, 1)}),
+        ("come 0 1 3; come 7 1 1; draw 0 1; draw 0 2; draw 0 3; draw 7 1", set()),
+        # The others of its priority may have to wait with it.
+        ("come 7 1 2; come 0 1 3; hand 7 1; take_back 7 1; hand 0 1; hand 0 2; hand 0 3; hand 7 1 1; hand 7 2", set()),
+        # Its reader may have died with it. A priority that is new is judged.
+        ("come 7 1 1; hand 7 1; begin; come 7 2 2; come 5 1 1; come 0 1 3; hand 0 1; hand 0 2; hand 0 3; hand 7 2",
+         set()),
+        ("come 7 1 1; hand 7 1; begin; come 7 2 2; come 5 1 1; come 0 1 3; hand 0 1; hand 0 2; hand 0 3; hand 5 1",
+         {(5, 1)}),
+        # That may be one in its middle.
+        ("come 7 1 1; come 7 3 3; come 0 1 3; hand 0 1; hand 0 2; come 7 2 2; hand 0 3; hand 7 3", set()),
+    ],
+    ids=[
+        "passed by lower ones", "drawn before the commit", "waits for its next attempt",
+        "handed out by an earlier start", "new in this start", "waits since its last packet came",
+    ],
+)  # fmt: skip
+def test_a_high_priority_that_is_passed_by_lower_ones_is_found(steps: str, found: set[tuple[int, int]]) -> None:
     """Once for the message that waited."""
-    case = Case()
-    case.come(7, 1, 1)
-    case.come(0, 1, 3)
-    for number in (1, 2, 3):
-        case.hand(0, number)
-    case.hand(7, 1)
-    assert case.found == [("priority_order", 7, 1)]
-
-
-def test_what_was_drawn_before_the_commit_accuses_nobody() -> None:
-    """The records of what was drawn are written later, in one batch."""
-    case = Case()
-    case.come(0, 1, 3)
-    case.come(7, 1, 1)
-    for number in (1, 2, 3):
-        case.hand(0, number, at_ns=100)
-    case.hand(7, 1, at_ns=101)
-    assert case.found == []
-
-
-def test_a_priority_with_a_message_that_waits_for_its_next_attempt_is_not_judged() -> None:
-    """The others of its priority may have to wait with it."""
-    case = Case()
-    case.come(7, 1, 2)
-    case.come(0, 1, 4)
-    case.hand(7, 1)
-    case.take_back(7, 1)
-    for number in (1, 2, 3, 4):
-        case.hand(0, number)
-    case.hand(7, 1, again=True)
-    case.hand(7, 2)
-    assert case.found == []
-
-
-def test_what_an_earlier_start_handed_out_may_wait_in_the_next_one() -> None:
-    """Its reader may have died with it. A priority that is new is judged."""
-    case = Case()
-    case.come(7, 1, 1)
-    case.hand(7, 1)
-    case.begin()
-    case.come(7, 2, 2)
-    case.come(5, 1, 1)
-    case.come(0, 1, 3)
-    for number in (1, 2, 3):
-        case.hand(0, number)
-    case.hand(7, 2)
-    assert case.found == []
-    case.hand(5, 1)
-    assert case.found == [("priority_order", 5, 1)]
-
-
-def test_a_large_message_waits_since_its_last_packet_came() -> None:
-    """That may be one in its middle."""
-    case = Case()
-    case.come(7, 1, 1)
-    case.come(7, 3, 3)
-    case.come(0, 1, 3)
-    for number in (1, 2):
-        case.hand(0, number)
-    case.come(7, 2, 2)
-    case.hand(0, 3)
-    case.hand(7, 3)
-    assert case.found == []
+    told = [it.violation for it in Case(steps).out.findings]
+    assert [(it.check, it.stream, it.number) for it in told] == [("priority_order", *it) for it in found]
 
 
 def test_system_queues_are_read_in_the_order_of_arrival() -> None:
     """And a queue has a unit of its own, whatever its name is."""
-    record = {"event": "handed", "node": BETA, "queue": "dead-letter"}
-    assert not is_judged(record)
-    assert not is_judged({**record, "queue": "$journal"})
-    assert is_judged({**record, "queue": "q"})
-    assert not is_judged({**record, "queue": "q", "event": "settled"})
-    assert queue_unit({**record, "queue": "a/b"}) == ("stream", BETA, "=612f62")
+    handed = {"event": "handed", "node": BETA}
+    assert [is_judged({**handed, "queue": queue}) for queue in ("dead-letter", "$journal", "q")] == [False, False, True]
+    assert not is_judged({**handed, "queue": "q", "event": "settled"})
+    assert queue_unit({**handed, "queue": "a/b"}) == ("stream", BETA, "=612f62")
 
 
 # What a node sends.
 
-OF_KEPT = {"cls": "recoverable", **place("recoverable")}
+
+BESIDE = "queued beside stream 2, which is for the same queue, class and priority"
 
 
-def begins_another(world: World, **more: Any) -> list[tuple[str, str]]:
-    """What is found when alpha puts something into a second stream of the queue of its recoverable one."""
+@pytest.mark.parametrize(
+    ("before", "more", "found"),
+    [
+        ("", {}, [("claims", BESIDE)]),
+        ("", {"priority": 5}, []),
+        ("", {"sealed": True}, []),
+        ("alpha stream_ended kept", {}, []),
+        ("alpha rerouted kept peer_name=c", {}, []),
+        # Which of two streams that a start found has the name is not known.
+        ("alpha start; queued kept 1 1 recovered=true", {}, []),
+    ],
+    ids=["none", "priority", "seal", "behind an end", "behind another way", "found by a start"],
+)
+def test_a_queue_has_one_stream_of_a_class_and_priority(
+    before: str, more: dict[str, Any], found: list[tuple[str, str]]
+) -> None:
+    """Alpha puts something into a second stream of the queue of its recoverable one."""
+    world = happens(f"queue kept 1; {before}")
     world.queued("recoverable", 1, 1, **more)["stream"] = 9
-    return [(it.check, it.evidence) for it in verdict_of(world).findings if it.stream == 9]
-
-
-def test_no_second_stream_of_a_queue_class_and_priority() -> None:
-    world = ready()
-    world.queue("recoverable", 1)
-    beside = "queued beside stream 2, which is for the same queue, class and priority"
-    assert begins_another(world) == [("claims", beside)]
-
-
-@pytest.mark.parametrize("more", [{"priority": 5}, {"sealed": True}])
-def test_another_priority_and_a_seal_make_another_stream(more: dict[str, Any]) -> None:
-    world = ready()
-    world.queue("recoverable", 1)
-    assert begins_another(world, **more) == []
+    assert [(it.check, it.evidence) for it in verdict_of(world).findings if it.stream == 9] == found
 
 
 def test_a_stream_is_sealed_or_not() -> None:
-    world = ready()
-    world.queue("recoverable", 1)
-    world.queued("recoverable", 2, 2, sealed=True)
+    world = happens("queue kept 1; queued kept 2 2 sealed=true")
     assert [it.evidence for it in verdict_of(world).findings] == ["sealed True, elsewhere False"]
 
 
 def test_two_streams_of_a_log_that_does_not_say_what_is_sealed_are_no_fault() -> None:
-    world = ready()
-    world.queue("recoverable", 1)
-    assert begins_another(world) != []
+    world = happens("queue kept 1")
+    world.queued("recoverable", 1, 1)["stream"] = 9
     for record in world.alpha.records:
         record.pop("sealed", None)
     assert verdict_of(world).findings == []
-
-
-@pytest.mark.parametrize(("event", "more"), [("stream_ended", {}), ("rerouted", {"peer_name": "c"})])
-def test_a_stream_that_ended_or_goes_elsewhere_has_another_behind_it(event: str, more: dict[str, str]) -> None:
-    world = ready()
-    world.queue("recoverable", 1)
-    world.alpha.write(event, **OF_KEPT, **more)
-    assert begins_another(world) == []
-
-
-def test_which_of_two_streams_a_start_found_has_the_name_is_not_known() -> None:
-    world = ready()
-    world.queue("recoverable", 1)
-    world.alpha.start()
-    world.queued("recoverable", 1, 1, recovered=True)
-    assert begins_another(world) == []
 
 
 # Checks of administration messages: honest logs of nodes, and lies in them.

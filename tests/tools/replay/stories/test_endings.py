@@ -2,13 +2,13 @@
 
 import pytest
 
-from tests.tools.replay.acts import end_stream, next_stream, restart_beta
-from tests.tools.replay.builder import MS, World, place, ready
+from tests.tools.replay.acts import restart_beta
+from tests.tools.replay.builder import World, place
 from tests.tools.replay.faults import TX
 from tests.tools.replay.harmless import HARMLESS
 from tests.tools.replay.judging import checks_of, verdict_of
 from tests.tools.replay.stories.test_logs import cut
-from triack.tools.replay.log.schema import Verdict
+from tests.tools.replay.telling import happens
 
 # Streams that have ended: no later start tells of them, so only whole logs prove that something of them is amiss.
 
@@ -19,31 +19,34 @@ def kept_before(world: World, event: str) -> int:
     return next(at for at, record in enumerate(records) if record["event"] == event)
 
 
+def ended_and_cut(event: str) -> World:
+    """Alpha has ended a stream before its messages were read; beta's first log ends before an event."""
+    world = HARMLESS["ended_before_its_messages_were_read"]()
+    cut(world.beta, 1, kept_before(world, event))
+    return world
+
+
 @pytest.mark.parametrize("event", ["packet_received", "committed", "stream_forgotten"])
 def test_what_a_cut_end_may_say_of_an_ended_stream_is_no_fault(event: str) -> None:
     """That its messages are on the disk, and that it was forgotten: beta's next start finds nothing, and hands out."""
-    world = HARMLESS["ended_before_its_messages_were_read"]()
-    cut(world.beta, 1, kept_before(world, event))
-    verdict = verdict_of(world)
+    verdict = verdict_of(ended_and_cut(event))
     assert (verdict.verdict, verdict.violations, verdict.lost) == ("incomplete", {}, 0)
 
 
 def test_what_is_not_found_of_a_stream_that_goes_on_is_lost() -> None:
     """The end of beta's first log may lack, but alpha's says that the stream has not ended: it would be found."""
-    world = HARMLESS["ended_before_its_messages_were_read"]()
-    cut(world.beta, 1, kept_before(world, "committed"))
-    world.alpha.drop("stream_ended")
-    world.send(TX, world.queue(TX, 1))
-    world.send(TX, world.queue(TX, 1))
-    world.alpha.write("ack_received", session=world.session, ranges=[[1, 1]])
-    world.beta.write("ack_sent", session=world.session, cumulative=1, ranges=[], trigger="request", pending=1)
+    world = ended_and_cut("committed")
+    happens(
+        "drop alpha stream_ended; queue tx 1; send tx 3; queue tx 1; send tx 4; alpha ack_received here ranges=[[1,1]];"
+        "beta ack_sent here cumulative=1 ranges=[] trigger=request pending=1",
+        world,
+    )
     assert "lost" in checks_of(world)
 
 
 def test_an_end_that_its_origins_log_may_lack_is_allowed_for() -> None:
     """Both logs were cut when they were copied: alpha's before it ended the stream."""
-    world = HARMLESS["ended_before_its_messages_were_read"]()
-    cut(world.beta, 1, kept_before(world, "committed"))
+    world = ended_and_cut("committed")
     cut(world.alpha, 1, next(at for at, it in enumerate(world.alpha.records) if it["event"] == "stream_ended"))
     verdict = verdict_of(world)
     assert (verdict.verdict, verdict.violations) == ("incomplete", {})
@@ -66,11 +69,7 @@ def test_a_stream_of_which_no_later_start_tells(silent: int, boot: str, expected
 
 def test_the_end_of_a_cut_log_may_say_that_a_stream_was_forgotten() -> None:
     """The next stream in its stream comes to beta's second start. Where the first log is whole, it has to say so."""
-    world = ready()
-    world.deliver(TX, 2)
-    end_stream(world, TX)
-    restart_beta(world)
-    next_stream(world, lambda: world.deliver(TX, 1))
+    world = happens("deliver tx 2; end_stream tx; restart_beta; next [deliver tx 1]")
     cut(world.beta, 1, kept_before(world, "stream_forgotten"))
     assert (verdict_of(world).verdict, verdict_of(world).violations) == ("incomplete", {})
     world.beta.all("start_before")[1].update(boot="same")
@@ -79,61 +78,39 @@ def test_the_end_of_a_cut_log_may_say_that_a_stream_was_forgotten() -> None:
 
 def test_a_position_that_is_too_low_is_proof_of_itself() -> None:
     """Beta has acknowledged two packets, and the next start has found one, whatever it did after that."""
-    world = ready()
-    world.deliver(TX, 2)
-    for boot in ("same", "another"):
-        world.beta.start(boot)
-        world.beta.write("position_recovered", cls=TX, **place(TX), number=1)
+    found = "beta position_recovered tx number=1"
+    world = happens(f"deliver tx 2; beta.start same; {found}; beta.start another; {found}")
     assert verdict_of(world).violations["not_recovered"] > 0
 
 
 def test_a_start_that_finds_a_stream_tells_of_the_starts_before() -> None:
     """Beta hands out a packet behind the position that it found: no end of a log explains that."""
-    world = HARMLESS["ended_before_its_messages_were_read"]()
+    world = ended_and_cut("committed")
     for log in world.logs:
         log.drop("stream_ended")
         log.drop("stream_forgotten")
     started = world.beta.all("start_before")[1]
     found = world.beta.write("position_recovered", cls=TX, **place(TX), number=1)
-    world.beta.records.remove(found)
-    world.beta.records.insert(world.beta.records.index(started) + 1, found)
-    found.update(at_ns=started["at_ns"], wall_ns=started["wall_ns"])
-    cut(world.beta, 1, kept_before(world, "committed"))
+    world.beta.move_before(found, started)
+    world.beta.move_before(started, found)
     assert {"queue", "lost"} <= checks_of(world)
 
 
 # A process that stood still is late and breaks nothing; one that did not, or wrote something meanwhile, is no such.
 
 
-def acked_after(wait_ns: int, *, stopped_ns: int = 0) -> World:
-    """Beta acknowledges a packet late, and was stopped for a part of that time."""
-    world = ready()
-    arrived = world.send("express", world.queue("express", 1))
-    if stopped_ns:
-        world.beta.stand_still(stopped_ns)
-    world.clock.tick(wait_ns - stopped_ns)
-    world.ack(arrived, store=False)
-    return world
-
-
-def told(verdict: Verdict) -> tuple[dict[str, int], dict[str, int], str]:
+def told(steps: str) -> tuple[dict[str, int], dict[str, int], str]:
+    """What is found when beta acknowledges express packets late."""
+    verdict = verdict_of(happens(f"queue fast 2; send fast 1; {steps}"))
     return verdict.violations, verdict.late, verdict.verdict
 
 
 @pytest.mark.parametrize("stopped_ms", [1_000, 4_000, 60_000])
 def test_what_a_stopped_process_owes_is_late(stopped_ms: int) -> None:
-    world = acked_after((stopped_ms + 600) * MS, stopped_ns=stopped_ms * MS)
-    assert told(verdict_of(world)) == ({}, {"idle_delay": 1}, "pass")
+    assert told(f"beta.stand_still {stopped_ms}000000; wait 600; ack 1 store=false") == ({}, {"idle_delay": 1}, "pass")
 
 
 def test_nobody_stands_still_and_writes() -> None:
     """Beta claims four seconds in which it took a packet."""
-    world = ready()
-    arrived = world.send("express", world.queue("express", 1))
-    since_ns = world.clock.now_ns
-    world.clock.tick(2_000 * MS)
-    arrived += world.send("express", world.queue("express", 1))
-    world.clock.tick(2_000 * MS)
-    world.beta.write("woke_late", since_ns=since_ns)
-    world.ack(arrived, store=False)
-    assert told(verdict_of(world)) == ({"claims": 1, "idle_delay": 1}, {}, "fail")
+    steps = "wait 2000; send fast 2; wait 2000; beta woke_late since_ns=10000000; ack 1-2 store=false"
+    assert told(steps) == ({"claims": 1, "idle_delay": 1}, {}, "fail")

@@ -11,11 +11,12 @@ import pytest
 
 import triack
 from proof.lies.logs import honest_logs
-from tests.tools.replay.builder import ALPHA, BETA, Log, Record, World, ready
+from tests.tools.replay.builder import ALPHA, BETA, Log, Record, World
 from tests.tools.replay.cutting import told
-from tests.tools.replay.faults import TX, restarted
+from tests.tools.replay.faults import restarted
 from tests.tools.replay.harmless import HARMLESS
 from tests.tools.replay.judging import plant, verdict_of
+from tests.tools.replay.telling import happens
 from triack.base.log_lines import LineReader
 from triack.testing import World as SimWorld
 from triack.tools.chaos.topologies import RELAYED_FROM
@@ -57,10 +58,7 @@ def test_a_cut_log_accuses_nobody(name: str) -> None:
 
 def delivered() -> World:
     """Beta has 200 packets, of which alpha has forgotten all."""
-    world = ready()
-    for _ in range(25):
-        world.deliver(TX, 8)
-    return world
+    return happens("deliver tx 8;" * 25)
 
 
 def test_a_log_that_ends_early_is_named() -> None:
@@ -78,8 +76,7 @@ def test_what_the_next_start_found_is_delivered() -> None:
     """After a loss of power beta starts on its store, which was synced. All is delivered, and nobody is accused."""
     world = delivered()
     cut(world.beta, 1, 100)
-    world.beta.start("another")
-    world.beta.write("position_recovered", cls=TX, origin=ALPHA, stream=1, sequence=5, number=200)
+    happens("beta.start another; beta position_recovered tx number=200", world)
     verdict = verdict_of(world)
     assert (verdict.verdict, verdict.violations, verdict.delivered, verdict.sent) == ("incomplete", {}, 2_000, 2_000)
     assert verdict.cut[0].startswith(f"the log of start 1 of node {BETA} ends at record 100 without its end record")
@@ -87,12 +84,7 @@ def test_what_the_next_start_found_is_delivered() -> None:
 
 def test_a_log_with_fewer_records_than_its_store_knows_of_is_named() -> None:
     """Nothing else shows that something is gone: what was not read is never taken for good."""
-    world = ready()
-    world.deliver(TX, 8)
-    world.close()
-    world.beta.start()
-    world.beta.records[-1]["records"] = 1_000
-    verdict = verdict_of(world)
+    verdict = verdict_of(happens("deliver tx 8; close; beta start; change beta start_before[-1] records=1000"))
     assert (verdict.verdict, verdict.violations) == ("incomplete", {})
     (named,) = verdict.cut
     assert named.endswith("and its node had written 1,000 when its last commit was begun")
@@ -100,22 +92,15 @@ def test_a_log_with_fewer_records_than_its_store_knows_of_is_named() -> None:
 
 def test_a_lie_shows_in_a_cut_log() -> None:
     """Alpha has an ack that beta never sent. Beta's log goes on behind it: it has what alpha sent later."""
-    world = ready()
-    world.deliver(TX, 8)
-    numbers = world.queue(TX, 2)
-    world.send(TX, numbers)
-    world.alpha.write("store_ack_received", session=world.session, ranges=[[9, 9]])
+    world = happens("deliver tx 8; queue tx 2; send tx 9-10; alpha store_ack_received here ranges=[[9,9]]")
     verdict = verdict_of(world)
     assert (verdict.verdict, verdict.violations) == ("incomplete", {}), "the ack may be in what is missing"
-    world.send(TX, world.queue(TX, 1))
-    assert verdict_of(world).violations == {"ack_from_nowhere": 1}
+    assert verdict_of(happens("queue tx 1; send tx 11", world)).violations == {"ack_from_nowhere": 1}
 
 
 def test_an_ack_of_what_was_never_sent_needs_no_other_log() -> None:
     """An ack that the sender's own log shows to be a lie is one, whatever its peer's log lacks."""
-    world = ready()
-    world.deliver(TX, 8)
-    world.alpha.write("ack_received", session=world.session, ranges=[[9, 9]])
+    world = happens("deliver tx 8; alpha ack_received here ranges=[[9,9]]")
     cut(world.beta, 1, 5)
     assert "ack_unreceived" in verdict_of(world).violations
 

@@ -9,8 +9,10 @@ import pytest
 from tests.queues.hubs import HubWorld
 from tests.tools.replay.builder import ALPHA, BETA, MS
 from tests.tools.replay.judging import verdict_of, without
+from tests.tools.replay.telling import happens
 from tests.tools.replay.topic_faults import discarding, plain
 from tests.tools.replay.topic_logs import FAST, KEPT, Topics
+from triack.base.units import SECOND
 from triack.queues.node_settings import NodeSettings
 from triack.tools.replay.checks.findings import Output
 from triack.tools.replay.engines.local_engine import judge_records
@@ -62,19 +64,25 @@ def test_an_honest_topic_is_accused_of_nothing(seed: int) -> None:
     assert (verdict.verdict, verdict.findings) == ("pass", [])
 
 
-def test_a_topic_that_starts_again_is_accused_of_nothing() -> None:
-    world = plain()
-    world.publish(2)
-    world.take(world.readers["audit"], 15)
-    world.restart()
-    world.subscribe("again", limit=5)
-    world.publish()
-    audit = world.readers["audit"]
-    world.take(audit, 15, redelivered=True)
-    world.settle_all(audit)
-    world.consume(audit, 100)
-    verdict = verdict_of(world.stop())
+PASSES = {
+    "a topic that starts again": (
+        "publish 2; take audit 15; restart; subscribe again limit=5; publish; take audit 15 redelivered=true;"
+        "settle_all audit; consume audit 100"
+    ),
+    # The record says that the commit begins; the start after it has the messages still.
+    "a commit that a crash cut off is settled again": (
+        "publish; take audit 10; say settled subscription=audit ranges=[[31,40]]; restart;"
+        "take audit 10 redelivered=true; settle_all audit"
+    ),
+}
+
+
+@pytest.mark.parametrize("steps", PASSES.values(), ids=PASSES)
+def test_what_is_unusual_but_right_is_accused_of_nothing(steps: str) -> None:
+    verdict = verdict_of(happens(f"{steps}; stop", plain()))
     assert (verdict.verdict, verdict.findings) == ("pass", [])
+    assert verdict.timeline is not None
+    assert verdict.timeline.readers["beta", "Games", "audit", "Games.#"]["settled"] == verdict.sent
 
 
 @pytest.mark.parametrize("node", [ALPHA, BETA])
@@ -85,15 +93,11 @@ def test_a_missing_log_accuses_nobody(node: str) -> None:
 
 def test_a_topic_without_the_log_of_its_first_start_is_accused_of_nothing() -> None:
     """A subscription may be done with what the second start finds, as another one still wants it."""
-    world = Topics()
-    for name in ("quick", "slow"):
-        world.subscribe(name, durable=True)
-    quick, slow = world.readers.values()
-    world.publish(2)
-    world.consume(quick, 20)
-    world.restart()
-    world.consume(slow, 20)
-    world.stop()
+    world = happens(
+        "subscribe quick durable=true; subscribe slow durable=true; publish 2; consume quick 20; restart;"
+        "consume slow 20; stop",
+        Topics(),
+    )
     assert verdict_of(world).verdict == "pass"
     world.beta.records[:] = [record for record in world.beta.records if record["incarnation"] > 1]
     verdict = verdict_of(world)
@@ -116,53 +120,21 @@ def test_the_report_says_what_each_subscription_got(tmp_path: Path) -> None:
     assert "<h2>Subscriptions</h2>" in page.read_text()
 
 
-def test_a_commit_that_a_crash_cut_off_may_be_settled_again() -> None:
-    """The record says that the commit begins; the start after it has the messages still."""
-    world = plain()
-    audit = world.readers["audit"]
-    world.publish()
-    world.take(audit, 10)
-    audit.hand, settled = [], audit.hand
-    world.say("settled", subscription="audit", ranges=[[31, 40]])
-    audit.hand = settled
-    world.restart()
-    world.take(audit, 10, redelivered=True)
-    world.settle_all(audit)
-    verdict = verdict_of(world.stop())
-    assert (verdict.verdict, verdict.findings) == ("pass", [])
-    assert verdict.timeline is not None
-    assert verdict.timeline.readers["beta", "Games", "audit", "Games.#"]["settled"] == 40
-
-
-def test_a_subscription_whose_end_a_crash_undoes_has_lost_its_express_messages() -> None:
-    """They were deleted from memory when it ended; the process died before the commit of that."""
+@pytest.mark.parametrize(
+    ("before", "after", "left"),
+    [
+        ("publish cls=fast; publish", "", range(11, 21)),
+        ("subscribe other durable=true; publish", "publish", range(1, 21)),
+    ],
+    ids=["lost its express messages", "has what was placed since"],
+)
+def test_a_subscription_whose_end_a_crash_undoes_has_what_is_left(before: str, after: str, left: range) -> None:
+    """The process died before the commit of that end. Express messages were deleted from memory when it ended."""
     world = Topics()
     audit = world.subscribe("audit", durable=True, limit=1_000)
-    world.publish(cls=FAST)
-    world.publish(cls=KEPT)
-    kept = set(world.kept)
-    world.unsubscribe(audit, "unsubscribed")
-    world.readers["audit"] = audit
-    world.kept = {at for at in kept if at > 10}
-    audit.waiting = sorted(world.kept)
-    world.restart()
-    world.consume(audit, 10)
-    assert verdict_of(world.stop()).violations == {}
-
-
-def test_a_subscription_whose_end_a_crash_undoes_has_what_was_placed_since() -> None:
-    """The process died before the commit of that end, and after messages had got their places."""
-    world = Topics()
-    audit = world.subscribe("audit", durable=True, limit=1_000)
-    other = world.subscribe("other", durable=True, limit=1_000)
-    world.publish(cls=KEPT)
-    world.unsubscribe(audit, "unsubscribed")
-    world.publish(cls=KEPT)
-    world.readers["audit"] = audit
-    audit.waiting = sorted(world.kept)
-    world.restart()
-    world.consume(audit, 20)
-    world.consume(other, 20)
+    happens(f"{before}; unsubscribe audit unsubscribed; {after}", world)
+    world.readers["audit"], world.kept, audit.waiting = audit, {*left}, [*left]
+    happens("restart; " + "; ".join(f"consume {name} 20" for name in world.readers), world)
     assert verdict_of(world.stop()).violations == {}
 
 
@@ -184,9 +156,9 @@ COMMON = {
     "incarnation": 1,
     "n": 1,
     "wall_ns": 0,
+    "at_ns": 0,
     "topic": "Games",
     "subscription": "audit",
-    "at_ns": 0,
 }
 
 
@@ -261,8 +233,8 @@ def test_what_has_expired_for_a_durable_subscription_was_not_passed_over() -> No
 Record = dict[str, Any]
 
 
-def logs() -> list[list[Record]]:
-    """The records of each start: a durable subscription of another node gets thirty messages."""
+def logs() -> tuple[list[list[Record]], list[Record]]:
+    """The records of each start, and of the hub's: a durable subscription of another node gets thirty messages."""
     it = HubWorld("sub", settings=NodeSettings(messages_per_packet=10))
     away = it.away("sub")
     away.begin()
@@ -273,27 +245,24 @@ def logs() -> list[list[Record]]:
     it.run(60)
     it.hub.send(it.nodes["sub"], "other", b"the log of the hub goes on")
     it.run()
-    return [list(parse_records(bytes(log))) for node in it.world.made for log in node.records]
+    starts = [list(parse_records(bytes(log))) for node in it.world.made for log in node.records]
+    return starts, next(start for start in starts if any(record["event"] == "passed_on" for record in start))
 
 
 def told(starts: list[list[Record]]) -> set[tuple[str, str]]:
     """What is found, once serials are as a liar would have them."""
-    for start in starts:
-        for serial, record in enumerate(start, start=1):
-            record["n"] = serial
-    found = judge_records([record for start in starts for record in start])
+    found = judge_records([{**it, "n": serial} for start in starts for serial, it in enumerate(start, start=1)])
     return {(violation.check, violation.subscription) for violation in found}
 
 
 def test_the_truth_accuses_nobody() -> None:
-    assert told(logs()) == set()
+    assert told(logs()[0]) == set()
 
 
 @pytest.mark.parametrize("event", ["passed_on", "queued"])
 @pytest.mark.parametrize("which", [0, 1])
 def test_a_record_that_is_missing_names_the_subscription(event: str, which: int) -> None:
-    starts = logs()
-    hub = next(start for start in starts if any(record["event"] == "passed_on" for record in start))
+    starts, hub = logs()
     mine = [record for record in hub if record["event"] == event and "topic" in record]
     hub.remove(mine[which])
     assert any(name == "sub/audit" for check, name in told(starts) if check in ("topic_lost", "topic_twice"))
@@ -301,8 +270,7 @@ def test_a_record_that_is_missing_names_the_subscription(event: str, which: int)
 
 def test_a_message_that_is_passed_on_twice_before_its_packet_is_found() -> None:
     """Also where the log ends soon after."""
-    starts = logs()
-    hub = next(start for start in starts if any(record["event"] == "passed_on" for record in start))
+    starts, hub = logs()
     at = max(index for index, record in enumerate(hub) if record["event"] == "passed_on")
     hub.insert(at + 1, dict(hub[at]))
     del hub[at + 2 :]
@@ -310,8 +278,7 @@ def test_a_message_that_is_passed_on_twice_before_its_packet_is_found() -> None:
 
 
 def test_what_is_passed_on_by_a_stream_of_another_node_is_found() -> None:
-    starts = logs()
-    hub = next(start for start in starts if any(record["event"] == "passed_on" for record in start))
+    starts, hub = logs()
     passed = next(record for record in hub if record["event"] == "passed_on")
     passed["origin"] = passed["origin"][::-1]
     assert ("claims", "sub/audit") in told(starts)
@@ -319,13 +286,10 @@ def test_what_is_passed_on_by_a_stream_of_another_node_is_found() -> None:
 
 # The rules of the strategies, counted along.
 
-SECOND_NS = 1_000_000_000
-
 
 def reader(pending: int, limit: int = 3) -> Subscription:
-    fields = {"topic": "Games", "subscription": f"of {pending}", "pattern": "Games.#", "durable": False}
-    record = {**fields, "after": 0, "max_unacked": limit, "ack_wait_ns": 0, "incarnation": 1, "node": "a", "at_ns": 0}
-    subscription = Subscription(record, Output())
+    fields = {"subscription": f"of {pending}", "pattern": "Games.#", "durable": False, "max_unacked": limit}
+    subscription = Subscription({**COMMON, **fields, "after": 0, "ack_wait_ns": 0}, Output())
     subscription.take(1, pending)
     return subscription
 
@@ -366,8 +330,8 @@ def test_what_is_as_old_as_the_timeout_is_lost(
 ) -> None:
     contents = Contents()
     for place, second in enumerate(dispatched_s, 1):
-        contents.dispatch(place, place, second * SECOND_NS)
-    assert too_old(reader(len(dispatched_s)), contents, now_s * SECOND_NS, 60 * SECOND_NS) == lost
+        contents.dispatch(place, place, second * SECOND)
+    assert too_old(reader(len(dispatched_s)), contents, now_s * SECOND, 60 * SECOND) == lost
 
 
 # The messages of a topic by their places.
@@ -375,12 +339,9 @@ def test_what_is_as_old_as_the_timeout_is_lost(
 
 def filled() -> Contents:
     contents = Contents()
-    for first, last, below, cls in (
-        (1, 10, "Chess", "recoverable"),
-        (11, 12, "Go", "express"),
-        (13, 20, "Go", "express"),
-    ):
-        contents.put(first, last, below, cls)
+    contents.put(1, 10, "Chess", "recoverable")
+    contents.put(11, 12, "Go", "express")
+    contents.put(13, 20, "Go", "express")
     contents.next = 21
     return contents
 

@@ -6,7 +6,8 @@ import pytest
 
 from tests.tools.replay.builder import ALPHA, BETA
 from tests.tools.replay.judging import verdict_of, without
-from tests.tools.replay.relays import HONEST, KEPT, RHO, TX, Relayed, through_relay
+from tests.tools.replay.relays import HONEST, RHO, TX, Relayed, through_relay
+from tests.tools.replay.telling import happens
 from triack.tools.replay.engines.local_engine import verdict_on
 from triack.tools.replay.run import replay
 from triack.tools.replay.transit.brought import Brought
@@ -42,12 +43,7 @@ def test_a_message_counts_once_however_many_nodes_it_passes() -> None:
 
 def test_what_is_in_transit_is_pending() -> None:
     """Alpha has forgotten the recoverable packet, and rho has it."""
-    world = Relayed()
-    world.bring(KEPT, 3)
-    world.close_all()
-    for log in world.logs:
-        log.write("node_stopped")
-    verdict = verdict_of(world)
+    verdict = verdict_of(happens("bring kept 3; ended", Relayed()))
     assert (verdict.verdict, verdict.sent, verdict.delivered, verdict.pending) == ("pass", 30, 0, 30)
 
 
@@ -60,59 +56,46 @@ def test_what_a_relay_gives_up_of_what_its_origin_forgot_is_dead() -> None:
 def test_the_way_of_a_stream_is_known_and_how_long_packets_stayed(tmp_path: Path) -> None:
     pytest.importorskip("jinja2")
     through_relay().save(tmp_path / "logs")
-    page = tmp_path / "page.html"
-    verdict = replay(tmp_path / "logs", engine="local", report=page)
-    timeline = verdict.timeline
+    timeline = replay(tmp_path / "logs", engine="local", report=tmp_path / "page.html").timeline
     assert timeline is not None
     assert timeline.ways[ALPHA, 1] == [(ALPHA, RHO), (RHO, BETA)]
     assert {node for _, _, node in timeline.dwell} == {RHO}
     assert sum(timeline.dwell[ALPHA, 1, RHO].values()) == 6
-    text = page.read_text()
+    text = (tmp_path / "page.html").read_text()
     assert ">alpha → rho → beta</span>" in text.partition("<h2>Ways over relays</h2>")[2]
+
+
+QUICK = "change alpha node_started seq_resend_13_ns=1000000000; bring tx 2"
+"""What alpha has sent goes out again after a second."""
 
 
 def test_a_word_that_packets_wait_ends_with_its_session() -> None:
     """Then the origin's tier runs again, and is missed when it does not."""
-    world = Relayed()
-    world.alpha.records[0].update(seq_resend_13_ns=1_000_000_000)
-    world.bring(TX, 2)
-    where = {"cls": TX, "origin": ALPHA, "stream": 1, "sequence": 5, "here": 2}
-    world.alpha.write("onward_received", **where, waits=True, session=world.first.session)
-    world.alpha.write("onward_received", **where, waits=False, session=world.first.session)
-    arrived = world.first.send(TX, world.queue(TX, 1), 0)
-    world.take(TX, range(3, 4))
-    world.first.ack(arrived)
-    world.clock.tick(30_000_000_000)
-    world.order_ack(2)
-    world.end()
+    world = happens(
+        f"{QUICK}; alpha onward_received tx here=2 waits=true session=@first;"
+        "alpha onward_received tx here=2 waits=false session=@first; queue tx 1; first.send tx 3 0; take tx 3;"
+        "first.ack 3; wait 30000; order_ack 2; end",
+        Relayed(),
+    )
     assert "resend_tiers" in verdict_of(world).violations
 
 
-@pytest.mark.parametrize("is_idle", [False, True])
-def test_what_waited_at_a_relay_is_sent_by_a_tier_when_its_word_is_taken_back(*, is_idle: bool) -> None:
+@pytest.mark.parametrize("then", ["", "first.close idle; call first alpha rho;"], ids=["goes on", "is idle"])
+def test_what_waited_at_a_relay_is_sent_by_a_tier_when_its_word_is_taken_back(then: str) -> None:
     """The session that began with that word passes it over, or ends as idle and leaves it to the next: no fault."""
-    world = Relayed()
-    world.alpha.records[0].update(seq_resend_13_ns=1_000_000_000)
-    world.bring(TX, 2)
-    world.first.close("ack-timeout")
-    world.first = world.hop(world.alpha, world.rho)
-    where = {"cls": TX, "origin": ALPHA, "stream": 1, "sequence": 5, "session": world.first.session}
-    for here, waits in ((2, True), (0, False)):
-        world.alpha.write("onward_received", **where, here=here, waits=waits)
-    if is_idle:
-        world.first.close("idle")
-        world.first = world.hop(world.alpha, world.rho)
-    world.first.ack(world.first.send(TX, world.queue(TX, 1), 0))
-    world.take(TX, range(3, 4))
-    world.order_ack(3)
-    world.end()
+    word = "alpha onward_received tx session=@first"
+    world = happens(
+        f"{QUICK}; first.close ack-timeout; call first alpha rho; {word} here=2 waits=true; {word} here=0 waits=false;"
+        f"{then} queue tx 1; first.send tx 3 0; first.ack 1; take tx 3; order_ack 3; end",
+        Relayed(),
+    )
     assert "close_without_full_resend" not in verdict_of(world).violations
 
 
 # What has come to a relay: by hop count, and which packet each one named as its previous.
 
 
-def came(brought: Brought, number: int, packets: int, previous: int, hops: int = 0, cls: str = "transactional") -> None:
+def came(brought: Brought, number: int, packets: int, previous: int, hops: int = 0, cls: str = TX) -> None:
     brought.take({"class": cls, "number": number, "packets": packets, "previous": previous, "hops": hops})
 
 
