@@ -9,24 +9,27 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.machine import PATIENCE_S
 from tests.tools.processes import wait_until
-from tests.tools.replay.builder import CLASS_STREAMS, MS, World, close_segments, healthy
-from tests.tools.replay.faults import faulty
+from tests.tools.replay.builder import MS, World, close_segments, fit, healthy
+from tests.tools.replay.faults import TX, faulty
 from tests.tools.replay.judging import PLANTED, plant
+from tests.tools.replay.telling import happens
 from triack.base.errors import ReplayError
+from triack.base.session_log import COMMON
 from triack.tools.chaos.drawing import draw
 from triack.tools.chaos.run import run_plan
 from triack.tools.replay.engines import checkpoint
 from triack.tools.replay.engines import follow as module
 from triack.tools.replay.engines.checkpoint import load, save
 from triack.tools.replay.engines.follow import Follower, follow
+from triack.tools.replay.engines.local_engine import judge_segments
 from triack.tools.replay.judges.judge import Judge
 from triack.tools.replay.log.files import parse_records
 from triack.tools.replay.log.listing import Listed, Listing, complete, list_growing
@@ -39,14 +42,15 @@ REAL_SEED = 5
 
 def growing(world: World, directory: Path, step: int) -> Iterator[None]:
     """Write the logs of a world in the order of time, ``step`` records at a time; a segment is renamed at its end."""
-    records = list(heapq.merge(*(log.records for log in world.logs), key=lambda it: it["wall_ns"]))
+    records = list(heapq.merge(*(log.records for log in world.logs), key=itemgetter("wall_ns")))
     directory.mkdir(exist_ok=True)
-    halves = {id(record) for record in records[: len(records) // 2]}
-    for at in range(0, len(records), step):
-        for record in records[at : at + step]:
-            first = id(record) in halves
-            path = directory / f"{record['node'][:4]}-{record['incarnation']:06}-{1 if first else 2:06}.jsonl.open"
-            if not first and (before := path.with_name(path.name.replace("-000002.", "-000001."))).exists():
+    for begin in range(0, len(records), step):
+        for at, record in enumerate(records[begin : begin + step], begin):
+            stem = f"{record['node'][:4]}-{record['incarnation']:06}"
+            before, path = (directory / f"{stem}-00000{part}.jsonl.open" for part in (1, 2))
+            if at < len(records) // 2:
+                path = before
+            elif before.exists():
                 before.rename(before.with_suffix(""))
             with path.open("a") as file:
                 file.write(json.dumps(record) + "\n")
@@ -60,13 +64,12 @@ def lines_growing(files: dict[str, bytes], directory: Path, step: int) -> Iterat
         for name, data in files.items()
         for record, line in zip(parse_records(data), data.splitlines(keepends=True), strict=True)
     ]
-    lines.sort(key=itemgetter(0))
     directory.mkdir(exist_ok=True)
-    for at in range(0, len(lines), step):
-        for _, name, line in lines[at : at + step]:
-            with (directory / f"{name}.open").open("ab") as file:
-                file.write(line)
-        yield
+    for at, (_, name, line) in enumerate(sorted(lines, key=itemgetter(0)), 1):
+        with (directory / f"{name}.open").open("ab") as file:
+            file.write(line)
+        if at in (len(lines), at // step * step):
+            yield
 
 
 def told_of(world: World, directory: Path, step: int = 7, checkpoint: Path | None = None) -> set[tuple[object, ...]]:
@@ -141,16 +144,15 @@ def test_logs_that_were_exchanged_are_read_anew(tmp_path: Path) -> None:
 
 @pytest.mark.gate
 def test_a_start_that_is_found_late_is_judged_in_its_place(tmp_path: Path) -> None:
-    healthy().save(tmp_path / "logs")
-    late = tmp_path / "late"
-    for log in (tmp_path / "logs" / "beta").glob("*-000001-*"):
-        late.mkdir(exist_ok=True)
+    _, beta = healthy().save(tmp_path / "logs")
+    (late := tmp_path / "late").mkdir()
+    for log in beta.glob("*-000001-*"):
         log.rename(late / log.name)
     follower = Follower([tmp_path / "logs"])
     follower.read()
     follower.news()
     for log in late.iterdir():
-        log.rename(tmp_path / "logs" / "beta" / log.name)
+        log.rename(beta / log.name)
     assert follower.read()
     assert follower.verdict() == replay(tmp_path / "logs", engine="local")
     assert follower.verdict().verdict == "pass"
@@ -161,15 +163,9 @@ def test_what_is_settled_takes_no_memory(tmp_path: Path) -> None:
     """One session after the other: of those that are over some numbers are kept, and of 30 KB of messages nothing."""
     kept = []
     for sessions in (5, 20):
-        world = World()
-        world.alpha.start()
-        world.beta.start()
-        for _ in range(sessions):
-            world.clock.tick(100_000 * MS)
-            world.open()
-            for cls in CLASS_STREAMS:
-                world.deliver(cls, 30)
-            world.close()
+        world = happens(
+            "close;" + "wait 100000; open; deliver tx 30; deliver kept 30; deliver fast 30; close;" * sessions
+        )
         world.number()
         logs = tmp_path / str(sessions)
         told_of(world, logs, step=500)
@@ -182,25 +178,15 @@ def test_what_is_settled_takes_no_memory(tmp_path: Path) -> None:
 
 def test_a_record_of_what_was_forgotten_is_judged_all_the_same(tmp_path: Path) -> None:
     """An end speaks long after its goodbye."""
-    world = World()
-    world.alpha.start()
-    world.beta.start()
-    for _ in range(3):
-        world.open()
-        world.deliver("transactional", 3)
-        world.close()
-        world.clock.tick(100_000 * MS)
-    late: dict[str, Any] = {
-        **world.beta.one("ack_sent"),
-        "at_ns": world.clock.now_ns,
-        "wall_ns": world.beta.records[-1]["wall_ns"],
-    }
-    late["wall_ns"] += late["at_ns"] - world.beta.records[-1]["at_ns"]
-    received = world.beta.one("packet_received", session=late["session"], number=1)
-    world.beta.records.append({**received, "at_ns": late["at_ns"], "wall_ns": late["wall_ns"], "duplicate": True})
+    world = happens(
+        "deliver tx 3; close; wait 100000; open; deliver tx 3; close; wait 100000; open; deliver tx 3; close"
+    )
+    received = fit(world.beta.one("packet_received"))
+    again = {name: value for name, value in received.items() if name not in (*COMMON, "class")}
+    world.clock.tick(100_000 * MS)
+    world.beta.write("packet_received", cls=TX, **{**again, "duplicate": True})
     world.number()
-    told = told_of(world, tmp_path, step=9)
-    assert [found[0] for found in told] == ["silent_end"]
+    assert [found[0] for found in told_of(world, tmp_path, step=9)] == ["silent_end"]
 
 
 def test_what_was_read_too_early_is_looked_at_again(tmp_path: Path) -> None:
@@ -230,11 +216,13 @@ def test_half_a_line_waits_for_its_end(tmp_path: Path) -> None:
     assert follower.news()[0] == []
 
 
+NONSENSE = "{nonsense\n"
+
+
 def test_damage_ends_it(tmp_path: Path) -> None:
     healthy().save(tmp_path)
     (log,) = tmp_path.glob("beta/*-000001-000002.jsonl.open")
-    with log.open("a") as file:
-        file.write("{nonsense\n")
+    log.write_text(log.read_text() + NONSENSE)
     with pytest.raises(ReplayError, match=r"beta-000001-000002\.jsonl\.open line \d+ is damaged"):
         follow([tmp_path], lambda violation, timeline: None)
 
@@ -261,31 +249,24 @@ def test_a_segment_may_be_renamed_or_removed_before_it_is_read(tmp_path: Path, m
     late.append(Listed(str(tmp_path / "logs" / "gone.jsonl.open"), 7))
     assert not follower.read()
     log.with_suffix("").rename(log)
-    with log.open("a") as file:
-        file.write("{nonsense\n")
+    log.write_text(log.read_text() + NONSENSE)
     with pytest.raises(ReplayError, match=r"line \d+ is damaged"):
         follower.read()
 
 
-def test_a_single_segment_is_followed_to_its_end(tmp_path: Path) -> None:
-    healthy().save(tmp_path)
-    (log,) = tmp_path.glob("beta/*-000001-000002.jsonl.open")
-    follower = Follower([log])
-    assert follower.read()
-    close_segments(tmp_path)
-    assert not follower.read()
-
-
-def test_what_was_read_may_be_packed(tmp_path: Path) -> None:
+def test_a_single_segment_is_followed_to_its_end_and_what_was_read_may_be_packed(tmp_path: Path) -> None:
     """By whatever rotates files, while they are followed."""
     healthy().save(tmp_path)
-    follower = Follower([tmp_path])
-    assert follower.read()
-    before = follower.verdict()
+    (log,) = tmp_path.glob("beta/*-000001-000002.jsonl.open")
+    one, both = Follower([log]), Follower([tmp_path])
+    assert (one.read(), both.read()) == (True, True)
+    before = both.verdict()
     for path in tmp_path.glob("alpha/*.jsonl"):
         path.rename(f"{path}.gz")
-    assert not follower.read()
-    assert follower.verdict() == before
+    assert not both.read()
+    assert both.verdict() == before
+    close_segments(tmp_path)
+    assert not one.read()
 
 
 def test_silence_ends_it(tmp_path: Path) -> None:
@@ -329,63 +310,57 @@ def test_one_terminal_sees_what_another_writes(tmp_path: Path) -> None:
 # A checkpoint is kept whole or not at all, and nothing in its file is run.
 
 
+@pytest.fixture
+def kept(tmp_path: Path) -> Path:
+    """A file in which a judge is kept."""
+    save(tmp_path / "kept", judged())
+    return tmp_path / "kept"
+
+
 def judged() -> Judge:
-    judge = Judge()
-    world = healthy()
-    world.number()
-    for log in world.logs:
-        judge.read(log.name, log.records)
-    return judge
+    records = healthy().all_records()
+    return judge_segments(
+        lambda: [("", 1, list(mine)) for _, mine in groupby(records, key=itemgetter("node", "incarnation"))]
+    )
 
 
-def test_what_is_kept_is_there_again(tmp_path: Path) -> None:
-    path = tmp_path / "kept"
-    assert load(path, Judge) is None
-    save(path, judged())
-    kept = load(path, Judge)
-    assert kept is not None
-    assert kept.finish() == judged().finish()
-    assert [it.name for it in tmp_path.iterdir()] == ["kept"]
-
-
-def test_another_version_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "kept"
-    save(path, judged())
+def test_what_is_kept_is_there_again(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole, and alone in its folder. One of another version is not taken, and where there is none there is none."""
+    again = load(kept, Judge)
+    assert again is not None
+    assert again.finish() == judged().finish()
+    assert [it.name for it in kept.parent.iterdir()] == ["kept"]
+    assert load(kept.with_name("none"), Judge) is None
     monkeypatch.setattr(checkpoint, "_HEAD", b"triack replay checkpoint, version 99\n")
-    assert load(path, Judge) is None
+    assert load(kept, Judge) is None
 
 
-@pytest.mark.parametrize(("data", "said"), [(b"", "no checkpoint"), (b"something else\n", "no checkpoint")])
-def test_another_file_is_refused(tmp_path: Path, data: bytes, said: str) -> None:
-    path = tmp_path / "kept"
-    path.write_bytes(data)
-    with pytest.raises(ReplayError, match=said):
-        load(path, Judge)
+@pytest.mark.parametrize("data", [b"", b"something else\n"])
+def test_another_file_is_refused(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "kept").write_bytes(data)
+    with pytest.raises(ReplayError, match="no checkpoint"):
+        load(tmp_path / "kept", Judge)
 
 
 @pytest.mark.parametrize("data", [b"", b"\x80\x05", b"\x80\x05.", b"\x80\x05h\x00.", b"\x80\x05]]s.", b"\x80\x05]}b."])
-def test_a_state_that_nobody_wrote_is_refused(tmp_path: Path, data: bytes) -> None:
+def test_a_state_that_nobody_wrote_is_refused(kept: Path, data: bytes) -> None:
     """Under a digest that fits."""
-    path = tmp_path / "kept"
-    save(path, judged())
-    head, newline, _ = path.read_bytes().partition(b"\n")
-    path.write_bytes(head + newline + hashlib.sha256(data).digest() + data)
+    head, newline, _ = kept.read_bytes().partition(b"\n")
+    kept.write_bytes(head + newline + hashlib.sha256(data).digest() + data)
     with pytest.raises(ReplayError, match="kept is no checkpoint of triack replay: "):
-        load(path, Judge)
+        load(kept, Judge)
 
 
-def test_damage_is_reported(tmp_path: Path) -> None:
-    path = tmp_path / "kept"
-    save(path, judged())
-    data = bytearray(path.read_bytes())
+def test_damage_is_reported(kept: Path) -> None:
+    data = bytearray(kept.read_bytes())
     data[-9] ^= 1
-    path.write_bytes(data)
+    kept.write_bytes(data)
     with pytest.raises(ReplayError, match="damaged"):
-        load(path, Judge)
+        load(kept, Judge)
     with pytest.raises(ReplayError, match="cannot read"):
-        load(tmp_path, Judge)
+        load(kept.parent, Judge)
     with pytest.raises(ReplayError, match="cannot write"):
-        save(tmp_path / "nowhere" / "kept", judged())
+        save(kept.parent / "nowhere" / "kept", judged())
 
 
 class Runs:
@@ -407,19 +382,15 @@ def test_nothing_in_it_runs(tmp_path: Path, state: object, capsys: pytest.Captur
 
 def test_names_with_dots_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They reach from a module of ours to anything."""
-    path = tmp_path / "kept"
-    monkeypatch.setattr(
-        pickle, "dumps", lambda state, protocol: b"\x80\x04\x8c\x17triack.tools.replay.run\x8c\x09os.system\x93."
-    )
-    save(path, judged())
+    forged = b"\x80\x04\x8c\x17triack.tools.replay.run\x8c\x09os.system\x93."
+    monkeypatch.setattr(pickle, "dumps", lambda state, protocol: forged)
+    save(tmp_path / "kept", judged())
     with pytest.raises(ReplayError, match=r"run\.os\.system does not belong"):
-        load(path, Judge)
+        load(tmp_path / "kept", Judge)
 
 
-def test_what_another_user_may_have_written_is_not_believed(tmp_path: Path) -> None:
+def test_what_another_user_may_have_written_is_not_believed(kept: Path) -> None:
     """It would say what was found before."""
-    path = tmp_path / "kept"
-    save(path, judged())
-    path.chmod(0o666)
-    with pytest.raises(ReplayError, match=f"cannot read {path}: others may write to {path} "):
-        load(path, Judge)
+    kept.chmod(0o666)
+    with pytest.raises(ReplayError, match=f"cannot read {kept}: others may write to {kept} "):
+        load(kept, Judge)
