@@ -5,8 +5,10 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -181,17 +183,19 @@ def test_what_was_read_is_said_and_what_was_not(tmp_path: Path) -> None:
     assert (told["verdict"], len(told["unread"]), len(told["files"]), told["starts"]) == ("incomplete", 12, 4, 2)
 
 
-def test_a_fault_of_the_replay_is_no_broken_promise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [KeyError("queue"), OSError(28, "No space left on device")])
+def test_a_fault_of_the_replay_is_no_broken_promise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
     """Nor is a system that fails: nothing but a broken promise ends with 1."""
-    for error in (KeyError("queue"), OSError(28, "No space left on device")):
 
-        def fail(*_: object, error: Exception = error, **__: object) -> Verdict:
-            raise error
+    def fail(*_: object, **__: object) -> Verdict:
+        raise error
 
-        monkeypatch.setattr(module, "replay", fail)
-        result = CliRunner().invoke(command, [str(tmp_path)])
-        assert result.exit_code == 2
-        assert str(error) in result.stderr
+    monkeypatch.setattr(module, "replay", fail)
+    result = CliRunner().invoke(command, [str(tmp_path)])
+    assert result.exit_code == 2
+    assert str(error) in result.stderr
 
 
 @pytest.mark.slow
@@ -220,19 +224,17 @@ def test_an_engine_that_does_not_exist_is_named(tmp_path: Path) -> None:
         replay(healthy().save(tmp_path), engine="steam")
 
 
-def test_without_java_the_way_out_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The Spark engine without Java says what to install, and what works without."""
+def test_without_java_or_pyspark_the_way_out_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Spark engine says what to install, and what works without."""
+    logs = healthy().save(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "pyspark", None)
+        with pytest.raises(ReplayError, match=r"^replay on Spark needs PySpark: .* --engine local$"):
+            replay(logs, engine="spark")
     pytest.importorskip("pyspark")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(ReplayError, match=r"needs Java 17 .* --engine local"):
-        replay(healthy().save(tmp_path), engine="spark")
-
-
-def test_without_pyspark_the_way_out_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The Spark engine without PySpark says what to install, and what works without."""
-    monkeypatch.setitem(sys.modules, "pyspark", None)
-    with pytest.raises(ReplayError, match=r"^replay on Spark needs PySpark: .* --engine local$"):
-        replay(healthy().save(tmp_path), engine="spark")
+        replay(logs, engine="spark")
 
 
 def test_without_jinja_the_way_out_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,80 +267,79 @@ def test_a_java_that_does_not_start_is_said_in_its_own_words(tmp_path: Path) -> 
     assert finished.stderr.decode().splitlines() == [said]
 
 
-def test_the_reason_of_a_failure_is_what_java_said() -> None:
+CALL = "An error occurred while calling o61.load."
+WHY = "java.lang.ClassNotFoundException: S3AFileSystem not found"
+TRACED = 'Traceback (most recent call last):\n  File "x.py", line 1, in y\n    import triack'
+MISSING = "ModuleNotFoundError: No module named 'triack'"
+WAITED = f"{CALL}\n: org.apache.spark.SparkException: Exception thrown in awaitResult: \n\tat x"
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (f"{CALL}\n: {WHY}\n\tat org.apache.hadoop.Load\n", WHY),
+        ("[PATH_NOT_FOUND] no such path\n\tat x", "[PATH_NOT_FOUND] no such path"),
+        (CALL, CALL),
+        (f"[PYTHON_DATA_SOURCE_ERROR] Failed to create it: {TRACED}\n{MISSING}\n SQLSTATE: 38000",
+         f"a worker in Python: {MISSING}; PYSPARK_PYTHON names the Python of the workers, which need triack[spark]"),
+        (f"{CALL}\n: x: Job aborted\n{TRACED}\nOSError: gone\n\n\tat z", "a worker in Python: OSError: gone"),
+        (f"{WAITED}\nCaused by: java.util.concurrent.ExecutionException: {WHY}\n\tat y", WHY),
+    ],
+    ids=["java", "a name", "nothing more", "no triack", "python", "a cause"],
+)  # fmt: skip
+def test_the_reason_of_a_failure_is_what_java_said(said: str, reason: str) -> None:
     """Not that a call has failed, which is all that the first line tells."""
-    begin, why = (
-        "An error occurred while calling o61.load.",
-        "java.lang.ClassNotFoundException: S3AFileSystem not found",
-    )
-    assert reason_of(f"{begin}\n: {why}\n\tat org.apache.hadoop.Load\n") == why
-    assert reason_of("[PATH_NOT_FOUND] no such path\n\tat x") == "[PATH_NOT_FOUND] no such path"
-    assert reason_of(begin) == begin
-    traced = 'Traceback (most recent call last):\n  File "x.py", line 1, in y\n    import triack'
-    missing = "ModuleNotFoundError: No module named 'triack'"
-    said = f"a worker in Python: {missing}; PYSPARK_PYTHON names the Python of the workers, which need triack[spark]"
-    assert reason_of(f"[PYTHON_DATA_SOURCE_ERROR] Failed to create it: {traced}\n{missing}\n SQLSTATE: 38000") == said
-    assert (
-        reason_of(f"{begin}\n: x: Job aborted\n{traced}\nOSError: gone\n\n\tat z")
-        == "a worker in Python: OSError: gone"
-    )
-    waited = f"{begin}\n: org.apache.spark.SparkException: Exception thrown in awaitResult: \n\tat x"
-    assert reason_of(f"{waited}\nCaused by: java.util.concurrent.ExecutionException: {why}\n\tat y") == why
+    assert reason_of(said) == reason
+
+
+def on_broken_spark(monkeypatch: pytest.MonkeyPatch, logs: Path, stop: Callable[[], None], *, cut: bool) -> Verdict:
+    """Replay on a Spark that cannot be stopped; a Ctrl-C may cut off what it does before that."""
+    pytest.importorskip("pyspark")
+    from pyspark.sql import SparkSession
+
+    from triack.tools.replay.engines import spark_engine, spark_session
+
+    def replaying(*_: object) -> None:
+        try:
+            if cut:
+                raise KeyboardInterrupt
+        finally:
+            stop()
+
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setattr(spark_session, "open_spark", lambda master: SimpleNamespace(stop=stop))
+    monkeypatch.setattr(spark_engine, "replay_spark", replaying)
+    return replay(healthy().save(logs), engine="spark")
 
 
 def test_a_java_that_dies_is_a_failure_of_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Then neither the replay nor a request to stop Spark gets an answer; that is no broken promise."""
-    pytest.importorskip("pyspark")
-    from pyspark.sql import SparkSession
 
-    from triack.tools.replay.engines import spark_engine, spark_session
+    def refused() -> None:
+        socket.create_connection(("127.0.0.1", 9))
 
-    class Dead:
-        def stop(self) -> None:
-            socket.create_connection(("127.0.0.1", 9))
-
-    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
-    monkeypatch.setattr(spark_session, "open_spark", lambda master: Dead())
-    monkeypatch.setattr(spark_engine, "replay_spark", lambda spark, paths, finish: spark.stop())
     with pytest.raises(ReplayError, match=r"^Spark failed: .*Connection refused; --engine local needs no Spark$"):
-        replay(healthy().save(tmp_path), engine="spark")
+        on_broken_spark(monkeypatch, tmp_path, refused, cut=False)
 
 
 def test_what_fails_behind_a_ctrl_c_is_no_failure_of_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The call that it cut off leaves a connection on which nothing can be cleared up."""
-    pytest.importorskip("pyspark")
-    from pyspark.sql import SparkSession
 
-    from triack.tools.replay.engines import spark_engine, spark_session
+    def unanswered() -> None:
+        raise ConnectionError("the answer is empty")
 
-    class Cut:
-        def stop(self) -> None:
-            raise ConnectionError("the answer is empty")
-
-    def interrupted(spark: Cut, *_: object) -> None:
-        try:
-            raise KeyboardInterrupt
-        finally:
-            spark.stop()
-
-    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
-    monkeypatch.setattr(spark_session, "open_spark", lambda master: Cut())
-    monkeypatch.setattr(spark_engine, "replay_spark", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        replay(healthy().save(tmp_path), engine="spark")
+        on_broken_spark(monkeypatch, tmp_path, unanswered, cut=True)
 
 
-def test_small_logs_are_judged_here(tmp_path: Path) -> None:
-    """Without being asked, and the verdict says so; a directory may be a string."""
+def test_logs_are_judged_here_if_they_are_small_or_there_is_no_spark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without being asked, and the verdict says so. A job of each night does not end as its logs have grown."""
     healthy().save(tmp_path)
     assert replay(str(tmp_path)).engine == "local"
-
-
-def test_large_logs_are_judged_here_where_there_is_no_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A job that runs each night does not end on the day on which its logs have grown."""
     monkeypatch.setattr(run, "choose", lambda _: ("spark", "spark: it is done first"))
     monkeypatch.setattr(run, "missing_of_spark", lambda: "replay on Spark needs PySpark")
-    healthy().save(tmp_path)
     verdict = replay(tmp_path)
     assert (verdict.engine, verdict.chosen) == ("local", "local: replay on Spark needs PySpark")
 
@@ -346,24 +347,13 @@ def test_large_logs_are_judged_here_where_there_is_no_spark(tmp_path: Path, monk
 # Which engine is done first.
 
 
-def idle(monkeypatch: pytest.MonkeyPatch, processors: int) -> None:
-    monkeypatch.setattr(os, "cpu_count", lambda: processors)
-    monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
-
-
 def test_spark_is_for_what_outweighs_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    idle(monkeypatch, 8)
-    small = [Listed("a", 70_000)] * 1_080
-    large = [Listed("a", 64 << 20)] * 16
-    assert choose(small) == (
-        "local",
-        "local: 75,600,000 bytes in 1,080 files, of which local takes about 12 s, spark 17 s on 8 free processors",
-    )
+    """Processors that others use are not free."""
+    small, large = [Listed("a", 70_000)] * 1_080, [Listed("a", 64 << 20)] * 16
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
+    takes = "75,600,000 bytes in 1,080 files, of which local takes about 12 s, spark 17 s on 8 free processors"
+    assert choose(small) == ("local", f"local: {takes}")
     assert choose(large)[0] == "spark"
-
-
-def test_processors_that_others_use_are_not_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    idle(monkeypatch, 8)
     monkeypatch.setattr(os, "getloadavg", lambda: (7.6, 0.0, 0.0))
-    assert free_processors() == 1
-    assert choose([Listed("a", 64 << 20)] * 16)[0] == "local"
+    assert (free_processors(), choose(large)[0]) == (1, "local")

@@ -1,5 +1,9 @@
 """The tables of the page."""
 
+from operator import attrgetter
+
+import pytest
+
 from triack.tools.replay.log.schema import SessionLine, StartLine, Timeline
 from triack.tools.replay.report.outages import FAILED, IN_ORDER, OPEN, RESTART, Outage, outages_of, sessions_of
 from triack.tools.replay.report.report_tables import (
@@ -19,36 +23,56 @@ def filled(numbers: dict[str, int]) -> Timeline:
     return timeline
 
 
-def test_a_link_is_what_one_end_sent_and_the_other_got() -> None:
-    numbers = {"sent": 9, "link\ta\ts\tsent": 3, "link\tb\ts\treceived": 2, "link\tb\ts\tack gap": 1}
-    assert filled(numbers).links == {("a", "b"): {"sent": 3, "received": 2, "ack gap": 1}, ("b", "a"): {}}
+POLICY = "50\t16\t0\t1000000000\t16\t0\t1000000000\t2000000000\t120000000000"
+FILLED: dict[str, tuple[dict[str, int], dict[str, object]]] = {
+    "a link is what one end sent and the other got": (
+        {"sent": 9, "link\ta\ts\tsent": 3, "link\tb\ts\treceived": 2, "link\tb\ts\tack gap": 1},
+        {"links": {("a", "b"): {"sent": 3, "received": 2, "ack gap": 1}, ("b", "a"): {}}},
+    ),
+    # Its messages count under it, though the peer has its address; a node without logs keeps what it is called.
+    "a node has the name that it gives itself": (
+        {"alias\tb\tudp://127.0.0.1:1": 1, "name\tb\tbeta": 1, "alias\tc\tgamma": 1, "queue\thanded 3\tb\torders": 3,
+         "flow\ta\t1\tcalled udp://127.0.0.1:1": 1},
+        {"names": {"b": "beta", "c": "gamma"}, "queues": {("beta", "orders"): {"handed 3": 3}},
+         "flows.takers": {("a", 1): {"b"}}},
+    ),
+    "streams have a priority, and subscriptions are called by their node": (
+        {"name\tb\tbeta": 1, "priority\ta\t7\t5": 2, "hand\tb\tGames\taudit\thanded": 3},
+        {"priorities": {("a", 7): 5}, "hands": {("beta", "Games", "audit"): {"handed": 3}}},
+    ),
+    "an alias of two nodes is neither": (
+        {"alias\tb\tx": 1, "alias\tc\tx": 1, "flow\ta\t1\tcalled x": 1}, {"flows.takers": {("a", 1): {"x"}}},
+    ),
+    "a stream has its queue, whatever that has in its name": (
+        {"stream\ta\t7\tor\tders": 3}, {"streams": {("a", 7): "or\tders"}},
+    ),
+    "a policy counts the sessions in which it was in force": (
+        {f"policy\ta\t{POLICY}\tb": 2, "policy\tb\t64\t0\t9\t5\t0\t0\t0\t0\t0\todd\tname": 1},
+        {"policies": {
+            ("a", "b"): {(50, 16, 0, 10**9, 16, 0, 10**9, 2 * 10**9, 120 * 10**9): 2},
+            ("b", "odd\tname"): {(64, 0, 9, 5, 0, 0, 0, 0, 0): 1},
+        }},
+    ),
+    "a round trip is one of the end that sent": (
+        {"link\ta\ts\ttrip 7": 2, "between\ta\tb\ttrip 7": 1}, {"trips": {("a", "b"): {7: 3}}},
+    ),
+    "a stream has its counts and delays, and the nodes that took it": (
+        {"flow\ta\t1\tsent": 5, "flow\ta\t1\ttook 9": 4, "flow\ta\t1\tto b": 1, "flow\ta\t1\tcalled x": 1},
+        {"flows.counts": {("a", 1): {"sent": 5}}, "flows.delays": {("a", 1): {9: 4}},
+         "flows.takers": {("a", 1): {"b"}}},
+    ),
+    # A queue of the node itself has no name of a peer; a name that nobody has stays one.
+    "a stream that nobody took is for the node that its origin calls so": (
+        {"alias\tb\tplant": 1, "flow\ta\t1\tcalled plant": 1, "flow\ta\t2\tcalled ": 1, "flow\ta\t3\tcalled far": 1},
+        {"flows.takers": {("a", 1): {"b"}, ("a", 2): {"a"}, ("a", 3): {"far"}}},
+    ),
+}  # fmt: skip
 
 
-def test_a_node_has_the_name_that_it_gives_itself() -> None:
-    """Its messages count under it, though the peer has its address; a node without logs keeps what it is called."""
-    timeline = filled(
-        {
-            "alias\tb\tudp://127.0.0.1:1": 1,
-            "name\tb\tbeta": 1,
-            "alias\tc\tgamma": 1,
-            "queue\thanded 3\tb\torders": 3,
-            "flow\ta\t1\tcalled udp://127.0.0.1:1": 1,
-        }
-    )
-    assert timeline.names == {"b": "beta", "c": "gamma"}
-    assert timeline.queues == {("beta", "orders"): {"handed 3": 3}}
-    assert timeline.flows.takers == {("a", 1): {"b"}}
-
-
-def test_streams_have_a_priority_and_subscriptions_are_called_by_their_node() -> None:
-    timeline = filled({"name\tb\tbeta": 1, "priority\ta\t7\t5": 2, "hand\tb\tGames\taudit\thanded": 3})
-    assert timeline.priorities == {("a", 7): 5}
-    assert timeline.hands == {("beta", "Games", "audit"): {"handed": 3}}
-
-
-def test_an_alias_of_two_nodes_is_neither() -> None:
-    timeline = filled({"alias\tb\tx": 1, "alias\tc\tx": 1, "flow\ta\t1\tcalled x": 1})
-    assert timeline.flows.takers == {("a", 1): {"x"}}
+@pytest.mark.parametrize(("numbers", "told"), FILLED.values(), ids=FILLED)
+def test_tables_are_filled_with_numbers(numbers: dict[str, int], told: dict[str, object]) -> None:
+    timeline = filled(numbers)
+    assert {name: attrgetter(name)(timeline) for name in told} == told
 
 
 def test_percentiles_are_ends_of_buckets() -> None:
@@ -64,20 +88,6 @@ def test_percentiles_go_over_time() -> None:
     assert latency_totals(timeline) == {23: 2, 31: 9}
 
 
-def test_a_stream_has_the_queue_that_its_messages_are_for() -> None:
-    """Whatever the queue's name has in it."""
-    assert filled({"stream\ta\t7\tor\tders": 3}).streams == {("a", 7): "or\tders"}
-
-
-def test_a_policy_counts_the_sessions_in_which_it_was_in_force() -> None:
-    values = "50\t16\t0\t1000000000\t16\t0\t1000000000\t2000000000\t120000000000"
-    found = filled({f"policy\ta\t{values}\tb": 2, "policy\tb\t64\t0\t9\t5\t0\t0\t0\t0\t0\todd\tname": 1}).policies
-    assert found == {
-        ("a", "b"): {(50, 16, 0, 10**9, 16, 0, 10**9, 2 * 10**9, 120 * 10**9): 2},
-        ("b", "odd\tname"): {(64, 0, 9, 5, 0, 0, 0, 0, 0): 1},
-    }
-
-
 def test_numbers_of_sessions_are_added_up_by_peer() -> None:
     """The table of links stays as it was."""
     numbers = {"link\ta\ts1\tsent": 3, "link\ta\ts2\tsent": 4, "link\ta\ts3\tsent": 5, "name\ta\tplant": 1}
@@ -88,30 +98,6 @@ def test_numbers_of_sessions_are_added_up_by_peer() -> None:
     fill_tables(before, numbers)
     fill_tables(after, joined)
     assert after.links == before.links != {}
-
-
-def test_a_round_trip_is_one_of_the_end_that_sent() -> None:
-    assert filled({"link\ta\ts\ttrip 7": 2, "between\ta\tb\ttrip 7": 1}).trips == {("a", "b"): {7: 3}}
-
-
-def test_a_stream_has_its_counts_and_delays_and_the_nodes_that_took_it() -> None:
-    timeline = filled(
-        {"flow\ta\t1\tsent": 5, "flow\ta\t1\ttook 9": 4, "flow\ta\t1\tto b": 1, "flow\ta\t1\tcalled x": 1}
-    )
-    assert timeline.flows.counts == {("a", 1): {"sent": 5}}
-    assert timeline.flows.delays == {("a", 1): {9: 4}}
-    assert timeline.flows.takers == {("a", 1): {"b"}}
-
-
-def test_a_stream_that_nobody_took_is_for_the_node_that_its_origin_calls_so() -> None:
-    """A queue of the node itself has no name of a peer; a name that nobody has stays one."""
-    numbers = {
-        "alias\tb\tplant": 1,
-        "flow\ta\t1\tcalled plant": 1,
-        "flow\ta\t2\tcalled ": 1,
-        "flow\ta\t3\tcalled far": 1,
-    }
-    assert filled(numbers).flows.takers == {("a", 1): {"b"}, ("a", 2): {"a"}, ("a", 3): {"far"}}
 
 
 # When something was away, and why: a restart is not a failure, and an outage begins with the last word.
@@ -148,22 +134,17 @@ def test_a_restart_of_a_node_ends_its_sessions_without_a_failure() -> None:
 
 def test_a_failure_of_the_network_before_a_restart_is_one() -> None:
     starts = [StartLine("b", 1, 0, 50, stopped=True, records=5), StartLine("b", 2, 60, 90, stopped=True, records=5)]
-    (one,) = sessions_of(world([SessionLine("a", "s", 1, 30, "ack-timeout", "b")], *starts))
-    assert one.end == FAILED
+    assert [it.end for it in sessions_of(world([SessionLine("a", "s", 1, 30, "ack-timeout", "b")], *starts))] == [
+        FAILED
+    ]
 
 
 def test_two_nodes_are_parted_from_the_last_word_until_their_next_session() -> None:
-    """Without a next one, until the logs end."""
-    lost = SessionLine("a", "s1", 1, 30, "ack-timeout", "b", heard_ns=10)
-    assert outages(world([lost, SessionLine("a", "s2", 50, 0, "", "b")])) == [
-        Outage("a", "b", 10, 50, True, "ack-timeout")
-    ]
+    """Without a next one, until the logs end. One that another replaced leaves no gap."""
+    lost, next_ = SessionLine("a", "s1", 1, 30, "ack-timeout", "b", heard_ns=10), SessionLine("a", "s2", 50, 0, "", "b")
+    assert outages(world([lost, next_])) == [Outage("a", "b", 10, 50, True, "ack-timeout")]
     assert outages(world([lost])) == [Outage("a", "b", 10, 100, False, "ack-timeout")]
-
-
-def test_a_session_that_another_one_replaced_leaves_no_gap() -> None:
-    replaced = SessionLine("a", "s1", 1, 51, "superseded", "b")
-    assert outages(world([replaced, SessionLine("a", "s2", 50, 0, "", "b")])) == []
+    assert outages(world([SessionLine("a", "s1", 1, 51, "superseded", "b"), next_])) == []
 
 
 def test_a_node_is_away_between_two_starts_and_its_peers_learn_why() -> None:
