@@ -14,10 +14,11 @@ from proof.lies.mutate import Lie, Log, lies_about
 from proof.lies.recount import Counted, recount
 from proof.lies.run import ANY, RIGHT, Told, found_by, tell, tell_all
 from proof.lies.topics import ABOUT_TOPICS
-from tests.tools.replay.builder import CLASS_STREAMS, PER_PACKET, SEQUENCE, Record, World, place, ready
+from tests.tools.replay.builder import CLASS_STREAMS, PER_PACKET, SEQUENCE, Record, World
 from tests.tools.replay.faults import TX
 from tests.tools.replay.harmless import HARMLESS
 from tests.tools.replay.judging import verdict_of
+from tests.tools.replay.telling import happens
 from triack.base.session_log import EVENTS
 from triack.tools.chaos.drawing import draw
 from triack.tools.chaos.topics import TOPICS_FROM
@@ -110,29 +111,19 @@ def commit_past(first: int, last: int, count: int, *arrivals: tuple[int, int]) -
     )
 
 
-def test_a_commit_passes_what_was_given_up() -> None:
-    arrivals = [(1, 0), (7, 1), *((number, number - 1) for number in range(8, 12))]
-    assert recount([commit_past(1, 11, 6, *arrivals)]) == Counted(11, 6, 5, 0, 0)
-
-
-def test_what_was_given_up_may_have_arrived_before() -> None:
-    arrivals = [(1, 0), (2, 1), (3, 2), (7, 1), *((number, number - 1) for number in range(8, 12))]
-    assert recount([commit_past(1, 11, 8, *arrivals)]) == Counted(11, 8, 5, 2, 0)
+@pytest.mark.parametrize("early", [0, 2], ids=["none arrived", "some arrived before"])
+def test_a_commit_passes_what_was_given_up(early: int) -> None:
+    came = [(number, number - 1) for number in (*range(1, 2 + early), *range(8, 12))]
+    assert recount([commit_past(1, 11, 6 + early, *came, (7, 1))]) == Counted(11, 6 + early, 5, early, 0)
 
 
 def expired(*, arrived: int) -> World:
     """Of eleven packets five expire in the middle; ``arrived`` of these have arrived before."""
-    world = ready()
-    numbers = world.queue(TX, 11)
-    first = world.send(TX, numbers[: 1 + arrived])
-    gone = {"first": 2, "last": 6, "count": 5 * PER_PACKET, "reason": "expired"}
-    world.alpha.write("removed", cls=TX, **place(TX), **gone)
-    world.send(TX, numbers[6:7], previous=1)
-    rest = world.send(TX, numbers[7:])
-    commit = world.commit(TX, numbers)
-    commit["count"] = (6 + arrived) * PER_PACKET
-    world.ack([*first, rest[0] - 1, *rest])
-    world.order_ack(11)
+    world = happens(
+        f"queue tx 11; send tx 1-{1 + arrived}; remove tx 2-6 expired; send tx 7 previous=1; send tx 8-11;"
+        f"commit tx 1-11; ack 1-{6 + arrived}; order_ack 11"
+    )
+    world.beta.one("committed")["count"] = (6 + arrived) * PER_PACKET
     return world
 
 
