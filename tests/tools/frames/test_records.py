@@ -173,7 +173,6 @@ def test_a_frame_that_is_used_twice_has_the_rows_of_each_use(
 
 def test_columns_are_named_and_have_their_types(spark: "SparkSession", logs: Path, records: "DataFrame") -> None:
     from triack import replay
-    from triack.base.errors import UsageError
 
     few = replay.load(spark, str(logs), columns=["event", "line", "node"])
     assert few.columns == ["event", "line", "node"]
@@ -202,27 +201,19 @@ def test_many_files_are_a_few_tasks(tmp_path: Path) -> None:
 
 
 def test_what_has_no_log_is_refused(tmp_path: Path) -> None:
+    """A packed segment is not missed."""
     pytest.importorskip("pyspark")
-    from triack.base.errors import ReplayError
     from triack.replay.source import TriackReader
 
+    (tmp_path / "packed").mkdir()
+    (tmp_path / "packed" / "a.jsonl.gz").write_bytes(b"packed")
+    (tmp_path / "none").mkdir()
     for path, said in (
-        (tmp_path, "no session log"),
-        (tmp_path / "nowhere", "no such directory"),
-        ("a/*", "is like a/"),
-    ):
+        (tmp_path / "none", "no session log"), (tmp_path / "nowhere", "no such directory"), ("a/*", "is like a/"),
+        (tmp_path / "packed", r"a\.jsonl\.gz is packed: unpack it"),
+    ):  # fmt: skip
         with pytest.raises(ReplayError, match=said):
             TriackReader([str(path)], ["n"]).partitions()
-
-
-def test_a_packed_segment_is_not_missed(tmp_path: Path) -> None:
-    pytest.importorskip("pyspark")
-    from triack.base.errors import ReplayError
-    from triack.replay.source import TriackReader
-
-    (tmp_path / "a.jsonl.gz").write_bytes(b"packed")
-    with pytest.raises(ReplayError, match=r"a\.jsonl\.gz is packed: unpack it"):
-        TriackReader([str(tmp_path)], ["n"]).partitions()
 
 
 def test_a_segment_may_be_renamed_before_a_task_reads_it(tmp_path: Path) -> None:
@@ -241,7 +232,6 @@ def test_a_segment_may_be_renamed_before_a_task_reads_it(tmp_path: Path) -> None
 def test_an_error_is_one_sentence(spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of load always, also when the workers have no Triack; of Spark's own calls where the trace is hidden."""
     from triack import replay
-    from triack.base.errors import ReplayError
 
     healthy().save(tmp_path)
     damaged = tmp_path / "alpha/alpha-000001-000001.jsonl"

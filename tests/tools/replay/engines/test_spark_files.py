@@ -51,12 +51,15 @@ def test_both_engines_read_the_same_whatever_it_is_called(spark: "SparkSession",
     (tmp_path / "gone.jsonl").symlink_to("nowhere")
     (tmp_path / "_packed.jsonl.gz").write_bytes(b"packed")
     (tmp_path / ".damaged.jsonl").write_text(f"{BEGIN}\n")
+    (damaged,) = (tmp_path / "zürich").glob("alpha/*-000001.jsonl")
+    damaged.write_text(damaged.read_text() + '{"v": 6, "ev\n')
     listing = list_logs([tmp_path])
     local = replay_local(in_order(listing), None, listing)
     judged = replay_spark(spark, [str(tmp_path)])
     assert unlike(local, judged) == []
     assert local.verdict == judged.verdict == "incomplete"
-    assert len(judged.unread) == 3
+    assert len(judged.unread) == 4
+    assert judged.unread[str(damaged)].endswith("is damaged: no JSON from character 13 on")
     assert len(judged.files) > 2 * (len(ODD_NAMES) + 20)
     assert judged.violations == {"order_ack_before_commit": len(ODD_NAMES) // 2}
 
@@ -117,18 +120,12 @@ def test_tasks_have_about_as_much_to_read(spark: "SparkSession") -> None:
 
 
 def test_without_a_word_it_is_this_machine() -> None:
+    """A cluster has the memory that it has; what spark-submit or the environment says holds, but a master asked for."""
     settings = settings_for(None, {})
     assert (settings["spark.master"], settings["spark.driver.memory"]) == ("local[*]", "2g")
-
-
-def test_a_cluster_has_the_memory_that_it_has() -> None:
     settings = settings_for("spark://host:7077", {})
     assert settings["spark.master"] == "spark://host:7077"
     assert "spark.driver.memory" not in settings
-
-
-def test_what_spark_submit_or_the_environment_says_holds() -> None:
-    """All of it; a master that is asked for is the one exception."""
     for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "SPARK_REMOTE"):
         assert settings_for(None, {name: "some"}) == {}
         assert settings_for("local[1]", {name: "some"}) == {"spark.master": "local[1]"}

@@ -1,7 +1,7 @@
 """What a verdict depends on: ends of logs, what is missing, what was before."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from random import Random
 
 import pytest
@@ -31,9 +31,9 @@ from triack.tools.replay.judges.at_once import AtOnce
 from triack.tools.replay.judges.conclusion import Read, World, cover, decide, missing_logs, place
 from triack.tools.replay.judges.endings import Endings
 from triack.tools.replay.judges.journal import Journal, Segment, Unit
-from triack.tools.replay.judges.judge import judge_of, order_of
+from triack.tools.replay.judges.judge import order_of
 from triack.tools.replay.judges.parting import Part
-from triack.tools.replay.judges.past import NO_CUTS, Past, behind
+from triack.tools.replay.judges.past import NO_CUTS, behind
 from triack.tools.replay.judges.starts import Starts
 from triack.tools.replay.log.listing import Listed, Listing
 from triack.tools.replay.log.schema import Verdict, Violation
@@ -278,10 +278,6 @@ def test_records_before_the_cut_are_known() -> None:
     assert list(behind(records, {"b": (2, 2)})) == records == list(behind(records, NO_CUTS))
 
 
-def test_nothing_is_known_of_nothing() -> None:
-    assert Past().cuts == {}
-
-
 # Parts: a session or a stream that is judged node by node, and joined, is judged as it is as a whole.
 
 Units = dict[Unit, list[Record]]
@@ -314,26 +310,11 @@ def world_of(name: str) -> PlantedWorld:
     return world
 
 
-def whole(unit: Unit, records: list[Record]) -> list[Output]:
-    out = Output()
-    judge = judge_of(unit, out)
-    for record in records:
-        judge.see(record)
-    judge.finish()
-    return [out]
-
-
-def parts(unit: Unit, records: list[Record]) -> list[Output]:
-    """Each part has been elsewhere before it is joined."""
-    made = []
-    for node in sorted({record["node"] for record in records}):
-        part = Part(unit)
-        part.see(record for record in records if record["node"] == node)
-        made.append(revive(freeze(part), Part))
-    for other in made[1:]:
-        made[0].join(other)
-    made[0].finish()
-    return [part.out for part in made]
+def whole(unit: Unit, records: list[Record]) -> Output:
+    part = Part(unit)
+    part.see(records)
+    part.finish()
+    return part.out
 
 
 def told_parted(outs: list[Output]) -> tuple[list[str], Counter[str], Counter[str], list[object]]:
@@ -346,19 +327,36 @@ def told_parted(outs: list[Output]) -> tuple[list[str], Counter[str], Counter[st
     return findings, numbers, series, [opening for out in outs for opening in out.openings]
 
 
-@pytest.mark.parametrize("name", [*PLANTED, *HARMLESS])
-def test_parts_are_judged_like_the_whole(name: str) -> None:
-    world = world_of(name)
+def assert_alike(name: str, size: int, parts_of: Callable[[Unit, list[Record]], list[Part]], *, tell: bool) -> None:
+    """See that joined parts say what one judge of everything does, and tell streams the same facts."""
     facts: list[Record] = []
     for kind in ("session", "stream"):
-        more: list[Record] = []
-        for unit, records in units_of(segments_of(world), kind, facts).items():
-            one, several = whole(unit, records), parts(unit, records)
-            assert told_parted(several) == told_parted(one)
-            tellings = [sorted((fact for out in outs for fact in out.facts), key=order_of) for outs in (one, several)]
-            assert tellings[0] == tellings[1]
-            more += tellings[0]
-        facts = more
+        units = units_of(segments_of(world_of(name), size), kind, facts)
+        facts = []
+        for unit, records in units.items():
+            one, (first, *others) = whole(unit, records), parts_of(unit, records)
+            for other in others:
+                first.join(other)
+            first.finish()
+            assert told_parted([first.out, *(it.out for it in others)]) == told_parted([one]), (name, unit)
+            told = sorted((fact for it in (first, *others) for fact in it.out.facts), key=order_of)
+            assert not tell or told == sorted(one.facts, key=order_of)
+            facts += one.facts
+
+
+def parts(unit: Unit, records: list[Record]) -> list[Part]:
+    """Each part has been elsewhere before it is joined."""
+    made = []
+    for node in sorted({record["node"] for record in records}):
+        part = Part(unit)
+        part.see(record for record in records if record["node"] == node)
+        made.append(revive(freeze(part), Part))
+    return made
+
+
+@pytest.mark.parametrize("name", [*PLANTED, *HARMLESS])
+def test_parts_are_judged_like_the_whole(name: str) -> None:
+    assert_alike(name, 1 << 30, parts, tell=True)
 
 
 # Judging where it is read: what is left of a segment, and what is dealt out, make the same verdict as all of it.
@@ -406,25 +404,9 @@ def test_what_is_judged_at_once_is_judged_like_the_rest(size: int, block: int, m
         except DisorderError:
             disordered += 1
             continue
-        assert_alike(name, size, parts)
+        mine = {unit: [part for _, part in sorted(of.items())] for unit, of in parts.items()}
+        assert_alike(name, size, lambda unit, _, mine=mine: mine[unit], tell=False)  # type: ignore[misc]
     assert disordered < len(PLANTED) / 5
-
-
-def assert_alike(name: str, size: int, parts: Parts) -> None:
-    """See that joined parts say what one judge of everything does."""
-    facts: list[Record] = []
-    for kind in ("session", "stream"):
-        found: list[Record] = []
-        for unit, records in units_of(segments_of(world_of(name), size), kind, facts).items():
-            (one,) = whole(unit, records)
-            mine = [part for _, part in sorted(parts[unit].items())]
-            for other in mine[1:]:
-                mine[0].join(other)
-            mine[0].finish()
-            assert told_parted([part.out for part in mine])[0] == told_parted([one])[0], (name, unit)
-            assert told_parted([part.out for part in mine])[1:] == told_parted([one])[1:], (name, unit)
-            found += one.facts
-        facts = found
 
 
 def test_a_log_out_of_order_is_not_judged_where_it_is_read() -> None:
