@@ -14,7 +14,7 @@ from tests.tools.replay.judging import PLANTED, plant
 from triack.base.errors import ReplayError
 from triack.tools.replay.checks.catalogue import CHECKS
 from triack.tools.replay.checks.commits import Commit, Commits
-from triack.tools.replay.checks.findings import Due, Output
+from triack.tools.replay.checks.findings import Output
 from triack.tools.replay.checks.incoming_check import Incoming
 from triack.tools.replay.checks.latencies import Latencies
 from triack.tools.replay.checks.moments import MOMENTS_MAX, Moment, Moments
@@ -86,58 +86,30 @@ def test_every_machine_is_watched() -> None:
 # What judges hand on.
 
 
-def test_a_finding_names_the_record_that_shows_it() -> None:
+def test_a_finding_names_the_session_or_the_stream_that_its_judge_looks_at() -> None:
+    """And the record that shows it."""
     out = Output()
     record = {"node": "n", "incarnation": 2, "n": 7, "wall_ns": 99}
-    out.report(record, "window", "too many", Due("log", "n", 2, end_ns=5), number=3, session="s")
-    (found,) = out.findings
-    it = found.violation
-    assert (it.check, it.node, it.session, it.number, it.last, it.evidence) == ("window", "n", "s", 3, 3, "too many")
-    assert (it.incarnation, it.n, it.wall_ns) == (2, 7, 99)
-    assert found.dues[0].end_ns == 5
-
-
-def test_numbers_add_up_and_times_span() -> None:
-    out = Output()
-    for wall_ns in (5, 3, 9):
-        out.count("sent", wall_ns)
-        out.begin(wall_ns)
-        out.end(wall_ns)
-    assert (out.numbers, out.begin_ns, out.end_ns) == ({"sent": 17}, 3, 9)
-
-
-def test_a_finding_names_the_session_or_the_stream_that_its_judge_looks_at() -> None:
-    out = Output()
-    record = {
-        "node": "n",
-        "incarnation": 2,
-        "n": 7,
-        "wall_ns": 99,
-        "sequence": 5,
-        "number": 6,
-        "window": 3,
-        "peer": "o",
-    }
-    Window("s", out).handle_changed(record, 0)
-    Incoming("n", "o", 4, out).handle_order_ack(record)
+    about = {**record, "sequence": 5, "number": 6, "window": 3, "peer": "o"}
+    Window("s", out).handle_changed(about, 0)
+    Incoming("n", "o", 4, out).handle_order_ack(about)
     told = [found.violation for found in out.findings]
     assert [(it.check, it.session, it.origin, it.stream, it.sequence) for it in told] == [
         ("silent_end", "s", "", -1, -1), ("order_ack_before_commit", "", "o", 4, 5),
     ]  # fmt: skip
+    assert [{name: getattr(it, name) for name in record} for it in told] == [record, record]
 
 
 # When what happened to which packet, in a bounded number of entries.
 
 
 def test_moments_are_found_by_packet() -> None:
-    moments = Moments()
-    moments.put(5, 8, 2, 20)
-    moments.put(1, 4, 3, 30)
-    assert moments.of(6) == Moment(5, 8, 2, 20)
-    assert moments.of(9) is None
+    moments, first, second = Moments(), Moment(1, 4, 3, 30), Moment(5, 8, 2, 20)
+    moments.put(*second)
+    moments.put(*first)
+    assert [moments.of(packet) for packet in (6, 9)] == [second, None]
     known = moments.sorted()
-    assert (known.of(4), known.of(9)) == (Moment(1, 4, 3, 30), None)
-    assert (known.before(9), known.before(0)) == (Moment(5, 8, 2, 20), None)
+    assert [known.of(4), known.of(9), known.before(9), known.before(0)] == [first, None, second, None]
 
 
 def test_a_long_session_keeps_some_of_them_evenly() -> None:
@@ -227,13 +199,6 @@ def test_runs_are_a_dictionary(put: list[tuple[int, int, int]], asked: int) -> N
     assert sorted(within + lacking) == list(range(asked, asked + 10))
 
 
-def test_consecutive_packets_are_one_run() -> None:
-    runs = Runs()
-    for packet in range(1, 1001):
-        runs.put(packet, packet, carried(packet + 5))
-    assert list(runs) == [(1, 1000, carried(6))]
-
-
 def test_a_hole_that_is_filled_makes_one_run_of_three() -> None:
     """A late packet costs no memory once it is there."""
     runs = Runs()
@@ -270,13 +235,12 @@ def measured(*order: str) -> tuple[dict[str, int], Latencies]:
     return {name: sum(series.buckets.values()) for name, series in out.series.items()}, latencies
 
 
-def test_each_message_is_measured_once() -> None:
+@pytest.mark.parametrize("order", [("queued", "committed"), ("committed", "queued")])
+def test_each_message_is_measured_once(order: tuple[str, str]) -> None:
     """By the range in which the last packet of its commit was queued."""
-    for order in (("queued", "committed"), ("committed", "queued")):
-        counts, latencies = measured(*order)
-        one, four, two = (f"latency {latency_bucket(ms * MS)}" for ms in (1, 4, 2))
-        assert counts == {one: 4, two: 8, four: 8}
-        assert latencies.waiting == 0
+    counts, latencies = measured(*order)
+    assert counts == {f"latency {latency_bucket(ms * MS)}": count for ms, count in ((1, 4), (2, 8), (4, 8))}
+    assert latencies.waiting == 0
 
 
 def test_delays_are_kept_for_percentiles_and_the_slowest_exactly() -> None:
