@@ -42,7 +42,6 @@ def test_what_was_not_looked_for_is_kept() -> None:
 
 
 def test_what_has_changed_is_told(tmp_path: Path) -> None:
-    """A line for each bug and each kind of lie that something else finds now."""
     path = tmp_path / "teeth.json"
     assert read(path) == {}
     write(KNOWN, path)
@@ -85,7 +84,6 @@ def test_the_command_fails_when_a_bug_is_not_found_by_all_that_must(
 
 
 def test_what_is_written_down_is_of_bugs_that_there_are() -> None:
-    """In the order of the catalogue, and each found by all that must find it."""
     planted = read()["planted"]
     assert list(planted) == [bug.name for bug in BUGS]
     for name, finders in planted.items():

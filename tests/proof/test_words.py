@@ -94,7 +94,6 @@ PAGES = pages()
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_a_page_is_as_the_code_has_it(path: Path) -> None:
-    """Every reason, event and field is on its page, in its words."""
     assert path.read_text() == PAGES[path], f"docs/{path.name} is out of date: run `make docs`"
 
 

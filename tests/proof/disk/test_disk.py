@@ -166,7 +166,6 @@ def test_names_in_a_file_system_of_sqlite_need_no_folder() -> None:
 
 @pytest.mark.slow
 def test_parts_of_the_proofs_make_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The shares of the processes add up to what one alone would have tried."""
     lines = [("failing", prove_errors, {}), ("power", prove_power, {}), ("power", prove_power, {"powersafe": False})]
     monkeypatch.setattr(store_proofs, "PROOFS", lines)
     said: list[str] = []

@@ -35,7 +35,6 @@ TOLD = [*STORIES, LIES]
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
 def test_each_still_changes_something(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a name that is there, and with what can be called as the right one is."""
     room = bug.plant.__module__.rpartition(".")[2]
     assert 1 <= len(changes_of(bug, monkeypatch)) <= MOST.get(room, 1)
     assert bug.first == FIRST.get(room, 0)
@@ -99,7 +98,6 @@ def test_what_is_not_there_cannot_be_changed() -> None:
 
 
 def test_bugs_are_listed_as_their_functions_are_defined() -> None:
-    """With where each must be found; the function stays what it is."""
     bugs = Bugs()
     assert bugs.by_seeds("one")(plant) is plant
     bugs.by_search("two", PLAIN, "words")(plant)

@@ -48,7 +48,6 @@ def test_nothing_is_found_where_nothing_is_wrong() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("known", "seed"), [(1, 1), (2, 0)])
 def test_the_seed_that_is_known_comes_first(known: int, seed: int) -> None:
-    """And when it does not find the bug, the others are tried."""
     (found,) = hunt_all([replace(WINDOW, scope=None)], seeds_max=3, known={WINDOW.name: known}, jobs=1)
     assert found.seed == seed
 

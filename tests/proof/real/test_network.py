@@ -39,7 +39,6 @@ async def test_a_little_loss_costs_little(tmp_path: Path, loss: float, udp: UdpS
 async def test_everything_bad_at_once(
     tmp_path: Path, scheme: str, udp: UdpSockets | None, loss: float, messages: int
 ) -> None:
-    """Loss, copies, overtaking and damage, at shares that no network has."""
     faults, settings = weather(loss=loss, duplicate=0.1, reorder=0.1, corrupt=0.1), triack.NodeSettings(udp=udp)
     found = await cross(tmp_path, faults, scheme=scheme, messages=messages, size_bytes=500, settings=settings)
     assert found.violations == []

@@ -127,15 +127,12 @@ def test_a_message_arrives_in_either_order(order: tuple[int, int]) -> None:
 
 def test_a_state_has_one_number() -> None:
     nodes = Nodes(PLAIN, 0, Datagrams())
-    assert [nodes.number(started(PLAIN)[0]) for _ in range(3)] == [0, 0, 0]
-    assert nodes.number(opened(PLAIN)[0]) == 1
-    assert nodes.number(started(PLAIN)[0]) == 0
-    assert len(nodes.known) == 2
+    states = [started(PLAIN)[0], started(PLAIN)[0], opened(PLAIN)[0], started(PLAIN)[0]]
+    assert ([nodes.number(state) for state in states], len(nodes.known)) == ([0, 0, 1, 0], 2)
 
 
 @pytest.mark.plain
 def test_a_step_is_taken_once() -> None:
-    """By the engine; then it is remembered, with what was sent."""
     _, second, packets = opened(PLAIN)
     datagrams = Datagrams()
     nodes = Nodes(PLAIN, 1, datagrams)
@@ -221,7 +218,6 @@ def test_no_promise_breaks_in_the_first_states(scope: RelayScope) -> None:
 
 @pytest.mark.gate
 def test_a_small_world_is_searched_to_its_end() -> None:
-    """One packet, and the relay dies: every order of events."""
     for delivery in (Delivery.RECOVERABLE, Delivery.TRANSACTIONAL):
         result = search_relay(RelayScope("one", "one", delivery, packets=1), 10_000, fair_runs=20)
         assert (result.complete, result.violation) == (True, None)
@@ -324,7 +320,6 @@ def bodies(disk: Disk | Store, content: StoreContent) -> list[dict[int, bytes]]:
 @pytest.mark.gate
 @pytest.mark.parametrize("seed", range(4))
 def test_it_keeps_what_the_store_keeps(tmp_path: Path, seed: int) -> None:
-    """Start after start, whether the last one ended in good order or not."""
     life, disk, sizes = Life(seed), Disk(NODE), []
     for start in range(1, STARTS + 1):
         folder = tmp_path / f"{start}"
@@ -365,13 +360,9 @@ def test_bits_say_who_could_take_what() -> None:
     known = Datagrams()
     for datagram in (connect, accept, data, ack):
         known.number(datagram)
-    assert known.to == [0b1010, 0b0101]
-    assert known.connects == [0, 0b0001]
-    assert known.acks == 0b1000
-    assert known.live(1, ()) == 0b0001
-    assert known.live(1, (data.connection,)) == 0b0101
-    assert known.live(0, (accept.connection,)) == 0b1010
-    assert known.live(0, (777,)) == 0
+    assert (known.to, known.connects, known.acks) == ([0b1010, 0b0101], [0, 0b0001], 0b1000)
+    alive = [known.live(1, ()), known.live(1, (data.connection,)), known.live(0, (accept.connection,))]
+    assert [*alive, known.live(0, (777,))] == [0b0001, 0b0101, 0b1010, 0]
 
 
 def test_everything_can_be_told_in_words() -> None:

@@ -15,7 +15,7 @@ from proof.search.identity import digest, freeze, thaw
 from proof.search.inside import WAITS_NS
 from proof.search.relay import RELAY_SCOPES
 from proof.search.run import run_all
-from proof.search.scope import Part
+from proof.search.scope import Part, Scope
 from proof.search.scopes import SCOPES
 from proof.search.search import Search
 from proof.search.trace import retrace
@@ -93,11 +93,11 @@ STATES, FAIR_RUNS = 100, 20
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("index", range(len(SCOPES)), ids=[scope.name for scope in SCOPES])
-def test_no_promise_breaks_in_the_first_states_of_every_scope(index: int) -> None:
+@pytest.mark.parametrize("scope", SCOPES, ids=lambda scope: scope.name)
+def test_no_promise_breaks_in_the_first_states_of_every_scope(scope: Scope) -> None:
     """A hundred of each, and a fair end from states spread over them; ``make exhaustive`` goes on."""
-    result = Search(SCOPES[index]).run(STATES, fair_runs=FAIR_RUNS)
-    assert (result.scope, result.violation) == (SCOPES[index].name, None)
+    result = Search(scope).run(STATES, fair_runs=FAIR_RUNS)
+    assert (result.scope, result.violation) == (scope.name, None)
     assert result.states >= STATES or result.complete
     assert result.fair_runs > 10
 
@@ -127,9 +127,8 @@ def test_a_whole_world_is_searched_to_its_end() -> None:
 def test_names_and_stories_tell_scopes_apart() -> None:
     """A result names its scope, so no two share a name, and no two are the same world."""
     assert len({scope.name for scope in SCOPES}) == len({scope.story for scope in SCOPES}) == len(SCOPES)
-    assert len({(scope.parts, scope.still, scope.window, scope.history, scope.echoes) for scope in SCOPES}) == len(
-        SCOPES
-    )
+    worlds = {(scope.parts, scope.still, scope.window, scope.history, scope.echoes) for scope in SCOPES}
+    assert len(worlds) == len(SCOPES)
 
 
 def test_together_they_have_all_that_can_befall_a_node() -> None:
@@ -143,11 +142,9 @@ def test_together_they_have_all_that_can_befall_a_node() -> None:
 
 # Whole nodes in a line, with faults at every moment of the course of three messages.
 
-NAMES = [scope.name for scope in CHAIN_SCOPES]
-
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scope", CHAIN_SCOPES, ids=NAMES)
+@pytest.mark.parametrize("scope", CHAIN_SCOPES, ids=lambda scope: scope.name)
 def test_no_pair_of_faults_breaks_a_promise(scope: ChainScope) -> None:
     """One pair in each four hundred; ``make exhaustive`` has all."""
     result = search_chain(scope, 300, every=400)
@@ -321,8 +318,8 @@ def test_everything_that_goes_wrong_has_words() -> None:
     story.act(0, "drain")
     story.act(0, "stop")
     lines = [line.partition(", and sends ")[0] for line in story.told()]
-    assert lines[0] == "a is killed and starts again"
-    assert lines[2] == "a is killed and starts again; the commit in hand is on disk"
+    killed = "a is killed and starts again"
+    assert [lines[0], lines[2]] == [killed, f"{killed}; the commit in hand is on disk"]
     assert lines[3].startswith("a: timer CONNECT_RESEND of session ")
     assert lines[3].endswith(" runs out")
     assert lines[4:] == ["a: the path is lost", "a begins to close", "a ends, and starts again"]

@@ -78,7 +78,6 @@ def test_what_was_counted_decides_nothing() -> None:
 
 @pytest.mark.plain
 def test_what_was_sent_decides() -> None:
-    """A node that has sent a packet is not the one that has not."""
     one, other = (opened(EVERYTHING)[0] for _ in range(2))
     assert settled(one) == settled(other)
     one.act(("timer", named(one, "PROBE")))

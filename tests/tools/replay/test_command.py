@@ -41,7 +41,6 @@ def test_json_is_the_last_line(tmp_path: Path) -> None:
 
 
 def test_a_broken_promise_exits_with_1_and_is_shown(tmp_path: Path) -> None:
-    """A person reads which promise was broken, where, and the evidence."""
     faulty("order_ack_too_early").save(tmp_path)
     result = CliRunner().invoke(command, [str(tmp_path), "--engine", "local"])
     assert result.exit_code == 1
@@ -51,7 +50,6 @@ def test_a_broken_promise_exits_with_1_and_is_shown(tmp_path: Path) -> None:
 
 
 def test_an_error_exits_with_2(tmp_path: Path) -> None:
-    """Anything that cannot be read is one clear line on stderr."""
     result = CliRunner().invoke(command, [str(tmp_path / "nowhere"), "--engine", "local"])
     assert result.exit_code == 2
     assert result.stderr.splitlines() == [f"triack replay: no such directory: {tmp_path / 'nowhere'}"]
@@ -219,7 +217,6 @@ def test_a_reader_that_goes_away_changes_no_verdict(tmp_path: Path) -> None:
 
 
 def test_an_engine_that_does_not_exist_is_named(tmp_path: Path) -> None:
-    """And those that do exist."""
     with pytest.raises(ReplayError, match=r"^no engine 'steam'; there are auto, local and spark$"):
         replay(healthy().save(tmp_path), engine="steam")
 

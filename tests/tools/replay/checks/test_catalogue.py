@@ -43,7 +43,6 @@ SILENT = {
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_fault_is_found(name: str) -> None:
-    """As what it is, and where it is."""
     world, expected = plant(name)
     found = brief(judge_records([record for log in world.logs for record in log.records]))
     assert found >= expected, found
@@ -76,7 +75,6 @@ def test_every_check_is_explained() -> None:
 
 
 def test_every_machine_is_watched() -> None:
-    """Each machine has a check that watches it, or promises nothing of its own."""
     machines = {f"{room}/{file.stem}" for room in ("session", "ordering") for file in (ROOT / room).glob("[a-z]*.py")}
     assert machines - SILENT <= set(MACHINES)
     assert all((ROOT / f"{machine}.py").exists() for machine in MACHINES)

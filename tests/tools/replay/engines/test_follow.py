@@ -112,7 +112,6 @@ def test_all_is_reported_that_is_found_afterwards(tmp_path: Path, name: str) -> 
 
 @pytest.mark.parametrize("name", ["order_ack_too_early", "lost_transactional", "handed_twice"])
 def test_a_restart_goes_on_where_it_was(tmp_path: Path, name: str) -> None:
-    """Nothing is reported again, nothing is missed, and the verdict is the same."""
     world, logs = plant(name)[0], tmp_path / "logs"
     logs.mkdir()
     told = told_of(world, logs, step=40, checkpoint=tmp_path / "kept")
@@ -129,7 +128,6 @@ def test_lines_of_real_nodes_go_on_after_a_restart(tmp_path: Path) -> None:
 
 
 def test_logs_that_were_exchanged_are_read_anew(tmp_path: Path) -> None:
-    """What is not the same as it was when it was judged."""
     healthy().save(tmp_path)
     kept = Follower([tmp_path])
     kept.read()

@@ -286,7 +286,6 @@ def test_copies_of_logs_are_not_pruned(logs: Path) -> None:
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_compacted_logs_have_the_summary(logs: Path, whole: dict[str, Any], when: str) -> None:
-    """Whether they were compacted before the prune, too, or only afterwards."""
     output = logs.parent / "compact"
     if when == "before":
         compact(logs, output)
@@ -441,7 +440,6 @@ def test_what_many_units_hold_back_is_bounded() -> None:
 
 
 def test_facts_find_their_places_between_the_records() -> None:
-    """Behind the record that they are about, however the chunks overlap."""
     records = [record(n) for n in range(3 * CHUNK_RECORDS)]
     facts = [record(n, "~acked") for n in range(0, 3 * CHUNK_RECORDS, 7)]
     late = [record(n, "~carried") for n in (5, 5000)]

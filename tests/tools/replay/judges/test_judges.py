@@ -122,7 +122,6 @@ def test_what_begins_in_a_later_segment_is_judged_by_the_settings() -> None:
 
 
 def test_segments_are_joined_to_lives() -> None:
-    """Two segments of one start follow each other; a gap between them is found."""
     first = Segment("n", 1, "a", 1, 5, 10, 20, 7, True, False, True, "name", 5)
     second = first._replace(path="b", first_n=6, last_n=9, begin_ns=21, end_ns=30, begins=False, stops=True, records=4)
     out = Output()

@@ -36,7 +36,6 @@ pytest.importorskip("pyarrow")
 
 
 def test_what_was_columns_is_the_same_record_again(tmp_path: Path) -> None:
-    """Each field with its value, and none that it had not."""
     from triack.tools.replay.log.columns import pack, unpack
 
     healthy().save(tmp_path)
@@ -91,7 +90,6 @@ ACKED: dict[str, list[object]] = {**STOPPED, "event": ["ack_received"], "session
     ],
 )
 def test_what_anybody_wrote_is_read_or_named(columns: dict[str, list[object]], said: str) -> None:
-    """With other types, lists of something else, or without a column."""
     reading = Reading("x.parquet", parquet(**columns))
     count = sum(1 for _, records in reading.segments() for _ in records)
     assert reading.fault[: len(said)] == said
@@ -151,7 +149,6 @@ def test_nothing_is_in_an_empty_span() -> None:
 
 
 def test_repetitions_are_parts() -> None:
-    """Each number is there as often as it came."""
     tally = Tally()
     for first, last in ((1, 5), (3, 4), (4, 8)):
         tally.add(first, last, 10)

@@ -20,7 +20,6 @@ from triack.tools.replay.run import replay
 
 
 def test_a_torn_last_line_is_skipped(tmp_path: Path) -> None:
-    """A crash in the middle of a write loses that record and nothing else."""
     directories = healthy().save(tmp_path)
     with (tmp_path / "beta" / "beta-000002-000002.jsonl.open").open("a") as file:
         file.write('{"v": 6, "event": "pack')
@@ -30,7 +29,6 @@ def test_a_torn_last_line_is_skipped(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("version", [1, 5, 7])
 def test_another_version_is_refused(tmp_path: Path, version: int) -> None:
-    """A log of an earlier or a later schema is not guessed at."""
     world = healthy()
     world.beta.records[5]["v"] = version
     (why,) = replay(world.save(tmp_path), engine="local").unread.values()
@@ -213,7 +211,6 @@ def test_segments_behind_each_other_in_one_file_cannot_be_read(tmp_path: Path, o
 
 
 def test_records_are_cut_into_segments() -> None:
-    """Where a start or a node changes, or a start goes on in its next segment."""
     common = {"node": "a", "incarnation": 1, "event": "dropped"}
     records = [
         {**common, "event": "node_started"}, common, {**common, "event": "node_continued"}, common,
@@ -303,7 +300,6 @@ HARM: dict[type, list[Any]] = {
 
 @pytest.mark.parametrize("name", sorted((COMMON | FIELDS).keys() - {"v", "event", "class"}))
 def test_no_field_of_any_event_is_believed_whatever_it_says(name: str) -> None:
-    """It is refused, and in few words."""
     kind = (COMMON | FIELDS)[name].type
     for record in records():
         for value in HARM.get(kind, []) if name in record else []:

@@ -114,7 +114,6 @@ def test_what_looks_like_a_log_is_never_left_out_in_silence(tmp_path: Path) -> N
 
 
 def test_what_nobody_may_look_at_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file, and a directory, which may have logs."""
     healthy().save(tmp_path)
     (tmp_path / "shut").mkdir()
     (tmp_path / "shut.jsonl").write_text(BEGIN)
@@ -146,7 +145,6 @@ def test_a_directory_that_is_too_deep_is_named(tmp_path: Path) -> None:
 
 
 def test_links_are_followed_and_each_file_is_read_once(tmp_path: Path) -> None:
-    """By whatever names it is there; a circle of links ends."""
     elsewhere, logs = tmp_path / "elsewhere", tmp_path / "logs"
     for folder in (elsewhere, logs):
         folder.mkdir()
@@ -227,7 +225,6 @@ def test_a_segment_that_is_renamed_while_its_directory_is_listed_is_found_once(
 
 
 def test_a_segment_that_was_removed_is_missed(tmp_path: Path) -> None:
-    """Neither name leads to anything, and the error says so."""
     gone = str(tmp_path / "a.jsonl.open")
     assert there(gone) == complete(gone) == str(tmp_path / "a.jsonl")
     with pytest.raises(FileNotFoundError):
@@ -241,7 +238,6 @@ def test_what_was_read_by_another_name_is_not_missed() -> None:
 
 
 def test_a_path_of_this_machine_may_have_a_scheme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Or look as if it had one."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "s3:").mkdir()
     (tmp_path / "[a%]").mkdir()
@@ -438,7 +434,6 @@ def then(act: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.gate
 def test_a_node_may_go_on_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Segments that it completes are taken, and known again by their new names."""
     healthy().save(tmp_path / "logs")
     then(lambda: close_segments(tmp_path / "logs"), monkeypatch)
     assert [compact(tmp_path / "logs", tmp_path / "out").made for _ in range(2)] == [8, 0]

@@ -248,7 +248,6 @@ def test_a_restart_is_told_apart_from_a_failure() -> None:
 
 
 def test_numbers_that_do_not_add_up_are_not_passed_over() -> None:
-    """What no table has parts of is said."""
     found = tables(Verdict(sent=3, resends=4, sessions_closed=1, timeline=Timeline(links={("a", "b"): {"sent": 1}})))
     assert "The sums are not the verdict's numbers" in found["streams"].says
     assert "The verdict counts 4 resends" in found["links"].says

@@ -273,7 +273,6 @@ def test_no_text_of_a_log_is_markup(tmp_path: Path) -> None:
 
 
 def test_a_report_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    """Its directory's name is taken by a file."""
     (tmp_path / "out").write_text("")
     with pytest.raises(ReplayError) as refused:
         replay(healthy().save(tmp_path / "logs"), engine="local", report=tmp_path / "out" / "page.html")
@@ -353,7 +352,6 @@ def test_a_page_of_kept_promises_lists_no_violations(tmp_path: Path) -> None:
 
 
 def test_a_page_of_nothing_has_no_empty_plot(empty_page: str) -> None:
-    """And no script for it."""
     assert not [it for it in ("<script", "Plots", "Policies in force") if it in empty_page]
 
 
@@ -422,7 +420,6 @@ def test_hovering_tells_of_a_time_and_zooming_goes_for_all_plots(browser: Page, 
 
 @pytest.mark.slow
 def test_the_time_of_a_violation_leads_to_its_place_in_the_plots(browser: Page, tmp_path: Path) -> None:
-    """They show the time around it."""
     verdict = Verdict(findings=[Violation("lost", ALPHA, wall_ns=50 * SECOND)], violations={"lost": 1})
     timeline = Timeline(start_ns=SECOND, bucket_ns=SECOND, committed={0: 1, 98: 1})
     page_of(tmp_path, verdict, timeline)
@@ -572,7 +569,6 @@ def test_the_points_of_a_plot(name: str, series: Any, lines: dict[str, list[list
 
 
 def test_outages_that_overlap_are_one_gap() -> None:
-    """It has the name of what was away for longest."""
     found = [Outage("a", "", 0, 4_000_000, True, "x"), Outage("b", "", 3_000_000, 5_000_000, True, "y")]
     told = draw(Timeline(), [], [*found, Outage("a", "b", 8_000_000, 9_000_000, True, "z")])
     assert told["gaps"] == [[0, 5, "a"], [8, 9, "a and b"]]

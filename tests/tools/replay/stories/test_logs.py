@@ -42,7 +42,6 @@ def cut(log: Log, start: int, kept: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", HARMLESS)
 def test_a_cut_log_accuses_nobody(name: str) -> None:
-    """Whichever start it is that lost its end, and wherever."""
     sizes = {
         (log.name, start): sum(record["incarnation"] == start for record in log.records)
         for log in HARMLESS[name]().logs

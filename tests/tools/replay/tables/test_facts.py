@@ -26,7 +26,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def test_an_ack_is_a_row_for_each_range(spark: "SparkSession", tmp_path: Path) -> None:
-    """And a burst has its first and its last number."""
     from triack import replay
     from triack.tools.replay.tables.facts import FACTS
 

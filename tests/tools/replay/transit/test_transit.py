@@ -42,7 +42,6 @@ def test_a_message_counts_once_however_many_nodes_it_passes() -> None:
 
 
 def test_what_is_in_transit_is_pending() -> None:
-    """Alpha has forgotten the recoverable packet, and rho has it."""
     verdict = verdict_of(happens("bring kept 3; ended", Relayed()))
     assert (verdict.verdict, verdict.sent, verdict.delivered, verdict.pending) == ("pass", 30, 0, 30)
 
