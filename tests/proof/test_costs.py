@@ -69,26 +69,13 @@ def test_a_bad_peer_leaves_the_others_going_and_the_memory_small() -> None:
 def test_what_breaks_a_promise_is_found() -> None:
     good, slow = Beside([100.0, 120.0], [110.0, 90.0], 0), Beside([100.0, 100.0], [100.0, 79.0], 0)
     large = Beside([100.0], [100.0], GROWTH_MAX_BYTES + 1)
-    found = [
-        Hundred(unread, stopped, pinging, 1.0)
-        for unread, stopped, pinging in (
-            (good, good, good),
-            (slow, good, good),
-            (good, slow, good),
-            (large, good, good),
-            (good, good, slow),
-        )
-    ]
+    runs = [(good, good, good), (slow, good, good), (good, slow, good), (large, good, good), (good, good, slow)]
+    found = [Hundred(unread, stopped, pinging, 1.0) for unread, stopped, pinging in runs]
     assert [one.violations for one in found] == [0, 1, 1, 1, 1]
     assert found[1].to_json() == {
-        "messages_a_second": 107,
-        "unread_kept": 0.895,
-        "unread_growth_bytes": 0,
-        "stopped_kept": 0.909,
-        "pinging_kept": 0.909,
-        "violations": 1,
-        "seconds": 1.0,
-    }
+        "messages_a_second": 107, "unread_kept": 0.895, "unread_growth_bytes": 0, "stopped_kept": 0.909,
+        "pinging_kept": 0.909, "violations": 1, "seconds": 1.0,
+    }  # fmt: skip
 
 
 # The proof of the replay window finds nothing, and would.

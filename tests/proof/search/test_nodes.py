@@ -131,22 +131,25 @@ def test_a_state_has_one_number() -> None:
     assert ([nodes.number(state) for state in states], len(nodes.known)) == ([0, 0, 1, 0], 2)
 
 
-@pytest.mark.plain
-def test_a_step_is_taken_once() -> None:
+def on_its_way() -> tuple[Nodes, Datagrams, int, list[int]]:
+    """The states of the second node, its number in a session, and the packets that are on their way to it."""
     _, second, packets = opened(PLAIN)
     datagrams = Datagrams()
     nodes = Nodes(PLAIN, 1, datagrams)
-    number, packet = nodes.number(second), datagrams.number(packets[0])
+    return nodes, datagrams, nodes.number(second), [datagrams.number(packet) for packet in packets]
+
+
+@pytest.mark.plain
+def test_a_step_is_taken_once() -> None:
+    nodes, datagrams, number, (packet, _) = on_its_way()
     step = nodes.hear(number, packet)
     assert step is not None
     assert step.node != number
-    assert [str(datagrams.known[bit]) for bit in range(8) if step.sent >> bit & 1] == [
-        "DATA of session a01 [session ack to 1]"
-    ]
+    sent = [str(datagrams.known[bit]) for bit in range(8) if step.sent >> bit & 1]
+    assert sent == ["DATA of session a01 [session ack to 1]"]
     assert nodes.steps == 1
     assert nodes.hear(number, packet) is step
-    own = nodes.own_steps(number)
-    steps = nodes.steps
+    own, steps = nodes.own_steps(number), nodes.steps
     assert nodes.own_steps(number) is own
     assert nodes.steps == steps
 
@@ -182,22 +185,19 @@ def test_what_leaves_the_scope_is_no_step() -> None:
 
 @pytest.mark.plain
 def test_a_broken_promise_and_a_broken_engine_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, second, packets = opened(PLAIN)
-    datagrams = Datagrams()
-    nodes = Nodes(PLAIN, 1, datagrams)
-    number, packet = nodes.number(second), datagrams.number(packets[0])
+    nodes, _, number, (packet, next_packet) = on_its_way()
     with monkeypatch.context() as patch:
         bug_named("the order ack speaks of what is not yet committed").plant(patch)
         step = nodes.hear(number, packet)
         assert step is not None
-        idle = [step for _, step in nodes.own_steps(step.node) if step.broken]
-        assert [step.broken for step in idle] == ["order ack to 1 left, and number 1 is not on disk"]
+        idle = [step.broken for _, step in nodes.own_steps(step.node) if step.broken]
+        assert idle == ["order ack to 1 left, and number 1 is not on disk"]
 
     def fail(*_: object) -> None:
         raise Violation("planted")
 
     monkeypatch.setattr(Engine, "handle_datagram", fail)
-    broken = nodes.hear(number, datagrams.number(packets[1]))
+    broken = nodes.hear(number, next_packet)
     assert broken is not None
     assert (broken.node, broken.sent, broken.broken) == (number, 0, "planted")
 
