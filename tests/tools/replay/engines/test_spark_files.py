@@ -51,7 +51,7 @@ def test_both_engines_read_the_same_whatever_it_is_called(spark: "SparkSession",
     (tmp_path / "gone.jsonl").symlink_to("nowhere")
     (tmp_path / "_packed.jsonl.gz").write_bytes(b"packed")
     (tmp_path / ".damaged.jsonl").write_text(f"{BEGIN}\n")
-    (damaged,) = (tmp_path / "zürich").glob("alpha/*-000001.jsonl")
+    (damaged,) = (tmp_path / ".hidden").glob("alpha*/*-000001.jsonl")
     damaged.write_text(damaged.read_text() + '{"v": 6, "ev\n')
     listing = list_logs([tmp_path])
     local = replay_local(in_order(listing), None, listing)
