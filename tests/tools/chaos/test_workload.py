@@ -33,9 +33,7 @@ IN_PARTS = NodeSettings(large=LargeBodies(1, 500, 1_000))
 
 @pytest.mark.parametrize("delivery", CLASSES[1:])
 @pytest.mark.parametrize("transactional", [False, True])
-def test_some_messages_are_sent_and_read_in_parts(
-    make: Make, delivery: str, transactional: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_messages_go_in_parts(make: Make, delivery: str, transactional: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each once and in its place, though sources end early, readers give back, and both machines die."""
     monkeypatch.setattr(workload, "TORN_CHANCE", 0.5)
     stream = StreamPlan(0, 1, "q", delivery, 20, 100, streamed_bytes=2_700, live_ms=3_600_000)

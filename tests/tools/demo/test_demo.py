@@ -103,7 +103,7 @@ async def test_a_process_that_ends_is_reported(
 
 
 @pytest.mark.slow
-async def test_a_process_that_does_not_close_is_ended(
+async def test_a_hanging_process_is_ended(
     tmp_path: Path, processes: Processes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run, "END_S", 0)
@@ -146,9 +146,7 @@ def test_a_child_works_until_its_input_ends() -> None:
         assert process.wait(timeout=PATIENCE_S) == 0
 
 
-async def test_progress_is_reported_from_time_to_time(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_progress_is_reported(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(child, "REPORT_S", 0.001)
     done = asyncio.Event()
     reports = 0

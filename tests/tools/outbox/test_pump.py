@@ -218,9 +218,7 @@ async def test_a_peer_that_is_not_known_yet_holds_only_its_own_messages(sqlite: 
     assert shop.stats().outgoing[0].messages == 3
 
 
-async def test_no_row_overtakes_another_for_its_destination(
-    sqlite: Connect, shop: triack.Node, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_no_row_overtakes_another(sqlite: Connect, shop: triack.Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first has no room for a moment: the second of its batch waits with it."""
     put(sqlite, b"1", label="one")
     put(sqlite, b"2", label="two")
@@ -361,9 +359,7 @@ class Told(dict[str, str]):
         super().__setitem__(destination, why)
 
 
-async def test_connections_that_are_given_up_are_not_many(
-    sqlite: Connect, shop: triack.Node, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_few_connections_hang(sqlite: Connect, shop: triack.Node, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("LATE_S", 0.001), ("LOST_S", 0.001), ("STUCK_MAX", 3), ("BACK_OFF_S", (0.001, 0.001))):
         monkeypatch.setattr(f"triack.outbox.pump.{name}", value)
     put(sqlite, b"x")
@@ -417,9 +413,7 @@ def test_a_program_ends_beside_a_database_that_does_not_answer(sqlite: Connect, 
 
 
 @pytest.mark.slow
-async def test_a_database_that_is_away_is_waited_for(
-    postgres: Postgres, shop: triack.Node, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_database_may_be_away(postgres: Postgres, shop: triack.Node, caplog: pytest.LogCaptureFixture) -> None:
     """The server is killed with work on its way; the log says it once, and the pump goes on."""
     caplog.set_level(logging.INFO, "triack")
     connect = partial(connected, postgres.conninfo())

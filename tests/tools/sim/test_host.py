@@ -209,9 +209,7 @@ def pair(pairs: Callable[[], Pair]) -> Pair:
 
 
 @pytest.mark.parametrize(("keys", "is_read"), [(None, False), ((), True)])
-def test_nodes_have_keys_unless_the_scene_says_otherwise(
-    pairs: Callable[..., Pair], keys: tuple[bytes, ...] | None, is_read: bool
-) -> None:
+def test_nodes_have_keys_by_default(pairs: Callable[..., Pair], keys: tuple[bytes, ...] | None, is_read: bool) -> None:
     pair = pairs(keys)
     pair.a.send(1)
     pair.world.run(SECOND)

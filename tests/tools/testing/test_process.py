@@ -158,9 +158,7 @@ async def test_a_job_takes_the_time_of_the_disk(triack_world: World) -> None:
 
 
 @pytest.mark.parametrize("delivery", [triack.RECOVERABLE, triack.TRANSACTIONAL])
-async def test_a_crash_before_a_message_of_its_own_is_recorded_breaks_no_promise(
-    triack_world: World, delivery: triack.Delivery
-) -> None:
+async def test_a_crash_before_a_record_breaks_no_promise(triack_world: World, delivery: triack.Delivery) -> None:
     """It is on the disk and handed out after the next start, with its class; its records are gone."""
     machine = triack_world.machine("a")
 
@@ -257,9 +255,7 @@ async def test_who_does_not_stop_is_named(triack_world: World) -> None:
 
 @pytest.mark.gate
 @pytest.mark.parametrize(("end", "why"), [(Machine.fill_disk, "the disk is full"), (Machine.break_disk, "EIO|store")])
-async def test_a_full_disk_ends_the_service_and_so_does_a_broken_one(
-    triack_world: World, end: Callable[[Machine], None], why: str
-) -> None:
+async def test_a_bad_disk_ends_the_service(triack_world: World, end: Callable[[Machine], None], why: str) -> None:
     a = triack_world.machine("a")
     service = a.start(feed, 60, B, 0.1)
     await triack_world.advance(1)
