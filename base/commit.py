@@ -294,7 +294,7 @@ class StoreContent:
         peers: by node id.
         addresses: where peers said that they listen, by their names.
         left: messages that were leased when the start before ended, and that no commit holds.
-        in_hand: where this start notes its leases; None: nowhere.
+        leases: where this start notes its leases; None: nowhere.
     """
 
     node_id: bytes
@@ -318,7 +318,7 @@ class StoreContent:
     clock: bytes = b""
     jump: ClockJump | None = None
     left: Marks = field(default_factory=dict)
-    in_hand: memoryview | None = None
+    leases: memoryview | None = None
     records: int = 0
 
 

@@ -113,7 +113,7 @@ class Store:
         checkpoint_pages: of a new store; an existing one keeps its number, as its log never shrinks.
         free: how many more bytes the disk below the folder accepts; by default, what the system reports.
         size: how many it would accept if it were empty; by default, what the system reports.
-        hands: where leased messages are noted; by default, a file in the folder.
+        lease_words: where leased messages are noted; by default, a file in the folder.
         latest_bytes: the most that the row of ``latest`` may have.
         torn: whether the last commits may lack anything after a loss of power, as they need not have been synced. Then
             the store continues from the last whole one; otherwise that is damage.
@@ -133,7 +133,7 @@ class Store:
         checkpoint_pages: int = CHECKPOINT_PAGES,
         free: Callable[[Path], int] | None = None,
         size: Callable[[Path], int] | None = None,
-        hands: LeaseWords | None = None,
+        lease_words: LeaseWords | None = None,
         latest_bytes: int = LATEST_BYTES,
         torn: bool = False,
     ) -> None:
@@ -145,7 +145,7 @@ class Store:
         self._free = free or (free_bytes if vfs is None else None)
         self._size = size or (disk_bytes if vfs is None else None)
         self._ballast = Ballast(folder if vfs is None else None, self._least_log_bytes(page_bytes))
-        self._hands = hands or LeaseFile(folder if vfs is None else None)
+        self._lease_words = lease_words or LeaseFile(folder if vfs is None else None)
         self._failure: StoreError | None = None
         self._meta = Meta()
         self._tallies = Tallies()
@@ -354,7 +354,7 @@ class Store:
         except StoreError:
             self._sound = False
             raise
-        content.left, content.in_hand = self._hands.begin(self._meta.start, start)
+        content.left, content.leases = self._lease_words.begin(self._meta.start, start)
         with self._writing("begin an incarnation"):
             self._check_place("begin an incarnation")
             with Transaction(self._db):
@@ -693,7 +693,7 @@ class Store:
 
     def close(self) -> None:
         """Close the file. Nothing that was committed depends on it."""
-        self._hands.end()
+        self._lease_words.end()
         with suppress(apsw.Error, StoreError):
             # SQLite removes the log by its name, which must not lead to the log of another store.
             if self._sound:

@@ -224,11 +224,11 @@ class Kept:
     def _handle_reader_death(self, number: int, reader: Consumer) -> None:
         """The process that reads has died. If it takes its messages in order, only the first of them has failed."""
         if number not in self._in_order:
-            reader._hands.handle_death()
+            reader._in_flight.handle_death()
             return
         first = next((at for at in self._held.get(number, ()) if at in self._messages), None)
         if first is not None:
-            reader._hands.handle_death(self._messages[first][1])
+            reader._in_flight.handle_death(self._messages[first][1])
 
     def reader(self, header: Header) -> Consumer:
         """A reader that may get more messages."""

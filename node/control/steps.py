@@ -127,7 +127,7 @@ class Steps:
         port, reader, timeout = self._node._port, self._reader_of(header), header["hand_over_timeout"]
         consumer = Consumer(port, port.mailbox(header["queue"]), "manual", redelivery, timeout, reader=reader)
         number = self._kept.add(On.READER, consumer)
-        consumer._hands.on_take_back = lambda leases: self._kept.handle_taken_back(number, leases)
+        consumer._in_flight.on_take_back = lambda leases: self._kept.handle_taken_back(number, leases)
         if header["in_order"]:
             self._kept.read_in_order(number)
         return {"reader": number}, b""

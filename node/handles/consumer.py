@@ -65,8 +65,8 @@ class Consumer:
         self._arrived = asyncio.Event()
         timeout_ns = check_hand_over(mailbox.name, hand_over_timeout)
         listener = self._arrived.set
-        self._hands = InFlight(port, mailbox, listener, redelivery, reader=reader, timeout_ns=timeout_ns)
-        self._finalizer = weakref.finalize(self._keeper or self, self._hands.empty_at_home)
+        self._in_flight = InFlight(port, mailbox, listener, redelivery, reader=reader, timeout_ns=timeout_ns)
+        self._finalizer = weakref.finalize(self._keeper or self, self._in_flight.empty_at_home)
 
     def __repr__(self) -> str:
         return f"<Consumer of queue {self._mailbox.name} of node {self._port.name}>"
@@ -79,7 +79,7 @@ class Consumer:
         if self._turn >= TURN_MESSAGES or self._commits:
             await self._end_turn()
         elif self._auto:
-            self._hands.acknowledge_all()
+            self._in_flight.acknowledge_all()
         return self._draw() or await self._next()
 
     async def get(self, timeout: float | None = None) -> Message:
@@ -159,7 +159,7 @@ class Consumer:
         await self._end_turn()
         run = await choose(self._port, self._mailbox, wanted, timeout, self._check_open)
         self._draw = draw_nothing  # messages drawn one by one later are behind it
-        return self._hands.take_chosen(run, self._keeper)
+        return self._in_flight.take_chosen(run, self._keeper)
 
     def _check_open(self) -> None:
         if not self._finalizer.alive:
@@ -171,7 +171,7 @@ class Consumer:
             self._turn = 0
             await asyncio.sleep(0)
         if self._auto:
-            self._hands.acknowledge_all()
+            self._in_flight.acknowledge_all()
         if self._commits:
             await self._port.commit()
 
@@ -184,7 +184,7 @@ class Consumer:
     async def _next_many(self, most: int) -> Messages:
         self._draw = draw_nothing  # messages drawn one by one later are behind the list
         # A caller that is cancelled while it waits holds nothing.
-        batch = await self._wait_for(lambda: self._hands.draw(most, BATCH_BYTES, self._keeper))
+        batch = await self._wait_for(lambda: self._in_flight.draw(most, BATCH_BYTES, self._keeper))
         self._turn += len(batch) - 1
         return batch
 
@@ -202,24 +202,24 @@ class Consumer:
         run = self._port.open_run(self._mailbox)
         if run is None:
             return None
-        held = self._hands.hold(run)
+        held = self._in_flight.hold(run)
         self._draw = partial(held.draw, held.drawn(self._keeper))
         return self._draw
 
     @property
     def reader(self) -> Reader:
         """The reader, as operators see it."""
-        return self._hands.reader
+        return self._in_flight.reader
 
     async def report(self, why: str) -> None:
         """Report what messages wait for after a handler has failed with them; empty: nothing. For handlers."""
-        self._hands.reader.waits_for = why
+        self._in_flight.reader.waits_for = why
 
     def close(self) -> None:
         """Give back unacknowledged messages, and receive no more. A second call does nothing."""
         if self._finalizer.detach() is not None:
             self._draw = draw_nothing
-            self._hands.empty()
+            self._in_flight.empty()
 
     async def __aenter__(self) -> Self:
         return self
@@ -227,9 +227,9 @@ class Consumer:
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if self._auto and kind is None:
-                self._hands.acknowledge_all()
+                self._in_flight.acknowledge_all()
             elif self._auto:
-                self._hands.give_back_all(failed=kind is not None and is_failure(kind))
+                self._in_flight.give_back_all(failed=kind is not None and is_failure(kind))
         finally:
             self.close()
 

@@ -32,12 +32,12 @@ class Held:
     A message that is redelivered is drawn again, and then counts as another one.
     """
 
-    __slots__ = ("_bodies", "_cell", "_hands", "_lost", "_since", "_since_ns", "_words", "bits", "run")
+    __slots__ = ("_bodies", "_cell", "_in_flight", "_lost", "_since", "_since_ns", "_words", "bits", "run")
 
-    def __init__(self, hands: "InFlight", run: Run, drawn: range = NOTHING, now_ns: int = 0) -> None:
+    def __init__(self, in_flight: "InFlight", run: Run, drawn: range = NOTHING, now_ns: int = 0) -> None:
         self.run = run
         self.bits = (1 << drawn.stop) - (1 << drawn.start)  # as ``bits_of``, without a call
-        self._hands = hands
+        self._in_flight = in_flight
         # When its messages were drawn: together, or each by itself.
         self._since_ns = now_ns
         self._since: dict[int, int] = {}
@@ -45,34 +45,34 @@ class Held:
         self._lost = 0, ""
         self._words: memoryview | None = None
 
-    def begin(self, in_hand: Leases | None) -> None:
+    def begin(self, leases: Leases | None) -> None:
         """Messages will be drawn one by one, and noted there."""
         packet = self.run.packet
         self._bodies = packet.open().bodies
-        self._cell = 0 if in_hand is None else in_hand.cells.get(packet, 0)
-        self._words = in_hand.words if in_hand is not None and self._cell else None
+        self._cell = 0 if leases is None else leases.cells.get(packet, 0)
+        self._words = leases.words if leases is not None and self._cell else None
 
     def drawn(self, keeper: Keeper | None) -> Drawn:
         """What the messages of the run have in common; this answers for them, and they keep their reader open."""
-        hands = self._hands
+        in_flight = self._in_flight
         settle = self.settle if keeper is None else partial(_keeping, keeper, self.settle)
-        return Drawn(hands.queue, self.run, settle, hands.name_of)
+        return Drawn(in_flight.queue, self.run, settle, in_flight.name_of)
 
     def draw(self, drawn: Drawn) -> Message | None:
         """The next message of the run; None: the caller must ask the queue again."""
-        run, hands = self.run, self._hands
+        run, in_flight = self.run, self._in_flight
         index = run.draw()
         if index < 0:
             return None
         self.bits |= 1 << index
-        self._since[index] = hands.clock()
+        self._since[index] = in_flight.clock()
         words = self._words
         if words is not None:  # as ``Leases.hold``, for a single message
             words[self._cell + index // WORD_BITS] |= 1 << index % WORD_BITS
-        if hands.timeout_ns:
-            hands.watch()
+        if in_flight.timeout_ns:
+            in_flight.watch()
         if run.packet.large:
-            return message_of_run(drawn, index, hands.read_part)
+            return message_of_run(drawn, index, in_flight.read_part)
         return Message(self._bodies[index], index, drawn)
 
     def take_all(self) -> list[tuple[QueuedPacket, int]]:
@@ -110,7 +110,7 @@ class Held:
         self.bits &= ~bit
         self._since.pop(lease.index, None)
         if not self.bits:
-            self._hands.forget(self)
+            self._in_flight.forget(self)
         return True
 
     def settle(self, lease: Lease, way: Return | None) -> None:
@@ -118,16 +118,16 @@ class Held:
 
         Raises UsageError in another event loop than the reader's; HandOverEnded: it was taken back, and is done.
         """
-        hands = self._hands
-        if running_loop() is not hands.home:
-            hands.check_home()
+        in_flight = self._in_flight
+        if running_loop() is not in_flight.home:
+            in_flight.check_home()
         if self.let_go(lease):
             if way is None:
-                hands.acknowledge([(lease.packet, 1 << lease.index)])
+                in_flight.acknowledge([(lease.packet, 1 << lease.index)])
             else:
-                hands.give_back(lease, way)
-        elif way is None and self._lost[0] >> lease.index & 1 and not hands.ignores_late(lease):
-            raise taken_back(hands.queue, lease, self._lost[1])
+                in_flight.give_back(lease, way)
+        elif way is None and self._lost[0] >> lease.index & 1 and not in_flight.ignores_late(lease):
+            raise taken_back(in_flight.queue, lease, self._lost[1])
 
 
 def _keeping(_keeper: Keeper, settle: Settle, lease: Lease, way: Return | None) -> None:
@@ -193,7 +193,7 @@ class InFlight:
         held = self._open
         if held is None or held.run is not run or not self._is_single:
             held = Held(self, run)
-            held.begin(self._port.in_hand if self.reader.is_here else None)
+            held.begin(self._port.leases if self.reader.is_here else None)
             self._begin([held])
             self._is_single = True
         return held
@@ -221,7 +221,7 @@ class InFlight:
         held = [Held(self, run, indices, now_ns) for run, indices in drawn]
         self._begin(held)
         if self.reader.is_here:  # the note outlives this process
-            self._port.in_hand.hold([(one.run.packet, one.bits) for one in held])
+            self._port.leases.hold([(one.run.packet, one.bits) for one in held])
         if self.timeout_ns:
             self.watch()
         queue, name_of, common = self.queue, self.name_of, list[tuple[Drawn, range]]()

@@ -30,7 +30,7 @@ Settle = Callable[[Lease, Return | None], None]
 class Keeper:
     """Keeps a reader open: that ends with the last reference to this, from the reader itself or from its messages.
 
-    It is defined here because ``hands`` may be compiled, and compiled classes have no weak references.
+    It is defined here because ``in_flight`` may be compiled, and compiled classes have no weak references.
     """
 
     __slots__ = ("__weakref__",)

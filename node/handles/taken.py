@@ -55,7 +55,7 @@ class Taken:
         """The step has received these messages."""
         self._steps[step].append((mailbox, run, drawn))
         if self.reader.is_here:
-            self._port.in_hand.hold([(run.packet, bits_of(drawn))])
+            self._port.leases.hold([(run.packet, bits_of(drawn))])
 
     @property
     def ended(self) -> SubscriptionEnded | None:

@@ -70,7 +70,7 @@ class EngineHandle(Accepting):
         self.remote = engine.remote
         self.tell = engine.jobs.administration.tell
         self.name_of = engine.name_of
-        self.in_hand = engine.in_hand
+        self.leases = engine.leases
         self.events = driver.events.read
         self.holding = Holding()
         # Those that this process runs, by name: what each says of itself.

@@ -125,7 +125,7 @@ class LocalQueues:
         self._wall = wall
         self._drops = drops
         self._record = record
-        self.in_hand = Leases(words)
+        self.leases = Leases(words)
         self.pauses = Pauses()
         self.set_quotas = SetQuotas()
         self.mailboxes: dict[str, Mailbox] = {}
@@ -135,7 +135,7 @@ class LocalQueues:
             disk=Account(limits.peer_quota_bytes, limits.node_quota_bytes, payer_of),
             express=Account(limits.peer_memory_bytes // 4, limits.memory_bytes // 4, payer_of),
             cache=Cache(settings.body_cache_bytes),
-            in_hand=self.in_hand,
+            leases=self.leases,
             bodies=Bodies(
                 Account(limits.peer_quota_bytes, limits.node_quota_bytes, payer_of),
                 Account(limits.peer_memory_bytes // 4, limits.memory_bytes // 4, payer_of),
@@ -193,7 +193,7 @@ class LocalQueues:
         if self.notices.settles:
             turn.waiters.append(self._handle_settled)
         else:
-            self.in_hand.forget_left()
+            self.leases.forget_left()
 
     def _restore_one(
         self, index: MessageIndex, mailbox: Mailbox, content: StoreContent, turn: LocalTurn, jumps: ClockJumps
@@ -244,7 +244,7 @@ class LocalQueues:
     def _handle_settled(self, error: Exception | None) -> None:
         if error is None:
             self.notices.settles = False
-            self.in_hand.forget_left()
+            self.leases.forget_left()
             for mailbox in self.mailboxes.values():
                 mailbox.wake()
 
@@ -441,7 +441,7 @@ class LocalQueues:
         """Messages that a transaction received are done when its commit returns, and no earlier."""
         self.note_read(mailbox, done)
         for packet, bits in done:
-            self.in_hand.let_go(packet, bits)
+            self.leases.let_go(packet, bits)
         mailbox.acknowledge_many(done)
 
     def tell_read(self, now_ns: int) -> None:
@@ -557,7 +557,7 @@ class LocalQueues:
                     gone += packet.keys
                     if packet.large:
                         self.bodies.note_left(packet.origin, packet.large)
-                    if packet in self.in_hand.cells:
+                    if packet in self.leases.cells:
                         group.settled.append(packet)
                 else:
                     group.commit.progress[packet.keys[0]] = mailbox.reader.progress_of(packet).encode()
@@ -584,7 +584,7 @@ class LocalQueues:
 
     def handle_committed(self, group: LocalCommit) -> None:
         """The commit has returned: applications may see what it holds."""
-        self.in_hand.close(group.settled)
+        self.leases.close(group.settled)
         for mailbox, packets, head in group.queued:
             self.waiting.add(packets[0].origin, -sum(map(SIZE_OF, packets)))
             mailbox.put_all(packets, head)

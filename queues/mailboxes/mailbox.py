@@ -90,7 +90,7 @@ class Notices:
     disk: Account = field(default_factory=lambda: Account(NO_LIMIT, NO_LIMIT))
     express: Account = field(default_factory=lambda: Account(NO_LIMIT, NO_LIMIT))
     cache: Cache = field(default_factory=Cache)
-    in_hand: Leases = field(default_factory=lambda: Leases(None))
+    leases: Leases = field(default_factory=lambda: Leases(None))
     bodies: Bodies = field(default_factory=lambda: Bodies(Account(NO_LIMIT, NO_LIMIT)))
     wanting: "dict[Mailbox, None]" = field(default_factory=dict)
     expiring: "Deadlines[tuple[Mailbox, QueuedPacket | None]]" = field(default_factory=Deadlines)
@@ -602,7 +602,7 @@ class Mailbox:
             return None
         run = self._run = self._next_run(now_ms)
         if run is not None:
-            self.notices.in_hand.open([run.packet])
+            self.notices.leases.open([run.packet])
             if not self._runs:
                 self.notices.read[self] = None
             self._runs.append(run)
@@ -636,7 +636,7 @@ class Mailbox:
         if not packets:
             return [], most_bytes
         its.next = packets[-1].last_place + 1
-        self.notices.in_hand.open(packets)
+        self.notices.leases.open(packets)
         if not self._runs:
             self.notices.read[self] = None
         runs = [Run(packet, 0, packet.count, redelivered=False, drawn=True) for packet in packets]
@@ -758,7 +758,7 @@ class Mailbox:
             if not packet.pieces or not reader.choose(packet, index):
                 return None
             if is_ready:  # a temporary object gets no note, so that the death of its reader does not count
-                self.notices.in_hand.open([packet])
+                self.notices.leases.open([packet])
         redelivered = packet.restored or back is not None
         run = reader.run_of(packet, index, index + 1, redelivered=redelivered, apart=True)
         run.draw()
@@ -776,7 +776,7 @@ class Mailbox:
 
     def acknowledge(self, lease: Lease) -> None:
         """A message is done. A second call does nothing."""
-        self.notices.in_hand.let_go(lease.packet, 1 << lease.index)
+        self.notices.leases.let_go(lease.packet, 1 << lease.index)
         self.acknowledge_many([(lease.packet, 1 << lease.index)])
 
     def acknowledge_many(self, done: list[tuple[QueuedPacket, int]]) -> None:
@@ -872,7 +872,7 @@ class Mailbox:
         self.end_run()
         if self._suspect is not None and (self._suspect.packet, self._suspect.index) == (packet, index):
             self._suspect = None
-        self.notices.in_hand.let_go(packet, 1 << index)
+        self.notices.leases.let_go(packet, 1 << index)
         self.reader.returned_to(packet).put(packet, index, wait)
         if packet.receive_by_ms:
             self.set_deadline(packet, packet.receive_by_ms)

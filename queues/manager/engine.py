@@ -137,7 +137,7 @@ class Engine(OperatorSettings):
         self._look = _ignore if self._recorder is None else self._recorder.handle_time
         self._note_start({"name": name, **start_record(address, settings)}, content.records, boot, now_ns)
         self.queues = LocalQueues(
-            settings, queues, self.wall, self.drops, self._record, self._payer_of, words=content.in_hand
+            settings, queues, self.wall, self.drops, self._record, self._payer_of, words=content.leases
         )
         self.inbox = self._make_inbox(channels)
         self.outbox = self._make_outbox(content, random, now_ns)
@@ -407,9 +407,9 @@ class Engine(OperatorSettings):
         return self.jobs.topics
 
     @property
-    def in_hand(self) -> Leases:
+    def leases(self) -> Leases:
         """The notes of the leased messages."""
-        return self.queues.in_hand
+        return self.queues.leases
 
     def name_of(self, node_id: bytes) -> str:
         """The name of a node in destinations; empty for this node."""
@@ -596,7 +596,7 @@ class Engine(OperatorSettings):
         if run is None:
             return None
         lease = run.lease(run.draw())
-        self.in_hand.hold([(lease.packet, 1 << lease.index)])
+        self.leases.hold([(lease.packet, 1 << lease.index)])
         return lease
 
     def acknowledge(self, mailbox: Mailbox, done: list[tuple[QueuedPacket, int]]) -> None:
@@ -608,7 +608,7 @@ class Engine(OperatorSettings):
         """
         queues = self.queues
         queues.note_read(mailbox, done)
-        notes = queues.in_hand
+        notes = queues.leases
         if notes.words is not None:
             # The answer to a message must be as durable as what it reports.
             notes.settle(done, not (self.outbox.unpacked or queues.untold or self.jobs.adds_any))
@@ -967,7 +967,7 @@ class Engine(OperatorSettings):
         """The store has failed: acknowledge nothing more, close every session, and notify all waiters."""
         self._look(now_ns)
         self.failure = error
-        self.in_hand.handle_end()
+        self.leases.handle_end()
         self.pings.fail(error)
         for conversation in list(self.handshakes.conversations.values()):
             self._close(conversation, CloseReason.STORE_FAILED, now_ns)
@@ -1029,7 +1029,7 @@ class Engine(OperatorSettings):
         If the store is busy, that commit never happens, and its waiters get the error.
         """
         self._look(now_ns)
-        self.in_hand.handle_end()
+        self.leases.handle_end()
         self.pings.fail(error)
         self.jobs.interrupt(error)
         for conversation in list(self.handshakes.conversations.values()):

@@ -37,13 +37,13 @@ _NOT_PASSED = CARING | {NO_DEAD_LETTER}
 
 
 class _Way:
-    """Learns which messages of one outgoing stream are freed; ``hands``: those that are not durable, by ticket."""
+    """Learns which messages of one outgoing stream are freed; ``tickets``: those that are not durable, by ticket."""
 
-    __slots__ = ("_freed", "hands", "is_full", "outgoing")
+    __slots__ = ("_freed", "is_full", "outgoing", "tickets")
 
     def __init__(self, outgoing: OutgoingStream, freed: Callable[[list[tuple[QueuedPacket, int]]], None]) -> None:
         self.outgoing = outgoing
-        self.hands: dict[int, tuple[QueuedPacket, int]] = {}
+        self.tickets: dict[int, tuple[QueuedPacket, int]] = {}
         self.is_full = False
         self._freed = freed
         outgoing.readers.append(self)
@@ -64,8 +64,8 @@ class _Way:
     def handle_acked(self, ticket: int, messages: int, size_bytes: int, *, ack_requested: bool) -> None:
         """Messages have arrived."""
         del size_bytes, ack_requested
-        hands = self.hands
-        self._freed([hands.pop(at) for at in range(ticket, ticket + messages) if at in hands])
+        tickets = self.tickets
+        self._freed([tickets.pop(at) for at in range(ticket, ticket + messages) if at in tickets])
 
     def handle_failed(self, ticket: int, messages: int, reason: str) -> None:
         """Messages will never arrive."""
@@ -141,7 +141,7 @@ class Forwarder:
         if subscription.mailbox.has_ended or not self.is_allowed:
             return
         for key, way in list(self._ways.items()):
-            if not way.ahead and not way.hands:
+            if not way.ahead and not way.tickets:
                 way.end()  # so that the stream may end when it is idle
                 del self._ways[key]
         while self._go_on(turn):
@@ -179,7 +179,7 @@ class Forwarder:
         if self.subscription.durable:
             self.settle([(packet, bits_of(indices))], turn)
         else:
-            way.hands |= {at: (packet, 1 << index) for at, index in zip(tickets, indices, strict=True)}
+            way.tickets |= {at: (packet, 1 << index) for at, index in zip(tickets, indices, strict=True)}
 
     def settle(self, done: list[tuple[QueuedPacket, int]], turn: Turn) -> None:  # noqa: ARG002 - a call of that commit
         """A durable subscription is done with messages, in the commit that holds their outgoing packets."""

@@ -185,9 +185,9 @@ def test_a_pipe_in_its_place_stops_nobody(tmp_path: Path) -> None:
 # The file with the messages in hand, for the next process on the same system.
 
 
-def begin_and_hold(hands: LeaseFile, last: int, start: int) -> dict[int, tuple[int, int]]:
+def begin_and_hold(leases: LeaseFile, last: int, start: int) -> dict[int, tuple[int, int]]:
     """Begin a start that has message 7. Returns what the one before it has left."""
-    left, words = hands.begin(last, start)
+    left, words = leases.begin(last, start)
     assert words is not None
     for step, word in enumerate((7, 1, 0b11, 0b10), words[LIVE_AT]):
         words[step] = word
@@ -210,12 +210,12 @@ def test_what_nobody_has_told_a_commit_of_is_handed_on(tmp_path: Path) -> None:
 
 
 def test_an_orderly_end_leaves_the_file_for_what_there_is_to_tell(tmp_path: Path) -> None:
-    hands = LeaseFile(tmp_path)
-    hands.begin(0, 1)
-    hands.end()
+    leases = LeaseFile(tmp_path)
+    leases.begin(0, 1)
+    leases.end()
     assert not list(tmp_path.iterdir())
-    begin_and_hold(hands, 1, 2)
-    hands.end()
+    begin_and_hold(leases, 1, 2)
+    leases.end()
     assert LeaseFile(tmp_path).begin(2, 3)[0] == {7: (0b01, 0b10)}
 
 

@@ -283,7 +283,7 @@ def test_commits_that_need_not_be_synced_may_be_torn_anywhere() -> None:
             damages += 1
         disk.kill()
         disk.restore(copied)
-        torn = Store(FOLDER, vfs=disk.vfs, hands=disk.hands_of(FOLDER), torn=True)
+        torn = Store(FOLDER, vfs=disk.vfs, lease_words=disk.leases_of(FOLDER), torn=True)
         left.add(torn.load(NODE_ID, 2).state["key"])
         disk.close()
     assert damages

@@ -48,7 +48,7 @@ class Snapshot(NamedTuple):
     unsynced: tuple[tuple[str, str, int, int, bytes], ...]
 
 
-class MemoryHands:
+class MemoryLeases:
     """Leases, noted in the memory of the machine: a killed process leaves the notes behind."""
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class Disk(Medium):
         self.free_bytes = self.size_bytes = 2**40
         self.boots = 1
         self._up_since = 1, 0
-        self._hands: dict[Path, MemoryHands] = {}
+        self._leases: dict[Path, MemoryLeases] = {}
         self._process = self._start()
 
     # ---- processes
@@ -95,8 +95,8 @@ class Disk(Medium):
 
     def kill(self) -> None:
         """The process is gone: its files are closed and its locks free; its writes stay visible."""
-        for hands in self._hands.values():
-            hands.freeze()
+        for leases in self._leases.values():
+            leases.freeze()
         self._process.end()
         self._process = self._start()
 
@@ -128,7 +128,7 @@ class Disk(Medium):
         """The machine stops, and only these changes are durable, in this order."""
         self.boots += 1
         changes, self.unsynced = self.unsynced, []
-        self._hands.clear()
+        self._leases.clear()
         for place, start, end in kept:
             change = changes[place]
             if change.kind == "write":
@@ -146,9 +146,9 @@ class Disk(Medium):
         boots, since_ns = self._up_since
         return boots.to_bytes(BOOT_BYTES), now_ns - since_ns
 
-    def hands_of(self, folder: Path | None) -> MemoryHands | None:
+    def leases_of(self, folder: Path | None) -> MemoryLeases | None:
         """The notes of leases of the node with that data directory; None for one in memory."""
-        return None if folder is None else self._hands.setdefault(folder, MemoryHands())
+        return None if folder is None else self._leases.setdefault(folder, MemoryLeases())
 
     def close(self) -> None:
         """End the process, remove the disk's name from SQLite and release all that it holds."""
@@ -214,7 +214,7 @@ class Disk(Medium):
 
     def restore(self, snapshot: Snapshot) -> None:
         """The disk is as it was, or as another disk was; its process ends."""
-        self._hands.clear()
+        self._leases.clear()
         files = [File(bytearray(visible), bytearray(durable)) for visible, durable in snapshot.contents]
         self.visible = {path: files[number] for path, number in snapshot.visible}
         self.durable = {path: files[number] for path, number in snapshot.durable}

@@ -264,7 +264,7 @@ class SimHost(EngineHost):
             vfs=self.disk.vfs,
             page_bytes=self.page_bytes,
             checkpoint_pages=self.checkpoint_pages,
-            hands=self.disk.hands_of(FOLDER),
+            lease_words=self.disk.leases_of(FOLDER),
         )
 
     def make_engine(self, content: StoreContent) -> Engine:

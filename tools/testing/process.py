@@ -240,7 +240,7 @@ class SimProcess(Process, real.Platform):
             checkpoint_pages=CHECKPOINT_PAGES,
             free=lambda _folder: self.machine.disk.free_bytes,
             size=lambda _folder: self.machine.disk.size_bytes,
-            hands=self.machine.disk.hands_of(data),
+            lease_words=self.machine.disk.leases_of(data),
             torn=torn,
         )
         self._stores.append(store)

@@ -34,7 +34,7 @@ class TracedConsumer(Consumer):
         if self._turn >= TURN_MESSAGES or self._commits:
             await self._end_turn()
         elif self._auto:
-            self._hands.acknowledge_all()
+            self._in_flight.acknowledge_all()
         message = self._draw() or await self._next()
         packet = message._drawn.run.packet  # noqa: SLF001 - as ``has_properties``, without a call
         properties = (packet.content or packet.open()).properties

@@ -326,7 +326,7 @@ def test_it_keeps_what_the_store_keeps(tmp_path: Path, seed: int) -> None:
         store = Store(folder, checkpoint_pages=8)
         try:
             # How much room there is, and what is in hand, only a real disk can say.
-            content = replace(store.load(NODE, start), room_bytes=None, disk_bytes=None, in_hand=None)
+            content = replace(store.load(NODE, start), room_bytes=None, disk_bytes=None, leases=None)
             messages, transit = list(content.messages), list(content.transit)
             # The beginning of a body is that of the first packet of a row, and a disk of rows has one packet in each.
             outgoing = [replace(index, head=b"") for index in content.outgoing]

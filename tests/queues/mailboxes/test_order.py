@@ -365,7 +365,7 @@ class Notes:
 
     def __init__(self) -> None:
         self.words = begin_words(0, 1, {})
-        self.in_hand = Leases(memoryview(self.words))
+        self.leases = Leases(memoryview(self.words))
 
     @property
     def left(self) -> dict[int, tuple[int, int]]:
@@ -384,19 +384,19 @@ def leased_packet(key: int, count: int = 3) -> QueuedPacket:
 @pytest.mark.parametrize("index", [0, 2, 63, 64, 999])
 def test_what_is_held_is_left(notes: Notes, index: int) -> None:
     one = leased_packet(7, 1_000)
-    notes.in_hand.open([one])
-    notes.in_hand.hold([(one, 1 << index)])
+    notes.leases.open([one])
+    notes.leases.hold([(one, 1 << index)])
     assert notes.left == {7: (1 << index, 0)}
-    notes.in_hand.let_go(one, 1 << index)
+    notes.leases.let_go(one, 1 << index)
     assert notes.left == {}
 
 
 def test_packets_of_a_list_are_noted_together(notes: Notes) -> None:
     """One for which there was no room does not keep the others from it."""
     small, without, large = leased_packet(7), leased_packet(8), leased_packet(9, 100)
-    notes.in_hand.open([small])
-    notes.in_hand.open([large])
-    notes.in_hand.hold([(small, 0b1), (without, 0b1), (large, 1 << 99), (small, 0b10)])
+    notes.leases.open([small])
+    notes.leases.open([large])
+    notes.leases.hold([(small, 0b1), (without, 0b1), (large, 1 << 99), (small, 0b10)])
     assert notes.left == {7: (0b11, 0), 9: (1 << 99, 0)}
 
 
@@ -404,11 +404,11 @@ def test_packets_of_a_list_are_noted_together(notes: Notes) -> None:
 def test_what_is_done_is_done_once_all_before_it_is_safe(notes: Notes, index: int) -> None:
     """Else the process may have lost what the handler had sent."""
     one = leased_packet(7, index + 1)
-    notes.in_hand.open([one])
-    notes.in_hand.hold([(one, 1 << index)])
-    notes.in_hand.settle([(one, 1 << index)], is_safe=False)
+    notes.leases.open([one])
+    notes.leases.hold([(one, 1 << index)])
+    notes.leases.settle([(one, 1 << index)], is_safe=False)
     assert notes.left == {}
-    notes.in_hand.settle([(one, 1 << index)], is_safe=True)
+    notes.leases.settle([(one, 1 << index)], is_safe=True)
     assert notes.left == {7: (0, 1 << index)}
 
 
@@ -417,23 +417,23 @@ def test_a_cell_is_used_again(notes: Notes) -> None:
     """With nothing in it of the packet before."""
     for key in range(1, 100_000):
         one = leased_packet(key)
-        notes.in_hand.open([one])
-        assert notes.in_hand.cells[one]
-        notes.in_hand.hold([(one, 0b1)])
-        notes.in_hand.close([one])
-        assert one not in notes.in_hand.cells
+        notes.leases.open([one])
+        assert notes.leases.cells[one]
+        notes.leases.hold([(one, 0b1)])
+        notes.leases.close([one])
+        assert one not in notes.leases.cells
     last = leased_packet(5)
-    notes.in_hand.open([last])
+    notes.leases.open([last])
     assert notes.left == {}
 
 
 def test_more_packets_than_there_is_room_for_go_without(notes: Notes) -> None:
     packets = [leased_packet(key) for key in range(1, 20_000)]
     for one in packets:
-        notes.in_hand.open([one])
-        notes.in_hand.hold([(one, 0b1)])
+        notes.leases.open([one])
+        notes.leases.hold([(one, 0b1)])
     assert 8_000 < len(notes.left) < len(packets)
-    assert packets[-1] not in notes.in_hand.cells
+    assert packets[-1] not in notes.leases.cells
 
 
 # Messages that a commit brings into a queue of this node are seen when it has returned.
@@ -442,12 +442,12 @@ def test_more_packets_than_there_is_room_for_go_without(notes: Notes) -> None:
 def test_a_node_that_ends_leaves_nothing_in_hand(notes: Notes) -> None:
     """Acknowledged messages stay so."""
     one = leased_packet(7)
-    notes.in_hand.open([one])
-    notes.in_hand.hold([(one, 0b11)])
-    notes.in_hand.settle([(one, 0b10)], is_safe=True)
-    notes.in_hand.handle_end()
+    notes.leases.open([one])
+    notes.leases.hold([(one, 0b11)])
+    notes.leases.settle([(one, 0b10)], is_safe=True)
+    notes.leases.handle_end()
     assert notes.left == {7: (0, 0b10)}
-    notes.in_hand.hold([(one, 0b1)])
+    notes.leases.hold([(one, 0b1)])
 
 
 def test_without_words_nothing_is_noted() -> None:

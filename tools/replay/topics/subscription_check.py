@@ -77,7 +77,7 @@ class Subscription:
         # What was passed over, with the record that shows it.
         self._passed: list[tuple[int, int, Record]] = []
         self._noted = RangeSet()
-        self._hands: list[tuple[int, int, Record]] = []
+        self._held: list[tuple[int, int, Record]] = []
         # What was settled, and when, that no commit is known to have. If the process dies, it may come again.
         self._unsure: list[tuple[int, Span]] = []
         self._maybe = RangeSet()
@@ -114,10 +114,10 @@ class Subscription:
 
     def _let_go(self, first: int, last: int) -> list[Span]:
         taken = self._hand.take(first, last)
-        if self._hands and taken:
-            self._hands = [
+        if self._held and taken:
+            self._held = [
                 (low, high, record)
-                for begin, end, record in self._hands
+                for begin, end, record in self._held
                 for low, high in ((begin, min(end, first - 1)), (max(begin, last + 1), end))
                 if low <= high
             ]
@@ -151,7 +151,7 @@ class Subscription:
         self._hand.add(first, last)
         self._tried.add(first, last)
         if self.ack_wait_ns:
-            self._hands.append((first, last, record))
+            self._held.append((first, last, record))
 
     def _judge_order(self, record: Record, fresh: Sequence[Span]) -> None:
         first = fresh[0][0]
@@ -235,7 +235,7 @@ class Subscription:
     def _judge_overdue(self, record: Record, first: int, last: int) -> None:
         if not self.ack_wait_ns:
             self.report(record, "ack_wait", "given back as overdue, and there is no limit", first, last)
-        for begin, end, handed in self._hands:
+        for begin, end, handed in self._held:
             low, high, length_ns = max(begin, first), min(end, last), record["at_ns"] - handed["at_ns"]
             if low <= high and length_ns + LATE_NS < self.ack_wait_ns:
                 evidence = f"given back as overdue after {length_ns} ns, and {self.ack_wait_ns} ns are allowed"
@@ -262,10 +262,10 @@ class Subscription:
         Returns:
             Whether something is in hand that is to come back in time.
         """
-        while self._hands and record["at_ns"] > self._until_ns(self._hands[0][2]):
-            first, last, handed = self._hands.pop(0)
+        while self._held and record["at_ns"] > self._until_ns(self._held[0][2]):
+            first, last, handed = self._held.pop(0)
             self._report_held(handed, first, last, record["at_ns"])
-        return bool(self._hands)
+        return bool(self._held)
 
     def _until_ns(self, handed: Record) -> int:
         return int(handed["at_ns"]) + self.ack_wait_ns + LATE_NS
@@ -278,7 +278,7 @@ class Subscription:
     def finish(self, record: Record) -> None:
         """Judge what holds at the end of a log whose last record of the topic is this one."""
         self.end()
-        for first, last, handed in self._hands:
+        for first, last, handed in self._held:
             due = Due("log", record["node"], record["incarnation"], end_ns=self._until_ns(handed))
             self._report_held(handed, first, last, EVER, due)
 
@@ -296,7 +296,7 @@ class Subscription:
         for span in gone:
             self.forget(*span)
         self._hand = RangeSet()
-        self._hands.clear()
+        self._held.clear()
         if self.away is not None:
             self.away.passed = RangeSet(self.away.sent)
         for _, (low, high) in self._unsure:
