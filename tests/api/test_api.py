@@ -15,16 +15,12 @@ import pytest
 import triack
 from tests.node.nodes import SCHEMES, SOON, WAIT, bodies, make, quick
 from triack import policies, sync
-from triack.base.ack_trigger import AckTrigger
 from triack.node.handles import policies as node_policies
-from triack.ordering.order_settings import OrderSettings
 from triack.queues.streams import outbox
-from triack.session.protocol.settings import SessionSettings
 
 # What ``import triack`` gives, used as the guide says, over every transport.
 
 FOUR_MIB = 4 * 1024 * 1024
-NOWHERE = "udp://127.0.0.1:9/q"
 LAST = {triack.EXPRESS: "received", triack.RECOVERABLE: "onward", triack.TRANSACTIONAL: "ordered"}
 
 
@@ -123,19 +119,6 @@ async def test_send_and_receive(pair: tuple[triack.Node, triack.Node], delivery:
         else:
             with pytest.raises(triack.UsageError, match=f"{delivery.label} messages have no such stage"):
                 await receipt.reached(stage, WAIT)
-
-
-async def test_one_message_of_each_kind_is_quick(tmp_path: Path) -> None:
-    """A wait for a receipt does not wait for idle delays, which are longer here than what the test waits."""
-    order = OrderSettings(order_ack_idle_s=2 * WAIT, seq_max_ack_delay_s=3 * WAIT)
-    session = SessionSettings(
-        ack_trigger=AckTrigger(delay_s=2 * WAIT), ack_timeout_s=3 * WAIT, store_ack_timeout_s=3 * WAIT
-    )
-    settings = quick(session=session, order=order)
-    async with make("b", tmp_path / "b", "udp", settings=settings) as b, make("a", settings=settings) as a:
-        for delivery, stage in [*LAST.items()] * 2:
-            receipt = await a.send(f"{b.address}/q", b"x", delivery=delivery)
-            await getattr(receipt, stage)(WAIT)
 
 
 async def test_a_message_keeps_what_the_sender_set(pair: tuple[triack.Node, triack.Node]) -> None:
@@ -273,15 +256,6 @@ async def test_a_full_outgoing_queue_waits_or_says_so(monkeypatch: pytest.Monkey
             assert len(await bodies(b, "q", accepted + 1)) == accepted + 1
 
 
-async def test_a_durable_flood_is_bounded_by_the_disk() -> None:
-    """A sender that never yields is refused at the limit, and goes on after one commit."""
-    async with make("a", settings=quick(pending_limit_bytes=50_000, close_timeout_s=0.05)) as a:
-        accepted = flood(a, NOWHERE, triack.TRANSACTIONAL)
-        assert 40 <= accepted <= 55
-        await a.flush()
-        a.send_nowait(NOWHERE, b"x")
-
-
 @pytest.mark.slow
 async def test_a_transfer_larger_than_every_buffer(tmp_path: Path) -> None:
     """20 MB through small limits, with a reader that is slower than the sender."""
@@ -326,40 +300,6 @@ async def test_exactly_once_over_restarts_of_both(tmp_path: Path, scheme: str) -
     assert got == list(range(200))
     assert len(ids) == 200
     await b.close()
-
-
-async def test_settings_of_either_end_may_differ() -> None:
-    """Windows, datagrams and delays are each node's own business."""
-    small = quick(session=SessionSettings(max_unacked_packet=1, max_datagram_bytes=576, cleanup_interval_s=1.0))
-    large = quick(session=SessionSettings(max_unacked_packet=512, max_datagram_bytes=9_000))
-    async with make("b", scheme="udp", settings=small) as b, make("a", scheme="udp", settings=large) as a:
-        for number in range(100):
-            await a.send(f"{b.address}/q", b"%d" % number * 100)
-            await b.send(f"{a.address}/q", b"%d" % number * 100)
-        wanted = [b"%d" % number * 100 for number in range(100)]
-        assert await bodies(b, "q", 100) == await bodies(a, "q", 100) == wanted
-
-
-async def test_a_full_queue_of_the_node_itself_lets_senders_wait_or_refuses() -> None:
-    """As it is set. A waiting sender goes on when something was read, and costs nothing until then."""
-    quotas = {"slow": triack.Quota(messages=3), "strict": triack.Quota(messages=3, when_full="reject")}
-    async with make("a", settings=quick(limits=triack.Limits(queue_quota=quotas))) as a:
-        for queue in quotas:
-            for _ in range(3):
-                await a.send(queue, b"x")
-        await a.flush()
-        with pytest.raises(triack.QueueFull, match="strict"):
-            await a.send("strict", b"x")
-        with pytest.raises(triack.WouldBlock):
-            a.send_nowait("slow", b"x")
-        assert a.stats().queues["slow"].is_full
-        sending = asyncio.create_task(a.send("slow", b"last"))
-        used_s = time.process_time()
-        await asyncio.sleep(SOON)
-        assert time.process_time() - used_s < SOON / 2
-        assert not sending.done()
-        assert len(await bodies(a, "slow", 3)) == 3
-        await asyncio.wait_for(sending, WAIT)
 
 
 # What ``triack.sync`` gives.

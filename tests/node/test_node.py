@@ -119,6 +119,7 @@ async def test_arguments_of_calls_that_are_of_other_types_are_named() -> None:
         cases: list[tuple[Callable[[], Any], str]] = [
             (lambda: call.receive(5), "a name is text"),
             (lambda: call.receive("q", redelivery=5), "redelivery must be a Redelivery"),
+            (lambda: call.receive("q", name=5), "receive from q: name"),
             (lambda: call.send_many("q", None), "bodies must be an Iterable"),
             (lambda: call.receive(["q"]), "a name is text"),
             (lambda: call.send(["q"], b"x"), "a destination is text"),
@@ -461,14 +462,6 @@ async def test_a_store_whose_rows_contradict_each_other_is_refused(tmp_path: Pat
 
 def segments(folder: Path) -> list[Path]:
     return sorted(folder.iterdir())
-
-
-async def test_nodes_without_data_may_share_a_log_folder(tmp_path: Path) -> None:
-    """Each start has its own file, although its incarnation is the first every time."""
-    for _ in range(3):
-        async with make("n", log=tmp_path) as node:
-            await (await node.send("q", b"x")).queued(WAIT)
-    assert len(segments(tmp_path)) == 3
 
 
 async def test_records_reach_the_file_before_the_ack_is_seen(tmp_path: Path) -> None:

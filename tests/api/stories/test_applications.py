@@ -15,7 +15,7 @@ import pytest
 
 import triack
 import triack.outbox
-from tests.node.nodes import SOON, WAIT, bodies, make, open_sync, quick, until
+from tests.node.nodes import SOON, WAIT, bodies, make, quick, until
 from tests.tools.processes import triack as command
 from triack.node.files.keys import IDENTITY_FILE, KeyKind, encode_key
 from triack.queues.node_settings import Journal, Limits
@@ -66,15 +66,6 @@ async def test_a_peer_sends_to_its_queues_and_no_others(delivery: triack.Deliver
         assert await bodies(b, "orders", 1) == [b"mine"]
 
 
-@pytest.mark.parametrize("queue", ["dead-letter", "$control"])
-async def test_the_queues_of_the_node_itself_take_nothing_from_outside(queue: str) -> None:
-    """Whatever its peer may send to."""
-    async with pair("*", queue) as (a, b):
-        reason, letter = await refused(a, queue, b"forged")
-        assert (reason, letter.properties["dead_maybe_delivered"]) == ("access-denied", False)
-        assert not sum(b.queue_lengths().values())
-
-
 async def test_a_permission_that_is_taken_back_counts_from_the_next_message() -> None:
     """Messages that were taken stay; the session goes on, and so does another queue."""
     async with pair("orders", "other") as (a, b):
@@ -84,19 +75,6 @@ async def test_a_permission_that_is_taken_back_counts_from_the_next_message() ->
         await (await a.send("plant-b/other", b"still")).ordered(WAIT)
         assert await bodies(b, "orders", 1) == [b"before"]
         assert len(b.stats().sessions) == 1
-
-
-async def test_a_full_queue_that_refuses_says_so_for_good() -> None:
-    """As definite as a permission; room later changes nothing for what was refused."""
-    limits = triack.Limits(queue_quota={"small": triack.Quota(messages=1, when_full="reject")})
-    async with pair(limits=limits) as (a, b):
-        await (await a.send("plant-b/small", b"first")).ordered(WAIT)
-        reason, letter = await refused(a, "small", b"second")
-        assert (reason, letter.properties["dead_maybe_delivered"]) == ("queue-full", False)
-        assert await bodies(b, "small", 1) == [b"first"]
-        await until(lambda: not b.queue_lengths()["small"])
-        await (await a.send("plant-b/small", b"third")).ordered(WAIT)
-        assert await bodies(b, "small", 1) == [b"third"]
 
 
 # A disk without room: nothing new is accepted, what is there goes out and is read, and a full disk can be emptied.
@@ -288,15 +266,6 @@ async def test_every_way_of_sending_takes_the_wish(tmp_path: Path) -> None:
             await client.send_many(where, [b"7"], journal=True)
         kept = await bodies(a, SENT, 8)
     assert sorted(kept) == [b"1", b"2", b"3", b"4", b"4", b"5", b"6", b"7"]
-
-
-def test_a_thread_sends_with_it_too() -> None:
-    with open_sync("b", listen=True) as b, open_sync("a") as a:
-        for number in range(20):
-            a.send(f"{b.address}/q", b"%d" % number, journal=number % 2 == 0)
-        with a.receive(SENT) as reader:
-            kept = [reader.get(timeout=WAIT).body for _ in range(10)]
-    assert kept == [b"%d" % number for number in range(0, 20, 2)]
 
 
 async def test_a_copy_goes_out_again_by_requeue_and_asks_for_none() -> None:

@@ -181,19 +181,6 @@ async def test_a_wait_for_a_receipt(stage: triack.Stage, timeout: float | None) 
     await at_every_await(pair, act, after)
 
 
-async def test_a_flush() -> None:
-    async def act(node: triack.Node) -> object:
-        await node.send("q", b"1")
-        await node.flush()
-        return True
-
-    async def after(node: triack.Node, _: object) -> None:
-        await node.flush()
-        assert await bodies(node, "q", 1) == [b"1"]
-
-    await at_every_await(node_with(), act, after)
-
-
 # Receiving
 
 
@@ -234,23 +221,6 @@ async def test_a_consumer(ack: str, timeout: float | None) -> None:
             assert len(found) == 2 or ack == "auto"
         await node.flush()
         assert node.queue_lengths()["q"] == 0
-
-    await at_every_await(filling, act, after)
-
-
-async def test_a_consumer_that_is_kept() -> None:
-    """A cancelled ``get`` takes nothing: the same consumer gets it next time."""
-    consumers: list[triack.Consumer] = []
-
-    async def act(node: triack.Node) -> object:
-        consumers[:] = [node.receive("q", ack="manual")]
-        return (await consumers[0].get()).body
-
-    async def after(node: triack.Node, result: object) -> None:
-        found = [result] if result else []
-        found += [(await consumers[0].get(WAIT)).body for _ in range(2 - len(found))]
-        assert found == [b"1", b"2"]
-        consumers.pop().close()
 
     await at_every_await(filling, act, after)
 

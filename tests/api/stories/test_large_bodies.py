@@ -514,17 +514,6 @@ async def test_a_sender_that_does_not_wait_for_its_parts_makes_a_dead_letter(
     assert (letter.reason, letter.size) == ("body-lost", len(BODY))
 
 
-async def test_a_large_message_is_told_of_as_any_other(ends: Ends) -> None:
-    """Its sender asks for administration messages: that it has arrived, and that it was read."""
-    await ends.start()
-    wanted = triack.Acks.POSITIVE_ARRIVAL | triack.Acks.POSITIVE_RECEIVE
-    await ends.sender.send_stream("b/q", BODY, admin_queue="acks", acks=wanted)
-    assert await read(ends.receiver) == BODY
-    async with ends.sender.receive("acks") as answers:
-        told = [(await answers.get()).message_class for _ in range(2)]
-    assert told == [triack.MessageClass.ACK_REACH_QUEUE, triack.MessageClass.ACK_RECEIVE]
-
-
 async def test_a_body_is_freed_when_its_sender_may_send_no_more(ends: Ends) -> None:
     """The queue refuses the rest, and hears that no more comes, from a node that may not send there either."""
     await ends.start()

@@ -13,16 +13,6 @@ from triack.node.client.client_transaction import ClientTransaction
 from triack.node.control import calls, control_frames, kept
 from triack.node.handles.transaction import Transaction
 
-
-async def test_a_transaction_that_nobody_used_asks_the_node_nothing(node: triack.Node, client: Client) -> None:
-    tx = client.transaction()
-    await tx.rollback()
-    await tx.rollback()
-    with pytest.raises(triack.NodeClosed, match="has ended"):
-        await tx.receive("q", 0)
-    assert "q" not in node.queue_lengths()
-
-
 TURNS = 40
 """Of the event loop: a call of this process takes some ten."""
 

@@ -61,12 +61,6 @@ async def test_calls_wait_for_the_next_process_and_fail_when_it_is_away_for_too_
             assert node.queue_lengths()["q"] == 1
 
 
-async def test_without_patience_calls_fail_at_once(tmp_path: Path) -> None:
-    async with lost(tmp_path, patience=0) as client:
-        with pytest.raises(triack.NodeClosed, match="has ended"):
-            await client.flush()
-
-
 async def test_a_wait_ends_with_its_own_time_or_with_the_client(tmp_path: Path) -> None:
     """Whichever comes first: no reader waits beyond its timeout because the node is away."""
     async with lost(tmp_path, patience=None) as client:
@@ -116,14 +110,6 @@ async def test_a_start_may_wait_for_a_process_to_begin_with(tmp_path: Path) -> N
 def test_times_are_numbers(tmp_path: Path, name: str) -> None:
     with pytest.raises(triack.UsageError, match=f"connect: {name}"):
         triack.connect(tmp_path, **{name: -1})
-
-
-async def test_a_line_that_was_not_begun_says_so() -> None:
-    line = Line("the node of x", None, 0)
-    await line.close(0)
-    with pytest.raises(triack.NodeClosed, match="the client was not started"):
-        await line.opened()
-    assert (line.epoch, line.reconnects) == (None, False)
 
 
 # What a client had under way, or in its hands, when the process of its node went away and came back.

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import triack
-from tests.node.nodes import SOON, WAIT, make, open_sync, quick, take_acknowledgements, until
+from tests.node.nodes import SOON, WAIT, make, until
 from triack import AckEvent, AckKind
 from triack.base.news import PeerSilent
 from triack.node.client.client import Client
@@ -26,21 +26,6 @@ def watched(node: triack.Node, to: str) -> int:
     """How many read what becomes of the messages to a queue."""
     port = port_of(node)
     return len(port.outgoing_stream(to, triack.TRANSACTIONAL).readers)
-
-
-async def test_a_client_gets_acks_of_what_it_sends_and_of_what_the_node_does(node: triack.Node, client: Client) -> None:
-    """In the order of sending, with the numbers of receipts; by a trigger as one event."""
-    async with make("b", scheme="udp") as b:
-        to = f"{b.address}/q"
-        single = await client.acknowledgements(to, every="message")
-        ranged = await client.acknowledgements(to, every=triack.AckTrigger(window_share=None, count=5, delay_s=100.0))
-        receipts = [*await client.send_many(to, [b"x"] * 3), await node.send(to, b"y"), await client.send(to, b"z")]
-        assert await take_acknowledgements(ranged, 5) == [5]
-        ids = [receipt.id for receipt in receipts]
-        async with asyncio.timeout(WAIT):
-            events = [await anext(single) for _ in receipts]
-        assert [event.ids for event in events] == [[name] for name in ids]
-        assert [event.last for event in events] == [receipt.number for receipt in receipts] == [1, 2, 3, 4, 5]
 
 
 async def test_a_failure_comes_with_its_reason(node: triack.Node, client: Client) -> None:
@@ -162,28 +147,6 @@ async def test_who_has_given_up_to_wait_and_reads_no_more_is_forgotten(node: tri
     await until(lambda: not readers)
 
 
-async def test_the_end_of_the_node_ends_its_events(tmp_path: Path) -> None:
-    """As the end of the node that it is, for readers that wait and for those that ask afterwards."""
-    node = make("a", tmp_path / "a", "udp", settings=quick())
-    await node.start()
-    async with triack.connect(tmp_path / "a", patience=0) as client:
-        events = await client.events()
-        reading = asyncio.create_task(anext(events))
-        await client.flush()
-        await node.close()
-        for waiting in (reading, asyncio.create_task(anext(events))):
-            with pytest.raises(triack.NodeClosed):
-                async with asyncio.timeout(WAIT):
-                    await waiting
-
-
-def test_they_are_heard_without_async(tmp_path: Path) -> None:
-    with open_sync("a", tmp_path) as node, triack.sync.connect(tmp_path) as client:
-        heard = client.events()
-        node.send("udp://127.0.0.1:9/q", b"x")
-        assert isinstance(next(heard), PeerSilent)
-
-
 # Lists that another process sends and receives, by the node.
 
 
@@ -209,24 +172,6 @@ async def test_a_wait_for_a_list_has_one_time_for_all_of_it(tmp_path: Path) -> N
             await receipts.ordered(SOON)
         with pytest.raises(triack.UsageError, match="timeout"):
             await receipts.ordered(-1)
-
-
-async def test_of_a_clients_lists_just_what_was_taken_is_acknowledged(tmp_path: Path) -> None:
-    """Each of it with the next that is asked for, though another reader has the neighbours, and over a restart."""
-    async with make("a", tmp_path / "a"), triack.connect(tmp_path / "a") as client:
-        await (await client.send_many("q", [b"%d" % number for number in range(100)])).ordered(WAIT)
-        one, other = client.receive("q"), client.receive("q", ack="manual")
-        await one.get_many(30, WAIT)
-        held = await other.get_many(30, WAIT)
-        await one.get_many(10, WAIT)
-        await client.flush()
-        assert (await client.queue_lengths())["q"] == 70
-        held[4].ack()
-        await client.flush()
-        assert (await client.queue_lengths())["q"] == 69
-    async with make("a", tmp_path / "a") as node, node.receive("q") as reader:
-        again = [int(message.body) for message in await reader.get_many(timeout=WAIT)]
-        assert again == [number for number in range(30, 100) if number != 34]
 
 
 # Subscribing over the control socket, and without ``async``.

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.node.config.files import problems_of, read
 from tests.pages import ROOT, read_blocks
-from triack.base.errors import ConfigError, UsageError
+from triack.base.errors import UsageError
 from triack.node.config.bridge_rules import GiveExchange, MessageKey, TakeQueue
 from triack.node.config.bridge_table import BridgeTable, Give, KeyRule, Take
-from triack.node.config.config import Config, Sources
 
 GOOD = """
 [[bridges]]
@@ -20,16 +20,12 @@ password_file = "secret"
 """
 
 
-def read(folder: Path, text: str) -> Config:
-    file = folder / "triack.toml"
-    file.write_text(text)
-    return Sources(file).read()
-
-
-def problems_of(folder: Path, text: str) -> list[str]:
-    with pytest.raises(ConfigError) as refused:
-        read(folder, text)
-    return [problem.rpartition("triack.toml:")[2] for problem in refused.value.problems]
+AMQP = """
+[[bridges]]
+name = "office"
+amqp = "amqps://rabbit.example/back%2Foffice"
+take = ["orders -> cloud/orders"]
+"""
 
 
 def test_a_bridge_of_a_file(tmp_path: Path) -> None:
@@ -37,18 +33,6 @@ def test_a_bridge_of_a_file(tmp_path: Path) -> None:
     assert bridge.address == ("broker.example", 8883, True)
     assert (bridge.qos, bridge.in_flight, bridge.session_s) == (1, 100, 3600)
     assert bridge.password_file == str(tmp_path / "secret")
-
-
-def test_each_mistake_has_its_line(tmp_path: Path) -> None:
-    assert problems_of(tmp_path, GOOD.replace("mqtts:", "https:")) == [
-        "4: bridges.0.mqtt: 'https://broker.example' is not mqtt://HOST:PORT or mqtts://HOST:PORT"
-    ]
-    assert problems_of(tmp_path, GOOD.replace("{site}/#", "#/{site}"))[0].startswith("5: bridges.0.take: take ")
-    assert problems_of(tmp_path, GOOD.replace('name = "sensors"', "qos = 3")) == ["3: bridges.0: name is missing"]
-    assert problems_of(tmp_path, GOOD.replace("session_s", "qos = 3\nsession_s")) == [
-        "6: bridges.0.qos: must be at most 2, not 3"
-    ]
-    assert problems_of(tmp_path, GOOD + GOOD) == ["10: bridges.1.name: there is another bridge sensors"]
 
 
 @pytest.mark.parametrize(
@@ -108,28 +92,37 @@ def test_the_file_of_the_page_about_rabbitmq_has_no_mistake(tmp_path: Path) -> N
     assert read(tmp_path, office).bridges[0].broker == "amqp://127.0.0.1:5672"
 
 
-AMQP = """
-[[bridges]]
-name = "office"
-amqp = "amqps://rabbit.example/back%2Foffice"
-take = ["orders -> cloud/orders"]
-"""
-
-
-def test_a_bridge_has_one_broker_and_the_keys_of_its_protocol(tmp_path: Path) -> None:
+def test_a_bridge_has_one_broker_and_its_defaults(tmp_path: Path) -> None:
     (bridge,) = read(tmp_path, AMQP).bridges
     assert (bridge.address, bridge.vhost) == (("rabbit.example", 5671, True), "back/office")
     assert BridgeTable("b", amqp="amqp://h", take=["q -> q"]).vhost == "/"
-    assert problems_of(tmp_path, AMQP.replace("amqp =", "mqtt ="))[0].startswith("4: bridges.0.mqtt: 'amqps:")
-    assert problems_of(tmp_path, AMQP + 'mqtt = "mqtt://h"') == [
-        "6: bridges.0.mqtt: a bridge has either mqtt or amqp, its broker"
-    ]
-    assert problems_of(tmp_path, AMQP.replace("amqp =", "#")) == [
-        "3: bridges.0.name: BridgeTable: mqtt: a bridge has either mqtt or amqp, its broker"
-    ]
-    assert problems_of(tmp_path, AMQP + "qos = 2") == ["6: bridges.0.qos: is a key of mqtt"]
-    assert problems_of(tmp_path, GOOD + "mandatory = false") == ["8: bridges.0.mandatory: is a key of amqp"]
-    assert problems_of(tmp_path, AMQP + 'give = ["commands -> nowhere"]')[0].startswith("6: bridges.0.give: give ")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            GOOD.replace("mqtts:", "https:"),
+            "4: bridges.0.mqtt: 'https://broker.example' is not mqtt://HOST:PORT or mqtts://HOST:PORT",
+        ),
+        (GOOD.replace("{site}/#", "#/{site}"), "5: bridges.0.take: take "),
+        (GOOD.replace('name = "sensors"', "qos = 3"), "3: bridges.0: name is missing"),
+        (GOOD.replace("session_s", "qos = 3\nsession_s"), "6: bridges.0.qos: must be at most 2, not 3"),
+        (GOOD + GOOD, "10: bridges.1.name: there is another bridge sensors"),
+        (AMQP.replace("amqp =", "mqtt ="), "4: bridges.0.mqtt: 'amqps:"),
+        (AMQP + 'mqtt = "mqtt://h"', "6: bridges.0.mqtt: a bridge has either mqtt or amqp, its broker"),
+        (
+            AMQP.replace("amqp =", "#"),
+            "3: bridges.0.name: BridgeTable: mqtt: a bridge has either mqtt or amqp, its broker",
+        ),
+        (AMQP + "qos = 2", "6: bridges.0.qos: is a key of mqtt"),
+        (GOOD + "mandatory = false", "8: bridges.0.mandatory: is a key of amqp"),
+        (AMQP + 'give = ["commands -> nowhere"]', "6: bridges.0.give: give "),
+    ],
+)
+def test_each_mistake_has_its_line(tmp_path: Path, text: str, told: str) -> None:
+    (problem,) = problems_of(tmp_path, text)
+    assert problem.startswith(f"triack.toml:{told}")
 
 
 def test_a_rule_leads_a_message_of_a_queue_to_a_destination() -> None:

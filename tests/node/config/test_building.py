@@ -16,36 +16,19 @@ from triack.node.config.config import Config, Sources
 from triack.node.config.keys import KEYS, NUMBERED, Key, KeyPath, written_path
 from triack.node.config.reload import Change
 from triack.node.node import port_of
-from triack.queues.node_settings import Journal, NodeSettings, Quota, Redelivery, Topic
+from triack.queues.node_settings import Journal, NodeSettings, Quota, Topic
 from triack.queues.routes import Route
 
 # Settings are built over those of a policy; the classes themselves say what is wrong.
 
 
-def test_an_empty_file_changes_nothing(tmp_path: Path) -> None:
-    assert read(tmp_path, "").settings == NodeSettings()
-
-
 def test_a_key_beats_the_policy_which_beats_the_default(tmp_path: Path) -> None:
+    assert read(tmp_path, "").settings == NodeSettings()
     settings = read(tmp_path, '[node]\npolicy = "MSMQ"\n[session]\nmax_unacked_packet = 5\n').settings
     assert settings.session.max_unacked_packet == 5
     assert settings.order == policies.MSMQ.order
     assert settings.session.ack_trigger == policies.MSMQ.session.ack_trigger
     assert read(tmp_path, '[node]\npolicy = "amps"\n').settings == policies.AMPS
-
-
-def test_a_queue_has_what_is_not_said_of_it_from_all_queues(tmp_path: Path) -> None:
-    text = """
-    [limits.quota]
-    messages = 10
-    [queues.orders]
-    quota.size_bytes = "1 KiB"
-    redelivery = { first_wait_s = 0 }
-    """
-    settings = read(tmp_path, text).settings
-    assert settings.limits.quota_of("orders") == Quota(messages=10, size_bytes=1_024)
-    assert settings.limits.quota_of("others") == Quota(messages=10)
-    assert settings.redelivery_of("orders") == Redelivery(first_wait_s=0)
 
 
 def test_a_queue_has_a_journal_when_its_table_says_anything_of_one(tmp_path: Path) -> None:

@@ -222,41 +222,27 @@ SHARE: KeyPath = ("session", "ack_trigger", "window_share")
 
 
 @pytest.mark.parametrize(
-    ("path", "raw", "value"),
+    ("path", "raw", "text", "value"),
     [
-        (WINDOW, 128, 128),
-        (WINDOW, "auto", "auto"),
-        (("session", "ack_timeout_s"), "none", None),
-        (("session", "ack_timeout_s"), "20 s", 20),
-        (("session", "ack_timeout_s"), 20, 20.0),
-        (("limits", "node_quota_bytes"), "8 GiB", 8 * 2**30),
-        (("redelivery", "keep_order"), False, False),
-        (("blocking", "durable"), "stored", "stored"),
-        (("node", "queues"), ["a", "b"], ["a", "b"]),
-        (SHARE, "1/3", 1 / 3),
+        (WINDOW, 128, "128", 128),
+        (WINDOW, "auto", "auto", "auto"),
+        (("session", "ack_timeout_s"), "none", "none", None),
+        (("session", "ack_timeout_s"), 20, "20 s", 20.0),
+        (("redelivery", "first_wait_s"), "500 ms", "0.5", 0.5),
+        (("limits", "node_quota_bytes"), "4 KiB", "4096", 4_096),
+        (("redelivery", "keep_order"), False, "false", False),
+        (("blocking", "durable"), "stored", "stored", "stored"),
+        (("node", "queues"), ["a", "b"], "a, b", ["a", "b"]),
+        (("node", "name"), "12", "12", "12"),
+        (SHARE, "1/3", "1/3", 1 / 3),
     ],
 )
-def test_a_value_of_a_file_has_the_type_of_its_key(path: KeyPath, raw: object, value: object) -> None:
-    assert read_value(KEYS[path], raw) == value
-
-
-@pytest.mark.parametrize(
-    ("path", "text", "value"),
-    [
-        (WINDOW, "128", 128),
-        (WINDOW, "auto", "auto"),
-        (("redelivery", "keep_order"), "false", False),
-        (("redelivery", "first_wait_s"), "0.5", 0.5),
-        (("redelivery", "first_wait_s"), "500 ms", 0.5),
-        (("limits", "node_quota_bytes"), "4096", 4_096),
-        (("node", "queues"), "a, b", ["a", "b"]),
-        (("node", "name"), "12", "12"),
-        (("session", "ack_timeout_s"), "none", None),
-    ],
-)
-def test_a_variable_is_a_text_that_is_read_by_the_type_of_its_key(path: KeyPath, text: str, value: object) -> None:
-    found = read_value(KEYS[path], text, from_text=True)
-    assert (found, type(found)) == (value, type(value))
+def test_a_value_of_a_file_or_of_a_variable_has_the_type_of_its_key(
+    path: KeyPath, raw: object, text: str, value: object
+) -> None:
+    """A variable is a text."""
+    for found in (read_value(KEYS[path], raw), read_value(KEYS[path], text, from_text=True)):
+        assert (found, type(found)) == (value, type(value))
 
 
 @pytest.mark.parametrize(
@@ -295,36 +281,23 @@ def test_a_share_that_no_short_number_is_stays_a_fraction() -> None:
 # Sizes and durations are read as people write them.
 
 
-@pytest.mark.parametrize(
-    ("text", "size_bytes"), [("8 GiB", 8 * 2**30), ("64KiB", 65_536), ("1.5 MiB", 1_572_864), ("2 MB", 2_000_000)]
-)
-def test_a_size_has_a_unit(text: str, size_bytes: int) -> None:
-    assert read_quantity(text, SIZES) == size_bytes
+def test_a_size_and_a_duration_have_a_unit() -> None:
+    sizes = {"8 GiB": 8 * 2**30, "64KiB": 65_536, "1.5 MiB": 1_572_864, "2 MB": 2_000_000}
+    assert {text: read_quantity(text, SIZES) for text in sizes} == sizes
+    durations = {"500 ms": 0.5, "30 s": 30, "5 min": 300, "6 h": 21_600, "1 d": 86_400}
+    assert {text: read_quantity(text, SECONDS) for text in durations} == durations
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("500 ms", 0.5), ("30 s", 30), ("5 min", 300), ("6 h", 21_600), ("1 d", 86_400)]
-)
-def test_a_duration_has_a_unit(text: str, seconds: float) -> None:
-    assert read_quantity(text, SECONDS) == seconds
-
-
-@pytest.mark.parametrize("text", ["8 Gib", "8", "GiB", "-1 s", "1 s s", "", "1e3 s"])
-def test_what_is_no_quantity_is_none(text: str) -> None:
-    """``Gib`` could be bits."""
-    assert read_quantity(text, SIZES) is None
-    assert read_quantity(text, SECONDS) is None
+def test_what_is_no_quantity_is_none() -> None:
+    """``Gib`` could be bits. Python reads no number of very many digits, and none of them is a float."""
+    long = (f"{'9' * 20_000} s", f"{'9' * 400} ms", f"{'9' * 400}.5 d")
+    for text in ("8 Gib", "8", "GiB", "-1 s", "1 s s", "", "1e3 s", *long):
+        assert read_quantity(text, SIZES) is read_quantity(text, SECONDS) is None
 
 
 def test_a_whole_number_of_a_large_unit_is_written_with_it() -> None:
     assert [write_quantity(size, SIZES) for size in (2**30, 3 * 2**20, 1_000, 0)] == ["1 GiB", "3 MiB", None, None]
     assert write_quantity(7_200, SECONDS) == "2 h"
-
-
-def test_a_text_of_very_many_digits_is_no_quantity() -> None:
-    """Python reads no number of so many, and none of them is a float."""
-    for text in (f"{'9' * 20_000} s", f"{'9' * 400} ms", f"{'9' * 400}.5 d"):
-        assert read_quantity(text, SECONDS) is None
 
 
 # The line of every key of a file, however it is written.
@@ -474,24 +447,30 @@ def test_a_file_that_cannot_be_read_is_told_with_its_line(text: str, told: str, 
     assert (len(found), found[0].startswith(told.partition(";")[0])) == (1, True), found
 
 
-def test_a_file_that_is_not_there_or_no_text_is_named(tmp_path: Path) -> None:
+def layers_of(file: Path) -> Layers:
+    """What a file alone says."""
     layers = Layers()
-    layers.add_file(tmp_path / "gone.toml")
+    layers.add_file(file)
+    return layers
+
+
+def test_a_file_that_is_not_there_or_no_text_is_named(tmp_path: Path) -> None:
+    """A pipe is not waited for."""
     (tmp_path / "bytes.toml").write_bytes(b"[node]\nname = '\xff'\n")
-    layers.add_file(tmp_path / "bytes.toml")
-    layers.add_file(tmp_path)
-    assert sorted(problem.removeprefix(f"{tmp_path}") for problem in layers.problems) == [
-        "/bytes.toml:2: it is not UTF-8",
-        "/gone.toml: No such file or directory",
-        ": it is no regular file",
-    ]
+    os.mkfifo(tmp_path / "pipe.toml", 0o600)
+    for name, why in (
+        ("gone.toml", "gone.toml: No such file or directory"),
+        ("bytes.toml", "bytes.toml:2: it is not UTF-8"),
+        ("pipe.toml", "pipe.toml: it is no regular file"),
+        ("", ": it is no regular file"),
+    ):
+        assert layers_of(tmp_path / name).problems == [f"{tmp_path}{'/' if name else ''}{why}"]
 
 
 def test_a_file_of_an_editor_of_windows_is_read(tmp_path: Path) -> None:
     """With a mark at its beginning, and two characters at the end of each line."""
     (tmp_path / "triack.toml").write_bytes(b"\xef\xbb\xbf[node]\r\nname = 'a'\r\nnam = 'b'\r\n")
-    layers = Layers()
-    layers.add_file(tmp_path / "triack.toml")
+    layers = layers_of(tmp_path / "triack.toml")
     assert layers.said["node", "name"].where.endswith("triack.toml:2")
     assert [problem.rpartition("triack.toml")[2].partition(";")[0] for problem in layers.problems] == [
         ":3: node.nam: there is no such key"
@@ -565,13 +544,6 @@ def test_a_mistake_is_one_line_without_control_characters(tmp_path: Path) -> Non
     assert all(line.isprintable() for line in told)
 
 
-def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "triack.toml", 0o600)
-    layers = Layers()
-    layers.add_file(tmp_path / "triack.toml")
-    assert layers.problems == [f"{tmp_path}/triack.toml: it is no regular file"]
-
-
 def test_a_file_that_others_may_write_is_refused(tmp_path: Path) -> None:
     """By a link as well, as Kubernetes has them. What root, or the user of the node, alone writes is read."""
     file = tmp_path / "file"
@@ -579,14 +551,11 @@ def test_a_file_that_others_may_write_is_refused(tmp_path: Path) -> None:
     (tmp_path / "triack.toml").symlink_to("file")
     for mode, told in ((0o664, "others may write to it (mode 0664): chmod go-w it"), (0o644, "")):
         file.chmod(mode)
-        layers = Layers()
-        layers.add_file(tmp_path / "triack.toml")
-        assert layers.problems == ([f"{tmp_path}/triack.toml: {told}"] if told else [])
+        assert layers_of(tmp_path / "triack.toml").problems == ([f"{tmp_path}/triack.toml: {told}"] if told else [])
 
 
 def test_the_place_of_a_table_is_that_of_its_first_key(tmp_path: Path) -> None:
-    layers = Layers()
     (tmp_path / "triack.toml").write_text("[limits]\nnode_quota_bytes = 5\nquota = { messages = 5, size_bytes = 6 }\n")
-    layers.add_file(tmp_path / "triack.toml")
+    layers = layers_of(tmp_path / "triack.toml")
     assert layers.first_place(("limits", "quota")).endswith(":3")
     assert (layers.says(("limits",)), layers.says(("limits", "journal"))) == (True, False)

@@ -87,20 +87,6 @@ async def test_calls_that_are_cancelled_at_once_leave_room_for_others(link: Link
             pass
 
 
-async def test_receipts_are_bounded(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The oldest is forgotten, and the error says so."""
-    monkeypatch.setattr(kept, "RECEIPTS_MAX", 2)
-    receipts = []
-    for number in range(3):
-        await link.send("call", b"x", n=number, do="send", destination="q", delivery="RECOVERABLE", properties={})
-        receipts.append((await link.receive())[0]["receipt"])
-    answers = []
-    for receipt in receipts:
-        await link.send("call", n=9, do="wait", receipt=receipt, at=None, stage="stored", timeout=PATIENCE_S)
-        answers.append((await link.receive())[0]["op"])
-    assert answers == ["failed", "done", "done"]
-
-
 async def test_a_process_without_descriptors_says_so(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the system refuses something during a call, the call fails: its caller does not hang."""
 

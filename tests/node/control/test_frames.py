@@ -1,7 +1,6 @@
 """The frames of the control socket, and how much of them is taken."""
 
 import asyncio
-import json
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
@@ -11,10 +10,10 @@ import pytest
 
 import triack
 from tests.machine import PATIENCE_S
-from tests.node.nodes import WAIT, make
+from tests.node.nodes import make
 from triack.base.errors import ProtocolError, UsageError
 from triack.node.control import control_frames
-from triack.node.control.client_messages import EACH_MESSAGES, ClientHolder, describe, frames_of, message_of, name_of
+from triack.node.control.client_messages import EACH_MESSAGES, ClientHolder, frames_of, message_of, name_of
 from triack.node.control.control_frames import FRAME_BYTES_MAX, Link, check_frame, cut, dial, number_of, pair
 from triack.node.control.intake import Failure, Producer, add_failure
 from triack.node.handles.consumer import BATCH_MESSAGES
@@ -142,8 +141,6 @@ async def test_who_comes_while_too_many_wait_is_connected_when_there_is_room(tmp
 
 
 # Lines enter a node once and whole, however often they are offered, and progress is reported in order.
-
-NOWHERE = "udp://127.0.0.1:9/q"
 
 
 @pytest.fixture
@@ -358,12 +355,3 @@ def test_wrong_types_are_refused_before_anything_is_sent() -> None:
 
 
 # How a message is described to another process.
-
-
-async def test_all_that_a_message_has_beside_its_body_is_json() -> None:
-    async with make() as node:
-        receipt = await node.send("q", b"x", headers={"a": "b"})
-        told = json.loads(json.dumps(describe(await node.receive("q").get(WAIT))))
-    assert (told["id"], told["queue"], told["properties"]) == (receipt.id, "q", {"headers": {"a": "b"}})
-    assert (told["redelivered"], told["failures"]) == (False, 0)
-    assert isinstance(receipt, triack.Receipt)

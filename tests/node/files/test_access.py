@@ -1,8 +1,6 @@
 """Nodes with keys: which peers reach them, which do not, and how that changes while they run."""
 
 import asyncio
-import errno
-import os
 import threading
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -128,27 +126,6 @@ async def test_a_file_that_cannot_be_used_changes_nothing(tmp_path: Path, caplog
         await (await a.send("plant-b/q", b"x")).ordered(WAIT)
 
 
-async def test_trust_that_is_taken_away_while_files_cannot_be_opened(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The peer is gone as soon as they can be; nobody has to take its trust away again."""
-    async with pair("udp", None, tmp_path) as (a, b):
-        await (await a.send("plant-b/q", b"x")).ordered(WAIT)
-        TrustFile(PrivateFiles(tmp_path / "other")).add("plant-c", keys=[bytes(range(32))])
-        with monkeypatch.context() as patch:
-            real = os.open
-
-            def exhausted(path: Any, *more: Any, **options: Any) -> int:
-                if str(path).endswith(TRUST_FILE):
-                    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-                return real(path, *more, **options)
-
-            patch.setattr(os, "open", exhausted)
-            (tmp_path / "other" / TRUST_FILE).replace(tmp_path / TRUST_FILE)
-            await until(lambda: f"{TRUST_FILE} not used" in caplog.text)
-        await until(lambda: b.stats().closes == {"revoked": 1})
-
-
 async def test_lists_of_peers_are_read_beside_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They may be long. It holds for a change by the node, for one by another process, and for a reread."""
     threads: list[threading.Thread] = []
@@ -204,13 +181,3 @@ async def test_mistakes_raise_at_once() -> None:
             await a.trust("c", STRANGER)
         with pytest.raises(triack.UsageError, match="no such peer"):
             await a.revoke("c")
-
-
-async def test_one_that_listens_everywhere_announces_nothing() -> None:
-    """0.0.0.0 is nowhere to call; what it announces instead is where peers call it back."""
-    settings = quick()
-    async with triack.open("b", data=None, listen="udp://0.0.0.0:0", settings=settings) as b, secured("a") as a:
-        await a.trust("b", b.key, b.address.replace("0.0.0.0", "127.0.0.1"))
-        await b.trust("a", a.key)
-        await (await a.send("b/q", b"x")).ordered(WAIT)
-        assert await bodies(b, "q", 1) == [b"x"]

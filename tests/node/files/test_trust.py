@@ -1,7 +1,6 @@
 """The file with a node's peers: what it says, and how it changes."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -60,47 +59,23 @@ def test_what_is_added_comes_behind_what_was_there() -> None:
     assert file.load() == [B, Peer("c", (KEYS[2],))]
 
 
-def test_what_is_said_of_keep_alives_stays_until_something_else_is_said() -> None:
+@pytest.mark.parametrize(
+    ("said", "then"),
+    [
+        ({"keep_alive_s": 25}, {"keep_alive_s": 0}),
+        ({"seal": True, "sealed_only": True}, {"seal": False}),
+        ({"may_relay": ("plant-*",), "relays_for": ("sensor",)}, {"may_relay": ()}),
+        ({"may_subscribe": ("Games.#", "#")}, {"may_subscribe": ()}),
+    ],
+    ids=" ".join,
+)
+def test_what_is_said_of_a_peer_stays_until_something_else_is_said(said: dict[str, Any], then: dict[str, Any]) -> None:
+    """A new peer has no rights."""
     file = trust()
-    file.add("b", keys=[KEYS[0]], keep_alive_s=25)
-    file.add("b", addresses=["udp://b:1"])
-    assert file.load()[0].keep_alive_s == 25
-    file.add("b", keep_alive_s=0)
-    assert file.load()[0].keep_alive_s == 0
-
-
-def test_what_is_said_of_seals_stays_until_something_else_is_said() -> None:
-    file = trust()
-    file.add("b", keys=[KEYS[0]], seal=True, sealed_only=True)
-    file.add("b", addresses=["udp://b:1"])
-    assert (file.load()[0].seal, file.load()[0].sealed_only) == (True, True)
-    file.add("b", seal=False)
-    assert (file.load()[0].seal, file.load()[0].sealed_only) == (False, True)
-    wrong = encode_trust(file.load()).replace(b'"sealed_only": true', b'"sealed_only": "yes"')
-    with pytest.raises(IdentityError, match=r"peers\.b\.sealed_only: it must be true or false"):
-        decode_trust(wrong, "f")
-
-
-def test_the_rights_of_a_relay_stay_until_something_else_is_said() -> None:
-    """A new peer has none."""
-    file = trust()
-    assert file.add("b", keys=[KEYS[0]]).may_relay == ()
-    file.add("b", may_relay=["plant-*"], relays_for=["sensor"])
-    file.add("b", addresses=["udp://b:1"])
-    assert (file.load()[0].may_relay, file.load()[0].relays_for) == (("plant-*",), ("sensor",))
-    assert file.add("b", may_relay=[]).may_relay == ()
-
-
-def test_what_a_peer_may_subscribe_to_is_kept_and_checked() -> None:
-    """By default nothing; each text is a pattern of topics."""
-    file = trust()
-    assert file.add("b", keys=[KEYS[0]]).may_subscribe == ()
-    file.add("b", may_subscribe=["Games.#", "#"])
-    assert file.load()[0].may_subscribe == ("Games.#", "#")
-    with pytest.raises(AddressError):
-        file.add("b", may_subscribe=["Games.#.x"])
-    with pytest.raises(UsageError, match="no pattern of nodes"):
-        file.add("b", relays_for=[""])
+    assert file.add("b", keys=[KEYS[0]]) == Peer("b", (KEYS[0],))
+    for change, wanted in ((said, said), ({"addresses": ["udp://b:1"]}, said), (then, said | then)):
+        file.add("b", **change)
+        assert {name: getattr(file.load()[0], name) for name in wanted} == wanted
 
 
 def test_what_is_taken_away() -> None:
@@ -128,6 +103,8 @@ def test_what_is_taken_away() -> None:
         ("b", {"keys": [KEYS[0]], "own": [KEYS[0]]}, UsageError, "own key"),
         ("b", {"keys": [KEYS[2]]}, UsageError, r"peers.b.keys\[0\]: it is c's, too"),
         ("b", {"addresses": ["udp://c:1"]}, UsageError, r"peers.b.addresses\[0\]: it is c's, too"),
+        ("b", {"keys": [KEYS[0]], "may_subscribe": ["Games.#.x"]}, AddressError, "Games"),
+        ("b", {"keys": [KEYS[0]], "relays_for": [""]}, UsageError, "no pattern of nodes"),
     ],
 )
 def test_what_cannot_be_added(name: str, change: dict[str, Any], error: type[Exception], why: str) -> None:
@@ -166,6 +143,7 @@ def whole(**peer: Any) -> str:
         (whole(keep_alive_s="25"), "peers.b.keep_alive_s: keep_alive_s must be 0, for no keep-alives, or 1 to"),
         (whole(keep_alive_s=0.5), "peers.b.keep_alive_s"),
         (whole(keep_alive_s=True), "peers.b.keep_alive_s"),
+        (whole(sealed_only="yes"), "peers.b.sealed_only: it must be true or false"),
         (json.dumps({"version": 1, "peers": {"b": {"keys": TEXTS[:1]}, "c": {"keys": TEXTS[:1]}}}), "it is b's, too"),
         ("[" * 100_000, "nested"),
     ],
@@ -183,11 +161,6 @@ def test_a_damaged_file_is_named_with_its_place(text: str, why: str) -> None:
 def test_a_file_of_other_bytes() -> None:
     with pytest.raises(IdentityError, match="byte 1: not UTF-8"):
         decode_trust(b'"\xff"', "f")
-
-
-def test_a_peer_without_fields_is_a_name(tmp_path: Path) -> None:
-    """A field that is left out has its default."""
-    assert decode_trust(whole().encode(), "f") == [Peer("b", (), (), NO_PSK, ("*",))]
 
 
 def test_who_has_enrolled_is_a_new_peer_or_the_same_one_again() -> None:

@@ -35,12 +35,16 @@ async def follow(face: Face, destination: str, **how: Any) -> triack.Acknowledge
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 async def test_each_message_has_its_event_in_the_order_of_sending(face: Face, scheme: str) -> None:
-    """And has the number of its receipt."""
+    """And has the number and the id of its receipt. By a trigger many are one event."""
     async with make("b", scheme=scheme) as b:
-        events = await follow(face, f"{b.address}/q")
-        receipts = await face.send_many(f"{b.address}/q", [b"%d" % number for number in range(100)])
-        assert await take_acknowledgements(events, 100) == list(range(1, 101))
-        assert [receipt.number for receipt in receipts] == list(range(1, 101))
+        to, each_five = f"{b.address}/q", triack.AckTrigger(window_share=None, count=5, delay_s=100.0)
+        events, ranges = await follow(face, to, every="message"), await follow(face, to, every=each_five)
+        receipts = await face.send_many(to, [b"%d" % number for number in range(100)])
+        assert (await take_acknowledgements(ranges, 5))[0] >= 5
+        async with asyncio.timeout(WAIT):
+            told = [await anext(events) for _ in receipts]
+        assert [(event.last, event.ids) for event in told] == [(one.number, [one.id]) for one in receipts]
+        assert [one.number for one in receipts] == list(range(1, 101))
 
 
 @pytest.mark.parametrize("every", ["message", triack.AckTrigger(count=1)])

@@ -31,17 +31,6 @@ async def fill(node: triack.Node, *texts: bytes, delivery: triack.Delivery = tri
     await node.flush()
 
 
-async def test_auto_acknowledges_when_the_next_is_asked_for(node: triack.Node, face: Face) -> None:
-    """One at a time: the message in hand is still in the queue."""
-    await fill(node, b"1", b"2")
-    async with face.receive("q") as consumer:
-        assert (await consumer.get(WAIT)).body == b"1"
-        assert node.queue_lengths()["q"] == 2
-        assert (await consumer.get(WAIT)).body == b"2"
-        assert node.queue_lengths()["q"] == 1
-    assert node.queue_lengths()["q"] == 0
-
-
 async def test_leaving_the_loop_gives_the_last_message_back(node: triack.Node, face: Face) -> None:
     """By break: the next reader has it at once, marked, although the loop's variable still holds it."""
     await fill(node, b"1", b"2", b"3")
@@ -52,29 +41,11 @@ async def test_leaving_the_loop_gives_the_last_message_back(node: triack.Node, f
     assert (again.body, again.redelivered, again.failures) == (b"2", True, 0)
 
 
-async def fail_within(face: Face, failures: int) -> None:
-    async with face.receive("q") as consumer:
-        async for message in consumer:
-            assert message.failures == failures
-            raise KeyError
-
-
-async def test_a_message_that_always_raises_ends_in_the_dead_letter_queue(node: triack.Node, face: Face) -> None:
-    """After ``max_redeliveries``; what is behind it gets its turn."""
-    await fill(node, b"poison", b"good")
-    for failures in range(3):
-        with pytest.raises(KeyError):
-            await fail_within(face, failures)
-    assert await bodies(node, "q", 1) == [b"good"]
-    dead = await face.receive("dead-letter").get(WAIT)
-    assert dead.body == b"poison"
-    assert dead.properties["dead_reason"] == "max-redeliveries"
-    assert dead.properties["dead_destination"] == "q"
-
-
 async def test_manual_leaves_it_to_the_caller(node: triack.Node, face: Face) -> None:
-    """Nothing is done until ``ack``; ``ack`` twice or after ``reject`` does nothing."""
-    await fill(node, b"1", b"2")
+    """Nothing is done until ``ack``; ``ack`` twice or after ``reject`` does nothing. What was sent with it stays."""
+    said: triack.MessageProperties = {"label": "l", "headers": {"a": "b"}}
+    await node.send("q", b"1" * 100_000, **said, time_to_be_received=60)
+    await fill(node, b"2")
     async with face.receive("q", ack="manual") as consumer:
         first, second = await consumer.get(WAIT), await consumer.get(WAIT)
         assert node.queue_lengths()["q"] == 2
@@ -86,38 +57,12 @@ async def test_manual_leaves_it_to_the_caller(node: triack.Node, face: Face) -> 
         first.reject()
         first.ack()
         again = await consumer.get(WAIT)
-        assert (again.body, again.redelivered, again.failures) == (b"1", True, 1)
+        for message in (first, again):
+            assert (message.body, message.label, message.headers) == (b"1" * 100_000, "l", {"a": "b"})
+        assert (first.redelivered, first.queue, again.redelivered, again.failures) == (False, "q", True, 1)
+        assert (again.id, again.sent_at, again.properties) == (first.id, first.sent_at, first.properties)
         again.ack()
     assert node.queue_lengths()["q"] == 0
-
-
-@pytest.mark.parametrize("delivery", list(triack.Delivery))
-async def test_rejected_messages_come_before_anything_younger(
-    node: triack.Node, face: Face, delivery: triack.Delivery
-) -> None:
-    """In their old order, whatever the order of rejecting."""
-    await fill(node, *(b"%d" % number for number in range(6)), delivery=delivery)
-    async with face.receive("q", ack="manual") as consumer:
-        taken = [await consumer.get(WAIT) for _ in range(4)]
-        for message in reversed(taken):
-            message.reject(failed=False)
-        assert [(await consumer.get(WAIT)).body for _ in range(6)] == [b"%d" % number for number in range(6)]
-
-
-async def test_a_later_reader_gets_what_the_first_has_not_read(node: triack.Node, face: Face) -> None:
-    """However long the first is busy with its message; a transaction reads, too. None is marked as seen."""
-    await node.send("q", b"warm")
-    await node.send("q", b"2")
-    await fill(node, b"3")
-    first = face.receive("q", ack="manual")
-    assert (await first.get(WAIT)).body == b"warm"
-    other = face.receive("q")
-    second = await other.get(1)
-    assert (second.body, second.redelivered) == (b"2", False)
-    async with face.transaction() as tx:
-        third = await tx.receive("q", 1)
-        assert (third.body, third.redelivered) == (b"3", False)
-    first.close()
 
 
 async def test_a_waiting_consumer_is_woken_by_what_arrives(node: triack.Node, face: Face) -> None:
@@ -216,29 +161,21 @@ async def test_polling_waits_for_its_acknowledgement_and_then_looks(tmp_path: Pa
 
 
 async def test_a_closed_consumer_says_so(node: triack.Node, face: Face) -> None:
-    """Also to one that waits; closing twice is fine."""
+    """Also to one that waits, and in the middle of a packet, of which the next reader gets the rest, unmarked."""
     consumer = face.receive("q")
     waiting = asyncio.create_task(consumer.get(WAIT))
     await asyncio.sleep(0)
     consumer.close()
     consumer.close()
-    with pytest.raises(triack.NodeClosed, match="consumer is closed"):
-        await waiting
-    with pytest.raises(triack.NodeClosed):
-        await consumer.get(WAIT)
-
-
-async def test_a_consumer_closed_in_the_middle_of_a_packet_takes_no_more(node: triack.Node) -> None:
-    """Although its neighbours are at hand; the next reader gets them, unmarked."""
-    for text in (b"1", b"2"):
-        await node.send("q", text)
-    await node.flush()
-    consumer = node.receive("q", ack="manual")
-    (await consumer.get(WAIT)).ack()
+    await fill(node, b"1", b"2")
+    consumer = face.receive("q", ack="manual")
+    first = await consumer.get(WAIT)
+    first.ack()
     consumer.close()
-    with pytest.raises(triack.NodeClosed, match="consumer is closed"):
-        await consumer.get(WAIT)
-    async with node.receive("q") as other:
+    for call in (waiting, consumer.get(WAIT), consumer.get_by_id(first.id)):
+        with pytest.raises(triack.NodeClosed, match="consumer is closed"):
+            await call
+    async with face.receive("q") as other:
         second = await other.get(WAIT)
     assert (second.body, second.redelivered) == (b"2", False)
 

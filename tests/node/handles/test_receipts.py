@@ -10,7 +10,6 @@ import triack
 from tests.node.nodes import SOON, WAIT, Face, make, quick
 from triack.node.control.client_messages import EACH_MESSAGES
 from triack.node.handles import consumer, message
-from triack.tools.replay.log.files import parse_records
 
 # One receipt for a list.
 
@@ -28,7 +27,7 @@ async def test_a_wait_is_for_all_and_each_has_a_receipt_of_its_own() -> None:
             receipts[300]
 
 
-async def test_a_wait_that_is_too_short_may_be_repeated() -> None:
+async def test_a_wait_that_is_too_short_may_be_repeated_until_the_node_ends() -> None:
     async with make() as node:
         receipts = await node.send_many(NOWHERE, [b"1", b"2"])
         await receipts.queued(WAIT)
@@ -36,20 +35,8 @@ async def test_a_wait_that_is_too_short_may_be_repeated() -> None:
             await receipts.ordered(SOON)
         with pytest.raises(triack.UsageError, match="no such stage"):
             await (await node.send_many(NOWHERE, [b""], delivery=triack.EXPRESS)).ordered(SOON)
-
-
-async def test_a_wait_ends_with_the_node() -> None:
-    node = await make().start()
-    receipts = await node.send_many(NOWHERE, [b"1", b"2"])
-    await node.close()
     with pytest.raises(triack.NodeClosed):
         await receipts.ordered(WAIT)
-
-
-async def test_receipts_show_how_many_and_where_they_go() -> None:
-    """Without the messages themselves, which may be a million."""
-    async with make("a") as a:
-        assert repr(await a.send_many("orders", [b"x", b"y"])) == "<Receipts of 2 messages to orders>"
 
 
 # A list whose messages differ in more than their bodies.
@@ -206,19 +193,6 @@ async def test_by_hand_each_message_is_settled_for_itself(node: triack.Node, fac
         assert node.queue_lengths()["q"] == 0
 
 
-async def test_a_loop_that_is_left_gives_its_list_back() -> None:
-    """Nothing is lost with the reader, and no failure is counted."""
-    async with make() as node:
-        await fill(node, 300)
-        reader = node.receive("q")
-        await reader.get_many(290)
-        del reader
-        async with node.receive("q") as other:
-            again = await other.get_many()
-            assert numbers(again) == list(range(300))
-            assert {message.failures for message in again} == {0}
-
-
 async def test_a_list_is_as_long_as_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     """By its number, or by the bytes that end it; a number that is none is refused."""
     monkeypatch.setattr(consumer, "BATCH_BYTES", 10)
@@ -231,16 +205,3 @@ async def test_a_list_is_as_long_as_it_may_be(monkeypatch: pytest.MonkeyPatch) -
             for most in (0, True, "1"):
                 with pytest.raises(triack.UsageError, match="whole number above 0"):
                     await reader.get_many(most)  # type: ignore[arg-type]
-
-
-async def test_the_log_says_which_messages_were_handed_out(tmp_path: Path) -> None:
-    """By the range, as it does for single ones."""
-    async with make("n", tmp_path / "n", log=tmp_path / "log") as node:
-        await fill(node, 500)
-        async with node.receive("q") as reader:
-            for most in (7, 400, 500):
-                await reader.get_many(most)
-                await node.flush()
-    records = [record for file in (tmp_path / "log").iterdir() for record in parse_records(file.read_bytes())]
-    handed = [record for record in records if record["event"] == "handed"]
-    assert sum(packets * count for record in handed for packets, count in record["counts"]) == 500

@@ -1,7 +1,7 @@
 """Transactions of a real node: all or nothing, over queues and machines."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from pathlib import Path
 
 import pytest
@@ -9,7 +9,7 @@ import pytest
 import triack
 from tests.node.nodes import WAIT, Face, bodies, make, quick, until
 from triack.node.handles.transaction import LISTS_BYTES, Transaction
-from triack.node.shell.accepting import TURN_MESSAGES
+from triack.node.node import port_of
 from triack.node.shell.prepared import MESSAGE_OVERHEAD_BYTES
 
 
@@ -40,25 +40,6 @@ async def test_a_commit_sends_to_many_queues_near_and_far(node: triack.Node) -> 
         await asyncio.gather(*(receipt.queued(WAIT) for receipt in receipts))
         await asyncio.gather(*(receipts[at].ordered(WAIT) for at in (2, 5, 8)))
         assert await bodies(far, "far", 3) == await bodies(far, "ordered", 3) == [b"0", b"1", b"2"]
-
-
-async def test_a_transaction_sends_on_until_its_turn_is_over(node: triack.Node) -> None:
-    """Others run now and then, and not after each message."""
-    turns = 0
-
-    async def other() -> None:
-        nonlocal turns
-        while True:
-            await asyncio.sleep(0)
-            turns += 1
-
-    task = asyncio.create_task(other())
-    async with node.transaction() as tx:
-        for _ in range(4 * TURN_MESSAGES):
-            await tx.send("q", b"", label="l")
-        assert 2 <= turns <= 10
-    task.cancel()
-    assert node.queue_lengths()["q"] == 4 * TURN_MESSAGES
 
 
 async def fail_in_the_middle(face: Face) -> None:
@@ -151,8 +132,10 @@ async def test_a_transaction_that_has_ended_gives_nothing_back_when_it_is_forgot
 
 
 async def test_what_is_remembered_can_be_recalled_and_removed(tmp_path: Path) -> None:
-    """Across restarts; the last word of a transaction counts."""
-    async with make(data=tmp_path) as node:
+    """Across restarts, before it is durable, and after the end; the last word of a transaction counts."""
+    node = make(data=tmp_path)
+    assert node.recall("a") is None
+    async with node:
         async with node.transaction() as tx:
             tx.remember("a", b"1")
             tx.remember("a", b"2")
@@ -161,8 +144,11 @@ async def test_what_is_remembered_can_be_recalled_and_removed(tmp_path: Path) ->
         async with node.transaction() as tx:
             tx.remember("c", None)
         assert (node.recall("a"), node.recall("b"), node.recall("c")) == (b"2", b"", None)
+        port_of(node).remember("d", b"last")
+        assert node.recall("d") == b"last"
+    assert (node.recall("a"), node.recall("d")) == (b"2", b"last")
     async with make(data=tmp_path) as node:
-        assert (node.recall("a"), node.recall("b"), node.recall("c")) == (b"2", b"", None)
+        assert [node.recall(key) for key in "abcd"] == [b"2", b"", None, b"last"]
 
 
 async def test_a_commit_can_depend_on_a_value(node: triack.Node, face: Face) -> None:
@@ -223,41 +209,38 @@ async def test_express_cannot_be_part_of_it(node: triack.Node, face: Face) -> No
 
 
 async def test_its_messages_are_settled_by_it_alone(node: triack.Node, face: Face) -> None:
-    """A call of ``ack`` is a mistake, and is refused by name."""
-    await fill(node, b"1")
-    async with face.transaction() as tx:
-        message = await tx.receive("in", WAIT)
-        with pytest.raises(triack.UsageError, match="transaction"):
-            message.ack()
-
-
-async def test_a_rollback_with_a_wrong_delay_ends_nothing(node: triack.Node, face: Face) -> None:
-    """The received message can still be given back."""
+    """A call of ``ack`` is refused by name. A rollback with a wrong delay ends nothing: they can be given back."""
     await fill(node, b"1")
     tx = face.transaction()
-    await tx.receive("in", WAIT)
+    message = await tx.receive("in", WAIT)
+    with pytest.raises(triack.UsageError, match="transaction"):
+        message.ack()
     with pytest.raises(triack.UsageError, match="delay"):
         tx.rollback(delay=-1)
     await tx.rollback(failed=False)
     assert await bodies(node, "in", 1) == [b"1"]
 
 
-async def test_an_ended_transaction_does_nothing_more(node: triack.Node, face: Face) -> None:
-    """Committed or rolled back."""
-    for end in ("commit", "rollback"):
-        tx = face.transaction()
-        await tx.send("out", b"x")
-        if end == "commit":
-            await tx.commit()
-        else:
-            await tx.rollback()
-        for call in (tx.send("out", b"y"), tx.receive("in"), tx.commit()):
-            with pytest.raises(triack.NodeClosed, match="ended"):
-                await call
-        with pytest.raises(triack.NodeClosed):
-            tx.remember("k", b"")
-    await node.flush()
-    assert node.queue_lengths()["out"] == 1
+@pytest.mark.parametrize("end", ["commit", "rollback"])
+async def test_an_ended_transaction_does_nothing_more(node: triack.Node, face: Face, end: str) -> None:
+    """It holds nothing, and a wait ends with it: if it took a message later, nobody would give it back."""
+    await fill(node, b"1")
+    tx = face.transaction()
+    message = await tx.receive("in", WAIT)
+    await tx.send("out", b"x")
+    waiting = asyncio.create_task(tx.receive("in"))
+    await asyncio.sleep(0)
+    await getattr(tx, end)()
+    assert node.stats().queues["in"].holders == []
+    calls: list[Awaitable[object]] = [waiting, tx.send("out", b"y"), tx.receive("in"), tx.commit()]
+    for call in (*calls, tx.receive_by_id("in", message.id)):
+        with pytest.raises(triack.NodeClosed, match="ended"):
+            await asyncio.wait_for(call, WAIT)
+    with pytest.raises(triack.NodeClosed):
+        tx.remember("k", b"")
+    await fill(node, b"2")
+    assert (await face.receive("in").get(WAIT)).body == (b"2" if end == "commit" else b"1")
+    assert node.queue_lengths()["out"] == (end == "commit")
 
 
 async def test_a_wait_in_a_transaction_ends_in_time_and_by_cancelling(node: triack.Node, face: Face) -> None:
@@ -272,22 +255,6 @@ async def test_a_wait_in_a_transaction_ends_in_time_and_by_cancelling(node: tria
     await fill(node, b"1")
     assert (await tx.receive("in", WAIT)).body == b"1"
     await tx.commit()
-
-
-async def test_a_wait_in_a_transaction_ends_with_it(node: triack.Node, face: Face) -> None:
-    """If it took a message later, nobody would give it back."""
-    for end in ("commit", "rollback"):
-        tx = face.transaction()
-        waiting = asyncio.create_task(tx.receive("in"))
-        await asyncio.sleep(0)
-        if end == "commit":
-            await tx.commit()
-        else:
-            await tx.rollback()
-        with pytest.raises(triack.NodeClosed, match="transaction has ended"):
-            await asyncio.wait_for(waiting, WAIT)
-    await fill(node, b"1")
-    assert (await face.receive("in").get(WAIT)).body == b"1"
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import triack
-from tests.node.nodes import make, open_sync, quick
+from tests.node.nodes import make, quick
 from triack import sync
 from triack.node.client.client import Client, ClientInvitation
 from triack.node.client.client_transaction import ClientTransaction
@@ -168,11 +168,6 @@ async def test_properties_and_methods_settle_alike() -> None:
 
 
 # The verb ``reload``: its result says what has changed. ``tests/node/config/test_building.py`` has what it does.
-
-
-def test_it_waits_where_there_is_no_async() -> None:
-    with open_sync("a") as node, pytest.raises(triack.UsageError, match="without a file of settings"):
-        node.reload()
 
 
 # The verbs of a node about its peers; what they do is in ``test_access`` and ``test_enrolling``.

@@ -14,7 +14,7 @@ import pytest
 import triack
 import triack.sync
 from tests.machine import PATIENCE_S
-from tests.node.nodes import WAIT, make, quick, until
+from tests.node.nodes import WAIT, Face, make, quick, until
 from triack.node.node import port_of
 from triack.node.shell import log_keeper
 from triack.node.shell.log_keeper import keep_log, prune_log
@@ -260,11 +260,11 @@ async def test_a_transaction_and_a_list_are_holders(node: triack.Node) -> None:
 # ---- release
 
 
-async def test_what_is_released_comes_again(node: triack.Node) -> None:
+async def test_what_is_released_comes_again(node: triack.Node, face: Face) -> None:
     """To another reader, marked, and as no failure; the first reader gets an error with the message's name."""
-    hung = node.receive("q", ack="manual")
+    hung = face.receive("q", ack="manual")
     late = await hung.get(WAIT)
-    assert await node.release("q") == 1
+    assert await face.release("q") == 1
     assert await node.release("q") == 0
     again = await node.receive("q", ack="manual").get(WAIT)
     assert (again.id, again.redelivered, again.failures) == (late.id, True, 0)
@@ -272,26 +272,27 @@ async def test_what_is_released_comes_again(node: triack.Node) -> None:
         late.ack()
     late.reject()
     again.ack()
+    await face.flush()
     assert node.queue_lengths()["q"] == 1
 
 
-async def test_a_reader_that_acknowledges_by_itself_hears_of_the_release(node: triack.Node) -> None:
+async def test_a_reader_that_acknowledges_by_itself_hears_of_the_release(node: triack.Node, face: Face) -> None:
     """Once, when it asks for the next; then it goes on."""
-    async with node.receive("q") as reader:
+    async with face.receive("q") as reader:
         first = await reader.get(WAIT)
-        assert await node.release("q") == 1
+        assert await face.release("q") == 1
         with pytest.raises(triack.HandOverEnded):
             await reader.get(WAIT)
         assert (await reader.get(WAIT)).id == first.id
     with pytest.raises(triack.HandOverEnded):
-        await release_within(node)
+        await release_within(face)
     assert node.queue_lengths()["q"] == 1
 
 
-async def release_within(node: triack.Node) -> None:
-    async with node.receive("q") as reader:
+async def release_within(face: Face) -> None:
+    async with face.receive("q") as reader:
         await reader.get(WAIT)
-        await node.release("q")
+        await face.release("q")
 
 
 async def test_a_list_is_released_as_a_whole(node: triack.Node) -> None:
@@ -303,36 +304,17 @@ async def test_a_list_is_released_as_a_whole(node: triack.Node) -> None:
     assert [it.body for it in await node.receive("q").get_many(10, WAIT)] == [b"1", b"2"]
 
 
-async def test_of_a_transaction_whose_message_was_released_nothing_happens(node: triack.Node) -> None:
-    transaction = node.transaction()
+async def test_of_a_transaction_whose_message_was_released_nothing_happens(node: triack.Node, face: Face) -> None:
+    transaction = face.transaction()
     await transaction.receive("q")
     await transaction.send("done", b"result")
-    assert await node.release("q") == 1
+    assert await face.release("q") == 1
     with pytest.raises(triack.HandOverEnded):
         await transaction.send("done", b"more")
     with pytest.raises(triack.HandOverEnded):
         await transaction.commit()
     assert node.queue_lengths()["done"] == 0
     assert node.queue_lengths()["q"] == 2
-
-
-async def test_a_client_hears_of_the_release_as_well(node: triack.Node, tmp_path: Path) -> None:
-    """By its ack, by its loop, and by its commit."""
-    async with triack.connect(tmp_path) as client:
-        late = await client.receive("q", ack="manual").get(WAIT)
-        assert await client.release("q") == 1
-        with pytest.raises(triack.HandOverEnded, match=late.id):
-            late.ack()
-        async with client.receive("q") as reader:
-            await reader.get(WAIT)
-            await client.release("q")
-            with pytest.raises(triack.HandOverEnded):
-                await reader.get(WAIT)
-        transaction = client.transaction()
-        await transaction.receive("q")
-        await client.release("q")
-        with pytest.raises(triack.HandOverEnded):
-            await transaction.commit()
 
 
 async def test_an_ack_that_crosses_the_release_fails_with_the_next_call(node: triack.Node, tmp_path: Path) -> None:
@@ -378,11 +360,6 @@ async def test_a_timeout_that_cannot_be_is_refused(node: triack.Node, tmp_path: 
     async with triack.connect(tmp_path) as client:
         with pytest.raises(triack.UsageError, match="hand_over_timeout must be a number of seconds"):
             client.receive("q", hand_over_timeout=timeout)
-
-
-async def test_a_name_is_text(node: triack.Node) -> None:
-    with pytest.raises(triack.UsageError, match="receive from q: name"):
-        node.receive("q", name=5)  # type: ignore[arg-type]
 
 
 # What may be sent, checked before anything is accepted.

@@ -162,21 +162,6 @@ async def test_brief_jobs_are_done_in_the_loop_as_long_as_they_are_quick() -> No
     worker.close()
 
 
-async def test_its_giver_has_a_job_done_at_once_when_it_is_ready() -> None:
-    """Once; one that is for the thread is left to it."""
-    worker, done, told = worker_on(quick(time.monotonic_ns())), list[int](), list[int | None]()
-    worker.run(lambda: done.append(1), lambda _, error: told.append(1), is_brief=True)
-    assert worker.work_here()
-    assert (done, told) == ([1], [1])
-    assert not worker.work_here()
-    worker.run(lambda: done.append(2), lambda _, error: told.append(2))
-    assert not worker.work_here()
-    await worker.start(lambda: None)
-    await asyncio.sleep(0)
-    assert (done, told) == ([1, 2], [1, 2])
-    worker.close()
-
-
 async def test_what_waits_for_its_turn_in_the_loop_comes_before_what_follows() -> None:
     """It goes to the thread when something else is begun, or the worker ends: the order stays, and nothing is lost."""
     worker, done, told = worker_on(quick(time.monotonic_ns())), list[int](), list[int]()
@@ -556,8 +541,6 @@ def test_each_message_of_a_list_has_what_they_share() -> None:
 
 # What stands between applications and the engine: users see verbs, tools see the port, nobody sees the engine.
 
-NO_ADDRESS = "udp://127.0.0.1:9/q"
-
 
 def test_a_node_shows_the_verbs_of_users_and_nothing_else() -> None:
     """The port has all that consumers, receipts and transactions need."""
@@ -596,20 +579,6 @@ async def test_who_sends_again_and_again_lets_others_run() -> None:
             done += 1
         await watching
         assert len(seen) >= 9
-
-
-async def test_what_is_remembered_is_there_before_it_is_durable_and_after_the_end() -> None:
-    """``recall`` never waits, and never fails."""
-    node = make()
-    assert node.recall("k") is None
-    async with node:
-        port_of(node).remember("k", b"v")
-        assert node.recall("k") == b"v"
-        await port_of(node).commit()
-        port_of(node).remember("k", None)
-        assert node.recall("k") is None
-        port_of(node).remember("k", b"last")
-    assert node.recall("k") == b"last"
 
 
 async def test_a_queue_that_is_much_like_another_is_announced(caplog: pytest.LogCaptureFixture) -> None:

@@ -41,25 +41,6 @@ def test_a_script_of_five_lines_ends_when_its_message_has_arrived(tmp_path: Path
     assert len(script.strip().splitlines()) == 5
 
 
-def test_questions_and_answers(tmp_path: Path) -> None:
-    """The one that asks waits in a thread of its own, and listens nowhere."""
-    with open_sync("oracle", tmp_path, listen=True) as oracle, open_sync("asker") as asker:
-        answers = list[bytes]()
-
-        def ask() -> None:
-            for body in (b"1", b"2"):
-                answers.append(asker.request(f"{oracle.address}/questions", body, timeout=WAIT).body)
-
-        asking = threading.Thread(target=ask)
-        asking.start()
-        with oracle.transaction() as tx:
-            tx.reply(tx.receive("questions", WAIT), b"one")
-        with oracle.receive("questions") as questions:
-            oracle.reply(questions.get(WAIT), b"two").ordered(WAIT)
-        asking.join()
-        assert answers == [b"one", b"two"]
-
-
 def test_send_receive_and_transactions(tmp_path: Path) -> None:
     """As in the README, line by line."""
     with open_sync("plant-b", tmp_path, listen=True) as b, open_sync("plant-a") as a:
@@ -271,19 +252,6 @@ def test_what_is_shown_is_what_is_inside() -> None:
             assert repr(reader) == "<SyncConsumer: <Consumer of queue q of node a>>"
         with node.transaction() as transaction:
             assert repr(transaction) == "<SyncTransaction: <Transaction of node a, open>>"
-
-
-def test_a_client_goes_on_when_its_node_is_back(tmp_path: Path) -> None:
-    """The thread that calls meanwhile waits."""
-    with open_sync("a", tmp_path):
-        client = triack.sync.connect(tmp_path, patience=None).start()
-        client.send("q", b"1", until="ordered", timeout=WAIT)
-    waiting = threading.Thread(target=client.send, args=("q", b"2"), kwargs={"key": "k", "until": "ordered"})
-    waiting.start()
-    with open_sync("a", tmp_path) as node:
-        waiting.join(WAIT)
-        assert node.queue_lengths()["q"] == 2
-        client.close()
 
 
 # Readers of a queue that wait, and messages that any thread settles.
