@@ -1,11 +1,24 @@
-"""The two ways to a node: the object in its process, and a client of it over its control socket."""
+"""A node, and the two ways to it: the object in its process, and a client of it over its control socket."""
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
 import triack
-from tests.node.nodes import Face
+from tests.node.nodes import Face, make, quick
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[triack.Node]:
+    async with make("a", tmp_path / "a", "udp", settings=quick(max_redeliveries=1)) as node:
+        yield node
+
+
+@pytest.fixture
+async def client(node: triack.Node, tmp_path: Path) -> AsyncIterator[triack.Client]:
+    async with triack.connect(tmp_path / "a") as client:
+        yield client
 
 
 @pytest.fixture(params=["node", "client"])

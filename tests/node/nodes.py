@@ -18,6 +18,7 @@ from triack.base.units import SECOND
 from triack.node.control.handover import Served
 from triack.node.files.notes import read_note
 from triack.node.node import port_of
+from triack.node.shell.platform import PLATFORM, Platform
 from triack.ordering.order_settings import OrderSettings
 from triack.session.protocol.settings import SessionSettings
 from triack.stats.node_stats import DiskFigures
@@ -76,6 +77,16 @@ def hanging_disk(node: triack.Node, seconds: int) -> Iterator[None]:
     driver = port._driver  # noqa: SLF001 - a disk that hangs takes its thread with it
     with patch.object(driver, "disk", HangingDisk(port.clock() - seconds * SECOND)):
         yield
+
+
+@contextmanager
+def on_platform(platform: Platform) -> Iterator[None]:
+    """Nodes that are made within the block run there."""
+    before = PLATFORM.set(platform)
+    try:
+        yield
+    finally:
+        PLATFORM.reset(before)
 
 
 async def until(condition: Any) -> None:

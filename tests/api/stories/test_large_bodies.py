@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from random import Random
 
@@ -63,6 +63,12 @@ class Ends:
         self.world.machine(name).lose_power()
         await self.world.advance(1)
         await self.start(name)
+
+    async def begin(self) -> "asyncio.Task[triack.Receipt]":
+        """A large message has begun to arrive."""
+        sending = asyncio.create_task(self.sender.send_stream("b/q", pieces(BODY, wait_s=1), content_length=len(BODY)))
+        await self.world.until(lambda: self.coming)
+        return sending
 
     @property
     def coming(self) -> int:
@@ -175,8 +181,7 @@ async def test_a_source_that_fails_leaves_nothing(ends: Ends, content_length: in
 async def test_a_sender_that_dies_leaves_nothing(ends: Ends, how: str) -> None:
     """Its next process gives the body up; another body goes on."""
     await ends.start()
-    sending = asyncio.create_task(ends.sender.send_stream("b/q", pieces(BODY, wait_s=1), content_length=len(BODY)))
-    await ends.world.until(lambda: ends.coming)
+    sending = await ends.begin()
     await ends.world.advance(5)
     getattr(ends.a, how)()
     await ends.world.advance(5)
@@ -194,8 +199,7 @@ async def test_a_sender_that_dies_leaves_nothing(ends: Ends, how: str) -> None:
 @pytest.mark.gate
 async def test_a_destination_that_dies_gets_the_rest(ends: Ends) -> None:
     await ends.start()
-    sending = asyncio.create_task(ends.sender.send_stream("b/q", pieces(BODY, wait_s=1), content_length=len(BODY)))
-    await ends.world.until(lambda: ends.coming)
+    sending = await ends.begin()
     for _ in range(3):
         await ends.world.advance(4)
         await ends.lose_power("b")
@@ -229,8 +233,7 @@ async def test_two_bodies_and_room_for_one(triack_world: World) -> None:
     quota = triack.Quota(size_bytes=200_000)
     ends = Ends(triack_world, settings(limits=triack.Limits(quota=quota)))
     await ends.start()
-    first = asyncio.create_task(ends.sender.send_stream("b/q", pieces(BODY, wait_s=1), content_length=len(BODY)))
-    await ends.world.until(lambda: ends.coming)
+    first = await ends.begin()
     second = asyncio.create_task(ends.sender.send_stream("b/q", OTHER))
     other = asyncio.create_task(ends.sender.send_stream("b/q", OTHER, delivery=triack.RECOVERABLE))
     await ends.sender.send("b/q", b"small")
@@ -332,8 +335,7 @@ async def test_dead_letters_are_browsed_moved_and_sent_again(ends: Ends) -> None
 async def test_a_purge_in_the_middle_leaves_what_is_coming(ends: Ends) -> None:
     await ends.start()
     await (await ends.sender.send_stream("b/q", OTHER)).ordered()
-    sending = asyncio.create_task(ends.sender.send_stream("b/q", pieces(BODY, wait_s=1), content_length=len(BODY)))
-    await ends.world.until(lambda: ends.coming)
+    sending = await ends.begin()
     assert await ends.receiver.purge("q") == 1
     assert ends.bodies == 1
     await sending
@@ -399,10 +401,6 @@ async def test_what_cannot_be_large_is_refused_by_name(ends: Ends) -> None:
         await sender.send_stream("b/q", BODY, key="k")
     with pytest.raises(triack.AddressError, match="longer name"):
         await sender.send_stream(f"b/{'q' * 120}", BODY)
-    with pytest.raises(triack.UsageError, match="gives no pieces"):
-        await sender.send_stream("b/q", 5)  # type: ignore[arg-type]
-    with pytest.raises(triack.UsageError, match="content_length is 7"):
-        await sender.send_stream("b/q", BODY, content_length=7)
 
 
 async def send_bodies(ends: Ends, sizes: list[int], sent: list[int]) -> None:
@@ -461,23 +459,36 @@ async def swarm(world: World) -> None:
     assert ends.receiver.queue_lengths() == {"dead-letter": 0, "q": 0}
 
 
-@pytest.mark.gate
-async def test_a_body_goes_by_a_relay(triack_world: World) -> None:
-    """Part by part; as one message that only a transaction can be."""
+@asynccontextmanager
+async def by_a_relay(world: World) -> AsyncIterator[tuple[triack.Node, triack.Node]]:
+    """A node that sends, and the one that gets what it sends by way of a third."""
     at_relay = "udp://127.0.0.1:7803"
-    with triack_world.machine("r"):
+    with world.machine("r"):
         relay = triack.open("r", data="r", listen=at_relay, peers={"b": B}, log="log")
-    with triack_world.machine("b"):
+    with world.machine("b"):
         there = triack.open("b", data="b", listen=B, log="log", settings=settings())
-    with triack_world.machine("a"):
+    with world.machine("a"):
         ways = [triack.Route("b", "r")]
         here = triack.open("a", data="a", peers={"r": at_relay}, routes=ways, log="log", settings=settings())
     async with relay, there, here:
         await relay.trust("a", here.key, may_relay=["b"])
         await there.trust("r", relay.key, relays_for=["a"])
+        yield here, there
+
+
+@pytest.mark.gate
+async def test_a_body_goes_by_a_relay(triack_world: World) -> None:
+    """Part by part, when the disk of its destination has room; as one message that only a transaction can be."""
+    machine = triack_world.machine("b")
+    machine.disk.free_bytes = triack.Limits().disk_reserve_bytes + 1_000
+    async with by_a_relay(triack_world) as (here, there):
         triack_world.set_loss(0.1)
-        await here.send_stream("b/q", BODY)
-        assert await read(there) == BODY
+        sending = asyncio.create_task(here.send_stream("b/q", BODY))
+        await triack_world.until(lambda: [it.reason for it in there.stats().holds] == ["no-room-for-body"])
+        await (await here.send("b/q", b"small")).ordered(timeout=60)
+        machine.disk.free_bytes = 2**40
+        await sending
+        assert [await read(there) for _ in range(2)] == [b"small", BODY]
         with pytest.raises(triack.UsageError, match="by way of a relay"):
             await here.send_stream("b/q", BODY, delivery=triack.RECOVERABLE)
 
@@ -517,8 +528,7 @@ async def test_a_sender_that_does_not_wait_for_its_parts_makes_a_dead_letter(
 async def test_a_body_is_freed_when_its_sender_may_send_no_more(ends: Ends) -> None:
     """The queue refuses the rest, and hears that no more comes, from a node that may not send there either."""
     await ends.start()
-    sending = asyncio.create_task(ends.sender.send_stream("b/q", pieces(BODY, wait_s=1), content_length=len(BODY)))
-    await ends.world.until(lambda: ends.coming)
+    sending = await ends.begin()
     await ends.receiver.trust("a", ends.sender.key, send=["other"])
     with pytest.raises(triack.DeliveryFailed, match="access-denied"):
         await sending
@@ -531,8 +541,7 @@ async def test_a_disk_that_is_full_in_the_middle(ends: Ends, name: str) -> None:
     """The node of that disk ends by name. What it had accepted is there when it is started again with room."""
     await ends.start()
     await (await ends.sender.send_stream("b/q", OTHER)).ordered()
-    sending = asyncio.create_task(ends.sender.send_stream("b/q", pieces(BODY, wait_s=1), content_length=len(BODY)))
-    await ends.world.until(lambda: ends.coming)
+    sending = await ends.begin()
     machine = ends.world.machine(name)
     machine.fill_disk()
     node = ends.sender if name == "a" else ends.receiver
@@ -704,28 +713,6 @@ async def test_a_body_that_is_given_up_while_it_waits_stops_no_other(ends: Ends)
     await asyncio.wait_for(ends.sender.send_stream("b/q", BODY), 30)
     assert await read(ends.receiver) == BODY
     assert ends.bodies == ends.coming == 0
-
-
-@pytest.mark.gate
-async def test_a_body_by_a_relay_waits_for_the_disk_of_its_destination(triack_world: World) -> None:
-    at_relay, machine = "udp://127.0.0.1:7803", triack_world.machine("b")
-    with triack_world.machine("r"):
-        relay = triack.open("r", data="r", listen=at_relay, peers={"b": B}, log="log")
-    with machine:
-        there = triack.open("b", data="b", listen=B, log="log", settings=settings())
-    with triack_world.machine("a"):
-        ways = [triack.Route("b", "r")]
-        here = triack.open("a", data="a", peers={"r": at_relay}, routes=ways, log="log", settings=settings())
-    machine.disk.free_bytes = triack.Limits().disk_reserve_bytes + 1_000
-    async with relay, there, here:
-        await relay.trust("a", here.key, may_relay=["b"])
-        await there.trust("r", relay.key, relays_for=["a"])
-        sending = asyncio.create_task(here.send_stream("b/q", BODY))
-        await triack_world.until(lambda: [it.reason for it in there.stats().holds] == ["no-room-for-body"])
-        await (await here.send("b/q", b"small")).ordered(timeout=60)
-        machine.disk.free_bytes = 2**40
-        await sending
-        assert [await read(there) for _ in range(2)] == [b"small", BODY]
 
 
 FREED = ["read", "purged", "expired", "moved", "refused", "cancelled", "rolled back", "dead sender", "journal"]

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from triack.node.client.client import Client
 from triack.node.control import calls, control_frames
 from triack.node.handles.consumer import Consumer
 from triack.node.handles.message import Message
+from triack.node.handles.transaction import Transaction
 from triack.node.node import port_of
 from triack.queues.messages import MAX_BODY_BYTES
 
@@ -213,11 +215,23 @@ async def test_who_has_too_many_calls_waits_until_one_ends_or_is_cancelled(
 # Readers of a node's queue over its control socket.
 
 
-async def test_a_call_that_is_cancelled_at_once_leaves_no_reader_behind(node: triack.Node, client: Client) -> None:
+async def read_once(client: Client) -> None:
+    await client.receive("q").get()
+
+
+async def receive_once(client: Client) -> None:
+    async with client.transaction() as tx:
+        await tx.receive("q")
+
+
+@pytest.mark.parametrize(("kind", "begin"), [(Consumer, read_once), (Transaction, receive_once)])
+async def test_a_call_that_is_cancelled_at_once_leaves_nothing_behind(
+    node: triack.Node, client: Client, kind: type, begin: Callable[[Client], Coroutine[Any, Any, None]]
+) -> None:
     """A service may give up its first wait a million times."""
-    before = alive(Consumer)
-    await cancel_at_every_turn(lambda: client.receive("q").get())
-    await until(lambda: alive(Consumer) <= before)
+    before = alive(kind)
+    await cancel_at_every_turn(lambda: begin(client))
+    await until(lambda: alive(kind) <= before)
 
 
 async def test_an_answer_for_which_nobody_waits_any_more_goes_to_the_next(node: triack.Node, client: Client) -> None:

@@ -429,21 +429,30 @@ async def cancel_after(turns: int, call: Awaitable[object]) -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
-@pytest.fixture
-def stand_still(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """From then on the process of the node takes no calls, as when it is stopped; clients see no end of it."""
+Leave = Callable[[triack.Node, Client], Awaitable[None]]
+
+
+@pytest.fixture(params=["away", "still"])
+def leave(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Leave:
+    """The process of the node ends, or takes no calls any more, as when it is stopped: clients see no end of it."""
 
     async def take(*_: object) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(control_client, "GOODBYE_S", 0.01)
-    return lambda: monkeypatch.setattr(Calls, "_take", take)
+    async def leave(node: triack.Node, client: Client) -> None:
+        if request.param == "still":
+            monkeypatch.setattr(control_client, "GOODBYE_S", 0.01)
+            monkeypatch.setattr(Calls, "_take", take)
+            return
+        await node.close()
+        await until(lambda: line_of(client).state is not LineState.OPEN)
+
+    return leave
 
 
-@pytest.mark.parametrize("still", [False, True], ids=["away", "still"])
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 async def test_a_call_that_is_cancelled_while_the_node_is_away_ends(
-    tmp_path: Path, call: Callable[[Away], Awaitable[object]], stand_still: Callable[[], None], *, still: bool
+    tmp_path: Path, call: Callable[[Away], Awaitable[object]], leave: Leave
 ) -> None:
     """Within some turns of the event loop, whatever the client's patience, and nothing complains later."""
     complaints: list[dict[str, object]] = []
@@ -452,11 +461,7 @@ async def test_a_call_that_is_cancelled_while_the_node_is_away_ends(
     async with triack.connect(tmp_path, patience=None) as client:
         away = Away(client)
         await away.begin()
-        if still:
-            stand_still()
-        else:
-            await node.close()
-            await until(lambda: line_of(client).state is not LineState.OPEN)
+        await leave(node, client)
         for turns in (0, 1, 2, 5, 20):
             await cancel_after(turns, call(away))
     await node.close()
@@ -466,10 +471,9 @@ async def test_a_call_that_is_cancelled_while_the_node_is_away_ends(
     assert complaints == []
 
 
-@pytest.mark.parametrize("still", [False, True], ids=["away", "still"])
 @pytest.mark.parametrize("transaction", [False, True])
 async def test_a_handler_that_is_cancelled_while_the_node_is_away_ends(
-    tmp_path: Path, stand_still: Callable[[], None], *, transaction: bool, still: bool
+    tmp_path: Path, leave: Leave, *, transaction: bool
 ) -> None:
     """Its messages come again; nobody waits until a node that may be stopped has heard of it."""
     node, begun = await make("a", tmp_path).start(), asyncio.Event()
@@ -482,11 +486,7 @@ async def test_a_handler_that_is_cancelled_while_the_node_is_away_ends(
         await client.send("q", b"x")
         handling = asyncio.create_task(client.consume("q", handle, transaction=transaction, stop_timeout=0))
         await begun.wait()
-        if still:
-            stand_still()
-        else:
-            await node.close()
-            await until(lambda: line_of(client).state is not LineState.OPEN)
+        await leave(node, client)
         handling.cancel()
         async with asyncio.timeout(WAIT):
             await asyncio.wait([handling])

@@ -39,6 +39,12 @@ async def link(tmp_path: Path) -> AsyncIterator[Link]:
         await link.close()
 
 
+async def ask(link: Link, number: int, body: bytes = b"", **fields: Any) -> dict[str, Any]:
+    """The answer to a call, without its body."""
+    await link.send("call", body, n=number, **fields)
+    return (await asyncio.wait_for(link.receive(), PATIENCE_S))[0]
+
+
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
@@ -61,12 +67,10 @@ async def link(tmp_path: Path) -> AsyncIterator[Link]:
     ],
 )
 async def test_a_call_that_makes_no_sense_is_refused(link: Link, fields: dict[str, Any], reason: str) -> None:
-    await link.send("call", n=7, **fields)
-    failed, _ = await link.receive()
+    failed = await ask(link, 7, **fields)
     assert (failed["op"], failed["n"]) == ("failed", 7)
     assert reason in failed["message"]
-    await link.send("call", n=8, do="flush")
-    assert (await link.receive())[0] == {"op": "done", "n": 8}
+    assert await ask(link, 8, do="flush") == {"op": "done", "n": 8}
 
 
 async def test_another_frame_ends_the_conversation(link: Link) -> None:
@@ -94,8 +98,7 @@ async def test_a_process_without_descriptors_says_so(link: Link, monkeypatch: py
         raise OSError(errno.EMFILE, "Too many open files", "some file")
 
     monkeypatch.setattr(Verbs, "flush", refused)
-    await link.send("call", n=1, do="flush")
-    failed, _ = await asyncio.wait_for(link.receive(), PATIENCE_S)
+    failed = await ask(link, 1, do="flush")
     assert failed == {"op": "failed", "n": 1, "error": "TriackError", "message": "flush: Too many open files"}
 
 
@@ -103,21 +106,17 @@ async def test_an_answer_that_is_too_long_is_said_to_be(link: Link, monkeypatch:
     """The call fails: the connection stays open, and the caller does not hang."""
     monkeypatch.setattr(control_frames, "FRAME_BYTES_MAX", 200)
     for number in range(20):
-        await link.send("call", n=number, do="read", queue=f"orders-{number}", **HOW)
-        await link.receive()
-    await link.send("call", n=1, do="queue_lengths")
-    failed, _ = await asyncio.wait_for(link.receive(), PATIENCE_S)
+        await ask(link, number, do="read", queue=f"orders-{number}", **HOW)
+    failed = await ask(link, 1, do="queue_lengths")
     assert (failed["op"], failed["error"]) == ("failed", "UsageError")
     assert "bytes, and the control socket takes 200 at a time" in failed["message"]
-    await link.send("call", n=2, do="flush")
-    assert (await link.receive())[0] == {"op": "done", "n": 2}
+    assert await ask(link, 2, do="flush") == {"op": "done", "n": 2}
 
 
 @pytest.mark.gate
 async def test_an_error_repeats_no_more_than_anybody_reads(link: Link) -> None:
     """In an argument as long as a frame, each letter may take six."""
-    await link.send("call", n=1, do="browse", queue="\u00e9" * 1_000_000, after=[])
-    failed, _ = await asyncio.wait_for(link.receive(), PATIENCE_S)
+    failed = await ask(link, 1, do="browse", queue="\u00e9" * 1_000_000, after=[])
     assert (failed["op"], len(failed["message"])) == ("failed", ERROR_CHARS_MAX)
 
 
@@ -169,8 +168,7 @@ async def test_who_begins_much_and_hangs_up_is_no_line_of_the_log(
 
 async def test_two_calls_cannot_have_one_number(link: Link) -> None:
     """Neither while the first is carried out, nor while its transaction is open, which it is a step of."""
-    await link.send("call", n=7, do="read", queue="q", **HOW)
-    reader = (await link.receive())[0]["reader"]
+    reader = (await ask(link, 7, do="read", queue="q", **HOW))["reader"]
     for _ in range(2):
         link.post("call", n=7, do="get", reader=reader, timeout=None)
     with pytest.raises(TriackError, match=r"^bad-frame: call 7: another call has that number$"):
@@ -198,10 +196,7 @@ async def test_what_a_connection_holds_has_a_limit(
     link: Link, monkeypatch: pytest.MonkeyPatch, limit: str, call: dict[str, Any], complaint: str
 ) -> None:
     lower(monkeypatch, limit, 2)
-    answers = []
-    for number in range(3):
-        await link.send("call", n=number, **call)
-        answers.append((await link.receive())[0])
+    answers = [await ask(link, number, **call) for number in range(3)]
     assert [answer["op"] for answer in answers] == ["done", "done", "failed"]
     assert answers[2]["message"] == f"{complaint}; end some, or use another connection"
 
@@ -211,16 +206,11 @@ async def test_messages_in_hand_have_a_limit(tmp_path: Path, link: Link, monkeyp
     async with triack.connect(tmp_path / "a") as other:
         await other.send_many("q", [b"1", b"2"])
         await other.flush()
-    await link.send("call", n=1, do="read", queue="q", **HOW)
-    reader = (await link.receive())[0]["reader"]
-    ops = []
-    for number in (2, 3):
-        await link.send("call", n=number, do="get", reader=reader, timeout=PATIENCE_S)
-        ops.append((await link.receive())[0])
+    reader = (await ask(link, 1, do="read", queue="q", **HOW))["reader"]
+    ops = [await ask(link, number, do="get", reader=reader, timeout=PATIENCE_S) for number in (2, 3)]
     assert [it["op"] for it in ops] == ["done", "failed"]
     link.post("ack", message=ops[0]["message"])
-    await link.send("call", n=4, do="get", reader=reader, timeout=PATIENCE_S)
-    assert (await link.receive())[0]["op"] == "done"
+    assert (await ask(link, 4, do="get", reader=reader, timeout=PATIENCE_S))["op"] == "done"
 
 
 @pytest.mark.gate
@@ -231,8 +221,7 @@ async def test_what_came_for_who_does_not_read_goes_back(
     monkeypatch.setattr(calls, "UNSENT_BYTES_MAX", 3 * 1024 * 1024)
     async with triack.connect(tmp_path / "a") as other:
         for number in range(8):
-            await link.send("call", n=number, do="read", queue=f"q{number}", **HOW)
-            reader = (await link.receive())[0]["reader"]
+            reader = (await ask(link, number, do="read", queue=f"q{number}", **HOW))["reader"]
             await link.send("call", n=100 + number, do="get", reader=reader, timeout=None)
         await other.flush()
         for number in range(8):
@@ -247,8 +236,7 @@ async def test_what_came_for_who_does_not_read_goes_back(
 async def test_a_message_that_came_for_a_wait_that_has_ended_is_taken_first(tmp_path: Path, link: Link) -> None:
     """The wait ends as its answer is on its way: the next call gets that message, and not the one behind it."""
     async with triack.connect(tmp_path / "a") as other:
-        await link.send("call", n=1, do="read", queue="q", **HOW)
-        reader = (await link.receive())[0]["reader"]
+        reader = (await ask(link, 1, do="read", queue="q", **HOW))["reader"]
         await link.send("call", n=2, do="get", reader=reader, timeout=None)
         await other.send_many("q", [b"1", b"2"], until="ordered")
         assert (await link.receive())[1].endswith(b"1")
@@ -260,8 +248,7 @@ async def test_a_message_that_came_for_a_wait_that_has_ended_is_taken_first(tmp_
         await link.send("call", n=4, do="get", reader=reader, timeout=None)
         assert (await link.receive())[1].endswith(b"2")
         link.post("cancel", n=3)  # of a message that is done
-        await link.send("call", n=5, do="get", reader=reader, timeout=0)
-        assert (await link.receive())[0]["op"] == "failed"
+        assert (await ask(link, 5, do="get", reader=reader, timeout=0))["op"] == "failed"
 
 
 UPLOAD: dict[str, Any] = {"destination": "q", "delivery": "TRANSACTIONAL", "size": 5_000_000, "properties": {}}
@@ -284,8 +271,7 @@ async def test_what_came_for_a_call_that_had_ended_is_not_kept(
     for limit in ("READERS_MAX", "TRANSACTIONS_MAX", "WATCHES_MAX", "UPLOADS_MAX"):
         lower(monkeypatch, limit, 1)
     for number in range(3):
-        await link.send("call", n=number, **call)
-        assert (await link.receive())[0]["op"] == "done"
+        assert (await ask(link, number, **call))["op"] == "done"
         link.post("cancel", n=number)
 
 
@@ -295,8 +281,7 @@ async def test_an_invitation_that_came_for_a_call_that_had_ended_is_withdrawn(tm
         link = await dial(control_of(tmp_path))
         await greet(link)
         for number in range(40):  # a node has 16 open ones
-            await link.send("call", n=number, do="invite", name="b", send=None)
-            assert (await link.receive())[0]["op"] == "done"
+            assert (await ask(link, number, do="invite", name="b", send=None))["op"] == "done"
             link.post("cancel", n=number)
         await link.close()
 
@@ -306,8 +291,7 @@ async def test_what_has_ended_leaves_nothing_behind(link: Link, monkeypatch: pyt
     numbers = iter(range(10**6))
 
     async def say(do: str, **fields: Any) -> dict[str, Any]:
-        await link.send("call", n=next(numbers), do=do, **fields)
-        answer = (await link.receive())[0]
+        answer = await ask(link, next(numbers), do=do, **fields)
         assert answer["op"] == "done", answer
         return answer
 
@@ -345,8 +329,7 @@ async def test_what_has_ended_leaves_nothing_behind(link: Link, monkeypatch: pyt
 async def test_a_connection_with_much_under_way_is_not_read(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
     """Until some of it has ended: what comes behind is carried out then."""
     monkeypatch.setattr(calls, "CALLS_BYTES_MAX", 1_000)
-    await link.send("call", n=1, do="read", queue="q", **HOW)
-    reader = (await link.receive())[0]["reader"]
+    reader = (await ask(link, 1, do="read", queue="q", **HOW))["reader"]
     link.post("call", bytes(1_000), n=2, do="get", reader=reader, timeout=0.2)
     link.post("call", n=3, do="flush")
     async with asyncio.timeout(PATIENCE_S):

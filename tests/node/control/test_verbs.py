@@ -29,7 +29,6 @@ from triack.node.control.codec import (
 from triack.node.control.control_frames import encode
 from triack.node.control.steps import Steps
 from triack.node.control.verb_table import _ROWS, VERBS, Kind, Verb, _row, check_call, row_of
-from triack.node.handles.acknowledgements import Every
 from triack.node.handles.consumer import BATCH_MESSAGES
 from triack.node.handles.derived import bind
 from triack.node.handles.receipt import Receipt
@@ -135,18 +134,10 @@ def test_a_call_arrives_as_it_was_made() -> None:
         ["q", [b"1", b"22"]],
         {"delivery": triack.TRANSACTIONAL, "keys": None, "each": None, "timeout": None},
     )
+    trusted = "send", "psk", "keep_alive_s", "may_relay", "relays_for", "may_subscribe", "seal", "sealed_only"
     assert written_and_read(Verbs.trust, "b", None, "udp://b:1", "tcp://b:2", send=("in-*",)) == (
         ["b", None, "udp://b:1", "tcp://b:2"],
-        {
-            "send": ["in-*"],
-            "psk": None,
-            "keep_alive_s": None,
-            "may_relay": None,
-            "relays_for": None,
-            "may_subscribe": None,
-            "seal": None,
-            "sealed_only": None,
-        },
+        dict.fromkeys(trusted) | {"send": ["in-*"]},
     )
     routes = [triack.Route("b", via="hub", rename="c"), triack.Route("*", via="hub")]
     assert written_and_read(Verbs.set_routes, routes) == ([routes], {})
@@ -155,10 +146,7 @@ def test_a_call_arrives_as_it_was_made() -> None:
     assert written_and_read(Transaction.remember, "k", None) == (["k", None], {})
     assert written_and_read(Transaction.remember, "k", b"") == (["k", b""], {})
     assert written_and_read(Verbs.purge, "q", {"id"}) == (["q", ["id"]], {})
-
-
-def test_a_list_of_messages_is_no_longer_than_a_frame() -> None:
-    """Whatever number the other process asks for."""
+    # A list is no longer than a frame, whatever number the other process asks for.
     assert written_and_read(Transaction.receive_many, "q", 10**9)[0] == ["q", BATCH_MESSAGES, None]
 
 
@@ -188,12 +176,8 @@ def sent(value: Any) -> Any:
 )
 def test_a_trigger_is_the_same_at_the_other_end(trigger: AckTrigger) -> None:
     """Shares are exact: a third of a window is not a little less."""
-    assert read_every(sent(describe_every(trigger))) == trigger
-
-
-@pytest.mark.parametrize("every", [None, "message"])
-def test_so_is_what_stands_for_none(every: Every) -> None:
-    assert read_every(sent(describe_every(every))) == every
+    for every in (trigger, None, "message"):
+        assert read_every(sent(describe_every(every))) == every
 
 
 def test_events_of_acknowledgements_are_the_same_and_name_the_same_messages() -> None:

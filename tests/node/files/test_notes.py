@@ -98,10 +98,6 @@ def test_what_others_may_have_written_is_no_note(tmp_path: Path) -> None:
 # The files of the session log: segments, renames, and a disk that takes no more.
 
 
-def names(folder: Path) -> list[str]:
-    return sorted(file.name for file in folder.iterdir())
-
-
 def test_records_are_in_the_file_at_once(tmp_path: Path) -> None:
     """With the operating system when ``append`` returns; the file is renamed when the log is closed."""
     log = LogFile(tmp_path / "log", "n", 7)
@@ -125,7 +121,7 @@ def test_a_record_that_begins_a_segment_begins_a_file(tmp_path: Path) -> None:
     records = [(b'{"v":6,"n":%d}\n' if number % 3 == 0 else b'{"n":%d}\n') % number for number in range(20)]
     for record in records:
         log.append(record)
-    assert len([name for name in names(tmp_path) if name.endswith(".open")]) == 1
+    assert len(list(tmp_path.glob("*.open"))) == 1
     log.close()
     files = sorted(tmp_path.iterdir())
     assert len(files) == 7

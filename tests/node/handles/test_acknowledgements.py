@@ -3,8 +3,6 @@
 import asyncio
 import gc
 import threading
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,12 +17,6 @@ from triack.node.node import port_of
 from triack.queues.node_settings import NodeSettings
 from triack.queues.streams.ack_events import AckEvents
 from triack.testing import World
-
-
-@pytest.fixture
-async def node(tmp_path: Path) -> AsyncIterator[triack.Node]:
-    async with make("a", tmp_path) as node:
-        yield node
 
 
 async def follow(face: Face, destination: str, **how: Any) -> triack.Acknowledgements | ClientAcknowledgements:

@@ -1,7 +1,6 @@
 """Messages that were received, handled and taken."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -30,12 +29,6 @@ def message(properties: dict[str, object] | None = None) -> Message:
     run = Run(packet, 0, 2, redelivered=True, failures={1: 3})
     nobody: Any = None
     return Message(run.lease(1).body, 1, Drawn("q", run, nobody, lambda _origin: "shop"))
-
-
-@pytest.fixture
-async def node(tmp_path: Path) -> AsyncIterator[triack.Node]:
-    async with make("a", tmp_path / "node") as node:
-        yield node
 
 
 def test_a_message_says_what_it_is() -> None:

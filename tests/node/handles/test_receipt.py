@@ -23,12 +23,6 @@ async def alone() -> AsyncIterator[triack.Node]:
         yield node
 
 
-@pytest.fixture
-async def node(tmp_path: Path) -> AsyncIterator[triack.Node]:
-    async with make("a", tmp_path) as node:
-        yield node
-
-
 async def test_a_wait_that_ends_says_what_for(alone: triack.Node) -> None:
     """WaitTimeout names stage and destination; the message is still on its way and can be waited for again."""
     receipt = await alone.send(NOWHERE, b"x")

@@ -1,7 +1,6 @@
 """Publishing and subscribing on a real node."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -9,12 +8,6 @@ import pytest
 import triack
 from tests.node.nodes import WAIT, Face, make
 from triack.node.client.client_consumer import ClientSubscriber
-
-
-@pytest.fixture
-async def node(tmp_path: Path) -> AsyncIterator[triack.Node]:
-    async with make(data=tmp_path / "node") as node:
-        yield node
 
 
 async def read(subscriber: triack.Subscriber | ClientSubscriber, count: int) -> list[bytes]:

@@ -1,7 +1,7 @@
 """Transactions of a real node: all or nothing, over queues and machines."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import Awaitable
 from pathlib import Path
 
 import pytest
@@ -11,12 +11,6 @@ from tests.node.nodes import WAIT, Face, bodies, make, quick, until
 from triack.node.handles.transaction import LISTS_BYTES, Transaction
 from triack.node.node import port_of
 from triack.node.shell.prepared import MESSAGE_OVERHEAD_BYTES
-
-
-@pytest.fixture
-async def node(tmp_path: Path) -> AsyncIterator[triack.Node]:
-    async with make(data=tmp_path / "node", settings=quick(max_redeliveries=1)) as found:
-        yield found
 
 
 async def fill(node: triack.Node, *texts: bytes) -> None:

@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 import triack
-from tests.node.nodes import WAIT, quick, until
+from tests.node.nodes import WAIT, on_platform, quick, until
 from triack.base.commit import Read
 from triack.base.errors import AddressError, StoreError, StoreFailed, TransportError, TriackError
 from triack.base.news import (
@@ -35,7 +35,7 @@ from triack.base.units import SECOND
 from triack.node.shell import driver
 from triack.node.shell.driver import Driver
 from triack.node.shell.event_loop import is_cancelled, is_failure, may_wait
-from triack.node.shell.platform import PLATFORM, Platform
+from triack.node.shell.platform import Platform
 from triack.node.shell.worker import Then, ThreadWorker
 from triack.queues.fetching import Fetch
 from triack.queues.manager.effects import Effect, Send, StartJob, Tell, WriteRecords
@@ -557,23 +557,16 @@ class Watched(Platform):
 )
 async def test_tcp_ends_no_session_before_its_ack_timeout(session: SessionSettings, seconds: float) -> None:
     """The system gives a silent peer up by a time of its own, which is as long at both ends."""
-    watched = Watched()
-    before = PLATFORM.set(watched)
-    try:
-        async with (
-            triack.open("a", data=None, insecure=True, settings=quick(session=session)) as a,
-            triack.open(
-                "b", data=None, listen="tcp://127.0.0.1:0", insecure=True, settings=quick(session=session)
-            ) as b,
-        ):
-            await (await a.send(f"{b.address}/q", b"1")).ordered(WAIT)
-            ends = [end for it in watched.endpoints if isinstance(it, TcpEndpoint) for end in it._connections.values()]  # noqa: SLF001
-            socks = [end.writer.get_extra_info("socket") for end in ends if end.writer is not None]
-            assert [sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) for sock in socks] == [
-                round(1_000 * seconds)
-            ] * 2
-    finally:
-        PLATFORM.reset(before)
+    settings, watched = quick(session=session), Watched()
+    with on_platform(watched):
+        a = triack.open("a", data=None, insecure=True, settings=settings)
+        b = triack.open("b", data=None, listen="tcp://127.0.0.1:0", insecure=True, settings=settings)
+    async with a, b:
+        await (await a.send(f"{b.address}/q", b"1")).ordered(WAIT)
+        ends = [end for it in watched.endpoints if isinstance(it, TcpEndpoint) for end in it._connections.values()]  # noqa: SLF001
+        socks = [end.writer.get_extra_info("socket") for end in ends if end.writer is not None]
+        found = [sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) for sock in socks]
+        assert found == [round(1_000 * seconds)] * 2
 
 
 @pytest.mark.plain
