@@ -163,7 +163,6 @@ async def test_the_largest_message(pair: tuple[triack.Node, triack.Node], delive
     "destination", ["", "a b", "udp://127.0.0.1:1", "http://x/q", "udp://127.0.0.1:1/", "x/y/z", "/q"]
 )
 async def test_a_destination_that_cannot_be_read(alone: triack.Node, destination: str) -> None:
-    """AddressError with the text."""
     with pytest.raises(triack.AddressError):
         await alone.send(destination, b"x")
 
@@ -187,7 +186,6 @@ async def test_a_destination_that_cannot_be_read(alone: triack.Node, destination
     ],
 )
 async def test_a_property_that_is_none_is_named(alone: triack.Node, properties: dict[str, Any]) -> None:
-    """UsageError with its name; the node goes on."""
     with pytest.raises(triack.UsageError, match=next(iter(properties))):
         await alone.send("q", b"x", **properties)
     await (await alone.send("q", b"x")).queued(WAIT)
@@ -216,7 +214,6 @@ async def test_fixed_queues_are_all_there_is() -> None:
 
 
 async def test_a_node_that_dials_itself_by_another_name_gets_an_error() -> None:
-    """It is not stuck."""
     async with make(scheme="udp") as node:
         receipt = await node.send(f"{node.address.replace('127.0.0.1', 'localhost')}/q", b"x")
         with pytest.raises(triack.DeliveryFailed, match="own-address"):

@@ -25,8 +25,15 @@ def cloud(folder: Path) -> triack.Node:
     return triack.open("cloud", data=folder / "cloud", listen=THERE, insecure=True, settings=quick())
 
 
+async def waits_for(node: triack.Node, name: str) -> str:
+    """What operators see of a queue that is not passed on."""
+    await until(lambda: any(it.waits_for for it in node.stats().queues["intake"].holders))
+    (holder,) = node.stats().queues["intake"].holders
+    assert holder.name == name
+    return str(holder.waits_for)
+
+
 async def test_what_arrives_is_passed_on_once_and_in_order(tmp_path: Path) -> None:
-    """With what its sender said of it."""
     async with machine(tmp_path, intake=ON) as node, cloud(tmp_path) as there:
         await node.send_many("intake", [b"%d" % number for number in range(600)])
         await node.send("intake", b"last", label="end", headers={"shop": "4"}, correlation_id="7")
@@ -49,7 +56,6 @@ async def test_a_pattern_chooses_by_label(tmp_path: Path) -> None:
 
 
 async def test_a_large_message_is_passed_on(tmp_path: Path) -> None:
-    """Part by part, as it came."""
     body = bytes(range(256)) * 20_000
     async with machine(tmp_path, intake=ON) as node, cloud(tmp_path) as there:
         await node.send_stream("intake", body)
@@ -66,10 +72,7 @@ async def test_messages_wait_while_their_destination_is_away(tmp_path: Path, mon
     async with machine(tmp_path, intake=ON) as node:
         for number in range(50):
             await node.send("intake", b"%d" % number)
-        await until(lambda: any(it.waits_for for it in node.stats().queues["intake"].holders))
-        (holder,) = node.stats().queues["intake"].holders
-        assert holder.name == f"forward to {THERE}/intake"
-        assert f"no process listens at {THERE}" in str(holder.waits_for)
+        assert f"no process listens at {THERE}" in await waits_for(node, f"forward to {THERE}/intake")
         assert node.queue_lengths()["intake"] >= 40
     async with cloud(tmp_path) as there, machine(tmp_path, intake=ON):
         assert await bodies(there, "intake", 50) == [b"%d" % number for number in range(50)]
@@ -79,9 +82,7 @@ async def test_what_cannot_be_sent_stays_in_its_queue(tmp_path: Path) -> None:
     """It is no failure of the message, so that it never dies of that."""
     async with machine(tmp_path, intake=triack.Forward("nowhere/intake")) as node:
         await node.send("intake", b"1")
-        await until(lambda: any(it.waits_for for it in node.stats().queues["intake"].holders))
-        (holder,) = node.stats().queues["intake"].holders
-        assert "unknown peer nowhere" in str(holder.waits_for)
+        assert "unknown peer nowhere" in await waits_for(node, "forward to nowhere/intake")
         assert node.queue_lengths() == {"dead-letter": 0, "intake": 1}
     async with machine(tmp_path) as node, node.receive("intake") as reader:
         message = await reader.get(WAIT)
@@ -89,7 +90,6 @@ async def test_what_cannot_be_sent_stays_in_its_queue(tmp_path: Path) -> None:
 
 
 async def test_a_file_adds_and_removes_what_is_passed_on(tmp_path: Path) -> None:
-    """When it is read again."""
     file = tmp_path / "triack.toml"
     start = '[node]\nname = "machine"\ndata = "machine"\ninsecure = true\n'
     file.write_text(start)
@@ -115,7 +115,6 @@ async def test_a_file_adds_and_removes_what_is_passed_on(tmp_path: Path) -> None
     ],
 )
 def test_a_mistake_in_the_file_is_told(tmp_path: Path, said: str, why: str) -> None:
-    """With the table, before the node starts."""
     file = tmp_path / "triack.toml"
     file.write_text(f'[node]\ndata = "machine"\n[queues.intake.forward]\n{said}\n')
     with pytest.raises(triack.ConfigError, match=why):

@@ -41,7 +41,6 @@ from triack.tools.replay.run import replay
 
 @pytest.mark.parametrize("listen", ["udp://0.0.0.0:0", "tcp://[::]:0", "udp://192.0.2.1:7801", "tcp://example.org:1"])
 def test_an_insecure_node_stays_on_loopback(listen: str) -> None:
-    """Refused before anything is opened, with the address."""
     with pytest.raises(triack.NotLoopback, match="loopback"):
         triack.open("n", data=None, listen=listen, insecure=True)
 
@@ -67,40 +66,31 @@ async def test_insecure_must_be_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "more"),
+    ("argument", "value", "error", "why"),
     [
-        ("a b", {}),
-        ("", {}),
-        ("n", {"listen": "udp://127.0.0.1"}),
-        ("n", {"listen": "http://127.0.0.1:1"}),
-        ("n", {"peers": {"b": "nowhere"}}),
-        ("n", {"peers": {"b": "udp://127.0.0.1:0"}}),
+        ("name", "a b", triack.AddressError, "name 'a b'"),
+        ("name", "", triack.AddressError, "name"),
+        ("listen", "udp://127.0.0.1", triack.AddressError, "cannot read address"),
+        ("listen", "http://127.0.0.1:1", triack.AddressError, "cannot read address"),
+        ("peers", {"b": "nowhere"}, triack.AddressError, "cannot read address"),
+        ("peers", {"b": "udp://127.0.0.1:0"}, triack.AddressError, "port"),
+        ("name", 5, triack.UsageError, "a name is text, not 5"),
+        ("data", "", triack.UsageError, "the path of a directory, not ''"),
+        ("data", 5, triack.UsageError, "the path of a directory, not 5"),
+        ("log", "", triack.UsageError, "the path of a directory, not ''"),
+        ("listen", 7801, triack.UsageError, "an address is text, such as udp://host:port, not 7801"),
+        ("queues", "orders", triack.UsageError, "queues must be a list of texts, not 'orders'"),
+        ("peers", ["b"], triack.UsageError, "peers must be a dict"),
+        ("settings", triack.SessionSettings(), triack.UsageError, "settings must be a NodeSettings, not Session"),
+        ("tls", True, triack.UsageError, "tls must be a Tls, not True"),
     ],
 )
-def test_names_and_addresses_are_checked_at_once(name: str, more: dict[str, object]) -> None:
-    """With an AddressError, which is a ValueError too."""
-    with pytest.raises(triack.AddressError):
-        triack.open(name, data=None, insecure=True, **more)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("argument", "value", "why"),
-    [
-        ("name", 5, "a name is text, not 5"),
-        ("data", "", "the path of a directory, not ''"),
-        ("data", 5, "the path of a directory, not 5"),
-        ("log", "", "the path of a directory, not ''"),
-        ("listen", 7801, "an address is text, such as udp://host:port, not 7801"),
-        ("queues", "orders", "queues must be a list of texts, not 'orders'"),
-        ("peers", ["b"], "peers must be a dict"),
-        ("settings", triack.SessionSettings(), "settings must be a NodeSettings, not SessionSettings"),
-        ("tls", True, "tls must be a Tls, not True"),
-    ],
-)
-def test_arguments_of_other_types_are_named_before_anything_is_made(argument: str, value: object, why: str) -> None:
+def test_arguments_are_checked_before_anything_is_made(
+    argument: str, value: object, error: type[Exception], why: str
+) -> None:
     """A text as the list of queues would be queues of one letter, an empty path the working directory."""
-    arguments: dict[str, Any] = {"name": "n", "data": None, argument: value}
-    with pytest.raises(triack.UsageError, match=re.escape(why)):
+    arguments: dict[str, Any] = {"name": "n", "data": None, "insecure": True, argument: value}
+    with pytest.raises(error, match=re.escape(why)):
         triack.open(**arguments)
 
 
@@ -169,10 +159,14 @@ async def test_a_lost_key_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFix
             (tmp_path / "identity").unlink()
 
 
-async def test_a_bad_queue_name_leaves_nothing_open(tmp_path: Path) -> None:
-    """Neither the store nor the address: both can be had at once."""
-    async with make(scheme="udp") as other:
+async def test_a_start_that_fails_leaves_nothing_open(tmp_path: Path) -> None:
+    """By a bad name of a queue, or a taken address, which is named: the store and the address can be had at once."""
+    async with make(scheme="tcp") as other:
         address = other.address
+        with pytest.raises(triack.TransportError, match=address):
+            await triack.open("n", data=tmp_path, listen=address, insecure=True).start()
+        async with make(data=tmp_path):
+            pass
     with pytest.raises(triack.AddressError):
         async with triack.open("n", data=tmp_path, listen=address, queues=["a b"], insecure=True):
             pass
@@ -180,17 +174,7 @@ async def test_a_bad_queue_name_leaves_nothing_open(tmp_path: Path) -> None:
         assert node.address == address
 
 
-async def test_a_taken_address_leaves_the_store_free(tmp_path: Path) -> None:
-    """TransportError names the address; afterwards the same data opens elsewhere."""
-    async with make(scheme="tcp") as other:
-        with pytest.raises(triack.TransportError, match=other.address):
-            await triack.open("n", data=tmp_path, listen=other.address, insecure=True).start()
-        async with make(data=tmp_path):
-            pass
-
-
 async def test_a_node_starts_once_and_closes_as_often_as_you_like() -> None:
-    """And is of no use before and after."""
     node = make()
     with pytest.raises(triack.NodeClosed):
         await node.send("q", b"x")
@@ -326,7 +310,6 @@ async def test_closing_says_what_stays_behind_and_for_whom(tmp_path: Path, caplo
 
 @pytest.mark.gate
 async def test_what_close_could_not_deliver_goes_out_after_the_next_start(tmp_path: Path) -> None:
-    """Everything accepted is durable when close returns."""
     async with make("b", scheme="tcp", data=tmp_path / "b") as b:
         address = b.address
     async with make("a", data=tmp_path / "a", settings=quick(close_timeout_s=0.05)) as a:
@@ -352,7 +335,6 @@ def open_files() -> set[str]:
 @pytest.mark.gate
 @pytest.mark.parametrize("scheme", SCHEMES)
 async def test_a_closed_node_leaves_no_task_and_no_file(tmp_path: Path, scheme: str) -> None:
-    """After real traffic."""
     before = open_files()
     for life in range(2):
         b = await make("b", tmp_path / "b", scheme, log=tmp_path / "log").start()
@@ -478,7 +460,6 @@ async def test_records_reach_the_file_before_the_ack_is_seen(tmp_path: Path) -> 
 
 
 async def test_a_node_shows_its_name_its_address_and_its_state() -> None:
-    """So do what it lends: consumers and transactions."""
     node = make("b", scheme="udp")
     assert repr(node) == "<Node b, new>"
     async with node:
@@ -667,7 +648,6 @@ async def test_what_recorded_nothing_goes_on_with_nothing(tmp_path: Path) -> Non
 
 @pytest.mark.gate
 async def test_a_copy_leaves_the_log_of_the_original_alone(tmp_path: Path) -> None:
-    """Its starts are others with the same numbers."""
     data, log = tmp_path / "data", tmp_path / "log"
     await run_once(data, log)
     shutil.copytree(data, tmp_path / "copy")

@@ -15,10 +15,9 @@ import pytest
 
 import triack
 import triack.outbox
-from tests.node.nodes import SOON, WAIT, bodies, make, quick, until
+from tests.node.nodes import WAIT, bodies, make, quick, until
 from tests.tools.processes import triack as command
 from triack.node.files.keys import IDENTITY_FILE, KeyKind, encode_key
-from triack.queues.node_settings import Journal, Limits
 from triack.testing import World
 
 # What a peer with a key may do at a node: send to the queues that it was given, and nothing else at all. Receiving,
@@ -280,23 +279,6 @@ async def test_a_copy_goes_out_again_by_requeue_and_asks_for_none() -> None:
         assert await bodies(b, "q", 2) == [b"1", b"1"]
         await a.flush()
         assert a.queue_lengths().get(SENT, 0) == 0
-
-
-async def test_senders_wait_while_the_journal_is_full_and_set_to_hold() -> None:
-    """Only those that ask for copies."""
-    limits = Limits(journal=Journal(messages=2, when_full="hold"))
-    async with make("a", settings=quick(limits=limits)) as a:
-        for body in (b"1", b"2"):
-            await (await a.send("q", body, journal=True)).ordered(WAIT)
-        await until(lambda: a.queue_lengths().get(SENT) == 2)
-        waits = asyncio.create_task(a.send("q", b"3", journal=True))
-        await a.send("other", b"goes on")
-        await asyncio.sleep(SOON)
-        assert not waits.done()
-        (trouble,) = [it for it in a.stats().troubles if it.trouble == "journal-full"]
-        assert (trouble.about, "messages that ask for a copy wait" in trouble.cause) == (SENT, True)
-        await a.purge(SENT)
-        await asyncio.wait_for(waits, WAIT)
 
 
 async def test_no_word_but_true_and_false_is_a_wish() -> None:

@@ -252,7 +252,6 @@ async def test_a_transaction() -> None:
 
 
 async def test_a_commit() -> None:
-    """All of it or nothing."""
 
     async def act(node: triack.Node) -> object:
         tx = node.transaction()
@@ -342,7 +341,6 @@ def small_disk() -> Iterator[None]:
 @pytest.mark.gate
 @pytest.mark.usefixtures("small_disk")
 async def test_waiting_for_a_failure(tmp_path: Path) -> None:
-    """It can be waited for again, and is the same."""
 
     async def act(node: triack.Node) -> object:
         asyncio.get_running_loop().call_later(0.002, node.send_nowait, "q", bytes(1_000_000))

@@ -116,7 +116,6 @@ async def test_questions_and_answers(node: triack.Node, client: Client, tmp_path
 
 
 async def test_what_cannot_be_said_to_the_node_is_named(node: triack.Node, client: Client) -> None:
-    """As a mistake of the caller; the connection lives on."""
     any_client: Any = client
     transaction = any_client.transaction()
     nested: list[Any] = []

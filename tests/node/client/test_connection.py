@@ -48,7 +48,6 @@ async def lost(data: Path, **how: Any) -> AsyncIterator[Client]:
 
 
 async def test_calls_wait_for_the_next_process_and_fail_when_it_is_away_for_too_long(tmp_path: Path) -> None:
-    """When it is back after that, they work again."""
     async with lost(tmp_path, patience=SOON) as client:
         waiting = asyncio.create_task(client.stats())
         with pytest.raises(triack.NodeClosed, match=r"the node of .* has been away for 0\.2 s"):
@@ -74,7 +73,6 @@ async def test_a_wait_ends_with_its_own_time_or_with_the_client(tmp_path: Path) 
 
 
 async def test_another_node_in_its_place_is_not_used(tmp_path: Path) -> None:
-    """It knows nothing of what was sent to the first one."""
     async with lost(tmp_path / "a", patience=None) as client:
         waiting = asyncio.create_task(client.stats())
         (tmp_path / "a").rename(tmp_path / "old")

@@ -29,7 +29,6 @@ def watched(node: triack.Node, to: str) -> int:
 
 
 async def test_a_failure_comes_with_its_reason(node: triack.Node, client: Client) -> None:
-    """That of a message of a transaction as well."""
     async with make("b", scheme="udp", queues=["q"]) as b:
         to = f"{b.address}/nowhere"
         events = await client.acknowledgements(to)

@@ -117,7 +117,6 @@ def test_arguments_are_refused_as_keys_are(more: dict[str, object], told: str, f
 async def test_a_directory_may_be_called_none(
     data: str | Path, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As an argument; None is for a node in memory."""
     monkeypatch.chdir(tmp_path)
     async with triack.open(config=file, data=data):
         assert (tmp_path / "none" / "store.db").exists()
@@ -240,7 +239,6 @@ SHARE: KeyPath = ("session", "ack_trigger", "window_share")
 def test_a_value_of_a_file_or_of_a_variable_has_the_type_of_its_key(
     path: KeyPath, raw: object, text: str, value: object
 ) -> None:
-    """A variable is a text."""
     for found in (read_value(KEYS[path], raw), read_value(KEYS[path], text, from_text=True)):
         assert (found, type(found)) == (value, type(value))
 

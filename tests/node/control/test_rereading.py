@@ -50,7 +50,6 @@ async def test_who_is_trusted_no_more_has_no_session_when_it_returns(tmp_path: P
 
 
 async def test_a_node_without_keys_has_nothing_to_read(tmp_path: Path) -> None:
-    """It answers the call, and goes on."""
     async with make("a", tmp_path / "a") as a:
         assert await reread(tmp_path / "a")
         await (await a.send("q", b"hello")).stored(WAIT)
@@ -62,7 +61,6 @@ async def test_a_directory_at_rest_needs_no_word(tmp_path: Path) -> None:
 
 
 async def test_a_node_that_cannot_use_the_file_says_so(tmp_path: Path) -> None:
-    """The old file stays in force."""
     async with node("a", tmp_path / "a") as a:
         await a.trust("b", SOMEBODY, "udp://127.0.0.1:9")
         PrivateFiles(tmp_path / "a").change(TRUST_FILE, lambda _: b"{")

@@ -205,7 +205,6 @@ def test_so_is_one_of_the_node(event: NodeEvent) -> None:
 
 
 def test_a_trigger_that_is_none_is_refused() -> None:
-    """By its value, or because there is no such setting."""
     with pytest.raises(UsageError, match="window_share must be above 0"):
         read_every({"window_share": 2})
     with pytest.raises(TypeError):

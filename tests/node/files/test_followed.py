@@ -75,7 +75,6 @@ class Story(PrivateFiles):
 
 
 async def test_a_change_is_acted_by_once(tmp_path: Path) -> None:
-    """However often the file is looked at."""
     story = Story(tmp_path)
     async with story.watched():
         story.write(2)

@@ -169,7 +169,6 @@ def test_a_short_write_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
-    """A file is in the way."""
     (tmp_path / "log").write_text("in the way")
     with pytest.raises(StoreError, match="log"):
         LogFile(tmp_path / "log", "n", 1)

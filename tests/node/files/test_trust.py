@@ -79,7 +79,6 @@ def test_what_is_said_of_a_peer_stays_until_something_else_is_said(said: dict[st
 
 
 def test_what_is_taken_away() -> None:
-    """A key, an address, or all of a peer."""
     file = trust()
     file.add("b", keys=KEYS[:2], addresses=["udp://b:1", "udp://b:2"])
     file.remove("b", keys=[KEYS[0]], addresses=["udp://B:1"])
@@ -108,7 +107,6 @@ def test_what_is_taken_away() -> None:
     ],
 )
 def test_what_cannot_be_added(name: str, change: dict[str, Any], error: type[Exception], why: str) -> None:
-    """Nothing is changed then."""
     file = trust()
     file.add("c", keys=[KEYS[2]], addresses=["udp://c:1"])
     with pytest.raises(error, match=why):
@@ -186,7 +184,6 @@ def test_who_has_enrolled_is_a_new_peer_or_the_same_one_again() -> None:
     }.values(),
 )
 def test_an_enrolment_gives_no_peer_another_key(change: dict[str, Any], why: str) -> None:
-    """Nothing is changed then."""
     file = trust()
     file.add("b", keys=[KEYS[0]], addresses=["udp://b:1"])
     file.add("c", addresses=["udp://c:1"])

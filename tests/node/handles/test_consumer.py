@@ -236,7 +236,6 @@ async def test_a_message_that_another_thread_settles_stays_in_hand(node: triack.
 
 
 async def test_a_wrong_mode_is_refused(node: triack.Node, face: Face) -> None:
-    """By name, and no listener stays behind."""
     with pytest.raises(triack.UsageError, match="'auto' or 'manual'"):
         face.receive("q", ack="never")  # type: ignore[arg-type]
 

@@ -73,7 +73,6 @@ async def test_no_more_is_taken_than_can_be_handled(node: triack.Node, face: Fac
 
 
 async def test_a_failure_is_tried_again_in_order_and_ends_nothing(node: triack.Node, face: Face) -> None:
-    """With one call at a time everything younger waits."""
     handling = Handling(face)
     handling.fails[b"1"] = 2
     await node.send_many("q", [b"1", b"2"])
@@ -83,7 +82,6 @@ async def test_a_failure_is_tried_again_in_order_and_ends_nothing(node: triack.N
 
 @pytest.mark.parametrize("concurrency", [1, 2])
 async def test_what_a_handler_waits_for_is_in_the_stats(node: triack.Node, face: Face, concurrency: int) -> None:
-    """Named, with its error, until it succeeds."""
     handling = Handling(face, name="packer", concurrency=concurrency)
     handling.fails[b"1"] = 1_000
     await node.send("q", b"1")
@@ -406,7 +404,6 @@ async def test_a_message_is_moved_to_the_end_of_its_full_queue(full: triack.Node
 
 
 async def test_a_handler_sends_into_the_full_queue_that_it_reads(full: triack.Node) -> None:
-    """As often as it takes a message out of it."""
     handled: list[bytes] = []
 
     async def handle(message: triack.Message) -> None:

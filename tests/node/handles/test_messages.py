@@ -406,7 +406,6 @@ async def test_peek_waits_for_the_first_message_and_leaves_it(node: triack.Node,
 
 
 async def test_browse_goes_on_behind_a_place(node: triack.Node, face: Face) -> None:
-    """Whichever way that was read."""
     await fill(node, 5)
     places = [it.place async for it in face.browse("q")]
     async with face.receive("q", ack="manual") as reader:

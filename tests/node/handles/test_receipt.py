@@ -184,7 +184,6 @@ async def test_what_was_accepted_with_its_key_needs_no_room() -> None:
 
 @pytest.mark.parametrize("stage", ["queued", "received", "stored", "ordered"])
 async def test_send_returns_when_the_message_has_come_so_far(face: Face, stage: triack.StageName) -> None:
-    """And of a list, all of it."""
     async with make("b", scheme="udp") as b:
         receipt = await face.send(f"{b.address}/q", b"x", until=stage, timeout=WAIT)
         await receipt.reached(stage, timeout=0)

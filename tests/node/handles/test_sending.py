@@ -38,8 +38,6 @@ from triack.queues.streams.outgoing_stream import ORDINALS_BLOCK
 
 # Presets of other systems: the numbers of their documents, under a fake clock and between nodes that differ.
 
-ACKS_OF_SOLACE_AND_MSMQ = triack.AckStats(16, None, 1.0, None)
-
 
 @pytest.mark.parametrize(
     ("initiator", "acceptor", "packets", "expected"),
@@ -58,24 +56,6 @@ def test_who_begins_says_how_and_the_other_bounds_it(
 ) -> None:
     """The smaller window counts, and a sender that fills it asks; HornetQ's two seconds halve with a timeout of two."""
     assert acks(initiator, packets, peer=acceptor) == expected
-
-
-@pytest.mark.parametrize("scheme", ["udp", "tcp"])
-async def test_a_node_like_solace_talks_to_one_like_msmq(scheme: str, tmp_path: Path) -> None:
-    """Over real sockets, durably, in order; each end tells in its stats what they agreed on."""
-    async with (
-        make("b", tmp_path / "b", scheme, settings=MSMQ) as b,
-        make("a", tmp_path / "a", settings=SOLACE) as a,
-    ):
-        receipts = [await a.send(f"{b.address}/q", b"%d" % number) for number in range(200)]
-        for receipt in receipts:
-            await receipt.ordered(WAIT)
-        async with b.receive("q") as reader:
-            assert [(await reader.get(WAIT)).body for _ in receipts] == [b"%d" % number for number in range(200)]
-        for node in (a, b):
-            (session,) = node.stats().sessions
-            assert session.window == 50
-            assert session.session_acks == session.store_acks == ACKS_OF_SOLACE_AND_MSMQ
 
 
 @pytest.mark.parametrize(
@@ -209,7 +189,6 @@ async def test_what_is_no_route_is_refused_at_once(tmp_path: Path) -> None:
 
 
 async def test_another_process_has_the_same_verbs(tmp_path: Path) -> None:
-    """By the control socket of the node."""
     async with line(tmp_path) as (sensor, _, _cloud), triack.connect(tmp_path / "sensor") as client:
         assert await client.routes() == sensor.routes()
         await client.set_routes([triack.Route("c*", via="gateway")])
@@ -322,7 +301,6 @@ async def test_a_list_waits_for_room_as_single_messages_do() -> None:
 
 
 async def test_who_is_cancelled_leaves_a_beginning_of_the_list() -> None:
-    """In order, and without a hole."""
     limits = triack.Limits(queue_quota={"q": triack.Quota(messages=100)})
     many = [b"%d" % number for number in range(10_000)]
     async with make(settings=quick(limits=limits)) as node:
@@ -348,7 +326,6 @@ async def test_a_list_stops_at_the_limit_of_what_is_pending() -> None:
 
 
 async def test_a_queue_that_refuses_ends_a_list_and_says_how_far_it_came() -> None:
-    """Messages that were accepted before stay so."""
     limits = triack.Limits(queue_quota={"q": triack.Quota(messages=10, when_full="reject")})
     async with make(settings=quick(limits=limits)) as node:
         with pytest.raises(triack.QueueFull) as refused:
@@ -377,7 +354,6 @@ async def test_each_message_of_a_list_may_have_a_key(tmp_path: Path) -> None:
 
 
 async def test_keys_that_do_not_fit_their_list_are_refused() -> None:
-    """Before anything is accepted."""
     settings = quick(keys=triack.KeySettings(most=2))
     async with make(settings=settings) as node:
         for keys, why in ((["a"], "1 keys for 2 messages"), ("ab", "must be a list of texts"), (["a", ""], "a key is")):

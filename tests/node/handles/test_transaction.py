@@ -59,21 +59,6 @@ async def test_leaving_the_block_commits_and_an_exception_rolls_back(node: triac
     assert node.queue_lengths() == {"dead-letter": 0, "in": 0, "out": 1}
 
 
-async def test_each_message_of_a_rolled_back_transaction_fails_for_itself(node: triack.Node, face: Face) -> None:
-    """The one that failed too often is dead; the ones beside it, taken for the first time, come again."""
-    await fill(node, b"old")
-    tx = face.transaction()
-    await tx.receive("in", WAIT)
-    await tx.rollback()
-    await tx.rollback()
-    await fill(node, b"new")
-    tx = face.transaction()
-    assert [(await tx.receive("in", WAIT)).body for _ in range(2)] == [b"old", b"new"]
-    await tx.rollback()
-    assert await bodies(node, "in", 1) == [b"new"]
-    assert await bodies(node, "dead-letter", 1) == [b"old"]
-
-
 async def test_a_cancelled_transaction_is_no_failure(node: triack.Node, face: Face) -> None:
     """A service that is stopped again and again keeps its message, unlike one that fails."""
     await fill(node, b"1")

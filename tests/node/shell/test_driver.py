@@ -291,25 +291,20 @@ async def test_a_turn_that_waits_when_the_node_closes_is_carried_out() -> None:
 
 
 @pytest.mark.plain
-async def test_an_endpoint_is_opened_when_somebody_is_sent_to() -> None:
-    """Once for each scheme."""
+async def test_an_endpoint_is_opened_when_somebody_is_sent_to_and_hears_what_to_keep() -> None:
+    """Once for each scheme; before anything is sent there, and after the last datagram."""
     async with bench() as it:
         await it.go(Send("udp://b:1", [b"x"]), Send("udp://c:1", [b"y"]), Send(HERE, [b"z"]))
-        assert it.did == ["open udp", ("udp://b:1", b"x"), ("udp://c:1", b"y"), (HERE, b"z")]
-
-
-@pytest.mark.plain
-async def test_the_endpoint_hears_what_to_keep() -> None:
-    """Before anything is sent there, and after the last datagram; an address that only gets datagrams is not kept."""
-    async with bench() as it:
         await it.go(KeepConnection(HERE), Send(HERE, [b"x"]), DropConnection(HERE))
-        assert it.did == [("vouch", HERE), (HERE, b"x"), ("release", HERE)]
+        assert it.did == [
+            *("open udp", ("udp://b:1", b"x"), ("udp://c:1", b"y"), (HERE, b"z")),
+            *(("vouch", HERE), (HERE, b"x"), ("release", HERE)),
+        ]
 
 
 @pytest.mark.parametrize("error", [AddressError("no such host"), TransportError("closed")])
 @pytest.mark.plain
 async def test_what_cannot_be_sent_is_counted_and_the_rest_goes_on(error: TriackError) -> None:
-    """By its name, each datagram."""
     async with bench() as it:
         it.place.broken = error
         await it.go(Send(HERE, [b"x", b"y"]), Send("tcp://c:1", [b"z"]), WriteRecords(b"on"))

@@ -146,7 +146,6 @@ async def test_nobody_is_welcomed_before_it_is_written_down(tmp_path: Path) -> N
 
 
 async def test_an_open_code_gives_the_key_that_is_in_use(tmp_path: Path) -> None:
-    """Also when that has become another one since."""
     async with node("a") as a, node("b", tmp_path) as b:
         given, old, files = await b.invite(), b.key, PrivateFiles(tmp_path)
         new = Identity.make(lambda size: bytes(range(size)))
@@ -190,7 +189,6 @@ async def test_a_key_that_is_exchanged_lets_who_has_begun_go_on(
 
 
 async def test_codes_end_with_their_node() -> None:
-    """The waiters on both sides hear of it at once."""
     async with node("a") as a, node("b") as b:
         waiting = asyncio.create_task((await b.invite()).enrolled())
         coming = asyncio.create_task(a.enrol(CODE, NOBODY))

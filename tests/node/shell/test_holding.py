@@ -231,7 +231,6 @@ async def test_stats_say_which_process_has_a_message(node: triack.Node, tmp_path
 
 
 async def test_stats_say_which_task_has_how_much_since_when(node: triack.Node) -> None:
-    """The messages in hand have an age as well."""
     asyncio.current_task().set_name("packer")  # type: ignore[union-attr]
     reader = node.receive("q", ack="manual")
     held = [await reader.get(WAIT), await reader.get(WAIT)]

@@ -377,7 +377,6 @@ def test_a_second_signal_ends_a_service_that_does_not_end(tmp_path: Path) -> Non
 
 
 def test_it_returns_and_raises_what_the_service_does() -> None:
-    """And leaves the handlers of signals as they were."""
     before = signal.getsignal(signal.SIGTERM)
 
     async def main() -> int:
@@ -518,7 +517,6 @@ def test_a_node_shows_the_verbs_of_users_and_nothing_else() -> None:
 
 
 async def test_there_is_no_port_before_the_start() -> None:
-    """NodeClosed, as everywhere."""
     with pytest.raises(triack.NodeClosed, match="not started"):
         port_of(make())
 

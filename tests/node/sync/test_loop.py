@@ -142,7 +142,6 @@ def check_threads(face: SyncNode | SyncClient, queue: str) -> None:
 
 
 def test_a_handler_is_called_in_threads_and_may_use_the_node(tmp_path: Path) -> None:
-    """On a node and on a client of it."""
     with open_sync("a", tmp_path) as node, triack.sync.connect(tmp_path) as client:
         check_threads(node, "here")
         check_threads(client, "there")
@@ -151,7 +150,6 @@ def test_a_handler_is_called_in_threads_and_may_use_the_node(tmp_path: Path) -> 
 
 
 def test_a_transaction_is_one_for_threads(tmp_path: Path) -> None:
-    """A handler that raises is called again."""
     with open_sync("a", tmp_path) as node:
         done, tries = threading.Event(), [0]
 

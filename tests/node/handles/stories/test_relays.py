@@ -119,30 +119,3 @@ async def test_the_operator_purges_one_queue_with_a_word_to_the_origin(triack_wo
         triack_world.heal()
         await net.sensor.drain()
         assert (net.cloud.queue_lengths().get("readings"), net.cloud.queue_lengths()["other"]) == (None, 1)
-
-
-async def test_recoverable_messages_that_are_purged_are_dead_letters_at_the_relay(triack_world: World) -> None:
-    """It alone has them. A large one is one letter, wherever the portions end."""
-    bodies = [
-        *(b"%03d" % number for number in range(150)),
-        b"large" * 50_000,
-        *(b"%03d" % it for it in range(150, 300)),
-    ]
-    async with line(triack_world) as net:
-        await net.send(*bodies, delivery=triack.RECOVERABLE)
-        assert await net.gateway.purge("cloud/readings") == 301
-        letters = await browsed(net.gateway, "dead-letter")
-        assert sorted(it.body for it in letters) == sorted(bodies)
-        assert {(it.reason, it.destination) for it in letters} == {("purged", "cloud/readings")}
-
-
-async def test_an_origin_that_is_away_hears_of_a_purge_when_it_is_back(triack_world: World) -> None:
-    async with line(triack_world) as net:
-        (receipt,) = await net.send(b"1")
-        triack_world.cut("sensor", "gateway")
-        await triack_world.advance(300)  # no session leads there
-        assert await net.gateway.purge("cloud/readings") == 1
-        triack_world.heal()
-        with pytest.raises(triack.DeliveryFailed, match="purged"):
-            await receipt.ordered(120)
-        assert net.cloud.queue_lengths().get("readings", 0) == 0
