@@ -188,13 +188,7 @@ async def test_a_node_starts_once_and_closes_as_often_as_you_like() -> None:
         consumer = node.receive("q")
         await asyncio.gather(node.close(), node.close())
     await node.close()
-    for call in (
-        node.send("q", b"x"),
-        node.flush(),
-        receipt.ordered(WAIT),
-        consumer.get(WAIT),
-        node.start(),
-    ):
+    for call in (node.send("q", b"x"), node.flush(), receipt.ordered(WAIT), consumer.get(WAIT), node.start()):
         with pytest.raises((triack.NodeClosed, triack.UsageError)):
             await call
     for refused in (lambda: node.send_nowait("q", b"x"), lambda: node.receive("q"), node.transaction):
@@ -551,10 +545,7 @@ async def test_a_name_is_one_however_it_is_written(tmp_path: Path, *, by_client:
         limits=triack.Limits(queue_quota={APART: triack.Quota(messages=1_000)}),
         queue_redelivery={APART: triack.Redelivery()},
     )
-    async with (
-        make(data=tmp_path / "n", settings=settings) as node,
-        triack.connect(data=tmp_path / "n") as client,
-    ):
+    async with make(data=tmp_path / "n", settings=settings) as node, triack.connect(data=tmp_path / "n") as client:
         it: Any = client if by_client else node
         await it.send(APART, b"1", admin_queue=APART, acks=triack.Acks.FULL_RECEIVE)
         await it.send_many(WHOLE, [b"2"])

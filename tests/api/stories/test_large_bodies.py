@@ -342,54 +342,6 @@ async def test_a_purge_in_the_middle_leaves_what_is_coming(ends: Ends) -> None:
     assert await read(ends.receiver) == BODY
 
 
-@pytest.mark.gate
-async def test_a_transaction_sends_a_body_or_frees_it(ends: Ends) -> None:
-    await ends.start()
-    async with ends.sender.transaction() as tx:
-        await tx.send("b/q", b"before")
-        await tx.send_stream("b/q", BODY)
-        await ends.world.advance(10)
-        assert "q" not in ends.receiver.queue_lengths()
-    assert [await read(ends.receiver) for _ in range(2)] == [b"before", BODY]
-    tx = ends.sender.transaction()
-    await tx.send_stream("b/q", OTHER)
-    assert ends.coming == len(OTHER)
-    tx.rollback()
-    await ends.world.until(lambda: ends.bodies == ends.coming == 0)
-    async with ends.receiver.transaction() as tx:
-        await ends.sender.send_stream("b/q", OTHER)
-        message = await tx.receive("q")
-        assert b"".join([chunk async for chunk in message.stream()]) == OTHER
-    assert ends.bodies == 0
-
-
-async def test_a_journal_keeps_the_body() -> None:
-    limits = triack.Limits(queue_journal={"q": triack.Journal()})
-    async with triack.open("a", settings=settings(limits=limits), data=None) as node:
-        await node.send_stream("q", BODY)
-        assert await read(node) == BODY
-        assert await read(node, "$journal.q") == BODY
-        assert not port_of(node).engine.queues.bodies.by_id
-
-
-@pytest.mark.gate
-async def test_a_higher_priority_comes_first(ends: Ends) -> None:
-    await ends.start()
-    await ends.sender.send_stream("b/q", BODY, delivery=triack.RECOVERABLE, priority=1)
-    receipt = await ends.sender.send_stream("b/q", OTHER, delivery=triack.RECOVERABLE, priority=6)
-    await receipt.stored()
-    await ends.world.until(lambda: ends.receiver.queue_lengths().get("q") == 2)
-    assert [await read(ends.receiver) for _ in range(2)] == [OTHER, BODY]
-
-
-async def test_a_body_for_a_queue_of_this_node(ends: Ends) -> None:
-    await ends.start()
-    await ends.receiver.send_stream("here", BODY)
-    await ends.lose_power("b")
-    assert await read(ends.receiver, "here") == BODY
-    assert ends.bodies == 0
-
-
 async def test_what_cannot_be_large_is_refused_by_name(ends: Ends) -> None:
     await ends.start()
     sender = ends.sender
@@ -525,16 +477,6 @@ async def test_a_sender_that_does_not_wait_for_its_parts_makes_a_dead_letter(
     assert (letter.reason, letter.size) == ("body-lost", len(BODY))
 
 
-async def test_a_body_is_freed_when_its_sender_may_send_no_more(ends: Ends) -> None:
-    """The queue refuses the rest, and hears that no more comes, from a node that may not send there either."""
-    await ends.start()
-    sending = await ends.begin()
-    await ends.receiver.trust("a", ends.sender.key, send=["other"])
-    with pytest.raises(triack.DeliveryFailed, match="access-denied"):
-        await sending
-    await ends.world.until(lambda: ends.bodies == ends.coming == 0)
-
-
 @pytest.mark.gate
 @pytest.mark.parametrize("name", ["a", "b"])
 async def test_a_disk_that_is_full_in_the_middle(ends: Ends, name: str) -> None:
@@ -560,33 +502,6 @@ async def test_a_disk_that_is_full_in_the_middle(ends: Ends, name: str) -> None:
         await sending
     assert [await read(ends.receiver) for _ in range(2)] == [OTHER, BODY]
     await ends.world.until(lambda: ends.bodies == ends.coming == 0)
-
-
-@pytest.mark.gate
-async def test_a_slow_reader_holds_a_body_and_its_room(triack_world: World) -> None:
-    """The next body waits at its sender, which says so; small messages go in; it comes when the reader is done."""
-    ends = Ends(triack_world, settings(limits=triack.Limits(quota=triack.Quota(size_bytes=200_000))))
-    await ends.start()
-    await ends.sender.send_stream("b/q", BODY)
-    async with ends.receiver.receive("q", ack="manual") as reader:
-        message = await reader.get()
-        chunks = message.stream()
-        got = await anext(chunks)
-        second = asyncio.create_task(ends.sender.send_stream("b/q", OTHER))
-        await ends.sender.send("b/q", b"small")
-        while len(got) < len(BODY):
-            await ends.world.advance(60)
-            assert not second.done()
-            assert [it.state for it in ends.sender.stats().outgoing if it.queue == "$large.q"] == ["held"]
-            got += await anext(chunks)
-        assert got == BODY
-        message.ack()
-        small = await reader.get()
-        assert small.body == b"small"
-        small.ack()
-    await second
-    assert await read(ends.receiver) == OTHER
-    assert ends.bodies == ends.coming == 0
 
 
 def give_room(ends: Ends, beside_reserve_bytes: int) -> None:

@@ -194,9 +194,10 @@ async def test_a_client_subscribes_to_topics_of_another_node(node: triack.Node, 
     async with make("hub", scheme="udp") as hub:
         topics = f"{hub.address}/topic:Games.#"
         async with client.subscribe(topics, durable="audit") as reader:
-            await hub.publish("Games.Cricket", b"1")
+            sent = await hub.publish("Games.Cricket", b"1", label="l")
             message = await reader.get(WAIT)
-            assert (message.body, message.topic) == (b"1", "Games.Cricket")
+            assert (message.id, message.body, message.topic) == (sent.id, b"1", "Games.Cricket")
+            assert (message.sender, message.label) == (hub.address, "l")
         (shown,) = node.stats().subscriptions
         assert (shown.name, shown.state, shown.pattern, shown.readers) == ("audit", "live", "Games.#", 0)
         (told,) = (await client.stats()).subscriptions
@@ -206,8 +207,7 @@ async def test_a_client_subscribes_to_topics_of_another_node(node: triack.Node, 
 
 
 async def test_a_call_that_is_cancelled_before_the_other_node_answers_leaves_nothing_to_complain_of(
-    node: triack.Node,
-    client: Client,
+    node: triack.Node, client: Client
 ) -> None:
     complaints: list[str] = []
     asyncio.get_running_loop().set_exception_handler(lambda _loop, about: complaints.append(about["message"]))

@@ -96,7 +96,7 @@ address = "udp://b:1"
                 "4: session.congestion: must be one of bbr, newreno, not 'reno'",
             ],
         ),
-        ("[reconnect]\nmost_s = 0.01\n", ["2: reconnect.most_s: first_s is 0.1, more than 0.01"]),
+        ("[reconnect]\nmost_s = 0.01\n", ["2: reconnect.most_s: first_s is 0.1, more than most_s, 0.01"]),
         (
             NAMES,
             [

@@ -56,10 +56,7 @@ async def ask(link: Link, number: int, body: bytes = b"", **fields: Any) -> dict
         ),
         ({"do": "send", "delivery": "EXPRESS", "destination": "q", "properties": 5}, "bad-frame: send: properties"),
         ({"do": "wait", "receipt": [1], "at": None, "stage": "queued", "timeout": 1}, "bad-frame: wait: receipt"),
-        (
-            {"do": "read", "queue": "q", **HOW, "redelivery": {"soon": 1}},
-            "bad-frame: read: TypeError",
-        ),
+        ({"do": "read", "queue": "q", **HOW, "redelivery": {"soon": 1}}, "bad-frame: read: TypeError"),
         ({"do": "trust", "name": "b", "key": 5, "addresses": [], "send": None, "psk": None}, "trust: key must be text"),
         ({"do": "wait", "receipt": 5, "at": None, "stage": "queued", "timeout": 1}, "it was forgotten"),
         ({"do": "get", "reader": 5, "timeout": 1}, "this reader is closed"),
@@ -183,11 +180,7 @@ def lower(monkeypatch: pytest.MonkeyPatch, limit: str, most: int) -> None:
 @pytest.mark.parametrize(
     ("limit", "call", "complaint"),
     [
-        (
-            "READERS_MAX",
-            {"do": "read", "queue": "q", **HOW},
-            "receive from q: this connection has 2 readers",
-        ),
+        ("READERS_MAX", {"do": "read", "queue": "q", **HOW}, "receive from q: this connection has 2 readers"),
         ("TRANSACTIONS_MAX", {"do": "begin", "name": None}, "begin a transaction: this connection has 2 open ones"),
         ("WATCHES_MAX", {"do": "events"}, "follow events: this connection has 2 of them"),
     ],
@@ -256,12 +249,7 @@ UPLOAD: dict[str, Any] = {"destination": "q", "delivery": "TRANSACTIONAL", "size
 
 @pytest.mark.parametrize(
     "call",
-    [
-        {"do": "read", "queue": "q", **HOW},
-        {"do": "begin", "name": None},
-        {"do": "events"},
-        {"do": "upload", **UPLOAD},
-    ],
+    [{"do": "read", "queue": "q", **HOW}, {"do": "begin", "name": None}, {"do": "events"}, {"do": "upload", **UPLOAD}],
     ids=lambda call: str(call["do"]),
 )
 async def test_what_came_for_a_call_that_had_ended_is_not_kept(

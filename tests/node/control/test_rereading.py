@@ -34,10 +34,7 @@ def node(name: str, data: Path, listen: str | None = None) -> triack.Node:
 
 async def test_who_is_trusted_no_more_has_no_session_when_it_returns(tmp_path: Path) -> None:
     """Nobody looks at the file in between: the node has ended it by the time it answers."""
-    async with (
-        node("a", tmp_path / "a") as a,
-        node("b", tmp_path / "b", f"udp://127.0.0.1:{free_port()}") as b,
-    ):
+    async with node("a", tmp_path / "a") as a, node("b", tmp_path / "b", f"udp://127.0.0.1:{free_port()}") as b:
         await a.trust("b", b.key, b.address)
         await b.trust("a", a.key)
         await (await a.send("b/q", b"hello")).ordered(WAIT)

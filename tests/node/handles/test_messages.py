@@ -231,18 +231,6 @@ async def test_a_message_that_wants_no_answer_gets_none(node: triack.Node, face:
             await face.reply(message, b"2")
 
 
-async def test_a_late_answer_is_dropped_and_counted() -> None:
-    """The request ended by its time; nothing is left in any queue."""
-    async with make("oracle", scheme="udp") as oracle, make("asker") as asker:
-        destination = f"{oracle.address}/questions"
-        with pytest.raises(triack.RequestTimeout, match=f"no answer to a request to {destination} after 0.2 s"):
-            await asker.request(destination, b"x", timeout=SOON)
-        async with oracle.receive("questions") as questions:
-            await oracle.reply(await questions.get(WAIT), b"y")
-        await until(lambda: asker.stats().drops.get("late-answer") == 1)
-        await until(lambda: asker.queue_lengths() == {"$replies": 0, "dead-letter": 0})
-
-
 @pytest.mark.gate
 async def test_a_cancelled_request_leaves_nothing_behind() -> None:
     """It is sent no more when its time is over, and is no dead letter."""

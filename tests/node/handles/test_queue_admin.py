@@ -68,11 +68,7 @@ async def test_what_is_sent_again_or_moved_keeps_its_priority(node: triack.Node)
     assert letters == [(b"7", 7), (b"2", 2), (b"0", 0)]
     assert await node.requeue() == 3
     waiting = [(it.body, it.priority, it.delivery) async for it in node.browse("orders")]
-    assert waiting == [
-        (b"7", 7, triack.RECOVERABLE),
-        (b"2", 2, triack.RECOVERABLE),
-        (b"0", 0, triack.TRANSACTIONAL),
-    ]
+    assert waiting == [(b"7", 7, triack.RECOVERABLE), (b"2", 2, triack.RECOVERABLE), (b"0", 0, triack.TRANSACTIONAL)]
     assert await node.move("orders", "other") == 3
     assert [(it.body, it.priority) async for it in node.browse("other")] == [(b"7", 7), (b"2", 2), (b"0", 0)]
 

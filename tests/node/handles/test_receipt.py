@@ -64,17 +64,6 @@ async def test_a_queue_that_is_not_there_fails_the_delivery(delivery: triack.Del
         await (await a.send(f"{b.address}/orders", b"y", delivery=delivery)).stored(WAIT)
 
 
-async def test_a_stage_may_be_named(alone: triack.Node) -> None:
-    """The error about an unknown stage lists the stages."""
-    receipt = await alone.send(NOWHERE, b"x")
-    await receipt.reached("queued", WAIT)
-    with pytest.raises(triack.WaitTimeout, match="not ordered after 0 s"):
-        await receipt.reached("ordered", 0)
-    for stage in ("Ordered", "delivered", 3, None):
-        with pytest.raises(triack.UsageError, match="stages are queued, received, stored, onward, ordered"):
-            await receipt.reached(stage)  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("timeout", [-1, "5", float("nan"), True])
 async def test_a_time_to_wait_is_seconds_everywhere(alone: triack.Node, timeout: float) -> None:
     receipt = await alone.send("q", b"x")

@@ -144,34 +144,31 @@ async def test_a_message_passes_a_relay_with_all_that_it_says(tmp_path: Path) ->
         assert message.receive_by is not None
 
 
-async def test_a_request_is_answered_over_a_relay(tmp_path: Path) -> None:
-    """The answer goes back by the neighbour that has brought the question."""
-    async with line(tmp_path) as (sensor, _, cloud):
-        asking = asyncio.create_task(sensor.request("cloud/questions", b"well?", timeout=WAIT))
-        async with cloud.receive("questions") as questions:
-            question = await questions.get(WAIT)
-            assert question.reply_to == "sensor@gateway/$replies"
-            await cloud.reply(question, b"well.")
-        answer = await asking
-        assert (answer.body, answer.sender) == (b"well.", "cloud@gateway")
-
-
 async def test_routes_change_while_a_node_runs(tmp_path: Path) -> None:
-    """What a name means is explained by the rules that apply, the first of which counts."""
-    async with line(tmp_path) as (sensor, _, cloud):
-        assert sensor.routes() == [triack.Route("*", via="gateway")]
+    """Also by another process. What a name means is explained by the rules that apply, the first of which counts."""
+    async with line(tmp_path) as (sensor, _, cloud), triack.connect(tmp_path / "sensor") as client:
+        assert await client.routes() == sensor.routes() == [triack.Route("*", via="gateway")]
         await sensor.set_routes([])
         with pytest.raises(triack.AddressError, match="unknown peer far"):
             await sensor.send("far/q", b"1")
         assert await sensor.explain_route("far") == []
-        await sensor.set_routes([triack.Route("far", via="gateway", rename="cloud"), triack.Route("f*", via="gateway")])
-        assert await sensor.explain_route("far") == [
+        named = triack.Route("far", via="gateway", rename="cloud")
+        await client.set_routes([named, triack.Route("f*", via="gateway")])
+        assert await client.explain_route("far") == [
             "the route for far leads by gateway, which calls it cloud",
             "the route for f* leads by gateway",
         ]
         await sensor.send("far/q", b"1")
         async with cloud.receive("q") as messages:
             assert (await messages.get(WAIT)).body == b"1"
+        both = triack.Route("d*", via=["gateway", "cloud"])
+        await client.set_routes([named, both])
+        assert await client.routes() == sensor.routes() == [named, both]
+        assert await client.explain_route("d") == ["the route for d* leads by gateway: gateway comes first"]
+        assert (await client.stats()).ways == sensor.stats().ways
+        assert sensor.stats().ways == [triack.WayStats("d*", ("gateway", "cloud"), "gateway", "gateway comes first")]
+        assert await client.purge_transit("cloud") == 0
+        assert (await client.stats()).transit == []
 
 
 async def test_what_is_no_route_is_refused_at_once(tmp_path: Path) -> None:
@@ -186,22 +183,6 @@ async def test_what_is_no_route_is_refused_at_once(tmp_path: Path) -> None:
     async with triack.open("a", data=tmp_path, settings=quick()) as node:
         with pytest.raises(triack.UsageError, match="a route"):
             await node.set_routes(["*"])  # type: ignore[list-item]
-
-
-async def test_another_process_has_the_same_verbs(tmp_path: Path) -> None:
-    async with line(tmp_path) as (sensor, _, _cloud), triack.connect(tmp_path / "sensor") as client:
-        assert await client.routes() == sensor.routes()
-        await client.set_routes([triack.Route("c*", via="gateway")])
-        assert sensor.routes() == [triack.Route("c*", via="gateway")]
-        assert await client.explain_route("cloud") == ["the route for c* leads by gateway"]
-        both = triack.Route("d*", via=["gateway", "cloud"])
-        await client.set_routes([triack.Route("c*", via="gateway"), both])
-        assert await client.routes() == sensor.routes() == [triack.Route("c*", via="gateway"), both]
-        assert await client.explain_route("d") == ["the route for d* leads by gateway: gateway comes first"]
-        assert (await client.stats()).ways == sensor.stats().ways
-        assert sensor.stats().ways == [triack.WayStats("d*", ("gateway", "cloud"), "gateway", "gateway comes first")]
-        assert await client.purge_transit("cloud") == 0
-        assert (await client.stats()).transit == []
 
 
 @pytest.mark.gate

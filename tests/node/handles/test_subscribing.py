@@ -175,27 +175,6 @@ async def test_a_message_of_a_subscription_is_not_chosen() -> None:
         assert await read(reader, 1) == [b"1"]
 
 
-async def test_topics_of_another_node_come_with_their_topic_their_publisher_and_its_id() -> None:
-    async with make("hub", scheme="memory") as hub, make("sub", peers={"hub": "memory://hub"}) as sub:
-        async with sub.subscribe("hub/topic:Games.#", durable="audit") as audit:
-            sent = await hub.publish("Games.Cricket", b"1", label="l")
-            message = await audit.get(WAIT)
-            assert (message.body, message.topic, message.sender, message.label) == (b"1", "Games.Cricket", "hub", "l")
-            assert message.id == sent.id
-            await sub.send("hub/topic:Games.Chess", b"2")
-            own = await audit.get(WAIT)
-            assert (own.topic, own.sender) == ("Games.Chess", "")
-        await hub.publish("Games.Cricket", b"3", until="queued")
-        audit = await sub.subscribe("hub/topic:Games.#", durable="audit")
-        assert (await audit.get(WAIT)).body == b"3"
-        await sub.unsubscribe("audit")
-        with pytest.raises(triack.SubscriptionEnded):
-            await audit.get(0)
-        with pytest.raises(triack.QueueNotFound):
-            await sub.unsubscribe("audit")
-        assert hub.stats().topics["Games"].subscriptions == []
-
-
 async def test_one_name_is_one_subscription_here_whatever_node_has_its_topics() -> None:
     async with make("hub", scheme="memory"), make("sub", peers={"hub": "memory://hub"}) as sub:
         async with sub.subscribe("hub/topic:Games.#", durable="audit"):

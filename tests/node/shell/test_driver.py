@@ -375,22 +375,6 @@ async def test_a_disk_that_hangs_stops_nobody() -> None:
 
 
 @pytest.mark.plain
-async def test_it_polls_when_the_next_deadline_has_come_and_not_before() -> None:
-    async with bench() as it:
-        await it.go()
-        it.engine.plan.append([])
-        polls = len(it.engine.polls)
-        await asyncio.sleep(0.05)
-        assert len(it.engine.polls) == polls
-        # The deadline is asked for after the poll, which has cleared the last one.
-        due_ns = it.monotonic_ns() + 40_000_000
-        it.engine.next_deadline = lambda: due_ns if len(it.engine.polls) <= polls + 1 else None  # type: ignore[method-assign]
-        await it.driver.progress()
-        await until(lambda: len(it.engine.polls) > polls + 1)
-        assert it.engine.polls[polls + 1] >= due_ns
-
-
-@pytest.mark.plain
 async def test_a_deadline_that_came_while_the_machine_was_suspended_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """The timers of the event loop do not know of it."""
     monkeypatch.setattr("triack.node.shell.alarm.LONGEST_SLEEP_S", 0.01)

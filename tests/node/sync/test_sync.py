@@ -72,24 +72,6 @@ def test_send_receive_and_transactions(tmp_path: Path) -> None:
         assert b.node_id in receipt.id
 
 
-def test_a_node_in_another_thread_or_process_is_used_the_same_way(tmp_path: Path) -> None:
-    with open_sync("a", tmp_path), triack.sync.connect(tmp_path) as client:
-        client.send("q", b"x").queued(WAIT)
-        client.send("q", b"y").stored(WAIT)
-        with client.receive("q", ack="manual") as reader:
-            first = reader.get(WAIT)
-            first.reject()
-            assert [reader.get(WAIT).failures for _ in range(2)] == [1, 0]
-        with client.transaction() as tx:
-            assert tx.receive("q", WAIT).body == b"x"
-            tx.remember("last", b"x")
-        client.flush()
-        assert (client.queue_lengths()["q"], client.stats().queues["q"].messages) == (1, 1)
-        assert client.recall("last") == b"x"
-    with pytest.raises(triack.NodeClosed):
-        client.send("q", b"x")
-
-
 def test_errors_are_those_of_triack(tmp_path: Path) -> None:
     """Also before the start, after the end, and when the start fails; no thread is left."""
     before = threading.active_count()

@@ -136,12 +136,3 @@ async def test_the_window_holds_for_a_client(tmp_path: Path) -> None:
         async with asyncio.timeout(WAIT):
             await sixth
         assert outgoing(a).messages == 1
-
-
-def test_the_window_holds_without_async(tmp_path: Path) -> None:
-    with triack.sync.open("a", data=tmp_path, insecure=True, settings=FIVE) as a:
-        for _ in range(5):
-            a.send(NOWHERE, b"x")
-        with pytest.raises(triack.WouldBlock):
-            a.send_nowait(NOWHERE, b"x")
-        assert [it.messages for it in a.stats().outgoing] == [5]
