@@ -253,25 +253,6 @@ async def test_a_full_outgoing_queue_waits_or_says_so(monkeypatch: pytest.Monkey
             assert len(await bodies(b, "q", accepted + 1)) == accepted + 1
 
 
-@pytest.mark.slow
-async def test_a_transfer_larger_than_every_buffer(tmp_path: Path) -> None:
-    """20 MB through small limits, with a reader that is slower than the sender."""
-    settings = quick(pending_limit_bytes=500_000, body_cache_bytes=500_000)
-    async with (
-        make("b", tmp_path / "b", "tcp", settings=settings) as b,
-        make("a", tmp_path / "a", settings=settings) as a,
-    ):
-
-        async def send() -> None:
-            for number in range(1_000):
-                await a.send(f"{b.address}/q", b"%06d" % number + b"x" * 20_000)
-
-        sending = asyncio.create_task(send())
-        got = [body[:6] for body in await bodies(b, "q", 1_000)]
-        await sending
-        assert got == [b"%06d" % number for number in range(1_000)]
-
-
 # Restarts.
 
 

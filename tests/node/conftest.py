@@ -7,6 +7,7 @@ import pytest
 
 import triack
 from tests.node.nodes import Face, make, quick
+from triack.node.files import private_files
 
 
 @pytest.fixture
@@ -19,6 +20,12 @@ async def node(tmp_path: Path) -> AsyncIterator[triack.Node]:
 async def client(node: triack.Node, tmp_path: Path) -> AsyncIterator[triack.Client]:
     async with triack.connect(tmp_path / "a") as client:
         yield client
+
+
+@pytest.fixture
+def look_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files that changed are seen at once."""
+    monkeypatch.setattr(private_files, "POLL_SECONDS", 0.01)
 
 
 @pytest.fixture(params=["node", "client"])

@@ -53,6 +53,12 @@ def make(name: str = "node", data: Path | None = None, scheme: str | None = None
     return triack.open(name, data=data, listen=listen, insecure=True, **more)
 
 
+def with_keys(name: str, data: Path | None = None, scheme: str = "udp", **more: Any) -> triack.Node:
+    """A node with keys, which listens if ``scheme`` says on what."""
+    listen = {"": None, "memory": f"memory://{name}"}.get(scheme, f"{scheme}://127.0.0.1:0")
+    return triack.open(name, data=data, listen=listen, settings=quick(), **more)
+
+
 def control_of(data: Path) -> Path:
     """The control socket of the node that serves a directory."""
     served = read_note(data, Served)
@@ -87,6 +93,14 @@ def on_platform(platform: Platform) -> Iterator[None]:
         yield
     finally:
         PLATFORM.reset(before)
+
+
+async def cancelled_by_others() -> None:
+    """As when a pool is closed: what a task waits for is cancelled, and not the task."""
+    inner = asyncio.create_task(asyncio.Event().wait())
+    await asyncio.sleep(0)
+    inner.cancel()
+    await inner
 
 
 async def until(condition: Any) -> None:

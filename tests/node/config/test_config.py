@@ -92,13 +92,6 @@ async def test_a_node_is_opened_with_a_file(file: Path) -> None:
         assert node.settings.limits.quota_of("orders").messages == 7
 
 
-@pytest.mark.slow
-def test_a_node_without_async_is_opened_with_a_file(file: Path) -> None:
-    with triack.sync.open(config=file, peers={"hub": "memory://hub"}) as node:
-        assert node.name == "plant"
-        node.send("hub/orders", b"x")
-
-
 @pytest.mark.parametrize(
     ("more", "told"),
     [

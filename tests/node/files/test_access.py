@@ -10,34 +10,24 @@ import pytest
 
 import triack
 from tests.machine import PATIENCE_S
-from tests.node.nodes import WAIT, bodies, quick, until
+from tests.node.nodes import WAIT, bodies, until, with_keys
 from triack.base.peers import Peer
 from triack.node.control.handover import reread
-from triack.node.files import private_files, trust
+from triack.node.files import trust
 from triack.node.files.access import SUITES
 from triack.node.files.keys import IDENTITY_FILE, Identity, KeyKind, decode_key, encode_key
 from triack.node.files.private_files import PrivateFiles
 from triack.node.files.trust import TRUST_FILE, TrustFile
 
+pytestmark = pytest.mark.usefixtures("look_often")
 PSK = encode_key(KeyKind.SHARED, bytes(range(32)))
 STRANGER = encode_key(KeyKind.PUBLIC, Identity.make(lambda size: bytes(range(size))).public[0])
-
-
-@pytest.fixture(autouse=True)
-def _look_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files that changed are seen at once."""
-    monkeypatch.setattr(private_files, "POLL_SECONDS", 0.01)
-
-
-def secured(name: str, data: Path | None = None, *, scheme: str = "", **more: Any) -> triack.Node:
-    listen = {"": None, "memory": f"memory://{name}"}.get(scheme, f"{scheme}://127.0.0.1:0")
-    return triack.open(name, data=data, listen=listen, settings=quick(), **more)
 
 
 @asynccontextmanager
 async def pair(scheme: str = "udp", a_data: Path | None = None, b_data: Path | None = None, **more: Any) -> Any:
     """Two that trust each other; b listens."""
-    async with secured("a", a_data, **more) as a, secured("b", b_data, scheme=scheme, **more) as b:
+    async with with_keys("a", a_data, "", **more) as a, with_keys("b", b_data, scheme=scheme, **more) as b:
         await a.trust("plant-b", b.key, b.address)
         await b.trust("plant-a", a.key)
         yield a, b
@@ -65,7 +55,7 @@ async def test_both_suites_work(suite: str) -> None:
 
 async def test_who_is_not_trusted_gets_silence() -> None:
     """The node that it calls counts it, and that is all; trust lets in what has waited."""
-    async with secured("a") as a, secured("b", scheme="udp") as b:
+    async with with_keys("a", scheme="") as a, with_keys("b") as b:
         await a.trust("b", b.key, b.address)
         receipt = await a.send("b/q", b"let me in")
         await until(lambda: b.stats().drops.get("untrusted"))
@@ -76,7 +66,7 @@ async def test_who_is_not_trusted_gets_silence() -> None:
 
 async def test_nothing_is_accepted_for_whom_no_key_is_known() -> None:
     """Refused at once, with advice: a name, a name without a key, an address."""
-    async with secured("a", peers={"plant-b": "udp://127.0.0.1:9"}) as a:
+    async with with_keys("a", scheme="", peers={"plant-b": "udp://127.0.0.1:9"}) as a:
         for destination, why in {
             "plant-c/q": "unknown peer plant-c; did you mean plant-b",
             "plant-b/q": "no key of plant-b; `triack trust add`",
@@ -170,7 +160,7 @@ async def test_a_key_is_exchanged_without_a_gap(tmp_path: Path) -> None:
 
 async def test_mistakes_raise_at_once() -> None:
     """A mistyped key, a private one, one's own, another peer's, a peer that is not there."""
-    async with secured("a") as a:
+    async with with_keys("a", scheme="") as a:
         for key in (STRANGER[:-1] + "a", PSK):
             with pytest.raises(triack.KeyUnreadable):
                 await a.trust("b", key)

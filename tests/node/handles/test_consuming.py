@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import triack
-from tests.node.nodes import SOON, WAIT, Face, make, quick, until
+from tests.node.nodes import SOON, WAIT, Face, cancelled_by_others, make, quick, until
 from triack.node.handles import consuming
 
 QUICK = triack.Redelivery(first_wait_s=0.05, max_wait_s=0.1)
@@ -257,14 +257,6 @@ async def test_who_cancels_once_more_leaves_no_handler_behind(node: triack.Node)
     assert task.cancelled()
     assert ended.is_set()
     assert (await node.receive("q").get(WAIT)).failures == 0
-
-
-async def cancelled_by_others() -> None:
-    """As when a pool is closed: what the handler waits for is cancelled, and not the handler."""
-    inner = asyncio.create_task(asyncio.Event().wait())
-    await asyncio.sleep(0)
-    inner.cancel()
-    await inner
 
 
 async def cancels_itself() -> None:

@@ -236,25 +236,6 @@ async def test_a_wait_in_a_transaction_ends_in_time_and_by_cancelling(node: tria
     await tx.commit()
 
 
-@pytest.mark.slow
-async def test_a_cancelled_commit_happened_or_did_not(node: triack.Node) -> None:
-    """Never half of it: as many messages left the one queue as arrived in the other."""
-    await fill(node, *(b"%d" % number for number in range(10)))
-    for steps in range(10):
-        tx = node.transaction()
-        message = await tx.receive("in", WAIT)
-        await tx.send("out", message.body)
-        committing = asyncio.create_task(tx.commit())
-        for _ in range(steps % 4):
-            await asyncio.sleep(0)
-        committing.cancel()
-        await asyncio.wait([committing])
-        await node.flush()
-        tx.rollback()
-    lengths = node.queue_lengths()
-    assert lengths["in"] + lengths.get("out", 0) + lengths["dead-letter"] == 10
-
-
 async def test_a_list_that_was_received_comes_again_after_a_rollback(node: triack.Node, face: Face) -> None:
     """Each of its messages with a failure of its own, in order, over packets; a commit takes just these."""
     many = [b"%d" % number for number in range(300)]

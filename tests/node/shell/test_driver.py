@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 import triack
-from tests.node.nodes import WAIT, on_platform, quick, until
+from tests.node.nodes import WAIT, cancelled_by_others, on_platform, quick, until
 from triack.base.commit import Read
 from triack.base.errors import AddressError, StoreError, StoreFailed, TransportError, TriackError
 from triack.base.news import (
@@ -559,13 +559,6 @@ async def test_the_last_records_are_the_last_of_all(tmp_path: Path) -> None:
 
 
 # Whose a cancellation is: that of a task, or of something that it has awaited.
-
-
-async def cancelled_by_others() -> None:
-    inner = asyncio.create_task(asyncio.Event().wait())
-    await asyncio.sleep(0)
-    inner.cancel()
-    await inner
 
 
 async def test_what_a_task_awaits_may_be_cancelled_and_it_is_not() -> None:

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 import triack
-from tests.node.nodes import SOON, WAIT, bodies, quick, until
-from triack.node.files import private_files
+from tests.node.nodes import SOON, WAIT, bodies, quick, until, with_keys
 from triack.node.files.access import DEFAULT_SUITE, Secured
 from triack.node.files.keys import IDENTITY_FILE, Identity
 from triack.node.files.private_files import PrivateFiles
@@ -16,21 +15,11 @@ from triack.node.files.trust import TRUST_FILE, TrustFile
 from triack.node.shell.enrolling import enrol_at_rest
 from triack.transport import invitation
 
+pytestmark = pytest.mark.usefixtures("look_often")
 NOBODY = "udp://127.0.0.1:9"
 BRIEF = 0.3
 """Seconds that somebody asks who will get no answer."""
 CODE = invitation.Invitation.make(lambda size: bytes(range(size)), 0).code
-
-
-@pytest.fixture(autouse=True)
-def _look_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files that changed are seen at once."""
-    monkeypatch.setattr(private_files, "POLL_SECONDS", 0.01)
-
-
-def node(name: str, data: Path | None = None, scheme: str = "udp", **more: object) -> triack.Node:
-    listen = {"": None, "memory": f"memory://{name}"}.get(scheme, f"{scheme}://127.0.0.1:0")
-    return triack.open(name, data=data, listen=listen, settings=quick(), **more)  # type: ignore[arg-type]
 
 
 def known(data: Path) -> dict[str, tuple[str, ...]]:
@@ -41,7 +30,7 @@ def known(data: Path) -> dict[str, tuple[str, ...]]:
 @pytest.mark.parametrize("scheme", ["udp", "tcp", "memory"])
 async def test_two_nodes_know_each_other_by_one_code(scheme: str) -> None:
     """By the names that each has for the other, with key and addresses; messages go both ways."""
-    async with node("plant-a", scheme=scheme) as a, node("plant-b", scheme=scheme) as b:
+    async with with_keys("plant-a", scheme=scheme) as a, with_keys("plant-b", scheme=scheme) as b:
         invitation = await b.invite()
         found = await a.enrol(invitation.code, b.address, name="bee")
         assert found == triack.EnrolledPeer("bee", b.key, (b.address,))
@@ -54,14 +43,14 @@ async def test_two_nodes_know_each_other_by_one_code(scheme: str) -> None:
 @pytest.mark.gate
 async def test_who_only_calls_enrols_as_well(tmp_path: Path) -> None:
     """It has no address, and may send where it was said to; all of it is there after a restart of both."""
-    async with node("b", tmp_path / "b") as b:
-        async with node("a", tmp_path / "a", scheme="") as a:
+    async with with_keys("b", tmp_path / "b") as b:
+        async with with_keys("a", tmp_path / "a", scheme="") as a:
             await a.enrol((await b.invite("plant-a", send=["orders"])).code, b.address)
         listen = b.address
     assert known(tmp_path / "b") == {"plant-a": ()}
     async with (
         triack.open("b", data=tmp_path / "b", listen=listen, settings=quick()),
-        node("a", tmp_path / "a", scheme="") as a,
+        with_keys("a", tmp_path / "a", scheme="") as a,
     ):
         await (await a.send("b/orders", b"1")).ordered(WAIT)
         with pytest.raises(triack.DeliveryFailed, match="access-denied"):
@@ -70,7 +59,7 @@ async def test_who_only_calls_enrols_as_well(tmp_path: Path) -> None:
 
 async def test_a_code_that_is_no_good_meets_silence() -> None:
     """Another one, a used, a withdrawn one: nothing is changed, and one message names all that it may be."""
-    async with node("a") as a, node("b") as b, node("c") as c:
+    async with with_keys("a") as a, with_keys("b") as b, with_keys("c") as c:
         used, withdrawn = await b.invite(), await b.invite()
         await a.enrol(used.code, b.address)
         withdrawn.withdraw()
@@ -87,7 +76,7 @@ async def test_a_code_that_is_no_good_meets_silence() -> None:
 
 
 async def test_the_error_of_enrolment_says_that_nobody_listens() -> None:
-    async with node("a", scheme="") as a:
+    async with with_keys("a", scheme="") as a:
         with pytest.raises(triack.EnrolmentFailed, match=r"Last: no process listens at tcp://127\.0\.0\.1:9$"):
             await a.enrol(CODE, "tcp://127.0.0.1:9", timeout=BRIEF)
         with pytest.raises(triack.EnrolmentFailed, match=r"enrol at udp://127\.0\.0\.1:9: no answer"):
@@ -97,7 +86,7 @@ async def test_the_error_of_enrolment_says_that_nobody_listens() -> None:
 @pytest.mark.parametrize("wanted", [None, "plant-a"])
 async def test_no_peer_gets_another_key(tmp_path: Path, wanted: str | None) -> None:
     """Neither by what the other calls itself nor by the operator's mistake: no welcome, and the code is used up."""
-    async with node("plant-a") as a, node("plant-a") as other, node("b", tmp_path) as b:
+    async with with_keys("plant-a") as a, with_keys("plant-a") as other, with_keys("b", tmp_path) as b:
         await b.trust("plant-a", a.key)
         before = PrivateFiles(tmp_path).read(TRUST_FILE)
         given = await b.invite(wanted)
@@ -112,7 +101,7 @@ async def test_no_peer_gets_another_key(tmp_path: Path, wanted: str | None) -> N
 
 async def test_a_name_that_came_with_the_call_is_nobody_elses() -> None:
     """Such a peer is in no file; but the operator, who knows it, may say that this is it."""
-    async with node("a") as a, node("c", peers={"b": NOBODY}) as c, node("b") as b:
+    async with with_keys("a") as a, with_keys("c", peers={"b": NOBODY}) as c, with_keys("b") as b:
         with pytest.raises(triack.EnrolmentFailed, match="the node there trusts this one now, but: trust b: there is"):
             await c.enrol((await b.invite()).code, b.address)
         again = await c.enrol((await b.invite()).code, b.address, name="b")
@@ -123,7 +112,7 @@ async def test_a_name_that_came_with_the_call_is_nobody_elses() -> None:
 
 async def test_enrolling_again_is_harmless(tmp_path: Path) -> None:
     """Both keep their names for each other, and learn new addresses."""
-    async with node("b") as b, node("a", tmp_path) as a:
+    async with with_keys("b") as b, with_keys("a", tmp_path) as a:
         await a.enrol((await b.invite("plant-a")).code, b.address, name="plant-b")
         there = b.address.replace("127.0.0.1", "localhost")
         again = await b.invite()
@@ -135,7 +124,7 @@ async def test_enrolling_again_is_harmless(tmp_path: Path) -> None:
 
 async def test_nobody_is_welcomed_before_it_is_written_down(tmp_path: Path) -> None:
     """A trust file that cannot be changed: the one waits in vain, the other hears why."""
-    async with node("a") as a, node("b", tmp_path) as b:
+    async with with_keys("a") as a, with_keys("b", tmp_path) as b:
         (tmp_path / TRUST_FILE).write_text("{}")
         (tmp_path / TRUST_FILE).chmod(0o644)
         given = await b.invite()
@@ -146,7 +135,7 @@ async def test_nobody_is_welcomed_before_it_is_written_down(tmp_path: Path) -> N
 
 
 async def test_an_open_code_gives_the_key_that_is_in_use(tmp_path: Path) -> None:
-    async with node("a") as a, node("b", tmp_path) as b:
+    async with with_keys("a") as a, with_keys("b", tmp_path) as b:
         given, old, files = await b.invite(), b.key, PrivateFiles(tmp_path)
         new = Identity.make(lambda size: bytes(range(size)))
         files.change(IDENTITY_FILE, lambda _old: new.encode())
@@ -172,7 +161,7 @@ async def test_a_key_that_is_exchanged_lets_who_has_begun_go_on(
         return await change_trust(*args)
 
     monkeypatch.setattr(Secured, "change_trust", slowly)
-    async with node("a") as a, node("b", tmp_path) as b:
+    async with with_keys("a") as a, with_keys("b", tmp_path) as b:
         old = b.key
         coming = asyncio.create_task(a.enrol((await b.invite()).code, b.address, timeout=WAIT))
         await asyncio.wait_for(came.wait(), WAIT)
@@ -189,7 +178,7 @@ async def test_a_key_that_is_exchanged_lets_who_has_begun_go_on(
 
 
 async def test_codes_end_with_their_node() -> None:
-    async with node("a") as a, node("b") as b:
+    async with with_keys("a") as a, with_keys("b") as b:
         waiting = asyncio.create_task((await b.invite()).enrolled())
         coming = asyncio.create_task(a.enrol(CODE, NOBODY))
         await asyncio.sleep(SOON)
@@ -201,7 +190,7 @@ async def test_codes_end_with_their_node() -> None:
 
 
 async def test_a_code_is_not_shown_by_accident() -> None:
-    async with node("b") as b:
+    async with with_keys("b") as b:
         given = await b.invite()
         assert given.code not in repr(given)
 
@@ -209,7 +198,7 @@ async def test_a_code_is_not_shown_by_accident() -> None:
 @pytest.mark.parametrize("scheme", ["udp", "tcp"])
 async def test_a_directory_at_rest_enrols(tmp_path: Path, scheme: str) -> None:
     """Its key is made, and the node that opens it later is expected where it said."""
-    async with node("b", scheme=scheme) as b:
+    async with with_keys("b", scheme=scheme) as b:
         given = await b.invite()
         found = await enrol_at_rest(
             *(tmp_path / "a", given.code, b.address),
@@ -219,5 +208,5 @@ async def test_a_directory_at_rest_enrols(tmp_path: Path, scheme: str) -> None:
         )
         assert (found.name, found.addresses) == ("b", (b.address,))
         assert (await given.enrolled()).addresses == ("udp://127.0.0.1:7",)
-        async with node("a", tmp_path / "a", scheme="") as a:
+        async with with_keys("a", tmp_path / "a", scheme="") as a:
             await (await a.send("b/q", b"x")).ordered(WAIT)
