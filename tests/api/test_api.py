@@ -170,19 +170,9 @@ async def test_a_destination_that_cannot_be_read(alone: triack.Node, destination
 @pytest.mark.parametrize(
     "properties",
     [
-        {"colour": "red"},
-        {"label": 5},
-        {"priority": 5},
-        {"headers": "a=b"},
-        {"headers": {"a": 5}},
-        {"time_to_reach_queue": 0},
-        {"time_to_reach_queue": -1},
-        {"time_to_reach_queue": "5"},
-        {"time_to_reach_queue": True},
-        {"time_to_reach_queue": float("nan")},
-        {"time_to_reach_queue": float("inf")},
-        {"time_to_be_received": 1e300},
-        {"receive_by_ms": 5},
+        *({"colour": "red"}, {"label": 5}, {"priority": 5}, {"headers": "a=b"}, {"headers": {"a": 5}}),
+        *({"time_to_reach_queue": time} for time in (0, -1, "5", True, float("nan"), float("inf"))),
+        *({"time_to_be_received": 1e300}, {"receive_by_ms": 5}),
     ],
 )
 async def test_a_property_that_is_none_is_named(alone: triack.Node, properties: dict[str, Any]) -> None:

@@ -145,22 +145,6 @@ async def test_a_send_that_takes_its_turn() -> None:
     await at_every_await(node_with(), act, after)
 
 
-async def test_a_send_that_waits_for_room() -> None:
-    settings = quick(pending_limit_bytes=1)
-
-    async def act(node: triack.Node) -> object:
-        await node.send("q", b"1")
-        return await node.send("q", b"2")
-
-    async def after(node: triack.Node, receipt: object) -> None:
-        await node.send("q", b"3")
-        await node.flush()
-        wanted = [b"1", b"2", b"3"] if receipt else [b"1", b"3"]
-        assert await bodies(node, "q", node.queue_lengths()["q"]) == wanted
-
-    await at_every_await(node_with(settings=settings), act, after)
-
-
 @pytest.mark.gate
 @pytest.mark.parametrize(("stage", "timeout"), list(zip(triack.Stage, cycle([None, WAIT]), strict=False)))
 async def test_a_wait_for_a_receipt(stage: triack.Stage, timeout: float | None) -> None:

@@ -79,14 +79,14 @@ def test_what_others_may_have_written_is_no_note(tmp_path: Path) -> None:
     """Nor is a link or a pipe, which would be waited for without end. Another one is written in its place."""
     path, note, said = tmp_path / Recorded.FILE, make_note(tmp_path, tmp_path), list[str]()
     assert read_note(tmp_path, Recorded) is None
-    for spoil in (
-        lambda: path.chmod(0o666),
-        lambda: path.symlink_to(path.rename(tmp_path / "elsewhere")),
-        lambda: (path.unlink(), os.mkfifo(path, 0o600)),
-    ):
+    for what in ("mode", "link", "pipe"):
         write_note(tmp_path, note)
         assert read_note(tmp_path, Recorded) == note
-        spoil()
+        if what == "mode":
+            path.chmod(0o666)
+        else:
+            kept = path.rename(tmp_path / "elsewhere")
+            path.symlink_to(kept) if what == "link" else os.mkfifo(path, 0o600)
         assert read_note(tmp_path, Recorded, said.append) is None
     assert said == [
         f"note not used: others may write to {path} (mode 0666): chmod go-w it",

@@ -4,7 +4,7 @@ import asyncio
 import gc
 import shutil
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,6 @@ from tests.node.nodes import WAIT, Face, bodies, make, quick
 from triack.node.handles.consumer import in_time
 from triack.queues.mailboxes.mailbox import Mailbox, Notices
 from triack.testing import World
-
-
-@pytest.fixture
-async def node(tmp_path: Path) -> AsyncIterator[triack.Node]:
-    settings = quick(max_redeliveries=2, redelivery=triack.Redelivery(first_wait_s=0))
-    async with make(data=tmp_path / "node", settings=settings) as found:
-        yield found
 
 
 async def fill(node: triack.Node, *texts: bytes, delivery: triack.Delivery = triack.TRANSACTIONAL) -> None:

@@ -1,13 +1,12 @@
 """Receipts and acknowledgement events."""
 
-from collections.abc import AsyncIterator, Iterable
-from pathlib import Path
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
 import triack
-from tests.node.nodes import SOON, WAIT, Face, make, quick
+from tests.node.nodes import SOON, WAIT, Face, make
 from triack.node.control.client_messages import EACH_MESSAGES
 from triack.node.handles import consumer, message
 
@@ -85,12 +84,6 @@ async def test_what_each_cannot_say_is_refused(node: triack.Node, face: Face, ea
 
 def numbers(batch: Iterable[triack.Message]) -> list[int]:
     return [int(message.body) for message in batch]
-
-
-@pytest.fixture
-async def node(tmp_path: Path) -> AsyncIterator[triack.Node]:
-    async with make("a", tmp_path / "node", settings=quick(redelivery=triack.Redelivery(first_wait_s=0))) as node:
-        yield node
 
 
 async def fill(node: triack.Node, count: int) -> None:

@@ -136,18 +136,10 @@ async def test_what_waits_for_a_subscription_is_browsed_and_purged_and_a_topic_i
 @pytest.mark.parametrize(
     ("pattern", "more"),
     [
-        ("", {}),
-        ("#", {}),
-        ("*.Cricket", {}),
-        ("Games.#.Scores", {}),
-        ("Games..Cricket", {}),
-        ("Games.#", {"shared": True}),
-        ("Games.#", {"durable": "a b"}),
-        ("Games.#", {"max_unacked": 0}),
-        ("Games.#", {"max_unacked": 1 << 70}),
-        ("Games.#", {"durable": "$1"}),
-        ("Games.#", {"ack_wait_s": 0}),
-        ("Games.#", {"ack": "never"}),
+        *((pattern, {}) for pattern in ("", "#", "*.Cricket", "Games.#.Scores", "Games..Cricket")),
+        *(("Games.#", {"durable": name}) for name in ("a b", "$1")),
+        *(("Games.#", {"max_unacked": most}) for most in (0, 1 << 70)),
+        *(("Games.#", more) for more in ({"shared": True}, {"ack_wait_s": 0}, {"ack": "never"})),
     ],
 )
 async def test_arguments_that_make_no_subscription_are_refused(pattern: str, more: dict[str, object]) -> None:
