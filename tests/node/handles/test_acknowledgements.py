@@ -157,9 +157,13 @@ async def test_an_iterator_ends_with_its_node() -> None:
 @pytest.mark.plain
 async def test_a_reader_that_is_dropped_stops_no_sender(monkeypatch: pytest.MonkeyPatch) -> None:
     """In its loop, whatever thread it is dropped in: the garbage collector runs anywhere, the node is of one thread."""
-    ended: list[int] = []
-    end = AckEvents.end
-    monkeypatch.setattr(AckEvents, "end", lambda events: (ended.append(threading.get_ident()), end(events)))
+    ended, end = list[int](), AckEvents.end
+
+    def note(events: AckEvents) -> None:
+        ended.append(threading.get_ident())
+        end(events)
+
+    monkeypatch.setattr(AckEvents, "end", note)
     async with make("a") as a:
         held = [a.acknowledgements("q")]
         await asyncio.to_thread(held.clear)

@@ -36,8 +36,7 @@ async def test_leaving_the_loop_gives_the_last_message_back(node: triack.Node, f
 
 async def test_manual_leaves_it_to_the_caller(node: triack.Node, face: Face) -> None:
     """Nothing is done until ``ack``; ``ack`` twice or after ``reject`` does nothing. What was sent with it stays."""
-    said: triack.MessageProperties = {"label": "l", "headers": {"a": "b"}}
-    await node.send("q", b"1" * 100_000, **said, time_to_be_received=60)
+    await node.send("q", b"1" * 100_000, label="l", headers={"a": "b"}, time_to_be_received=60)
     await fill(node, b"2")
     async with face.receive("q", ack="manual") as consumer:
         first, second = await consumer.get(WAIT), await consumer.get(WAIT)

@@ -233,7 +233,6 @@ async def test_a_receipt_shows_its_message_and_where_it_goes(alone: triack.Node)
 
 
 async def test_a_wait_for_a_peer_without_room_says_so() -> None:
-    """And one for a peer whose address nobody knows."""
     full = quick(limits=triack.Limits(quota=triack.Quota(messages=1)))
     async with (
         make("b", scheme="udp", settings=full) as b,
