@@ -28,26 +28,22 @@ OUTPUTS = {
 }
 
 
+def run(*command: str | Path, cwd: Path | None = None) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+
+
 def test_every_example_has_a_test() -> None:
     """An example that nobody runs goes stale."""
     programs = {path.name for path in EXAMPLES.iterdir() if path.is_file()}
-    assert programs - set(OUTPUTS) == {
-        "fastapi_service.py",
-        "test_fastapi_service.py",
-        "test_orders_service.py",
-        "replay.ipynb",
-        "replay_job.py",
-        "tables_job.py",
-    }
+    others = {"fastapi_service.py", "test_fastapi_service.py", "test_orders_service.py"}
+    assert programs - set(OUTPUTS) == others | {"replay.ipynb", "replay_job.py", "tables_job.py"}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(OUTPUTS))
 def test_example(name: str) -> None:
     """Each example ends well and prints exactly what it should."""
-    done = subprocess.run(
-        [sys.executable, EXAMPLES / name], capture_output=True, text=True, timeout=PATIENCE_S, check=False
-    )
+    done = run(sys.executable, EXAMPLES / name)
     assert (done.returncode, done.stdout, done.stderr) == (0, OUTPUTS[name], "")
 
 
@@ -60,14 +56,7 @@ def test_the_first_program_of_a_page(tmp_path: Path, name: str, receiver: str) -
     assert found is not None
     program = found[1].replace("7802", str(free_port()))
     for _ in range(2):
-        done = subprocess.run(
-            [sys.executable, "-c", program],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            check=False,
-        )
+        done = run(sys.executable, "-c", program, cwd=tmp_path)
         assert (done.returncode, done.stdout, done.stderr) == (0, found[2] + "\n", "")
         assert set(asyncio.run(_queue_lengths(receiver, tmp_path / receiver)).values()) == {0}
 
@@ -78,17 +67,11 @@ async def _queue_lengths(name: str, data: Path) -> dict[str, int]:
 
 
 @pytest.mark.slow
-def test_the_test_of_the_order_service(tmp_path: Path) -> None:
-    """It runs as it says in its first lines, and passes."""
-    code, output = run_pytest(tmp_path, str(EXAMPLES / "test_orders_service.py"))
-    assert (code, "17 passed" in output) == (0, True), output
-
-
-@pytest.mark.slow
-def test_the_test_of_the_web_shop(tmp_path: Path) -> None:
-    """The same; its endpoints run in threads."""
-    code, output = run_pytest(tmp_path, str(EXAMPLES / "test_fastapi_service.py"))
-    assert (code, "1 passed" in output) == (0, True), output
+@pytest.mark.parametrize(("name", "passed"), [("test_orders_service.py", 17), ("test_fastapi_service.py", 1)])
+def test_the_tests_of_the_order_service_and_of_the_web_shop(tmp_path: Path, name: str, passed: int) -> None:
+    """They run as they say in their first lines, and pass; the endpoints of the web shop run in threads."""
+    code, output = run_pytest(tmp_path, str(EXAMPLES / name))
+    assert (code, f"{passed} passed" in output) == (0, True), output
 
 
 @pytest.mark.slow
@@ -113,9 +96,8 @@ def test_the_code_of_the_page_on_testing(tmp_path: Path) -> None:
     (tmp_path / "test_worker.py").write_text(worker)
     code, output = run_pytest(tmp_path)
     assert (code, "2 passed" in output) == (0, True), output
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=True
-    )
+    done = run(sys.executable, "-c", program)
+    assert done.returncode == 0, done.stderr
     assert f"It prints `{done.stdout.strip()}`" in page
 
 
@@ -133,9 +115,7 @@ def test_the_notebook_and_the_jobs(tmp_path: Path) -> None:
     job = f"runpy.run_path({str(EXAMPLES / 'replay_job.py')!r}, run_name='__main__')\n"
     (tmp_path / "both.py").write_text("\n".join([*cells, tables, job]))
     submit = [str(Path(sys.executable).parent / "spark-submit"), "--master", "local[2]", *FEW_RECORDS.split()]
-    done = subprocess.run(
-        [*submit, "both.py", "logs"], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S, check=False
-    )
+    done = run(*submit, "both.py", "logs", cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-2000:]
     shown = done.stdout
     assert re.search(r"^pass 1000 1000 0$", shown, re.MULTILINE)

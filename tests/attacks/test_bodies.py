@@ -33,6 +33,13 @@ def send(evil: Hostile, number: int, body: bytes, *, stream: int = 1, previous: 
     evil.world.run(SECOND // 100)
 
 
+def send_whole(evil: Hostile, count: int) -> None:
+    """Bodies of one byte each, and no message."""
+    for at in range(count):
+        send(evil, 2 * at + 1, announcement(at + 1, 1))
+        send(evil, 2 * at + 2, part(1))
+
+
 def test_announcements_that_come_before_their_turn_share_one_room() -> None:
     """Each is alone when it comes, and would fit; but what makes it the next in its stream comes later."""
     _, node, evil = victim()
@@ -79,9 +86,7 @@ def test_bodies_that_nobody_claims_count_as_messages() -> None:
     """A quota of bytes would let in a thousand million of one byte each."""
     limits = Limits(queue_quota={"q": Quota(20, 2**30)})
     _, node, evil = victim(NodeSettings(limits=limits))
-    for at in range(40):
-        send(evil, 2 * at + 1, announcement(at + 1, 1))
-        send(evil, 2 * at + 2, part(1))
+    send_whole(evil, 40)
     assert len(bodies_of(node)) == 20
     assert [it.reason for it in node.live.inbox.admission.holds.streams] == ["queue-full"]
 
@@ -89,25 +94,16 @@ def test_bodies_that_nobody_claims_count_as_messages() -> None:
 def test_bodies_that_nobody_claims_count_for_the_memory_of_their_peer() -> None:
     """Before and after a start; nobody counts them one by one to say how many there are."""
     _, node, evil = victim(NodeSettings(limits=Limits(peer_memory_bytes=4 * 30 * BODY_BYTES)))
-    for at in range(40):
-        send(evil, 2 * at + 1, announcement(at + 1, 1))
-        send(evil, 2 * at + 2, part(1))
+    send_whole(evil, 40)
     assert len(bodies_of(node)) == 30
     assert [it.reason for it in node.live.inbox.admission.holds.streams] == ["peer-quota"]
     node.restart()
     bodies, shelf = node.live.queues.bodies, node.live.queues.mailboxes["$large.q"]
-    assert (bodies.awaiting(ORIGIN, shelf.fill), bodies.keeps_any(shelf.fill), bodies.is_full(ORIGIN)) == (
-        30,
-        True,
-        True,
-    )
-    for ordinal in range(1, 31):
-        bodies.give_up((ORIGIN, ordinal))
-    assert (bodies.awaiting(ORIGIN, shelf.fill), bodies.keeps_any(shelf.fill), bodies.is_full(ORIGIN)) == (
-        0,
-        False,
-        False,
-    )
+    for awaiting in (30, 0):
+        assert bodies.awaiting(ORIGIN, shelf.fill) == awaiting
+        assert bodies.keeps_any(shelf.fill) is bodies.is_full(ORIGIN) is (awaiting > 0)
+        for ordinal in range(1, awaiting + 1):
+            bodies.give_up((ORIGIN, ordinal))
     assert not bodies.is_full(b"x" * 16)
 
 

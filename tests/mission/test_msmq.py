@@ -292,36 +292,23 @@ def test_an_order_ack_says_no_more_than_has_arrived_in_order() -> None:
     assert incoming.position == (5, 4)
 
 
+CASES = {
+    "next": (5, 8, 7, Outcome.ACCEPTED),
+    "duplicate": (5, 6, 5, Outcome.DUPLICATE),
+    "duplicate of the last": (5, 7, 6, Outcome.DUPLICATE),
+    "gap": (5, 10, 9, Outcome.OUT_OF_ORDER),
+    "gap bridged": (5, 10, 7, Outcome.ACCEPTED),
+    "gap bridged from the start": (5, 10, 0, Outcome.ACCEPTED),
+    "new sequence": (6, 1, 0, Outcome.ACCEPTED),
+    "new sequence, first expired": (6, 3, 0, Outcome.ACCEPTED),
+    "new sequence, middle": (6, 2, 1, Outcome.OUT_OF_ORDER),
+    "old sequence": (4, 9, 0, Outcome.STALE_SEQUENCE),
+    "old sequence, number that would fit": (4, 8, 7, Outcome.STALE_SEQUENCE),
+}
+
+
 @statement("[MS-MQQB] 3.1.5.8.6", "", "the table of eleven cases")
-@pytest.mark.parametrize(
-    ("sequence", "number", "previous", "outcome"),
-    [
-        (5, 8, 7, Outcome.ACCEPTED),
-        (5, 6, 5, Outcome.DUPLICATE),
-        (5, 7, 6, Outcome.DUPLICATE),
-        (5, 10, 9, Outcome.OUT_OF_ORDER),
-        (5, 10, 7, Outcome.ACCEPTED),
-        (5, 10, 0, Outcome.ACCEPTED),
-        (6, 1, 0, Outcome.ACCEPTED),
-        (6, 3, 0, Outcome.ACCEPTED),
-        (6, 2, 1, Outcome.OUT_OF_ORDER),
-        (4, 9, 0, Outcome.STALE_SEQUENCE),
-        (4, 8, 7, Outcome.STALE_SEQUENCE),
-    ],
-    ids=[
-        "next",
-        "duplicate",
-        "duplicate of the last",
-        "gap",
-        "gap bridged",
-        "gap bridged from the start",
-        "new sequence",
-        "new sequence, first expired",
-        "new sequence, middle",
-        "old sequence",
-        "old sequence, number that would fit",
-    ],
-)
+@pytest.mark.parametrize(("sequence", "number", "previous", "outcome"), CASES.values(), ids=CASES)
 def test_a_message_is_accepted_if_it_follows_the_last_one_or_begins_a_newer_sequence(
     sequence: int, number: int, previous: int, outcome: Outcome
 ) -> None:
