@@ -171,12 +171,10 @@ class Source:
 
     @property
     def tree(self) -> ast.Module:
-        """The parsed file."""
         return parse(self.text, self.path)
 
     @property
     def nodes(self) -> tuple[ast.AST, ...]:
-        """All that is in it."""
         return walk(self.text, self.path)
 
     @property
@@ -251,7 +249,6 @@ def code() -> tuple[Source, ...]:
 
 @cache
 def project() -> dict[str, Any]:
-    """The project's settings, pyproject.toml."""
     return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
@@ -461,12 +458,10 @@ def is_chosen(node: ast.stmt) -> bool:
 
 
 def is_docstring(node: ast.stmt | None) -> bool:
-    """Is this statement a text of its own?"""
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
 def names_of(node: ast.stmt) -> list[str]:
-    """The names that a statement gives."""
     given = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
     return [target.id for target in given if isinstance(target, ast.Name)]
 
@@ -634,7 +629,6 @@ def error_rule(source: Source) -> Iterator[str]:
 
 
 def is_error(name: str, classes: dict[str, ast.ClassDef]) -> bool:
-    """Is this class TriackError, or derived from it within the file?"""
     if name == "TriackError" or name not in classes:
         return name == "TriackError"
     return any(is_error(base, classes) for node in classes[name].bases for base in names_in(node))

@@ -67,10 +67,6 @@ def test_bad_address_says_what_is_wrong(text: str, why: str) -> None:
     assert why in str(caught.value)
 
 
-def test_port_zero_is_for_listening() -> None:
-    assert Address.parse("udp://127.0.0.1:0", listening=True).port == 0
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

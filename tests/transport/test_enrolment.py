@@ -346,7 +346,6 @@ REAL = vars(enrolment)["_prove"]
 def test_a_proof_counts_for_its_own_talk_and_its_own_side(
     monkeypatch: pytest.MonkeyPatch, wrong: Callable[..., bytes]
 ) -> None:
-    """Any other lets nobody in; the code is as good as before."""
     b, a, answer = until("ANSWER")
     with monkeypatch.context() as patch:
         patch.setattr(enrolment, "_prove", wrong)
@@ -424,7 +423,6 @@ def test_sixteen_invitations_are_open_at_most() -> None:
 def test_what_is_too_much_to_say_is_refused_at_once(
     name: str, addresses: list[str], error: type[Exception], why: str
 ) -> None:
-    """And what cannot be a name or an address."""
     with pytest.raises(error, match=why):
         EnrolmentServer(B_KEY, name, addresses, entropy=Random(1).randbytes)
 

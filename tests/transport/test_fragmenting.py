@@ -29,7 +29,6 @@ def why_not() -> str:
 
 @pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
 def test_only_what_is_longer_than_the_base_must_stay_whole(family: int) -> None:
-    """A socket for both families does so in both."""
     with socket.socket(family, socket.SOCK_DGRAM) as sock:
         fragmenting = Fragmenting(sock)
         for longest, expected in (

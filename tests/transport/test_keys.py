@@ -54,7 +54,6 @@ class Direction:
         return opened.payloads[0]
 
     def refusal(self, datagram: bytes, now_ns: int = START_NS) -> str:
-        """Why it is not opened; nothing has changed then."""
         before = snapshot(self.opening)
         with pytest.raises(ProtocolError) as caught:
             self.open(datagram, now_ns)
@@ -73,7 +72,6 @@ def forged(datagram: bytes) -> bytes:
 @pytest.mark.parametrize("suite", [AESGCM_SHA256, CHACHAPOLY_BLAKE2S])
 @pytest.mark.parametrize("payload", [b"", b"x", bytes(1_164), bytes(65_000)])
 def test_what_was_sealed_comes_out(suite: Suite, payload: bytes) -> None:
-    """It costs 36 bytes, and nothing of it can be read on the way."""
     way = Direction(suite)
     datagram = way.seal(payload)
     assert len(datagram) == len(payload) + OVERHEAD_BYTES == len(payload) + 36
@@ -99,7 +97,6 @@ def test_no_counter_is_sealed_twice(again: int) -> None:
 
 
 def test_a_run_is_sealed_as_its_datagrams_are_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next key begins in the middle of it, where it would have begun."""
     monkeypatch.setattr(data_keys, "REKEY_DATAGRAMS", 5)
     single, by_run = (SealingKeys(AESGCM_SHA256, KEY, START_NS) for _ in range(2))
     payloads = [b"%d" % number for number in range(13)]
@@ -228,7 +225,6 @@ class Counted:
 
 @pytest.mark.gate
 def test_many_connections_have_few_ciphers() -> None:
-    """Twice as many as may keep theirs, each in turn, several times."""
     suite = AESGCM_SHA256._replace(aead=Counted)
     ends, pairs, now_ns = Ends(suites=(suite, suite)), list[tuple[Channel, Channel]](), NOW_NS
     for _ in range(2 * WARM_MAX):
@@ -245,7 +241,6 @@ def test_many_connections_have_few_ciphers() -> None:
 
 
 def test_a_channel_that_talks_keeps_its_ciphers() -> None:
-    """They are not made for each datagram."""
     made: list[bytes] = []
 
     def make(key: bytes) -> Aead:
@@ -263,8 +258,6 @@ def test_a_channel_that_talks_keeps_its_ciphers() -> None:
 
 
 def test_a_channel_that_is_gone_takes_no_place() -> None:
-    """It is not kept, and its turn to be cooled goes to no other."""
-
     class Gone:
         def cool(self) -> None:
             raise AssertionError
@@ -369,14 +362,12 @@ def unseal(datagram: bytes) -> bytes:
 @pytest.mark.parametrize("kind", list(Kind))
 @pytest.mark.parametrize("payload", [b"", b"x", bytes(1200), bytes(65_000)])
 def test_round_trip(kind: Kind, payload: bytes) -> None:
-    """The sealed payload comes out, and costs 36 bytes."""
     datagram = CHANNEL.seal(kind, 2**64 - 1, 0, payload, 0)
     assert len(datagram) == len(payload) + CHANNEL.overhead_bytes == len(payload) + 36
     assert (read_header(datagram), unseal(datagram)) == (Header(kind, 2**64 - 1, 0), payload)
 
 
 def test_every_bit_counts() -> None:
-    """No flipped bit goes unnoticed, those of the header included."""
     for damaged in flips(SAMPLE):
         with pytest.raises(ProtocolError):
             unseal(damaged)
@@ -405,7 +396,6 @@ def test_it_is_as_long_as_promised() -> None:
 @pytest.mark.parametrize("start", [0, 1, WINDOW - 1, WINDOW, 5 * WINDOW + 17, 2**63])
 @pytest.mark.parametrize("jump", [1, 2, 100, WINDOW - 1, WINDOW, WINDOW + 1, 3 * WINDOW, 2**40])
 def test_what_a_jump_skips_may_still_come(start: int, jump: int) -> None:
-    """Wherever it begins and ends, also across the place where the slots begin again."""
     full = range(max(0, start - WINDOW + 1), start + 1)
     window = taken(*full)
     window.take(start + jump)
@@ -416,7 +406,6 @@ def test_what_a_jump_skips_may_still_come(start: int, jump: int) -> None:
 
 @given(st.lists(st.integers(0, 3 * WINDOW), max_size=60))
 def test_it_agrees_with_a_set(counters: list[int]) -> None:
-    """In any order of arrival."""
     window, seen = ReplayWindow(), set[int]()
     for counter in counters:
         too_old = bool(seen) and max(seen) - counter >= WINDOW

@@ -112,7 +112,6 @@ def test_every_vector_in_both_roles(vector: dict[str, Any], role: str) -> None:
 
 
 def test_all_vectors_are_there() -> None:
-    """Four patterns, two ciphers, two hashes."""
     named = {vector["protocol_name"] for vector in (*VECTORS, *ONE_WAY)}
     assert len(named) == len(PATTERNS) * len(SUITES) == 16
 
@@ -133,13 +132,11 @@ def test_every_vector_of_a_single_message_in_both_roles(vector: dict[str, Any]) 
 
 
 def seals(*private: bytes, suite: Suite = AESGCM_SHA256) -> noise.Seals:
-    """Of a node with these private keys."""
     return noise.Seals(lambda count: ONCE[0][:count], suite, map(KeyPair.of, private))
 
 
 @pytest.mark.parametrize("suite", [AESGCM_SHA256, CHACHAPOLY_BLAKE2S])
 def test_a_sealed_text_is_opened_by_its_receiver_alone(suite: Suite) -> None:
-    """With any of its keys; and it is known who has sealed it."""
     mine, theirs = (KeyPair.of(private).public for private in LONG)
     sealed = seals(LONG[0], suite=suite).seal(theirs, b"nine", b"bound")
     assert (len(sealed), b"nine" in sealed) == (len(b"nine") + 96, False)
@@ -178,7 +175,6 @@ def test_nothing_is_sealed_or_proved_for_a_key_of_low_order(low: bytes) -> None:
     st.lists(st.binary(max_size=100), min_size=3, max_size=3),
 )
 def test_both_sides_end_with_the_same(pattern: Pattern, suite: Suite, payloads: list[bytes]) -> None:
-    """Keys, hash, and what was said; each knows the other's key."""
     initiator, responder = sides = pair(pattern, suite)
     said = payloads[: len(pattern.messages)]
     assert talk(sides, said) == said

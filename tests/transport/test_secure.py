@@ -44,7 +44,6 @@ LOW_ORDER = bytes(32)
 @pytest.mark.parametrize("suite", [AESGCM_SHA256, CHACHAPOLY_BLAKE2S])
 @pytest.mark.parametrize("scheme", ["udp", "tcp", "memory"])
 def test_two_nodes_talk(suite: Suite, scheme: str) -> None:
-    """Hellos in one round trip, then everything else in both directions; each knows who the other is."""
     ends = Ends(suites=(suite, suite), scheme=scheme)
     connect = ends.connect(b"hello")
     answer = ends.answer(connect, sender=f"{scheme}://192.0.2.1:7801")
@@ -60,7 +59,6 @@ def test_two_nodes_talk(suite: Suite, scheme: str) -> None:
 
 
 def test_nobody_on_the_way_can_read_anything() -> None:
-    """Neither what hellos say, nor who speaks, nor what is sent; nor do two datagrams of one text look alike."""
     ends = Ends()
     connect, _, accept = ends.shake(b"plant-a asks for orders", b"plant-b has orders")
     take(ends.caller, accept)
@@ -99,7 +97,6 @@ def test_the_same_chance_makes_the_same_bytes() -> None:
 
 
 def test_each_connect_is_a_handshake_of_its_own() -> None:
-    """Whichever accept comes, and in whatever order, opens; the last one that came has the keys."""
     ends = Ends()
     shaken = [ends.shake(b"%d" % number) for number in range(3)]
     assert len({it.connect[HEADER_BYTES : HEADER_BYTES + 32] for it in shaken}) == 3
@@ -111,7 +108,6 @@ def test_each_connect_is_a_handshake_of_its_own() -> None:
 
 
 def test_a_late_accept_still_opens() -> None:
-    """The newest connects are remembered; an accept of an older one is refused."""
     ends = Ends()
     accepts = [ends.shake().accept for _ in range(ATTEMPTS_MAX + 1)]
     assert refusal(ends.a, ends.caller, accepts[0]) == "unexpected-accept"
@@ -119,7 +115,6 @@ def test_a_late_accept_still_opens() -> None:
 
 
 def test_what_cannot_be_sealed_now_is_our_own_mistake() -> None:
-    """No key yet, a second accept, a connect after data, a number twice."""
     ends = Ends()
     with pytest.raises(UsageError, match="no accept has been opened"):
         ends.seal("a", ends.caller)
@@ -138,7 +133,6 @@ def test_what_cannot_be_sealed_now_is_our_own_mistake() -> None:
 
 
 def test_data_that_comes_together_is_opened_as_one_by_one() -> None:
-    """Damaged, truncated and repeated datagrams are reported, and those behind them are still opened."""
     ends = Ends()
     caller, answerer = ends.open()
     sealed = caller.seal_run(B_ID, ends.counter("a"), [b"%d" % number for number in range(6)], NOW_NS)
@@ -155,7 +149,6 @@ def test_data_that_comes_together_is_opened_as_one_by_one() -> None:
 
 
 def every_kind() -> dict[str, tuple[SecureChannels, Channel, bytes]]:
-    """One datagram of each kind in each direction, with whom it is for: nobody has opened it."""
     asked, accepted, opened = Ends(), Ends(), Ends()
     load(asked)
     loaded = asked.connect()
@@ -176,7 +169,6 @@ def every_kind() -> dict[str, tuple[SecureChannels, Channel, bytes]]:
 
 @pytest.mark.parametrize("which", every_kind())
 def test_a_flipped_bit_anywhere_changes_nothing(which: str) -> None:
-    """Each bit of each kind: it is dropped, nobody's state changes, and the true datagram is taken afterwards."""
     channels, channel, datagram = every_kind()[which]
     before = snapshot(channels), snapshot(channel)
     for damaged in flips(datagram):
@@ -224,7 +216,6 @@ def test_what_comes_back_to_its_sender_is_dropped() -> None:
 
 
 def test_one_conversations_datagrams_mean_nothing_in_another() -> None:
-    """Even between the same two nodes, with the same numbers."""
     one, two = Ends(), Ends()
     two.a._entropy, two.b._entropy = Random(8).randbytes, Random(9).randbytes  # noqa: SLF001 - other chance
     two.caller = two.a.dial("b", "udp")
@@ -261,7 +252,6 @@ def test_who_knows_our_key_cannot_change_a_connects_header(header: Header) -> No
 
 @given(st.binary(max_size=1_400), st.sampled_from(Kind), st.integers(0, 2), st.booleans())
 def test_any_bytes_are_dropped_by_name(rest: bytes, kind: Kind, counter: int, opened: bool) -> None:
-    """Nothing but a ProtocolError comes of what a stranger sends."""
     ends = Ends()
     if opened:
         ends.open()
@@ -313,7 +303,6 @@ def test_while_keys_change_the_two_find_each_other(ends: dict[str, Any], tries: 
 
 
 def test_who_has_answered_is_called_with_the_same_keys_again() -> None:
-    """An accept, or a retry, has shown which are good."""
     ends = Ends(b_keys=(OLD_KEY,), b_at_a=Peer("b", (public(B_KEY), OLD)))
     connects = [ends.connect() for _ in range(2)]
     assert refusal(ends.b, ends.caller, connects[0]) == "bad-mac"
@@ -326,7 +315,6 @@ def test_who_has_answered_is_called_with_the_same_keys_again() -> None:
 
 
 def test_a_node_may_get_new_keys_while_it_runs() -> None:
-    """Open conversations go on; new ones use the new keys."""
     ends = Ends(b_at_a=Peer("b", (public(FOREIGN_KEY), public(B_KEY))))
     ends.connect()
     connect, answerer, accept = ends.shake()
@@ -362,7 +350,6 @@ SPIED = AESGCM_SHA256._replace(aead=Spy)
 @settings(max_examples=60)
 @given(st.randoms(use_true_random=False))
 def test_over_a_bad_network_all_comes_once_and_no_nonce_twice(random: Random) -> None:
-    """Datagrams are lost, repeated, late and damaged, keys change: what is opened was sealed, and is opened once."""
     BOOK.clear()
     ends = Ends(suites=(SPIED, SPIED))
     ends.a._entropy = ends.b._entropy = random.randbytes  # noqa: SLF001 - each example has its own chance
@@ -395,7 +382,6 @@ def test_over_a_bad_network_all_comes_once_and_no_nonce_twice(random: Random) ->
 
 
 def test_no_secret_is_shown() -> None:
-    """Neither in what an error says, nor in how a channel or its maker looks."""
     ends = Ends()
     caller, answerer = ends.open()
     texts = [repr(thing) for thing in (ends.a, caller, answerer, ends.a._own, ends.caller)]  # noqa: SLF001

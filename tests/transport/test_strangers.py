@@ -78,12 +78,10 @@ ADDRESS = "udp://192.0.2.1:7801"
 
 
 def shown(cookies: Cookies, now_ns: int = 0) -> bytes:
-    """The proof that a holder of the cookie gives with some data."""
     return mac(cookies.make(ADDRESS, now_ns), b"data")
 
 
 def test_a_cookie_is_known_again() -> None:
-    """At the address it was made for, with the data it was shown with; and only by the node that made it."""
     cookies, other = Cookies(Random(1).randbytes), Cookies(Random(2).randbytes)
     proof = shown(cookies)
     assert cookies.fits(ADDRESS, b"data", proof, 0)
@@ -105,7 +103,6 @@ def test_a_cookie_lives_at_least_as_long_as_it_is_sent(made_ns: int) -> None:
 
 
 def test_macs_tell_keys_purposes_and_data_apart() -> None:
-    """One of each, and the same again for the same."""
     keys = [mac_key(label, public) for label in (b"one", b"two") for public in (bytes(32), b"\1" * 32)]
     macs = [mac(key, data) for key in keys for data in (b"", b"data")]
     assert len(set(macs)) == 8
@@ -122,7 +119,6 @@ def admitted(admission: Admission, address: str, now_ns: int, tries: int = 1_000
 
 
 def test_load_begins_above_a_number_of_connects_a_second() -> None:
-    """At once or one after the other, and ends as soon as the rate falls."""
     admission, step_ns = Admission(bytes(32)), SECOND // CONNECTS_PER_SECOND
     loaded = [admission.is_loaded(0) for _ in range(CONNECTS_PER_SECOND + 2)]
     assert loaded == [False] * CONNECTS_PER_SECOND + [True] * 2
@@ -183,14 +179,12 @@ def test_an_invitation_is_128_random_bits_for_an_hour() -> None:
 
 @given(st.binary(min_size=16, max_size=16))
 def test_every_secret_comes_back(secret: bytes) -> None:
-    """However it is written down."""
     code = Invitation(secret, 0).code
     for text in (code, code.upper(), code.replace("-", " "), f" {code.replace('-', '')}\n"):
         assert decode_code(text) == secret
 
 
 def test_every_single_typo_is_noticed() -> None:
-    """At each place, each other letter."""
     code = INVITATION.code
     for at, right in enumerate(code):
         for letter in "abcdefghijklmnopqrstuvwxyz234567":
@@ -213,7 +207,6 @@ def test_what_is_no_code_is_refused_without_repeating_it(text: str) -> None:
 
 
 async def test_overflow_is_counted() -> None:
-    """Datagrams that find the backlog full are dropped by name, and the rest comes out in order."""
     drops: Counter[DropReason] = Counter()
     inbox = Inbox("memory://a", drops)
     for number in range(BACKLOG_MAX + 3):
@@ -223,7 +216,6 @@ async def test_overflow_is_counted() -> None:
 
 
 async def test_a_burst_is_bounded_in_bytes() -> None:
-    """Large datagrams come in smaller bursts, one at least, all of them and in order."""
     inbox, size = Inbox("memory://a", Counter()), BURST_BYTES_MAX // 4
     sent = [bytes([number]) * size for number in range(9)] + [bytes(2 * BURST_BYTES_MAX)]
     for data in sent:
@@ -234,7 +226,6 @@ async def test_a_burst_is_bounded_in_bytes() -> None:
 
 
 async def test_streams_wait_for_room() -> None:
-    """All datagrams of a stream come through, and the end of the path after them."""
     inbox, total = Inbox("memory://a", Counter()), BACKLOG_MAX * 2
     feeding = asyncio.create_task(inbox.offer_all([b"x"] * total, "s"))
     feeding.add_done_callback(lambda _: inbox.path_gone("s"))
@@ -245,7 +236,6 @@ async def test_streams_wait_for_room() -> None:
 
 
 async def test_a_burst_is_offered_as_its_datagrams_would_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Datagrams that find no room, or are empty, are counted one by one."""
     drops: Counter[DropReason] = Counter()
     inbox = Inbox("udp://a:1", drops)
     for burst in ([b"1", b"2"], [b"", b"3"]):
@@ -278,7 +268,6 @@ async def test_an_owner_takes_a_few_in_place_of_the_task_that_waits() -> None:
 
 
 async def test_an_owner_takes_what_was_read_once_for_all_of_it() -> None:
-    """And in the call that tells it."""
     inbox, taken = Inbox("udp://a:1", Counter()), list[Burst | None]()
     inbox.on_read = lambda: taken.append(inbox.take_few())
     task = asyncio.create_task(inbox.take())
@@ -293,7 +282,6 @@ async def test_an_owner_takes_what_was_read_once_for_all_of_it() -> None:
 
 
 async def test_each_connection_in_a_burst_has_its_own_turn() -> None:
-    """Also when all of them come from one address."""
     inbox = Inbox("udp://a:1", Counter())
     inbox.source_of = connection_id_of
     burst = [Header(Kind.DATA, connection_id, counter).encode() for counter in range(3) for connection_id in (7, 9)]
@@ -363,7 +351,6 @@ def add(turns: Turns, source: str, count: int, size_bytes: int = 10) -> None:
 
 
 def test_a_source_alone_has_the_whole_burst() -> None:
-    """In order, and as many as a burst may have."""
     turns, sent = Turns(), [Received(b"%d" % number, "a") for number in range(BURST_MAX + 1)]
     turns.add("a", sent, sum(len(it.data) for it in sent))
     first, second = turns.take(0), turns.take(0)
@@ -405,7 +392,6 @@ def test_a_rest_saves_nothing_up() -> None:
 
 
 def test_a_turn_is_bounded_in_bytes() -> None:
-    """Large datagrams come by fewer, one at least."""
     turns = Turns()
     for source in ("a", "b"):
         add(turns, source, 20, TURN_BYTES)
@@ -413,7 +399,6 @@ def test_a_turn_is_bounded_in_bytes() -> None:
 
 
 def test_the_end_of_a_path_comes_last() -> None:
-    """Behind all datagrams of its sender, whichever sender that is."""
     turns, end = Turns(), Received(b"", "here")
     turns.add("a", [Received(b"1", "here"), Received(b"2", "here")], 2)
     add(turns, "b", 1)
@@ -424,14 +409,12 @@ def test_the_end_of_a_path_comes_last() -> None:
 
 
 def test_the_longest_gives_way() -> None:
-    """Only a source that has more than the one that wants room."""
     turns = waiting(long=10, short=1)
     assert [turns.drop_longest(than=source) for source in ("short", "long")] == [True, False]
     assert (turns.waiting_of("long"), turns.waiting_of("short"), turns.count) == ((9, 90), (1, 10), 10)
 
 
 def test_sources_that_rest_take_little_room() -> None:
-    """However many there have been."""
     turns = Turns()
     for number in range(3 * SOURCES_MAX):
         add(turns, str(number), 1)

@@ -45,7 +45,6 @@ async def test_path_gone(opened: Opener) -> None:
 
 
 async def test_connection_refused(opened: Opener) -> None:
-    """An address without a listener is a path that is gone."""
     here, there = await opened("tcp"), await opened("tcp")
     await there.close()
     await here.send([b"1", b"2"], there.address)
@@ -54,7 +53,6 @@ async def test_connection_refused(opened: Opener) -> None:
 
 
 async def test_frame_too_large(opened: Opener) -> None:
-    """A peer that announces a frame that is too large is cut off."""
     endpoint = await opened("tcp")
     reader, writer = await connected(endpoint)
     writer.write((FRAME_BYTES_MAX + 1).to_bytes(4, "big"))
@@ -199,7 +197,6 @@ async def test_strangers_do_not_lock_anyone_out(opened: Opener) -> None:
 
 
 async def test_without_file_descriptors_a_stranger_goes(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And the next one comes in."""
     real, exhausted = socket.socket.accept, iter([False, True])
 
     def accept(sock: socket.socket) -> tuple[socket.socket, tuple[str, int]]:
@@ -249,7 +246,6 @@ def found_at_both() -> Callable[..., list[Any]]:
 
 
 async def test_both_families(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name with addresses of both is tried at both; one socket takes both."""
     monkeypatch.setattr(socket, "getaddrinfo", found_at_both())
     here = await opened("tcp", None)
     for listen, called in (
@@ -310,7 +306,6 @@ async def test_without_keys_nothing_leaves_the_machine(opened: Opener) -> None:
 
 
 async def test_tls_hides_what_is_sent(opened: Opener, tls: Tls) -> None:
-    """Both sides, with a certificate that is checked."""
     there, here = await opened("tcp", tls=tls), await opened("tcp", None, tls=tls)
     await here.send(MANY, there.address)
     arrived = await received(there, len(MANY))
@@ -352,7 +347,6 @@ def test_what_is_no_context_or_one_for_the_other_end_is_refused() -> None:
 
 @pytest.fixture(scope="module")
 def tls(tmp_path_factory: pytest.TempPathFactory) -> Tls:
-    """A certificate for 127.0.0.1 that both sides know."""
     file = make_certificate(tmp_path_factory.mktemp("tls"))
     server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     server.load_cert_chain(file)
@@ -371,7 +365,6 @@ async def test_peer_that_does_not_read(opened: Opener) -> None:
 
 
 async def test_slow_reader_gets_everything(opened: Opener) -> None:
-    """More than the system's buffers hold arrives whole and in order."""
     here, there = await opened("tcp"), await opened("tcp")
     await here.send(MANY, there.address)
     assert [data for data, _ in await received(there, len(MANY))] == MANY
@@ -388,7 +381,6 @@ class Lines(LengthFramer):
         self._rest = b""
 
     def frame(self, datagrams: Iterable[bytes]) -> bytes:
-        """With a line break behind each."""
         return b"".join(datagram + b"\n" for datagram in datagrams)
 
     def feed(self, data: bytes) -> list[bytes]:

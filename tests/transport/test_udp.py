@@ -22,14 +22,12 @@ def port_of(endpoint: Endpoint) -> int:
 
 
 async def test_unresolved(opened: Opener) -> None:
-    """Datagrams to a name that does not exist are counted."""
     endpoint = await opened("udp")
     await endpoint.send([b"1", b"2"], "udp://no-such-host.invalid:1")
     assert await dropped(endpoint, DropReason.UNRESOLVED) == 2
 
 
 async def test_survives_refusal(opened: Opener) -> None:
-    """Neither a missing receiver nor a forbidden address ends the endpoint."""
     here, there, gone = await opened("udp", loopback_only=False), await opened("udp"), await opened("udp")
     await gone.close()
     for address in (gone.address, "udp://255.255.255.255:9", "udp://[fe80::1%nowhere]:9"):
