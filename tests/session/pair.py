@@ -9,17 +9,9 @@ from triack.base.checks import DATAGRAM_BASE_BYTES
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import ProtocolError
 from triack.base.units import MS, SECOND
+from triack.session.protocol import events
 from triack.session.protocol.binary import BINARY
 from triack.session.protocol.codec import Codec
-from triack.session.protocol.events import (
-    Event,
-    PacketArrived,
-    PacketsAcked,
-    SessionClosed,
-    SessionIdle,
-    Transmit,
-    TransmitKind,
-)
 from triack.session.protocol.frames import CloseFrame, Hello
 from triack.session.protocol.path_traits import MEMORY, UDP, PathTraits
 from triack.session.protocol.settings import SessionSettings
@@ -32,7 +24,7 @@ from triack.tools.sim.world import World
 
 DEFAULTS = SessionSettings()
 RTT_NS = 20 * MS
-Lose = Callable[[str, Transmit], bool]
+Lose = Callable[[str, events.Transmit], bool]
 CLEAR = Faults(delay_ns=RTT_NS // 2)
 KIND_AND_COUNTER_BYTES = 9
 OVERHEAD_BYTES = 36
@@ -108,8 +100,8 @@ class Pair:
         self.codec = codec
         self.a = make_session(1, settings, traits=_traits(udp), codec=codec)
         self.ends: dict[str, Session] = {"a": self.a}
-        self.events: dict[str, list[Event]] = {"a": [], "b": []}
-        self.sent: dict[str, list[tuple[int, Transmit]]] = {"a": [], "b": []}
+        self.events: dict[str, list[events.Event]] = {"a": [], "b": []}
+        self.sent: dict[str, list[tuple[int, events.Transmit]]] = {"a": [], "b": []}
         self.backlog: dict[str, deque[tuple[Delivery, bytes]]] = {"a": deque(), "b": deque()}
         self.unacked: dict[str, set[int]] = {"a": set(), "b": set()}
         self.most_unacked = self.longest_run = 0
@@ -178,7 +170,7 @@ class Pair:
                     self.most_unacked = max(self.most_unacked, len(self.unacked[name]))
                 self._carry(name, transmit)
 
-    def _transmits(self, session: Session) -> Iterator[Transmit]:
+    def _transmits(self, session: Session) -> Iterator[events.Transmit]:
         """Yield what a session sends now, in order; what leaves by the run first, as long as there is any."""
         while True:
             while self.by_run and (run := session.poll_run(self.now_ns)) is not None:
@@ -186,7 +178,7 @@ class Pair:
                 is_cut = len(run.packets) < len(run.payloads)
                 packets = run.packets * len(run.payloads) if is_cut else run.packets
                 for counter, (payload, packet) in enumerate(zip(run.payloads, packets, strict=True), run.counter):
-                    yield Transmit(TransmitKind.DATA, run.connection_id, counter, payload, packet)
+                    yield events.Transmit(events.TransmitKind.DATA, run.connection_id, counter, payload, packet)
             transmit = session.poll_transmit(self.now_ns)
             if transmit is None:
                 return
@@ -227,20 +219,20 @@ class Pair:
 
     def fresh(self, end: str) -> list[bytes]:
         """The content of everything that arrived for the first time."""
-        arrived = [event for event in self.events[end] if isinstance(event, PacketArrived)]
+        arrived = [event for event in self.events[end] if isinstance(event, events.PacketArrived)]
         return [event.content for event in arrived if not event.duplicate]
 
-    def _take(self, name: str, event: Event) -> None:
+    def _take(self, name: str, event: events.Event) -> None:
         self.events[name].append(event)
-        if isinstance(event, PacketsAcked):
+        if isinstance(event, events.PacketsAcked):
             self.unacked[name].difference_update(packet.number for packet in event.packets)
-        elif isinstance(event, SessionIdle):
+        elif isinstance(event, events.SessionIdle):
             self.ends[name].close(CloseReason.IDLE)
-        elif isinstance(event, PacketArrived) and event.delivery in DURABLE and self.store_ns is not None:
+        elif isinstance(event, events.PacketArrived) and event.delivery in DURABLE and self.store_ns is not None:
             number = event.number
             self.world.at(self.store_ns, lambda: self.ends[name].handle_stored([number], self.world.now_ns))
 
-    def _carry(self, name: str, transmit: Transmit) -> None:
+    def _carry(self, name: str, transmit: events.Transmit) -> None:
         if self.lose is None or not self.lose(name, transmit):
             datagram = bytes([transmit.kind]) + transmit.counter.to_bytes(KIND_AND_COUNTER_BYTES - 1) + transmit.payload
             self.network.send(datagram, _address(name), _address("b" if name == "a" else "a"))
@@ -250,14 +242,14 @@ class Pair:
 
     def _arrive(self, target: str, datagram: bytes) -> None:
         head, payload = datagram[:KIND_AND_COUNTER_BYTES], datagram[KIND_AND_COUNTER_BYTES:]
-        self.deliver(target, Transmit(TransmitKind(head[0]), 0, int.from_bytes(head[1:]), payload))
+        self.deliver(target, events.Transmit(events.TransmitKind(head[0]), 0, int.from_bytes(head[1:]), payload))
 
     def inject(self, target: str, payload: bytes) -> None:
         """A datagram of the test's own making arrives; its counter is older than any."""
         self.ends[target].handle_datagram(payload, 0, self.now_ns)
 
-    def deliver(self, target: str, transmit: Transmit) -> None:
-        if transmit.kind is TransmitKind.DATA:
+    def deliver(self, target: str, transmit: events.Transmit) -> None:
+        if transmit.kind is events.TransmitKind.DATA:
             try:
                 self.ends[target].handle_datagram(transmit.payload, transmit.counter, self.now_ns)
             except ProtocolError as error:
@@ -277,8 +269,8 @@ def _address(name: str) -> str:
     return f"udp:{name}"
 
 
-def closes(pair: Pair, end: str = "a") -> list[SessionClosed]:
-    return [event for event in pair.events[end] if isinstance(event, SessionClosed)]
+def closes(pair: Pair, end: str = "a") -> list[events.SessionClosed]:
+    return [event for event in pair.events[end] if isinstance(event, events.SessionClosed)]
 
 
 def reasons(pair: Pair, end: str = "a") -> list[CloseReason]:
@@ -286,7 +278,7 @@ def reasons(pair: Pair, end: str = "a") -> list[CloseReason]:
 
 
 def goodbyes(pair: Pair, end: str) -> list[CloseReason]:
-    told = [sent for _, sent in pair.sent[end] if sent.kind is TransmitKind.DATA]
+    told = [sent for _, sent in pair.sent[end] if sent.kind is events.TransmitKind.DATA]
     frames = [frame for sent in told for frame in BINARY.decode(sent.payload)]
     return [frame.reason for frame in frames if isinstance(frame, CloseFrame)]
 
