@@ -134,9 +134,9 @@ def test_other_names_of_a_directory_lead_to_the_same_lock(store: Store, folder: 
     """A link to it; and one where only the store is the same file is refused as what it is."""
     del store
     (tmp_path / "link").symlink_to(folder)
-    assert open_second(tmp_path / "link").startswith("StoreInUse")
     (tmp_path / "hard").mkdir(mode=0o700)
     (tmp_path / "hard" / STORE_FILE).hardlink_to(folder / STORE_FILE)
+    assert open_second(tmp_path / "link").startswith("StoreInUse")
     assert "it has another name, too (a hard link)" in open_second(tmp_path / "hard")
 
 

@@ -527,36 +527,41 @@ def test_closing_leaves_the_files_of_another_store_alone(tmp_path: Path, store: 
     again.close()
 
 
+def _pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path, 0o600)
+
+
 @pytest.mark.skipif(os.name != "posix", reason="other systems have no modes of files")
 @pytest.mark.parametrize("name", [STORE_FILE, LOG_FILE, f"{STORE_FILE}-journal", OWNER_FILE])
-@pytest.mark.parametrize("harm", ["mode", "link", "pipe"])
-def test_a_file_that_others_may_write_is_refused(tmp_path: Path, name: str, harm: str) -> None:
+@pytest.mark.parametrize(
+    ("harm", "why"),
+    [
+        (lambda path: path.chmod(0o666), r"others may use it \(mode 0666\)"),
+        (lambda path: path.with_name("elsewhere").hardlink_to(path), "it has another name"),
+        (_pipe, "it is no reg"),
+    ],
+    ids=["mode", "link", "pipe"],
+)
+def test_a_file_that_others_may_write_is_refused(
+    tmp_path: Path, name: str, harm: Callable[[Path], object], why: str
+) -> None:
     """Whatever SQLite opens by its name; a pipe in its place does not stop the start, either."""
     killed_store(tmp_path)
     path = tmp_path / name
     path.touch(mode=0o600)
-    if harm == "mode":
-        path.chmod(0o666)
-    elif harm == "link":
-        (tmp_path / "elsewhere").hardlink_to(path)
-    else:
-        path.unlink()
-        os.mkfifo(path, 0o600)
-    with pytest.raises(
-        StoreError, match=rf"{path}: (others may use it \(mode 0666\)|it has another name|it is no reg)"
-    ):
+    harm(path)
+    with pytest.raises(StoreError, match=f"{path}: {why}"):
         Store(tmp_path)
 
 
 @pytest.mark.parametrize("left", [None, b"", b"S"])
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_store_that_was_emptied_or_removed_is_no_new_one(tmp_path: Path, left: bytes | None, killed: bool) -> None:
-    if killed:
-        killed_store(tmp_path)
-    else:
-        store = Store(tmp_path)
-        store.load(b"n" * 16, 1)
-        store.close()
+    """Its node is named, nothing is made in its place, and the error says how to begin anew."""
+    killed_store(tmp_path)
+    if not killed:
+        reopen(Store(tmp_path), tmp_path)[0].close()
     path = tmp_path / STORE_FILE
     path.unlink()
     if left is not None:

@@ -67,9 +67,7 @@ async def test_slow_frame(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(tcp, "FRAME_TIMEOUT_SECONDS", 0.05)
     there = await opened("tcp")
     reader, writer = await connected(there)
-    writer.write(frame([b"whole"]))
-    (sender,) = [sender for _, sender in await received(there, 1)]
-    there.vouch(sender)
+    sender = await vouched(there, writer)
     writer.write(b"\0")
     assert await received(there, 1) == [Received(b"", sender)]
     assert await reader.read() == b""
@@ -84,6 +82,14 @@ async def connected(endpoint: Endpoint) -> tuple[asyncio.StreamReader, asyncio.S
     """A connection of a peer that may be no node."""
     address = Address.parse(endpoint.address)
     return await asyncio.open_connection(address.host, address.port)
+
+
+async def vouched(endpoint: Endpoint, writer: asyncio.StreamWriter) -> str:
+    """The address of a peer, for which a session vouches as soon as it has said something."""
+    writer.write(frame([b"whole"]))
+    ((_, sender),) = await received(endpoint, 1)
+    endpoint.vouch(sender)
+    return sender
 
 
 def close(*connections: tuple[asyncio.StreamReader, asyncio.StreamWriter]) -> None:
@@ -114,9 +120,7 @@ async def test_a_stranger_has_its_time(opened: Opener, monkeypatch: pytest.Monke
     """Whatever it sends meanwhile; and a peer that has lost its last session is a stranger again."""
     there = await opened("tcp")
     known = await connected(there)
-    known[1].write(frame([b"known"]))
-    ((_, sender),) = await received(there, 1)
-    there.vouch(sender)
+    sender = await vouched(there, known[1])
     monkeypatch.setattr(tcp, "VOUCH_TIMEOUT_SECONDS", 0.1)
     silent, talking = await connected(there), await connected(there)
     there.vouch("tcp://192.0.2.1:9")
@@ -139,9 +143,7 @@ async def test_no_connection_ends_before_its_session_would(opened: Opener, monke
     patient = await opened("tcp", waits=Waits(connect_s=3_600, silence_s=3_600))
     hasty = await opened("tcp")
     stranger, known = await connected(patient), await connected(patient)
-    known[1].write(frame([b"first"]))
-    ((_, sender),) = await received(patient, 1)
-    patient.vouch(sender)
+    await vouched(patient, known[1])
     known[1].write(frame([b"second"])[:-1])
     others = [await connected(hasty) for _ in range(3)]
     for reader, _ in others:
