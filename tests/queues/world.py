@@ -13,7 +13,7 @@ from triack.base.commit import Commit
 from triack.base.delivery import Delivery
 from triack.base.errors import StoreFailed
 from triack.base.news import NodeEvent
-from triack.base.units import MS
+from triack.base.units import MS, SECOND
 from triack.queues.mailboxes.mailbox import Lease
 from triack.queues.mailboxes.redelivery import Return
 from triack.queues.manager.effects import Job
@@ -220,8 +220,27 @@ class SimNode(SimHost):
         self.drain()
         return said
 
-    def read(self, queue: str, limit: int = 1_000_000, *, fail: float = 0.0) -> int:
-        """Take, note and acknowledge what waits; with a chance of ``fail`` give a message back instead."""
+    def take(self, queue: str = "q") -> Lease:
+        """The next message, whose body may have to come from the disk."""
+        mailbox = self.live.make_queue(queue)
+        for _ in range(10):
+            lease = self.live.take(mailbox, self.world.now_ns)
+            if lease is not None:
+                return lease
+            self.drain()
+            assert self.world.run(SECOND, lambda: not mailbox.awaits_disk)
+        raise AssertionError(f"nothing comes from {queue}")
+
+    def acknowledge(self, lease: Lease, queue: str = "q") -> None:
+        """Say that it is done; nothing else happens."""
+        self.live.acknowledge(self.live.make_queue(queue), [(lease.packet, 1 << lease.index)])
+
+    def give_back(self, lease: Lease, back: Return, queue: str = "q") -> None:
+        """Return it to its queue; nothing else happens."""
+        self.live.give_back(self.live.make_queue(queue), lease, back, self.world.now_ns)
+
+    def read(self, queue: str, limit: int = 1_000_000) -> int:
+        """Take, note and acknowledge what waits."""
         engine = self.live
         mailbox = engine.make_queue(queue)
         got = self.received.setdefault(queue, [])
@@ -230,12 +249,9 @@ class SimNode(SimHost):
             if lease is None:
                 self.drain()
                 return taken
-            if fail and self.world.random.random() < fail:
-                engine.give_back(mailbox, lease, Return(failed=True, delay_ms=0), self.world.now_ns)
-                continue
             self._note(lease, got)
             if lease.packet.cares:  # as a reader does, whose acknowledgement may have an answer
-                engine.acknowledge(mailbox, [(lease.packet, 1 << lease.index)])
+                self.acknowledge(lease, queue)
             else:
                 mailbox.acknowledge(lease)
         self.drain()
@@ -286,12 +302,13 @@ def two(
     *,
     a: NodeSettings | None = None,
     b: NodeSettings | None = None,
+    both: NodeSettings | None = None,
     scheme: str = "udp",
     make: type[World] = World,
 ) -> tuple[World, SimNode, SimNode]:
     """A world with two nodes, of these settings."""
     world = make(seed, faults)
-    return world, world.node("a", a, scheme=scheme), world.node("b", b, scheme=scheme)
+    return world, world.node("a", a or both, scheme=scheme), world.node("b", b or both, scheme=scheme)
 
 
 def single(settings: NodeSettings | None = None, *, seed: int = 1, name: str = "a") -> tuple[World, SimNode]:

@@ -4,6 +4,7 @@ import pytest
 
 from tests.queues.admin import answers, ask, classes
 from tests.queues.world import SimNode, World, numbered, single, two
+from tests.sure import sure
 from triack.base.ack_trigger import AckTrigger, terms_of
 from triack.base.commit import Read
 from triack.base.delivery import Delivery
@@ -77,9 +78,7 @@ def test_what_a_reader_has_is_not_seen_and_what_it_gave_back_is() -> None:
     node.send(node, "q", b"0", b"1", b"2", b"3")
     world.run(10 * MS)
     mailbox, now_ns = node.live.make_queue("q"), world.now_ns
-    first, second = (node.live.take(mailbox, now_ns) for _ in range(2))
-    assert first is not None
-    assert second is not None
+    first, second = (sure(node.live.take(mailbox, now_ns)) for _ in range(2))
     assert [it.body for it in page(node, mailbox)] == [b"2", b"3"]
     node.live.give_back(mailbox, first, Return(failed=True), world.now_ns)
     found = page(node, mailbox)
@@ -142,8 +141,7 @@ def test_a_page_ends_before_it_is_larger_than_a_frame() -> None:
     world, node = single(seed=4)
     node.send(node, "q", *[b"x" * (PAGE_BYTES // 2)] * 3, b"1", b"2")
     world.run(10 * MS)
-    sizes = []
-    seen: Position = ()
+    sizes, seen = list[int](), Position()
     while found := page(node, node.live.queues.mailboxes["q"], seen):
         sizes.append(len(found))
         seen = found[-1].position
@@ -198,15 +196,10 @@ def told(events: AckEvents) -> list[int]:
     return said
 
 
-def pair(settings: NodeSettings, other: NodeSettings | None = None) -> tuple[World, SimNode, SimNode]:
-    world = World(1)
-    return world, world.node("a", settings), world.node("b", other or settings)
-
-
 @pytest.mark.parametrize("delivery", Delivery)
 def test_every_message_of_every_class_is_reported_once(delivery: Delivery) -> None:
     """Batches and a large one, in order."""
-    world, a, b = pair(NodeSettings())
+    world, a, b = two()
     events = watch(a, b, None, delivery)
     a.send(b, "q", *numbered(0, 50), b"x" * 20_000, *numbered(0, 9), delivery=delivery)
     world.run(30 * SECOND)
@@ -215,7 +208,7 @@ def test_every_message_of_every_class_is_reported_once(delivery: Delivery) -> No
 
 def test_a_reader_that_comes_late_hears_of_what_is_not_settled() -> None:
     """And, without order, of what is settled after the oldest that is not."""
-    world, a, b = pair(NodeSettings())
+    world, a, b = two()
     a.send(b, "q", b"x")
     world.run(10 * SECOND)
     world.cut(a, b)
@@ -230,7 +223,7 @@ def test_a_reader_that_comes_late_hears_of_what_is_not_settled() -> None:
 
 
 def test_a_reader_that_has_ended_is_forgotten() -> None:
-    world, a, b = pair(NodeSettings())
+    world, a, b = two()
     events = watch(a, b, None)
     outgoing, _ = a.send(b, "q", b"x")
     events.end()
@@ -239,7 +232,7 @@ def test_a_reader_that_has_ended_is_forgotten() -> None:
 
 
 def test_senders_wait_for_a_reader_that_is_full() -> None:
-    world, a, b = pair(NodeSettings())
+    world, a, b = two()
     events = watch(a, b, None)
     outgoing, _ = a.send(b, "q", b"x")
     assert a.outbox.room_bytes(outgoing) > 0
@@ -253,7 +246,7 @@ def test_senders_wait_for_a_reader_that_is_full() -> None:
 
 def test_a_packet_holds_no_more_messages_than_it_may() -> None:
     """Whatever the other end does: then a window of 50 packets is one of 50 messages."""
-    world, a, b = pair(policies.SOLACE, NodeSettings())
+    world, a, b = two(a=policies.SOLACE)
     world.cut(a, b)
     outgoing, _ = a.send(b, "q", *numbered(0, 200))
     back, _ = b.send(a, "q", *numbered(0, 200))
@@ -286,8 +279,7 @@ def test_no_answer_goes_to_a_queue_of_the_node_itself(queue: str) -> None:
 
 
 def test_an_answer_to_a_stranger_is_dropped() -> None:
-    world = World(1)
-    _, b = world.node("a"), world.node("b")
+    _, _, b = two()
     tell(b, b"stranger" * 2, "acks")
     assert b.live.drops[DropReason.ADMIN_ACK_LOST] == 1
     assert [it["lost"] for it in b.live.jobs.administration.unnoted] == [True]
@@ -297,8 +289,8 @@ def test_an_answer_to_a_stranger_is_dropped() -> None:
 def test_a_node_that_takes_no_answers_leaves_a_limited_number_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many queues it names for them, and whatever else waits for it; those for other nodes go."""
     monkeypatch.setattr(administration, "WAITING_BYTES_MAX", 20 * (administration.PACKET_BYTES + STREAM_BYTES))
-    world = World(1)
-    a, b, c = world.node("a"), world.node("b"), world.node("c")
+    world, a, b = two()
+    c = world.node("c")
     for node in (a, c):
         node.send(b, "q", b"x")
     world.run(5 * SECOND)
@@ -335,8 +327,7 @@ def test_a_large_message_whose_pieces_are_on_the_disk_alone_is_told_of() -> None
 
 def test_what_applications_ask_for_is_in_the_log() -> None:
     """For neighbours that ask for the same one record, by the packet that the messages end in."""
-    world = World(1)
-    a, _ = world.node("a"), world.node("b")
+    world, a, _ = two()
     ask(a, "b", b"1", b"2", acks=MessageClass.ACK_RECEIVE.asked_by)
     ask(a, "b", b"3")
     ask(a, "b", bytes(3_000))

@@ -10,7 +10,6 @@ from triack.base.delivery import DURABLE, Delivery
 from triack.base.names import StreamId
 from triack.base.reasons import HoldReason
 from triack.base.units import MS, SECOND
-from triack.queues.mailboxes.mailbox import Lease, Mailbox
 from triack.queues.node_settings import Journal, Limits, NodeSettings, Quota, Redelivery
 from triack.queues.peers.link import Conversation
 from triack.session.protocol.settings import SessionSettings
@@ -19,7 +18,6 @@ from triack.tools.sim.faults import Faults
 # Paused queues: nothing leaves them, and nothing is lost, sent twice or forgotten meanwhile.
 
 HOUR = 3_600 * SECOND
-CLASSES = list(Delivery)
 
 
 def pause(node: SimNode, name: str, *, arrivals: bool = False) -> None:
@@ -34,7 +32,7 @@ def resume(node: SimNode, name: str) -> None:
     node.drain()
 
 
-@pytest.mark.parametrize("delivery", CLASSES)
+@pytest.mark.parametrize("delivery", list(Delivery))
 def test_nothing_leaves_a_paused_outgoing_queue(delivery: Delivery) -> None:
     """Another queue of the peer goes on; when it is resumed everything arrives once, in order."""
     world, a, b = two()
@@ -77,12 +75,11 @@ def test_a_message_in_a_paused_queue_expires() -> None:
     assert world.run(61 * SECOND, lambda: a.length("dead-letter") == 1)
 
 
-@pytest.mark.parametrize("delivery", CLASSES)
+@pytest.mark.parametrize("delivery", list(Delivery))
 def test_a_queue_whose_arrivals_are_paused_holds_its_senders(delivery: Delivery) -> None:
     """The sender says why it waits; nothing is refused, even by a queue that refuses when it is full."""
-    world = World(7)
     settings = NodeSettings(limits=Limits(queue_quota={"q": Quota(1_000, when_full="reject")}))
-    a, b = world.node("a"), world.node("b", settings)
+    world, a, b = two(7, b=settings)
     a.send(b, "q", *numbered(0, 10), delivery=delivery)
     assert world.run(5 * SECOND, lambda: b.length("q") == 10)
     pause(b, "q", arrivals=True)
@@ -102,17 +99,6 @@ def test_a_queue_whose_arrivals_are_paused_holds_its_senders(delivery: Delivery)
 # Priorities, from the sender to the reader: what is more urgent is read first, and nothing starves.
 
 RECOVERABLE, TRANSACTIONAL = Delivery.RECOVERABLE, Delivery.TRANSACTIONAL
-MANY = 10_000
-
-
-def next_body(node: SimNode, queue: str) -> bytes:
-    """Take the next message, whose body may be only on the disk."""
-    before = len(node.received.get(queue, []))
-    for _ in range(10_000):
-        if node.read(queue, 1):
-            break
-        node.world.run(MS)
-    return node.received[queue][before]
 
 
 def settle(world: World, sender: SimNode) -> None:
@@ -144,8 +130,8 @@ def test_a_large_message_that_has_arrived_in_part_keeps_no_other_waiting() -> No
     a.send(b, "q", bytes(4_000_000), delivery=RECOVERABLE, priority=0)
     assert world.run(60 * SECOND, lambda: "q" in b.live.queues.mailboxes)
     a.send(b, "q", b"urgent", delivery=RECOVERABLE, priority=7)
-    assert next_body(b, "q") == b"urgent"
-    assert next_body(b, "q") == bytes(4_000_000)
+    arrived = [b"urgent", bytes(4_000_000)]
+    assert world.run(10 * SECOND, lambda: b.read("q") < 2 and b.received["q"] == arrived)
 
 
 def test_classes_of_one_priority_are_read_in_the_order_of_their_arrival() -> None:
@@ -193,28 +179,19 @@ def node() -> SimNode:
     return node
 
 
-def take(node: SimNode) -> tuple[Mailbox, Lease]:
-    """The next message; its body may have to come from the disk."""
-    mailbox, lease = node.live.make_queue("q"), None
-    while lease is None:
-        node.drain()
-        assert node.world.run(SECOND, lambda: not mailbox.awaits_disk)
-        lease = node.live.take(mailbox, node.world.now_ns)
-    return mailbox, lease
-
-
-def failures(node: SimNode) -> int:
-    mailbox, lease = take(node)
-    return mailbox.failures_of(lease)
+def take(node: SimNode) -> tuple[bytes, int]:
+    """The next message, and how often it has failed."""
+    lease = node.take()
+    return lease.body, node.live.make_queue("q").failures_of(lease)
 
 
 def test_what_was_in_hand_has_failed(node: SimNode) -> None:
     """It alone, and once for each process; then it is dead, and the next one comes."""
     for times in range(3):
-        assert failures(node) == times
+        assert take(node) == (b"1", times)
         node.end()
         node.start()
-    assert take(node)[1].body == b"2"
+    assert take(node) == (b"2", 0)
     node.drain()
     node.world.run(SECOND)
     assert node.read_all("dead-letter") == [b"1"]
@@ -229,44 +206,34 @@ def test_a_death_before_the_first_commit_of_a_start_loses_nothing(node: SimNode)
         assert node.live.take(node.live.make_queue("q"), node.world.now_ns) is None
         node.end()
     node.start()
-    assert failures(node) == 1
+    assert take(node) == (b"1", 1)
 
 
 def test_a_loss_of_power_is_no_failure(node: SimNode) -> None:
     take(node)
     node.end(node.disk.lose_power)
     node.start()
-    assert failures(node) == 0
-
-
-def acknowledge(node: SimNode, mailbox: Mailbox, lease: Lease) -> None:
-    node.live.acknowledge(mailbox, [(lease.packet, 1 << lease.index)])
+    assert take(node) == (b"1", 0)
 
 
 def test_what_was_acknowledged_does_not_come_again(node: SimNode) -> None:
     """Though no commit said so yet."""
-    mailbox, lease = take(node)
-    acknowledge(node, mailbox, lease)
+    node.acknowledge(node.take())
     take(node)
     node.end()
     node.start()
-    mailbox, lease = take(node)
-    assert (lease.body, mailbox.failures_of(lease)) == (b"2", 1)
+    assert take(node) == (b"2", 1)
 
 
 def test_what_was_acknowledged_behind_a_send_comes_again_with_it(node: SimNode) -> None:
     """The process had not stored what its handler sent: without that the message is not done."""
-    mailbox, lease = take(node)
-    engine = node.live
-    outgoing = engine.outgoing_stream("", "results", lease.packet.delivery)  # type: ignore[arg-type]
-    engine.submit(outgoing, b"result", 6)
-    acknowledge(node, mailbox, lease)
+    lease = node.take()
+    node.live.submit(node.live.outgoing_stream("", "results", TRANSACTIONAL), b"result", 6)
+    node.acknowledge(lease)
     node.end()
     node.start()
     node.world.run(SECOND)
-    assert node.length("results") == 0
-    mailbox, lease = take(node)
-    assert (lease.body, mailbox.failures_of(lease)) == (b"1", 0)
+    assert (node.length("results"), take(node)) == (0, (b"1", 0))
 
 
 @pytest.mark.parametrize("is_told", [True, False], ids=["handed", "neither"])
@@ -282,17 +249,17 @@ def test_the_next_log_says_what_the_notes_know_of_an_acknowledgement(
     for body in (b"1", b"2", b"3"):
         node.send(node, "q", body)
         world.run(SECOND)
-    mailbox, lease = take(node)
+    lease = node.take()
     if is_told:
         node.drain()
-    acknowledge(node, mailbox, lease)
+    node.acknowledge(lease)
     for _ in range(deaths):
         node.end()
         node.start()
     for body in (b"2", b"3"):
-        mailbox, lease = take(node)
+        lease = node.take()
         assert lease.body == body
-        acknowledge(node, mailbox, lease)
+        node.acknowledge(lease)
         node.drain()
     world.run(SECOND)
     assert not judged(*world.made)
@@ -304,29 +271,28 @@ MINUTE, TIER_HOUR = 60 * SECOND, 3_600 * SECOND
 TIERS = [30 * SECOND] * 3 + [5 * MINUTE] * 3 + [30 * MINUTE] * 3 + [6 * TIER_HOUR] * 2
 
 
-def pair(
-    cleanup: tuple[float, float] = (300.0, 300.0), settings: NodeSettings | None = None
-) -> tuple[World, SimNode, SimNode]:
+def pair(cleanup: tuple[float, float] = (300.0, 300.0)) -> tuple[World, SimNode, SimNode]:
     """Two nodes; the second never says how far it has accepted anything."""
-    world = World(7, Faults(delay_ns=5 * MS))
-    a, b = (
-        world.node(name, settings or NodeSettings(session=SessionSettings(cleanup_interval_s=interval_s)))
-        for name, interval_s in zip("ab", cleanup, strict=True)
-    )
+    own, other = (NodeSettings(session=SessionSettings(cleanup_interval_s=interval_s)) for interval_s in cleanup)
+    world, a, b = two(7, Faults(delay_ns=5 * MS), a=own, b=other)
     b.withhold()
     return world, a, b
 
 
 def waits(node: SimNode) -> list[int]:
     """How long it waited before each resend, by the clock."""
-    resends = node.log("resend_scheduled")
     begun = next(record["at_ns"] for record in node.log("packet_sent") if "stream" in record)
-    at = [begun, *(record["at_ns"] for record in resends)]
+    at = [begun, *(record["at_ns"] for record in node.log("resend_scheduled"))]
     return [later - earlier for earlier, later in pairwise(at)]
 
 
 def attempts(node: SimNode) -> list[int]:
     return [record["attempt"] for record in node.log("resend_scheduled")]
+
+
+def sent(node: SimNode) -> list[int]:
+    """The numbers of the packets of streams that left."""
+    return [record["number"] for record in node.log("packet_sent") if "stream" in record]
 
 
 @pytest.mark.parametrize("cleanup", [(300.0, 300.0), (20.0, 300.0), (300.0, 20.0), (10_000.0, 10_000.0)], ids=str)
@@ -336,11 +302,9 @@ def test_a_quiet_link_sees_every_tier(cleanup: tuple[float, float]) -> None:
     world, a, b = pair(cleanup)
     a.send(b, "q", *numbered(0, 3))
     world.run(14 * TIER_HOUR)
-    assert waits(a) == TIERS
-    assert attempts(a) == list(range(1, 12))
-    assert set(reasons(a)) <= {"idle"}
     # Each resend is one packet, and nothing leaves in between: a resend that opens a session goes on counting.
-    assert len([record for record in a.log("packet_sent") if "stream" in record]) == 12
+    assert (waits(a), attempts(a), len(sent(a))) == (TIERS, list(range(1, 12)), 12)
+    assert set(reasons(a)) <= {"idle"}
 
 
 @pytest.mark.parametrize("cleanup", [(400.0, 400.0), (400.0, 500.0)], ids=str)
@@ -355,14 +319,13 @@ def test_a_new_session_resends_and_begins_the_tiers_anew(cleanup: tuple[float, f
     world.run(1_500 * SECOND)
     assert attempts(a) == [1, 2, 3, 4, 5, 6]
     assert (set(reasons(a)), len(a.live.handshakes.conversations)) == ({"idle"}, 0)
-    before = len(a.log("packet_sent"))
+    before = len(sent(a))
     if tells:
         b.restart()
         b.live.inbox.send_order_acks = lambda route, now_ns: None  # type: ignore[method-assign]
     a.send(b, "q", b"opens a session")
     world.run(SECOND)
-    sent = [it["number"] for it in a.log("packet_sent")[before:] if "stream" in it]
-    assert sent == ([4] if tells else [1, 2, 3, 4])
+    assert sent(a)[before:] == ([4] if tells else [1, 2, 3, 4])
     world.run(100 * SECOND)
     assert attempts(a)[6:] == [1, 2, 3]
     assert judged(a, b) <= {"order_ack_late"}
@@ -373,13 +336,11 @@ def test_the_tiers_of_a_paused_queue_go_on() -> None:
     world, a, b = pair()
     a.send(b, "q", *numbered(0, 3))
     world.run(SECOND)
-    a.live.pause(f"{b.name}/q", arrivals=False, now_ns=world.now_ns)
-    a.drain()
+    pause(a, "b/q")
     world.run(10 * MINUTE)
-    assert (attempts(a), len([record for record in a.log("packet_sent") if "stream" in record])) == ([1], 1)
+    assert (attempts(a), len(sent(a))) == ([1], 1)
     del b.live.inbox.send_order_acks
-    a.live.resume(f"{b.name}/q", world.now_ns)
-    a.drain()
+    resume(a, "b/q")
     world.run(MINUTE)
     assert (a.busy, b.read_all("q")) == (False, numbered(0, 3))
     assert judged(a, b) <= {"order_ack_late"}
@@ -391,11 +352,10 @@ def test_what_is_new_does_not_wait_for_what_waits() -> None:
     world, a, b = pair((8 * 3_600.0, 8 * 3_600.0))
     a.send(b, "q", *numbered(0, 1))
     world.run(TIER_HOUR)
-    before = len(a.log("packet_sent"))
+    before = len(sent(a))
     a.send(b, "q", *numbered(1, 2))
     world.run(MINUTE)
-    sent = [record["number"] for record in a.log("packet_sent")[before:] if "stream" in record]
-    assert sent == [2]
+    assert sent(a)[before:] == [2]
     world.run(13 * TIER_HOUR)
     assert waits(a) == TIERS
     assert b.read_all("q") == numbered(0, 2)

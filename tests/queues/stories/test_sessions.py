@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from tests.queues.admin import answers
 from tests.queues.hostile import CHANNEL, make_connect, open_datagram
 from tests.queues.rollbacks import both_know, put_back
 from tests.queues.stories.test_patience import DAY, Meter
-from tests.queues.world import PlainWorld, SimNode, World, judged, numbered, two
+from tests.queues.world import PlainWorld, SimNode, World, judged, numbered, reasons, single, two
 from tests.sure import sure
 from triack.base.commit import StoreContent
 from triack.base.datagram import Kind, read_header
@@ -31,9 +32,6 @@ from triack.tools.compiled import is_compiled
 from triack.tools.replay.log.files import parse_records
 from triack.tools.sim.disk import Snapshot
 from triack.tools.sim.faults import Faults
-from triack.tools.sim.host import SimHost
-from triack.tools.sim.network import Network
-from triack.tools.sim.world import World as SimWorld
 from triack.transport.noise import KeyPair
 from triack.transport.secure import SecureChannels
 
@@ -123,7 +121,7 @@ def test_a_day_costs_about_a_megabyte() -> None:
     world.run(DAY)
     assert 500_000 < meter.sent_bytes < 1_500_000
     long = NodeSettings(session=SessionSettings(cleanup_interval_s=86_400.0))
-    world, a, b = two(1, Faults(delay_ns=5 * MS), a=long, b=long)
+    world, a, b = two(1, Faults(delay_ns=5 * MS), both=long)
     a.listens = False
     a.restart()
     a.send(b, "q", b"hello")
@@ -248,16 +246,6 @@ SETTINGS = NodeSettings(session=SESSION, messages_per_packet=1)
 WINDOW = numbered(0, SESSION.largest_window)
 
 
-def couple(world: World, scheme: str = "udp") -> tuple[SimNode, SimNode]:
-    """Two nodes at addresses of that kind."""
-    nodes = SimNode(world, "a", SETTINGS), SimNode(world, "b", SETTINGS)
-    for node in nodes:
-        node.address = f"{scheme}://{node.name}:1"
-        world.nodes[node.address] = node
-        node.start()
-    return nodes
-
-
 def lose_session(world: World, a: SimNode, b: SimNode, bodies: list[bytes], *queues: str) -> None:
     """Messages for each queue arrive and are committed; everything that says so is lost, and then the session."""
     for queue in queues:
@@ -281,8 +269,7 @@ def sent(node: SimNode) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("restarts", ["", "a", "b", "ab"])
 def test_nothing_leaves_again_that_is_there(scheme: str, restarts: str) -> None:
     """Whichever node was restarted meanwhile; the next message goes on behind it, and the logs agree."""
-    world = World(1)
-    a, b = couple(world, scheme)
+    world, a, b = two(both=SETTINGS, scheme=scheme)
     lose_session(world, a, b, WINDOW, "q")
     for node in (a, b):
         if node.name in restarts:
@@ -302,8 +289,7 @@ def test_nothing_leaves_again_that_is_there(scheme: str, restarts: str) -> None:
 @pytest.mark.gate
 def test_what_the_accept_has_no_room_for_comes_by_order_acks() -> None:
     """Of sixty streams those that moved last are in it; the others send again, and nothing arrives twice."""
-    world = World(1)
-    a, b = couple(world)
+    world, a, b = two(both=SETTINGS)
     queues = [f"q{number:02}" for number in range(60)]
     lose_session(world, a, b, [b"second"], *queues)
     before = len(sent(a))
@@ -317,8 +303,7 @@ def test_what_the_accept_has_no_room_for_comes_by_order_acks() -> None:
 
 def test_an_accept_says_no_more_than_the_disk_has() -> None:
     """Packets that have arrived and are not committed yet are not in it."""
-    world = PlainWorld(1)
-    a, b = couple(world)
+    world, a, b = two(both=SETTINGS, make=PlainWorld)
     a.send(b, "q", b"first")
     assert world.run(20 * SECOND, lambda: not a.busy)
     b.commit_ns = 30 * SECOND
@@ -332,8 +317,7 @@ def test_an_accept_says_no_more_than_the_disk_has() -> None:
 
 def test_who_calls_again_and_again_does_not_fill_the_log() -> None:
     """That a position was told is logged once, and only its origin gets the position."""
-    world = PlainWorld(1)
-    a, b = couple(world)
+    world, a, b = two(both=SETTINGS, make=PlainWorld)
     lose_session(world, a, b, WINDOW, "q")
     before = len(b.log("order_ack_sent"))
     told = [ask(world, b, a.live.node_id) for _ in range(5)]
@@ -344,8 +328,7 @@ def test_who_calls_again_and_again_does_not_fill_the_log() -> None:
 
 def test_a_node_says_nothing_of_streams_that_lead_elsewhere() -> None:
     """It may say so: the node that has the stream is not asked to send less."""
-    world = PlainWorld(1)
-    a, b = couple(world)
+    world, a, b = two(both=SETTINGS, make=PlainWorld)
     lose_session(world, a, b, WINDOW, "q")
     c = world.node("c", SETTINGS)
     world.network.alter = lambda datagram, sender, _to: lying(datagram) if sender == c.address else datagram
@@ -358,8 +341,7 @@ def test_a_node_says_nothing_of_streams_that_lead_elsewhere() -> None:
 
 def test_what_an_accept_has_said_is_depended_on() -> None:
     """Nothing but the accept arrives, and everything is let go: an older copy of that store is found afterwards."""
-    world = PlainWorld(1)
-    a, b = couple(world)
+    world, a, b = two(both=SETTINGS, make=PlainWorld)
     copies: list[Snapshot] = []
     world.at(SECOND // 2, lambda: copies.append(b.copy_store()))
     lose_session(world, a, b, WINDOW, "q")
@@ -406,28 +388,16 @@ LOSING = SessionSettings(ack_timeout_s=2.0, store_ack_timeout_s=2.0, cleanup_int
 HAND_BACK = NodeSettings(session=LOSING, reconnect=Reconnect(after_session_lost="hand back"))
 
 
-@pytest.fixture
-def world() -> World:
-    return World(1)
-
-
 def letters(node: SimNode) -> list[tuple[bytes, str, bool]]:
     """Body, reason and whether it may have been delivered, of each dead letter."""
-    found = []
-    box = node.live.make_queue("dead-letter")
-    while (lease := node.live.take(box, node.world.now_ns)) is not None:
-        why = (lease.packet.open().properties or [{}])[lease.index]
-        found.append((lease.body, str(why["dead_reason"]), bool(why["dead_maybe_delivered"])))
-        box.acknowledge(lease)
-    node.drain()
-    return found
+    return [(body, it["dead_reason"], it["dead_maybe_delivered"]) for _, body, it in answers(node, "dead-letter")]
 
 
 @pytest.mark.parametrize("delivery", list(Delivery))
 @pytest.mark.parametrize("arrives", [True, False])
-def test_what_was_on_its_way_is_handed_back(world: World, delivery: Delivery, arrives: bool) -> None:
+def test_what_was_on_its_way_is_handed_back(delivery: Delivery, arrives: bool) -> None:
     """Its receipt fails by that name, it is sent no more, and what follows arrives in order."""
-    a, b = world.node("a", HAND_BACK), world.node("b", NodeSettings(session=LOSING))
+    world, a, b = two(a=HAND_BACK, b=NodeSettings(session=LOSING))
     a.send(b, "q", b"1", delivery=delivery)
     world.run(SECOND)
     world.cut(b if arrives else a, a if arrives else b, both=False)
@@ -442,12 +412,12 @@ def test_what_was_on_its_way_is_handed_back(world: World, delivery: Delivery, ar
     assert judged(a, b) <= {"silent_end"}
 
 
-def test_what_had_not_left_and_what_ended_in_good_order_is_kept(world: World) -> None:
+def test_what_had_not_left_and_what_ended_in_good_order_is_kept() -> None:
     """An idle session, and a peer that cannot be reached, leave nothing in doubt."""
-    a, b = world.node("a", HAND_BACK), world.node("b", NodeSettings(session=LOSING))
+    world, a, b = two(a=HAND_BACK, b=NodeSettings(session=LOSING))
     a.send(b, "q", b"1")
     world.run(20 * SECOND)
-    assert {record["reason"] for record in a.log("session_closed")} == {"idle"}
+    assert set(reasons(a)) == {"idle"}
     world.cut(a, b)
     a.send(b, "q", b"2")
     world.run(30 * SECOND)
@@ -462,11 +432,10 @@ def test_there_are_two_ways() -> None:
         Reconnect(after_session_lost="drop")  # type: ignore[arg-type]
 
 
-def test_what_the_next_session_begins_by_acknowledging_was_not_lost(world: World) -> None:
+def test_what_the_next_session_begins_by_acknowledging_was_not_lost() -> None:
     """Its first datagram ends the old session and brings the order ack: it is ordered, and nobody says otherwise."""
     patient = SessionSettings(ack_timeout_s=60.0, store_ack_timeout_s=60.0)
-    a = world.node("a", NodeSettings(session=patient, reconnect=HAND_BACK.reconnect))
-    b = world.node("b", NodeSettings(session=LOSING))
+    world, a, b = two(a=NodeSettings(session=patient, reconnect=HAND_BACK.reconnect), b=NodeSettings(session=LOSING))
     b.send(a, "q", b"1")
     world.run(SECOND)
     a.send(b, "q", b"2")
@@ -477,14 +446,14 @@ def test_what_the_next_session_begins_by_acknowledging_was_not_lost(world: World
     world.run(4 * SECOND)
     world.heal()
     world.run(60 * SECOND)
-    assert "superseded" in {record["reason"] for record in a.log("session_closed")}
+    assert "superseded" in reasons(a)
     assert (said, letters(a), a.log("removed")) == ([None], [], [])
 
 
 @pytest.mark.parametrize("queue", ["$large.q", "$subscribe"])
-def test_what_nodes_say_to_each_other_is_sent_again(world: World, queue: str) -> None:
+def test_what_nodes_say_to_each_other_is_sent_again(queue: str) -> None:
     """No application takes it back: without the word that frees a body, that would be there for good."""
-    a, b = world.node("a", HAND_BACK), world.node("b", NodeSettings(session=LOSING))
+    world, a, b = two(a=HAND_BACK, b=NodeSettings(session=LOSING))
     a.send(b, "q", b"1")
     world.run(SECOND)
     world.cut(a, b)
@@ -495,62 +464,26 @@ def test_what_nodes_say_to_each_other_is_sent_again(world: World, queue: str) ->
 
 # Delays that are reckoned in round trips, as MSMQ's store ack delay is: both ends know the same one, however long.
 
-"""MSMQ's shortest store ack delay ([MS-MQQB] 2.2.2.1)."""
-
-
-def talk(rtt_ns: int, *, scheme: str = "udp", loss: float = 0.0, initiator: str = "a") -> tuple[SimNode, SimNode]:
-    """Two nodes that have sent each other something, so that they have a session that one of them has begun."""
-    world = World(3)
-    world.faults.delay_ns = rtt_ns // 2
-    world.faults.loss = loss
-    settings: NodeSettings = msmq()
-    a, b = world.node("a", settings, scheme=scheme), world.node("b", settings, scheme=scheme)
-    first, second = (a, b) if initiator == "a" else (b, a)
-    first.send(second, "q", b"1", delivery=Delivery.RECOVERABLE)
-    assert world.run(300 * SECOND, lambda: not first.busy)
-    return first, second
-
-
-def delays_ns(node: SimNode) -> set[int]:
-    return {record["store_ack_delay_ns"] for record in node.log("session_opened")}
-
 
 def test_a_lost_first_datagram_takes_no_figure_along() -> None:
     """Each says it until one has come; where connects are lost as well, the echo still tells which was answered."""
-    first, second = talk(600 * MS, loss=0.3)
-    (delay_ns,) = delays_ns(first)
-    assert delays_ns(second) == {delay_ns}
+    world, a, b = two(3, Faults(delay_ns=300 * MS, loss=0.3), both=msmq())
+    a.send(b, "q", b"1", delivery=Delivery.RECOVERABLE)
+    assert world.run(300 * SECOND, lambda: not a.busy)
+    ((delay_ns,), other) = ({it["store_ack_delay_ns"] for it in node.log("session_opened")} for node in (a, b))
+    assert other == {delay_ns}
     assert 8 * 600 * MS <= delay_ns <= 8.4 * 600 * MS
 
 
 # What a start writes down of the log of the one before: a reader can tell whether its end is gone.
 
 
-def machine() -> SimHost:
-    world = SimWorld(1)
-    host = SimHost(world, Network(world), "a", "udp://a:1")
-    host.start()
-    return host
-
-
-def send(host: SimHost) -> None:
-    """Commit a message to a queue of the node itself."""
-    engine = host.live
-    host.act(lambda: engine.submit(engine.outgoing_stream("", "orders", Delivery.TRANSACTIONAL), b"one", 3))
-    host.world.run(10**9)
-
-
-def told(host: SimHost) -> dict[str, Any]:
-    """What the last start knows of the one before."""
-    (record,) = [it for it in parse_records(bytes(host.records[-1])) if it["event"] == "start_before"]
-    return record
-
-
 def test_a_start_knows_how_many_records_preceded_the_last_commit() -> None:
-    host = machine()
-    send(host)
-    written = len(parse_records(bytes(host.records[-1])))
-    host.end()
-    host.start()
-    assert 0 < told(host)["records"] <= written
-    assert told(host)["boot"] == "a 0"
+    world, node = single()
+    node.send(node, "orders", b"one")
+    world.run(SECOND)
+    written = len(parse_records(bytes(node.records[-1])))
+    node.end()
+    node.start()
+    (before,) = [it for it in parse_records(bytes(node.records[-1])) if it["event"] == "start_before"]
+    assert (0 < before["records"] <= written, before["boot"]) == (True, "a 0")
