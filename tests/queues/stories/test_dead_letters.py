@@ -7,8 +7,7 @@ from typing import Any, get_args
 import pytest
 
 from tests.queues.relays import ALL, Relays, line, post
-from tests.queues.world import SimNode, World, numbered, single, two
-from tests.sure import sure
+from tests.queues.world import SimNode, numbered, single, two
 from triack.base.delivery import Delivery
 from triack.base.news import DeadLettersWaiting, QueueOverQuota, StreamHeld
 from triack.base.reasons import DropReason, HoldReason
@@ -44,15 +43,12 @@ def test_expired_messages_of_a_peer_stop_none_of_its_queues() -> None:
 @pytest.mark.parametrize("when_full", get_args(WhenLettersFull))
 def test_letters_have_a_quota_of_their_own(when_full: WhenLettersFull) -> None:
     """Of twenty there is room for eight. Lost ones are counted, and reported once."""
-    world = World(1)
-    b = world.node("b", limited(dead_letters=DeadLetters(messages=8, when_full=when_full)))
-    a = world.node("a", limited())
+    world, a, b = two(a=limited(), b=limited(dead_letters=DeadLetters(messages=8, when_full=when_full)))
     let_expire(a, b, 20)
-    there = {"keep": numbered(0, 8, 900), "drop oldest": numbered(12, 20, 900), "discard expired": []}[when_full]
-    lost = {
-        "keep": DropReason.DEAD_LETTERS_FULL,
-        "drop oldest": DropReason.DEAD_LETTER_REPLACED,
-        "discard expired": DropReason.EXPIRED_DISCARDED,
+    there, lost = {
+        "keep": (numbered(0, 8, 900), DropReason.DEAD_LETTERS_FULL),
+        "drop oldest": (numbered(12, 20, 900), DropReason.DEAD_LETTER_REPLACED),
+        "discard expired": ([], DropReason.EXPIRED_DISCARDED),
     }[when_full]
     assert b.live.drops[lost] == 20 - len(there)
     assert b.live.queues.dead_letters == {"receive-timeout": 20}
@@ -72,9 +68,7 @@ def test_letters_are_kept_by_their_bytes_as_well() -> None:
 
 
 def test_a_letter_that_is_read_makes_room_for_the_next() -> None:
-    world = World(1)
-    kept = DeadLetters(messages=4, when_full="keep")
-    a, b = world.node("a", limited()), world.node("b", limited(dead_letters=kept))
+    _, a, b = two(a=limited(), b=limited(dead_letters=DeadLetters(messages=4, when_full="keep")))
     let_expire(a, b, 4)
     assert len(b.read_all("dead-letter")) == 4
     let_expire(a, b, 4)
@@ -98,11 +92,9 @@ def test_a_wait_for_room_has_a_name_at_both_ends(reason: HoldReason, limits: dic
     assert a.outbox.holds.of(outgoing) is reason
     assert [(it.queue, it.reason) for it in b.live.inbox.admission.holds.streams] == [("q", reason)]
     for node, here in ((a, False), (b, True)):
-        held = [event for event in node.news if isinstance(event, StreamHeld)]
-        told = [("q", reason.value, here, True)] if not here or reason is not HoldReason.QUEUE_FULL else []
-        assert [(it.queue, it.reason, it.here, it.is_held) for it in held] == told
-        assert any(isinstance(event, QueueOverQuota) for event in node.news) == (not told)
-    assert b.read_all("q")
+        held = [(it.queue, it.reason, it.here, it.is_held) for it in node.news if isinstance(it, StreamHeld)]
+        assert held == ([] if here and reason is HoldReason.QUEUE_FULL else [("q", reason.value, here, True)])
+        assert any(isinstance(event, QueueOverQuota) for event in node.news) == (not held)
     assert world.run(60 * SECOND, lambda: b.read_all("q") == numbered(0, 20, 900))
     assert a.outbox.holds.streams == b.live.inbox.admission.holds.streams == []
     assert [event.is_held for event in a.news if isinstance(event, StreamHeld)][-1] is False
@@ -149,27 +141,19 @@ def test_a_policy_that_is_none_is_refused() -> None:
         Limits(dead_letters=5)  # type: ignore[arg-type]
 
 
-def test_a_sender_may_want_no_dead_letter() -> None:
-    """At its own node as at the destination: the message is gone, and counted by its reason."""
+@pytest.mark.parametrize("wanted", [False, "mine"])
+def test_a_sender_may_want_no_dead_letter_or_one_elsewhere(wanted: object) -> None:
+    """At its own node as at the destination: counted by its reason, or in a queue that is made for it, and stays."""
     world, a, b = two()
-    post(a, "b", b"1", b"2", read_ms=2_000, dead_letter=False)
-    post(a, "b", b"3", queue="$secret", dead_letter=False)
+    post(a, "b", b"1", b"2", read_ms=2_000, dead_letter=wanted)
+    post(a, "b", b"3", queue="$secret", dead_letter=wanted)
     world.run(10 * SECOND)
-    assert (a.length("dead-letter"), b.length("dead-letter"), b.length("q")) == (0, 0, 0)
-    assert b.live.queues.declined_letters == {"receive-timeout": 2}
-    assert a.live.queues.declined_letters == {"access-denied": 1}
-    assert b.live.drops[DropReason.LETTER_DECLINED] == 2
-
-
-def test_a_sender_may_want_its_dead_letter_elsewhere() -> None:
-    """In a queue of the node where the message dies, which is made for it. It survives a restart there."""
-    world, a, b = two()
-    post(a, "b", b"1", read_ms=2_000, dead_letter="mine")
-    post(a, "b", b"2", queue="$secret", dead_letter="mine")
-    world.run(10 * SECOND)
+    declined = [dict(node.live.queues.declined_letters) for node in (a, b)]
+    assert declined == ([{}, {}] if wanted else [{"access-denied": 1}, {"receive-timeout": 2}])
+    assert b.live.drops[DropReason.LETTER_DECLINED] == (0 if wanted else 2)
     b.restart()
-    assert (a.read_all("mine"), b.read_all("mine")) == ([b"2"], [b"1"])
-    assert (a.length("dead-letter"), b.length("dead-letter")) == (0, 0)
+    assert (a.read_all("mine"), b.read_all("mine")) == (([b"3"], [b"1", b"2"]) if wanted else ([], []))
+    assert (a.length("dead-letter"), b.length("dead-letter"), b.length("q")) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("name", ["$replies", "dead-letter", "no such name!", ".x", 5, True])
@@ -182,9 +166,7 @@ def test_a_letter_that_cannot_be_where_its_sender_wants_is_not_lost(name: object
 
 def test_no_peer_writes_by_its_dead_letters_where_it_may_not_send() -> None:
     """Nor does it make queues where there are enough, or fill one over its quota."""
-    world = World(1)
-    b = world.node("b", limited(queue_quota={"small": Quota(1)}))
-    a = world.node("a", limited())
+    world, a, b = two(a=limited(), b=limited(queue_quota={"small": Quota(1)}))
     b.know(replace(a.peer, may_send=("q", "small")))
     post(a, "b", b"1", read_ms=2_000, dead_letter="forbidden")
     post(a, "b", b"2", b"3", read_ms=2_000, dead_letter="small")
@@ -212,9 +194,7 @@ def test_a_letter_that_dies_in_the_queue_of_its_sender_is_one_for_the_operator()
     world, a = single(NodeSettings(max_redeliveries=0))
     post(a, "", b"1", read_ms=500, dead_letter="mine")
     world.run(2 * SECOND)
-    mailbox = a.live.make_queue("mine")
-    lease = sure(a.live.take(mailbox, world.now_ns))
-    a.live.give_back(mailbox, lease, Return(failed=True), world.now_ns)
+    a.give_back(a.take("mine"), Return(failed=True), "mine")
     a.drain()
     world.run(SECOND)
     assert (a.length("mine"), a.length("dead-letter")) == (0, 1)

@@ -54,11 +54,6 @@ def read_slowly(world: World, node: SimNode, queue: str, limit: int = 3) -> None
     turn()
 
 
-def full_queues(node: SimNode) -> list[tuple[str, int]]:
-    """The full queues that the operator of a node has heard of, each with its number of messages."""
-    return [(event.queue, event.messages) for event in node.news if isinstance(event, QueueOverQuota)]
-
-
 @pytest.mark.gate
 @pytest.mark.parametrize("delivery", DURABLE)
 def test_a_queue_that_is_read_slowly_is_not_sent_a_window_each_time(delivery: Delivery) -> None:
@@ -74,9 +69,8 @@ def test_a_queue_that_is_read_slowly_is_not_sent_a_window_each_time(delivery: De
 @pytest.mark.slow
 def test_what_came_too_early_does_not_all_come_again_at_once() -> None:
     """A destination that holds one packet, and a link that reorders."""
-    world = World(1, Faults(reorder=0.3, delay_ns=5 * MS))
     order = OrderSettings(max_held_packets=1, **dict.fromkeys(TIERS, 30.0))  # type: ignore[arg-type]
-    a, b = world.node("a", NodeSettings(order=order)), world.node("b", NodeSettings(order=order))
+    world, a, b = two(1, Faults(reorder=0.3, delay_ns=5 * MS), both=NodeSettings(order=order))
     for body in numbered(0, 90, 900):
         a.send(b, "q", body)
     assert world.run(900 * SECOND, lambda: not a.busy)
@@ -87,9 +81,7 @@ def test_what_came_too_early_does_not_all_come_again_at_once() -> None:
 @pytest.mark.parametrize("delivery", DURABLE)
 def test_a_queue_may_refuse_instead(delivery: Delivery) -> None:
     """Set so, a full queue rejects: the sender hears of it, and has the message in its dead-letter queue."""
-    world = World(1)
-    a = world.node("a")
-    b = world.node("b", NodeSettings(limits=Limits(queue_quota={"q": Quota(10, 1024**2, "reject")})))
+    world, a, b = two(b=NodeSettings(limits=Limits(queue_quota={"q": Quota(10, 1024**2, "reject")})))
     said = [a.watch(a.send(b, "q", body, delivery=delivery), STAGES[delivery]) for body in numbered(0, 30, 900)]
     assert world.run(10 * SECOND, lambda: not a.busy)
     assert sorted(said, key=str) == [["queue-full"]] * 20 + [[None]] * 10
@@ -112,18 +104,18 @@ def test_large_messages_that_share_a_queue_do_not_stop_each_other() -> None:
     for delivery in DURABLE:
         for sender in senders:
             sender.send(b, "q", *numbered(0, 4, 30_000), delivery=delivery)
-    limit = 0
+    queue, most = b.live.make_queue("q"), 0
 
     def watch() -> None:
-        nonlocal limit
-        limit = max(limit, b.live.queues.mailboxes["q"].fill.bytes.value if "q" in b.live.queues.mailboxes else 0)
+        nonlocal most
+        most = max(most, queue.fill.bytes.value)
         world.at(MS, watch)
 
     watch()
     read_slowly(world, b, "q", 1)
     assert world.run(120 * SECOND, lambda: not any(sender.busy for sender in senders))
     assert len(b.read_all("q")) == 40
-    assert limit < 50_000 + 31_000
+    assert most < 50_000 + 31_000
 
 
 @pytest.mark.slow
@@ -151,9 +143,9 @@ def test_what_was_begun_of_refused_messages_makes_room_for_the_next(
 @pytest.mark.parametrize("when_full", get_args(WhenFull))
 def test_what_was_begun_by_a_peer_that_is_gone_stops_nobody(when_full: WhenFull, delivery: Delivery) -> None:
     """It fills its queue, and nobody can read it; when its peer comes back after all, it is taken."""
-    world = World(1, Faults(delay_ns=50 * MS))
     quota = Quota(3, 1_000_000, when_full)
-    a, b, c = world.node("a"), world.node("b", NodeSettings(limits=Limits(queue_quota={"q": quota}))), world.node("c")
+    world, a, b = two(1, Faults(delay_ns=50 * MS), b=NodeSettings(limits=Limits(queue_quota={"q": quota})))
+    c = world.node("c")
     large = bytes(900_000)
     a.send(b, "q", large, delivery=delivery)
     assert world.run(10 * SECOND, lambda: begun_bytes(b, "q") > 0)
@@ -185,25 +177,19 @@ def begun_bytes(node: SimNode, queue: str) -> int:
 @pytest.mark.parametrize("when_full", get_args(WhenFull))
 def test_the_operator_hears_when_a_queue_becomes_full(when_full: WhenFull) -> None:
     """And not when something more comes, which may never be; of what the node itself sends there, too."""
-    world = World(1)
     quotas = {name: Quota(3, when_full=when_full) for name in ("q", "own")}
-    a, b = world.node("a"), world.node("b", NodeSettings(limits=Limits(queue_quota=quotas)))
-    a.send(b, "q", b"1", b"2")
-    b.send(b, "own", b"1", b"2")
-    world.run(10 * SECOND)
-    assert full_queues(b) == []
-    a.send(b, "q", b"3")
-    b.send(b, "own", b"3")
-    world.run(10 * SECOND)
-    assert sorted(full_queues(b)) == [("own", 3), ("q", 3)]
+    world, a, b = two(b=NodeSettings(limits=Limits(queue_quota=quotas)))
+    for bodies, full in (([b"1", b"2"], []), ([b"3"], [("own", 3), ("q", 3)])):
+        a.send(b, "q", *bodies)
+        b.send(b, "own", *bodies)
+        world.run(10 * SECOND)
+        assert sorted((it.queue, it.messages) for it in b.news if isinstance(it, QueueOverQuota)) == full
 
 
 @pytest.mark.gate
 def test_express_messages_that_nobody_reads_do_not_fill_the_memory() -> None:
     """Their sender waits at a quarter of what a peer may fill; what was on its way is taken."""
-    world = World(1)
-    settings = NodeSettings(limits=Limits(peer_memory_bytes=1024**2))
-    a, b = world.node("a"), world.node("b", settings)
+    world, a, b = two(b=NodeSettings(limits=Limits(peer_memory_bytes=1024**2)))
     for at in range(0, 2_000, 100):
         a.send(b, "q", *numbered(at, at + 100, 900), delivery=EXPRESS)
         world.run(100 * MS)
@@ -311,22 +297,19 @@ def in_a_journal(when_full: WhenJournalFull, per_packet: int, most: int) -> int:
 
 
 def in_a_journal_by_size(when_full: WhenJournalFull, most: int) -> int:
-    """As many copies as fit to the byte."""
-    world = World(1)
-    journal = Journal(when_full=when_full)
-    node = world.node("a", settings(queue_journal={"all": journal}))
-    node.send(node, "all", b"x")
-    world.run(SECOND)
-    node.read("all")
-    world.run(SECOND)
-    size_bytes = node.live.queues.mailboxes["$journal.all"].fill.bytes.value
-    node = world.node("b", settings(queue_journal={"q": Journal(size_bytes=most * size_bytes, when_full=when_full)}))
-    for _ in range(SENT):
-        node.send(node, "q", b"x")
-        world.run(10 * MS)
-        node.read("q")
-        world.run(10 * MS)
-    return node.length("$journal.q")
+    """As many copies as fit to the byte, of the size that one has where there is room."""
+    journal, filled = Journal(when_full=when_full), list[int]()
+    for _ in range(2):
+        world, node = single(settings(queue_journal={"q": journal}))
+        for _ in range(SENT):
+            node.send(node, "q", b"x")
+            world.run(10 * MS)
+            node.read("q")
+            world.run(10 * MS)
+        filled.append(node.length("$journal.q"))
+        size_bytes = node.live.queues.mailboxes["$journal.q"].fill.bytes.value
+        journal = Journal(size_bytes=most * size_bytes // SENT, when_full=when_full)
+    return filled[-1]
 
 
 def in_the_journal_of_what_was_sent(when_full: WhenJournalFull, most: int) -> int:
