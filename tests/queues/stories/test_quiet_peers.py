@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.queues.world import SimNode, World, judged, numbered, reasons
+from tests.queues.world import SimNode, World, judged, numbered, reasons, two
 from triack.base.ack_trigger import AckTrigger
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
@@ -25,13 +25,9 @@ def couple(
     kind: str = "udp", a: SessionSettings | None = None, b: SessionSettings | None = None, idle_s: float = 0.5
 ) -> tuple[World, SimNode, SimNode]:
     """Two nodes, and a network that carries datagrams or streams; order acks leave so long after a burst."""
-    world = World(3, Faults(delay_ns=5 * MS))
     order = OrderSettings(order_ack_idle_s=idle_s)
-    first, second = (
-        world.node(name, NodeSettings(session=settings or SessionSettings(), order=order), scheme=kind)
-        for name, settings in (("a", a), ("b", b))
-    )
-    return world, first, second
+    one, other = (NodeSettings(session=it or SessionSettings(), order=order) for it in (a, b))
+    return two(3, Faults(delay_ns=5 * MS), a=one, b=other, scheme=kind)
 
 
 def pings(node: SimNode) -> list[int]:
@@ -43,9 +39,7 @@ def send_and_store(world: World, a: SimNode, b: SimNode, for_ns: int) -> None:
     b.withhold()
     a.send(b, "q", *numbered(0, 3))
     world.run(for_ns)
-    assert a.log("ack_received")
-    assert a.log("store_ack_received")
-    assert a.busy
+    assert all([a.log("ack_received"), a.log("store_ack_received"), a.busy])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -55,9 +49,7 @@ def test_a_peer_that_died_with_its_order_ack_is_found_out(kind: str) -> None:
     send_and_store(world, a, b, 800 * MS)
     b.restart()
     world.run(NOTICED_NS)
-    assert not a.busy
-    assert b.read_all("q") == numbered(0, 3)
-    assert not a.log("resend_scheduled")
+    assert (a.busy, b.read_all("q"), a.log("resend_scheduled")) == (False, numbered(0, 3), [])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -81,9 +73,7 @@ def test_one_that_died_before_it_stored_is_found_out_as_soon() -> None:
     b.commit_ns = MS
     b.restart()
     world.run(NOTICED_NS)
-    assert reasons(a) == ["ack-timeout"]
-    assert b.read_all("q") == numbered(0, 3)
-    assert not a.busy
+    assert (reasons(a), a.busy, b.read_all("q")) == (["ack-timeout"], False, numbered(0, 3))
 
 
 def test_a_peer_that_has_moved_gets_its_acks_at_its_new_address() -> None:
@@ -95,9 +85,7 @@ def test_a_peer_that_has_moved_gets_its_acks_at_its_new_address() -> None:
     assert a.busy
     world.network.rebind(a.address)
     world.run(NOTICED_NS)
-    assert not a.busy
-    assert not a.log("resend_scheduled")
-    assert b.read_all("q") == numbered(0, 3)
+    assert (a.busy, b.read_all("q"), a.log("resend_scheduled")) == (False, numbered(0, 3), [])
 
 
 def test_what_a_peer_closed_unheard_is_closed_when_it_opens_another() -> None:
@@ -129,8 +117,7 @@ def test_a_peer_that_lives_is_asked_ever_more_rarely(kind: str) -> None:
     # The three tiers of 30 s and three of 5 min are in the first hour, and from the third on there is one in six hours.
     assert per_hour.pop(0) <= 60
     assert per_hour.pop(1) <= 20
-    assert all(count <= 8 for count in per_hour.values())
-    assert len(per_hour) == 2
+    assert (len(per_hour), max(per_hour.values()) <= 8) == (2, True)
     assert set(reasons(a)) == {"idle"}
     assert len([record for record in a.log("packet_sent") if "stream" in record]) == 1 + len(a.log("resend_scheduled"))
 
@@ -158,9 +145,8 @@ def test_whatever_a_peer_was_told_it_answers_a_ping_at_once(mine: SessionSetting
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_queue_that_nobody_reads_is_not_asked_about(kind: str) -> None:
     """It is full, and its node has said so: what waits for room waits for no order ack."""
-    world = World(3, Faults(delay_ns=5 * MS))
-    full = Limits(quota=Quota(messages=2))
-    a, b = world.node("a", scheme=kind), world.node("b", NodeSettings(limits=full), scheme=kind)
+    full = NodeSettings(limits=Limits(quota=Quota(messages=2)))
+    world, a, b = two(3, Faults(delay_ns=5 * MS), b=full, scheme=kind)
     for body in numbered(0, 6):
         a.send(b, "q", body)
         world.run(20 * MS)
@@ -186,9 +172,8 @@ def test_nobody_is_asked_who_says_all_by_himself() -> None:
 
 def test_answers_to_probes_of_the_path_are_on_record() -> None:
     """An ack is lost. Until it is given again nothing else comes, for longer than the ack timeout."""
-    world = World(3, Faults(delay_ns=60 * MS))
     settings = NodeSettings(session=SessionSettings(ack_timeout_s=0.3, max_datagram_bytes=1_700))
-    a, b = world.node("a", settings), world.node("b", settings)
+    world, a, b = two(3, Faults(delay_ns=60 * MS), both=settings)
     a.send(b, "q", *numbered(0, 3, 600), delivery=Delivery.EXPRESS)
     world.run(325 * MS)
     world.cut(b, a, both=False)

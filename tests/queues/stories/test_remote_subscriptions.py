@@ -7,7 +7,6 @@ import pytest
 from tests.queues.hubs import MADE, Away, HubWorld
 from tests.queues.world import judged
 from tests.sure import sure
-from triack.base.delivery import Delivery
 from triack.base.errors import SubscriptionRefused
 from triack.base.reasons import DropReason
 from triack.queues.node_settings import NodeSettings, Topic
@@ -27,16 +26,6 @@ def test_a_durable_subscription_gets_what_is_published_after_it_began_with_its_t
     assert it.hub.live.queues.mailboxes["topic:Games"].length == 0
 
 
-@pytest.mark.gate
-def test_one_that_is_not_durable_gets_all_classes() -> None:
-    it = HubWorld("sub")
-    away = it.begun(durable=None)
-    for delivery in Delivery:
-        it.publish(b"x", bytes(100_000), delivery=delivery)
-    it.settle(away)
-    assert sorted(map(len, away.read())) == [1, 1, 1, 100_000, 100_000, 100_000]
-
-
 @pytest.fixture(autouse=True)
 def no_broken_promise() -> Iterator[None]:
     """The logs of each story show no broken promise."""
@@ -50,10 +39,17 @@ def numbered(first: int, last: int) -> list[bytes]:
     return [str(number).encode() for number in range(first, last + 1)]
 
 
-def again(away: Away) -> None:
-    """Its program has started anew, and asks for its durable subscription."""
-    away.node.start()
-    away.begin()
+def is_gone(it: HubWorld) -> bool:
+    """Whether neither half of any subscription is left, nor anything for one."""
+    kept = [name for name in it.nodes["sub"].live.queues.mailboxes if name.startswith("$sub.")]
+    return not it.hub.live.topics.subscriptions and not it.hub.length("topic:Games") and not kept
+
+
+def refusal(away: Away) -> str:
+    """Why the hub has refused it."""
+    assert away.found is not None
+    assert isinstance(away.found.error, SubscriptionRefused)
+    return away.found.error.reason
 
 
 @pytest.mark.gate
@@ -73,7 +69,8 @@ def test_durable_and_away_it_gets_all_in_order_once_also_when_both_nodes_die(awa
     it.hub.start()
     it.run()
     it.publish(*numbered(3_001, 3_100))
-    again(away)
+    away.node.start()
+    away.begin()
     it.settle(away)
     assert away.read() == numbered(1, 3_100)
     assert it.hub.live.queues.mailboxes["topic:Games"].length == 0
@@ -116,12 +113,8 @@ def test_unsubscribing_ends_both_halves_and_what_was_on_its_way_is_no_dead_lette
     it.run()
     away.leave()
     it.run()
-    assert away.state is RemoteState.OVER
-    assert it.hub.live.topics.subscriptions == {}
-    assert it.hub.live.queues.mailboxes["topic:Games"].length == 0
-    for node in (it.hub, away.node):
-        assert node.length("dead-letter") == 0
-    assert [name for name in away.node.live.queues.mailboxes if name.startswith("$sub.")] == []
+    assert (away.state, is_gone(it)) == (RemoteState.OVER, True)
+    assert [node.length("dead-letter") for node in (it.hub, away.node)] == [0, 0]
     away.begin()
     it.run()
     it.publish(b"new")
@@ -167,9 +160,7 @@ def test_an_end_at_the_hub_reaches_the_reader() -> None:
     it.hub.act(lambda: engine.remote.end(subscription, engine.topics, engine.jobs.turn(it.world.now_ns)))
     it.run()
     assert away.state is RemoteState.OVER
-    assert away.found is not None
-    assert away.found.mailbox is not None
-    assert away.found.mailbox.has_ended
+    assert sure(sure(away.found).mailbox).has_ended
 
 
 # ---- who may have what
@@ -192,12 +183,10 @@ def test_a_node_gets_what_it_may_have_and_is_told_why_it_gets_no_more(
     it = HubWorld("sub")
     it.allow("sub", *permitted)
     away = it.begun("sub", wanted)
-    assert away.found is not None
     if not reason:
         assert away.state is RemoteState.LIVE
         return
-    assert isinstance(away.found.error, SubscriptionRefused)
-    assert away.found.error.reason == reason
+    assert refusal(away) == reason
     assert it.hub.live.drops[DropReason.SUBSCRIPTION_REFUSED] == 1
     assert it.nodes["sub"].length("dead-letter") == 0
 
@@ -209,9 +198,7 @@ def test_a_peer_gets_no_more_subscriptions_than_it_may_have() -> None:
     third = it.away("sub", durable="three")
     third.begin()
     it.run()
-    assert third.found is not None
-    assert isinstance(third.found.error, SubscriptionRefused)
-    assert third.found.error.reason == "too-many-subscriptions"
+    assert refusal(third) == "too-many-subscriptions"
     it.begun(durable="one")
 
 
@@ -257,9 +244,7 @@ def test_one_that_asks_and_leaves_again_and_again_leaves_nothing() -> None:
         it.publish(b"1")
         away.leave()
     it.run(120)
-    assert it.hub.live.topics.subscriptions == {}
-    assert it.hub.live.queues.mailboxes["topic:Games"].length == 0
-    assert [name for name in it.nodes["sub"].live.queues.mailboxes if name.startswith("$sub.")] == []
+    assert is_gone(it)
 
 
 # ---- what waits where
@@ -272,8 +257,7 @@ def test_a_reader_that_stalls_holds_the_pump_and_costs_the_hub_no_more_than_its_
     it.publish(*numbered(1, 200))
     it.run(5)
     subscription = sure(it.at_hub("sub/audit"))
-    pump = sure(it.hub.live.remote.of_peers.pump_of(subscription))
-    assert pump.ahead == 10
+    assert sure(it.hub.live.remote.of_peers.pump_of(subscription)).ahead == 10
     assert subscription.mailbox.length >= 170
     it.settle(away)
     assert away.read() == numbered(1, 200)

@@ -1,6 +1,7 @@
 """Older copies of stores, clones and lying disks: both sides say so and exchange nothing; a lawful crash is none."""
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -45,8 +46,7 @@ def test_an_older_copy_is_noticed_by_both(victim: str, delivery: Delivery, lives
     a.send(b, "q", b"new", delivery=delivery)
     both_know(world, rolled, other)
     world.run(60 * SECOND)
-    assert arrived(b) == before
-    assert a.busy
+    assert (arrived(b), a.busy) == (before, True)
     assert [len(node.log("rollback_detected")) for node in (a, b)] == [1, 1]
 
 
@@ -129,8 +129,7 @@ def test_two_processes_with_one_identity_as_receivers() -> None:
     both_know(world, twin, a)
     a.send(b, "q", b"3")
     world.run(20 * SECOND)
-    assert b.read_all("q") == [b"1"]
-    assert twin.length("q") == 0
+    assert (b.read_all("q"), twin.length("q")) == ([b"1"], 0)
 
 
 @pytest.mark.parametrize("worked", ["neither", "dialling", "dialled", "both"])
@@ -146,8 +145,7 @@ def test_two_processes_with_one_identity_that_meet(worked: str) -> None:
     a.send(twin, "q", b"1", delivery=EXPRESS)
     both_know(world, a, twin, "own", "own")
     world.run(10 * SECOND)
-    assert a.busy
-    assert twin.length("q") == 0
+    assert (a.busy, twin.length("q")) == (True, 0)
     assert len(a.log("session_opened")) == (worked in ("dialling", "both"))
 
 
@@ -222,8 +220,7 @@ def test_an_address_that_leads_to_another_node_is_no_rollback() -> None:
     fresh = world.node("b")
     a.send(fresh, "q", b"2")
     assert world.run(30 * SECOND, lambda: not a.busy)
-    assert fresh.read_all("q") == [b"2"]
-    assert a.rollbacks + fresh.rollbacks == []
+    assert (fresh.read_all("q"), a.rollbacks, fresh.rollbacks) == ([b"2"], [], [])
 
 
 def test_a_fresh_node_in_the_place_of_a_rolled_back_one_is_served() -> None:
@@ -258,8 +255,7 @@ def test_receipts_say_so_and_nothing_is_lost(delivery: Delivery) -> None:
     queued = a.watch(later, Stage.QUEUED)
     world.run(SECOND)
     (error,) = a.told
-    assert waits == [[str(error)]] * len(waits)
-    assert queued == [None]
+    assert (waits, queued) == ([[str(error)]] * len(waits), [None])
     assert (error.peer, error.rolled_back) == (b.live.node_id.hex(), "own")
     assert f"node {b.address} ({error.peer})" in str(error)
     assert a.live.rollbacks == {error.peer: "own"}
@@ -278,25 +274,17 @@ class Notary:
     """Looks at every commit of two nodes: what it depends on must be remembered in it or before it."""
 
     def __init__(self, a: SimNode, b: SimNode) -> None:
-        self.nodes = {"a": a, "b": b}
         self.made: dict[int, int] = {}
         self.taken: dict[int, int] = {}
         self.known = {"a": 0, "b": 0}
         self.checks = 0
-        for name in self.nodes:
-            self._watch(name)
+        for node, check in ((a, self._check_sender), (b, self._check_receiver)):
+            node.apply = partial(self._watch, node.name, node.apply, check)  # type: ignore[method-assign]
 
-    def _watch(self, name: str) -> None:
-        node = self.nodes[name]
-        apply: Callable[[Commit], None] = node.apply
-
-        def watched(commit: Commit) -> None:
-            apply(commit)
-            for row in commit.peers.values():
-                self.known[name] = max(self.known[name], row.serial)
-            (self._check_sender if name == "a" else self._check_receiver)(commit)
-
-        node.apply = watched  # type: ignore[method-assign]
+    def _watch(self, name: str, apply: Callable[[Commit], None], check: Callable[[Commit], None], it: Commit) -> None:
+        apply(it)
+        self.known[name] = max([self.known[name], *(row.serial for row in it.peers.values())])
+        check(it)
 
     def _check_sender(self, commit: Commit) -> None:
         self.made.update({row.key: commit.serial for row in commit.outgoing})
