@@ -10,6 +10,7 @@ from triack.base.delivery import Delivery
 from triack.base.log_lines import LineReader
 from triack.base.peers import Directory
 from triack.base.units import SECOND
+from triack.queues.mailboxes.mailbox import Lease
 from triack.queues.manager.effects import Effect, Job, Send, StartJob, WriteRecords
 from triack.queues.manager.engine import Engine
 from triack.queues.messages import Outgoing, Properties
@@ -115,6 +116,11 @@ def rest(one: Bare, other: Bare) -> None:
         one.now_ns += SECOND
         other.now_ns += SECOND
     settle(one, other)
+
+
+def leases(node: Bare) -> list[Lease]:
+    """Hand out all that waits in its queue ``q``."""
+    return list(iter(lambda: node.engine.take(node.engine.queues.mailboxes["q"], node.now_ns), None))
 
 
 def kinds(effects: list[Effect]) -> list[str]:
