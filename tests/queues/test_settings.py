@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.base.refusals import refuse_wrong_values
-from tests.queues.world import World, drain, numbered
+from tests.queues.world import drain, numbered, two
 from tests.sure import sure
 from triack.base.commit import Commit
 from triack.base.delivery import Delivery
@@ -34,20 +34,10 @@ def test_a_value_that_cannot_be_is_refused() -> None:
 @pytest.mark.parametrize(
     ("values", "why"),
     [
-        ({"stream_datagram_bytes": 65_536}, "must be 576 to 65535, not 65536"),
-        ({"close_timeout_s": -1}, "at least 0, not -1"),
-        ({"max_sessions": 0}, "at least 1, not 0"),
-        ({"udp": "epoll"}, "NodeSettings: udp must be batched, portable or None, not 'epoll'"),
-    ],
-)
-def test_limits(values: dict[str, int], why: str) -> None:
-    with pytest.raises(UsageError, match=why):
-        NodeSettings(**values)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("values", "why"),
-    [
+        ({"stream_datagram_bytes": 65_536}, "stream_datagram_bytes must be 576 to 65535, not 65536"),
+        ({"close_timeout_s": -1}, "close_timeout_s must be a number of seconds of at least 0, not -1"),
+        ({"max_sessions": 0}, "max_sessions must be a whole number of at least 1, not 0"),
+        ({"udp": "epoll"}, "udp must be batched, portable or None, not 'epoll'"),
         ({"session": OrderSettings()}, "session must be a SessionSettings, not OrderSettings"),
         ({"limits": Quota()}, "limits must be a Limits, not Quota"),
         ({"redelivery": 5}, "redelivery must be a Redelivery, not 5"),
@@ -57,7 +47,9 @@ def test_limits(values: dict[str, int], why: str) -> None:
         ({"ack_events": 5}, "ack_events must be an AckTrigger, not 5"),
     ],
 )
-def test_settings_in_the_place_of_others_are_refused(values: dict[str, object], why: str) -> None:
+def test_values_out_of_range_and_settings_in_the_place_of_others_are_refused(
+    values: dict[str, object], why: str
+) -> None:
     """They would fail a node that runs, or change nothing."""
     with pytest.raises(UsageError, match=f"^NodeSettings: {why}"):
         NodeSettings(**values)  # type: ignore[arg-type]
@@ -119,10 +111,9 @@ def test_a_route_is_for_nodes(to: str) -> None:
 
 def test_names_in_routes_are_names() -> None:
     """And many nodes cannot be renamed to one."""
-    with pytest.raises(AddressError):
-        Route("a", "h b")
-    with pytest.raises(AddressError):
-        Route("a", "hub", rename="b/c")
+    for wrong in (("a", "h b"), ("a", "hub", "b/c")):
+        with pytest.raises(AddressError):
+            Route(*wrong)
     with pytest.raises(UsageError, match="rename"):
         Route("a*", "hub", rename="b")
 
@@ -141,16 +132,9 @@ def test_a_synchronous_link_needs_an_age() -> None:
     assert Routes(PEERS, [route]).sync_link("hub") == route.sync
     assert Routes(PEERS, ROUTES).sync_link("hub") is None
     assert Routes(PEERS, ROUTES).onward_interval_ns("nobody") == SECOND // 2
-    wrong: tuple[dict[str, Any], ...] = (
-        {"link": "sync"},
-        {"link": "both"},
-        {"downgrade_after_s": 1},
-        {"grace_s": 1},
-        {"link": "sync", "downgrade_after_s": -1},
-        {"onward_interval_s": 0},
-        {"onward_interval_s": None},
-    )
-    for said in wrong:
+    alone = ("link", "sync"), ("link", "both"), ("downgrade_after_s", 1), ("grace_s", 1), ("onward_interval_s", 0)
+    wrong: list[dict[str, Any]] = [*({name: value} for name, value in alone), {"onward_interval_s": None}]
+    for said in (*wrong, {"link": "sync", "downgrade_after_s": -1}):
         with pytest.raises(UsageError, match="Route"):
             Route("plant-*", "hub", **said)
 
@@ -167,10 +151,9 @@ def test_routes_by_one_neighbour_say_the_same_of_its_link() -> None:
 
 
 def test_a_quota_outlives_the_process_until_it_is_unset() -> None:
-    quotas, commit = SetQuotas(), Commit()
+    quotas, after, commit = SetQuotas(), SetQuotas(), Commit()
     quotas.set("orders", Quota(5, 1_000, "reject"), commit)
-    after = SetQuotas()
-    after.restore({key: value for key, value in commit.state.items() if value is not None} | {"my own": b"1"})
+    after.restore({key: sure(value) for key, value in commit.state.items()} | {"my own": b"1"})
     assert after.by_name == {"orders": Quota(5, 1_000, "reject")}
     commit = Commit()
     assert after.unset("orders", commit)
@@ -186,9 +169,8 @@ def test_a_damaged_quota_is_named(value: bytes) -> None:
 
 def test_a_set_quota_goes_before_the_settings_now_and_after_a_restart() -> None:
     """Senders wait at the smaller one; with the greater one they go on."""
-    world = World(1)
     settings = NodeSettings(limits=Limits(quota=Quota(messages=1_000)), messages_per_packet=1)
-    a, b = world.node("a"), world.node("b", settings)
+    world, a, b = two(b=settings)
     a.send(b, "q", b"first")
     assert world.run(5 * SECOND, lambda: b.length("q") == 1)
     b.act(lambda: b.live.set_quota("q", Quota(messages=4), world.now_ns))
@@ -211,31 +193,24 @@ def test_a_set_quota_goes_before_the_settings_now_and_after_a_restart() -> None:
 
 def test_a_pause_outlives_the_process_and_keeps_its_beginning() -> None:
     """Pausing again changes what is paused, and not since when."""
-    pauses, commit = Pauses(), Commit()
+    pauses, after, commit = Pauses(), Pauses(), Commit()
     pauses.pause("orders", arrivals=False, now_ms=5_000, commit=commit)
     pauses.pause("orders", arrivals=True, now_ms=9_000, commit=commit)
-    after = Pauses()
-    after.restore({key: value for key, value in commit.state.items() if value is not None} | {"my own": b"1"})
+    after.restore({key: sure(value) for key, value in commit.state.items()} | {"my own": b"1"})
     assert after.by_name == {"orders": Pause(5_000, arrivals=True)}
 
 
 def test_an_outgoing_queue_is_paused_by_itself_or_with_its_peer() -> None:
     """A queue of this node has another name than any outgoing one."""
-    pauses, commit = Pauses(), Commit()
-    pauses.pause("b/orders", arrivals=False, now_ms=1, commit=commit)
-    pauses.pause("c/", arrivals=False, now_ms=2, commit=commit)
-    pauses.pause("orders", arrivals=False, now_ms=3, commit=commit)
-    assert [pauses.of_stream(*it) for it in (("b", "orders"), ("b", "other"), ("c", "orders"), ("", "orders"))] == [
-        Pause(1, arrivals=False),
-        None,
-        Pause(2, arrivals=False),
-        None,
-    ]
-    assert pauses.of_queue("orders") == Pause(3, arrivals=False)
+    pauses = Pauses()
+    for now_ms, name in enumerate(("b/orders", "c/", "orders")):
+        pauses.pause(name, arrivals=False, now_ms=now_ms, commit=Commit())
+    by_queue, by_peer, own = (Pause(now_ms, arrivals=False) for now_ms in range(3))
+    found = [pauses.of_stream(*it) for it in (("b", "orders"), ("b", "other"), ("c", "orders"), ("", "orders"))]
+    assert (found, pauses.of_queue("orders")) == ([by_queue, None, by_peer, None], own)
 
 
 def test_a_damaged_pause_is_named() -> None:
-    """The store says which row cannot be read."""
     with pytest.raises(StoreDamaged, match="paused queue orders: wrong length"):
         Pauses().restore({"$paused:orders": b"?"})
 
@@ -296,22 +271,11 @@ def test_what_has_no_meaning_here_is_refused_with_the_reason(name: str, why: str
         msmq_name(name)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "",
-        "orders",
-        "DIRECT=orders",
-        "DIRECT=OS:plant-b",
-        r"DIRECT=OS:plant-b\other$\orders",
-        r"DIRECT=OS:plant-b\private$\a b",
-        r"DIRECT=OS:plant-b\private$\orders;LATER",
-        "QUEUE=orders",
-        "FormatName:",
-        "FormatName:orders",
-        r"\private$\orders",
-    ],
-)
+NO_NAMES = ["", "orders", "DIRECT=orders", "DIRECT=OS:plant-b", "QUEUE=orders", "FormatName:", "FormatName:orders"]
+NO_QUEUES = [r"OS:plant-b\other$\orders", r"OS:plant-b\private$\a b", r"OS:plant-b\private$\orders;LATER"]
+
+
+@pytest.mark.parametrize("name", [*NO_NAMES, *("DIRECT=" + name for name in NO_QUEUES), r"\private$\orders"])
 def test_what_is_no_name_is_refused(name: str) -> None:
     with pytest.raises(AddressError):
         msmq_name(name)
@@ -340,10 +304,7 @@ def make(**link: Any) -> tuple[SyncLinks, list[dict[str, Any]], Routes]:
 def test_only_what_goes_on_behind_the_neighbour_is_awaited() -> None:
     """Nobody is behind a destination; other neighbours have other links."""
     links, _, _ = make()
-    assert links.awaits(BEHIND)
-    assert not links.awaits(DIRECT)
-    assert not links.awaits(Way("other", "plant-b", ""))
-    assert not links.awaits(None)
+    assert [way for way in (BEHIND, DIRECT, Way("other", "plant-b", ""), None) if links.awaits(way)] == [BEHIND]
     assert (links.mode_of("hub"), links.mode_of("other")) == (LinkMode.SYNC, LinkMode.ASYNC)
 
 
@@ -406,9 +367,10 @@ def test_each_class_has_its_own_stage() -> None:
 
 def test_a_stage_that_a_class_lacks_is_refused() -> None:
     """Recoverable messages are durable, and nobody orders them."""
-    with pytest.raises(UsageError, match="durable messages do not all have the stage ordered"):
-        Blocking(durable="ordered")
-    with pytest.raises(UsageError, match="express messages do not all have the stage stored"):
-        Blocking(express="stored")
-    with pytest.raises(UsageError, match="wait for 'arrived': stages are queued, received, stored, onward, ordered"):
-        Blocking(durable="arrived")  # type: ignore[arg-type]
+    for wrong, why in (
+        ({"durable": "ordered"}, "durable messages do not all have the stage ordered"),
+        ({"express": "stored"}, "express messages do not all have the stage stored"),
+        ({"durable": "arrived"}, "wait for 'arrived': stages are queued, received, stored, onward, ordered"),
+    ):
+        with pytest.raises(UsageError, match=why):
+            Blocking(**wrong)  # type: ignore[arg-type]

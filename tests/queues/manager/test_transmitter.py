@@ -1,5 +1,7 @@
 """What leaves and what comes: packets, pings, events of sessions."""
 
+from typing import Any
+
 import pytest
 
 from tests.queues.bare import Bare, events, rest, settle
@@ -88,17 +90,10 @@ def test_one_datagram_answers_a_message_that_somebody_waits_for() -> None:
 
 # Pings: they open a session, take one round trip, and bring the peer's clock.
 
-ERROR = NodeClosed("the node was closed")
 
-
-def ping(a: Bare, b: Bare) -> list[Pong]:
-    answers: list[Pong] = []
-
-    def take(answer: Pong | TriackError) -> None:
-        assert isinstance(answer, Pong)
-        answers.append(answer)
-
-    a.engine.pings.begin(a.engine.outbox.links[b.address], take, a.now_ns)
+def ping(a: Bare, b: Bare) -> list[Any]:
+    answers: list[Pong | TriackError] = []
+    a.engine.pings.begin(a.engine.outbox.links[b.address], answers.append, a.now_ns)
     return answers
 
 
@@ -108,10 +103,8 @@ def test_a_ping_opens_a_session_and_is_answered() -> None:
     settle(a, b)
     second = ping(a, b)
     settle(a, b)
-    assert [(it.address, it.handshake_ns is None) for it in (*first, *second)] == [
-        (b.address, False),
-        (b.address, True),
-    ]
+    found = [(it.address, it.handshake_ns is None) for it in (*first, *second)]
+    assert found == [(b.address, False), (b.address, True)]
     assert a.engine.outbox.links[b.address].pings == 0
 
 
@@ -148,17 +141,16 @@ def test_a_ping_that_was_given_up_needs_no_session_any_more() -> None:
     assert (link.busy, link.pings) == (False, 0)
 
 
-def test_a_node_that_ends_answers_its_callers() -> None:
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_node_that_ends_answers_its_callers(fails: bool) -> None:
     """Whether it is closed, or its store fails."""
-    for fails in (False, True):
-        a, b = Bare("a"), Bare("b")
-        told: list[Pong | TriackError] = []
-        a.engine.pings.begin(a.engine.outbox.links[b.address], told.append, a.now_ns)
-        if fails:
-            a.engine.handle_store_failed(None, ERROR, a.now_ns)
-        else:
-            a.engine.stop(ERROR, a.now_ns)
-        assert told == [ERROR]
+    a, error = Bare("a"), NodeClosed("the node was closed")
+    told = ping(a, Bare("b"))
+    if fails:
+        a.engine.handle_store_failed(None, error, a.now_ns)
+    else:
+        a.engine.stop(error, a.now_ns)
+    assert told == [error]
 
 
 def test_a_challenge_without_room_for_a_clock_is_refused() -> None:
@@ -167,9 +159,6 @@ def test_a_challenge_without_room_for_a_clock_is_refused() -> None:
     data = there.channel.seal(Kind.CHALLENGE, *there.session.take_counter(), b"short", a.now_ns)
     b.engine.handle_datagram(data, a.address, b.now_ns)
     assert b.engine.drops[DropReason.BAD_FRAME] == 1
-
-
-# Events of sessions reach the parts that they concern.
 
 
 # The engine tells of links what programs can use, once.

@@ -59,9 +59,11 @@ def test_mangled_frames_with_a_good_tag_never_raise(seed: int) -> None:
     world, node, evil = victim(NodeSettings(max_queues=50, max_streams=50))
     random = Random(seed)
     for _ in range(400):
-        places = [random.randrange(*bounds) for bounds in ((0, 5), (1, 4), (5, 2**64), (0, 4))]
+        stream, sequence, number, previous = map(random.randrange, (0, 1, 5, 0), (5, 4, 2**64, 4))
         queue = random.choice(["q", "", "x" * 200, "\x00", "ä"])
-        header = SequenceHeader(ORIGIN, *places, queue, bool(random.randrange(2)), batch(b"a", b"b"))
+        header = SequenceHeader(
+            ORIGIN, stream, sequence, number, previous, queue, bool(random.randrange(2)), batch(b"a", b"b")
+        )
         contents = [header.encode(), encode_order_ack(ORIGIN, 1, 1, 2**64 - 1), encode_reject(header, "x")]
         frame = evil.packet(random.choice(contents), random.choice(list(Delivery)))
         evil.datagram(Kind.DATA, frame if random.random() < 0.3 else mangle(frame, random), evil.connection_id)
