@@ -150,8 +150,9 @@ class SimNode(SimHost):
                 self.apply(job.commit)
         self.end()
 
-    def restart(self) -> None:
-        """Crash and start at once."""
+    def restart(self, set_by_ns: int = 0) -> None:
+        """Crash and start at once, with its clock set meanwhile."""
+        self.wall_offset_ns += set_by_ns
         self.crash()
         self.start()
 

@@ -15,12 +15,6 @@ UNSET = -53 * YEAR
 """Back to 1970."""
 
 
-def restart(node: SimNode, set_by_ns: int = 0) -> None:
-    """Start it again, with its clock set meanwhile."""
-    node.wall_offset_ns += set_by_ns
-    node.restart()
-
-
 def age_there(node: SimNode) -> int:
     """Seconds that the first message waits which it has for others."""
     engine, now_ns = node.live, node.world.now_ns
@@ -48,7 +42,7 @@ def test_what_waits_at_its_origin_is_as_old_after_any_start(set_by_ns: int) -> N
     post(a, "b", *[b"x"] * 300, delivery=Delivery.RECOVERABLE)
     world.run(PART)
     for set_ns in (set_by_ns, -set_by_ns):
-        restart(a, set_ns)
+        a.restart(set_ns)
         world.run(PART)
     post(a, "b", b"x", delivery=Delivery.RECOVERABLE)
     (outgoing,) = a.live.outbox.streams
@@ -69,7 +63,7 @@ def test_what_waits_at_a_relay_is_as_old_after_any_start(set_by_ns: int) -> None
     assert net.world.run(20 * SECOND, lambda: net.waiting("r") > 0)
     net.world.run(PART)
     for set_ns in (set_by_ns, -set_by_ns):
-        restart(r, set_ns)
+        r.restart(set_ns)
         net.world.run(PART)
     assert 60 <= age_there(r) < 80
     b.start()
@@ -80,14 +74,14 @@ def test_what_waits_at_a_relay_is_as_old_after_any_start(set_by_ns: int) -> None
 def test_what_a_node_without_a_clock_has_sent_is_not_as_old_as_its_clock_says() -> None:
     """Neither in a queue, nor at a relay that has started since: its age counts from when it was seen first."""
     net, a, r, b = by_relay()
-    restart(a, UNSET)
+    a.restart(UNSET)
     post(a, "b", *[b"x"] * 50)
     assert net.world.run(20 * SECOND, lambda: net.is_done("a"))
     b.crash()
     post(a, "b", *[b"x"] * 50)
     assert net.world.run(20 * SECOND, lambda: net.waiting("r") > 0)
     for node in (r, b):
-        restart(node)
+        node.restart()
     assert age_there(r) == 0
     for _ in range(2):
         assert age_of_queue(b) < 60
@@ -98,7 +92,7 @@ def test_a_clock_that_is_set_makes_nothing_in_a_queue_older() -> None:
     world, a = single()
     post(a, "", *[b"x"] * 5, delivery=Delivery.RECOVERABLE)
     world.run(PART)
-    restart(a, YEAR)
+    a.restart(YEAR)
     assert age_of_queue(a) == 20
-    restart(a, -YEAR)
+    a.restart(-YEAR)
     assert age_of_queue(a) == 20
