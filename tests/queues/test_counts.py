@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.sure import sure
 from triack.base.units import MS, SECOND
 from triack.queues.ack_latency import AckLatency
 from triack.queues.admin_acks import Told, ack_of, answers_to, class_in, class_of, request_of, wanted_by, write_request
@@ -16,23 +17,16 @@ from triack.queues.packing import Unpacked, pack, unpack_pieces
 
 
 def test_one_packet_is_measured_and_then_the_next_that_starts() -> None:
+    """One that is not freed yet is not counted."""
     seen = AckLatency()
     seen.handle_started("s", 1, 1 * SECOND)
     seen.handle_started("s", 2, 2 * SECOND)
-    seen.handle_freed("s", {2: 0}, 4 * SECOND, busy=True)
-    assert (sum(seen.durations.counts), seen.durations.sum_ns) == (1, 3 * SECOND)
-    seen.handle_freed("s", {}, 5 * SECOND, busy=False)
-    assert sum(seen.durations.counts) == 1
+    for seconds, waiting, counted in ((3, {1: 0, 2: 0}, (0, 0)), (4, {2: 0}, (1, 3)), (5, {}, (1, 3))):
+        seen.handle_freed("s", waiting, seconds * SECOND, busy=bool(waiting))
+        assert (sum(seen.durations.counts), seen.durations.sum_ns // SECOND) == counted
     seen.handle_started("s", 3, 6 * SECOND)
     seen.handle_freed("s", {}, 7 * SECOND, busy=False)
     assert (sum(seen.durations.counts), seen.durations.sum_ns) == (2, 4 * SECOND)
-
-
-def test_a_packet_that_is_not_freed_yet_is_not_counted() -> None:
-    seen = AckLatency()
-    seen.handle_started("s", 2, 0)
-    seen.handle_freed("s", {2: 0, 3: 0}, SECOND, busy=True)
-    assert sum(seen.durations.counts) == 0
 
 
 def test_a_stream_has_stalled_since_it_moved_last() -> None:
@@ -40,13 +34,11 @@ def test_a_stream_has_stalled_since_it_moved_last() -> None:
     seen = AckLatency()
     seen.handle_restored("restored", SECOND)
     seen.handle_started("restored", 9, 3 * SECOND)
-    assert seen.stalled_ns("restored", 4 * SECOND) == 3 * SECOND
     seen.handle_started("s", 1, 2 * SECOND)
-    assert seen.stalled_ns("s", 5 * SECOND) == 3 * SECOND
-    seen.handle_freed("s", {9: 0}, 4 * SECOND, busy=True)
-    assert seen.stalled_ns("s", 5 * SECOND) == SECOND
-    seen.handle_freed("restored", {9: 0}, 3 * SECOND, busy=True)
-    assert seen.stalled_ns("restored", 4 * SECOND) == SECOND
+    for name, seconds in (("restored", 4), ("s", 5)):
+        assert seen.stalled_ns(name, seconds * SECOND) == 3 * SECOND
+        seen.handle_freed(name, {9: 0}, (seconds - 1) * SECOND, busy=True)
+        assert seen.stalled_ns(name, seconds * SECOND) == SECOND
 
 
 def test_nothing_is_kept_of_streams_with_nothing_to_send() -> None:
@@ -83,17 +75,11 @@ def told(message_class: MessageClass, *properties: Properties, indices: list[int
     return Told(b"o" * 16, 1, 2, 3, 2, "b/q", content, wanted, message_class)
 
 
-@pytest.mark.parametrize(
-    "properties",
-    [
-        {},
-        {"admin": "acks"},
-        {"admin": {"queue": 5, "acks": 1}},
-        {"admin": {"queue": "acks", "acks": True}},
-        {"admin": {"queue": "acks"}},
-        {"admin": {"queue": "acks", "acks": 1}, "class": 2},
-    ],
-)
+NO_REQUESTS = ["acks", {"queue": 5, "acks": 1}, {"queue": "acks", "acks": True}, {"queue": "acks"}]
+ANSWER = {"admin": {"queue": "acks", "acks": 1}, "class": 2}
+
+
+@pytest.mark.parametrize("properties", [{}, *({"admin": said} for said in NO_REQUESTS), ANSWER])
 def test_what_is_no_request_asks_for_nothing(properties: Any) -> None:
     """Nor is a message that is an answer itself ever answered."""
     assert request_of(properties) is None
@@ -108,13 +94,8 @@ def test_only_those_that_asked_for_it_are_answered() -> None:
 
 def test_a_negative_answer_has_the_body_of_its_message() -> None:
     answer = ack_of(told(MessageClass.RECEIVE_TIMEOUT, ASKS, ASKS), 1)
-    assert answer.body == b"1"
-    assert answer.properties == {
-        "class": 0xC002,
-        "correlation_id": f"{(b'o' * 16).hex()}-101",
-        "reply_to": "b/q",
-        "label": "l",
-    }
+    about = {"correlation_id": f"{(b'o' * 16).hex()}-101", "reply_to": "b/q", "label": "l"}
+    assert (answer.body, answer.properties) == (b"1", {"class": 0xC002, **about})
 
 
 @pytest.mark.parametrize("message_class", [MessageClass.ACK_RECEIVE, MessageClass.RECEIVE_REJECTED])
@@ -133,11 +114,8 @@ def test_answers_for_many_say_what_each_alone_would(message_class: MessageClass,
             continue
         content, pieces = unpack_pieces(pieces), []
         assert content.first_ordinal == at
-        assert content.properties is not None
-        assert [class_in(content.properties, index) for index in range(item.messages)] == [
-            message_class
-        ] * item.messages
-        found += zip(content.bodies, content.properties, strict=True)
+        assert {class_in(content.properties, index) for index in range(item.messages)} == {message_class}
+        found += zip(content.bodies, sure(content.properties), strict=True)
         at += item.messages
     alone = [ack_of(about, index) for index in indices]
     assert found == [(it.body, it.properties) for it in alone]

@@ -24,7 +24,7 @@ from triack.queues.manager.effects import Effect, Send
 from triack.queues.manager.engine import Engine
 from triack.queues.manager.invariants import check_invariants
 from triack.queues.node_settings import Limits, NodeSettings, Quota
-from triack.queues.stages import STAGES, Stage
+from triack.queues.stages import STAGES
 from triack.queues.streams.group_commit import GroupCommit
 from triack.session.protocol.settings import SessionSettings
 from triack.tools.sim.faults import Faults
@@ -44,33 +44,6 @@ def test_everything_arrives_once_whatever_is_lost(loss: float, delivery: Deliver
     assert world.run(120 * SECOND, lambda: not a.busy)
     got = b.read_all("q")
     assert (got if delivery is TRANSACTIONAL else sorted(got)) == bodies
-
-
-@pytest.mark.parametrize("delivery", list(Delivery))
-def test_stages_come_in_order_and_with_the_right_ack(delivery: Delivery) -> None:
-    """Queued, received, stored, ordered; the last is the one that frees the class."""
-    world, a, b = two()
-    sent = a.send(b, "q", b"hello", delivery=delivery)
-    said = {stage: a.watch(sent, stage) for stage in Stage if stage <= STAGES[delivery]}
-    seen: list[Stage] = []
-    while len(seen) < len(said):
-        known = len(seen)
-        while known == sum(map(len, said.values())):
-            world.run(MS)
-            assert world.now_ns < 10 * SECOND
-        seen += [stage for stage in said if said[stage] and stage not in seen]
-        if Stage.STORED in seen:
-            assert b.length("q") == 1
-    assert seen == sorted(seen)
-    assert all(result == [None] for result in said.values())
-    assert world.run(SECOND, lambda: not a.busy)
-
-
-def test_a_receipt_that_is_awaited_does_not_wait_for_the_idle_delay() -> None:
-    """One message, someone waits: two round trips and a commit, not half a second."""
-    world, a, b = two()
-    ordered = a.watch(a.send(b, "q", b"hello"), Stage.ORDERED)
-    assert world.run(100 * MS, lambda: bool(ordered))
 
 
 @pytest.mark.parametrize("delivery", list(Delivery))
@@ -109,26 +82,6 @@ def test_what_is_done_leaves_the_disk(delivery: Delivery) -> None:
 
 
 # Queues that are not there, and messages that come too late.
-
-
-@pytest.mark.parametrize("delivery", [RECOVERABLE, TRANSACTIONAL])
-@pytest.mark.parametrize("restart", [False, True])
-def test_what_expires_goes_to_dead_letter(delivery: Delivery, restart: bool) -> None:
-    """At the sender, also when after a restart only the disk has the bodies; what has no deadline still arrives."""
-    world, a, b = two()
-    world.cut(a, b)
-    for at in range(0, 30, 3):
-        a.send(b, "q", *numbered(at, at + 2), delivery=delivery, live_ms=2_000)
-        a.send(b, "q", *numbered(at + 2, at + 3), delivery=delivery)
-        world.run(10 * MS)
-    if restart:
-        a.restart()
-    world.run(4 * SECOND)
-    world.heal()
-    assert world.run(15 * SECOND, lambda: not a.busy)
-    late = [body for at in range(0, 30, 3) for body in numbered(at, at + 2)]
-    assert sorted(a.read_all("dead-letter")) == late
-    assert sorted(b.read_all("q")) == sorted(set(numbered(0, 30)) - set(late))
 
 
 @pytest.mark.parametrize("crash_ms", [250, 300, 330, 400, 500, 700])

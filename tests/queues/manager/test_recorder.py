@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.queues.bare import Bare, leases, records, rest
-from tests.queues.world import World, judged, numbered, two
+from tests.queues.world import World, judged, numbered
 from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed
 from triack.base.names import StreamId
@@ -14,7 +14,6 @@ from triack.base.units import MS, SECOND
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.outgoing import StreamPacket
 from triack.queues.manager.recorder import Recorder
-from triack.queues.messages import Outgoing
 from triack.queues.node_settings import NodeSettings
 from triack.queues.streams.departing_stream import NO_RELAY, DepartingContext
 from triack.queues.streams.outgoing_stream import OutgoingStream
@@ -70,19 +69,6 @@ def test_taken_records_are_whole_lines() -> None:
     assert (first["name"], first["n"], first["wall_ns"]) == ('quo"te\n\u2028\ud800', 1, 12)
     assert (second["n"], second["at_ns"]) == (2, 8)
     assert recorder.take(Counter(), 0) == b""
-
-
-def test_messages_with_properties_are_recorded_like_others() -> None:
-    """Counts are of messages, also when they share a packet."""
-    world, a, b = two()
-    outgoing = a.live.outgoing_stream(b.address, "q", Delivery.TRANSACTIONAL)
-    for number in range(5):
-        a.live.submit(outgoing, Outgoing(b"%d" % number, {"label": "x"}), 10)
-    a.drain()
-    assert world.run(5 * SECOND, lambda: not a.busy)
-    b.read_all("q")
-    assert [record["count"] for record in b.log("committed")] == [5]
-    assert [(record["first"], record["last"]) for record in b.log("handed")] == [(0, 4)]
 
 
 def burst(delivery: Delivery) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

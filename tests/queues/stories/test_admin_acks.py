@@ -3,7 +3,7 @@
 import pytest
 
 from tests.queues.admin import answers, ask, classes
-from tests.queues.relays import Relays, line, post
+from tests.queues.relays import line, post
 from tests.queues.world import PlainWorld, numbered, two
 from tests.sure import sure
 from triack.base.delivery import Delivery
@@ -17,16 +17,6 @@ from triack.tools.replay.engines.local_engine import verdict_on
 from triack.tools.replay.log.files import parse_records
 
 ARRIVED, RECEIVED = MessageClass.ACK_REACH_QUEUE, MessageClass.ACK_RECEIVE
-
-
-def test_messages_of_a_node_to_itself_are_answered_there() -> None:
-    _, a, _ = two()
-    ask(a, "", b"1", queue="own")
-    a.world.run(SECOND)
-    assert classes(a) == [ARRIVED]
-    a.read("own")
-    a.world.run(SECOND)
-    assert classes(a) == [RECEIVED]
 
 
 @pytest.mark.gate
@@ -92,13 +82,6 @@ def test_a_relay_answers_for_what_ends_there() -> None:
     net.world.run(10 * SECOND)
     assert [it[:2] for it in answers(net["a"])] == [(MessageClass.REACH_QUEUE_TIMEOUT, b"1")]
     assert (net["r"].length("dead-letter"), net["a"].length("dead-letter")) == (1, 0)
-
-
-def test_an_origin_hears_of_a_relay_that_refuses() -> None:
-    net = Relays("ar", {"a": [("x", "r")], "r": [("x", "a")]})
-    ask(net["a"], "x", b"1")
-    net.world.run(5 * SECOND)
-    assert classes(net["a"]) == [MessageClass.BAD_DESTINATION_QUEUE]
 
 
 def test_each_answer_is_in_the_log() -> None:

@@ -67,15 +67,6 @@ def test_letters_are_kept_by_their_bytes_as_well() -> None:
     assert b.read_all("dead-letter") == numbered(16, 20, 900)
 
 
-def test_a_letter_that_is_read_makes_room_for_the_next() -> None:
-    _, a, b = two(a=limited(), b=limited(dead_letters=DeadLetters(messages=4, when_full="keep")))
-    let_expire(a, b, 4)
-    assert len(b.read_all("dead-letter")) == 4
-    let_expire(a, b, 4)
-    assert b.length("dead-letter") == 4
-    assert not b.live.drops[DropReason.DEAD_LETTERS_FULL]
-
-
 REASONS = [
     (HoldReason.QUEUE_FULL, {"queue_quota": {"q": Quota(5)}}),
     (HoldReason.PEER_QUOTA, {"peer_quota_bytes": 5_000}),

@@ -156,17 +156,6 @@ def test_a_connect_that_is_sent_on_from_elsewhere_does_not_take_the_session_ther
     assert b.read_all("q") == [b"1"]
 
 
-@pytest.mark.parametrize("loss", [0.0, 0.3])
-def test_both_may_move_one_after_the_other(loss: float) -> None:
-    world, a, b = couple(loss=loss)
-    for number in range(6):
-        a.send(b, "q", b"%d" % number)
-        world.run(3 * SECOND)
-        world.network.rebind((a, b)[number % 2].address)
-    assert world.run(60 * SECOND, lambda: not a.busy)
-    assert b.read_all("q") == [b"%d" % number for number in range(6)]
-
-
 def test_who_is_not_connected_yet_looks_for_its_peer_nowhere_else() -> None:
     """The session that opens then comes of an accept that did not suffice: no timer stands still."""
     a = Bare()

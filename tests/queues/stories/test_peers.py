@@ -90,20 +90,6 @@ def test_the_next_address_is_tried_until_one_answers() -> None:
     assert world.run(500 * MS, lambda: b.length("q") == 3)
 
 
-def test_the_operator_hears_when_a_peer_answers_nowhere() -> None:
-    """Once, and not before every address was tried."""
-    world, a, b = couple(at_b=(DEAD, B))
-    b.crash()
-    a.post("b", b"1")
-    (link,) = a.outbox.links.values()
-    world.run(1_500 * MS)
-    assert not link.silent
-    world.run(SECOND)
-    assert link.silent
-    b.start()
-    assert world.run(10 * SECOND, lambda: b.length("q") == 1)
-
-
 @pytest.mark.parametrize("seed", range(8))
 def test_order_holds_when_a_peer_restarts_on_another_port(seed: int) -> None:
     """Messages that waited for the old one go to the new, before anything newer."""
@@ -185,16 +171,6 @@ def test_a_node_that_does_not_listen_gets_what_is_sent_to_it() -> None:
     a.post("b", b"4")
     assert world.run(SECOND, lambda: b.length("q") == 4)
     assert b.read_all("q") == [b"1", b"2", b"3", b"4"]
-
-
-def test_a_session_that_is_open_serves_a_link_that_comes_later() -> None:
-    """Nothing was ever sent to the peer before; the one session that there is goes both ways."""
-    world, a, b = deaf()
-    b.post("a", b"hello")
-    world.run(3 * SECOND)
-    a.post("b", *numbered(0, 30))
-    assert world.run(SECOND, lambda: b.length("q") == 30)
-    assert (opened(a), opened(b)) == (1, 1)
 
 
 def test_it_calls_for_its_messages_after_a_restart() -> None:

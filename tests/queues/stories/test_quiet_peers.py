@@ -63,19 +63,6 @@ def test_a_peer_that_cannot_be_reached_is_given_up_by_the_ack_timeout(kind: str)
     assert a.log("session_closed")[0]["unacked"] == 0
 
 
-def test_one_that_died_before_it_stored_is_found_out_as_soon() -> None:
-    """It had acknowledged what was in its memory alone; the store ack timeout is 10 s."""
-    world, a, b = couple()
-    b.commit_ns = HOUR
-    a.send(b, "q", *numbered(0, 3))
-    world.run(600 * MS)
-    assert a.log("ack_received")
-    b.commit_ns = MS
-    b.restart()
-    world.run(NOTICED_NS)
-    assert (reasons(a), a.busy, b.read_all("q")) == (["ack-timeout"], False, numbered(0, 3))
-
-
 def test_a_peer_that_has_moved_gets_its_acks_at_its_new_address() -> None:
     """The order ack goes to the old one: where the new one is nobody knows before it speaks."""
     world, a, b = couple(idle_s=0.9)

@@ -173,16 +173,6 @@ def test_order_acks_behind_a_refusal_wait_for_no_resend_tier(sent: str, loss: fl
     assert not a.log("resend_scheduled")
 
 
-def test_nothing_from_outside_reaches_the_queues_of_the_node_itself() -> None:
-    """Every peer gets access denied; the node itself may send there."""
-    world, a, b = two()
-    said = [a.watch(a.send(b, queue, b"x"), STAGES[TRANSACTIONAL]) for queue in ("dead-letter", "$admin", "fine")]
-    b.send(b, "$admin", b"its own")
-    assert world.run(5 * SECOND, lambda: not a.busy)
-    assert said == [["access-denied"], ["access-denied"], [None]]
-    assert (b.length("dead-letter"), b.read_all("$admin")) == (0, [b"its own"])
-
-
 def test_a_duplicate_is_known_before_anything_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A message that was accepted is not refused when it comes again, even if nothing more would be taken."""
     world, a, b = two()
