@@ -10,7 +10,6 @@ from triack.base.commit import Read
 from triack.base.delivery import Delivery
 from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
-from triack.node.handles import policies
 from triack.ordering.outgoing import OutgoingSequence, StreamPacket
 from triack.queues.admin_acks import Told
 from triack.queues.fetching import Fetch
@@ -242,17 +241,6 @@ def test_senders_wait_for_a_reader_that_is_full() -> None:
     assert a.outbox.room_bytes(outgoing) == 0
     assert told(events) == [1, *(-number for number in range(2, 1_002))]
     assert a.outbox.room_bytes(outgoing) > 0
-
-
-def test_a_packet_holds_no_more_messages_than_it_may() -> None:
-    """Whatever the other end does: then a window of 50 packets is one of 50 messages."""
-    world, a, b = two(a=policies.SOLACE)
-    world.cut(a, b)
-    outgoing, _ = a.send(b, "q", *numbered(0, 200))
-    back, _ = b.send(a, "q", *numbered(0, 200))
-    world.run(100 * MS)
-    assert [entry.messages for entry in outgoing.sequence.entries.values()] == [1] * 200
-    assert len(back.sequence.entries) < 20
 
 
 # Answers on their way out: who gets them, and what is counted.

@@ -34,16 +34,6 @@ def acquainted() -> tuple[Bare, Bare]:
     return a, b
 
 
-def test_a_session_gets_what_its_window_takes() -> None:
-    """And the rest when that opens again."""
-    a, b = acquainted()
-    rest(a, b)
-    outgoing = a.submit(b.address, *[b"y" * 60_000] * 100, delivery=EXPRESS)
-    assert sent(a) == 64
-    assert outgoing.unacknowledged == 100
-    rest(a, b)
-
-
 def test_a_node_that_closes_gives_answers_and_no_packets_of_its_own() -> None:
     """A packet that it has not given away stays for the next start; owed acks are sent."""
     a, b = Bare("a"), Bare("b")

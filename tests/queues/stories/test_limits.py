@@ -11,7 +11,6 @@ from tests.queues.world import PlainWorld, SimNode, World, judged, numbered, two
 from triack.base.delivery import Delivery
 from triack.base.errors import StoreFailed
 from triack.base.news import StreamsNearLimit
-from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
 from triack.ordering.order_settings import OrderSettings
 from triack.queues.mailboxes.mailbox import Lease
@@ -43,18 +42,6 @@ def test_a_failed_commit_ends_everything_with_an_explicit_error() -> None:
     after = [record["event"] for record in b.log()[mark:]]
     assert "ack_sent" not in after[after.index("session_closed") :]
     assert not {"store_ack_sent", "order_ack_sent", "committed"} & set(after)
-
-
-def test_nobody_connects_to_or_from_a_node_whose_disk_failed() -> None:
-    """It is deaf and mute, and says why it drops."""
-    world, a, b = two()
-    b.break_disk()
-    b.send(a, "q", b"x")
-    world.run(SECOND)
-    a.send(b, "q", b"x")
-    world.run(20 * SECOND)
-    assert b.live.drops[DropReason.CLOSING] > 0
-    assert not a.log("session_opened")
 
 
 # More than the other end has room for.

@@ -307,30 +307,6 @@ def test_a_quiet_link_sees_every_tier(cleanup: tuple[float, float]) -> None:
     assert set(reasons(a)) <= {"idle"}
 
 
-@pytest.mark.parametrize("cleanup", [(400.0, 400.0), (400.0, 500.0)], ids=str)
-@pytest.mark.parametrize("tells", [False, True])
-@pytest.mark.plain
-def test_a_new_session_resends_and_begins_the_tiers_anew(cleanup: tuple[float, float], *, tells: bool) -> None:
-    """Also after one that ended as idle ([MS-MQQB] 3.1.3.2), but for what the peer says it has. A message opens it."""
-    world, a, b = pair(cleanup)
-    for body in numbered(0, 3):
-        a.send(b, "q", body)
-        world.run(10 * MS)
-    world.run(1_500 * SECOND)
-    assert attempts(a) == [1, 2, 3, 4, 5, 6]
-    assert (set(reasons(a)), len(a.live.handshakes.conversations)) == ({"idle"}, 0)
-    before = len(sent(a))
-    if tells:
-        b.restart()
-        b.live.inbox.send_order_acks = lambda route, now_ns: None  # type: ignore[method-assign]
-    a.send(b, "q", b"opens a session")
-    world.run(SECOND)
-    assert sent(a)[before:] == ([4] if tells else [1, 2, 3, 4])
-    world.run(100 * SECOND)
-    assert attempts(a)[6:] == [1, 2, 3]
-    assert judged(a, b) <= {"order_ack_late"}
-
-
 def test_the_tiers_of_a_paused_queue_go_on() -> None:
     """What is due meanwhile leaves when the queue is resumed: replay sees every attempt in its time."""
     world, a, b = pair()

@@ -88,14 +88,6 @@ def test_a_queue_may_refuse_instead(delivery: Delivery) -> None:
     assert (b.length("q"), a.length("dead-letter")) == (10, 20)
 
 
-def test_a_message_that_can_never_fit_is_refused() -> None:
-    """Waiting would not help: too large."""
-    world, a, b = two(b=small(10, 5_000))
-    said = a.watch(a.send(b, "q", bytes(20_000)), STAGES[TRANSACTIONAL])
-    assert world.run(5 * SECOND, lambda: not a.busy)
-    assert said == ["too-large"]
-
-
 @pytest.mark.slow
 def test_large_messages_that_share_a_queue_do_not_stop_each_other() -> None:
     """Room for one is room for all of its packets: two halves never wait for each other."""
