@@ -114,9 +114,8 @@ def test_an_ack_of_what_was_never_sent_is_the_peers_fault(cumulative: int, range
     window = make(8)
     send(window, 3)
     push(window, 2)
-    with pytest.raises(ProtocolError) as caught:
+    with pytest.raises(ProtocolError, match=r"^ack-of-unsent"):
         ack(window, cumulative, ranges, RTT_NS)
-    assert caught.value.reason == "ack-of-unsent"
     assert window.unacked == 5
 
 
