@@ -35,6 +35,11 @@ def attempt(world: World, count: int, wait_ms: int, number: int = 1) -> None:
     scheduled(world, count, wait_ms * MS, number)
 
 
+def go_to(world: World, session: int) -> None:
+    """What follows is in that session of the two nodes, which has had no packets."""
+    world.session, world.packets = f"{session:016x}", 0
+
+
 def reject(world: World, cls: str, number: int, reason: str) -> None:
     world.beta.write("rejected", cls=cls, **place(cls), number=number, reason=reason)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from tests.tools.replay.builder import CLASS_STREAMS, SEQUENCE, World, fit, place, ready
+from tests.tools.replay.builder import CLASS_STREAMS, SEQUENCE, World, fit, ready
 from tests.tools.replay.telling import Expected, told
 
 TX, KEPT = "transactional", "recoverable"
@@ -71,14 +71,6 @@ def records_missing(world: World) -> Expected:
     return numbers | {("ack_unreceived", -1, -1, record["packet"]) for record in gone}
 
 
-@fault
-def began_in_the_middle(world: World) -> Expected:
-    """The first record of alpha is not that of a start."""
-    world.deliver("express", 1)
-    del world.alpha.records[0]
-    return {("node_life", -1, -1, -1)}
-
-
 @rule_fault
 def sent_by_another_node(world: World) -> Expected:
     """Beta sends what alpha had sent, as if it came from alpha; no node does that."""
@@ -86,13 +78,6 @@ def sent_by_another_node(world: World) -> Expected:
     whose = {name: world.beta.records[-1][name] for name in ("node", "incarnation")}
     world.beta.repeat(world.beta.all("packet_received")[-1], **{**sent, **whose, "packet": 1})
     return {("queue", KEPT_STREAM, SEQUENCE, sent["number"])}
-
-
-@rule_fault
-def found_at_the_first_start(world: World) -> Expected:
-    """Nothing can be on the disk of a node that has never run."""
-    world.beta.repeat(world.beta.records[1], event="position_recovered", number=3, **{"class": TX, **place(TX)})
-    return {("recovered_from_nowhere", STREAM, SEQUENCE, number) for number in range(1, 4)}
 
 
 @rule_fault

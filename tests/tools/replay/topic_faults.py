@@ -10,11 +10,6 @@ Lie = Callable[[], tuple[Topics, Expected]]
 SECOND_NS = 1_000 * MS
 
 
-def lie(tell: Lie) -> Lie:
-    TOPIC_FAULTS[tell.__name__] = tell
-    return tell
-
-
 def lie_of(one: Told) -> Lie:
     """What a table tells; its first step says how it begins."""
     begin, *words = one.steps[0].split(" ")
@@ -25,10 +20,6 @@ def lie_of(one: Told) -> Lie:
         return world.stop(), one.expected
 
     return tell
-
-
-def found(check: str, *places: int) -> Expected:
-    return {(check, -1, -1, at) for at in places or (-1,)}
 
 
 def plain(strategy: str = "discard_none", ack_wait_ns: int = 0) -> Topics:
@@ -60,29 +51,3 @@ def discarding() -> Topics:
 
 BEGINNINGS: dict[str, Callable[..., Topics]] = {"plain": plain, "discarding": discarding, "topic": Topics}
 TOPIC_FAULTS: dict[str, Lie] = {one.name: lie_of(one) for one in told("topic_faults.txt")}
-
-
-@lie
-def a_reader_gets_what_it_missed() -> tuple[Topics, Expected]:
-    """It was suspended while a packet was dispatched, and the packet was assigned to it."""
-    world = plain()
-    at = next(at for at, it in enumerate(world.beta.records) if it["event"] == "dispatched" and it["first"] == 11)
-    before = world.beta.records[at]
-    told = world.say("subscription_suspended", subscription="slow")
-    told.update(at_ns=before["at_ns"], wall_ns=before["wall_ns"])
-    world.beta.records.insert(at, world.beta.records.pop())
-    return world.stop(), found("topic_astray", *range(11, 21))
-
-
-@lie
-def stopped_although_all_have_room() -> tuple[Topics, Expected]:
-    world = Topics("slowest_sub_rate")
-    slow = world.subscribe("slow", limit=3)
-    world.publish()
-    world.consume(slow, 1)
-    # It lets nothing go from now on.
-    at = world.beta.records.index(world.beta.all("dispatched")[-1])
-    del world.beta.records[at : at + 2]
-    world.clock.tick(SECOND_NS)
-    world.take(slow, 1)
-    return world.stop(), found("slowest_rule", 4)
