@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from tests.tools.replay.builder import ALPHA, BETA, MS, PER_PACKET, World, healthy, place, ready
+from tests.tools.replay.builder import ALPHA, BETA, MS, PER_PACKET, World, healthy, place, write_closed
 from tests.tools.replay.relays import RHO, TX, Relayed
+from tests.tools.replay.telling import happens
 from triack.base.errors import ReplayError
 from triack.tools.chaos.run import run_seed
 from triack.tools.commands import watching
@@ -212,23 +213,12 @@ def away_of(world: World, spark: "SparkSession", logs: Path) -> list[tuple[objec
 
 def test_what_waited_while_a_peer_was_stopped_in_good_order(spark: "SparkSession", tmp_path: Path) -> None:
     """Two packets had come before; of the others one was queued 60 s before the peer came back, and one meanwhile."""
-    world = ready()
-    world.deliver(TX, 2)
-    numbers = world.queue(TX, 1)
-    world.close()
-    world.beta.end()
-    stopped_ns = world.beta.records[-1]["wall_ns"]
-    world.clock.tick(30_000 * MS)
-    world.queue(TX, 1)
-    queued_ns = world.alpha.records[-1]["wall_ns"]
-    world.clock.tick(30_000 * MS)
-    world.beta.start()
-    back_ns = world.beta.records[-2]["wall_ns"]
-    world.open()
-    world.send(TX, range(numbers[0], numbers[0] + 2))
-    world.commit(TX, range(numbers[0], numbers[0] + 2))
-    world.queue(TX, 1)
-    world.end()
+    world = happens(
+        "deliver tx 2; queue tx 1; close; beta.end; wait 30000; queue tx 1; wait 30000; beta start; open; send tx 3-4;"
+        "commit tx 3-4; queue tx 1; end"
+    )
+    stopped_ns, back_ns = world.beta.one("node_stopped")["wall_ns"], world.beta.all("node_started")[1]["wall_ns"]
+    queued_ns = world.alpha.one("queued", first=4)["wall_ns"]
     assert away_of(world, spark, tmp_path) == [
         ("stopped", 3, 3, PER_PACKET, pytest.approx((back_ns - stopped_ns) / 1e9)),
         ("stopped", 4, 4, PER_PACKET, pytest.approx((back_ns - queued_ns) / 1e9)),
@@ -240,17 +230,11 @@ def test_what_waited_while_a_peer_was_stopped_in_good_order(spark: "SparkSession
 def test_what_waited_at_a_relay_while_the_peer_behind_it_was_away(spark: "SparkSession", tmp_path: Path) -> None:
     """The relay has the packet long before; a killed peer is told of twice, as its session failed, too."""
     world = Relayed()
-    world.deliver(TX, 2)
-    world.bring(TX, 1)
-    closed = {"session": world.second.session, "peer": BETA, "peer_name": "b", "unacked": 0}
-    world.clock.tick(3_000 * MS)
-    world.rho.write("session_closed", reason="ack-timeout", **closed)
-    world.clock.tick(3_000 * MS)
-    world.beta.start()
-    world.second = world.hop(world.rho, world.beta)
+    happens("deliver tx 2; bring tx 1; wait 3000", world)
+    write_closed(world.rho, world.second.session, BETA, "b", "ack-timeout")
+    happens("wait 3000; beta start; call second rho beta; pass_on tx 3", world)
     for record in world.rho.all("session_opened", peer=BETA):
         record["peer_name"] = "b"
-    world.pass_on(TX, range(3, 4))
     found = away_of(world, spark, tmp_path)
     assert [(why, first, messages) for why, first, _, messages, _ in found] == [
         ("killed", 3, PER_PACKET), ("ack-timeout", 3, PER_PACKET),

@@ -12,6 +12,7 @@ from tests.tools.replay.builder import ALPHA, BETA, World, healthy, ready
 from tests.tools.replay.cutting import cut, judged, past_of, random_cuts
 from tests.tools.replay.judging import PLANTED, plant, verdict_of
 from tests.tools.replay.relays import through_relay
+from tests.tools.replay.telling import happens
 from tests.tools.replay.topic_logs import Topics
 from triack.tools.chaos.run import run_seed
 from triack.tools.replay.log.schema import SessionLine, StartLine, Timeline, Verdict
@@ -188,13 +189,11 @@ def test_a_queue_has_a_row_for_each_priority_if_several_were_used() -> None:
 
 def test_the_numbers_of_a_subscription_add_up() -> None:
     """Both get all ten messages: one has read six and has one in hand again, the other was handed none."""
-    world = Topics()
-    fast, _ = world.subscribe("fast", durable=True), world.subscribe("slow", durable=True)
-    world.publish()
-    world.consume(fast, 6)
-    world.take(fast, 1)
-    world.give_back(fast)
-    world.take(fast, 1, redelivered=True)
+    world = happens(
+        "subscribe fast durable=true; subscribe slow durable=true; publish; consume fast 6; take fast 1;"
+        "give_back fast; take fast 1 redelivered=true",
+        Topics(),
+    )
     _, found = summed(world)
     assert rows_of(found["queues"], "queue", "topic", "sent", "delivered") == [("topic:Games", "Games", 10, 10)]
     names = ("given", "read", "expired", "taken_out", "pending", "discarded", "gone", "handed", "again")
