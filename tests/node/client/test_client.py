@@ -132,8 +132,10 @@ async def test_what_cannot_be_said_to_the_node_is_named(node: triack.Node, clien
             await asyncio.wait_for(call, WAIT)
     with pytest.raises(triack.UsageError, match="remember 'k': keys are text"):
         transaction.remember("k", "text")
-    with pytest.raises(TypeError, match=r"purge\(\): missing a required argument: 'queue'"):
-        await any_client.purge()
+    with pytest.raises(TypeError, match=r"recall\(\): missing a required argument: 'key'"):
+        await any_client.recall()
+    with pytest.raises(TypeError, match=r"purge\(\): got an unexpected keyword argument 'size'"):
+        await any_client.purge("q", size=1)
     await client.flush()
 
 
