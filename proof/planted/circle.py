@@ -4,8 +4,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from proof.planted.stories import Story
+from triack.base.commit import TransitStreamRow
 from triack.base.delivery import Ack, Delivery
-from triack.base.names import StreamId
 from triack.ordering.transit import Taken, TransitPacket
 from triack.ordering.wire import RelayedHeader, passing
 from triack.queues.streams.transit_stream import TransitStream
@@ -23,9 +23,7 @@ class _Relay:
 
     def __init__(self, number: int) -> None:
         self.node_id, self.name = bytes([number + 1] * 16), str(number)
-        self.stream = TransitStream(
-            1, StreamId(ORIGIN, 1), Delivery.RECOVERABLE, 1, queue="q", final="x", from_name="a", came_by=""
-        )
+        self.stream = TransitStream(TransitStreamRow(1, ORIGIN, 1, Delivery.RECOVERABLE, 1, "q", "x", "a", "", 0, 0))
         self.on_its_way = b""
         self.acks = 0
 

@@ -23,7 +23,7 @@ from triack.base.commit import (
     split_key,
 )
 from triack.base.delivery import DURABLE, Ack, Delivery, default_priority
-from triack.base.names import TOPIC_PREFIX, StreamId
+from triack.base.names import TOPIC_PREFIX
 from triack.base.ranges import as_ranges
 from triack.base.reasons import DeadReason, HoldReason
 from triack.base.units import MS
@@ -229,20 +229,12 @@ class Outbox(DepartingStreams[OutgoingStream]):
         else:
             content_bytes = self._content_bytes(way.via if way else "", datagram_bytes)
         return OutgoingStream(
-            StreamId(self._node_id, row.stream),
-            row.peer,
-            row.queue,
-            Delivery(row.delivery),
-            sequence=row.sequence,
-            next_number=row.next_number,
+            self._node_id,
+            row,
             content_bytes=content_bytes,
             settings=self._settings.order,
             messages_per_packet=self._settings.messages_per_packet,
             way=way,
-            relayed=bool(row.relayed),
-            priority=row.priority,
-            torn=bool(row.torn),
-            sealed=bool(row.sealed),
         )
 
     def _relayed_streams(self) -> list[OutgoingStream]:

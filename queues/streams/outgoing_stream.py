@@ -9,7 +9,7 @@ from operator import attrgetter, itemgetter
 from typing import NamedTuple, Protocol
 
 from triack.base.commit import HEAD_BYTES, OutgoingIndex, OutgoingStreamRow
-from triack.base.delivery import Delivery, default_priority
+from triack.base.delivery import Delivery
 from triack.base.names import TOPIC_PREFIX, StreamId
 from triack.ordering.departing import StreamPacketState
 from triack.ordering.order_settings import OrderSettings
@@ -63,16 +63,17 @@ class OutgoingStream(DepartingStream[OutgoingSequence]):
     """One outgoing stream.
 
     Args:
-        id: which stream it is; its number is unique in this node, and with the id of its sequence never used again.
-        peer: the peer that has the queue, by name; empty for a queue of this node.
-        next_number: number of the next packet.
+        origin: this node.
+        row: it as the store keeps it, or will.
         content_bytes: largest packet content on the way there, until ``fit`` changes it.
         messages_per_packet: the most that a packet holds; None for as many as fit.
         way: the way to the peer; None for a queue of this node.
-        relayed: whether relays may have got packets of it.
-        torn: see ``tear``.
 
     Attributes:
+        stream_number: unique in this node, and with the id of its sequence never used again.
+        peer: the peer that has the queue, by name; empty for a queue of this node.
+        relayed: whether relays may have got packets of it.
+        torn: see ``tear``.
         readers: the event readers that report the outcome of its messages.
         recovered: number of its messages that were restored at the start: an earlier process may have sent them.
         senders: number of senders in the middle of a list of messages, all of which is numbered in one stream; and of
@@ -106,31 +107,22 @@ class OutgoingStream(DepartingStream[OutgoingSequence]):
 
     def __init__(
         self,
-        id: StreamId,  # noqa: A002 - as in IncomingStream
-        peer: str,
-        queue: str,
-        delivery: Delivery,
+        origin: bytes,
+        row: OutgoingStreamRow,
         *,
-        sequence: int,
-        next_number: int,
         content_bytes: int,
         settings: OrderSettings,
         messages_per_packet: int | None = None,
         way: Way | None = None,
-        relayed: bool = False,
-        priority: int | None = None,
-        torn: bool = False,
-        sealed: bool = False,
     ) -> None:
-        first = OutgoingSequence(delivery, sequence, next_number, settings)
-        priority = default_priority(delivery) if priority is None else priority
-        super().__init__(id, queue, priority, first, (peer, queue))
-        self.torn = torn
+        sequence = OutgoingSequence(Delivery(row.delivery), row.sequence, row.next_number, settings)
+        super().__init__(StreamId(origin, row.stream), row.queue, row.priority, sequence, (row.peer, row.queue))
+        self.torn = bool(row.torn)
         self.way = way
-        self.seal = Seal() if sealed else None
-        self.relayed = relayed or (way is not None and not way.is_direct)
-        self.stream_number = id.number
-        self.peer = peer
+        self.seal = Seal() if row.sealed else None
+        self.relayed = bool(row.relayed) or (way is not None and not way.is_direct)
+        self.stream_number = row.stream
+        self.peer = row.peer
         self.stages = StageTracker()
         self.readers: list[AckReader] = []
         self.pending: list[bytes | Outgoing] = []

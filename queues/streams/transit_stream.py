@@ -30,12 +30,14 @@ class TransitStream(DepartingStream[TransitSequence]):
     """One stream in transit.
 
     Args:
+        row: it as the store keeps it, or will.
+
+    Attributes:
+        number: of this node for it.
         final: its destination, as its neighbour has named it.
         from_name: the name of its origin where it was relayed first.
         came_by: the neighbour that it comes by, by name.
         trace: the relays that its packets here have passed.
-
-    Attributes:
         ordered: everything up to this number has an order ack of the destination.
         repeats: how many order acks have said nothing new since the next hop last accepted a packet.
         judged_by: the conversation that may send it here, as of the last check; None before the next one.
@@ -71,27 +73,15 @@ class TransitStream(DepartingStream[TransitSequence]):
         "trace",
     )
 
-    def __init__(
-        self,
-        number: int,
-        id: StreamId,  # noqa: A002 - as in IncomingStream
-        delivery: Delivery,
-        sequence: int,
-        *,
-        queue: str,
-        final: str,
-        from_name: str,
-        came_by: str,
-        trace: bytes = b"",
-        priority: int = 0,
-    ) -> None:
+    def __init__(self, row: TransitStreamRow) -> None:
+        sequence = TransitSequence(Delivery(row.delivery), row.sequence)
         # No origin uses the turns of another.
-        super().__init__(id, queue, priority, TransitSequence(delivery, sequence), (id.origin, final, queue))
-        self.number = number
-        self.final = final
-        self.from_name = from_name
-        self.came_by, self.trace = came_by, trace
-        self.ordered = self.repeats = 0
+        turn_key = row.origin, row.final, row.queue
+        super().__init__(StreamId(row.origin, row.stream), row.queue, row.priority, sequence, turn_key)
+        self.number, self.final, self.from_name = row.id, row.final, row.from_name
+        self.came_by, self.trace = row.via, row.trace
+        sequence.highest, self.ordered = row.highest, row.ordered
+        self.repeats = 0
         self.judged_by: Conversation | None = None
         self.noted = ""
         self.held = ""
@@ -145,24 +135,6 @@ class TransitStream(DepartingStream[TransitSequence]):
         self.sequence.handle_order_ack(number)
         # Checked once, as a backlog may be long. If the next hop withdraws its statement later, that does the same.
         return self.repeats == GAP_REPEATS and self.has_gap
-
-    @classmethod
-    def restore(cls, row: TransitStreamRow) -> "TransitStream":
-        """Restore a stream from its row in the store."""
-        stream = cls(
-            row.id,
-            StreamId(row.origin, row.stream),
-            Delivery(row.delivery),
-            row.sequence,
-            queue=row.queue,
-            final=row.final,
-            from_name=row.from_name,
-            came_by=row.via,
-            trace=row.trace,
-            priority=row.priority,
-        )
-        stream.sequence.highest, stream.ordered = row.highest, row.ordered
-        return stream
 
     def restore_packet(self, index: TransitIndex, place: int, came_ns: int) -> TransitPacket:
         """Restore a packet from its row in the store, without its body."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby, islice
 
 from triack.base.clock import WallClock
-from triack.base.commit import StoreContent, TransitIndex, key_of, split_key
+from triack.base.commit import StoreContent, TransitIndex, TransitStreamRow, key_of, split_key
 from triack.base.delivery import Ack, Delivery
 from triack.base.errors import AddressError, ProtocolError
 from triack.base.names import StreamId, check_name
@@ -120,7 +120,7 @@ class Transits(DepartingStreams[TransitStream]):
         """
         now_ms = self._wall.ms(now_ns)
         for row in content.transit_streams:
-            stream = TransitStream.restore(row)
+            stream = TransitStream(row)
             self._add(stream, self.door.way_of(stream.final))
             self._next_number = max(self._next_number, stream.number + 1)
         used = set(self._by_number)
@@ -282,18 +282,9 @@ class Transits(DepartingStreams[TransitStream]):
                 return None
             number = self._free_numbers.popleft() if self._free_numbers else self._next_number
             self._next_number = max(self._next_number, number + 1)
-            stream = TransitStream(
-                number,
-                stream_id,
-                delivery,
-                header.sequence,
-                queue=header.queue,
-                final=header.final,
-                from_name=self._from(conversation, header),
-                came_by=conversation.link_name,
-                trace=header.trace,
-                priority=priority_of(header.body),
-            )
+            to = header.queue, header.final, self._from(conversation, header), conversation.link_name
+            row = TransitStreamRow(number, *stream_id, delivery, header.sequence, *to, highest=0, ordered=0)
+            stream = TransitStream(row._replace(priority=priority_of(header.body), trace=header.trace))
             self._add(stream, way)
             # Perhaps nothing of it is ever taken.
             self._idle[stream] = now_ns

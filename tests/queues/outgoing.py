@@ -1,7 +1,7 @@
 """An outgoing queue by itself."""
 
-from triack.base.delivery import Delivery
-from triack.base.names import StreamId
+from triack.base.commit import OutgoingStreamRow
+from triack.base.delivery import Delivery, default_priority
 from triack.ordering.order_settings import OrderSettings
 from triack.queues.streams.outgoing_stream import OutgoingStream
 
@@ -14,16 +14,8 @@ def make_outgoing(
     queue: str = "q",
     priority: int | None = None,
 ) -> OutgoingStream:
-    outgoing = OutgoingStream(
-        StreamId(bytes(16), 1),
-        peer,
-        queue,
-        delivery,
-        sequence=1,
-        next_number=next_number,
-        content_bytes=content_bytes,
-        settings=OrderSettings(),
-        priority=priority,
-    )
+    priority = default_priority(delivery) if priority is None else priority
+    row = OutgoingStreamRow(1, peer, queue, delivery, 1, next_number, priority=priority)
+    outgoing = OutgoingStream(bytes(16), row, content_bytes=content_bytes, settings=OrderSettings())
     outgoing.number(100, 1_000)
     return outgoing

@@ -7,9 +7,9 @@ import pytest
 
 from tests.queues.bare import Bare, leases, records, rest
 from tests.queues.world import SimNode, World, judged, numbered
+from triack.base.commit import OutgoingStreamRow
 from triack.base.delivery import Delivery
 from triack.base.errors import NodeClosed
-from triack.base.names import StreamId
 from triack.base.units import MS, SECOND
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.outgoing import StreamPacket
@@ -109,8 +109,8 @@ def test_packets_of_a_burst_are_one_record() -> None:
 @pytest.mark.parametrize("cut", [0, 1, 3, 6])
 def test_packets_that_leave_by_the_run_are_recorded_as_those_that_leave_alone(cut: int) -> None:
     """Whatever their streams are, and wherever their numbers follow each other and where not."""
-    ids = [StreamId(bytes(16), stream) for stream in (1, 2)]
-    streams = [OutgoingStream(it, "b", "q", TRANSACTIONAL, sequence=1, next_number=1, **SIZES) for it in ids]
+    rows = [OutgoingStreamRow(number, "b", "q", TRANSACTIONAL, 1, 1) for number in (1, 2)]
+    streams = [OutgoingStream(bytes(16), row, **SIZES) for row in rows]
     numbers = [(0, 1, 0), (0, 2, 1), (0, 3, 2), (0, 5, 3), (1, 1, 0), (1, 2, 1)]
     packets: list[SessionPacket] = []
     for packet, (index, number, previous) in enumerate(numbers, 1):

@@ -7,7 +7,7 @@ import pytest
 
 from tests.queues.bare import Bare
 from tests.queues.world import SimNode, World
-from triack.base.commit import Commit, TransitIndex
+from triack.base.commit import Commit, TransitIndex, TransitStreamRow
 from triack.base.delivery import Delivery
 from triack.base.errors import StoreDamaged
 from triack.base.names import StreamId
@@ -312,14 +312,14 @@ ID = StreamId(b"o" * 16, 7)
 
 
 def stream(delivery: Delivery = Delivery.TRANSACTIONAL) -> TransitStream:
-    return TransitStream(3, ID, delivery, 5, queue="q", final="b", from_name="a", came_by="up")
+    return TransitStream(TransitStreamRow(3, *ID, delivery, 5, "q", "b", "a", "up", 0, 0))
 
 
 def test_it_survives_a_restart() -> None:
     """With its packets, their times, and how far its origin has heard of the destination."""
     before = stream()
     before.sequence.highest, before.ordered, before.trace = 9, 8, b"relay--1"
-    after = TransitStream.restore(before.row())
+    after = TransitStream(before.row())
     assert after.row() == before.row()
     assert (after.id, after.destination, after.awaits_order_ack) == (ID, "b/q", True)
     entry = after.restore_packet(TransitIndex(0, 9, 4, 8, 1_000, 50), 21, 77)

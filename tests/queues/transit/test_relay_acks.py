@@ -10,6 +10,7 @@ from tests.queues.stories.test_queues import pause
 from tests.queues.transit.stories.test_lines import make_sync
 from tests.queues.world import SimNode, numbered
 from tests.sure import sure
+from triack.base.commit import TransitStreamRow
 from triack.base.delivery import DURABLE, Ack, Delivery
 from triack.base.names import StreamId
 from triack.base.news import NoRoute, TransitOverQuota
@@ -276,9 +277,8 @@ class Desk:
         self.letters = PendingDeadLetters(
             lambda letter, _o, ordinal, _t: self.written.append((letter, ordinal)), self.drops
         )
-        self.stream = TransitStream(
-            1, StreamId(b"o" * 16, 1), Delivery.RECOVERABLE, 1, queue="q", final="b", from_name="a", came_by="up"
-        )
+        row = TransitStreamRow(1, b"o" * 16, 1, Delivery.RECOVERABLE, 1, "q", "b", "a", "up", 0, 0)
+        self.stream = TransitStream(row)
         self.turn = GroupCommit()
 
     def die(self, *bodies: bytes, sends: int = 1, reason: str = "no-route") -> list[TransitPacket]:

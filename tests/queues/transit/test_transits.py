@@ -16,10 +16,9 @@ from tests.queues.transit.stories.test_ends import ended
 from tests.queues.transit.stories.test_lines import make_sync
 from tests.queues.world import numbered
 from tests.sure import sure
-from triack.base.commit import Commit, key_of
+from triack.base.commit import Commit, TransitStreamRow, key_of
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import ProtocolError
-from triack.base.names import StreamId
 from triack.base.news import StreamHeld
 from triack.base.reasons import DropReason, HoldReason, RejectReason
 from triack.base.units import MS, SECOND
@@ -326,9 +325,7 @@ BY_UP: Any = SimpleNamespace(peer_id=b"u" * 16)
 def stream(
     number: int = 1, via: str = "up", delivery: Delivery = Delivery.RECOVERABLE, queue: str = "q"
 ) -> TransitStream:
-    return TransitStream(
-        number, StreamId(b"o" * 16, number), delivery, 1, queue=queue, final="b", from_name="a", came_by=via
-    )
+    return TransitStream(TransitStreamRow(number, b"o" * 16, number, delivery, 1, queue, "b", "a", via, 0, 0))
 
 
 def packets(count: int, size_bytes: int) -> list[TransitPacket]:
