@@ -360,7 +360,7 @@ def circle_rule(sources: Iterable[Source]) -> Iterator[str]:
 
 def purity_rule(source: Source) -> Iterator[str]:
     """A pure module reads no clock, no randomness, no network and no disk: they are arguments."""
-    if not is_pure(source):
+    if source.room not in PURE_FOLDERS:  # a room is pure as a whole or not at all
         return
     for found in runtime_imports(source):
         if found.top in IMPURE:
@@ -368,11 +368,6 @@ def purity_rule(source: Source) -> Iterator[str]:
     for node in source.nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in IMPURE_CALLS:
             yield source.at(node, f"a pure module may not call {node.func.id}()")
-
-
-def is_pure(source: Source) -> bool:
-    """Does this file promise purity? A room is pure as a whole or not at all."""
-    return source.room in PURE_FOLDERS
 
 
 def size_rule(source: Source) -> Iterator[str]:

@@ -114,14 +114,14 @@ def test_the_installed_package_is_this_one_and_nothing_else() -> None:
         pytest.skip("triack is installed editable")
     modules = {file for file in installed if file.endswith(".py")}
     pages = {"triack/docs/__init__.py"}  # beside which the wheel has the pages that `triack help` prints
-    assert modules == pages | {f"{source.module.replace('.', '/')}{file_tail(source)}" for source in rules.code()}
+    assert modules == pages | set(map(file_of, rules.code()))
     beside = {file for file in installed if not file.startswith(("triack/", "triack-")) and "__mypyc." not in file}
     assert {Path(file).stem for file in beside} == {"triack"}, beside
 
 
-def file_tail(source: Source) -> str:
-    """What turns a module's name into its file again."""
-    return "/__init__.py" if source.path.endswith("__init__.py") else ".py"
+def file_of(source: Source) -> str:
+    """The file of a module in the wheel."""
+    return source.module.replace(".", "/") + ("/__init__.py" if source.path.endswith("__init__.py") else ".py")
 
 
 # Every rule bites.

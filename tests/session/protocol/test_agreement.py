@@ -180,7 +180,8 @@ def piece(number: int, offset: int) -> bytes:
     return BINARY.encode(PieceFrame(number, Delivery.EXPRESS, Ask.NO, 10, offset, b"x"))
 
 
-def full_life() -> Pair:
+def test_every_kind_of_event_happens() -> None:
+    """In a life of two ends, and of nothing else: the end is reported with the number of unacknowledged packets."""
     pair = Pair.opened(udp=False)
     pair.send("a", 2, Delivery.RECOVERABLE, ack_requested=True)
     pair.run(SECOND)
@@ -198,11 +199,6 @@ def full_life() -> Pair:
     pair.drain()
     pair.b.handle_datagrams([BINARY.encode(PacketFrame(3, Delivery.EXPRESS, False, b"3"))], [100], pair.now_ns)
     pair.drain()
-    return pair
-
-
-def test_every_kind_of_event_happens() -> None:
-    pair = full_life()
     told = {type(event) for event in pair.events["a"] + pair.events["b"]}
     assert told == set(get_args(Event)) - {SizeChanged, WindowChanged, SessionIdle}, "nothing is idle for long enough"
     for end in ("a", "b"):
