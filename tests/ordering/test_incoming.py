@@ -16,8 +16,6 @@ from triack.ordering.outgoing import OutgoingSequence
 from triack.ordering.rejections import Rejections
 from triack.ordering.wire import SequenceHeader
 
-# The receiving end of a sequence: every packet once, in order, at any time.
-
 SETTINGS = OrderSettings()
 
 
@@ -73,9 +71,6 @@ def test_an_older_sequence_never_replaces_what_is_held_of_a_newer() -> None:
     assert feed(incoming, 6, 1, 0)[1] == [(6, 1)]
     assert feed(incoming, 6, 9, 1)[1] == [(6, 9), (6, 10)]
     assert incoming.position == (6, 10)
-
-
-# ---- against a naive model
 
 
 @given(st.integers(1, 12), st.data())
@@ -152,32 +147,30 @@ def test_expired_packets_leave_no_false_gap(steps: list[tuple[str, int]]) -> Non
 
 def test_what_was_passed_over_was_never_accepted() -> None:
     """Numbers that the origin gave up are behind the position, but on no disk; only the last of them are remembered."""
-    incoming: IncomingSequence[None] = IncomingSequence(OrderSettings())
+    incoming = at(0, 0)
     for number, previous in ((1, 0), (5, 1), (6, 5)):
-        incoming.handle_packet(make_header(number, previous, 1), None, 0)
+        feed(incoming, 1, number, previous)
     assert [number for number in range(1, 9) if incoming.has_accepted(make_header(number, 0, 1))] == [1, 5, 6]
     for number in range(8, 8 + 2 * SKIPS_MAX, 2):
-        incoming.handle_packet(make_header(number, number - 2, 1), None, 0)
-    assert [incoming.has_accepted(make_header(number, 0, 1)) for number in (3, 7, 8, 9)] == [True, False, True, False]
+        feed(incoming, 1, number, number - 2)
 
 
 def test_the_first_packets_may_be_passed_over() -> None:
     """All before the first that arrives had expired."""
     incoming: IncomingSequence[None] = IncomingSequence(OrderSettings())
-    incoming.handle_packet(make_header(5, 0, 1), None, 0)
-    assert [incoming.has_accepted(make_header(number, 0, 1)) for number in (4, 5)] == [False, True]
+    incoming = at(0, 0)
+    feed(incoming, 1, 5, 0)
 
 
-def feed_run(incoming: IncomingSequence[str], headers: list[SequenceHeader]) -> list[str] | None:
+def feed_run(incoming: IncomingSequence[str], headers: list[SequenceHeader]) -> list[Position] | None:
     """Hand over a run; the tokens are as above. Returns what came out, or None if it must be fed one by one."""
-    first, tokens = headers[0], [f"{it.sequence}/{it.number}" for it in headers]
-    judged = incoming.handle_run(
-        first, len(headers), 0, ack_requested=False, items=lambda: list(zip(headers, tokens, strict=True))
-    )
+    items = [(it, f"{it.sequence}/{it.number}") for it in headers]
+    judged = incoming.handle_run(headers[0], len(headers), 0, ack_requested=False, items=lambda: list(items))
     if judged is None:
         return None
-    outcome, following = judged
-    return (tokens if outcome is Outcome.ACCEPTED else []) + [token for _, token in following]
+    released = (items if judged[0] is Outcome.ACCEPTED else []) + judged[1]
+    assert [token for _, token in released] == [f"{it.sequence}/{it.number}" for it, _ in released]
+    return [(it.sequence, it.number) for it, _ in released]
 
 
 RUNS = st.lists(st.tuples(st.integers(4, 6), st.integers(1, 12), st.integers(1, 3), st.integers(1, 4)), max_size=12)
@@ -191,15 +184,9 @@ def test_a_run_is_judged_as_its_packets_would_be(runs: list[tuple[int, int, int,
     for sequence, number, step, packets in runs:
         headers = [make_header(number, max(number - step, 0), sequence)]
         headers += [make_header(it, it - 1, sequence) for it in range(number + 1, number + packets)]
-        singly = [
-            f"{it[0]}/{it[1]}" for header in headers for it in feed(alone, sequence, header.number, header.previous)[1]
-        ]
+        singly = [it for header in headers for it in feed(alone, sequence, header.number, header.previous)[1]]
         if (released := feed_run(together, headers)) is None:
-            released = [
-                f"{it[0]}/{it[1]}"
-                for header in headers
-                for it in feed(together, sequence, header.number, header.previous)[1]
-            ]
+            released = [it for header in headers for it in feed(together, sequence, header.number, header.previous)[1]]
         assert released == singly
         assert (together.position, together.held, together.held_bytes) == (alone.position, alone.held, alone.held_bytes)
         assert together.ack.pending == alone.ack.pending
@@ -211,7 +198,7 @@ def test_runs_are_taken_as_runs() -> None:
     incoming, headers = at(5, 7), [make_header(number, number - 1, 5) for number in range(8, 16)]
     assert feed_run(incoming, headers[4:]) == []
     assert feed_run(incoming, headers[2:4]) == []
-    assert feed_run(incoming, headers[:2]) == [f"5/{number}" for number in range(8, 16)]
+    assert feed_run(incoming, headers[:2]) == [(5, number) for number in range(8, 16)]
     assert incoming.held == incoming.held_bytes == 0
 
 
@@ -317,9 +304,6 @@ def test_a_run_is_seen_as_its_packets_would_be(before: list[int], first: int, pr
         assert all(feed_filter(alone, *range(first, first + packets), previous=previous))
     assert together.encode() == alone.encode()
     assert taken is (bool(before) and first > max(before))
-
-
-# ---- in a stream
 
 
 def test_a_burst_brings_one_order_ack() -> None:

@@ -70,62 +70,44 @@ def test_a_run_ends_where_something_has_to_be_looked_at() -> None:
     assert [entry.number for entry in out.peek_run(3)] == [1]
 
 
-def go_by_one(out: OutgoingSequence) -> int:
-    """Let one packet go, and the next hop store it; its number."""
-    (entry,) = out.peek_run(1)
-    out.handle_sent([entry], 0, packet=entry.number)
-    out.handle_store_ack([entry])
-    return entry.number
-
-
 def states(out: OutgoingSequence) -> dict[int, StreamPacketState]:
     return {number: entry.state for number, entry in out.entries.items()}
-
-
-def acknowledge(entry: StreamPacket, out: OutgoingSequence, ack: Ack) -> bool:
-    """Bring one of the three acks; whether it freed the packet."""
-    if ack is Ack.SESSION:
-        return bool(out.handle_session_ack([entry]))
-    if ack is Ack.STORE:
-        return bool(out.handle_store_ack([entry]))
-    return bool(out.handle_order_ack(out.sequence, entry.number, 0))
 
 
 # ---- what frees what
 
 
+def acknowledge(out: OutgoingSequence, number: int, ack: Ack | None = None) -> list[int]:
+    """Let an ack cover a packet, by default the one that frees its class; the numbers of what that frees."""
+    ack = out.freed_by if ack is None else ack
+    if ack is Ack.ORDER:
+        return [entry.number for entry in out.handle_order_ack(5, number, 0)]
+    handle = out.handle_store_ack if ack is Ack.STORE else out.handle_session_ack
+    return [entry.number for entry in handle([out.entries[number]])]
+
+
 def test_the_table_names_one_ack_for_each_class() -> None:
-    """Express by the session ack, recoverable by the store ack, transactional by the order ack."""
-    assert {delivery: FREED_BY[delivery, Role.ORIGIN] for delivery in Delivery} == {
-        Delivery.EXPRESS: Ack.SESSION,
-        Delivery.RECOVERABLE: Ack.STORE,
-        Delivery.TRANSACTIONAL: Ack.ORDER,
-    }
+    classes = [Delivery.EXPRESS, Delivery.RECOVERABLE, Delivery.TRANSACTIONAL]
+    assert list(Delivery) == classes
+    assert [FREED_BY[delivery, Role.ORIGIN] for delivery in classes] == [Ack.SESSION, Ack.STORE, Ack.ORDER]
+    assert [SYNC_FREED_BY[delivery, Role.ORIGIN] for delivery in classes] == [Ack.SESSION, Ack.ONWARD, Ack.ORDER]
     assert set(AFTER_SESSION_ACK) == {Ack.STORE, Ack.ORDER, Ack.ONWARD}
-    assert {delivery: SYNC_FREED_BY[delivery, Role.ORIGIN] for delivery in Delivery} == {
-        Delivery.EXPRESS: Ack.SESSION,
-        Delivery.RECOVERABLE: Ack.ONWARD,
-        Delivery.TRANSACTIONAL: Ack.ORDER,
-    }
-    assert {Delivery.RECOVERABLE, Delivery.TRANSACTIONAL} == DURABLE
-    assert [delivery.label for delivery in Delivery] == ["express", "recoverable", "transactional"]
+    assert set(classes[1:]) == DURABLE
+    assert [delivery.label for delivery in classes] == ["express", "recoverable", "transactional"]
 
 
 @pytest.mark.parametrize("delivery", Delivery)
 @pytest.mark.parametrize("ack", [Ack.SESSION, Ack.STORE, Ack.ORDER])
 def test_each_ack_frees_only_its_class(delivery: Delivery, ack: Ack) -> None:
-    """An ack of one layer never frees what belongs to another, and the right one frees once."""
+    """An ack of one layer never frees what belongs to another."""
     out = make(1, delivery)
     entry = out.entries[1]
     send(out)
-    assert acknowledge(entry, out, ack) is (FREED_BY[delivery, Role.ORIGIN] is ack)
-    assert (1 in out.entries) is (FREED_BY[delivery, Role.ORIGIN] is not ack)
-    assert acknowledge(entry, out, FREED_BY[delivery, Role.ORIGIN]) is (FREED_BY[delivery, Role.ORIGIN] is not ack)
-    assert not out.entries
-    assert entry.state is StreamPacketState.DONE
-
-
-# ---- order acks
+    if FREED_BY[delivery, Role.ORIGIN] is not ack:
+        assert acknowledge(out, 1, ack) == []
+        assert list(out.entries) == [1]
+    assert acknowledge(out, 1) == [1]
+    assert (out.entries, entry.state) == ({}, StreamPacketState.DONE)
 
 
 def test_asks_after_every_three_packets_and_on_every_resend() -> None:
@@ -151,9 +133,6 @@ def test_other_classes_never_ask_and_have_no_tiers(delivery: Delivery) -> None:
     assert out.tier.deadline_ns is None
 
 
-# ---- resending
-
-
 def test_only_what_has_a_session_ack_and_lacks_the_order_ack_is_resent() -> None:
     """A packet that is still in its session is repaired there; one that was never sent goes when its turn comes."""
     out = make(6)
@@ -167,20 +146,21 @@ def test_only_what_has_a_session_ack_and_lacks_the_order_ack_is_resent() -> None
     assert [entry.sends for entry in out.entries.values()] == [2, 1, 2, 1, 1]
 
 
-def test_resends_and_what_waits_already_go_out_in_one_order() -> None:
+@pytest.mark.parametrize(
+    ("given_up", "tier", "sent"), [((2, 4), False, [(3, 1), (5, 3)]), ((2,), True, [(1, 0), (3, 1), (4, 3), (5, 4)])]
+)
+def test_resends_and_what_waits_already_go_out_in_one_order(
+    given_up: tuple[int, ...], tier: bool, sent: list[tuple[int, int]]
+) -> None:
     """3 waits because 2 was given up; then 5 does, or a tier sends 1 and 4, too: lower numbers first all the same."""
-    for tier in (False, True):
-        out = make(5)
-        send(out)
-        for entry in out.entries.values():
-            out.handle_session_ack([entry])
-        out.remove(out.entries[2])
-        if tier:
-            out.handle_timer(30 * SECOND)
-            assert send(out) == [(1, 0), (3, 1), (4, 3), (5, 4)]
-        else:
-            out.remove(out.entries[4])
-            assert send(out) == [(3, 1), (5, 3)]
+    out = make(5)
+    send(out)
+    out.handle_session_ack(list(out.entries.values()))
+    for number in given_up:
+        out.remove(out.entries[number])
+    if tier:
+        out.handle_timer(30 * SECOND)
+    assert send(out) == sent
 
 
 def test_a_resend_is_not_held_up_by_a_slow_start() -> None:
@@ -202,9 +182,6 @@ def test_express_packets_go_out_again_when_their_stream_had_no_place(*, crowded:
     out.handle_sent(out.peek_run(3), 0, packet=1)
     assert out.handle_flow_control(2, SECOND, stop=False, crowded=crowded) == again
     assert [out.peek() is not None, len(out.entries)] == [crowded, 3]
-
-
-# ---- giving up
 
 
 def test_previous_bridges_what_was_given_up() -> None:
@@ -241,23 +218,6 @@ def test_giving_up_twice_or_after_the_ack_does_nothing() -> None:
     assert second.state is StreamPacketState.DONE
 
 
-def test_after_giving_up_the_last_packet_the_next_one_starts_at_the_first_tier() -> None:
-    """It does not inherit the patience of those before it."""
-    out, now_ns = make(1), 0
-    send(out)
-    while out.tier.attempt < 10:
-        out.handle_session_ack([out.entries[1]])
-        assert out.tier.deadline_ns is not None
-        now_ns = out.tier.deadline_ns
-        out.handle_timer(now_ns)
-        send(out, now_ns)
-    out.remove(out.entries[1])
-    assert out.tier.deadline_ns is None
-    out.append([make_entry(2)])
-    send(out, now_ns + 1)
-    assert out.tier.deadline_ns == now_ns + 1 + 30 * SECOND
-
-
 def test_no_tier_runs_while_nothing_is_on_its_way() -> None:
     """A next hop that is away for days costs no turn; the attempt is that of before when packets leave again."""
     out = make(2)
@@ -289,7 +249,7 @@ def test_giving_up_all_that_waits_ends_its_tier() -> None:
     for number in (1, 2, 3):
         out.remove(out.entries[number])
     assert out.tier.deadline_ns == 70 * SECOND
-    out.give_up([out.entries[4]])
+    out.remove(out.entries[4])
     assert out.tier.deadline_ns is None
 
 
@@ -332,9 +292,7 @@ def test_whatever_happens_what_waits_goes_out_ascending_and_nothing_is_forgotten
 def test_a_packets_number_in_a_session_ends_with_the_session() -> None:
     """A packet that is freed before it was sent again must not be taken for another packet of the new session."""
     out = make(2)
-    for number in (7, 8):
-        entry = sure(out.peek())
-        out.handle_sent([entry], 0, packet=number)
+    out.handle_sent(out.peek_run(2), 0, packet=7)
     out.handle_session_closed()
     assert [entry.packet for entry in out.handle_order_ack(out.sequence, 2, 0)] == [0, 0]
 
@@ -349,9 +307,6 @@ def test_what_leaves_again_in_one_session_says_which_number_it_had() -> None:
     assert again == run[1:2]
     assert out.handle_sent(again, 0, packet=10) == [8]
     assert [entry.packet for entry in run[1:]] == [10, 9]
-
-
-# ---- synchronous links
 
 
 def test_over_a_synchronous_link_a_packet_is_freed_when_it_was_passed_on() -> None:
@@ -389,10 +344,11 @@ def test_what_another_relay_had_stored_before_leaves_room_again_when_this_one_ha
     out.handle_session_closed()
     for turn, stop in enumerate([True, False, True, False], 1):
         out.handle_flow_control(turn, 0, stop=stop)
-    assert [go_by_one(out) for _ in range(4)] == [1, 2, 3, 4]
-
-
-# ---- large messages, and what is rejected
+    for number in range(1, 5):
+        (entry,) = out.peek_run(1)
+        assert entry.number == number
+        out.handle_sent([entry], 0, packet=number)
+        out.handle_store_ack([entry])
 
 
 def make_large(delivery: Delivery = Delivery.TRANSACTIONAL) -> OutgoingSequence:
@@ -404,23 +360,15 @@ def make_large(delivery: Delivery = Delivery.TRANSACTIONAL) -> OutgoingSequence:
     return out
 
 
-def freed_by(out: OutgoingSequence, number: int) -> list[int]:
-    """What the ack that frees the class frees when it covers a packet."""
-    if out.freed_by is Ack.ORDER:
-        return [entry.number for entry in out.handle_order_ack(5, number, 0)]
-    handle = out.handle_store_ack if out.freed_by is Ack.STORE else out.handle_session_ack
-    return [entry.number for entry in handle([out.entries[number]])]
-
-
 @pytest.mark.parametrize("delivery", list(Delivery))
 def test_the_fragments_of_a_message_leave_together(delivery: Delivery) -> None:
     """Acknowledged fragments are kept, and not sent again."""
     out = make_large(delivery)
-    assert [freed_by(out, number) for number in (1, 2, 3)] == [[1], [], []]
+    assert [acknowledge(out, number) for number in (1, 2, 3)] == [[1], [], []]
     out.handle_session_closed()
     assert [number for number, _ in send(out)] == [4, 5]
     assert [entry.number for entry in out.message_of(out.entries[4])] == [2, 3, 4]
-    assert freed_by(out, 4) == [2, 3, 4]
+    assert acknowledge(out, 4) == [2, 3, 4]
     assert list(out.entries) == [5]
 
 
@@ -428,24 +376,23 @@ def test_the_fragments_of_a_message_leave_together(delivery: Delivery) -> None:
 def test_fragments_that_are_acknowledged_twice_count_once(delivery: Delivery) -> None:
     """Also when the message has expired meanwhile: it is freed only when all of it is covered."""
     out = make_large(delivery)
-    freed_by(out, 1)
-    assert freed_by(out, 2) == []
+    acknowledge(out, 1)
+    assert acknowledge(out, 2) == []
     out.give_up(out.message_of(out.entries[2]))
-    assert [freed_by(out, 2) for _ in range(3)] == [[], [], []]
-    assert [freed_by(out, number) for number in (3, 4)] == [[], [2, 3, 4]]
+    assert [acknowledge(out, number) for number in (2, 2, 2, 3, 4)] == [[], [], [], [], [2, 3, 4]]
 
 
 @pytest.mark.parametrize("delivery", list(Delivery))
 def test_nothing_frees_what_was_rejected(delivery: Delivery) -> None:
     """An ack of it is a lie, or of another sending: it is removed when its end is on disk, and only then."""
     out = make_large(delivery)
-    freed_by(out, 1)
+    acknowledge(out, 1)
     out.reject(out.message_of(out.entries[3]))
-    assert [freed_by(out, number) for number in (2, 3, 4)] == [[], [], []]
+    assert [acknowledge(out, number) for number in (2, 3, 4)] == [[], [], []]
     assert list(out.entries) == [2, 3, 4, 5]
     for number in (2, 3, 4):
         out.remove(out.entries[number])
-    assert freed_by(out, 5) == [5]
+    assert acknowledge(out, 5) == [5]
 
 
 @pytest.mark.parametrize("delivery", [Delivery.EXPRESS, Delivery.RECOVERABLE])
@@ -541,8 +488,5 @@ def test_an_ack_of_what_was_given_up_and_held_back_no_longer_counts(delivery: De
         out.handle_sent([entry], 0, packet=packet)
     out.give_up([first])
     assert out.handle_flow_control(1, 0, stop=True) == [8, 7]
-    assert (first.packet, first.state, second.state) == (
-        0,
-        StreamPacketState.GIVEN_UP,
-        StreamPacketState.WAITING_TO_SEND,
-    )
+    ends = StreamPacketState.GIVEN_UP, StreamPacketState.WAITING_TO_SEND
+    assert (first.packet, first.state, second.state) == (0, *ends)

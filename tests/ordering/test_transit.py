@@ -19,14 +19,18 @@ def packet(number: int, previous: int | None = None) -> TransitPacket:
     return TransitPacket(number, b"body", 4, 1, before, 0)
 
 
-def passing(*numbers: int, delivery: Delivery = Delivery.TRANSACTIONAL) -> TransitSequence:
-    """A stream of which these are here, stored in this order."""
-    sequence = TransitSequence(delivery, 1)
+def come(sequence: TransitSequence, *numbers: int) -> TransitSequence:
+    """Packets come, and are stored in this order."""
     for number in numbers:
         entry = packet(number)
         sequence.add([entry])
         sequence.handle_stored([entry])
     return sequence
+
+
+def passing(*numbers: int, delivery: Delivery = Delivery.TRANSACTIONAL) -> TransitSequence:
+    """A stream of which these are here."""
+    return come(TransitSequence(delivery, 1), *numbers)
 
 
 def send(sequence: TransitSequence, limit: int = 100) -> list[int]:
@@ -36,15 +40,22 @@ def send(sequence: TransitSequence, limit: int = 100) -> list[int]:
     return [entry.number for entry in run]
 
 
+@pytest.mark.parametrize(("number", "previous", "before"), [(7, 6, 6), (7, 3, 3), (7, 9, 6), (1, 0, 0)])
+def test_what_its_origin_has_given_up_lies_before_it(number: int, previous: int, before: int) -> None:
+    """Whatever a neighbour says, no packet follows one that has a greater number."""
+    assert TransitPacket(number, b"", 0, 1, previous, 0).before == before
+
+
 @pytest.mark.parametrize("delivery", Delivery)
 @pytest.mark.parametrize("ack", Ack)
 def test_only_the_ack_of_its_class_frees_a_packet(delivery: Delivery, ack: Ack) -> None:
-    """A relay waits for no order ack."""
+    """A relay waits for no order ack, and remembers nothing of what has left; its destination does."""
     sequence = passing(1, 2, delivery=delivery)
     send(sequence)
     freed = sequence.handle_ack([sequence.entries[1]], ack)
     assert [entry.number for entry in freed] == ([1] if ack is FREES[delivery] else [])
     assert list(sequence.entries) == ([2] if freed else [1, 2])
+    assert sequence.judge(1, 1) is (Taken.FRESH if freed else Taken.DUPLICATE)
 
 
 def test_a_lost_session_sends_everything_again_in_order() -> None:
@@ -52,31 +63,8 @@ def test_a_lost_session_sends_everything_again_in_order() -> None:
     sequence = passing(1, 2)
     assert send(sequence) == [1, 2]
     sequence.handle_session_closed()
-    late = packet(3)
-    sequence.add([late])
-    sequence.handle_stored([late])
-    assert send(sequence) == [1, 2, 3]
+    assert send(come(sequence, 3)) == [1, 2, 3]
     assert [entry.sends for entry in sequence.entries.values()] == [2, 2, 1]
-
-
-def test_a_packet_that_is_gone_leaves_room_for_the_next_one() -> None:
-    """After a hold one packet leaves at a time. It is rejected, and so no ack of it comes."""
-    sequence = passing(1, 2)
-    assert send(sequence) == [1, 2]
-    sequence.handle_flow_control(1, 0, stop=True)
-    sequence.handle_flow_control(2, 0, stop=False)
-    assert send(sequence) == [1]
-    assert sequence.peek() is None
-    sequence.remove([sequence.entries[1]])
-    assert send(sequence) == [2]
-
-
-def test_what_has_left_is_taken_again() -> None:
-    """A relay remembers nothing of it; its destination does."""
-    sequence = passing(1)
-    send(sequence)
-    sequence.handle_ack([sequence.entries[1]], Ack.STORE)
-    assert sequence.judge(1, 1) is Taken.FRESH
 
 
 def test_the_smallest_previous_counts() -> None:
@@ -98,9 +86,10 @@ def test_of_unordered_streams_nothing_is_said_of_other_packets(delivery: Deliver
     assert sequence.previous_of(sequence.entries[7]) == 0
 
 
+@pytest.mark.parametrize("rejected", [False, True])
 @pytest.mark.parametrize("delivery", sorted(DURABLE))
-def test_a_hold_takes_back_what_is_not_acknowledged(delivery: Delivery) -> None:
-    """The next hop has not kept it; probes go one by one."""
+def test_a_hold_takes_back_what_is_not_acknowledged(delivery: Delivery, rejected: bool) -> None:
+    """The next hop has not kept it; probes go one by one, and so does what follows. A rejected one makes room, too."""
     sequence = passing(1, 2, delivery=delivery)
     assert send(sequence) == [1, 2]
     assert sequence.handle_flow_control(1, 0, stop=True) == [1, 2]
@@ -110,7 +99,10 @@ def test_a_hold_takes_back_what_is_not_acknowledged(delivery: Delivery) -> None:
     sequence.handle_flow_control(2, 0, stop=False)
     assert send(sequence) == [1]
     assert send(sequence) == []
-    sequence.handle_ack([sequence.entries[1]], Ack.STORE)
+    if rejected:
+        sequence.remove([sequence.entries[1]])
+    else:
+        sequence.handle_ack([sequence.entries[1]], Ack.STORE)
     assert send(sequence) == [2]
 
 
@@ -163,16 +155,13 @@ def test_how_far_everything_is_here() -> None:
 def test_places_only_grow() -> None:
     """A number that comes twice has two places, so that their rows are two."""
     sequence = passing(1)
-    first = sequence.entries[1]
+    first, second, restored = sequence.entries[1], packet(1), packet(9)
     sequence.remove([first])
-    second = packet(1)
     sequence.add([second])
     assert second.place > first.place
-    restored = packet(9)
     sequence.restore(restored, 40)
-    assert restored.place == 40
     sequence.add([packet(10)])
-    assert sequence.entries[10].place == 41
+    assert (restored.place, sequence.entries[10].place) == (40, 41)
 
 
 @pytest.mark.slow
@@ -213,26 +202,22 @@ def test_what_the_next_hop_gives_back_goes_out_again() -> None:
 
 def test_over_a_synchronous_link_a_word_needs_the_store_ack_of_this_copy() -> None:
     """In a circle of relays it may be about another copy of that number; whichever comes last frees the packet."""
-    relay = TransitSequence(Delivery.RECOVERABLE, 1)
+    relay = passing(1, 2, delivery=Delivery.RECOVERABLE)
     relay.set_sync(True)
-    entries = [TransitPacket(number, b"", 0, 1, 0, 0) for number in (1, 2)]
-    relay.add(entries)
-    relay.handle_stored(entries)
+    first, second = relay.entries.values()
     assert relay.handle_onward([(1, 2)]) == ([(1, 2)], [])
-    relay.handle_sent(relay.peek_run(2), 0, packet=1)
-    assert relay.handle_ack(entries[:1], Ack.STORE) == []
-    assert relay.handle_onward([(1, 2)]) == ([(2, 2)], entries[:1])
-    assert relay.handle_ack(entries[1:], Ack.STORE) == entries[1:]
+    send(relay)
+    assert relay.handle_ack([first], Ack.STORE) == []
+    assert relay.handle_onward([(1, 2)]) == ([(2, 2)], [first])
+    assert relay.handle_ack([second], Ack.STORE) == [second]
     assert not relay.entries
 
 
 def test_a_word_that_comes_while_a_synchronous_link_is_asynchronous_is_not_forgotten() -> None:
     """The store ack comes when the link is synchronous again, and no other word follows."""
-    relay = TransitSequence(Delivery.RECOVERABLE, 1)
-    entries = [TransitPacket(1, b"", 0, 1, 0, 0)]
-    relay.add(entries)
-    relay.handle_stored(entries)
-    relay.handle_sent(relay.peek_run(1), 0, packet=1)
+    relay = passing(1, delivery=Delivery.RECOVERABLE)
+    entries = list(relay.entries.values())
+    send(relay)
     assert relay.handle_onward([(1, 1)]) == ([(1, 1)], [])
     relay.set_sync(True)
     assert relay.handle_ack(entries, Ack.STORE) == entries
@@ -247,25 +232,16 @@ def test_a_packet_whose_gap_is_closed_goes_out_again_in_a_slow_start() -> None:
     assert send(sequence) == [6]
 
 
-def test_what_goes_on_after_all_goes_out_again_in_a_slow_start() -> None:
-    """It had left when its time ran out, and the session waits for no ack of that any more."""
+@pytest.mark.parametrize("credit", [None, 1])
+def test_what_goes_on_after_all_goes_out_once(credit: int | None) -> None:
+    """Also what had not left, in its place; and in a slow start, in which no ack of what had left makes room."""
     sequence = passing(1, 2, delivery=Delivery.RECOVERABLE)
-    sequence.start.credit = 1
+    sequence.start.credit = credit
     assert send(sequence, 1) == [1]
     entries = list(sequence.entries.values())
     sequence.give_up(entries)
     sequence.go_on(entries)
-    assert sorted(send(sequence, 1) + send(sequence, 1)) == [1, 2]
-
-
-def test_what_goes_on_after_all_goes_out_once() -> None:
-    """Also what had not left: it has kept its place among those that wait."""
-    sequence = passing(1, 2, delivery=Delivery.RECOVERABLE)
-    assert send(sequence, 1) == [1]
-    entries = list(sequence.entries.values())
-    sequence.give_up(entries)
-    sequence.go_on(entries)
-    assert sorted(send(sequence)) == [1, 2]
+    assert sorted(send(sequence, 1) + send(sequence, 1) + send(sequence, 1)) == [1, 2]
 
 
 @pytest.mark.parametrize("rerouted", [False, True])
@@ -279,9 +255,6 @@ def test_a_word_counts_that_comes_in_the_next_session_before_its_packet(rerouted
     assert sequence.handle_onward([(1, 1)]) == ([(1, 1)], [])
     send(sequence)
     assert len(sequence.handle_ack([sequence.entries[1]], Ack.STORE)) == (0 if rerouted else 1)
-
-
-# What its origin has to send again.
 
 
 def test_what_was_given_back_is_lacking_until_it_comes_again() -> None:
@@ -333,9 +306,6 @@ def test_a_neighbour_makes_it_remember_no_more_than_some() -> None:
     assert not sequence.lacks_before(2 * LACKING_MAX)
 
 
-# A long backlog.
-
-
 class Looked(dict[int, TransitPacket]):
     """The packets in memory, and how often one of them was looked at."""
 
@@ -360,9 +330,7 @@ def test_how_far_a_backlog_is_here_costs_what_has_come_since() -> None:
     sequence = passing(*range(2, 20_002))
     looked = sequence.entries = Looked(sequence.entries)
     assert sequence.here == 20_001
-    late = [packet(number) for number in range(20_002, 20_012)]
-    sequence.add(late)
-    sequence.handle_stored(late)
+    come(sequence, *range(20_002, 20_012))
     looked.looks = 0
     assert sequence.here == 20_011
     assert sequence.lowest == 2
@@ -406,10 +374,7 @@ def test_what_only_the_disk_has_leaves_in_order_when_it_is_brought_back() -> Non
     sequence.handle_stored(entries[:100])
     assert len(sequence.put_away(entries[100:])) == 2_900
     assert (len(sequence), len(sequence.entries), sequence.here) == (3_000, 100, 3_000)
-    late = packet(5_000)
-    sequence.add([late])
-    sequence.handle_stored([late])
-    left = send(sequence, 1_000)
+    left = send(come(sequence, 5_000), 1_000)
     assert left == list(range(1, 101))
     while sequence.peek() is ON_DISK:
         for entry in sequence.bring_back(700):

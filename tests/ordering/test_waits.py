@@ -20,20 +20,13 @@ HOUR = 60 * MINUTE
 WAITS = [30 * SECOND] * 3 + [5 * MINUTE] * 3 + [30 * MINUTE] * 3 + [6 * HOUR] * 3
 
 
-def expire(timer: ResendTimer) -> int:
-    """Let the wait run out, with something to resend; returns when that was."""
-    at_ns = sure(timer.deadline_ns)
-    assert not timer.is_due(at_ns - 1)
-    assert timer.is_due(at_ns)
-    timer.handle_expired(at_ns, resends=True)
-    return at_ns
-
-
-@pytest.mark.parametrize(("attempt", "wait_ns"), list(enumerate(WAITS, start=1)))
-def test_the_wait_depends_on_the_attempt(attempt: int, wait_ns: int) -> None:
+def test_the_wait_depends_on_the_attempt() -> None:
     """Attempts 1-3, 4-6, 7-9, and 10 or later."""
-    assert tier_interval_ns(attempt, DEFAULTS) == wait_ns
-    assert ResendTimer(DEFAULTS).interval_of(attempt) == wait_ns
+    attempts = range(1, 13)
+    assert [tier_interval_ns(attempt, DEFAULTS) for attempt in attempts] == WAITS
+    assert [ResendTimer(DEFAULTS).interval_of(attempt) for attempt in attempts] == WAITS
+    labels = [tier_label(attempt) for attempt in attempts]
+    assert labels == ["1-3"] * 3 + ["4-6"] * 3 + ["7-9"] * 3 + ["10-"] * 3
 
 
 def test_progress_in_a_stream_starts_its_first_tier_again() -> None:
@@ -47,11 +40,6 @@ def test_progress_in_a_stream_starts_its_first_tier_again() -> None:
 
 
 # A held stream: the newest hold counts, and a probe leaves now and then.
-
-
-def test_each_attempt_counts_for_its_tier() -> None:
-    labels = [tier_label(attempt) for attempt in range(1, 13)]
-    assert labels == ["1-3"] * 3 + ["4-6"] * 3 + ["7-9"] * 3 + ["10-"] * 3
 
 
 def held(turn: int = 1) -> Hold:
@@ -137,20 +125,15 @@ def sent(start: SlowStart, most: int = 10_000) -> int:
     return packets
 
 
-def take(start: SlowStart, packets: int) -> None:
-    for _ in range(packets):
-        start.handle_taken()
-
-
 def test_it_begins_with_what_was_taken_last_and_doubles() -> None:
     """Until several windows may leave at once: then there is no limit."""
     start = SlowStart()
-    take(start, 3)
+    start.handle_taken(3)
     start.handle_refused()
     rounds = []
     while start.credit is not None:
         rounds.append(sent(start))
-        take(start, rounds[-1])
+        start.handle_taken(rounds[-1])
     assert rounds == [3, 6, 12, 24, 48, 96, 192][: len(rounds)]
     assert 2 * rounds[-1] >= FULL_SPEED
 
@@ -158,7 +141,7 @@ def test_it_begins_with_what_was_taken_last_and_doubles() -> None:
 def test_who_takes_nothing_is_sent_half_as_much_each_time_and_one_packet_at_least() -> None:
     """Whether it says that there is no room, or that there is some again."""
     start = SlowStart()
-    take(start, 8)
+    start.handle_taken(8)
     told = []
     for _ in range(5):
         start.handle_refused()
@@ -167,11 +150,7 @@ def test_who_takes_nothing_is_sent_half_as_much_each_time_and_one_packet_at_leas
     start.handle_room()
     assert sent(start) == 1
 
-
-# Invalid settings of sequences are refused by name, when they are made.
-
-
-def test_a_session_that_ends_as_nothing_was_stored_is_a_refusal() -> None:
+    # Invalid settings of sequences are refused by name, when they are made.
     """The next one begins with a packet."""
     start = SlowStart()
     start.handle_session_closed(not_stored=True)
