@@ -77,9 +77,16 @@ class Box:
         return found
 
 
-def after_restart(box: Box, packet: QueuedPacket, now_ms: int) -> Progress:
-    """What the next process finds on the disk of what was done with a packet."""
-    return Progress.decode(box.box.reader.progress_of(packet).encode(), packet.number, now_ms)
+def restarted(box: Box, now_ms: int) -> Box:
+    """The next process, with what it finds on the disk of the first packet and of what was done with that."""
+    ((packet,), orphans) = box.box.take_changes()
+    assert not orphans
+    fresh, body = Box(), box.disk[1]
+    fresh.disk, fresh.now_ms = box.disk, now_ms
+    again = QueuedPacket([1], ORIGIN, 1, 1, 1, Delivery.TRANSACTIONAL, 1, len(body), [], restored=True)
+    progress = Progress.decode(box.box.reader.progress_of(packet).encode(), packet.number, now_ms)
+    fresh.box.put(again, body[:HEAD_BYTES], progress)
+    return fresh
 
 
 def bodies(handed: list[Lease]) -> list[bytes]:
@@ -167,11 +174,7 @@ def test_a_wait_survives_a_restart(keep_order: bool) -> None:
     taken = box.take_all()
     box.box.acknowledge(taken[0])
     box.box.give_back(taken[1], Wait(box.now_ms + 500, 500, keep_order))
-    ((packet,), _) = box.box.take_changes()
-    again = QueuedPacket([1], ORIGIN, 1, 1, 1, Delivery.TRANSACTIONAL, 1, len(box.disk[1]), [], restored=True)
-    fresh = Box()
-    fresh.disk, fresh.now_ms = box.disk, 10
-    fresh.box.put(again, box.disk[1][:HEAD_BYTES], after_restart(box, packet, fresh.now_ms))
+    fresh = restarted(box, 10)
     assert bodies(fresh.take_all()) == ([] if keep_order else [b"3"])
     assert fresh.notices.resuming.earliest() == 510
     fresh.now_ms = 510
@@ -184,13 +187,7 @@ def test_progress_survives_a_restart() -> None:
     handed = box.take_all()
     box.box.acknowledge(handed[1])
     assert box.box.count_failure(handed[0]) == 1
-    ((packet,), orphans) = box.box.take_changes()
-    assert not box.box.reader.is_done(packet)
-    assert not orphans
-    again = QueuedPacket([1], ORIGIN, 1, 1, 1, Delivery.TRANSACTIONAL, 1, len(box.disk[1]), [], restored=True)
-    fresh = Box()
-    fresh.disk = box.disk
-    fresh.box.put(again, box.disk[1][:HEAD_BYTES], after_restart(box, packet, box.now_ms))
+    fresh = restarted(box, box.now_ms)
     assert fresh.box.length == 2
     left = fresh.take_all()
     assert [(one.body, one.redelivered) for one in left] == [(b"1", True), (b"3", True)]
@@ -255,9 +252,6 @@ def test_half_a_message_is_dead_when_something_follows_it() -> None:
     assert list(box.notices.dirty) == [box.box]
     assert box.box.take_changes() == ([], [1, 2])
     assert bodies(box.take_all()) == [b"next"]
-
-
-# Runs.
 
 
 def spans(runs: list[Run]) -> list[tuple[int, int, int, bool]]:
@@ -393,14 +387,6 @@ def test_what_was_taken_out_ahead_does_not_come_when_the_rest_is_acknowledged() 
     assert bodies(box.take_all()) == [b"3"]
 
 
-# Priorities.
-
-
-def take_body(box: Box) -> bytes | None:
-    lease = box.take()
-    return None if lease is None else lease.body
-
-
 @pytest.mark.parametrize("cache_bytes", [0, CACHE_BYTES])
 def test_the_higher_priority_comes_first_and_each_keeps_its_order(cache_bytes: int) -> None:
     """Wherever the packets wait: in memory or only on the disk."""
@@ -415,9 +401,9 @@ def test_the_higher_priority_comes_first_and_each_keeps_its_order(cache_bytes: i
 def test_a_higher_priority_ends_the_run_that_is_read() -> None:
     """The next message is of the higher one, although the packet that is read has more."""
     box = Box(b"a", b"b", b"c")
-    assert take_body(box) == b"a"
+    assert sure(box.take()).body == b"a"
     box.put(b"urgent", stream=2, priority=7)
-    assert [take_body(box) for _ in range(3)] == [b"urgent", b"b", b"c"]
+    assert bodies(box.take_all()) == [b"urgent", b"b", b"c"]
 
 
 def test_what_comes_back_keeps_its_priority() -> None:
@@ -426,7 +412,7 @@ def test_what_comes_back_keeps_its_priority() -> None:
     low = sure(box.take())
     box.put(b"high", stream=2, priority=7)
     box.box.give_back(low)
-    assert [take_body(box) for _ in range(3)] == [b"high", b"low", b"later"]
+    assert bodies(box.take_all()) == [b"high", b"low", b"later"]
 
 
 def test_a_wait_that_keeps_the_order_stops_only_its_own_priority() -> None:
@@ -436,9 +422,9 @@ def test_a_wait_that_keeps_the_order_stops_only_its_own_priority() -> None:
     box.put(b"low")
     high = sure(box.take())
     box.box.give_back(high, Wait(2_000, 1_000, keep_order=True))
-    assert [take_body(box) for _ in range(2)] == [b"low", None]
+    assert bodies(box.take_all()) == [b"low"]
     box.now_ms = 2_000
-    assert [take_body(box) for _ in range(2)] == [b"high", b"younger"]
+    assert bodies(box.take_all()) == [b"high", b"younger"]
 
 
 def test_a_wait_of_a_high_priority_does_not_keep_lower_ones_on_the_disk() -> None:
@@ -449,7 +435,7 @@ def test_a_wait_of_a_high_priority_does_not_keep_lower_ones_on_the_disk() -> Non
     box.put(b"younger", stream=2, priority=7)
     box.put(b"low")
     box.box.give_back(high, Wait(2_000, 1_000, keep_order=True))
-    assert b"low" in [take_body(box) for _ in range(3)]
+    assert b"low" in [lease.body for lease in (box.take() for _ in range(3)) if lease is not None]
 
 
 def test_browsing_shows_the_order_of_reading_from_any_position_on() -> None:
@@ -490,22 +476,15 @@ def test_packets_that_are_restored_together_are_as_those_that_are_put_one_by_one
         (item,), _ = pack([b"x"] * count, 1_200, key * 1_000, 1, priority=priority)
         head, size_bytes = item.body[:HEAD_BYTES], len(item.body)
         index = MessageIndex(key, ORIGIN, 1, 1, key, size_bytes, head, None, Delivery.TRANSACTIONAL)
-        plain = sure(read_plain(head))
-        alike.append((index, *plain))
+        alike.append((index, *sure(read_plain(head))))
         packet = QueuedPacket(
             range(key, key + 1), ORIGIN, 1, 1, key, Delivery.TRANSACTIONAL, 1, size_bytes, [], restored=True
         )
         boxes[0].box.put(packet, head)
     boxes[1].box.put_restored(alike)
     one, other = (
-        (
-            box.box.length,
-            box.box.lengths,
-            box.box.size_bytes,
-            box.box.cached_bytes,
-            (box.box.fill.messages.value, box.box.fill.bytes.value, box.notices.disk.of(ORIGIN)),
-            [[getattr(it, name) for name in FIELDS] for it in box.box.unindexed(-1)],
-        )
+        [*state(box), box.box.lengths, box.box.cached_bytes]
+        + [[getattr(it, name) for name in FIELDS] for it in box.box.unindexed(-1)]
         for box in boxes
     )
     assert one == other
@@ -532,6 +511,3 @@ def test_messages_whose_reader_died_come_one_at_a_time() -> None:
     assert bodies(box.take_all()) == [b"b"]
     box.box.acknowledge(second)
     assert bodies(box.take_all()) == [b"c"]
-
-
-# A packet in a queue: its messages and their places.

@@ -144,9 +144,6 @@ def test_a_walk_begins_with_the_packet_that_has_the_place(room: int) -> None:
     assert [one.first_place for one in waiting.line.walk(7)] == [7]
 
 
-# What is handed out by the run.
-
-
 def test_what_was_drawn_has_a_size() -> None:
     """Of the bodies; with properties, of the packet that has them."""
     for labels, drawn_bytes in ((None, 5), ("lmn", 2_000)):
@@ -182,9 +179,8 @@ def test_acknowledged_is_what_was_acknowledged(acks: list[tuple[int, int]]) -> N
         assert reader.acknowledge(put[at], bits) == bits & ~model[at]
         model[at] |= bits
         assert [reader.acked(one) for one in put] == model
-        assert [reader.is_done(one) for one in put] == [
-            bits == (1 << one.count) - 1 for one, bits in zip(put, model, strict=True)
-        ]
+        done = [bits == (1 << one.count) - 1 for one, bits in zip(put, model, strict=True)]
+        assert [reader.is_done(one) for one in put] == done
 
 
 def test_what_is_done_is_a_few_ranges() -> None:
@@ -308,24 +304,15 @@ def test_packets_of_other_classes_say_the_same_floor() -> None:
 
 def test_what_does_not_follow_begins_a_run_of_its_own() -> None:
     """A gap, another stream, another queue, packets before which some were given up."""
-    assert read(packet(1, 0), packet(3, 2)) == [(11, 1), (12, 1)]
-    assert read(packet(1, 0), packet(2, 1, stream=2)) == [(11, 1), (12, 1)]
-    assert read(packet(1, 0), packet(2, 1, queue="r")) == [(11, 1), (12, 1)]
-    assert read(packet(4, 3), packet(5, 3)) == [(11, 1), (12, 1)]
+    following = [packet(3, 2), packet(2, 1, stream=2), packet(2, 1, queue="r"), packet(2, 0)]
+    assert [read(packet(1, 0), it) for it in following] == [[(11, 1), (12, 1)]] * 4
 
 
 def test_what_is_not_plain_comes_by_itself() -> None:
     """Properties, pieces, control packets, and what nobody can read."""
-    plain, ack = packet(1, 0), encode_order_ack(ORIGIN, 1, 1, 1)
-    for odd in (
-        packet(2, 1, body=RICH),
-        packet(2, 1, body=FRAGMENT),
-        packet(2, 1, body=b"\x01short"),
-        ack,
-        b"",
-        b"\x01",
-    ):
-        assert read(plain, odd, packet(3, 2)) == [(11, 1), 12, (13, 1)]
+    odd = [packet(2, 1, body=body) for body in (RICH, FRAGMENT, b"\x01short")]
+    for content in (*odd, encode_order_ack(ORIGIN, 1, 1, 1), b"", b"\x01"):
+        assert read(packet(1, 0), content, packet(3, 2)) == [(11, 1), 12, (13, 1)]
 
 
 # Neighbouring packets share the record of what was handed out.
@@ -434,9 +421,6 @@ def test_more_packets_than_there_is_room_for_go_without(notes: Notes) -> None:
         notes.leases.hold([(one, 0b1)])
     assert 8_000 < len(notes.left) < len(packets)
     assert packets[-1] not in notes.leases.cells
-
-
-# Messages that a commit brings into a queue of this node are seen when it has returned.
 
 
 def test_a_node_that_ends_leaves_nothing_in_hand(notes: Notes) -> None:

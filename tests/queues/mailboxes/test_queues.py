@@ -159,12 +159,6 @@ def test_what_peers_may_send_to_is_in_the_names() -> None:
     assert takes == {"q": True, "$q": False, "q$": True, REPLY_QUEUE: True, DEAD_LETTER_QUEUE: False}
 
 
-# The table of the queues that a node has for itself.
-
-
-# Levels and accounts: who may have more, and until when not.
-
-
 def test_dead_letters_stand_apart_with_a_quota_of_their_own() -> None:
     letters = SYSTEM_QUEUES[DEAD_LETTER_QUEUE]
     assert (letters.takes_from_peers, letters.is_apart, letters.gives_up) == (False, True, False)
@@ -198,15 +192,11 @@ def test_the_operator_hears_which_letters_are_lost(when_full: WhenLettersFull, s
 
 def test_what_is_full_stays_so_until_a_quarter_is_free() -> None:
     """Nobody stops and goes with every message."""
-    level = Level(100)
-    level.add(99)
-    assert not level.is_full
-    level.add(1)
-    assert level.is_full
-    level.add(-24)
-    assert level.is_full
-    level.add(-1)
-    assert not level.is_full
+    level, full = Level(100), []
+    for change in (99, 1, -24, -1):
+        level.add(change)
+        full.append(level.is_full)
+    assert full == [False, True, True, False]
 
 
 def test_a_peer_has_a_limit_of_its_own() -> None:
@@ -235,22 +225,20 @@ def test_who_has_little_is_not_stopped_by_who_has_much() -> None:
 
 def test_the_node_itself_may_have_half() -> None:
     """It is no peer."""
-    account = Account(10, 1_000)
+    account, full = Account(10, 1_000), []
     account.own = b"me"
-    account.add(b"me", 499)
-    assert not account.is_full(b"me")
-    account.add(b"me", 1)
-    assert account.is_full(b"me")
+    for size_bytes in (499, 1):
+        account.add(b"me", size_bytes)
+        full.append(account.is_full(b"me"))
+    assert full == [False, True]
 
 
 def test_what_stays_within_twice_the_limit_is_known_before() -> None:
     """Of a peer that has something, of one that has nothing, and of all."""
     account = Account(100, 1_000)
-    assert account.stays_within(b"a", 199)
-    assert not account.stays_within(b"a", 200)
+    assert (account.stays_within(b"a", 199), account.stays_within(b"a", 200)) == (True, False)
     account.add(b"a", 150)
-    assert account.stays_within(b"a", 49)
-    assert not account.stays_within(b"a", 50)
+    assert (account.stays_within(b"a", 49), account.stays_within(b"a", 50)) == (True, False)
     account.add(b"b", 800)
     assert not account.stays_within(b"c", 50)
 
@@ -266,9 +254,7 @@ def test_what_comes_counts_as_if_it_were_there() -> None:
     """For the peer that asks; the levels stay as they are."""
     fill = Fill(Quota(messages=10))
     fill.messages.add(6)
-    assert not fill.is_full_with(3)
-    assert fill.is_full_with(4)
-    assert not fill.is_full
+    assert (fill.is_full_with(3), fill.is_full_with(4), fill.is_full) == (False, True, False)
     fill.messages.add(4)
     fill.messages.add(-1)
     assert fill.is_full_with(0)

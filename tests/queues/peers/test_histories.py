@@ -268,12 +268,7 @@ def test_restarts_of_a_destination_accuse_nobody() -> None:
     assert not any(node.log("rollback_detected") for node in net.nodes.values())
 
 
-# Peers that are spoken to no more: reported once, to everyone whose link leads there; their number is limited.
-
 OWN, OTHER = b"a" * 16, b"b" * 16
-
-
-# Another node answers for a peer: told before anything goes there, and passed over or not, as the node is set.
 
 SESSION = SessionSettings(ack_timeout_s=2.0, cleanup_interval_s=5.0)
 SETTINGS = NodeSettings(session=SESSION)

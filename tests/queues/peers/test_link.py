@@ -53,9 +53,6 @@ def give(link: Link, limit: int) -> list[OutgoingStream]:
     return given
 
 
-# Turns.
-
-
 def test_queues_give_sixteen_packets_in_turns() -> None:
     """A turn that a full window cuts short goes on with the next window; a queue that is done costs nobody a turn."""
     link, _ = make_link()
@@ -66,15 +63,13 @@ def test_queues_give_sixteen_packets_in_turns() -> None:
     assert link.next_turn() is None
 
 
-# A reason to connect.
-
-
 def test_it_is_busy_while_something_waits() -> None:
     """Packets that were freed or given up meanwhile are no reason."""
-    link, _ = make_link()
-    assert not link.busy
+    link, awake = make_link()
+    assert (link.busy, awake) == (False, {})
     outgoing = filled(link, 2)
-    assert link.busy
+    link.wake()
+    assert (link.busy, list(awake)) == (True, [link])
     for entry in list(outgoing.sequence.entries.values()):
         outgoing.sequence.remove(entry)
     assert not link.busy
@@ -95,18 +90,6 @@ def test_a_suspended_link_is_busy_until_the_peer_knows(told: bool) -> None:
     assert link.busy
     link.halt(RollbackDetected("another", peer="dd", rolled_back="own"), told=False)
     assert link.busy
-
-
-def test_who_has_something_to_do_puts_itself_into_the_ready_set() -> None:
-    """Once; what is at rest is not there."""
-    link, awake = make_link()
-    assert not awake
-    filled(link, 1)
-    link.wake()
-    assert list(awake) == [link]
-
-
-# When to try again.
 
 
 def test_waits_double_with_jitter_up_to_the_longest() -> None:
@@ -158,9 +141,6 @@ def test_it_tries_again_when_the_wait_is_over_and_not_before() -> None:
     assert link.is_connecting
 
 
-# What waits for a peer.
-
-
 def test_a_newer_answer_takes_the_place_of_an_older(monkeypatch: pytest.MonkeyPatch) -> None:
     """Too many of different ones are refused; the newer word of one that waits is not, and refuses for both."""
     monkeypatch.setattr(link_module, "CONTROL_MAX", 2)
@@ -174,9 +154,6 @@ def test_a_newer_answer_takes_the_place_of_an_older(monkeypatch: pytest.MonkeyPa
     assert conversation.control is not None
     assert list(conversation.control.items()) == [((1, 0), Control(b"new", (9, 5))), ((2, 0), old)]
     assert list(conversation.awake) == [conversation]
-
-
-# Fairness, in whole nodes.
 
 
 @pytest.mark.parametrize("delivery", [EXPRESS, TRANSACTIONAL])

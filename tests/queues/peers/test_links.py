@@ -122,21 +122,16 @@ def seen() -> Seen:
     return Seen()
 
 
-def test_who_stays_where_it_is_is_asked_nothing(seen: Seen) -> None:
-    seen.come(HOME)
+@pytest.mark.parametrize(("sender", "newest"), [(HOME, True), (NEW, False), ("tcp://a:1", True)])
+def test_who_stays_where_it_is_is_asked_nothing(seen: Seen, sender: str, newest: bool) -> None:
+    """An old datagram was under way, or somebody has kept it; another transport is another session."""
+    seen.come(sender, newest=newest)
     assert (seen.ask(), seen.paths.next_deadline(), seen.paths.state) == (None, None, PathState.SETTLED)
 
 
-def test_the_newest_from_elsewhere_is_asked_once(seen: Seen) -> None:
+def test_the_newest_from_elsewhere_is_asked_once_and_is_there_when_it_answers(seen: Seen) -> None:
     seen.come(NEW)
-    assert seen.ask() == (NEW, question(1))
-    assert seen.ask() is None
-    assert seen.paths.next_deadline() == REPEAT_NS
-
-
-def test_it_is_there_when_it_answers_from_there(seen: Seen) -> None:
-    seen.come(NEW)
-    seen.ask()
+    assert (seen.ask(), seen.ask(), seen.paths.next_deadline()) == ((NEW, question(1)), None, REPEAT_NS)
     seen.paths.handle_response(question(1), NEW)
     assert (seen.paths.state, seen.paths.candidate, seen.paths.next_deadline()) == (PathState.SETTLED, "", None)
 
@@ -147,26 +142,14 @@ def test_it_is_there_when_it_answers_from_there(seen: Seen) -> None:
 def test_no_other_answer_counts(seen: Seen, answer: bytes, sender: str) -> None:
     seen.come(NEW)
     seen.ask()
-    with pytest.raises(ProtocolError) as caught:
+    with pytest.raises(ProtocolError, match=DropReason.UNEXPECTED_RESPONSE):
         seen.paths.handle_response(answer, sender)
-    assert caught.value.reason is DropReason.UNEXPECTED_RESPONSE
     assert seen.paths.candidate == NEW
 
 
 def test_nothing_is_an_answer_when_nothing_was_asked(seen: Seen) -> None:
     with pytest.raises(ProtocolError):
         seen.paths.handle_response(b"", "")
-
-
-def test_an_old_datagram_from_elsewhere_says_nothing(seen: Seen) -> None:
-    """It was under way, or somebody has kept it."""
-    seen.come(NEW, newest=False)
-    assert seen.paths.state is PathState.SETTLED
-
-
-def test_another_transport_is_another_session(seen: Seen) -> None:
-    seen.come("tcp://a:1")
-    assert seen.paths.state is PathState.SETTLED
 
 
 def test_it_is_forgotten_when_the_peer_speaks_by_the_old_path(seen: Seen) -> None:
@@ -223,9 +206,8 @@ def test_a_challenge_is_answered_to_where_it_came_from(seen: Seen) -> None:
 
 @pytest.mark.parametrize("size_bytes", [0, CHALLENGE_BYTES - 1, CHALLENGE_BYTES + 1, 1_000])
 def test_a_challenge_of_another_length_is_none(seen: Seen, size_bytes: int) -> None:
-    with pytest.raises(ProtocolError) as caught:
+    with pytest.raises(ProtocolError, match=DropReason.BAD_FRAME):
         seen.paths.handle_challenge(bytes(size_bytes), HOME)
-    assert caught.value.reason is DropReason.BAD_FRAME
     assert seen.paths.poll_answer() is None
 
 
@@ -365,12 +347,7 @@ def test_who_was_away_for_longer_is_called_more_rarely() -> None:
     calling = Dialer(Reconnect())
     assert calling.spacing_ns(100 * SECOND) == 0
     calling.choose(THREE[:1], 0)
-    assert [calling.spacing_ns(away_s * SECOND) for away_s in (0, 300, 600, 3_599)] == [
-        0,
-        SECOND // 2,
-        SECOND,
-        SECOND,
-    ]
+    assert [calling.spacing_ns(away_s * SECOND) for away_s in (0, 300, 600, 3_599)] == [0, SECOND // 2, SECOND, SECOND]
     calling.choose(THREE[:2], 3_599 * SECOND)
     assert calling.spacing_ns(3_599 * SECOND) == SECOND // 2
     for end in (calling.handle_moved, calling.handle_opened):
@@ -460,9 +437,6 @@ def test_who_is_called_without_pause_is_not_called_more_often_than_before() -> N
     assert calling.since_ns == 0
 
 
-# The waits between attempts to connect, those of MSMQ among them.
-
-
 def waits_s(reconnect: Reconnect, count: int, *, unanswered: bool = False) -> list[float]:
     """The waits of a link that never succeeds."""
     link = Link("udp://b:1", reconnect, Random(1))
@@ -493,21 +467,15 @@ PATH = "tcp://192.0.2.1:9"
 
 
 def test_the_first_vouches_and_the_last_releases() -> None:
-    kept_connections = KeptConnections()
-    kept_connections.add(PATH)
-    kept_connections.add(PATH)
-    assert kept_connections.take() == ([KeepConnection(PATH)], [])
-    kept_connections.remove(PATH)
-    assert kept_connections.take() == ([], [])
-    kept_connections.remove(PATH)
-    assert kept_connections.take() == ([], [DropConnection(PATH)])
-    assert kept_connections.take() == ([], [])
-
-
-def test_nobody_vouches_for_what_has_no_streams() -> None:
-    kept_connections = KeptConnections()
-    kept_connections.add("udp://192.0.2.1:9")
-    kept_connections.add("memory://b")
+    """Of what has no streams, nothing is said."""
+    kept_connections, told = KeptConnections(), []
+    for path in (PATH, PATH, "udp://192.0.2.1:9", "memory://b"):
+        kept_connections.add(path)
+    told.append(kept_connections.take())
+    for _ in range(2):
+        kept_connections.remove(PATH)
+        told.append(kept_connections.take())
+    assert told == [([KeepConnection(PATH)], []), ([], []), ([], [DropConnection(PATH)])]
     assert kept_connections.take() == ([], [])
 
 
@@ -524,9 +492,6 @@ def test_an_origin_has_the_name_of_its_first_relay_and_the_last_neighbour() -> N
     assert origins.bind(ORIGIN, "hub-2", "plant-a")
     assert origins.of(ORIGIN) == Brought("hub-2", "plant-a")
     assert Brought("hub-2", "plant-a").name == "plant-a@hub-2"
-
-
-# A peer that gets another name in the directory while messages wait for it.
 
 
 def test_messages_for_the_old_name_wait_and_the_trouble_names_the_new_one() -> None:
