@@ -315,6 +315,10 @@ class Looked(dict[int, TransitPacket]):
         self.looks += 1
         return super().get(number, default)
 
+    def __contains__(self, number: object) -> bool:
+        self.looks += 1
+        return super().__contains__(number)
+
     def __iter__(self) -> Iterator[int]:
         for number in super().__iter__():
             self.looks += 1

@@ -197,19 +197,17 @@ def due(ends: AwaitedEnds, now_ns: int) -> list[tuple[int, bool]]:
 
 
 def test_the_rest_is_awaited_for_a_week_from_the_first_word() -> None:
+    """A newer stream of the same number has a week of its own."""
     ends = AwaitedEnds()
     ends.wait(BY, end(1), 5)
     ends.wait(BY, end(1), REST_NS // 2)
     assert ends.due.earliest() == REST_NS + 5
     assert due(ends, REST_NS + 4) == []
     assert due(ends, REST_NS + 5) == [(1, True)]
-
-
-def test_a_newer_stream_of_the_same_number_has_a_week_of_its_own() -> None:
-    ends = AwaitedEnds()
-    ends.wait(BY, end(1), 5)
-    ends.wait(BY, end(1, 2), 50)
-    assert ends.due.earliest() == REST_NS + 50
+    newer = AwaitedEnds()
+    newer.wait(BY, end(1), 5)
+    newer.wait(BY, end(1, 2), 50)
+    assert newer.due.earliest() == REST_NS + 50
 
 
 def test_what_is_stored_is_looked_at_at_once() -> None:
@@ -325,6 +323,3 @@ def test_it_survives_a_restart() -> None:
     entry = after.restore_packet(TransitIndex(0, 9, 4, 8, 1_000, 50), 21, 77)
     assert (entry.number, entry.place, entry.body, entry.came_ns, after.trace) == (9, 21, None, 77, b"relay--1")
     assert after.expiries.earliest() == 1_000
-
-
-# The life of an outgoing stream.

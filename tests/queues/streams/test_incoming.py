@@ -35,10 +35,14 @@ from triack.session.protocol.settings import SessionSettings
 # The door to a node's queues, tried by a peer that keeps to nothing; the stories are in ``stories/test_quotas.py``.
 
 
+def heard(evil: Hostile) -> list[Any]:
+    """The frames of its session that it has got."""
+    return [frame for _, payload in evil.heard()[1:] for frame in BINARY.decode(payload)]
+
+
 def words(evil: Hostile) -> list[HoldPacket]:
     """The words that it was told of its streams."""
-    frames = [frame for _, payload in evil.heard()[1:] for frame in BINARY.decode(payload)]
-    packets = [decode(frame.content) for frame in frames if isinstance(frame, PacketFrame)]
+    packets = [decode(frame.content) for frame in heard(evil) if isinstance(frame, PacketFrame)]
     return [packet for packet in packets if isinstance(packet, HoldPacket)]
 
 
@@ -90,8 +94,7 @@ def test_what_waited_for_a_gap_is_store_acknowledged_when_it_closes() -> None:
 
 def acked_as_stored(evil: Hostile) -> set[int]:
     """The packets of its session that store acks name."""
-    frames = [frame for _, payload in evil.heard()[1:] for frame in BINARY.decode(payload)]
-    stores = [frame for frame in frames if isinstance(frame, StoreAckFrame)]
+    stores = [frame for frame in heard(evil) if isinstance(frame, StoreAckFrame)]
     ranges = [it for frame in stores for it in ((1, frame.cumulative), *frame.ranges)]
     return {number for first, last in ranges for number in range(first, last + 1)}
 
@@ -175,37 +178,23 @@ def test_empty_queues_that_nobody_waits_for_make_room_for_new_ones() -> None:
     assert [b.length(name) for name in ("one", "three", "five")] == [1, 0, 1]
 
 
-def test_queues_that_were_empty_before_a_restart_make_room() -> None:
-    world, a, b = two(b=NodeSettings(max_queues=4))
-    for name in ("one", "two", "three"):
-        a.send(b, name, b"x")
-        world.run(SECOND)
-        b.read(name)
-    world.run(SECOND)
-    b.restart()
-    a.send(b, "new", b"x")
-    world.run(20 * SECOND)
-    assert (b.length("new"), a.length("dead-letter")) == (1, 0)
-
-
-def test_queues_make_room_when_their_reader_leaves() -> None:
+@pytest.mark.parametrize("end", ["restarts", "leaves"])
+def test_queues_make_room_after_a_restart_and_when_their_reader_leaves(end: str) -> None:
     world, a, b = two(b=NodeSettings(max_queues=2))
+    a.send(b, "one", b"x")
+    world.run(SECOND)
+    b.read("one")
     box = b.live.make_queue("one")
     box.listeners.append(lambda: None)
-    for left in (False, True):
-        if left:
-            box.leave(box.listeners[0])
-        a.send(b, "new", b"x")
-        world.run(10 * SECOND)
-        assert (b.length("new"), a.length("dead-letter")) == (2 * left, 0)
-
-
-def test_queues_of_the_program_itself_make_room_too() -> None:
-    """One after the other for a single use each: not all of them are kept."""
-    node = World(1).node("a", NodeSettings(max_queues=10))
-    for number in range(100):
-        node.live.make_queue(f"job-{number}")
-    assert len(node.live.queues.mailboxes) <= 10
+    a.send(b, "new", b"x")
+    world.run(10 * SECOND)
+    assert (b.length("new"), a.length("dead-letter")) == (0, 0)
+    if end == "restarts":
+        b.restart()
+    else:
+        box.leave(box.listeners[0])
+    world.run(20 * SECOND)
+    assert (b.length("new"), a.length("dead-letter")) == (1, 0)
 
 
 def test_queues_in_use_beyond_the_most_are_not_looked_at_for_each_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,9 +211,6 @@ def test_queues_in_use_beyond_the_most_are_not_looked_at_for_each_new_one(monkey
         node.live.make_queue(f"job-{number}").listeners.append(lambda: None)
     assert len(node.live.queues.mailboxes) == 101
     assert len(looked) == 100
-
-
-# What is refused, and what is too much.
 
 
 @pytest.mark.parametrize(
@@ -283,9 +269,8 @@ def test_rejections_that_find_no_room_are_counted_and_logged(monkeypatch: pytest
     window = largest_window(node.live.settings)
     world.run(2 * SECOND)
     assert node.live.drops == {DropReason.CONTROL_OVERFLOW: 100 - window - 8}
-    assert [(record["reason"], record["count"]) for record in node.log("dropped")] == [
-        ("control-overflow", 100 - window - 8)
-    ]
+    (dropped,) = node.log("dropped")
+    assert (dropped["reason"], dropped["count"]) == ("control-overflow", 100 - window - 8)
 
 
 @pytest.mark.parametrize("delivery", list(Delivery))
@@ -311,18 +296,15 @@ SENDER = b"o" * 16
 SETTINGS = OrderSettings()
 
 
-def new_stream(delivery: Delivery = Delivery.TRANSACTIONAL) -> IncomingStream:
-    return IncomingStream(SENDER, 3, "q", delivery, SETTINGS)
-
-
-def packet(number: int, *, ack_requested: bool = False) -> SequenceHeader:
-    return SequenceHeader(SENDER, 3, 1, number, number - 1, "q", ack_requested, b"")
+def new_stream(delivery: Delivery = Delivery.TRANSACTIONAL, number: int = 3) -> IncomingStream:
+    return IncomingStream(SENDER, number, "q", delivery, SETTINGS)
 
 
 def take(stream: IncomingStream, *numbers: int, ack_requested: bool = False) -> None:
     """Accept packets of an ordered stream."""
     for number in numbers:
-        stream.sequence.handle_packet(packet(number, ack_requested=ack_requested), (None, number), 0)  # type: ignore[arg-type]
+        packet = SequenceHeader(SENDER, stream.number, 1, number, number - 1, "q", ack_requested, b"")
+        stream.sequence.handle_packet(packet, (None, number), 0)  # type: ignore[arg-type]
 
 
 def test_nothing_is_owed_before_anything_is_durable() -> None:
@@ -488,8 +470,7 @@ class Scenario:
 
     def take(self, stream: IncomingStream, number: int, *, ack_requested: bool = False) -> None:
         """A packet is accepted, and durable at once."""
-        packet = SequenceHeader(SENDER, stream.number, 1, number, number - 1, "q", ack_requested, b"")
-        stream.sequence.handle_packet(packet, (None, number), 0)  # type: ignore[arg-type]
+        take(stream, number, ack_requested=ack_requested)
         stream.handle_committed(stream.row())
         self.owed.owe(stream)
 
@@ -504,13 +485,9 @@ class Scenario:
         return self.asked
 
 
-def owing_stream(number: int) -> IncomingStream:
-    return IncomingStream(SENDER, number, "q", Delivery.TRANSACTIONAL, OrderSettings())
-
-
 def test_an_ack_leaves_when_it_is_due_and_not_before() -> None:
     """By its timer, or because the packet asks; without a way it is owed still, and nobody asks for one again."""
-    scene, waits, ack_requested = Scenario(), owing_stream(1), owing_stream(2)
+    scene, waits, ack_requested = Scenario(), new_stream(number=1), new_stream(number=2)
     assert scene.streams(lambda: scene.take(waits, 1)) == []
     assert scene.streams(lambda: scene.take(ack_requested, 1, ack_requested=True)) == [2]
     due_ns = scene.owed.deadlines.earliest()
@@ -523,7 +500,7 @@ def test_an_ack_leaves_when_it_is_due_and_not_before() -> None:
 
 def test_a_peer_that_asks_gets_what_is_owed_to_it_once() -> None:
     """To ask again costs nothing, and of others nothing leaves; a node that closes asks for all."""
-    scene, mine = Scenario(), owing_stream(1)
+    scene, mine = Scenario(), new_stream(number=1)
     scene.take(mine, 1)
     assert scene.streams(lambda: scene.owed.handle_request(b"x" * 16)) == []
     assert scene.streams(lambda: scene.owed.handle_request(SENDER)) == [1]
@@ -539,7 +516,7 @@ def test_an_ack_that_finds_no_room_is_not_recorded_and_its_origin_can_ask_for_it
     [conversation] = b.live.handshakes.conversations.values()
     while conversation.put_control((len(conversation.control or ()), 0), Control(b"")):
         pass
-    scene, stream = Scenario(), owing_stream(CONTROL_MAX)
+    scene, stream = Scenario(), new_stream(number=CONTROL_MAX)
     scene.take(stream, 1, ack_requested=True)
     scene.owed.send(lambda _stream: conversation, 0)
     assert scene.drops == {DropReason.CONTROL_OVERFLOW: 1}

@@ -24,9 +24,6 @@ from triack.tools.sim.faults import Faults
 TRANSACTIONAL = Delivery.TRANSACTIONAL
 
 
-# Ready sets.
-
-
 @pytest.mark.gate
 @pytest.mark.plain
 def test_queues_and_sessions_at_rest_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,9 +45,6 @@ def test_queues_and_sessions_at_rest_are_not_looked_at(monkeypatch: pytest.Monke
     assert set(queues) == {a.live.outgoing_stream(peers[3].address, "q2", TRANSACTIONAL).sequence}
     assert len(queues) < 30
     assert len(set(sessions)) == 2
-
-
-# Bodies on the disk.
 
 
 def opened(body_cache_bytes: int) -> tuple[Bare, Bare, OutgoingStream]:
@@ -139,9 +133,6 @@ def test_what_waits_is_let_in_up_to_the_limit() -> None:
     assert outbox.room_bytes(express) <= 0
 
 
-# Beyond memory.
-
-
 def test_a_backlog_survives_crashes_with_its_bodies_on_the_disk_only() -> None:
     """After a restart nothing is in memory; it is fetched as it is sent."""
     settings = NodeSettings(body_cache_bytes=1)
@@ -189,9 +180,7 @@ def test_what_a_relay_before_has_passed_on_lets_the_others_leave_in_a_slow_start
     sequence.handle_sent(sequence.peek_run(1), node.now_ns, packet=1)
     outbox.links[outgoing.via].turns.withdraw(outgoing)
     outgoing.next_hop.awaited = True
-    word = OnwardAckPacket(
-        b"a" * 16, outgoing.stream_number, sequence.sequence, 1, is_async, [] if is_async else [(1, 1)]
-    )
+    word = OnwardAckPacket(b"a" * 16, outgoing.stream_number, sequence.sequence, 1, is_async, [(1, 1)][is_async:])
     relay: Any = SimpleNamespace(label="s")
     outbox.handle_onward_ack(relay, word, node.engine.jobs.turn(node.now_ns))
     assert 1 not in sequence.entries

@@ -201,6 +201,3 @@ def test_a_start_says_what_it_found_of_a_stream_to_a_queue_of_its_own() -> None:
         ("position_recovered", "transactional", 3, None),
         ("position_recovered", "recoverable", None, [[1, 3]]),
     ]
-
-
-# Positions of streams: the one that moved last comes first, and that one was told is logged once.

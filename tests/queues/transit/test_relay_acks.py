@@ -8,7 +8,8 @@ import pytest
 from tests.queues.relays import Relays, by_relay, dead, line, post
 from tests.queues.stories.test_queues import pause
 from tests.queues.transit.stories.test_lines import make_sync
-from tests.queues.world import SimNode, numbered
+from tests.queues.transit.stories.test_sealing import say
+from tests.queues.world import numbered
 from tests.sure import sure
 from triack.base.commit import TransitStreamRow
 from triack.base.delivery import DURABLE, Ack, Delivery
@@ -25,17 +26,12 @@ from triack.ordering.wire import (
     RelayedEnd,
     RelayedOrderAck,
     RelayedReject,
-    encode_relayed_end,
-    encode_relayed_order_ack,
-    encode_relayed_reject,
 )
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
 from triack.queues.messages import NO_DEAD_LETTER, Outgoing
 from triack.queues.node_settings import Limits, NodeSettings, Quota
 from triack.queues.packing import pack
-from triack.queues.peers.control import Control
 from triack.queues.streams.group_commit import GroupCommit
-from triack.queues.streams.stream_state import END_KEY
 from triack.queues.streams.transit_stream import TransitStream
 from triack.queues.transit import return_routes, transit_ends
 from triack.queues.transit.pending_dead_letters import PendingDeadLetters
@@ -44,12 +40,6 @@ from triack.queues.transit.transit_room import UNKNOWN_MAX, TransitNews, Transit
 from triack.session.protocol.settings import SessionSettings
 
 # Order acks and rejections on their way back.
-
-
-def say(node: SimNode, content: bytes, key: int = 0) -> None:
-    """Let a node say something to the neighbour with which it has a session."""
-    conversation = next(iter(node.live.handshakes.conversations.values()))
-    node.act(lambda: conversation.put_control((1, -9 - key), Control(content)))
 
 
 def backlog(net: Relays) -> TransitStream:
@@ -87,8 +77,8 @@ def test_nobody_but_the_next_hop_speaks_about_a_stream() -> None:
     c.send(r, "q", b"1")
     assert net.world.run(5 * SECOND, lambda: net.waiting("r") > 0 and not c.busy)
     origin = a.live.node_id
-    say(c, encode_relayed_order_ack(RelayedOrderAck(origin, 1, 1, 1, 0, c.live.node_id)))
-    say(c, encode_relayed_reject(RelayedReject(origin, 1, 1, 1, "no-route", 0, c.live.node_id)))
+    say(c, "r", RelayedOrderAck(origin, 1, 1, 1, 0, c.live.node_id))
+    say(c, "r", RelayedReject(origin, 1, 1, 1, "no-route", 0, c.live.node_id))
     net.world.run(2 * SECOND)
     assert r.live.drops[DropReason.NOT_OUR_PACKET] > 0
     assert a.busy
@@ -159,10 +149,9 @@ def test_a_relay_behind_which_a_packet_is_missing_does_not_say_that_the_others_w
     refused = stream.sequence.entries[2]
     r.act(lambda: transits._forget_entries(stream, [refused], net.world.now_ns))  # noqa: SLF001 - as after such a death
     post(b, "r", b"has a session")
-    for at in range(3):
+    for _ in range(3):
         assert [word["waits"] for word in a.log("onward_received")] == [True]
-        say(b, encode_relayed_order_ack(RelayedOrderAck(*stream.id, 1, 1, 0, b.live.node_id)), key=at)
-        net.world.run(SECOND)
+        say(b, "r", RelayedOrderAck(*stream.id, 1, 1, 0, b.live.node_id))
     assert [word["waits"] for word in a.log("onward_received")] == [True, False]
     assert net.world.run(60 * SECOND, lambda: [word["waits"] for word in a.log("onward_received")][2:] == [True])
     assert min(stream.sequence.entries) == 2
@@ -181,16 +170,9 @@ def test_words_go_back_to_the_neighbour_that_has_brought_the_stream_last() -> No
     ways.note(ID, "near", "down-2")
     back = sure(ways.of(ID))
     assert (list(back.upstreams), list(back.downstreams)) == (["far", "near"], ["down", "down-2"])
-
-
-def test_a_neighbour_that_is_back_hears_the_last_order_acks() -> None:
-    """Of the streams that it has brought."""
-    ways = ReturnRoutes()
-    ways.note(ID, "up", "down")
-    ways.note(StreamId(ID.origin, 2), "up", "down")
-    back = sure(ways.of(ID))
+    ways.note(StreamId(ID.origin, 2), "near", "down")
     back.acked = RelayedOrderAck(*ID, 1, 9, 1, b"d" * 16)
-    assert [it.acked for it in ways.brought_by("up")] == [back.acked, None]
+    assert [it.acked for it in ways.brought_by("near")] == [back.acked, None]
     assert ways.brought_by("down") == []
 
 
@@ -447,15 +429,6 @@ def joined() -> Relays:
     return net
 
 
-def say_ended(net: Relays, sender: str, to: str, end: RelayedEnd) -> None:
-    """A node says that a stream has ended."""
-    node = net[sender]
-    conversation = sure(node.live.handshakes.index.open_with(to))
-    conversation.put_control((end.stream, END_KEY), Control(encode_relayed_end(end)))
-    node.drain()
-    net.world.run(SECOND)
-
-
 def end_of(net: Relays, name: str, final: str = "b", stream: int = 77) -> RelayedEnd:
     origin = net[name].live.node_id
     return RelayedEnd(origin, stream, 1_000, 1_000, False, 0, b"", origin, final)
@@ -467,7 +440,7 @@ def passed(net: Relays, kind: str) -> list[int]:
 
 def test_it_passes_and_its_answer_comes_back() -> None:
     net = joined()
-    say_ended(net, "a", "r", end_of(net, "a"))
+    say(net["a"], "r", end_of(net, "a"))
     assert (passed(net, "end"), passed(net, "forgotten")) == ([77], [77])
     assert net["b"].live.inbox.ended.knows(net["a"].live.node_id)
 
@@ -476,29 +449,28 @@ def test_nobody_may_end_the_streams_of_others() -> None:
     """Neither by a relay that does not let it pass, nor at a destination that does not take it from there."""
     net = joined()
     net.allow("r", "a", relays_for=())
-    say_ended(net, "a", "r", end_of(net, "b", final="b"))
+    say(net["a"], "r", end_of(net, "b", final="b"))
     assert net["r"].live.drops[DropReason.END_ASTRAY] + net["r"].live.drops[DropReason.FOREIGN_ORIGIN] == 1
     net.allow("r", "a", may_relay=())
-    say_ended(net, "a", "r", end_of(net, "a"))
+    say(net["a"], "r", end_of(net, "a"))
     assert net["r"].live.drops[DropReason.END_ASTRAY] >= 1
     net.allow("r", "a")
     net.allow("b", "r", relays_for=())
-    say_ended(net, "a", "r", end_of(net, "a", stream=78))
+    say(net["a"], "r", end_of(net, "a", stream=78))
     assert net["b"].live.drops[DropReason.END_ASTRAY] == 1
     assert not net["b"].live.inbox.ended.knows(net["a"].live.node_id)
 
 
 def test_it_goes_neither_back_nor_round_for_good() -> None:
     net = joined()
-    say_ended(net, "a", "r", end_of(net, "a", final="a"))
-    say_ended(net, "a", "r", end_of(net, "a", final="nobody"))
-    say_ended(net, "a", "r", replace(end_of(net, "a"), trace=bytes(MARK_BYTES * HOPS_MAX)))
+    for end in (end_of(net, "a", final="a"), end_of(net, "a", final="nobody"), end_of(net, "a")):
+        say(net["a"], "r", replace(end, trace=bytes(MARK_BYTES * HOPS_MAX) if end.final == "b" else b""))
     assert (net["r"].live.drops[DropReason.END_ASTRAY], passed(net, "end")) == (3, [])
 
 
 def test_only_the_next_hop_may_answer() -> None:
     net = joined()
-    say_ended(net, "a", "r", replace(end_of(net, "b"), answer=True))
+    say(net["a"], "r", replace(end_of(net, "b"), answer=True))
     assert net["r"].live.drops[DropReason.NOT_OUR_PACKET] == 1
     assert passed(net, "forgotten") == []
 
@@ -513,7 +485,7 @@ def test_packets_whose_origin_answers_for_them_no_longer_go_with_the_end(deliver
     assert net.world.run(10 * SECOND, lambda: net.waiting("r") == 1)
     (stream,) = [it for it in net["r"].live.transits.streams if it.sequence.entries]
     sequence = stream.sequence.sequence - older
-    say_ended(net, "a", "r", replace(end_of(net, "a", stream=stream.id.number), sequence=sequence, since=sequence))
+    say(net["a"], "r", replace(end_of(net, "a", stream=stream.id.number), sequence=sequence, since=sequence))
     assert not net["r"].live.drops[DropReason.BAD_PACKET]
     goes = delivery is Delivery.TRANSACTIONAL and not older
     assert [it["reason"] for it in net["r"].log("transit_freed")].count("stale-sequence") == goes
@@ -533,9 +505,9 @@ def test_a_neighbour_drives_out_no_end_of_another_one(monkeypatch: pytest.Monkey
     post(net["b"], "a", b"x")
     assert net.world.run(30 * SECOND, lambda: net.is_done("a", "b", "e"))
     net["b"].end()
-    say_ended(net, "a", "r", end_of(net, "a"))
+    say(net["a"], "r", end_of(net, "a"))
     for number in range(20):
-        say_ended(net, "e", "r", end_of(net, "e", stream=100 + number))
+        say(net["e"], "r", end_of(net, "e", stream=100 + number))
     assert len(net["r"].live.transits.ends.unanswered) <= 2 * 3
     net["b"].start()
     post(net["a"], "b", b"y")

@@ -11,7 +11,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from tests.queues.relays import Relays, by_relay, dead, die_at, line, post, purge
+from tests.ordering.test_transit import Looked
+from tests.queues.relays import Relays, by_relay, die_at, line, post, purge
 from tests.queues.transit.stories.test_ends import ended
 from tests.queues.transit.stories.test_lines import make_sync
 from tests.queues.world import numbered
@@ -178,21 +179,6 @@ def test_half_a_message_goes_when_its_origin_has_started_again() -> None:
     assert b.live.queues.mailboxes["q"].fill.bytes.value == 0
 
 
-def test_what_arrives_by_two_neighbours_arrives_once() -> None:
-    """The second copy waits until the first one has left."""
-    net = Relays("ar as rt st tb", {"a": [("b", "r")], "r": [("b", "t")], "s": [("b", "t")]})
-    a, t, b = (net[name] for name in "atb")
-    net.world.cut(t, b)
-    post(a, "b", *numbered(0, 5))
-    assert net.world.run(5 * SECOND, lambda: net.waiting("t") > 0)
-    net.reroute("a", ("b", "s"))
-    net.world.run(5 * SECOND)
-    net.world.heal()
-    assert net.world.run(200 * SECOND, lambda: net.is_done("a"))
-    assert b.read_all("q") == numbered(0, 5)
-    assert not t.live.drops[DropReason.BAD_PACKET]
-
-
 def test_a_purge_removes_what_waits_for_one_node_alone() -> None:
     net = Relays("ar rb rc", {"a": [("b", "r"), ("c", "r")]})
     a, r = net["a"], net["r"]
@@ -206,27 +192,6 @@ def test_a_purge_removes_what_waits_for_one_node_alone() -> None:
     net.world.run(SECOND)
     assert [(stream.final, len(stream.sequence.entries)) for stream in r.live.transits.streams] == [("b", 0), ("c", 1)]
     assert r.live.queues.dead_letters == {"purged": 1}
-
-
-@pytest.mark.parametrize("delivery", sorted(DURABLE))
-def test_what_is_refused_leaves_its_place_to_the_others(delivery: Delivery) -> None:
-    """A destination that had no room a moment ago gets them one by one."""
-    net, a, r, b = by_relay()
-    net.allow("b", "r", relays_for=())
-    b.crash()
-    for body in numbered(0, 4):
-        post(a, "b", body, delivery=delivery)
-        net.world.run(SECOND)
-    (stream,) = r.live.transits.streams
-    assert len(stream.sequence.entries) == 4
-    stream.sequence.start.credit = 1
-    b.start()
-    assert net.world.run(20 * SECOND, lambda: not net.waiting())
-    owner = "a" if delivery is Delivery.TRANSACTIONAL else "r"
-    assert net.world.run(5 * SECOND, lambda: sorted(dead(net[owner])[0]) == numbered(0, 4))
-
-
-# What a relay does with a packet: deliver it, pass it on, or refuse it for a named reason.
 
 
 def header(origin: bytes, final: str, trace: bytes = b"") -> RelayedHeader:
@@ -269,14 +234,10 @@ def test_each_refusal_has_its_reason(final: str, hops: int, judged: str) -> None
     assert (found.via if isinstance(found, Way) else found) == judged
 
 
-def test_what_comes_back_to_its_origin_went_in_a_circle() -> None:
-    gate = Gate()
-    assert gate.judge("b", 3, gate.engine.node_id) is RejectReason.ROUTE_LOOP
-
-
-def test_what_meets_a_relay_again_went_in_a_circle() -> None:
+def test_what_meets_its_origin_or_a_relay_again_went_in_a_circle() -> None:
     """Wherever in the trace that is; bytes of two others that stand side by side are no relay."""
     gate = Gate()
+    assert gate.judge("b", 3, gate.engine.node_id) is RejectReason.ROUTE_LOOP
     own, other = gate.engine.node_id[:MARK_BYTES], bytes(MARK_BYTES)
     for trace in (own, own + other, other + own):
         assert gate.door.judge(gate.conversation, header(gate.origin, "b", trace)) is RejectReason.ROUTE_LOOP
@@ -337,6 +298,10 @@ def room(*, store_low: bool = False, waiting: Account | None = None, **limits: A
     return TransitRoom(Limits(**limits), cast("Any", disk_room), waiting or Account(1_000, 8_000))
 
 
+def arriving(size_bytes: int, messages: int) -> IncomingRun:
+    return cast("IncomingRun", SimpleNamespace(body_bytes=size_bytes, messages=messages, bodies=[b""]))
+
+
 @pytest.mark.parametrize("quota", [Quota(messages=100), Quota(size_bytes=10_000)])
 def test_a_stream_may_have_as_much_as_is_left_for_others(quota: Quota) -> None:
     """Half of all room at most; another one then half of the rest. It goes on when it has half of its share."""
@@ -389,32 +354,18 @@ def test_a_full_relay_takes_what_its_packets_wait_for(monkeypatch: pytest.Monkey
 
 def test_what_is_refused_looks_at_no_backlog() -> None:
     """Whatever came first, and however many bytes are there: one look at the least number."""
-    looks = 0
-
-    class Looked(dict[int, TransitPacket]):
-        def __iter__(self) -> Any:
-            nonlocal looks
-            for number in super().__iter__():
-                looks += 1
-                yield number
-
-        def __contains__(self, number: object) -> bool:
-            nonlocal looks
-            looks += 1
-            return super().__contains__(number)
-
     found, ordered = room(), stream(delivery=Delivery.TRANSACTIONAL)
     for number in (*range(1_001, 2_001), 1):
         ordered.sequence.add([TransitPacket(number, b"", 1, 1, 0, 0)])
-    ordered.sequence.entries = Looked(ordered.sequence.entries)
+    looked = ordered.sequence.entries = Looked(ordered.sequence.entries)
     assert [found.lets_ahead(ordered, number, 1, HoldReason.TRANSIT_FULL) for number in range(2, 12)] == [False] * 10
-    assert looks <= 10
+    assert looked.looks <= 10
 
 
 def test_packets_on_the_disk_alone_are_charged_to_the_neighbour_that_brought_them() -> None:
     """At its limit its streams wait, and no other's; up to twice the limit comes what all others wait for."""
     found, busy, other = room(peer_memory_bytes=40_000), stream(delivery=Delivery.TRANSACTIONAL), stream(2, "other")
-    run = cast("IncomingRun", SimpleNamespace(body_bytes=500, messages=5, bodies=[b""]))
+    run = arriving(500, 5)
 
     def grow(size_bytes: int) -> None:
         at = busy.sequence.highest
@@ -469,13 +420,10 @@ def test_express_packets_fill_memory() -> None:
 def test_a_run_is_taken_as_a_whole_when_nothing_comes_near_a_limit() -> None:
     """Else its packets are looked at one by one."""
     found = room(transit_quota=Quota(size_bytes=10_000))
-    run = cast("IncomingRun", SimpleNamespace(body_bytes=500, messages=5, bodies=[b""]))
-    assert found.takes(stream(), BY_UP, run)
-    large = cast("IncomingRun", SimpleNamespace(body_bytes=5_000, messages=5, bodies=[b""]))
-    assert not found.takes(stream(), BY_UP, large)
-    many = cast("IncomingRun", SimpleNamespace(body_bytes=5, messages=10_000_000, bodies=[b""]))
-    assert not found.takes(stream(), BY_UP, many)
-    assert found.takes(stream(delivery=Delivery.EXPRESS), BY_UP, run)
+    assert found.takes(stream(), BY_UP, arriving(500, 5))
+    assert not found.takes(stream(), BY_UP, arriving(5_000, 5))
+    assert not found.takes(stream(), BY_UP, arriving(5, 10_000_000))
+    assert found.takes(stream(delivery=Delivery.EXPRESS), BY_UP, arriving(500, 5))
 
 
 # Holds that go upstream: each stream by itself, repeated while they last, and ended when there is room.

@@ -104,9 +104,8 @@ def say(relay: SimNode, to: str, packet: wire.RelayedOrderAck | wire.RelayedReje
         wire.RelayedOrderAck: wire.encode_relayed_order_ack,
         wire.RelayedEnd: wire.encode_relayed_end,
     }[type(packet)]
-    conversation.put_control((packet.stream, -9), Control(encode(packet)))
-    relay.drain()
-    relay.world.run(1 * SECOND)
+    relay.act(lambda: conversation.put_control((packet.stream, -9), Control(encode(packet))))
+    relay.world.run(SECOND)
 
 
 def under_way(net: Relays, *bodies: bytes, delivery: Delivery = Delivery.TRANSACTIONAL) -> Where:

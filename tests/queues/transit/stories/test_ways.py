@@ -169,21 +169,35 @@ def test_the_end_of_a_stream_goes_round_no_circle() -> None:
     assert ends[0] == ends[1] == ends[2]
 
 
+TO_T = [("b", "t")]
+
+
 @pytest.mark.parametrize("delivery", sorted(DURABLE))
-def test_packets_that_passed_other_relays_wait_until_those_before_them_have_left(delivery: Delivery) -> None:
-    """Though the same neighbour brings them: of two ways to one relay each packet arrives once."""
-    net = Relays("ag ah gf hf fr rb", {"a": [("b", "g")], "g": [("b", "f")], "h": [("b", "f")], "f": BY_R})
-    a, b, f, r = (net[name] for name in "abfr")
-    net.world.cut(r, b)
+@pytest.mark.parametrize(
+    ("edges", "routes", "via", "held", "last"),
+    [
+        ("ar as rt st tb", {"a": BY_R, "r": TO_T, "s": TO_T}, "s", "s", "t"),
+        ("ag ah gf hf fr rb", {"a": [("b", "g")], "g": [("b", "f")], "h": [("b", "f")], "f": BY_R}, "h", "f", "r"),
+    ],
+    ids=["two neighbours", "one neighbour"],
+)
+def test_packets_that_passed_other_relays_wait_until_those_before_them_have_left(
+    edges: str, routes: dict[str, list[tuple[str, str]]], via: str, held: str, last: str, delivery: Delivery
+) -> None:
+    """Also if the same neighbour brings them: of two ways to one relay each packet arrives once."""
+    net = Relays(edges, routes)
+    a, b = net["a"], net["b"]
+    net.world.cut(net[last], b)
     post(a, "b", *numbered(0, 5), delivery=delivery)
-    assert net.world.run(10 * SECOND, lambda: net.waiting("r") > 0 and not net.waiting("f"))
-    net.reroute("a", ("b", "h"))
+    assert net.world.run(10 * SECOND, lambda: net.waiting(last) == net.waiting() > 0)
+    net.reroute("a", ("b", via))
     post(a, "b", *numbered(5, 10), delivery=delivery)
-    assert net.world.run(10 * SECOND, lambda: bool(f.log("hold_received")))
-    assert (f.log("hold_received")[0]["reason"], net.waiting("f") > 0) == ("other-way", True)
+    assert net.world.run(10 * SECOND, lambda: bool(net[held].log("hold_received")))
+    assert (net[held].log("hold_received")[0]["reason"], net.waiting(held) > 0) == ("other-way", True)
     net.world.heal()
     assert net.world.run(400 * SECOND, lambda: net.is_done("a"))
     assert sorted(b.read_all("q")) == numbered(0, 10)
+    assert not net[last].live.drops[DropReason.BAD_PACKET]
 
 
 @pytest.mark.parametrize("delivery", sorted(DURABLE))
