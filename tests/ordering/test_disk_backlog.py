@@ -31,7 +31,6 @@ def as_it_returns(entry: TransitPacket) -> TransitPacket:
 
 @given(EVENTS)
 def test_it_is_a_set_of_packets_in_the_order_of_their_numbers(events: list[tuple[int, int, int]]) -> None:
-    """Whatever comes, in whichever order, with blocks of four."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(columns, "BLOCK_RECORDS", 4)
         backlog, plain = DiskBacklog(), dict[int, TransitPacket]()
@@ -126,7 +125,6 @@ def test_what_is_asked_costs_a_look_at_a_block(step: int, monkeypatch: pytest.Mo
 
 
 def test_no_order_takes_more_than_its_records() -> None:
-    """Every second one, each before those that came before it."""
     backlog = DiskBacklog()
     for number in range(8_000, 0, -2):
         backlog.add(packet(number))

@@ -32,7 +32,6 @@ def feed(incoming: IncomingSequence[str], sequence: int, number: int, previous: 
 
 
 def test_a_held_packet_that_comes_again_is_a_duplicate() -> None:
-    """It comes out once."""
     incoming = at(1, 1)
     feed(incoming, 1, 3, 2)
     assert feed(incoming, 1, 3, 2) == (Outcome.DUPLICATE, [])
@@ -156,7 +155,6 @@ def test_what_was_passed_over_was_never_accepted() -> None:
 
 
 def test_the_first_packets_may_be_passed_over() -> None:
-    """All before the first that arrives had expired."""
     incoming: IncomingSequence[None] = IncomingSequence(OrderSettings())
     incoming = at(0, 0)
     feed(incoming, 1, 5, 0)
@@ -178,7 +176,6 @@ RUNS = st.lists(st.tuples(st.integers(4, 6), st.integers(1, 12), st.integers(1, 
 
 @given(RUNS)
 def test_a_run_is_judged_as_its_packets_would_be(runs: list[tuple[int, int, int, int]]) -> None:
-    """Accepted, or held, with what it releases; or not at all, and then nothing has changed."""
     settings = OrderSettings(max_held_packets=6)
     together, alone = at(5, 2, settings), at(5, 2, settings)
     for sequence, number, step, packets in runs:
@@ -194,7 +191,6 @@ def test_a_run_is_judged_as_its_packets_would_be(runs: list[tuple[int, int, int,
 
 
 def test_runs_are_taken_as_runs() -> None:
-    """Those that come next, those that come too early, and those that the last gap held back."""
     incoming, headers = at(5, 7), [make_header(number, number - 1, 5) for number in range(8, 16)]
     assert feed_run(incoming, headers[4:]) == []
     assert feed_run(incoming, headers[2:4]) == []
@@ -294,7 +290,6 @@ def test_of_an_older_sequence_nothing_is_known() -> None:
 
 @given(st.lists(st.integers(1, 20), max_size=8), st.integers(1, 25), st.integers(0, 24), st.integers(1, 5))
 def test_a_run_is_seen_as_its_packets_would_be(before: list[int], first: int, previous: int, packets: int) -> None:
-    """Or not taken at all, and then nothing has changed."""
     together, alone = DuplicateFilter(), DuplicateFilter()
     feed_filter(together, *before)
     feed_filter(alone, *before)
@@ -329,7 +324,6 @@ def refuse(*numbers: int, reason: str = "no", sequence: int = 1) -> Rejections:
 
 
 def test_neighbours_with_one_reason_are_one_run() -> None:
-    """In whatever order they came."""
     found = refuse(5, 3, 4, 9)
     assert found.spans == [(3, 5, "no"), (9, 9, "no")]
     found.add(make_header(6, 5), "another")
@@ -342,7 +336,6 @@ def test_neighbours_with_one_reason_are_one_run() -> None:
 
 
 def test_what_its_origin_wants_no_more_is_forgotten() -> None:
-    """A part of a run, too; numbers outside are remembered."""
     found = refuse(1, 2, 3, 4, 5, 8)
     assert not found.forget_unwanted(1, 6, 7)
     assert not found.forget_unwanted(1, 4, 3)
@@ -374,7 +367,6 @@ def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @given(st.lists(st.tuples(st.integers(1, 40), st.sampled_from(["a", "bä"]))), st.integers(0, 45), st.integers(0, 45))
 def test_it_says_what_a_dictionary_says(refused: list[tuple[int, str]], first: int, last: int) -> None:
-    """Whatever was refused and settled, and after a restart."""
     found, model = Rejections(), dict[int, str]()
     for number, reason in refused:
         if number not in model:
@@ -388,7 +380,6 @@ def test_it_says_what_a_dictionary_says(refused: list[tuple[int, str]], first: i
 
 
 def test_what_is_no_row_is_damage() -> None:
-    """Never an error of another kind, and never believed."""
     row = refuse(1, 2, 9).encode()
     assert refuse().encode() == b""
     for cut in (*range(1, 8), *range(9, len(row) - 21), len(row) - 1):

@@ -37,7 +37,6 @@ def test_between_the_bounds_a_link_stays_as_it_is(mode: LinkMode, age_ms: int, a
 
 
 def test_with_nothing_awaited_a_link_is_synchronous_again() -> None:
-    """There is nothing that could be too old."""
     link = SyncLink(TEN_AND_FIVE, 0)
     assert link.handle_oldest(0, 11 * SECOND)
     assert link.handle_oldest(None, 12 * SECOND)
@@ -72,7 +71,6 @@ NUMBERS = st.tuples(st.integers(1, 40), st.integers(0, 10)).map(lambda it: (it[0
 def test_awaited_is_a_map_of_numbers_to_times(
     lengths: list[int], removed: list[tuple[int, int]], kept: list[tuple[int, int]]
 ) -> None:
-    """As a dictionary would have it, whatever goes in whatever order."""
     awaited, model, number = Awaited(), dict[int, int](), 1
     for at, length in enumerate(lengths):
         awaited.add(number, number + length - 1, at)

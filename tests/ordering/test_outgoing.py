@@ -99,7 +99,6 @@ def test_the_table_names_one_ack_for_each_class() -> None:
 @pytest.mark.parametrize("delivery", Delivery)
 @pytest.mark.parametrize("ack", [Ack.SESSION, Ack.STORE, Ack.ORDER])
 def test_each_ack_frees_only_its_class(delivery: Delivery, ack: Ack) -> None:
-    """An ack of one layer never frees what belongs to another."""
     out = make(1, delivery)
     entry = out.entries[1]
     send(out)
@@ -185,7 +184,6 @@ def test_express_packets_go_out_again_when_their_stream_had_no_place(*, crowded:
 
 
 def test_previous_bridges_what_was_given_up() -> None:
-    """The number before that is still wanted, 0 when there is none."""
     out = make(6)
     for number in (1, 4, 5):
         out.remove(out.entries[number])
@@ -260,7 +258,6 @@ STEP = st.tuples(
 
 @given(st.lists(STEP, max_size=60))
 def test_whatever_happens_what_waits_goes_out_ascending_and_nothing_is_forgotten(steps: list[tuple[str, int]]) -> None:
-    """After any history: a lost session sends exactly what is not freed, in order, with a previous that is right."""
     out, now_ns = make(0), 0
     for step, value in steps:
         now_ns += SECOND
@@ -362,7 +359,6 @@ def make_large(delivery: Delivery = Delivery.TRANSACTIONAL) -> OutgoingSequence:
 
 @pytest.mark.parametrize("delivery", list(Delivery))
 def test_the_fragments_of_a_message_leave_together(delivery: Delivery) -> None:
-    """Acknowledged fragments are kept, and not sent again."""
     out = make_large(delivery)
     assert [acknowledge(out, number) for number in (1, 2, 3)] == [[1], [], []]
     out.handle_session_closed()

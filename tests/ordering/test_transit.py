@@ -193,7 +193,6 @@ def test_whatever_happens_each_packet_is_offered_until_it_is_freed(
 
 
 def test_what_the_next_hop_gives_back_goes_out_again() -> None:
-    """In its place among those that wait."""
     sequence = passing(1, 2, 3)
     assert send(sequence, 2) == [1, 2]
     sequence.handle_given_back(sequence.entries[2])
@@ -296,7 +295,6 @@ def test_what_its_origin_has_given_up_is_lacking_no_more() -> None:
 
 
 def test_a_neighbour_makes_it_remember_no_more_than_some() -> None:
-    """Of the numbers that it sends without room for them."""
     sequence = passing(1)
     for number in range(2, LACKING_MAX + 10):
         sequence.handle_held_back(1, number)
@@ -355,7 +353,6 @@ class Seen(TransitPacket):
 
 @pytest.mark.gate
 def test_a_packet_that_comes_late_finds_its_place_among_many() -> None:
-    """It is compared with a few of those that wait."""
     sequence = passing()
     for number in (*range(1, 5_000), *range(5_001, 20_001), 5_000):
         entry = Seen(number, b"body", 4, 1, number - 1, 0)

@@ -21,7 +21,6 @@ WAITS = [30 * SECOND] * 3 + [5 * MINUTE] * 3 + [30 * MINUTE] * 3 + [6 * HOUR] * 
 
 
 def test_the_wait_depends_on_the_attempt() -> None:
-    """Attempts 1-3, 4-6, 7-9, and 10 or later."""
     attempts = range(1, 13)
     assert [tier_interval_ns(attempt, DEFAULTS) for attempt in attempts] == WAITS
     assert [ResendTimer(DEFAULTS).interval_of(attempt) for attempt in attempts] == WAITS
@@ -50,7 +49,6 @@ def held(turn: int = 1) -> Hold:
 
 
 def test_an_older_word_that_comes_later_changes_nothing() -> None:
-    """Turns only grow."""
     hold = held(3)
     hold.handle_flow_control(2, SECOND, stop=False)
     assert hold.stops
@@ -85,7 +83,6 @@ def test_a_sender_that_has_to_wait_again_and_again_asks_ever_more_rarely() -> No
 
 
 def test_a_packet_that_was_taken_lets_the_next_one_go_at_once() -> None:
-    """There is room, it seems."""
     hold = held()
     assert hold.handle_progress()
     assert not hold.stops
@@ -139,7 +136,6 @@ def test_it_begins_with_what_was_taken_last_and_doubles() -> None:
 
 
 def test_who_takes_nothing_is_sent_half_as_much_each_time_and_one_packet_at_least() -> None:
-    """Whether it says that there is no room, or that there is some again."""
     start = SlowStart()
     start.handle_taken(8)
     told = []
@@ -168,7 +164,6 @@ def test_nothing_would_ever_be_sent_again_or_asked_for_with_none(name: str) -> N
 
 
 def test_an_order_ack_need_not_wait() -> None:
-    """Neither for the end of a burst nor for its start."""
     terms = OrderAck(OrderSettings(order_ack_idle_s=0, seq_max_ack_delay_s=0)).terms
     assert (terms.idle_ns, terms.delay_ns) == (0, 0)
 

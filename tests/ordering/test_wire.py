@@ -65,14 +65,12 @@ def headers(draw: st.DrawFn) -> SequenceHeader:
 @pytest.mark.slow
 @given(headers())
 def test_any_header_reads_back(header: SequenceHeader) -> None:
-    """Every field survives, and ``header_bytes`` tells how much of the packet is not body."""
     content = header.encode()
     assert decode(content) == header
     assert len(content) == wire.header_bytes(header.queue) + len(header.body)
 
 
 def test_what_goes_between_neighbours_reads_back() -> None:
-    """A hold says why its stream has to wait."""
     assert [decode(content) for content in CONTENTS[1:]] == [
         OrderAckPacket(ORIGIN, 1, 3, 9),
         RejectPacket(ORIGIN, 1, 3, 9, "queue-not-found"),
@@ -97,7 +95,6 @@ def test_layout_is_as_documented() -> None:
 
 
 def test_what_goes_by_relays_reads_back() -> None:
-    """Data with its way and its time, words on their way back, and that packets wait."""
     read = decode(RELAYED)
     assert isinstance(read, wire.RelayedHeader)
     assert (read.trace, read.hops, read.left_ms, read.final, read.from_name) == (TRACE, 2, 5_000, "b", "a")
@@ -186,7 +183,6 @@ def test_malformed_contents_are_refused(content: bytes, why: str) -> None:
     ],
 )
 def test_damage_is_read_or_refused(content: bytes) -> None:
-    """Every truncation and every flipped bit gives a value or a ProtocolError, nothing else."""
     flips = [
         bytes([*content[:at], content[at] ^ 1 << bit, *content[at + 1 :]])
         for at in range(len(content))

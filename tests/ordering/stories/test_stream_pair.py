@@ -36,7 +36,6 @@ def finish(pair: StreamPair) -> None:
 
 
 def test_a_clear_stream_sends_each_packet_once() -> None:
-    """One order ack every 8 packets and one at the end; nothing is resent, nothing is left."""
     pair = StreamPair(QUICK)
     pair.append(PACKETS)
     pair.run(10 * SECOND)
@@ -49,7 +48,6 @@ def test_a_clear_stream_sends_each_packet_once() -> None:
 @pytest.mark.gate
 @pytest.mark.parametrize("loss", [0.1, 0.3, 0.5])
 def test_exactly_once_in_order_through_a_bad_network(loss: float) -> None:
-    """For fifty seeds, whatever is lost, packets, session acks or order acks."""
     for seed in range(50):
         pair = StreamPair(QUICK, weather=bad(loss), seed=seed)
         pair.append(PACKETS)
@@ -73,7 +71,6 @@ def test_a_receiver_that_dies_before_the_commit_has_acknowledged_nothing() -> No
 
 
 def test_each_tier_sends_again_what_has_no_order_ack() -> None:
-    """All sixteen packets in each attempt, in order."""
     pair = StreamPair(QUICK, lose_order_acks=True)
     pair.append(16)
     pair.run(10 * SECOND)

@@ -77,7 +77,6 @@ def kill(node: SimNode, place: int) -> None:
 
 @pytest.mark.parametrize("end", [purge, kill], ids=["purged", "dead"])
 def test_what_no_reader_took_is_not_in_the_journal(end: Callable[[SimNode, int], None]) -> None:
-    """The others of its packet are, one by one; also after a restart in between."""
     world, node = single(settings(), seed=3)
     fill(world, node, *numbered(0, 5))
     node.act(lambda: end(node, 1))
@@ -104,7 +103,6 @@ def test_a_large_message_has_one_copy(delivery: Delivery) -> None:
 
 
 def test_messages_that_expire_are_not_copied_and_copies_never_expire_like_them() -> None:
-    """The time to be received was for the queue."""
     world, node = single(settings(Journal(keep_s=None)), seed=6)
     outgoing = node.live.outgoing_stream(node.address, "q", Delivery.TRANSACTIONAL)
     for body in (b"taken", b"late"):
@@ -147,7 +145,6 @@ def test_the_oldest_copies_give_way_and_the_operator_hears_of_it_once() -> None:
 
 
 def test_a_journal_that_holds_lets_the_senders_of_its_queue_wait() -> None:
-    """Both ends say why; they go on when somebody has read it."""
     world = World(10)
     journal = Journal(messages=4, when_full="hold")
     a, b = world.node("a"), world.node("b", settings(journal, messages_per_packet=1))
@@ -231,7 +228,6 @@ def test_the_records_of_copies_are_whole_whatever_the_priorities() -> None:
 
 
 def test_a_copy_of_a_part_of_a_packet_keeps_the_priority_and_the_properties() -> None:
-    """The others of the packet were purged."""
     world, node = single(settings(), seed=13)
     outgoing = node.live.outgoing_stream(node.address, "q", Delivery.RECOVERABLE, 5)
     for body in numbered(0, 3):
@@ -268,7 +264,6 @@ def test_a_copy_that_waits_for_its_body_outlives_a_crash(monkeypatch: pytest.Mon
 
 
 def test_a_purged_journal_lets_the_senders_go_on() -> None:
-    """And one that the settings no longer have."""
     for free in (purge_journal, forget_journal):
         world = World(15)
         journal = Journal(messages=2, when_full="hold")
@@ -296,7 +291,6 @@ def forget_journal(node: SimNode) -> None:
 
 
 def test_a_journal_that_gets_its_settings_later_copies_from_then_on() -> None:
-    """Of a packet that was read in part before, all that readers took."""
     world, node = single(NodeSettings(), seed=16)
     fill(world, node, *numbered(0, 4))
     node.read("q", 2)

@@ -59,7 +59,6 @@ def test_they_come_again_in_the_order_of_the_queue() -> None:
 
 
 def test_what_may_be_passed_comes_when_its_wait_ends() -> None:
-    """Then it comes before anything younger."""
     reader = Reader()
     returned = reader.returned
     reader.wait(packet(1), 0, Wait(100, 50, keep_order=False))
@@ -104,14 +103,12 @@ def test_a_value_that_cannot_be_is_refused() -> None:
 
 
 def test_waits_double_from_a_second_to_a_minute() -> None:
-    """However often it failed; and none is none."""
     waits = [wait_ms(Redelivery(), failures) // 1_000 for failures in (*range(1, 9), 10**6)]
     assert waits == [1, 2, 4, 8, 16, 32, 60, 60, 60]
     assert [wait_ms(Redelivery(first_wait_s=0), failures) for failures in (1, 2, 100)] == [0, 0, 0]
 
 
 def test_the_listener_is_notified_when_the_wait_is_over() -> None:
-    """And not before; nobody has to ask meanwhile, a crash between included."""
     world, a = single(NodeSettings(queue_redelivery={"orders": Redelivery(first_wait_s=20)}))
     a.send(a, "orders", b"1")
     world.run(10 * MS)
@@ -199,7 +196,6 @@ def test_what_arrives_too_late_expires_at_once(world: World) -> None:
 
 
 def test_nobody_is_handed_a_message_whose_time_is_over_before_the_timer_came(world: World) -> None:
-    """Nor the rest of a packet that is read slowly; what waits behind it is read."""
     node = world.node("a")
     post(node, "", b"1", b"2", read_ms=1_000)
     post(node, "", b"3", read_ms=0)
@@ -215,7 +211,6 @@ def test_nobody_is_handed_a_message_whose_time_is_over_before_the_timer_came(wor
 
 
 def test_what_somebody_has_in_hand_does_not_expire(world: World) -> None:
-    """It can be done with as long as it takes; given back, it dies."""
     node = world.node("a")
     post(node, "", b"1", b"2", b"3", read_ms=1_000)
     world.run(100 * MS)
@@ -234,7 +229,6 @@ def test_what_somebody_has_in_hand_does_not_expire(world: World) -> None:
 
 
 def test_what_waits_to_come_again_expires_meanwhile(world: World) -> None:
-    """And holds back nothing younger then."""
     node = world.node("a")
     post(node, "", b"1", read_ms=1_000)
     post(node, "", b"2", read_ms=0)
@@ -250,7 +244,6 @@ def test_what_waits_to_come_again_expires_meanwhile(world: World) -> None:
 
 
 def test_times_to_be_received_survive_restarts(world: World) -> None:
-    """A message that expired while the node was down is a dead letter when it is up; the others keep their time."""
     node = world.node("a")
     post(node, "", b"1", read_ms=1_000)
     post(node, "", b"2", read_ms=5_000)
@@ -267,7 +260,6 @@ def test_times_to_be_received_survive_restarts(world: World) -> None:
 def test_large_and_many_messages_whose_bodies_only_the_disk_has_expire(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Their bodies are fetched a few at a time, and a commit holds a few of their letters."""
     monkeypatch.setattr(expiry, "fetch_packets", partial(fetch_packets, most_bytes=10_000))
     monkeypatch.setattr(expiry, "LETTERS_MAX", 20)
     a, b = world.node("a"), world.node("b", NodeSettings(body_cache_bytes=0))
@@ -285,7 +277,6 @@ def test_large_and_many_messages_whose_bodies_only_the_disk_has_expire(
 
 
 def test_a_queue_without_such_messages_has_no_timer(world: World) -> None:
-    """Nor has one whose messages were read in time."""
     node = world.node("a")
     post(node, "", b"1", read_ms=0)
     world.run(SECOND)

@@ -57,7 +57,6 @@ def announce(bodies: Bodies, fill: Fill, total_bytes: int, key: int = 1, ordinal
 
 
 def test_a_body_takes_its_room_until_a_message_stands_for_it(bodies: Bodies, fill: Fill) -> None:
-    """Fragments and batches of parts add up; then its message counts for it."""
     assert announce(bodies, fill, 1_030)
     assert (fill.bytes.value, fill.messages.value, bodies.held.of(ORIGIN)) == (1_030, 1, 1_030)
     assert bodies.claim(*ID) == 0
@@ -71,7 +70,6 @@ def test_a_body_takes_its_room_until_a_message_stands_for_it(bodies: Bodies, fil
 
 
 def test_a_body_is_freed_when_the_last_message_that_stands_for_it_has_left(bodies: Bodies, fill: Fill) -> None:
-    """Its announcement goes with that commit, its parts with later ones."""
     announce(bodies, fill, 10)
     bodies.add(packet(2, 27 + 10))
     assert bodies.claim(*ID) == bodies.claim(*ID) == 10  # as its dead letter takes the place of a message
@@ -116,7 +114,6 @@ def test_an_unfinished_body_ends_with_what_comes_after_it(bodies: Bodies, fill: 
 
 
 def test_what_belongs_to_no_body_is_not_kept(bodies: Bodies, fill: Fill) -> None:
-    """A part without an announcement, one too many, an empty one; and a second announcement."""
     assert not bodies.add(packet(1, 27 + 10))
     announce(bodies, fill, 10)
     assert not bodies.add(packet(2, 27 + 11))
@@ -147,7 +144,6 @@ def test_small_parts_between_the_rows_of_others_cost_four_bytes_each() -> None:
 
 
 def test_parts_that_are_read_together_are_opened_one_by_one() -> None:
-    """Batches of several parts, and parts in several packets."""
     sent = [b"1" * 300, b"2" * 300, b"3" * 5_000, b"4" * 300, b"5" * 2_000, b"6"]
     rows = [it.body for it in pack(list(sent), 1_000, 1, 1)[0]]
     assert len(rows) > len(sent)
@@ -228,7 +224,6 @@ def test_parts_and_pieces_of_parts_make_a_body(shelf: Arriving) -> None:
 
 
 def test_the_word_that_no_more_comes_frees_a_body(shelf: Arriving) -> None:
-    """The next commit deletes the word, the announcement and the parts."""
     shelf.announce(9, 700)
     shelf.put(b"x" * 100)
     shelf.put(LargeMessage(b"", ordinal=9))
@@ -266,7 +261,6 @@ def test_each_piece_tells_which_packet_is_the_last(number: int, offset: int, len
 
 
 def test_what_was_begun_is_expected_until_it_is_taken() -> None:
-    """By its stream and ordinal."""
     partials = Partials()
     partials.begin(piece(9), 3, 250)
     assert partials.expects(PARTED, STREAM, 3)
@@ -279,7 +273,6 @@ def test_what_was_begun_is_expected_until_it_is_taken() -> None:
 
 
 def test_the_streams_of_a_node_are_found() -> None:
-    """Those alone in which something was begun and is not whole."""
     partials = Partials()
     for stream in (STREAM, STREAM + 1):
         partials.begin(QueuedPacket([1], PARTED, stream, 1, 1, 0, 1, 100, [b"x"]), 3, 250)
@@ -294,7 +287,6 @@ WAIT = Wait(500, 50, keep_order=True)
 
 
 def test_progress_survives_a_restart() -> None:
-    """What was acknowledged, how often something failed, and what has to wait, no longer than before."""
     progress = Progress(0b101, Setbacks({1: 3, 3: 1}, {3: 1}, {1: WAIT}))
     assert Progress.decode(progress.encode(), 1, 480) == progress
     assert Progress.decode(progress.encode(), 1, 10).setbacks.waits == {1: WAIT._replace(until_ms=60)}
@@ -307,7 +299,6 @@ def test_damaged_progress_is_refused(damaged: bytes) -> None:
 
 
 def test_a_part_has_the_indices_of_its_messages() -> None:
-    """Nothing is taken of those before it and behind it; another owner may number them as it likes."""
     setbacks = Setbacks({9: 1, 10: 2, 13: 1}, {13: 1}, {10: WAIT, 14: WAIT})
     part = setbacks.part(range(10, 14))
     assert part == Setbacks({0: 2, 3: 1}, {3: 1}, {0: WAIT})
@@ -373,7 +364,6 @@ packets = st.builds(
 @pytest.mark.gate
 @given(st.lists(packets, max_size=10))
 def test_every_packet_comes_off_as_it_was(put: list[QueuedPacket]) -> None:
-    """In order, also of what a record cannot say."""
     for place, one in enumerate(put, 1):
         one.first_place = place
     before = plain([replace(one) for one in put])
@@ -390,14 +380,12 @@ def test_packets_come_off_by_the_block() -> None:
 
 
 def test_what_no_disk_has_keeps_its_body() -> None:
-    """And every other packet loses it."""
     express, durable = shelved_packet(1), shelved_packet(2)
     express.keys, express.pieces, durable.pieces = [], [b"body"], [b"body"]
     assert [one.pieces for one in take_all(shelf_of([express, durable]))] == [[b"body"], []]
 
 
 def test_a_walk_begins_near_its_place() -> None:
-    """Not at the first of a million."""
     shelf = shelf_of([shelved_packet(place) for place in range(10, 10 + 20 * PER_BLOCK)])
     far = 10 + 15 * PER_BLOCK + 3
     assert far - PER_BLOCK < next(shelf.walk(far)).first_place <= far
@@ -405,7 +393,6 @@ def test_a_walk_begins_near_its_place() -> None:
 
 
 def test_expired_packets_are_found_wherever_they_are() -> None:
-    """Whenever they expire, no more at a time than wanted, and those alone."""
     shelf = shelf_of([shelved_packet(place, receive_by_ms=place % 3 * 100) for place in range(1, 2 * PER_BLOCK + 1)])
     for now_ms, left in ((100, 2), (200, 0)):
         assert shelf.earliest_ms == now_ms
@@ -428,7 +415,6 @@ def test_expired_packets_are_found_wherever_they_are() -> None:
 @pytest.mark.gate
 @pytest.mark.parametrize("seed", range(3))
 def test_blocks_are_changed_in_any_order(seed: int) -> None:
-    """Each change is there when the block is read again, however often others were changed in between."""
     random = Random(seed)
     places = [place for place in range(1, 6 * PER_BLOCK) if place % 11]
     shelf, left = shelf_of([shelved_packet(place) for place in places[: 4 * PER_BLOCK]]), places[: 4 * PER_BLOCK]
@@ -469,7 +455,6 @@ def test_packets_of_one_sender_take_a_few_bytes_each() -> None:
 
 
 def test_blocks_whose_fields_fall_come_off_as_they_were() -> None:
-    """The packets of two senders in turns, and a clock that is set back."""
     put = [shelved_packet(place) for place in range(1, 3 * PER_BLOCK + 1)]
     for at, one in enumerate(put):
         one.number, one.sent_at_ms = at % 2 * 10**9 + at, 10**12 - (at // 700) * 10**6 + at

@@ -94,7 +94,6 @@ def bodies(handed: list[Lease]) -> list[bytes]:
 
 
 def test_what_is_acknowledged_together_counts_as_one_by_one() -> None:
-    """Express and durable packets, some of them in part, some twice: lengths, quotas, what the next commit holds."""
     boxes = [Box(), Box()]
     for box in boxes:
         for delivery in (Delivery.EXPRESS, Delivery.TRANSACTIONAL, Delivery.EXPRESS):
@@ -124,7 +123,6 @@ def state(box: Box) -> list[object]:
 def test_what_is_given_back_comes_again_in_the_old_order(
     give_back: list[bool], order: list[int], delivery: Delivery
 ) -> None:
-    """Before anything younger, whatever the order of giving back, in every class."""
     box = Box()
     for number in range(0, 12, 3):
         box.put(*(b"%02d" % (number + one) for one in range(3)), delivery=delivery)
@@ -141,7 +139,6 @@ def test_what_is_given_back_comes_again_in_the_old_order(
 
 
 def test_what_waits_keeps_everything_younger_back() -> None:
-    """Older messages come as ever; when the wait has ended, the queue goes on in its order."""
     box = Box(b"1", b"2", b"3")
     box.put(b"4")
     first, second = sure(box.take()), sure(box.take())
@@ -155,7 +152,6 @@ def test_what_waits_keeps_everything_younger_back() -> None:
 
 
 def test_younger_messages_pass_one_that_waits_when_it_lets_them() -> None:
-    """It comes before what is still there when its wait ends."""
     box = Box(b"1", b"2", b"3")
     first = sure(box.take())
     box.box.give_back(first, Wait(box.now_ms + 500, 500, keep_order=False))
@@ -169,7 +165,6 @@ def test_younger_messages_pass_one_that_waits_when_it_lets_them() -> None:
 
 @pytest.mark.parametrize("keep_order", [True, False])
 def test_a_wait_survives_a_restart(keep_order: bool) -> None:
-    """With its end, its order, and no longer than it was, although the clock was set back meanwhile."""
     box = Box(b"1", b"2", b"3")
     taken = box.take_all()
     box.box.acknowledge(taken[0])
@@ -182,7 +177,6 @@ def test_a_wait_survives_a_restart(keep_order: bool) -> None:
 
 
 def test_progress_survives_a_restart() -> None:
-    """A packet that was half done comes back with the other half, and its failures."""
     box = Box(b"1", b"2", b"3")
     handed = box.take_all()
     box.box.acknowledge(handed[1])
@@ -214,7 +208,6 @@ def test_the_unread_take_their_records_and_no_objects() -> None:
 
 
 def test_what_is_looked_through_on_the_disk_stays_in_its_place() -> None:
-    """All of it is seen; what is taken out by hand is never handed out, nor what is left of a packet lost."""
     box = Box(cache_bytes=0)
     for number in range(0, 1_500, 3):
         box.put(*(b"%04d" % (number + one) for one in range(3)))
@@ -231,7 +224,6 @@ def test_what_is_looked_through_on_the_disk_stays_in_its_place() -> None:
 
 @given(st.permutations(range(4)))
 def test_recoverable_fragments_may_come_in_any_order(order: list[int]) -> None:
-    """Recoverable packets are not ordered; the message is."""
     box = Box()
     body = bytes(range(200)) * 7
     packed = [item.body for item in pack([body], 400, 1, 1)[0]]
@@ -278,7 +270,6 @@ def test_what_comes_back_ends_the_run_that_goes_on() -> None:
 
 
 def test_a_run_of_one_that_nobody_drew_gives_way_to_something_older() -> None:
-    """And is not lost."""
     box = Box(b"1", b"2", b"3")
     first, second, _ = box.take_all()
     box.box.give_back(second)
@@ -289,7 +280,6 @@ def test_a_run_of_one_that_nobody_drew_gives_way_to_something_older() -> None:
 
 
 def test_too_many_unfinished_express_messages_give_way_and_are_counted() -> None:
-    """The oldest of them; what is complete does not count."""
     box = Box()
     halves = [
         [item.body for item in pack([b"%03d" % number * 200], 400, number, 1)[0]] for number in range(PARTIAL_MAX + 2)
@@ -304,7 +294,6 @@ def test_too_many_unfinished_express_messages_give_way_and_are_counted() -> None
 
 
 def test_what_is_taken_out_is_never_handed_out_nor_fetched() -> None:
-    """Of any packet, and of what came back; the rest keeps its order, and what a reader has stays with it."""
     box = Box()
     for at in range(0, 12, 3):
         box.put(*(b"%02d" % (at + one) for one in range(3)))
@@ -348,7 +337,6 @@ def test_a_large_message_that_was_done_before_a_restart_counts_no_more() -> None
 
 
 def test_failures_are_forgotten_with_their_packet() -> None:
-    """They cost nothing once every message of it is done."""
     box = Box(b"1", b"2")
     first, second = box.take_all()
     box.box.count_failure(first)
@@ -364,7 +352,6 @@ def test_failures_are_forgotten_with_their_packet() -> None:
 
 
 def test_a_run_says_how_often_its_messages_had_failed() -> None:
-    """One whose reader died comes by itself."""
     box = Box(b"1", b"2", b"3")
     first, second, _ = box.take_all()
     box.box.count_failure(first)
@@ -389,7 +376,6 @@ def test_what_was_taken_out_ahead_does_not_come_when_the_rest_is_acknowledged() 
 
 @pytest.mark.parametrize("cache_bytes", [0, CACHE_BYTES])
 def test_the_higher_priority_comes_first_and_each_keeps_its_order(cache_bytes: int) -> None:
-    """Wherever the packets wait: in memory or only on the disk."""
     box = Box(cache_bytes=cache_bytes)
     for number in range(40):
         box.put(b"%d.%02d" % (number % 4, number), stream=number % 4, priority=number % 4)
@@ -399,7 +385,6 @@ def test_the_higher_priority_comes_first_and_each_keeps_its_order(cache_bytes: i
 
 
 def test_a_higher_priority_ends_the_run_that_is_read() -> None:
-    """The next message is of the higher one, although the packet that is read has more."""
     box = Box(b"a", b"b", b"c")
     assert sure(box.take()).body == b"a"
     box.put(b"urgent", stream=2, priority=7)
@@ -407,7 +392,6 @@ def test_a_higher_priority_ends_the_run_that_is_read() -> None:
 
 
 def test_what_comes_back_keeps_its_priority() -> None:
-    """It comes before anything younger of its priority, and after all of higher ones."""
     box = Box(b"low", b"later")
     low = sure(box.take())
     box.put(b"high", stream=2, priority=7)
@@ -428,7 +412,6 @@ def test_a_wait_that_keeps_the_order_stops_only_its_own_priority() -> None:
 
 
 def test_a_wait_of_a_high_priority_does_not_keep_lower_ones_on_the_disk() -> None:
-    """The bodies of both are fetched."""
     box = Box(cache_bytes=0)
     box.put(b"high", stream=2, priority=7)
     high = sure(box.take())
@@ -455,7 +438,6 @@ def test_browsing_shows_the_order_of_reading_from_any_position_on() -> None:
 
 
 def test_expiries_are_known_for_lines_that_wait_only_on_the_disk() -> None:
-    """The earliest of all lines counts."""
     box = Box(cache_bytes=0)
     box.put(b"in memory")
     for priority, receive_by_ms in ((0, 3_000), (7, 5_000)):
@@ -469,7 +451,6 @@ def test_expiries_are_known_for_lines_that_wait_only_on_the_disk() -> None:
 def test_packets_that_are_restored_together_are_as_those_that_are_put_one_by_one(
     counts: list[int], priority: int, room: int
 ) -> None:
-    """Those on the disk alone, too: the same places, charges and lines."""
     boxes = Box(cache_bytes=room * PACKET_BYTES), Box(cache_bytes=room * PACKET_BYTES)
     alike = []
     for key, count in enumerate(counts, 1):

@@ -67,7 +67,6 @@ class Waiting:
 
 
 def test_memory_has_a_limit_and_the_order_stays() -> None:
-    """However many packets wait; everything is given back in the end."""
     waiting = Waiting(limit_bytes=10 * (PACKET_BYTES + 100))
     waiting.put(range(1, 5_000))
     assert waiting.share.used_bytes == waiting.cache.used_bytes <= 11 * (PACKET_BYTES + 100)
@@ -87,7 +86,6 @@ def test_express_packets_do_not_overtake_what_is_on_the_disk() -> None:
 @pytest.mark.parametrize("room", [0, 5, 1_000])
 @pytest.mark.parametrize("express", [False, True])
 def test_what_comes_together_waits_as_if_it_came_one_by_one(room: int, express: bool) -> None:
-    """In memory, on the disk or in part on both, and whether it expires or not."""
     one_by_one, together = (Waiting(limit_bytes=room * (PACKET_BYTES + 100)) for _ in range(2))
     for start, receive_by_ms in ((1, 0), (4, 70), (8, 0), (300, 0), (600, 9)):
         for waiting in (one_by_one, together):
@@ -100,7 +98,6 @@ def test_what_comes_together_waits_as_if_it_came_one_by_one(room: int, express: 
 
 
 def test_one_queue_leaves_memory_to_others() -> None:
-    """There is a limit for one, and one for all."""
     waiting = Waiting(limit_bytes=10 * (PACKET_BYTES + 100))
     others = [Share(waiting.cache) for _ in range(9)]
     for share in [waiting.share, *others]:
@@ -111,7 +108,6 @@ def test_one_queue_leaves_memory_to_others() -> None:
 
 
 def test_expiries_are_known_for_packets_in_memory_and_for_the_next_of_the_others() -> None:
-    """Those that are taken down have their own again."""
     waiting = Waiting(limit_bytes=0)
     waiting.put(range(1, 4), receive_by_ms=30)
     waiting.put(range(4, 6), receive_by_ms=20)
@@ -125,7 +121,6 @@ def test_expiries_are_known_for_packets_in_memory_and_for_the_next_of_the_others
 
 
 def test_what_is_removed_is_read_by_nobody() -> None:
-    """Whether it was in memory or not."""
     waiting = Waiting(limit_bytes=3 * (PACKET_BYTES + 100))
     waiting.put(range(1, 20))
     for one in list(waiting.line.walk(1)):
@@ -135,7 +130,6 @@ def test_what_is_removed_is_read_by_nobody() -> None:
 
 @pytest.mark.parametrize("room", [0, 1_000])
 def test_a_walk_begins_with_the_packet_that_has_the_place(room: int) -> None:
-    """Also when the place is that of its last message."""
     waiting = Waiting(limit_bytes=room * (PACKET_BYTES + 100))
     for place in (1, 4, 7):
         one = QueuedPacket([place], b"o" * 16, 1, 1, place, Delivery.TRANSACTIONAL, 3, 100, [BODY], first_place=place)
@@ -145,7 +139,6 @@ def test_a_walk_begins_with_the_packet_that_has_the_place(room: int) -> None:
 
 
 def test_what_was_drawn_has_a_size() -> None:
-    """Of the bodies; with properties, of the packet that has them."""
     for labels, drawn_bytes in ((None, 5), ("lmn", 2_000)):
         made = zip((b"1", b"22", b"333"), labels or (None,) * 3, strict=True)
         messages = [Outgoing(body, {"label": label * 1_000} if label else None) for body, label in made]
@@ -172,7 +165,6 @@ def packets(*counts: int) -> list[QueuedPacket]:
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(1, 2**5 - 1)), max_size=30))
 def test_acknowledged_is_what_was_acknowledged(acks: list[tuple[int, int]]) -> None:
-    """Whatever the order, and however often: each message once, and a packet is done with its last message."""
     put, reader, model = packets(5, 1, 3, 5, 2), ReaderState(), [0] * 5
     for at, some in acks:
         bits = some & ((1 << put[at].count) - 1)
@@ -225,7 +217,6 @@ def test_what_died_or_waited_before_a_restart_comes_by_itself(setbacks: Setbacks
 
 
 def test_progress_that_is_restored_is_the_same_progress() -> None:
-    """Whatever place the packet has; indices that no message of it has are passed over."""
     first, second = packets(3, 4)
     progress = Progress(0b1001, Setbacks({1: 2}, {1: 1}, {1: Wait(5, 5, keep_order=False)}))
     reader = ReaderState()
@@ -238,7 +229,6 @@ def test_progress_that_is_restored_is_the_same_progress() -> None:
 
 
 def test_nothing_is_kept_of_what_was_done_before_a_restart() -> None:
-    """There is nothing left to hand out of it."""
     (packet,), reader = packets(2), ReaderState()
     reader.restore(packet, Progress(0b11, Setbacks({1: 1}, {1: 1})))
     assert reader.is_done(packet)
@@ -332,7 +322,6 @@ def fields(*runs: Run) -> list[dict[str, Any]]:
 
 
 def test_packets_that_follow_each_other_are_one_record() -> None:
-    """The last one may be handed out in part; so may the first, from wherever it stood."""
     (said,) = fields(drawn(3, 4, 6), drawn(4), drawn(5), drawn(6, 0, 2))
     assert said == {**STREAM, "redelivered": False, "number": 3, "place": 4, "counts": [[1, 6], [2, 10], [1, 2]]}
 
@@ -401,7 +390,6 @@ def test_what_is_done_is_done_once_all_before_it_is_safe(notes: Notes, index: in
 
 @pytest.mark.gate
 def test_a_cell_is_used_again(notes: Notes) -> None:
-    """With nothing in it of the packet before."""
     for key in range(1, 100_000):
         one = leased_packet(key)
         notes.leases.open([one])
@@ -424,7 +412,6 @@ def test_more_packets_than_there_is_room_for_go_without(notes: Notes) -> None:
 
 
 def test_a_node_that_ends_leaves_nothing_in_hand(notes: Notes) -> None:
-    """Acknowledged messages stay so."""
     one = leased_packet(7)
     notes.leases.open([one])
     notes.leases.hold([(one, 0b11)])

@@ -31,7 +31,6 @@ from triack.queues.packing import Unpacked
 
 @pytest.mark.plain
 def test_queues_at_rest_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For the next commit, for bodies and for records: only the one that was read."""
     world, node = single()
     for number in range(50):
         node.send(node, f"q{number}", b"x")
@@ -200,7 +199,6 @@ def test_what_is_full_stays_so_until_a_quarter_is_free() -> None:
 
 
 def test_a_peer_has_a_limit_of_its_own() -> None:
-    """Whatever the others have."""
     account = Account(100, 1_000)
     account.add(b"a", 100)
     account.add(b"b", 99)
@@ -224,7 +222,6 @@ def test_who_has_little_is_not_stopped_by_who_has_much() -> None:
 
 
 def test_the_node_itself_may_have_half() -> None:
-    """It is no peer."""
     account, full = Account(10, 1_000), []
     account.own = b"me"
     for size_bytes in (499, 1):
@@ -234,7 +231,6 @@ def test_the_node_itself_may_have_half() -> None:
 
 
 def test_what_stays_within_twice_the_limit_is_known_before() -> None:
-    """Of a peer that has something, of one that has nothing, and of all."""
     account = Account(100, 1_000)
     assert (account.stays_within(b"a", 199), account.stays_within(b"a", 200)) == (True, False)
     account.add(b"a", 150)
@@ -245,13 +241,11 @@ def test_what_stays_within_twice_the_limit_is_known_before() -> None:
 
 @pytest.mark.parametrize("wrong", [{"messages": 0}, {"size_bytes": -1}, {"when_full": "drop"}])
 def test_a_quota_that_cannot_be_is_refused(wrong: dict[str, object]) -> None:
-    """Where it is given, by name."""
     with pytest.raises(UsageError, match=next(iter(wrong))):
         Quota(**wrong)  # type: ignore[arg-type]
 
 
 def test_what_comes_counts_as_if_it_were_there() -> None:
-    """For the peer that asks; the levels stay as they are."""
     fill = Fill(Quota(messages=10))
     fill.messages.add(6)
     assert (fill.is_full_with(3), fill.is_full_with(4), fill.is_full) == (False, True, False)
@@ -306,7 +300,6 @@ def test_another_limit_counts_as_if_it_had_always_been_there() -> None:
 
 
 def test_other_limits_of_an_account_hold_for_those_that_have_something() -> None:
-    """And for those that come later."""
     account = Account(100, 1_000)
     account.add(b"a", 50)
     account.set_limits(50, 1_000)

@@ -307,7 +307,6 @@ def test_a_peer_that_lies_about_our_past_halts_itself_alone(what: str) -> None:
 
 
 def test_invented_nodes_with_lies_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All are refused; a limited number is remembered and reported, besides a real one that our link leads to."""
     monkeypatch.setattr(suspended_peers, "SUSPENDED_MAX", 10)
     world, a, b = pair()
     roll_back(world, b, a)
@@ -401,7 +400,6 @@ def test_an_introduction_full_of_positions_fits_its_accept(text: str) -> None:
 
 
 def test_damage_is_read_or_refused() -> None:
-    """Whatever a flipped bit makes of it, the answer is a value or a ProtocolError, nothing else."""
     data, reasons = FULL.encode(), list[str]()
     for at in range(len(data) * 8):
         flipped = bytearray(data)
@@ -415,7 +413,6 @@ def test_damage_is_read_or_refused() -> None:
 
 
 def test_little_is_remembered_of_each() -> None:
-    """The nodes that were heard last, and nothing of a peer that is trusted no more."""
     fresh = Freshness()
     for number in range(NODES_OF_ONE_MAX + 1):
         fresh.take("a", b"%d" % number, Moment(5, 5))
@@ -450,7 +447,6 @@ def test_a_peer_without_a_name_is_granted_twice_the_silence_with_msmq() -> None:
 
 
 def test_any_number_of_timeouts_is_no_longer_than_the_longest() -> None:
-    """Settings that are accepted make a session, however much they come to."""
     settings = NodeSettings(session=SessionSettings(direct_ack_timeouts=10**9, ack_timeout_s=60))
     assert session_settings(settings, "udp://a:1", direct=True).ack_timeout_s == LONGEST_LIFE_S
 

@@ -114,7 +114,6 @@ def test_a_peer_that_claims_to_be_many_nodes_fills_its_own_places(monkeypatch: p
 
 
 def test_a_node_that_proves_another_name_takes_a_place_of_that_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And leaves the one that it had."""
     monkeypatch.setattr(history, "NODES_OF_ONE_MAX", 1)
     peers = Peers([PeerRow(B, 5, 50, "old")])
     for node_id, name in ((B, "new"), (A, "old"), (b"c" * 16, "new")):
@@ -194,7 +193,6 @@ def test_a_store_that_went_back_is_told_from_a_word_that_comes_late(words: list[
 
 
 def test_many_starts_and_words_in_any_order_accuse_only_a_copy() -> None:
-    """Words of a hundred lives, some told again much later, some lost."""
     for seed in range(50):
         random, serial, ends = Random(seed), 0, list[tuple[int, int]]()
         words: list[StoreWord] = []
@@ -319,7 +317,6 @@ def test_who_has_our_own_id_runs_on_a_copy() -> None:
 
 
 def test_links_stop_that_lead_to_a_suspended_peer() -> None:
-    """Those that led there before, those that turn out to lead there later, and not one that leads elsewhere now."""
     scene, before, later = Scenario(), link(), link()
     scene.suspended.lead(before, OTHER)
     scene.add()

@@ -123,7 +123,6 @@ def test_jitter_keeps_nodes_from_calling_in_step() -> None:
 
 
 def test_it_tries_again_when_the_wait_is_over_and_not_before() -> None:
-    """A link of a whole node: it sleeps until its moment, then connects."""
     world, a, b = two()
     a.send(b, "q", b"1")
     world.run(3 * SECOND)
@@ -158,7 +157,6 @@ def test_a_newer_answer_takes_the_place_of_an_older(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("delivery", [EXPRESS, TRANSACTIONAL])
 def test_a_long_stream_does_not_starve_a_short_one(delivery: Delivery) -> None:
-    """One message behind a backlog for another queue arrives long before the backlog has gone."""
     world, a, b = two()
     a.send(b, "long", *numbered(0, 3_000, 1_000), delivery=delivery)
     world.run(30 * MS)
@@ -168,7 +166,6 @@ def test_a_long_stream_does_not_starve_a_short_one(delivery: Delivery) -> None:
 
 
 def test_one_dead_peer_does_not_hold_up_another() -> None:
-    """Each address has its own session and its own wait."""
     world = World(1)
     a, b, dead = world.node("a"), world.node("b"), world.node("dead")
     dead.crash()

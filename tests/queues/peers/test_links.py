@@ -44,7 +44,6 @@ def half_open(node: SimNode) -> list[int]:
 
 @pytest.mark.gate
 def test_one_source_has_few_that_are_not_open() -> None:
-    """Its own oldest give way, and nobody else's."""
     world = PlainWorld(1)
     node = world.node("b")
     knock(world, node, 1, "udp://honest:1")
@@ -175,7 +174,6 @@ def test_there_is_one_candidate_and_a_later_one_takes_its_place(seen: Seen) -> N
 
 
 def test_it_gets_three_times_what_came_from_it_and_no_more(seen: Seen) -> None:
-    """However often it is asked; what comes from there later, old or new, counts too."""
     seen.come(NEW, SIZE)
     asked = [seen.ask(REPEAT_NS) for _ in range(8)]
     assert sum(challenge is not None for challenge in asked) == 3
@@ -184,7 +182,6 @@ def test_it_gets_three_times_what_came_from_it_and_no_more(seen: Seen) -> None:
 
 
 def test_who_does_not_answer_is_given_up(seen: Seen) -> None:
-    """And begins again when something newer comes from there."""
     seen.come(NEW)
     seen.ask()
     seen.ask(GIVE_UP_NS)
@@ -194,7 +191,6 @@ def test_who_does_not_answer_is_given_up(seen: Seen) -> None:
 
 
 def test_a_challenge_is_answered_to_where_it_came_from(seen: Seen) -> None:
-    """Each of a few; of many that come together, the newest."""
     assert seen.paths.poll_answer() is None
     seen.paths.handle_challenge(question(1), HOME)
     seen.paths.handle_challenge(question(2), NEW)
@@ -245,7 +241,6 @@ def give(turns: Turns, limit: int, at_once: int = 1_000) -> str:
 
 
 def test_the_higher_priority_of_a_queue_goes_first() -> None:
-    """Also when it comes in the middle of the turn of a lower one."""
     turns = Turns()
     Stream(turns, "q", 0, 10)
     Stream(turns, "q", 3, 5)
@@ -256,7 +251,6 @@ def test_the_higher_priority_of_a_queue_goes_first() -> None:
 
 
 def test_one_packet_in_sixty_four_goes_to_the_lowest_that_waits() -> None:
-    """However many a window takes at once; priorities between the two have none of it."""
     for at_once in (1, 5, 1_000):
         turns = Turns()
         for priority in (7, 0, 3):
@@ -283,7 +277,6 @@ def test_a_flood_of_one_queue_leaves_another_its_turns() -> None:
 
 
 def test_a_stream_that_is_withdrawn_costs_the_others_nothing() -> None:
-    """The turn of its queue goes on with the next priority; withdrawn twice, it is gone once."""
     turns = Turns()
     high, low = Stream(turns, "q", 7, 9), Stream(turns, "q", 0, 9)
     give(turns, 2)
@@ -394,7 +387,6 @@ def test_calls_to_many_that_are_away_leave_together_four_times_a_second() -> Non
 
 @pytest.mark.parametrize("addresses", [THREE[:1], THREE])
 def test_after_an_hour_the_waits_double_up_to_two_minutes(addresses: tuple[str, ...]) -> None:
-    """And all addresses together are called no more often than that."""
     calling = Dialer(Reconnect())
     calling.choose(addresses, 0)
     waits_s, at_s = [], 3_600
@@ -420,7 +412,6 @@ def test_calls_are_frequent_again_for_a_while_when_the_peer_may_be_there() -> No
 
 
 def test_a_call_that_lasts_for_long_is_no_quiet_time() -> None:
-    """Nor is the longest wait, whatever it is."""
     calling = Dialer(Reconnect(eager_s=3, away_most_s=7_200))
     for at_s in (0, 10_000, 20_000):
         calling.choose(THREE[:1], at_s * SECOND)

@@ -102,7 +102,6 @@ def test_each_field_of_the_header_is_bound(field: str, value: Any) -> None:
 
 
 def test_the_class_and_all_that_is_seen_of_the_body_are_bound() -> None:
-    """Its count, its times, its ordinal, its priority and its place."""
     assert opened(packet(node(A, BOB)), Delivery.RECOVERABLE)[0] == Refused(RejectReason.BAD_SEAL)
     for at in range(len(packet(node(A, BOB)).body)):
         header = packet(node(A, BOB))
@@ -141,7 +140,6 @@ def test_the_sealer_must_be_the_peer_that_the_origin_is() -> None:
 
 
 def test_a_peer_may_exchange_its_key_and_its_node() -> None:
-    """The last of many nodes are remembered."""
     door = node(B, Peer("a", (public(A), public(C))), node_id=b"b" * 16)
     assert door.open(conversation(), packet(node(A, BOB)), DELIVERY, Commit()) is None
     assert door.open(conversation(), packet(node(C, BOB)), DELIVERY, Commit()) is None

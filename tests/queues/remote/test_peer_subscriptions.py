@@ -48,7 +48,6 @@ def test_a_node_that_may_not_subscribe_cannot_even_ask() -> None:
 
 
 def test_an_answer_that_nobody_asked_for_changes_nothing() -> None:
-    """Also one with the name of a subscription at another node."""
     it = HubWorld("sub", "evil")
     away = it.away("sub")
     found = away.begin()

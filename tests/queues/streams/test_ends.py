@@ -59,7 +59,6 @@ def test_each_stream_has_a_stream_and_a_sequence_that_no_other_ever_has() -> Non
 
 
 def test_that_it_ends_is_on_the_disk_before_its_peer_hears_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And the row stays until the answer has come."""
     world, a, b = pair()
     told: list[tuple[bool, int]] = []
     put = Conversation.put_control
@@ -106,7 +105,6 @@ def test_the_end_of_a_stream_is_sent_again_after_a_restart() -> None:
 
 @pytest.mark.slow
 def test_what_is_outstanding_keeps_its_stream() -> None:
-    """However long it waits."""
     world, a, b = pair()
     b.crash()
     a.send(b, "q", b"1")
@@ -275,7 +273,6 @@ def ended(streams: EndedStreams, upto: int, origin: bytes = A, delivery: Deliver
 
 
 def test_what_was_named_has_ended() -> None:
-    """Of that origin, and of streams on the disk apart from those in memory."""
     streams = EndedStreams()
     assert streams.add(A, 3, 5, durable=True)
     assert streams.add(A, 1, 1, durable=False)
@@ -314,7 +311,6 @@ def stream(delivery: Delivery = Delivery.TRANSACTIONAL) -> TransitStream:
 
 
 def test_it_survives_a_restart() -> None:
-    """With its packets, their times, and how far its origin has heard of the destination."""
     before = stream()
     before.sequence.highest, before.ordered, before.trace = 9, 8, b"relay--1"
     after = TransitStream(before.row())

@@ -78,7 +78,6 @@ def test_packets_that_come_too_early_fill_a_quarter_of_a_peers_memory(together: 
 
 
 def test_what_waited_for_a_gap_is_store_acknowledged_when_it_closes() -> None:
-    """All of the run that was held, in one store ack, and none of it before."""
     world, node, evil = victim()
     packets = {it: evil.message(it, queue="q", stream=1, body=batch(b"m")) for it in range(1, 10)}
     evil.frames(packets[1])
@@ -114,7 +113,6 @@ def test_a_node_is_behind_while_half_of_what_a_peer_may_have_waits_for_its_disk(
 
 
 def test_express_packets_of_who_does_not_stop_are_refused_at_twice_the_limit() -> None:
-    """Half of a peer's memory, and no more."""
     world, node, evil = victim(NodeSettings(limits=Limits(peer_memory_bytes=80_000)))
     for number in range(1, 120):
         evil.frames(evil.message(number, queue="q", stream=1, body=batch(bytes(900)), delivery=Delivery.EXPRESS))
@@ -308,7 +306,6 @@ def take(stream: IncomingStream, *numbers: int, ack_requested: bool = False) -> 
 
 
 def test_nothing_is_owed_before_anything_is_durable() -> None:
-    """However urgently it is asked for."""
     stream = new_stream()
     take(stream, 1, 2, ack_requested=True)
     assert stream.sequence.ack.due
@@ -358,7 +355,6 @@ def held(queue: str, reason: HoldReason) -> HeldStream:
 
 
 def test_a_quota_of_a_peer_is_reported_once_for_all_its_queues() -> None:
-    """And once when the last of them goes on."""
     holds = Holds(here=True)
     holds.hold(1, held("x", HoldReason.PEER_QUOTA))
     holds.hold(2, held("y", HoldReason.PEER_QUOTA))
@@ -383,7 +379,6 @@ def test_a_wait_that_has_another_reason_is_reported_again() -> None:
 
 
 def test_what_other_events_tell_of_here_is_not_told_twice() -> None:
-    """It is shown all the same."""
     holds = Holds(here=True)
     holds.hold(1, held("x", HoldReason.QUEUE_FULL))
     holds.hold(2, held("y", HoldReason.STORE_LOW))
@@ -499,7 +494,6 @@ def test_an_ack_leaves_when_it_is_due_and_not_before() -> None:
 
 
 def test_a_peer_that_asks_gets_what_is_owed_to_it_once() -> None:
-    """To ask again costs nothing, and of others nothing leaves; a node that closes asks for all."""
     scene, mine = Scenario(), new_stream(number=1)
     scene.take(mine, 1)
     assert scene.streams(lambda: scene.owed.handle_request(b"x" * 16)) == []

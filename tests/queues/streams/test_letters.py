@@ -112,7 +112,6 @@ def test_a_failure_does_not_begin_the_interval_again() -> None:
 
 
 def test_events_never_go_backwards() -> None:
-    """A message that is settled before its turn waits for those before it, whatever is said of it again meanwhile."""
     reader = Reader(INTERVAL).settle(3, -4, 2).wait(2)
     assert reader.told() == []
     assert reader.settle(1, 4, 3).wait(1).told() == [3, -4]
@@ -134,7 +133,6 @@ def test_one_of_sixteen_is_rejected_in_a_window_of_50() -> None:
 
 
 def test_a_large_message_counts_with_all_its_packets() -> None:
-    """Its event comes once, when its last packet is freed."""
     reader = Reader(AckTrigger(window_share=None, bytes_=1_000, delay_s=2.0))
     for messages in (0, 0, 1):
         reader.events.handle_acked(0, messages, 400)
@@ -159,7 +157,6 @@ def test_events_that_nobody_reads_are_merged_and_none_is_lost() -> None:
 
 
 def test_what_alternates_unread_fills_it() -> None:
-    """Until it is read, or nobody reads it any more."""
     reader = Reader(None)
     for number in range(1, UNREAD_MAX, 2):
         assert not reader.events.is_full
@@ -337,7 +334,6 @@ def test_each_of_these_is_something_to_do(put: Callable[[GroupCommit], None]) ->
 
 @pytest.mark.plain
 def test_store_acks_are_kept_by_conversation() -> None:
-    """In the order in which they came."""
     group = GroupCommit()
     one, other = object(), object()
     for conversation, packet in ((one, 1), (other, 1), (one, 2)):
@@ -410,7 +406,6 @@ def test_key_and_message_are_in_one_commit() -> None:
 
 
 def test_sent_again_it_is_the_message_that_was_accepted() -> None:
-    """Before its commit, after it, and in another class; not for another queue or with another key."""
     node = Bare()
     first = send(node, "k")
     assert send(node, "k") is first
@@ -422,7 +417,6 @@ def test_sent_again_it_is_the_message_that_was_accepted() -> None:
 
 
 def test_a_key_is_over_after_its_time() -> None:
-    """It leaves the disk with the next key that comes, and those that came later stay."""
     node = Bare(settings=NodeSettings(keys=KeySettings(lifetime_s=60)))
     first = send(node, "k")
     commit(node)
@@ -443,7 +437,6 @@ def test_a_key_is_over_after_its_time() -> None:
 
 
 def test_no_more_keys_are_kept_than_may_be() -> None:
-    """A caller gets the time until the oldest key is over."""
     node = Bare(settings=NodeSettings(keys=KeySettings(lifetime_s=60, most=2)))
     keys = node.engine.outbox.keys
     send(node, "k")
@@ -466,7 +459,6 @@ def test_a_message_is_found_by_its_ordinal_as_long_as_its_key_counts() -> None:
 
 
 def test_a_dead_letter_is_remembered_with_its_reason() -> None:
-    """In the commit that makes it one."""
     node = Bare()
     first = send(node, "k")
     commit(node)

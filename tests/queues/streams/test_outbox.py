@@ -27,7 +27,6 @@ TRANSACTIONAL = Delivery.TRANSACTIONAL
 @pytest.mark.gate
 @pytest.mark.plain
 def test_queues_and_sessions_at_rest_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One message to one of ten peers, on one of five queues there: all others are left alone."""
     world = World(1)
     a, peers = world.node("a"), [world.node(f"b{number}") for number in range(10)]
     for peer in peers:
@@ -117,7 +116,6 @@ def test_bodies_are_fetched_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_what_waits_is_let_in_up_to_the_limit() -> None:
-    """Durable messages count until they are in a packet, express ones until they are acknowledged."""
     a, b, durable = opened(body_cache_bytes=1 << 20)
     outbox, settings = a.engine.outbox, a.engine.settings
     a.submit(b.address, b"x" * settings.pending_limit_bytes)

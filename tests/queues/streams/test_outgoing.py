@@ -22,7 +22,6 @@ from triack.tools.compiled import is_compiled
 
 
 def test_tickets_and_packets_agree_over_batches_and_fragments() -> None:
-    """Every message finds the packets that hold it, whatever was sent before and after it."""
     outgoing = make_outgoing()
     bodies = [b"a" * 20, b"b" * 2_000, b"c" * 20, b"d" * 20, b"e" * 1_000]
     tickets = [outgoing.submit(body, len(body)) for body in bodies]
@@ -38,7 +37,6 @@ def test_tickets_and_packets_agree_over_batches_and_fragments() -> None:
 
 
 def test_packets_expire_by_their_deadline_once() -> None:
-    """In the order of their deadlines, and only those that are still wanted."""
     outgoing = make_outgoing()
     for reach_by_ms in (300, 100, 200):
         outgoing.submit(Outgoing(b"%d" % reach_by_ms, None, reach_by_ms), 3)
@@ -54,7 +52,6 @@ def test_packets_expire_by_their_deadline_once() -> None:
 
 
 def test_a_packet_cares_before_and_after_a_restart() -> None:
-    """Its sender may ask for what only its body tells."""
     outgoing = make_outgoing()
     outgoing.submit(b"plain", 5)
     outgoing.submit(Outgoing(b"quiet", {DEAD_LETTER: False}), 5)
@@ -82,7 +79,6 @@ def test_what_is_gone_expires_no_more() -> None:
 
 
 def test_packets_that_expire_together_come_a_few_at_a_time() -> None:
-    """The others are due still."""
     outgoing = make_outgoing()
     for number in range(5):
         outgoing.submit(Outgoing(b"%d" % number, None, 100 + number), 1)
@@ -167,7 +163,6 @@ def filled(packets: int) -> tuple[OutgoingStream, list[StreamPacket]]:
 
 
 def test_neighbours_are_queued_in_one_record() -> None:
-    """A gap between them begins another record; recovered packets say that they are."""
     outgoing, entries = filled(5)
     log = Log()
     records = DepartureRecords(log)

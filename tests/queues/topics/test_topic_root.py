@@ -228,7 +228,6 @@ def test_what_came_back_to_a_subscription_does_not_expire_once_that_has_ended() 
 
 
 def test_a_packet_that_expires_while_a_part_of_it_is_in_hand_leaves_nothing_pending() -> None:
-    """The rest of it is dispatched to nobody."""
     bench = Bench(50, strategy="slowest_sub_rate", max_unacked=2)
     one = bench.subscribe()
     bench.publish(6, receive_by_ms=1_000)
@@ -242,7 +241,6 @@ def test_a_packet_that_expires_while_a_part_of_it_is_in_hand_leaves_nothing_pend
 
 
 def test_a_content_in_hand_is_kept_although_it_has_expired_before_its_dispatch() -> None:
-    """A durable reader has it while the strategy holds it back for the others."""
     bench = Bench(1, strategy="slowest_sub_rate", max_unacked=1)
     slow, audit = bench.subscribe(), bench.subscribe(durable="audit")
     bench.publish(1, delivery=Delivery.TRANSACTIONAL)

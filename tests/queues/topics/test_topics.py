@@ -175,7 +175,6 @@ NOW = Return(failed=True, delay_ms=0)
 
 
 def test_messages_for_others_leave_no_gaps_in_what_is_done() -> None:
-    """One range, although nine of ten messages are for others."""
     bench = Bench(1)
     chess, _ = bench.subscribe("Games.Chess"), bench.subscribe("Games.#", durable="all")
     for _ in range(50):

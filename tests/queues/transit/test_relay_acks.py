@@ -69,7 +69,6 @@ def test_an_order_ack_that_is_lost_comes_again_with_the_next_session() -> None:
 
 
 def test_nobody_but_the_next_hop_speaks_about_a_stream() -> None:
-    """A neighbour to which nothing of it has gone is not believed."""
     net = Relays("ar rb rc", {"a": [("b", "r")]})
     a, r, c = (net[name] for name in "arc")
     net.world.cut(r, net["b"])
@@ -181,7 +180,6 @@ def rejection(number: int, stream: StreamId = ID) -> RelayedReject:
 
 
 def test_rejections_wait_for_a_session() -> None:
-    """Each number once, the last that was said of it."""
     ways = ReturnRoutes()
     assert not ways.keep(rejection(5), "down")
     ways.note(ID, "up", "down")
@@ -210,7 +208,6 @@ def test_a_neighbour_that_rejects_drives_out_its_own_rejections(monkeypatch: pyt
 
 
 def test_a_forgotten_stream_takes_its_rejections_along(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Then others have their places."""
     monkeypatch.setattr(return_routes, "STREAMS_MAX", 1)
     monkeypatch.setattr(return_routes, "REJECTIONS_MAX", 2)
     ways = ReturnRoutes()
@@ -222,7 +219,6 @@ def test_a_forgotten_stream_takes_its_rejections_along(monkeypatch: pytest.Monke
 
 
 def test_memory_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The stream that has not passed for the longest time is forgotten."""
     monkeypatch.setattr(return_routes, "STREAMS_MAX", 2)
     ways = ReturnRoutes()
     for number in (1, 2, 1, 3):
@@ -294,7 +290,6 @@ def test_each_message_of_a_packet_is_a_letter_with_its_id() -> None:
 
 
 def test_a_large_message_is_one_letter_when_all_of_it_has_ended() -> None:
-    """Whatever the order of its fragments; until then they stay."""
     desk = Desk()
     last, *others = reversed(bodies_of(bytes(3_000)))
     desk.die(last)
@@ -387,7 +382,6 @@ def test_a_large_message_that_is_refused_midway_leaves_its_relay() -> None:
 
 
 def test_a_body_that_is_on_the_disk_alone_is_asked_for() -> None:
-    """Nothing overtakes it."""
     desk = Desk()
     (entry,) = desk.die(*bodies_of(b"1"))
     entry.body, body = None, entry.body
@@ -446,7 +440,6 @@ def test_it_passes_and_its_answer_comes_back() -> None:
 
 
 def test_nobody_may_end_the_streams_of_others() -> None:
-    """Neither by a relay that does not let it pass, nor at a destination that does not take it from there."""
     net = joined()
     net.allow("r", "a", relays_for=())
     say(net["a"], "r", end_of(net, "b", final="b"))
@@ -519,7 +512,6 @@ def test_a_neighbour_drives_out_no_end_of_another_one(monkeypatch: pytest.Monkey
 
 
 def test_a_destination_without_a_route_is_told_once() -> None:
-    """Until the routes change."""
     net = Relays("ar", {"a": [("*", "r")]})
     a, r = net["a"], net["r"]
     for _ in range(2):
@@ -533,7 +525,6 @@ def test_a_destination_without_a_route_is_told_once() -> None:
 
 
 def test_names_that_are_made_up_fill_no_memory() -> None:
-    """Beyond the limit nothing is told."""
     news = TransitNews()
     for number in range(2 * UNKNOWN_MAX):
         news.handle_no_route(f"n{number}", "a")
@@ -542,7 +533,6 @@ def test_names_that_are_made_up_fill_no_memory() -> None:
 
 @pytest.mark.gate
 def test_a_full_quota_is_told_once_until_all_has_left() -> None:
-    """However many packets and streams find no room meanwhile."""
     small = NodeSettings(limits=replace(Limits(), transit_quota=Quota(messages=20)))
     net, a, r, b = by_relay(settings={"r": small})
     for _ in range(2):

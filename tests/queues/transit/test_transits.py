@@ -45,7 +45,6 @@ from triack.tools.sim.faults import Faults
 
 @pytest.mark.parametrize("delivery", sorted(DURABLE))
 def test_a_restart_finds_all_that_waited(delivery: Delivery) -> None:
-    """With its quota, its bodies still on the disk, and its time."""
     net, a, r, b = by_relay()
     b.crash()
     post(a, "b", *numbered(0, 200), delivery=delivery)
@@ -68,7 +67,6 @@ def test_a_restart_finds_all_that_waited(delivery: Delivery) -> None:
 
 @pytest.mark.parametrize("restarts", [False, True])
 def test_a_relay_keeps_the_priorities_and_sends_the_higher_ones_first(restarts: bool) -> None:
-    """Also when it has only their rows, and their bodies are on its disk."""
     one_each = {"a": NodeSettings(messages_per_packet=1)}
     net, a, r, b = by_relay(settings=one_each)
     b.crash()
@@ -98,7 +96,6 @@ def nth(number: int) -> Callable[[Commit], bool]:
 @pytest.mark.parametrize("is_done", [False, True])
 @pytest.mark.parametrize("delivery", sorted(DURABLE))
 def test_a_relay_may_die_at_each_of_its_commits(delivery: Delivery, is_done: bool) -> None:
-    """With the commit or without it: each message arrives once."""
     for fatal in range(12):
         net = line("arb", seed=fatal, faults=Faults(loss=0.05))
         die_at(net, "r", nth(fatal), is_done=is_done)
@@ -127,7 +124,6 @@ def test_a_relay_passes_on_that_a_sender_waits_for_its_order_ack() -> None:
 
 
 def test_bodies_beyond_the_cache_are_read_from_the_disk() -> None:
-    """The memory of a relay does not grow with what waits there."""
     net, a, r, b = by_relay(settings={"r": NodeSettings(body_cache_bytes=4_000)})
     b.crash()
     post(a, "b", *numbered(0, 300))
@@ -140,7 +136,6 @@ def test_bodies_beyond_the_cache_are_read_from_the_disk() -> None:
 
 
 def test_a_stream_of_which_nothing_is_here_is_forgotten_with_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its number is free for another one; what comes later begins it again."""
     monkeypatch.setattr(transits, "IDLE_NS", SECOND)
     net, a, r, b = by_relay()
     for at in range(3):
@@ -329,7 +324,6 @@ def test_room_is_scarce_when_a_stream_has_half_of_its_share(quota: Quota) -> Non
 
 
 def test_a_neighbour_has_a_quota_of_its_own() -> None:
-    """Others are not held for its sake."""
     found, busy, other = room(peer_transit_bytes=1_000), stream(), stream(2, "other")
     found.count(busy, packets(10, 100))
     assert (found.lacks(busy, BY_UP), found.lacks(other, BY_UP)) == (HoldReason.TRANSIT_FULL, None)
@@ -353,7 +347,6 @@ def test_a_full_relay_takes_what_its_packets_wait_for(monkeypatch: pytest.Monkey
 
 
 def test_what_is_refused_looks_at_no_backlog() -> None:
-    """Whatever came first, and however many bytes are there: one look at the least number."""
     found, ordered = room(), stream(delivery=Delivery.TRANSACTIONAL)
     for number in (*range(1_001, 2_001), 1):
         ordered.sequence.add([TransitPacket(number, b"", 1, 1, 0, 0)])
@@ -399,7 +392,6 @@ def test_a_relay_without_room_takes_words_that_may_make_some(reason: HoldReason)
 
 
 def test_what_all_arrivals_share_holds_for_packets_in_transit() -> None:
-    """The disk, and the memory of packets that wait for it."""
     assert room(store_low=True).lacks(stream(), BY_UP) is HoldReason.STORE_LOW
     waiting = Account(1_000, 8_000)
     found = room(waiting=waiting)
@@ -408,7 +400,6 @@ def test_what_all_arrivals_share_holds_for_packets_in_transit() -> None:
 
 
 def test_express_packets_fill_memory() -> None:
-    """Those under way are taken, up to twice the limit."""
     found, express = room(peer_memory_bytes=16_000), stream(delivery=Delivery.EXPRESS)
     found.count(express, packets(4, 500))
     assert (found.lacks(express, BY_UP), found.is_over(express)) == (HoldReason.PEER_MEMORY, False)
@@ -418,7 +409,6 @@ def test_express_packets_fill_memory() -> None:
 
 
 def test_a_run_is_taken_as_a_whole_when_nothing_comes_near_a_limit() -> None:
-    """Else its packets are looked at one by one."""
     found = room(transit_quota=Quota(size_bytes=10_000))
     assert found.takes(stream(), BY_UP, arriving(500, 5))
     assert not found.takes(stream(), BY_UP, arriving(5_000, 5))
@@ -433,7 +423,6 @@ SMALL = NodeSettings(limits=Limits(transit_quota=Quota(size_bytes=16 * 1024)))
 
 @pytest.mark.gate
 def test_the_wait_of_a_stream_begins_and_ends_with_an_event() -> None:
-    """At the origin and at the relay, each for itself."""
     net, a, r, b = by_relay(settings={"r": SMALL})
     b.crash()
     post(a, "b", *numbered(0, 400, 200))
@@ -485,7 +474,6 @@ def take(some: TransitBodies, into: TransitStream, entries: list[TransitPacket])
 
 
 def test_what_does_not_fit_is_fetched_when_it_is_wanted() -> None:
-    """Two packets are kept of three; the third comes from the disk, and the stream wants nothing more."""
     streams, passing = relay(2 * PACKET_BYTES), stream(3)
     some = streams.bodies
     take(some, passing, fetched_packets(1, 3))
@@ -504,7 +492,6 @@ def test_what_does_not_fit_is_fetched_when_it_is_wanted() -> None:
 
 
 def test_what_comes_behind_packets_on_the_disk_goes_there() -> None:
-    """Though there is room again; and what comes before them does not."""
     some, passing = bodies(2 * PACKET_BYTES), stream(3, delivery=Delivery.TRANSACTIONAL)
     take(some, passing, fetched_packets(11, 14))
     for entry in list(passing.sequence.entries.values()):
@@ -518,7 +505,6 @@ def test_what_comes_behind_packets_on_the_disk_goes_there() -> None:
 
 
 def test_a_next_hop_that_is_away_leaves_room() -> None:
-    """What had been fetched for it goes back to the disk."""
     some, passing = bodies(10 * PACKET_BYTES), stream(3)
     take(some, passing, fetched_packets(1, 3_000))
     some.bring_back(passing, 2_000)
@@ -578,7 +564,6 @@ def test_a_backlog_takes_a_few_bytes_a_packet_and_its_neighbour_pays_for_them() 
 
 
 def test_words_are_gathered_for_the_interval() -> None:
-    """However many packets pass in it; what was told twice is told once."""
     net = line("arb")
     make_sync(net, "a")
     r = net["r"]

@@ -42,7 +42,6 @@ def settles(net: Relays, hours: int = 4) -> bool:
 @pytest.mark.parametrize("names", ["arb", "arstb"])
 @pytest.mark.parametrize("delivery", list(Delivery))
 def test_a_stream_by_relays_ends(names: str, delivery: Delivery) -> None:
-    """All forget it, and the next message has another one."""
     net = quick(names)
     a, b = net["a"], net["b"]
     post(a, "b", *numbered(0, 3), delivery=delivery)
@@ -55,7 +54,6 @@ def test_a_stream_by_relays_ends(names: str, delivery: Delivery) -> None:
 
 @pytest.mark.gate
 def test_the_answer_to_an_end_passes_29_relays() -> None:
-    """As many as END itself."""
     net = quick("a" + ascii_letters[2 : 2 + HOPS_MAX] + "b")
     post(net["a"], "b", b"1")
     assert net.world.run(60 * SECOND, lambda: ended(net) and net["b"].length("q") == 1)
@@ -63,7 +61,6 @@ def test_the_answer_to_an_end_passes_29_relays() -> None:
 
 @pytest.mark.gate
 def test_three_hundred_names_used_once_leave_nothing() -> None:
-    """Neither streams at both ends nor more than one range of those that have ended."""
     net = quick("arb")
     a, b = net["a"], net["b"]
     for at in range(0, 300, 20):
@@ -127,7 +124,6 @@ def test_an_end_that_a_relay_has_lost_is_said_again_in_the_same_session() -> Non
 
 
 def test_the_answer_waits_for_its_origin() -> None:
-    """The origin is away when the destination answers; after its restart it asks again, and hears it."""
     net = quick("arb")
     a, b = net["a"], net["b"]
     post(a, "b", b"x", delivery=Delivery.RECOVERABLE)
@@ -214,7 +210,6 @@ def test_an_end_waits_until_the_disk_has_let_go_of_its_packets(delivery: Deliver
 
 @pytest.mark.parametrize("seed", range(24))
 def test_the_relay_dies_at_any_moment(seed: int) -> None:
-    """Of packets, END and answer: whatever was lost comes again. Its last commit is done, or not."""
     net = quick("arb", seed)
     a, r, b = (net[it] for it in "arb")
     post(a, "b", *numbered(0, 3), delivery=Delivery.RECOVERABLE)

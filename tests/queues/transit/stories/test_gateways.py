@@ -38,7 +38,6 @@ def changes(net: Relays) -> list[str]:
 @pytest.mark.parametrize("delivery", sorted(DURABLE))
 @pytest.mark.parametrize("seed", range(3))
 def test_the_second_is_used_while_the_first_is_dead(delivery: Delivery, seed: int) -> None:
-    """Each message arrives once, transactional ones in order, those that the first has had on its disk as well."""
     net, a, b, r = two_ways(seed)
     net.world.cut(r, b)
     post(a, "b", *numbered(0, 50), delivery=delivery)
@@ -72,7 +71,6 @@ def test_a_silence_is_counted_from_its_beginning() -> None:
 
 
 def test_one_that_comes_and_goes_changes_nothing() -> None:
-    """Up and down for less than the time, while it is in use and while it is not."""
     net, a, b, r = two_ways()
 
     def flap() -> None:
@@ -97,7 +95,6 @@ def test_one_that_comes_and_goes_changes_nothing() -> None:
 
 @pytest.mark.parametrize(("back", "last"), [("r", ["s", "r"]), ("s", ["s"])])
 def test_the_first_that_answers_is_used_when_both_were_dead(back: str, last: list[str]) -> None:
-    """At once, as the one in use is silent; and nothing is lost while there is no way."""
     net, a, b, _ = two_ways()
     for name in WAYS:
         net[name].crash()
@@ -119,7 +116,6 @@ def test_one_that_answers_with_nothing_behind_it_is_not_silent() -> None:
 
 
 def test_a_start_begins_with_the_first() -> None:
-    """What was known of it before says nothing."""
     net, a, b, r = two_ways()
     r.crash()
     post(a, "b", b"1")
@@ -132,7 +128,6 @@ def test_a_start_begins_with_the_first() -> None:
 
 
 def test_a_relay_has_two_ways_as_well() -> None:
-    """Packets of others that wait at it go by the second one."""
     net = Relays("of fr fs rb sb", {"o": [("b", "f")]})
     o, f, b = net["o"], net["f"], net["b"]
     f.routes = (Route("b", via=["r", "s"], switch_after_s=AFTER_S),)
@@ -170,7 +165,6 @@ def test_routes_that_are_set_again_keep_the_way_in_use() -> None:
 
 
 def test_the_way_in_use_is_explained() -> None:
-    """With how those before it are."""
     net, a, b, r = two_ways()
 
     def why() -> str:
@@ -213,7 +207,6 @@ AWAY, NEW = Contact(silent_since_ns=0), Contact()
     ],
 )
 def test_which_neighbour_is_used(index: int, contacts: tuple[Contact, ...], now_ns: int, chosen: int) -> None:
-    """By what is known of each."""
     assert choose(index, contacts, AFTER_NS, now_ns) == chosen
 
 
@@ -235,12 +228,10 @@ def test_a_session_that_ends_for_want_of_messages_is_no_silence() -> None:
 
 @pytest.mark.parametrize("via", [[], ["r", "r"], [str(it) for it in range(9)]])
 def test_neighbours_that_no_route_can_have(via: list[str]) -> None:
-    """None, one twice, and too many."""
     with pytest.raises(UsageError, match="name 1 to 8 neighbours, each once"):
         Route("b", via=via)
 
 
 def test_a_list_of_one_is_that_one() -> None:
-    """It is the same route, and has nothing to choose."""
     assert Route("b", via=["r"]) == Route("b", via="r")
     assert RouteChoice(("r", "s"), AFTER_NS).via == "r"

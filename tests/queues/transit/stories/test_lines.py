@@ -25,7 +25,6 @@ from triack.tools.sim.faults import Faults
 @pytest.mark.parametrize("delivery", list(Delivery))
 @pytest.mark.parametrize("names", ["arb", "arstb"])
 def test_messages_arrive_once_and_in_order(names: str, delivery: Delivery) -> None:
-    """Whatever the class, through one relay and through three; nothing is left anywhere."""
     chain = line(names)
     a, b = chain["a"], chain["b"]
     post(a, "b", *numbered(0, 50), delivery=delivery)
@@ -47,7 +46,6 @@ HOUR = 3_600 * SECOND
 @pytest.mark.parametrize("name", ["b/", "b/q"])
 @pytest.mark.parametrize("delivery", list(Delivery))
 def test_nothing_passes_to_a_paused_peer(delivery: Delivery, name: str) -> None:
-    """It waits at the relay, restarts of durable streams included, and goes on when the peer is resumed."""
     net, a, r, b = by_relay()
     post(a, "b", b"before", delivery=delivery)
     assert net.world.run(5 * SECOND, lambda: b.length("q") == 1)
@@ -109,7 +107,6 @@ def test_a_word_that_stands_costs_two_pings_in_an_interval() -> None:
 @pytest.mark.gate
 @pytest.mark.parametrize("names", ["arb", "arsb", "arstb"])
 def test_a_backlog_crosses_each_hop_once(names: str) -> None:
-    """Wherever it waits; and when its destination is back, its origin hears at once that all is there."""
     net = line(names)
     a, b = net["a"], net["b"]
     b.crash()
@@ -203,7 +200,6 @@ def unfreed(node: SimNode) -> int:
 
 
 def test_a_chain_waits_for_its_last_disk() -> None:
-    """With all links synchronous, the first relay's neighbour having it is not enough."""
     chain = line("arsb")
     make_sync(chain, "a", "r", interval_s=0.1)
     chain["b"].crash()
@@ -256,7 +252,6 @@ def test_a_refused_message_has_one_dead_letter() -> None:
 
 
 def test_an_expired_message_has_one_dead_letter() -> None:
-    """The relay has it; its neighbour and its origin, which have copies, know that it has ended."""
     chain = line("arsb")
     make_sync(chain, "a", "r", interval_s=0.2)
     chain["b"].crash()

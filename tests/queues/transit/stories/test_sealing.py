@@ -122,7 +122,6 @@ def under_way(net: Relays, *bodies: bytes, delivery: Delivery = Delivery.TRANSAC
 @pytest.mark.parametrize("delivery", list(Delivery))
 @pytest.mark.parametrize("names", ["ab", "arb", "arstb"])
 def test_sealed_messages_arrive_in_order_and_are_acknowledged(delivery: Delivery, names: str) -> None:
-    """As unsealed ones, over any number of relays and none."""
     net = sealed_line(names)
     a, b = net["a"], net["b"]
     post(a, "b", *numbered(0, 50), delivery=delivery, seal=True)
@@ -131,7 +130,6 @@ def test_sealed_messages_arrive_in_order_and_are_acknowledged(delivery: Delivery
 
 
 def test_a_relay_sees_nothing_of_a_sealed_message() -> None:
-    """Neither body nor properties, in memory, on its disk or in what it sends."""
     net = sealed_line()
     net.world.cut(net["r"], net["b"])
     outgoing = net["a"].live.outgoing_stream("b", "q", Delivery.TRANSACTIONAL, seal=True)
@@ -209,7 +207,6 @@ def test_a_packet_that_a_relay_has_changed_goes_back_to_its_origin(change: Any) 
 
 
 def test_a_packet_that_a_relay_gives_another_number_is_not_taken() -> None:
-    """Its origin has it still, and sends it again until the relay passes it on as it is."""
     net = sealed_line()
     lie(net["r"], _renumber)
     post(net["a"], "b", SECRET, seal=True)
@@ -250,7 +247,6 @@ def test_an_order_ack_that_a_relay_has_invented_frees_nothing(mac: bytes) -> Non
 
 
 def test_proofs_that_a_relay_strips_free_nothing() -> None:
-    """Until it passes them on: then the origin has them all."""
     net = sealed_line()
     a, r = net["a"], net["r"]
     honest = r.live.transits.handle_order_ack
@@ -322,7 +318,6 @@ def test_a_sealer_whom_the_destination_does_not_know_is_refused_by_name() -> Non
 
 @pytest.mark.parametrize("whose", ["a", "r"])
 def test_messages_that_must_come_sealed(whose: str) -> None:
-    """Those of a peer that a relay brings, or all that a relay brings."""
     net = sealed_line()
     peer = net["a"].peer if whose == "a" else net["r"].peer
     net["b"].know(replace(peer, may_relay=ALL, relays_for=ALL, sealed_only=True))

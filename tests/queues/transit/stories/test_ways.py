@@ -138,7 +138,6 @@ def test_the_origin_hears_of_a_destination_that_no_relay_knows() -> None:
 
 @pytest.mark.parametrize("delivery", sorted(DURABLE))
 def test_a_circle_of_relays_keeps_no_copy(delivery: Delivery) -> None:
-    """The first relay refuses what it has passed on: the message is a dead letter, once, where its last copy is."""
     net = circle()
     post(net["a"], "x", b"1", delivery=delivery)
     assert net.world.run(5 * SECOND, lambda: net.is_done("a"))
@@ -202,7 +201,6 @@ def test_packets_that_passed_other_relays_wait_until_those_before_them_have_left
 
 @pytest.mark.parametrize("delivery", sorted(DURABLE))
 def test_nothing_is_passed_on_for_those_who_may_not(delivery: Delivery) -> None:
-    """Neither for a neighbour without the right to relay, nor by one that may bring nothing of others."""
     net = line("arb")
     net.allow("r", "a", may_relay=("other",))
     post(net["a"], "b", b"1", delivery=delivery)
@@ -237,7 +235,6 @@ def test_the_rights_of_a_way_by_hand_are_those_of_all_its_nodes() -> None:
 
 
 def test_a_name_changes_at_a_border() -> None:
-    """The next hop calls it otherwise."""
     net, a, _, _ = by_relay()
     a.act(lambda: a.live.set_routes([Route("far", "r", rename="b")], net.world.now_ns))
     post(a, "far", b"1")
@@ -254,7 +251,6 @@ def test_a_message_waits_for_its_route() -> None:
 
 
 def test_a_message_that_comes_back_to_its_origin_is_refused() -> None:
-    """It would look like one of the node's own; its sender hears that the routes are a circle."""
     net = Relays("ar rs sa", {"a": [("x", "r")], "r": [("x", "s")]})
     s = net["s"]
     s.act(lambda: s.live.set_routes([Route("x", "a", rename="a")], net.world.now_ns))
