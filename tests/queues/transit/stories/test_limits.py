@@ -306,17 +306,6 @@ def test_a_purge_leaves_what_an_origin_that_is_away_could_not_be_told_of(monkeyp
     assert (sorted(dead(a)[0]), b.length("q")) == (numbered(0, 700), 0)
 
 
-@pytest.mark.slow
-def test_a_large_message_passes_a_relay_in_its_packets() -> None:
-    """The relay never puts it together; the datagrams of the second hop are smaller."""
-    net = line("arb")
-    body = bytes(range(256)) * 4_096
-    for delivery in Delivery:
-        post(net["a"], "b", body, queue=delivery.label, delivery=delivery)
-    assert net.world.run(120 * SECOND, lambda: all(net["b"].length(it.label) == 1 for it in Delivery))
-    assert net["b"].read_all("transactional") == [body]
-
-
 def test_a_large_message_that_is_refused_is_one_dead_letter() -> None:
     """The relay puts its fragments together again for its dead-letter queue."""
     net = line("arb", settings={"b": limited(quota=Quota(size_bytes=10_000))})

@@ -14,6 +14,7 @@ from triack.base.news import LinkDowngraded, LinkUpgraded
 from triack.base.units import MS, SECOND
 from triack.ordering.onward import LinkMode
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
+from triack.queues.messages import Outgoing
 from triack.queues.node_settings import NodeSettings
 from triack.queues.stages import Stage
 from triack.session.protocol.settings import SessionSettings
@@ -185,13 +186,14 @@ def make_sync(chain: Relays, *names: str, interval_s: float = 1.0, grace_s: floa
         node.act(lambda node=node: node.live.set_routes(node.routes, chain.world.now_ns))  # type: ignore[misc]
 
 
-def watch(chain: Relays, stage: Stage, delivery: Delivery = RECOVERABLE, name: str = "a") -> list[str | None]:
-    """Send one message from the first node to the last, and return a list that gets what its receipt would say."""
-    node = chain[name]
-    outgoing = node.live.outgoing_stream(list(chain.nodes)[-1], "q", delivery)
-    ticket = node.live.submit(outgoing, b"m", 1)
-    node.drain()
-    return node.watch((outgoing, ticket), stage)
+def watch(
+    chain: Relays, stage: Stage = Stage.ONWARD, delivery: Delivery = RECOVERABLE, *, to: str = "b", life_ms: int = 0
+) -> list[str | None]:
+    """Send one message from ``a``, and return a list that gets what its receipt would say."""
+    node = chain["a"]
+    outgoing = node.live.outgoing_stream(to, "q", delivery)
+    message = Outgoing(b"m", reach_by_ms=node.world.now_ms + life_ms if life_ms else 0)
+    return node.watch((outgoing, node.live.submit(outgoing, message, 1)), stage)
 
 
 def unfreed(node: SimNode) -> int:
@@ -203,7 +205,7 @@ def test_a_chain_waits_for_its_last_disk() -> None:
     chain = line("arsb")
     make_sync(chain, "a", "r", interval_s=0.1)
     chain["b"].crash()
-    onward = watch(chain, Stage.ONWARD)
+    onward = watch(chain)
     assert chain.world.run(3 * SECOND, lambda: chain.waiting("s") == 1)
     assert not chain.world.run(4 * SECOND, lambda: bool(onward))
     assert (unfreed(chain["a"]), chain.waiting("r")) == (1, 1)
@@ -225,38 +227,32 @@ def test_a_relay_that_is_behind_tells_those_that_wait_for_it() -> None:
     a.routes = tuple(replace(route, link="sync", downgrade_after_s=1_000.0) for route in a.routes)
     a.act(lambda: a.live.set_routes(a.routes, chain.world.now_ns))
     chain["b"].crash()
-    onward = watch(chain, Stage.ONWARD)
+    onward = watch(chain)
     assert not chain.world.run(9 * SECOND, lambda: bool(onward))
     assert chain.world.run(3 * SECOND, lambda: onward == [None])
-    late = watch(chain, Stage.ONWARD)
+    late = watch(chain)
     assert chain.world.run(2 * SECOND, lambda: late == [None])
     assert news(a) == []
     chain["b"].start()
     assert chain.world.run(60 * SECOND, lambda: chain["r"].outbox.sync_links.mode_of("s") is LinkMode.SYNC)
     chain["b"].crash()
-    waits = watch(chain, Stage.ONWARD)
+    waits = watch(chain)
     assert not chain.world.run(5 * SECOND, lambda: bool(waits))
 
 
-def test_a_refused_message_has_one_dead_letter() -> None:
+@pytest.mark.parametrize("why", ["access-denied", "reach-queue-timeout"])
+def test_a_message_that_ends_at_a_relay_has_one_dead_letter(why: str) -> None:
     """It is at the node that had stored it last; the origin, which has a copy, hears of it and keeps none."""
     chain = line("arsb")
     make_sync(chain, "a", "r", interval_s=0.2)
-    chain.allow("b", "s", relays_for=())
-    onward = watch(chain, Stage.ONWARD)
+    if why == "access-denied":
+        chain.allow("b", "s", relays_for=())
+    else:
+        chain["b"].crash()
+    onward = watch(chain, life_ms=5_000)
     assert chain.world.run(20 * SECOND, lambda: bool(onward))
-    assert onward == ["access-denied"]
+    assert onward == [why]
     chain.world.run(SECOND)
-    letters = {name: chain[name].length(DEAD_LETTER_QUEUE) for name in "ars"}
-    assert (letters, chain.is_done("a")) == ({"a": 0, "r": 0, "s": 1}, True)
-
-
-def test_an_expired_message_has_one_dead_letter() -> None:
-    chain = line("arsb")
-    make_sync(chain, "a", "r", interval_s=0.2)
-    chain["b"].crash()
-    post(chain["a"], "b", b"m", delivery=RECOVERABLE, life_ms=5_000)
-    chain.world.run(8 * SECOND)
     letters = {name: chain[name].length(DEAD_LETTER_QUEUE) for name in "ars"}
     assert (letters, chain.is_done("a")) == ({"a": 0, "r": 0, "s": 1}, True)
 
@@ -284,6 +280,5 @@ def test_a_relay_that_is_the_destination_says_so() -> None:
     way = chain["a"].live.routes.way("hub")
     assert way is not None
     assert not way.is_direct
-    outgoing = chain["a"].live.outgoing_stream("hub", "q", RECOVERABLE)
-    onward = chain["a"].watch((outgoing, chain["a"].live.submit(outgoing, b"m", 1)), Stage.ONWARD)
+    onward = watch(chain, to="hub")
     assert chain.world.run(5 * SECOND, lambda: onward == [None] and not unfreed(chain["a"]))

@@ -75,8 +75,8 @@ def read(node: SimNode, queue: str) -> list[Read]:
     return found
 
 
-def lie(relay: SimNode, change: Callable[[wire.RelayedHeader], None]) -> None:
-    """Let a relay change the packets that it passes on from now on."""
+def lie(relay: SimNode, change: Callable[[wire.RelayedHeader], dict[str, Any]]) -> None:
+    """Let a relay change fields of the packets that it passes on from now on."""
     transits = relay.live.transits
     honest = transits.contents_of
 
@@ -86,7 +86,7 @@ def lie(relay: SimNode, change: Callable[[wire.RelayedHeader], None]) -> None:
         for content in contents:
             header = wire.decode(content)
             assert isinstance(header, wire.RelayedHeader)
-            change(header)
+            header = replace(header, **change(header))
             packet = wire.RelayedPacket(
                 header.number, header.previous, header.left_ms, header.ack_requested, header.body
             )
@@ -172,27 +172,15 @@ def test_what_is_said_of_a_peer_seals_all_messages_for_it(names: str) -> None:
     assert [it.sealed for it in read(net["b"], "q")] == [True]
 
 
-def _flip_body(header: wire.RelayedHeader) -> None:
-    header.body = header.body[:-1] + bytes([header.body[-1] ^ 1])
-
-
-def _move_time(header: wire.RelayedHeader) -> None:
-    header.body = header.body[: HEAD_BYTES - 10] + bytes([1]) + header.body[HEAD_BYTES - 9 :]
-
-
-def _skip(header: wire.RelayedHeader) -> None:
-    header.previous = 0
-
-
-def _renumber(header: wire.RelayedHeader) -> None:
-    header.number, header.previous = header.number + 1, header.number
-
-
-def _requeue(header: wire.RelayedHeader) -> None:
-    header.queue = "p"
-
-
-@pytest.mark.parametrize("change", [_flip_body, _move_time, _requeue])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda header: {"body": header.body[:-1] + bytes([header.body[-1] ^ 1])},
+        lambda header: {"body": header.body[: HEAD_BYTES - 10] + b"\x01" + header.body[HEAD_BYTES - 9 :]},
+        lambda header: {"queue": "p"},
+    ],
+    ids=["body", "time", "queue"],
+)
 def test_a_packet_that_a_relay_has_changed_goes_back_to_its_origin(change: Any) -> None:
     """Nothing of it is taken; what it said of the delivery is not certain, as a relay may be who said so."""
     net = sealed_line()
@@ -208,7 +196,7 @@ def test_a_packet_that_a_relay_has_changed_goes_back_to_its_origin(change: Any) 
 
 def test_a_packet_that_a_relay_gives_another_number_is_not_taken() -> None:
     net = sealed_line()
-    lie(net["r"], _renumber)
+    lie(net["r"], lambda header: {"number": header.number + 1, "previous": header.number})
     post(net["a"], "b", SECRET, seal=True)
     net.world.run(60 * SECOND)
     assert net["b"].length("q") == 0
@@ -226,7 +214,7 @@ def test_a_relay_cannot_make_the_destination_pass_over_a_packet() -> None:
     (stream,) = net["r"].live.transits.streams
     first = stream.sequence.entries[1]
     stream.sequence.remove([first])
-    lie(net["r"], _skip)
+    lie(net["r"], lambda _: {"previous": 0})
     net.world.heal()
     net.world.run(20 * SECOND)
     assert net["b"].length("q") == 0
@@ -444,14 +432,3 @@ def test_a_changed_previous_comes_with_the_body_that_was_sealed_for_it() -> None
     assert net.world.run(7_200 * SECOND, lambda: net.is_done("a"))
     assert b.read_all("q")[-1:] == [b"2" * 1_000]
     assert "bad-seal" not in dead(a)[1]
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_a_relay_that_dies_loses_no_sealed_message(seed: int) -> None:
-    net = sealed_line(seed=seed)
-    for step in range(6):
-        post(net["a"], "b", *numbered(10 * step, 10 * step + 10), seal=True)
-        net.world.run(20 * MS * (step + 1))
-        net["r"].restart()
-    assert net.world.run(7_200 * SECOND, lambda: net.is_done("a"))
-    assert net["b"].read_all("q") == numbered(0, 60)
