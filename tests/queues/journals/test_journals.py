@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 import pytest
 
@@ -263,31 +262,27 @@ def test_a_copy_that_waits_for_its_body_outlives_a_crash(monkeypatch: pytest.Mon
     assert (node.length("q"), node.length("$journal.q")) == (0, 2)
 
 
-def test_a_purged_journal_lets_the_senders_go_on() -> None:
-    for free in (purge_journal, forget_journal):
-        world = World(15)
-        journal = Journal(messages=2, when_full="hold")
-        a, b = world.node("a"), world.node("b", settings(journal, messages_per_packet=1))
-        for body in numbered(0, 4):
-            a.send(b, "q", body)
-            world.run(SECOND)
-            b.read("q")
-            world.run(SECOND)
-        assert a.busy
-        b.act(partial(free, b))
-        world.run(10 * SECOND)
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_a_purged_journal_lets_the_senders_go_on(forgotten: bool) -> None:
+    """And one that the settings no longer have."""
+    world = World(15)
+    journal = Journal(messages=2, when_full="hold")
+    a, b = world.node("a"), world.node("b", settings(journal, messages_per_packet=1))
+    for body in numbered(0, 4):
+        a.send(b, "q", body)
+        world.run(SECOND)
         b.read("q")
-        world.run(20 * SECOND)
-        assert not a.busy
-
-
-def purge_journal(node: SimNode) -> None:
-    mailbox = node.live.queues.mailboxes["$journal.q"]
-    mailbox.withdraw(set(range(1, mailbox.last_place + 1)))
-
-
-def forget_journal(node: SimNode) -> None:
-    node.live.handle_settings(replace(node.live.settings, limits=Limits()))
+        world.run(SECOND)
+    assert a.busy
+    copies = b.live.queues.mailboxes["$journal.q"]
+    if forgotten:
+        b.act(lambda: b.live.handle_settings(replace(b.live.settings, limits=Limits())))
+    else:
+        b.act(lambda: copies.withdraw(set(range(1, copies.last_place + 1))))
+    world.run(10 * SECOND)
+    b.read("q")
+    world.run(20 * SECOND)
+    assert not a.busy
 
 
 def test_a_journal_that_gets_its_settings_later_copies_from_then_on() -> None:

@@ -208,7 +208,7 @@ def test_the_rest_is_awaited_for_a_week_from_the_first_word() -> None:
     assert newer.due.earliest() == REST_NS + 50
 
 
-def test_what_is_stored_is_looked_at_at_once() -> None:
+def test_what_is_stored_is_looked_at_at_once_and_nothing_that_is_forgotten() -> None:
     ends = AwaitedEnds()
     ends.wait(BY, end(1), 5)
     ends.handle_stored(StreamId(b"a" * 16, 2), 7)
@@ -217,6 +217,8 @@ def test_what_is_stored_is_looked_at_at_once() -> None:
     assert due(ends, 7) == [(1, False)]
     ends.wait(BY, end(1), 7)
     assert ends.due.earliest() == REST_NS + 5
+    ends.forget(StreamId(b"a" * 16, 1))
+    assert (due(ends, 2 * REST_NS), ends.due.earliest()) == ([], None)
 
 
 def test_the_oldest_of_a_relay_gives_way() -> None:
@@ -229,33 +231,20 @@ def test_the_oldest_of_a_relay_gives_way() -> None:
     assert due(ends, 4) == [(2, True)]
 
 
-def test_a_forgotten_one_is_not_looked_at() -> None:
-    ends = AwaitedEnds()
-    ends.wait(BY, end(1), 1)
-    ends.forget(StreamId(b"a" * 16, 1))
-    assert (due(ends, 2 * REST_NS), ends.due.earliest()) == ([], None)
-
-
 def test_invented_ends_fill_no_memory_and_no_place_of_others() -> None:
-    """A neighbour has its places alone, and has them again when one is forgotten."""
+    """A neighbour has its places alone, and has them again when one is forgotten, or another neighbour repeats it."""
     ends = AwaitedEnds()
     for stream in range(1, ENDS_MAX + 100):
-        ends.wait(BY, end(stream), 1)
-    assert len(ends.ends) == ENDS_MAX
-    ends.wait(OTHER, end(10_000), 1)
-    ends.forget(StreamId(b"a" * 16, 1))
-    ends.wait(BY, end(10_001), 1)
-    assert {10_000, 10_001} <= {stream.number for stream in ends.ends}
-
-
-def test_an_end_that_another_neighbour_repeats_is_that_ones() -> None:
-    ends = AwaitedEnds()
-    for stream in range(1, ENDS_MAX + 1):
         ends.wait(BY, end(stream), 5)
+    assert len(ends.ends) == ENDS_MAX
+    ends.wait(OTHER, end(10_000), 50)
     ends.wait(OTHER, end(1), 50)
-    ends.wait(BY, end(10_000), 50)
+    ends.wait(BY, end(10_001), 50)
+    ends.forget(StreamId(b"a" * 16, 2))
+    ends.wait(BY, end(10_002), 50)
+    ends.wait(BY, end(10_003), 50)
     assert ends.ends[StreamId(b"a" * 16, 1)] == (OTHER, end(1), REST_NS + 5)
-    assert len(ends.ends) == ENDS_MAX + 1
+    assert {stream.number for stream in ends.ends} == {1, *range(3, ENDS_MAX + 1), 10_000, 10_001, 10_002}
 
 
 # Which streams have ended: ranges, on the disk and back, and no more of them than there can be.

@@ -36,19 +36,41 @@ def test_tickets_and_packets_agree_over_batches_and_fragments() -> None:
         assert all(body[:1] in (entry.body or b"") for entry in held)
 
 
-def test_packets_expire_by_their_deadline_once() -> None:
+def expiring(*reach_by_ms: int) -> tuple[OutgoingStream, list[StreamPacket]]:
+    """Messages with these deadlines, in a packet each."""
     outgoing = make_outgoing()
-    for reach_by_ms in (300, 100, 200):
-        outgoing.submit(Outgoing(b"%d" % reach_by_ms, None, reach_by_ms), 3)
-    outgoing.submit(b"for ever", 8)
+    for deadline_ms in reach_by_ms:
+        outgoing.submit(Outgoing(b"body", None, deadline_ms), 4)
     entries = outgoing.poll_packets(1)
     outgoing.start(entries)
+    return outgoing, entries
+
+
+def test_packets_expire_by_their_deadline_once() -> None:
+    """In the order of their deadlines, and only those that are still wanted."""
+    outgoing, entries = expiring(300, 100, 200, 0)
     assert outgoing.next_expiry_ms == 100
     assert outgoing.poll_expired(99, 9) == []
     outgoing.sequence.remove(entries[2])
     assert outgoing.poll_expired(250, 9) == [entries[1]]
     assert outgoing.poll_expired(250, 9) == []
     assert outgoing.next_expiry_ms == 300
+
+
+def test_what_is_gone_expires_no_more() -> None:
+    outgoing, entries = expiring(300, 100, 200)
+    left: list[int | None] = []
+    for index in (1, 0, 2):
+        outgoing.sequence.remove(entries[index])
+        outgoing.handle_freed([entries[index]])
+        left.append(outgoing.next_expiry_ms)
+    assert left == [200, 200, None]
+
+
+def test_packets_that_expire_together_come_a_few_at_a_time() -> None:
+    outgoing, entries = expiring(*range(100, 105))
+    assert (outgoing.poll_expired(200, 3), outgoing.next_expiry_ms) == (entries[:3], 103)
+    assert (outgoing.poll_expired(200, 3), outgoing.next_expiry_ms) == (entries[3:], None)
 
 
 def test_a_packet_cares_before_and_after_a_restart() -> None:
@@ -61,32 +83,6 @@ def test_a_packet_cares_before_and_after_a_restart() -> None:
     for entry in entries:
         again.restore(OutgoingIndex(entry.number, 1, 0, entry.size_bytes, entry.cares), entry.number, 1)
     assert [entry.cares for entry in again.sequence.entries.values()] == [False, True]
-
-
-def test_what_is_gone_expires_no_more() -> None:
-    """Nobody is woken for it, and it takes no room until its time has come."""
-    outgoing = make_outgoing()
-    for reach_by_ms in (300, 100, 200):
-        outgoing.submit(Outgoing(bytes(400), None, reach_by_ms), 400)
-    entries = outgoing.poll_packets(1)
-    outgoing.start(entries)
-    left: list[int | None] = []
-    for index in (1, 0, 2):
-        outgoing.sequence.remove(entries[index])
-        outgoing.handle_freed([entries[index]])
-        left.append(outgoing.next_expiry_ms)
-    assert left == [200, 200, None]
-
-
-def test_packets_that_expire_together_come_a_few_at_a_time() -> None:
-    outgoing = make_outgoing()
-    for number in range(5):
-        outgoing.submit(Outgoing(b"%d" % number, None, 100 + number), 1)
-    outgoing.start(outgoing.poll_packets(1))
-    assert [entry.number for entry in outgoing.poll_expired(200, 3)] == [1, 2, 3]
-    assert outgoing.next_expiry_ms == 103
-    assert [entry.number for entry in outgoing.poll_expired(200, 3)] == [4, 5]
-    assert outgoing.next_expiry_ms is None
 
 
 def test_a_packet_never_holds_ordinals_of_two_blocks() -> None:
