@@ -261,24 +261,16 @@ def test_each_piece_tells_which_packet_is_the_last(number: int, offset: int, len
 
 
 def test_what_was_begun_is_expected_until_it_is_taken() -> None:
+    """And the streams of a node are found in which something was begun and is not whole."""
     partials = Partials()
     partials.begin(piece(9), 3, 250)
-    assert partials.expects(PARTED, STREAM, 3)
-    assert not partials.expects(PARTED, STREAM + 1, 3)
-    assert partials.awaits_beyond(PARTED, STREAM, 8)
-    assert not partials.awaits_beyond(PARTED, STREAM, 9)
+    partials.begin(QueuedPacket([1], PARTED, STREAM + 1, 1, 1, 0, 1, 100, [b"x"]), 4, 250)
+    assert [partials.expects(PARTED, STREAM + at, 3) for at in (0, 1)] == [True, False]
+    assert [partials.awaits_beyond(PARTED, STREAM, number) for number in (8, 9)] == [True, False]
     partials.pop(STREAM_ID, 3)
     assert not partials.expects(PARTED, STREAM, 3)
     assert partials.of(STREAM_ID) == {}
-
-
-def test_the_streams_of_a_node_are_found() -> None:
-    partials = Partials()
-    for stream in (STREAM, STREAM + 1):
-        partials.begin(QueuedPacket([1], PARTED, stream, 1, 1, 0, 1, 100, [b"x"]), 3, 250)
-    assert partials.of_origin(b"p" * 16) == []
-    partials.pop(STREAM_ID, 3)
-    assert partials.of_origin(PARTED) == [(PARTED, STREAM + 1)]
+    assert (partials.of_origin(b"p" * 16), partials.of_origin(PARTED)) == ([], [(PARTED, STREAM + 1)])
 
 
 # What is kept on the disk of a packet that is partly done.
@@ -373,23 +365,19 @@ def test_every_packet_comes_off_as_it_was(put: list[QueuedPacket]) -> None:
     assert not shelf.blocks
 
 
-def test_packets_come_off_by_the_block() -> None:
-    """So that few objects are made at a time."""
-    shelf = shelf_of([shelved_packet(place) for place in range(1, 2 * PER_BLOCK + 10)])
-    assert [len(shelf.take_block()) for _ in range(3)] == [PER_BLOCK, PER_BLOCK, 9]
+def test_packets_come_off_by_the_block_and_a_walk_begins_near_its_place() -> None:
+    """So that few objects are made at a time, and the first of a million is not looked at."""
+    shelf = shelf_of([shelved_packet(place) for place in range(10, 10 + 20 * PER_BLOCK)])
+    far = 10 + 15 * PER_BLOCK + 3
+    assert far - PER_BLOCK < next(shelf.walk(far)).first_place <= far
+    assert next(shelf.walk(0)).first_place == 10
+    assert [len(shelf.take_block()) for _ in range(20)] == [PER_BLOCK] * 20
 
 
 def test_what_no_disk_has_keeps_its_body() -> None:
     express, durable = shelved_packet(1), shelved_packet(2)
     express.keys, express.pieces, durable.pieces = [], [b"body"], [b"body"]
     assert [one.pieces for one in take_all(shelf_of([express, durable]))] == [[b"body"], []]
-
-
-def test_a_walk_begins_near_its_place() -> None:
-    shelf = shelf_of([shelved_packet(place) for place in range(10, 10 + 20 * PER_BLOCK)])
-    far = 10 + 15 * PER_BLOCK + 3
-    assert far - PER_BLOCK < next(shelf.walk(far)).first_place <= far
-    assert next(shelf.walk(0)).first_place == 10
 
 
 def test_expired_packets_are_found_wherever_they_are() -> None:

@@ -384,41 +384,28 @@ def test_the_higher_priority_comes_first_and_each_keeps_its_order(cache_bytes: i
     assert len(taken) == 40
 
 
-def test_a_higher_priority_ends_the_run_that_is_read() -> None:
+def test_a_higher_priority_ends_the_run_that_is_read_and_what_comes_back_keeps_its_own() -> None:
+    """The next message is of the higher one, although the packet that is read has more."""
     box = Box(b"a", b"b", b"c")
-    assert sure(box.take()).body == b"a"
-    box.put(b"urgent", stream=2, priority=7)
-    assert bodies(box.take_all()) == [b"urgent", b"b", b"c"]
-
-
-def test_what_comes_back_keeps_its_priority() -> None:
-    box = Box(b"low", b"later")
     low = sure(box.take())
-    box.put(b"high", stream=2, priority=7)
+    box.put(b"urgent", b"high", stream=2, priority=7)
+    assert sure(box.take()).body == b"urgent"
     box.box.give_back(low)
-    assert bodies(box.take_all()) == [b"high", b"low", b"later"]
+    assert bodies(box.take_all()) == [b"high", b"a", b"b", b"c"]
 
 
-def test_a_wait_that_keeps_the_order_stops_only_its_own_priority() -> None:
-    """Between priorities no order is promised."""
-    box = Box()
-    box.put(b"high", b"younger", stream=2, priority=7)
-    box.put(b"low")
-    high = sure(box.take())
-    box.box.give_back(high, Wait(2_000, 1_000, keep_order=True))
-    assert bodies(box.take_all()) == [b"low"]
-    box.now_ms = 2_000
-    assert bodies(box.take_all()) == [b"high", b"younger"]
-
-
-def test_a_wait_of_a_high_priority_does_not_keep_lower_ones_on_the_disk() -> None:
-    box = Box(cache_bytes=0)
+@pytest.mark.parametrize("cache_bytes", [0, CACHE_BYTES])
+def test_a_wait_that_keeps_the_order_stops_only_its_own_priority(cache_bytes: int) -> None:
+    """Between priorities no order is promised; bodies of lower ones are fetched from the disk meanwhile."""
+    box = Box(cache_bytes=cache_bytes)
     box.put(b"high", stream=2, priority=7)
     high = sure(box.take())
     box.put(b"younger", stream=2, priority=7)
     box.put(b"low")
     box.box.give_back(high, Wait(2_000, 1_000, keep_order=True))
-    assert b"low" in [lease.body for lease in (box.take() for _ in range(3)) if lease is not None]
+    for now_ms, expected in ((1_000, [b"low"]), (2_000, [b"high", b"younger"])):
+        box.now_ms = now_ms
+        assert [lease.body for lease in (box.take() for _ in range(4)) if lease is not None] == expected
 
 
 def test_browsing_shows_the_order_of_reading_from_any_position_on() -> None:

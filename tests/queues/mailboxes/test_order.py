@@ -359,33 +359,30 @@ def leased_packet(key: int, count: int = 3) -> QueuedPacket:
 
 @pytest.mark.parametrize("index", [0, 2, 63, 64, 999])
 def test_what_is_held_is_left(notes: Notes, index: int) -> None:
-    one = leased_packet(7, 1_000)
+    """Packets of a list are noted together; one for which there was no room does not keep the others from it."""
+    one, without, small = leased_packet(7, 1_000), leased_packet(8), leased_packet(9)
     notes.leases.open([one])
-    notes.leases.hold([(one, 1 << index)])
-    assert notes.left == {7: (1 << index, 0)}
-    notes.leases.let_go(one, 1 << index)
-    assert notes.left == {}
-
-
-def test_packets_of_a_list_are_noted_together(notes: Notes) -> None:
-    """One for which there was no room does not keep the others from it."""
-    small, without, large = leased_packet(7), leased_packet(8), leased_packet(9, 100)
     notes.leases.open([small])
-    notes.leases.open([large])
-    notes.leases.hold([(small, 0b1), (without, 0b1), (large, 1 << 99), (small, 0b10)])
-    assert notes.left == {7: (0b11, 0), 9: (1 << 99, 0)}
+    notes.leases.hold([(one, 1 << index), (without, 0b1), (small, 0b1), (small, 0b10)])
+    assert notes.left == {7: (1 << index, 0), 9: (0b11, 0)}
+    notes.leases.let_go(one, 1 << index)
+    assert notes.left == {9: (0b11, 0)}
 
 
 @pytest.mark.parametrize("index", [1, 100])
 def test_what_is_done_is_done_once_all_before_it_is_safe(notes: Notes, index: int) -> None:
-    """Else the process may have lost what the handler had sent."""
+    """Else the process may have lost what the handler had sent. A node that ends leaves nothing else in hand."""
     one = leased_packet(7, index + 1)
     notes.leases.open([one])
     notes.leases.hold([(one, 1 << index)])
     notes.leases.settle([(one, 1 << index)], is_safe=False)
     assert notes.left == {}
     notes.leases.settle([(one, 1 << index)], is_safe=True)
+    notes.leases.hold([(one, 0b1)])
+    assert notes.left == {7: (0b1, 1 << index)}
+    notes.leases.handle_end()
     assert notes.left == {7: (0, 1 << index)}
+    notes.leases.hold([(one, 0b1)])
 
 
 @pytest.mark.gate
@@ -409,16 +406,6 @@ def test_more_packets_than_there_is_room_for_go_without(notes: Notes) -> None:
         notes.leases.hold([(one, 0b1)])
     assert 8_000 < len(notes.left) < len(packets)
     assert packets[-1] not in notes.leases.cells
-
-
-def test_a_node_that_ends_leaves_nothing_in_hand(notes: Notes) -> None:
-    one = leased_packet(7)
-    notes.leases.open([one])
-    notes.leases.hold([(one, 0b11)])
-    notes.leases.settle([(one, 0b10)], is_safe=True)
-    notes.leases.handle_end()
-    assert notes.left == {7: (0, 0b10)}
-    notes.leases.hold([(one, 0b1)])
 
 
 def test_without_words_nothing_is_noted() -> None:

@@ -198,13 +198,19 @@ def test_what_is_full_stays_so_until_a_quarter_is_free() -> None:
     assert full == [False, True, True, False]
 
 
-def test_a_peer_has_a_limit_of_its_own() -> None:
+def test_a_peer_has_a_limit_of_its_own_and_the_node_itself_may_have_half() -> None:
     account = Account(100, 1_000)
-    account.add(b"a", 100)
-    account.add(b"b", 99)
-    assert (account.is_full(b"a"), account.is_full(b"b"), account.is_full(b"c")) == (True, False, False)
+    account.own = b"me"
+    for peer, size_bytes in ((b"a", 100), (b"b", 99), (b"me", 300)):
+        account.add(peer, size_bytes)
+    assert [account.is_full(peer) for peer in (b"a", b"b", b"c", b"me")] == [True, False, False, False]
     account.add(b"a", -100)
-    assert (account.is_full(b"a"), account.of(b"a"), account.total_bytes) == (False, 0, 99)
+    assert (account.is_full(b"a"), account.of(b"a"), account.total_bytes) == (False, 0, 399)
+    account.add(b"b", -99)
+    account.add(b"me", 199)
+    assert not account.is_full(b"me")
+    account.add(b"me", 1)
+    assert account.is_full(b"me")
 
 
 def test_who_has_little_is_not_stopped_by_who_has_much() -> None:
@@ -219,15 +225,6 @@ def test_who_has_little_is_not_stopped_by_who_has_much() -> None:
         if not account.is_full(peer):
             account.add(peer, 1)
     assert account.total_bytes <= 1_000
-
-
-def test_the_node_itself_may_have_half() -> None:
-    account, full = Account(10, 1_000), []
-    account.own = b"me"
-    for size_bytes in (499, 1):
-        account.add(b"me", size_bytes)
-        full.append(account.is_full(b"me"))
-    assert full == [False, True]
 
 
 def test_what_stays_within_twice_the_limit_is_known_before() -> None:
@@ -290,19 +287,11 @@ def test_who_proves_to_be_a_node_pays_for_it() -> None:
 
 
 def test_another_limit_counts_as_if_it_had_always_been_there() -> None:
-    """Lower than what is there, it is full; higher, there is room at once."""
-    fill = Fill(Quota(messages=10, size_bytes=100))
+    """Lower than what is there, it is full; higher, there is room at once: of a queue, and of an account."""
+    fill, account = Fill(Quota(messages=10, size_bytes=100)), Account(100, 1_000)
     fill.messages.add(5)
-    fill.set_quota(Quota(messages=5, size_bytes=100))
-    assert fill.is_full
-    fill.set_quota(Quota(messages=6, size_bytes=100))
-    assert not fill.is_full
-
-
-def test_other_limits_of_an_account_hold_for_those_that_have_something() -> None:
-    account = Account(100, 1_000)
     account.add(b"a", 50)
-    account.set_limits(50, 1_000)
-    assert (account.is_full(b"a"), account.takes(b"b", 60)) == (True, False)
-    account.set_limits(200, 1_000)
-    assert (account.is_full(b"a"), account.takes(b"b", 60)) == (False, True)
+    for messages, peer_bytes, full in ((5, 50, True), (6, 200, False)):
+        fill.set_quota(Quota(messages=messages, size_bytes=100))
+        account.set_limits(peer_bytes, 1_000)
+        assert (fill.is_full, account.is_full(b"a"), account.takes(b"b", 60)) == (full, full, not full)
