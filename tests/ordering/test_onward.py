@@ -36,21 +36,6 @@ def test_between_the_bounds_a_link_stays_as_it_is(mode: LinkMode, age_ms: int, a
     assert link.mode is after
 
 
-def test_with_nothing_awaited_a_link_is_synchronous_again() -> None:
-    link = SyncLink(TEN_AND_FIVE, 0)
-    assert link.handle_oldest(0, 11 * SECOND)
-    assert link.handle_oldest(None, 12 * SECOND)
-    assert link.mode is SYNC
-
-
-def test_no_link_is_downgraded_in_its_grace() -> None:
-    """After a start the neighbour may need a while; the deadline is the end of that time."""
-    link = SyncLink(OnwardSettings(SECOND, SECOND // 2, 30 * SECOND), 100 * SECOND)
-    assert not link.handle_oldest(100 * SECOND, 130 * SECOND - 1)
-    assert link.deadline_ns(100 * SECOND) == 130 * SECOND
-    assert link.handle_oldest(100 * SECOND, 130 * SECOND)
-
-
 def test_the_deadline_is_the_first_moment_that_is_too_late() -> None:
     """One nanosecond after the age; none while nothing waits, or the link is asynchronous."""
     link = SyncLink(TEN_AND_FIVE, 0)
@@ -59,7 +44,16 @@ def test_the_deadline_is_the_first_moment_that_is_too_late() -> None:
     assert not link.handle_oldest(7, deadline_ns - 1)
     assert link.handle_oldest(7, deadline_ns)
     assert link.deadline_ns(7) is None
-    assert SyncLink(TEN_AND_FIVE, 0).deadline_ns(None) is None
+    assert link.handle_oldest(None, deadline_ns)
+    assert (link.mode, link.deadline_ns(None)) == (SYNC, None)
+
+
+def test_no_link_is_downgraded_in_its_grace() -> None:
+    """After a start the neighbour may need a while; the deadline is the end of that time."""
+    link = SyncLink(OnwardSettings(SECOND, SECOND // 2, 30 * SECOND), 100 * SECOND)
+    assert not link.handle_oldest(100 * SECOND, 130 * SECOND - 1)
+    assert link.deadline_ns(100 * SECOND) == 130 * SECOND
+    assert link.handle_oldest(100 * SECOND, 130 * SECOND)
 
 
 NUMBERS = st.tuples(st.integers(1, 40), st.integers(0, 10)).map(lambda it: (it[0], it[0] + it[1]))

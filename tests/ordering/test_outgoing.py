@@ -286,16 +286,8 @@ def test_whatever_happens_what_waits_goes_out_ascending_and_nothing_is_forgotten
     assert send(out) == list(zip(left, [0, *left], strict=False))
 
 
-def test_a_packets_number_in_a_session_ends_with_the_session() -> None:
-    """A packet that is freed before it was sent again must not be taken for another packet of the new session."""
-    out = make(2)
-    out.handle_sent(out.peek_run(2), 0, packet=7)
-    out.handle_session_closed()
-    assert [entry.packet for entry in out.handle_order_ack(out.sequence, 2, 0)] == [0, 0]
-
-
 def test_what_leaves_again_in_one_session_says_which_number_it_had() -> None:
-    """The destination may answer the new one alone."""
+    """The destination may answer the new one alone. With the session, all numbers in it end."""
     out = make(3)
     run = out.peek_run(3)
     assert out.handle_sent(run, 0, packet=7) == []
@@ -304,6 +296,8 @@ def test_what_leaves_again_in_one_session_says_which_number_it_had() -> None:
     assert again == run[1:2]
     assert out.handle_sent(again, 0, packet=10) == [8]
     assert [entry.packet for entry in run[1:]] == [10, 9]
+    out.handle_session_closed()
+    assert [entry.packet for entry in out.handle_order_ack(out.sequence, 3, 0)] == [0, 0]
 
 
 def test_over_a_synchronous_link_a_packet_is_freed_when_it_was_passed_on() -> None:
@@ -439,20 +433,8 @@ def test_no_tier_runs_for_what_waits_at_a_relay() -> None:
     assert [entry.number for entry in out.handle_timer(131 * SECOND)] == [1, 2, 3]
 
 
-def test_what_waited_at_a_relay_is_on_its_disk() -> None:
-    """The word says so as a store ack does: after a session that ended as idle, the tier alone sends it again."""
-    out = make(3)
-    send(out)
-    out.handle_session_ack(list(out.entries.values()))
-    out.handle_waits(1, 3, 0)
-    out.handle_waits(2, 0, SECOND)
-    out.handle_session_closed(idle=True)
-    assert send(out) == []
-    assert [entry.number for entry in out.handle_timer(31 * SECOND)] == [1, 2, 3]
-
-
 def test_what_waits_at_a_relay_is_not_sent_again_on_a_new_session() -> None:
-    """If the relay says so before it is; the word of the last session ended with that."""
+    """If the relay says so before it is; the word of the last session ended with that. What waited is on its disk."""
     out = make(3)
     send(out, 0, 2)
     out.handle_waits(1, 2, 0)
@@ -462,6 +444,12 @@ def test_what_waits_at_a_relay_is_not_sent_again_on_a_new_session() -> None:
     assert [number for number, _ in send(out)] == [3]
     out.handle_session_closed(idle=True)
     assert [number for number, _ in send(out)] == [1, 2, 3]
+    out.handle_session_ack(list(out.entries.values()))
+    out.handle_waits(1, 3, 0)
+    out.handle_waits(2, 0, SECOND)
+    out.handle_session_closed(idle=True)
+    assert send(out) == []
+    assert [entry.number for entry in out.handle_timer(31 * SECOND)] == [1, 2, 3]
 
 
 def test_what_waits_at_a_relay_has_one_place_when_it_goes_out_again() -> None:

@@ -49,12 +49,18 @@ def held(turn: int = 1) -> Hold:
 
 
 def test_an_older_word_that_comes_later_changes_nothing() -> None:
+    """Turns only grow, until the session ends: the next one counts anew."""
     hold = held(3)
     hold.handle_flow_control(2, SECOND, stop=False)
     assert hold.stops
     hold.handle_flow_control(4, SECOND, stop=False)
     hold.handle_flow_control(3, SECOND, stop=True)
     assert not hold.stops
+    hold.handle_flow_control(5, SECOND, stop=True)
+    hold.handle_session_closed()
+    assert not hold.stops
+    hold.handle_flow_control(1, SECOND, stop=True)
+    assert hold.stops
 
 
 def waits_s(hold: Hold, probes: int) -> list[int]:
@@ -87,15 +93,6 @@ def test_a_packet_that_was_taken_lets_the_next_one_go_at_once() -> None:
     assert hold.handle_progress()
     assert not hold.stops
     assert not hold.handle_progress()
-
-
-def test_a_session_takes_its_words_with_it() -> None:
-    """The next one counts its turns anew."""
-    hold = held(9)
-    hold.handle_session_closed()
-    assert not hold.stops
-    hold.handle_flow_control(1, SECOND, stop=True)
-    assert hold.stops
 
 
 def test_a_probe_need_not_wait_for_a_session_that_would_end_before() -> None:
@@ -136,6 +133,7 @@ def test_it_begins_with_what_was_taken_last_and_doubles() -> None:
 
 
 def test_who_takes_nothing_is_sent_half_as_much_each_time_and_one_packet_at_least() -> None:
+    """Also when its session ends as nothing was stored."""
     start = SlowStart()
     start.handle_taken(8)
     told = []
@@ -145,10 +143,6 @@ def test_who_takes_nothing_is_sent_half_as_much_each_time_and_one_packet_at_leas
     assert told == [8, 4, 2, 1, 1]
     start.handle_room()
     assert sent(start) == 1
-
-    # Invalid settings of sequences are refused by name, when they are made.
-    """The next one begins with a packet."""
-    start = SlowStart()
     start.handle_session_closed(not_stored=True)
     assert sent(start) == 1
 

@@ -436,19 +436,16 @@ def test_streams_take_larger_datagrams_and_a_try_is_no_longer_than_it_may_be() -
 
 
 def test_a_peer_without_a_name_is_granted_twice_the_silence_with_msmq() -> None:
-    """Fixed or by the round trip; by default it is as any other."""
+    """Fixed or by the round trip, and no longer than the longest; by default it is as any other."""
     fixed = msmq(ack_timeout_s=20)
     assert session_settings(fixed, "udp://a:1", direct=True).ack_timeout_s == 40
     assert session_settings(fixed, "udp://a:1").ack_timeout_s == 20
     thrice = NodeSettings(session=SessionSettings(direct_ack_timeouts=3))
     found = session_settings(thrice, "udp://a:1", direct=True)
     assert (found.ack_timeout_s, found.ack_timeout_min_s, found.ack_timeout_max_s) == (None, 6, 360)
+    long = NodeSettings(session=SessionSettings(direct_ack_timeouts=10**9, ack_timeout_s=60))
+    assert session_settings(long, "udp://a:1", direct=True).ack_timeout_s == LONGEST_LIFE_S
     assert session_settings(NodeSettings(), "udp://a:1", direct=True) == SessionSettings()
-
-
-def test_any_number_of_timeouts_is_no_longer_than_the_longest() -> None:
-    settings = NodeSettings(session=SessionSettings(direct_ack_timeouts=10**9, ack_timeout_s=60))
-    assert session_settings(settings, "udp://a:1", direct=True).ack_timeout_s == LONGEST_LIFE_S
 
 
 @pytest.mark.parametrize(("make", "seconds"), [(PlainWorld, 40), (World, 20)])

@@ -139,16 +139,14 @@ def test_the_newest_from_elsewhere_is_asked_once_and_is_there_when_it_answers(se
     ("answer", "sender"), [(question(1), HOME), (question(1), THIRD), (question(2), NEW), (b"", NEW)]
 )
 def test_no_other_answer_counts(seen: Seen, answer: bytes, sender: str) -> None:
+    """Nor any when nothing was asked."""
+    with pytest.raises(ProtocolError):
+        seen.paths.handle_response(b"", "")
     seen.come(NEW)
     seen.ask()
     with pytest.raises(ProtocolError, match=DropReason.UNEXPECTED_RESPONSE):
         seen.paths.handle_response(answer, sender)
     assert seen.paths.candidate == NEW
-
-
-def test_nothing_is_an_answer_when_nothing_was_asked(seen: Seen) -> None:
-    with pytest.raises(ProtocolError):
-        seen.paths.handle_response(b"", "")
 
 
 def test_it_is_forgotten_when_the_peer_speaks_by_the_old_path(seen: Seen) -> None:
@@ -250,21 +248,15 @@ def test_the_higher_priority_of_a_queue_goes_first() -> None:
     assert turns.next() is None
 
 
-def test_one_packet_in_sixty_four_goes_to_the_lowest_that_waits() -> None:
-    for at_once in (1, 5, 1_000):
-        turns = Turns()
-        for priority in (7, 0, 3):
-            Stream(turns, "q", priority, 1_000)
-        given = give(turns, 640, at_once)
-        assert given == ("7" * 63 + "0") * 10
-
-
-def test_without_a_share_the_lowest_waits_until_nothing_else_does() -> None:
-    """As in MSMQ."""
-    turns = Turns(lowest_share=0)
-    Stream(turns, "q", 0, 3)
-    Stream(turns, "q", 7, 500)
-    assert give(turns, 1_000) == "7" * 500 + "000"
+@pytest.mark.parametrize("at_once", [1, 5, 1_000])
+def test_one_packet_in_sixty_four_goes_to_the_lowest_that_waits(at_once: int) -> None:
+    """Priorities between the two have none of it. Without a share the lowest waits for all others, as in MSMQ."""
+    turns, none = Turns(), Turns(lowest_share=0)
+    for priority in (7, 0, 3):
+        Stream(turns, "q", priority, 1_000)
+        Stream(none, "q", priority, 300)
+    assert give(turns, 640, at_once) == ("7" * 63 + "0") * 10
+    assert give(none, 1_000, at_once) == "7" * 300 + "3" * 300 + "0" * 300
 
 
 def test_a_flood_of_one_queue_leaves_another_its_turns() -> None:
@@ -412,20 +404,16 @@ def test_calls_are_frequent_again_for_a_while_when_the_peer_may_be_there() -> No
 
 
 def test_a_call_that_lasts_for_long_is_no_quiet_time() -> None:
-    calling = Dialer(Reconnect(eager_s=3, away_most_s=7_200))
+    """Nor is the longest wait. To be heard does not make a new absence of an old one, nor an old one of a new."""
+    calling, heard = Dialer(Reconnect(eager_s=3, away_most_s=7_200)), Dialer(Reconnect())
+    heard.hasten(0)
+    assert heard.since_ns is None
+    heard.choose(THREE[:1], 0)
+    heard.hasten(100 * SECOND)
+    assert heard.since_ns == 0
     for at_s in (0, 10_000, 20_000):
         calling.choose(THREE[:1], at_s * SECOND)
     assert calling.spacing_ns(20_000 * SECOND) == 7_200 * SECOND
-
-
-def test_who_is_called_without_pause_is_not_called_more_often_than_before() -> None:
-    """To be heard does not make a new absence of an old one, nor an old one of a new."""
-    calling = Dialer(Reconnect())
-    calling.hasten(0)
-    assert calling.since_ns is None
-    calling.choose(THREE[:1], 0)
-    calling.hasten(100 * SECOND)
-    assert calling.since_ns == 0
 
 
 def waits_s(reconnect: Reconnect, count: int, *, unanswered: bool = False) -> list[float]:

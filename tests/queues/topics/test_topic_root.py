@@ -12,7 +12,6 @@ from triack.base.commit import Commit
 from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
 from triack.queues.mailboxes.redelivery import Return
-from triack.queues.node_settings import NodeSettings, Topic
 from triack.queues.topics import topic_root, topics
 from triack.queues.topics.subscription import Subscription
 from triack.queues.topics.trie import Trie
@@ -77,16 +76,6 @@ def test_a_million_messages_for_a_stalled_subscription_add_less_than_a_mebibyte(
         tracemalloc.stop()
     assert stalled.mailbox.length == messages + 2_000 * per_packet
     assert added < 2**20 * messages / 1_000_000
-
-
-def test_another_delivery_timeout_counts_for_what_is_pending() -> None:
-    bench = Bench()
-    slow = bench.subscribe()
-    bench.publish(1)
-    bench.now_ns = 5 * SECOND
-    bench.topics.handle_settings(NodeSettings(topics={"Games": Topic("discard_allowed", delivery_timeout_s=5)}))
-    bench.step()
-    assert (slow.mailbox.length, slow.discarded) == (0, 1)
 
 
 def test_more_than_a_turn_takes_is_discarded_in_several(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -407,11 +396,7 @@ def test_expired_messages_are_dead_letters_of_durable_subscriptions_alone(per_pa
     other, audit = bench.subscribe(), bench.subscribe(durable="audit")
     bench.publish(2, delivery=Delivery.TRANSACTIONAL, receive_by_ms=1_000)
     bench.publish(1, delivery=Delivery.TRANSACTIONAL)
-    bench.now_ns = 2 * SECOND
-    bench.queues.handle_timer(bench.now_ns)
-    bench.queues.expiry.dead_letter_expired(bench.turn())
-    bench.step()
+    expire(bench)
     assert bench.queues.mailboxes["dead-letter"].length == 2
-    assert bench.read(other) == [2]
-    assert bench.read(audit) == [2]
+    assert bench.read(other) == bench.read(audit) == [2]
     assert (other.mailbox.length, audit.mailbox.length) == (0, 0)

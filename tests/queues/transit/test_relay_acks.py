@@ -207,23 +207,20 @@ def test_a_neighbour_that_rejects_drives_out_its_own_rejections(monkeypatch: pyt
     assert sorted(packet.number for packet, by in kept if by == "evil") == list(range(290, 300))
 
 
-def test_a_forgotten_stream_takes_its_rejections_along(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(return_routes, "STREAMS_MAX", 1)
-    monkeypatch.setattr(return_routes, "REJECTIONS_MAX", 2)
-    ways = ReturnRoutes()
-    for stream in (ID, StreamId(ID.origin, 2)):
-        ways.note(stream, "up", "down")
-        for number in (1, 2):
-            ways.keep(rejection(number, stream), "down")
-    assert list(sure(ways.of(StreamId(ID.origin, 2))).rejected) == [1, 2]
-
-
-def test_memory_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_stream_that_has_not_passed_for_the_longest_time_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its rejections as well: then others have their places."""
     monkeypatch.setattr(return_routes, "STREAMS_MAX", 2)
-    ways = ReturnRoutes()
-    for number in (1, 2, 1, 3):
-        ways.note(StreamId(ID.origin, number), "up", "")
-    assert [ways.of(StreamId(ID.origin, number)) is None for number in (1, 2, 3)] == [False, True, False]
+    monkeypatch.setattr(return_routes, "REJECTIONS_MAX", 2)
+    ways, streams = ReturnRoutes(), [StreamId(ID.origin, number) for number in (1, 2, 3)]
+    for at in (0, 1, 0):
+        ways.note(streams[at], "up", "down")
+    for number in (1, 2):
+        ways.keep(rejection(number, streams[1]), "down")
+    ways.note(streams[2], "up", "down")
+    assert [ways.of(stream) is None for stream in streams] == [False, True, False]
+    for number in (1, 2):
+        ways.keep(rejection(number, streams[2]), "down")
+    assert list(sure(ways.of(streams[2])).rejected) == [1, 2]
 
 
 def test_a_neighbour_drives_out_nothing_that_another_one_has_brought(monkeypatch: pytest.MonkeyPatch) -> None:

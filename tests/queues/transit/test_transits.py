@@ -297,36 +297,34 @@ def arriving(size_bytes: int, messages: int) -> IncomingRun:
     return cast("IncomingRun", SimpleNamespace(body_bytes=size_bytes, messages=messages, bodies=[b""]))
 
 
-@pytest.mark.parametrize("quota", [Quota(messages=100), Quota(size_bytes=10_000)])
+@pytest.mark.parametrize("quota", [Quota(messages=99), Quota(size_bytes=9_900)])
 def test_a_stream_may_have_as_much_as_is_left_for_others(quota: Quota) -> None:
     """Half of all room at most; another one then half of the rest. It goes on when it has half of its share."""
     found, first, second = room(transit_quota=quota), stream(), stream(2)
     taken = packets(50, 100)
-    found.count(first, taken[:49])
+    found.count(first, taken[:32])
+    assert not found.is_scarce(first)
+    found.count(first, taken[32:33])
+    assert found.is_scarce(first)
+    found.count(first, taken[33:49])
     assert found.lacks(first, BY_UP) is None
     found.count(first, taken[49:])
-    assert found.lacks(first, BY_UP) is HoldReason.TRANSIT_FULL
-    assert found.lacks(second, BY_UP) is None
+    assert (found.lacks(first, BY_UP), found.lacks(second, BY_UP)) == (HoldReason.TRANSIT_FULL, None)
     found.count(first, taken[:10], -1)
     assert found.lacks(first, BY_UP) is HoldReason.TRANSIT_FULL
     found.count(first, taken[10:30], -1)
     assert found.lacks(first, BY_UP) is None
 
 
-@pytest.mark.parametrize("quota", [Quota(messages=90), Quota(size_bytes=9_000)])
-def test_room_is_scarce_when_a_stream_has_half_of_its_share(quota: Quota) -> None:
-    found, some = room(transit_quota=quota), stream()
-    taken = packets(30, 100)
-    found.count(some, taken[:29])
-    assert not found.is_scarce(some)
-    found.count(some, taken[29:])
-    assert found.is_scarce(some)
-
-
-def test_a_neighbour_has_a_quota_of_its_own() -> None:
+def test_a_neighbour_has_a_quota_of_its_own_and_all_arrivals_share_disk_and_memory() -> None:
     found, busy, other = room(peer_transit_bytes=1_000), stream(), stream(2, "other")
     found.count(busy, packets(10, 100))
     assert (found.lacks(busy, BY_UP), found.lacks(other, BY_UP)) == (HoldReason.TRANSIT_FULL, None)
+    assert room(store_low=True).lacks(stream(), BY_UP) is HoldReason.STORE_LOW
+    waiting = Account(1_000, 8_000)
+    found = room(waiting=waiting)
+    waiting.add(BY_UP.peer_id, 1_000)
+    assert found.lacks(stream(), BY_UP) is HoldReason.STORE_BUSY
 
 
 def test_a_full_relay_takes_what_its_packets_wait_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -389,14 +387,6 @@ def test_a_relay_without_room_takes_words_that_may_make_some(reason: HoldReason)
     assert not found.lets_ahead(words, 1, 200, HoldReason.STORE_BUSY)
     found.count(words, packets(5, 200))
     assert not found.lets_ahead(words, 6, 200, reason)
-
-
-def test_what_all_arrivals_share_holds_for_packets_in_transit() -> None:
-    assert room(store_low=True).lacks(stream(), BY_UP) is HoldReason.STORE_LOW
-    waiting = Account(1_000, 8_000)
-    found = room(waiting=waiting)
-    waiting.add(BY_UP.peer_id, 1_000)
-    assert found.lacks(stream(), BY_UP) is HoldReason.STORE_BUSY
 
 
 def test_express_packets_fill_memory() -> None:
