@@ -152,12 +152,13 @@ def test_what_was_passed_over_was_never_accepted() -> None:
     assert [number for number in range(1, 9) if incoming.has_accepted(make_header(number, 0, 1))] == [1, 5, 6]
     for number in range(8, 8 + 2 * SKIPS_MAX, 2):
         feed(incoming, 1, number, number - 2)
+    assert [incoming.has_accepted(make_header(number, 0, 1)) for number in (3, 7, 8, 9)] == [True, False, True, False]
 
 
 def test_the_first_packets_may_be_passed_over() -> None:
-    incoming: IncomingSequence[None] = IncomingSequence(OrderSettings())
     incoming = at(0, 0)
     feed(incoming, 1, 5, 0)
+    assert [incoming.has_accepted(make_header(number, 0, 1)) for number in (4, 5)] == [False, True]
 
 
 def feed_run(incoming: IncomingSequence[str], headers: list[SequenceHeader]) -> list[Position] | None:

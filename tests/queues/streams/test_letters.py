@@ -123,6 +123,7 @@ def test_one_of_sixteen_is_rejected_in_a_window_of_50() -> None:
     ]
     assert ranged[-1].count == 9
     single = Reader(None).settle(*settled).read()
+    assert [event.kind for event in single] == [AckKind.ACK] * 6 + [AckKind.FAILURE] + [AckKind.ACK] * 9
     assert [(event.first, event.last) for event in single] == [(number, number) for number in range(1, 17)]
 
 
