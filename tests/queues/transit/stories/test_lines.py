@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
 from tests.queues.relays import Relays, by_relay, dead, line, post
 from tests.queues.stories.test_queues import pause, resume
+from tests.queues.transit.stories.test_sealing import sealed_line
 from tests.queues.world import SimNode, numbered
 from triack.base.delivery import Delivery
 from triack.base.news import LinkDowngraded, LinkUpgraded
@@ -23,20 +23,17 @@ from triack.tools.sim.faults import Faults
 # Messages that pass relays arrive once, and in order, as if there were none.
 
 
+@pytest.mark.parametrize("seal", [False, True])
 @pytest.mark.parametrize("delivery", list(Delivery))
 @pytest.mark.parametrize("names", ["arb", "arstb"])
-def test_messages_arrive_once_and_in_order(names: str, delivery: Delivery) -> None:
-    chain = line(names)
+def test_messages_arrive_once_and_in_order(names: str, delivery: Delivery, seal: bool) -> None:
+    chain = sealed_line(names)
     a, b = chain["a"], chain["b"]
-    post(a, "b", *numbered(0, 50), delivery=delivery)
+    post(a, "b", *numbered(0, 50), delivery=delivery, seal=seal)
     assert chain.world.run(20 * SECOND, lambda: b.length("q") == 50 and not (a.busy or chain.waiting()))
     assert b.read_all("q") == numbered(0, 50)
     assert b.live.name_of(a.live.node_id) == f"a@{names[-2]}"
-    assert {it.hops for it in _arrived(b)} == {len(names) - 2}
-
-
-def _arrived(node: SimNode) -> list[SimpleNamespace]:
-    return [SimpleNamespace(**record) for record in node.log("packet_received") if "hops" in record]
+    assert {record["hops"] for record in b.log("packet_received") if "hops" in record} == {len(names) - 2}
 
 
 # Relays at which messages wait for long: paused by an operator, started again, and quiet meanwhile.
