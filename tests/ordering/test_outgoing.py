@@ -74,9 +74,6 @@ def states(out: OutgoingSequence) -> dict[int, StreamPacketState]:
     return {number: entry.state for number, entry in out.entries.items()}
 
 
-# ---- what frees what
-
-
 def acknowledge(out: OutgoingSequence, number: int, ack: Ack | None = None) -> list[int]:
     """Let an ack cover a packet, by default the one that frees its class; the numbers of what that frees."""
     ack = out.freed_by if ack is None else ack

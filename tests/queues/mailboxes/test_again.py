@@ -74,9 +74,6 @@ def test_what_may_be_passed_comes_when_its_wait_ends() -> None:
     assert drain(returned, 100) == [(1, 0), (2, 0), (3, 0)]
 
 
-# How long what failed waits.
-
-
 def fail_one(host: SimHost, queue: str) -> None:
     """A handler fails with the first message that waits."""
     now_ns = host.world.now_ns

@@ -19,8 +19,6 @@ from triack.queues.mailboxes.redelivery import Wait
 from triack.queues.messages import Outgoing
 from triack.queues.packing import pack
 
-# A queue of a node: order, what comes again, and bodies that only the disk has.
-
 ORIGIN = b"o" * 16
 FIELDS = [name for name in QueuedPacket.__slots__ if name not in ("pieces", "content")]
 

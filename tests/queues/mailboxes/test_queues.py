@@ -26,8 +26,6 @@ from triack.queues.mailboxes.system_queues import (
 from triack.queues.node_settings import DeadLetters, Limits, NodeSettings, Quota, WhenLettersFull
 from triack.queues.packing import Unpacked
 
-# The queues of a node: how they are made, and what each commit, timer and reader changes in them.
-
 
 @pytest.mark.plain
 def test_queues_at_rest_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,8 +144,6 @@ def test_a_correlation_id_is_text(correlation_id: object) -> None:
     with pytest.raises(UsageError, match="must be text"):
         Wanted.by_correlation_id(correlation_id)
 
-
-# What names of queues mean.
 
 HERE, THERE, ELSEWHERE = "udp://127.0.0.1:1", "udp://127.0.0.1:2", "udp://127.0.0.1:3"
 

@@ -264,9 +264,6 @@ def test_what_was_checked_stays_so_for_an_older_connect() -> None:
     assert found == [NO_POINT, again.remembered, again.remembered]
 
 
-# A peer that means harm.
-
-
 def claim(victim: SimNode, node_id: bytes, remembered: HistoryPoint, session_id: int = 5) -> bytes:
     """A connect of some node that says what it remembers of the victim."""
     own = Introduction(node_id, "evil", "", victim.address, receiver=victim.live.node_id, remembered=remembered)
@@ -422,9 +419,6 @@ def test_little_is_remembered_of_each() -> None:
     fresh.forget(lambda peer: peer == "b")
     assert fresh.take("a", b"1", Moment(5, 5))
     assert not fresh.take("b", b"n", Moment(5, 5))
-
-
-# The settings of a session with a peer that follow from the settings of a node.
 
 
 def test_streams_take_larger_datagrams_and_a_try_is_no_longer_than_it_may_be() -> None:

@@ -458,8 +458,6 @@ def test_the_first_vouches_and_the_last_releases() -> None:
     assert kept_connections.take() == ([], [])
 
 
-# By whom the messages of a node come, and what it is called here.
-
 ORIGIN = b"o" * 16
 
 

@@ -22,8 +22,6 @@ from triack.queues.packing import pack
 from triack.queues.remote.remote_subscriptions import RemoteState, RemoteSubscription
 from triack.queues.remote.requests import Answer, Live, Subscribe, Unknown, Unsubscribe, check_remote_name, decode
 
-# The states of a subscription to another node, and what the store keeps of it.
-
 
 def test_the_store_keeps_a_durable_one() -> None:
     ask = Subscribe("audit", 7, "Games.#", True, Delivery.RECOVERABLE, 10)
@@ -117,9 +115,6 @@ def test_the_name_of_a_subscription_leaves_room_for_that_of_its_queue() -> None:
         check_remote_name("x" * 120)
 
 
-# The queue of a subscription to topics of another node.
-
-
 def test_its_last_reader_is_missed_unless_it_has_ended() -> None:
     left: list[Mailbox] = []
     queue = Mailbox(1, "$sub.audit", Notices(Counter(), on_left=left.append))
@@ -152,9 +147,6 @@ def test_a_dead_letter_names_the_topic_and_the_subscription() -> None:
             "dead_subscription": "audit",
         }
     ]
-
-
-# Who may send what to the queues of subscriptions.
 
 
 @pytest.mark.gate

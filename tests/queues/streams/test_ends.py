@@ -290,8 +290,6 @@ def test_more_gaps_than_there_can_be_are_refused(monkeypatch: pytest.MonkeyPatch
     assert streams.add(A, 200, 200, durable=True)
 
 
-# A stream in transit, as the store keeps it.
-
 ID = StreamId(b"o" * 16, 7)
 
 

@@ -18,8 +18,6 @@ from triack.queues.streams.departure_records import DepartureRecords
 from triack.queues.streams.outgoing_stream import ORDINALS_BLOCK, Ordinals, OutgoingStream
 from triack.tools.compiled import is_compiled
 
-# One outgoing stream: tickets, packets, expiries.
-
 
 def test_tickets_and_packets_agree_over_batches_and_fragments() -> None:
     outgoing = make_outgoing()
@@ -128,9 +126,6 @@ def test_a_packet_that_waits_takes_a_third_of_a_kilobyte() -> None:
     finally:
         tracemalloc.stop()
     assert taken / len(outgoing.sequence.entries) < 365
-
-
-# The numbers by which messages are named.
 
 
 def test_no_two_starts_and_no_two_queues_share_one() -> None:

@@ -26,8 +26,6 @@ from triack.queues.topics.subscriber_cache import SubscriberCache
 from triack.queues.topics.subscription import Subscription
 from triack.queues.topics.trie import Trie, stands_for
 
-# All subscriptions of a node: how they begin and end, and what the session log has of them.
-
 
 def test_the_same_name_finds_the_same_durable_subscription_and_another_pattern_is_refused() -> None:
     bench = Bench()
@@ -392,9 +390,6 @@ def test_what_was_found_follows_what_becomes_of_the_patterns() -> None:
     assert trie._top.is_empty  # noqa: SLF001 - nothing else shows it
 
 
-# Ended subscriptions release what they had wanted, once, in turns.
-
-
 def test_each_content_is_released_once_for_all_that_ended_alike() -> None:
     bench, released = Bench(1), list[tuple[int, int]]()
     alike = [bench.subscribe(durable=None) for _ in range(3)]
@@ -446,9 +441,6 @@ def test_messages_at_once_go_as_they_would_one_by_one(
     assert room_of(strategy, pending, most) == gone
 
 
-# What a root remembers of a name follows the subscriptions that begin and end.
-
-
 def test_what_is_remembered_of_a_name_follows_the_subscriptions() -> None:
     bench, takers = Bench(1), SubscriberCache()
     one, other = (bench.subscribe("Games.*") for _ in range(2))
@@ -473,9 +465,6 @@ def test_what_is_remembered_of_a_name_follows_the_subscriptions() -> None:
     assert takers.takes(kept, "Games.Chess"), "a name that is not remembered"
     assert not takers.takes(one, "Games.Go")
     assert not takers.takes(other, "Games")
-
-
-# When messages of a topic were dispatched.
 
 
 def test_no_message_looks_older_than_it_is_and_the_memory_has_a_bound() -> None:

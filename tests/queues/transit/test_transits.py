@@ -40,8 +40,6 @@ from triack.queues.transit.transit_room import PACKET_BYTES, TransitBodies, Tran
 from triack.queues.transit.transits import Transits
 from triack.tools.sim.faults import Faults
 
-# All streams in transit: what a restart finds, what is counted, and what is forgotten.
-
 
 @pytest.mark.parametrize("delivery", sorted(DURABLE))
 def test_a_restart_finds_all_that_waited(delivery: Delivery) -> None:
@@ -548,9 +546,6 @@ def test_a_backlog_takes_a_few_bytes_a_packet_and_its_neighbour_pays_for_them() 
     while passing.sequence.on_disk:
         some.bring_back(passing, len(passing.sequence.entries) + 1)
     assert found.away.of(b"up") == 0
-
-
-# What neighbours are told of packets that were passed on.
 
 
 def test_words_are_gathered_for_the_interval() -> None:

@@ -20,8 +20,6 @@ from triack.queues.stages import Stage
 from triack.session.protocol.settings import SessionSettings
 from triack.tools.sim.faults import Faults
 
-# Messages that pass relays arrive once, and in order, as if there were none.
-
 
 @pytest.mark.parametrize("seal", [False, True])
 @pytest.mark.parametrize("delivery", list(Delivery))
