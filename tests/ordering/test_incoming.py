@@ -4,10 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.ordering.pair import StreamPair, make_entry, make_header
+from tests.ordering.pair import make_entry, make_header
 from triack.base.delivery import Delivery
 from triack.base.errors import StoreDamaged
-from triack.base.units import MS, SECOND
 from triack.ordering import rejections
 from triack.ordering.duplicates import MAX_RANGES, DuplicateFilter
 from triack.ordering.incoming import SKIPS_MAX, IncomingSequence, Outcome, Position
@@ -300,18 +299,6 @@ def test_a_run_is_seen_as_its_packets_would_be(before: list[int], first: int, pr
         assert all(feed_filter(alone, *range(first, first + packets), previous=previous))
     assert together.encode() == alone.encode()
     assert taken is (bool(before) and first > max(before))
-
-
-def test_a_burst_brings_one_order_ack() -> None:
-    """It leaves 500 ms after the last packet arrived, speaks for all of them, and frees them."""
-    pair = StreamPair()
-    pair.append(10)
-    pair.run(300 * MS)
-    pair.append(10)
-    pair.run(5 * SECOND)
-    assert pair.order_acks == [(810 * MS, 20)]
-    assert not pair.out.entries
-    assert pair.out.tier.deadline_ns is None
 
 
 # The rejections of a destination, until its origin has confirmed them.

@@ -68,22 +68,6 @@ class Reader:
         return [event.last if event.kind is AckKind.ACK else -event.last for event in self.read()]
 
 
-@pytest.mark.parametrize(
-    ("settled", "told"),
-    [
-        ([1, 2, 3, 4, 5], [5]),
-        ([1, 2, -3, 4, 5], [2, -3, 5]),
-        ([-1, 2, 3, 4, 5], [-1, 5]),
-        ([1, 2, 3, 4, -5], [4, -5]),
-        ([1, -2, -3, 4, 5], [1, -2, -3, 5]),
-        ([-1, -2, -3, -4, -5], [-1, -2, -3, -4, -5]),
-    ],
-)
-def test_a_failure_splits_the_range_and_comes_alone(settled: list[int], told: list[int]) -> None:
-    """60East, Acknowledgment Conflation and Publish Acknowledgements: five messages, some not entitled."""
-    assert Reader(INTERVAL).settle(*settled).wait(1).told() == told
-
-
 def test_an_interval_with_nothing_new_is_silent() -> None:
     """Neither a reader that was told nothing nor one that was told all is woken."""
     reader = Reader(INTERVAL).wait(1).wait(1)
@@ -133,14 +117,6 @@ def test_a_large_message_counts_with_all_its_packets() -> None:
         reader.events.handle_acked(0, messages, 400)
     reader.events.handle_time(0)
     assert reader.told() == [1]
-
-
-def test_a_message_that_asks_for_an_ack_has_its_event_at_once() -> None:
-    """Solace's Ack Immediately, with all before it."""
-    reader = Reader(THIRD, 50).settle(1, 2)
-    reader.events.handle_acked(2, 1, 100, ack_requested=True)
-    reader.events.handle_time(reader.now_ns)
-    assert reader.told() == [3]
 
 
 def test_events_that_nobody_reads_are_merged_and_none_is_lost() -> None:

@@ -102,19 +102,9 @@ class Bench:
             for one in row.packets():
                 (body,) = one.bodies
                 self.bodies[one.key] = body
-                self.rows[one.key] = MessageIndex(
-                    one.key,
-                    one.origin,
-                    one.stream,
-                    one.sequence,
-                    one.number,
-                    len(body),
-                    body[:HEAD_BYTES],
-                    None,
-                    one.delivery,
-                    one.topic,
-                    one.place,
-                )
+                where = one.key, one.origin, one.stream, one.sequence, one.number
+                head = body[:HEAD_BYTES]
+                self.rows[one.key] = MessageIndex(*where, len(body), head, None, one.delivery, one.topic, one.place)
         for first, last in commit.message_deletes:
             for key in range(first, last + 1):
                 del self.rows[key]

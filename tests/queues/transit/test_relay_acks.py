@@ -456,10 +456,6 @@ def test_nobody_may_end_the_streams_of_others() -> None:
     assert not net["b"].live.inbox.ended.knows(net["a"].live.node_id)
 
 
-
-
-
-
 @pytest.mark.parametrize("delivery", sorted(DURABLE))
 @pytest.mark.parametrize("older", [0, 1])
 def test_packets_whose_origin_answers_for_them_no_longer_go_with_the_end(delivery: Delivery, older: int) -> None:

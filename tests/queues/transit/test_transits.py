@@ -1,6 +1,5 @@
 """Streams of other nodes that pass through."""
 
-import tracemalloc
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -529,20 +528,14 @@ def test_time_runs_out_on_the_disk_too() -> None:
 
 
 @pytest.mark.slow
-def test_a_backlog_takes_a_few_bytes_a_packet_and_its_neighbour_pays_for_them() -> None:
+def test_the_neighbour_that_brought_a_backlog_pays_for_its_few_bytes() -> None:
     found, passing, count = room(), stream(3), 200_000
     some = bodies(1_000 * PACKET_BYTES, found)
-    tracemalloc.start()
-    try:
-        before = tracemalloc.get_traced_memory()[0]
-        for first in range(1, count, 64):
-            take(some, passing, fetched_packets(first, min(count, first + 63)))
-        taken = tracemalloc.get_traced_memory()[0] - before
-    finally:
-        tracemalloc.stop()
+    for first in range(1, count, 64):
+        take(some, passing, fetched_packets(first, min(count, first + 63)))
     assert len(passing.sequence) == count
-    assert taken < 1_000 * 600 + 4 * count
-    assert found.away.of(b"up") == passing.sequence.on_disk.size_bytes > 0
+    assert len(passing.sequence.entries) <= 1_000
+    assert found.away.of(b"up") == passing.sequence.on_disk.size_bytes < 4 * count
     while passing.sequence.on_disk:
         some.bring_back(passing, len(passing.sequence.entries) + 1)
     assert found.away.of(b"up") == 0
