@@ -103,7 +103,6 @@ def test_a_packet_takes_a_few_bytes() -> None:
 
 @pytest.mark.parametrize("step", [1, -1])
 def test_what_is_asked_costs_a_look_at_a_block(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many packets there are, and when they come backwards."""
     backlog, looks = DiskBacklog(), 0
     for number in range(10, 20 * BLOCK_RECORDS)[::step]:
         backlog.add(packet(number))

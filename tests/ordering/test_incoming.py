@@ -39,7 +39,6 @@ def test_a_held_packet_that_comes_again_is_a_duplicate() -> None:
 
 
 def test_what_is_held_is_bounded() -> None:
-    """Beyond the limit packets are refused, and come again later; what fits is always accepted."""
     incoming = at(1, 1, OrderSettings(max_held_packets=2))
     assert feed(incoming, 1, 3, 2)[0] is Outcome.OUT_OF_ORDER
     assert feed(incoming, 1, 4, 3)[0] is Outcome.OUT_OF_ORDER
@@ -73,7 +72,6 @@ def test_an_older_sequence_never_replaces_what_is_held_of_a_newer() -> None:
 
 @given(st.integers(1, 12), st.data())
 def test_any_arrival_order_gives_the_sent_order_once(packets: int, data: st.DataObject) -> None:
-    """Permuted, repeated, lost and in the end resent: outcome and output of each step are those of a naive model."""
     limit = data.draw(st.integers(1, 12))
     incoming = at(0, 0, OrderSettings(max_held_packets=limit))
     arrivals = data.draw(st.lists(st.integers(1, packets), max_size=40))
@@ -206,7 +204,6 @@ def feed_filter(seen: DuplicateFilter, *numbers: int, previous: int = 0, sequenc
 
 
 def test_the_floor_keeps_memory_short() -> None:
-    """Gaps that will never be filled are forgotten."""
     seen = DuplicateFilter()
     feed_filter(seen, *range(2, 200, 2))
     assert len(seen.encode()) == 16 + 99 * 16
@@ -226,7 +223,6 @@ def test_a_newer_sequence_starts_afresh_and_ends_the_older() -> None:
 
 @given(st.lists(st.integers(1, 60)), st.integers(1, 2**63))
 def test_it_reads_back(numbers: list[int], sequence: int) -> None:
-    """After a restart the same packets are new, and no others."""
     seen = DuplicateFilter()
     feed_filter(seen, *numbers, sequence=sequence)
     again = DuplicateFilter.decode(seen.encode())
@@ -252,7 +248,6 @@ def test_too_many_gaps_are_noticed() -> None:
 
 @given(st.lists(st.tuples(st.integers(1, 20), st.booleans()), max_size=80))
 def test_with_a_real_sender_nothing_wanted_is_taken_for_a_duplicate(steps: list[tuple[int, bool]]) -> None:
-    """Packets are sent in any order and any number of times, and freed when the receiver has them: each passes once."""
     out = OutgoingSequence(Delivery.RECOVERABLE, 1, 1, OrderSettings())
     for number in range(1, 21):
         out.append([make_entry(number)])
@@ -279,7 +274,6 @@ def test_what_the_sender_gave_up_was_not_seen() -> None:
 
 
 def test_of_an_older_sequence_nothing_is_known() -> None:
-    """Not even of a number that the newer one has."""
     seen = DuplicateFilter()
     feed_filter(seen, 1, 2)
     assert seen.handle_packet(make_header(1, 0, 9))

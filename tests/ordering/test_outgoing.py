@@ -39,7 +39,6 @@ def send(out: OutgoingSequence, now_ns: int = 0, limit: int = 1_000) -> list[tup
 
 
 def test_the_last_order_ack_is_kept_with_how_often_it_came() -> None:
-    """One that is older than another, or of another sequence, is none; resends are counted."""
     out = make(4)
     send(out)
     assert (out.last_ack, out.resends) == (None, 0)
@@ -107,7 +106,6 @@ def test_each_ack_frees_only_its_class(delivery: Delivery, ack: Ack) -> None:
 
 
 def test_asks_after_every_three_packets_and_on_every_resend() -> None:
-    """Packets 3 and 6 of 7 ask; a resend asks, and starts the count again."""
     out = make(7, settings=OrderSettings(order_ack_every=3))
     asked = []
     for _ in range(7):
@@ -411,7 +409,6 @@ def test_a_long_backlog_costs_a_packet_no_more_than_a_short_one(delivery: Delive
 
 
 def test_no_tier_runs_for_what_waits_at_a_relay() -> None:
-    """Until its word is taken back; what is beyond it has its tier."""
     out = make(3)
     send(out, 0, 2)
     out.handle_session_ack(list(out.entries.values())[:2])

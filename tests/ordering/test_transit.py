@@ -59,7 +59,6 @@ def test_only_the_ack_of_its_class_frees_a_packet(delivery: Delivery, ack: Ack) 
 
 
 def test_a_lost_session_sends_everything_again_in_order() -> None:
-    """Also what was given to it before packets that came later."""
     sequence = passing(1, 2)
     assert send(sequence) == [1, 2]
     sequence.handle_session_closed()
@@ -138,7 +137,6 @@ def test_what_is_given_up_is_not_sent_and_not_freed() -> None:
 
 
 def test_how_far_everything_is_here() -> None:
-    """Up to the first packet that is missing; given up ones do not count, nor do those that are not stored."""
     sequence = passing(4, 5, 7)
     assert sequence.here == 5
     assert not sequence.handle_duplicate(7, 5, ack_requested=False)
@@ -165,7 +163,6 @@ def test_places_only_grow() -> None:
 def test_whatever_happens_each_packet_is_offered_until_it_is_freed(
     events: list[tuple[int, int]], delivery: Delivery
 ) -> None:
-    """No order of events loses one: what is here and not dead leaves in the end, once."""
     sequence, taken = TransitSequence(delivery, 1), set[int]()
     for event, number in events:
         entry = sequence.entries.get(number)
@@ -366,7 +363,6 @@ def stored(numbers: Iterable[int]) -> tuple[TransitSequence, list[TransitPacket]
 
 
 def test_what_only_the_disk_has_leaves_in_order_when_it_is_brought_back() -> None:
-    """What came late goes to its place; the sessions get nothing whose turn has not come."""
     sequence, entries = stored(range(1, 3_001))
     sequence.handle_stored(entries[:100])
     assert len(sequence.put_away(entries[100:])) == 2_900
@@ -381,7 +377,6 @@ def test_what_only_the_disk_has_leaves_in_order_when_it_is_brought_back() -> Non
 
 
 def test_what_only_the_disk_has_is_known() -> None:
-    """A copy is a duplicate, and changes only what a copy may change; places and numbers stay."""
     sequence, entries = stored(range(1, 2_001))
     places = [entry.place for entry in entries]
     sequence.put_away(entries)
@@ -429,7 +424,6 @@ def plain_here(stored: dict[int, int], arrived: set[int], *, skips: bool) -> int
 @pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(1, 12), st.integers(0, 3)), max_size=60))
 def test_how_far_everything_is_here_whatever_came_and_left(events: list[tuple[int, int, int]]) -> None:
-    """Never less than what follows without a gap, never more than what its origin has not given up."""
     sequence = TransitSequence(Delivery.TRANSACTIONAL, 1)
     for event, number, gap in events:
         entry, found = sequence.entries.get(number), sequence.find(number)

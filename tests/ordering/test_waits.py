@@ -29,7 +29,6 @@ def test_the_wait_depends_on_the_attempt() -> None:
 
 
 def test_progress_in_a_stream_starts_its_first_tier_again() -> None:
-    """Five attempts for two packets; then the first of them is acknowledged, and the other waits 30 s."""
     pair = StreamPair(lose_order_acks=True)
     pair.append(2)
     pair.run(sum(WAITS[:5]) + SECOND)
@@ -120,7 +119,6 @@ def sent(start: SlowStart, most: int = 10_000) -> int:
 
 
 def test_it_begins_with_what_was_taken_last_and_doubles() -> None:
-    """Until several windows may leave at once: then there is no limit."""
     start = SlowStart()
     start.handle_taken(3)
     start.handle_refused()
@@ -163,7 +161,6 @@ def test_an_order_ack_need_not_wait() -> None:
 
 
 def test_how_long_an_order_ack_may_wait_fits_into_six_bits() -> None:
-    """Each of the two delays is rounded down to a step. Codes without a meaning say nothing."""
     waits = [wait_of(code) for code in range(64)]
     pairs = [wait for wait in waits if wait is not None]
     assert [waits[wait.code] for wait in pairs] == pairs

@@ -47,7 +47,6 @@ def fill(world: World, node: SimNode, *bodies: bytes, delivery: Delivery = Deliv
 
 @pytest.mark.parametrize("delivery", CLASSES)
 def test_what_readers_took_is_in_the_journal_and_nothing_else(delivery: Delivery) -> None:
-    """Remote and local senders alike, with the ids that the messages had."""
     world, a, b = two(b=settings())
     a.send(b, "q", *numbered(0, 50), delivery=delivery)
     a.send(b, "other", b"x", delivery=delivery)
@@ -296,7 +295,6 @@ def test_a_journal_that_gets_its_settings_later_copies_from_then_on() -> None:
 
 
 def test_a_full_journal_is_told_of_again_after_a_restart() -> None:
-    """Though nothing was copied since; one whose limit has become smaller is brought within it."""
     world, node = single(settings(Journal(messages=4, when_full="stop"), messages_per_packet=1), seed=17)
     drained(world, node, 6)
     node.restart()
@@ -310,7 +308,6 @@ def test_a_full_journal_is_told_of_again_after_a_restart() -> None:
 
 @pytest.mark.parametrize("when_full", ["drop oldest", "stop", "hold"])
 def test_all_journals_together_have_no_more_than_all_queues_may_have(when_full: WhenJournalFull) -> None:
-    """The oldest copies of the one that gets more give way, or none are made; reading goes on, and so do senders."""
     world = World(18)
     journal = Journal(when_full=when_full)
     limits = Limits(queue_journal={"q": journal, "other": journal}, node_quota_bytes=20_000)

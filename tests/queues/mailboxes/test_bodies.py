@@ -153,7 +153,6 @@ def test_parts_that_are_read_together_are_opened_one_by_one() -> None:
 
 
 def test_what_is_to_come_is_counted_until_it_is_here(bodies: Bodies, fill: Fill) -> None:
-    """A body that is given up, and a second announcement of one, leave nothing behind."""
     announce(bodies, fill, 1_000)
     bodies.add(packet(2, 27 + 300))
     assert (bodies.coming_bytes, bodies.unseen_bytes) == (700, 327)
@@ -422,7 +421,6 @@ def test_blocks_are_changed_in_any_order(seed: int) -> None:
 
 @pytest.mark.gate
 def test_packets_of_one_sender_take_a_few_bytes_each() -> None:
-    """However many nobody has read: a million are two megabytes."""
     packets = 40 * PER_BLOCK
     tracemalloc.start()
     try:

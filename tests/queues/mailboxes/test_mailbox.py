@@ -193,7 +193,6 @@ def packets_in_memory() -> int:
 
 @pytest.mark.slow
 def test_the_unread_take_their_records_and_no_objects() -> None:
-    """200,000 packets of one message each: the worst there is."""
     notices = Notices(Counter(), cache=Cache(1024**2))
     box = Mailbox(1, "q", notices)
     body = pack([b"unread"], 400, 1, 1)[0][0].body
@@ -407,7 +406,6 @@ def test_a_wait_that_keeps_the_order_stops_only_its_own_priority(cache_bytes: in
 
 
 def test_browsing_shows_the_order_of_reading_from_any_position_on() -> None:
-    """Rank and place say where a message is; removing goes by the place alone."""
     box = Box(b"low 1", b"low 2")
     box.put(b"high", stream=2, priority=7)
     box.put(b"low 3")

@@ -188,7 +188,6 @@ def test_what_is_done_is_a_few_ranges() -> None:
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 2**5 - 1)), max_size=12))
 def test_nothing_is_handed_out_that_is_done_or_was_handed_out(steps: list[tuple[bool, int]]) -> None:
-    """Whatever is acknowledged in between, all of a packet included; and in the end all has come that is not done."""
     (packet, _), reader, out = packets(5, 2), ReaderState(), 0
     for acks, bits in [*steps, *[(False, 0)] * 5]:
         if acks:
@@ -275,7 +274,6 @@ def test_packets_that_name_the_one_before_are_one_run() -> None:
 
 
 def test_packets_that_go_by_relays_are_runs_as_well() -> None:
-    """Each keeps the time that it has left."""
     first = SequenceHeader(ORIGIN, 1, 1, 4, 3, "q", False, b"")
     packets = [RelayedPacket(at, at - 1, 1_000 * at, False, BATCH) for at in (4, 5, 6)]
     contents = encode_relayed_run(first, "b", "a", packets)
@@ -293,13 +291,11 @@ def test_packets_of_other_classes_say_the_same_floor() -> None:
 
 
 def test_what_does_not_follow_begins_a_run_of_its_own() -> None:
-    """A gap, another stream, another queue, packets before which some were given up."""
     following = [packet(3, 2), packet(2, 1, stream=2), packet(2, 1, queue="r"), packet(2, 0)]
     assert [read(packet(1, 0), it) for it in following] == [[(11, 1), (12, 1)]] * 4
 
 
 def test_what_is_not_plain_comes_by_itself() -> None:
-    """Properties, pieces, control packets, and what nobody can read."""
     odd = [packet(2, 1, body=body) for body in (RICH, FRAGMENT, b"\x01short")]
     for content in (*odd, encode_order_ack(ORIGIN, 1, 1, 1), b"", b"\x01"):
         assert read(packet(1, 0), content, packet(3, 2)) == [(11, 1), 12, (13, 1)]
@@ -327,7 +323,6 @@ def test_packets_that_follow_each_other_are_one_record() -> None:
 
 
 def test_what_does_not_follow_is_another_record() -> None:
-    """A packet that is passed over, the rest of one, what comes again, and what is of another stream."""
     apart = [drawn(1), drawn(3), drawn(3, 4, 1), drawn(4, redelivered=True), drawn(5, stream=2)]
     assert [said["number"] for said in fields(*apart)] == [1, 3, 3, 4, 5]
     assert fields() == []

@@ -99,28 +99,18 @@ def add(index: Lookup, origin: bytes, place: int, ordinal: int, *correlation_ids
     index.add(packet(origin, place, len(correlation_ids)), content(ordinal, *correlation_ids))
 
 
-def test_a_message_is_found_by_the_id_of_its_packet_whatever_the_order_of_arrival() -> None:
+def test_messages_are_found_by_id_and_by_correlation_id_in_the_order_of_the_queue() -> None:
+    """Whatever the order of their arrival; a packet that cannot be read is passed over."""
     index = Lookup()
-    add(index, A, 1, 100, "", "", "")
-    add(index, B, 4, 7, "", "")
+    add(index, A, 1, 100, "x", "", "y")
+    add(index, B, 4, 7, "x", "")
     add(index, A, 6, 50, "")
     found = [index.find(Wanted(*it)) for it in ((A, 102), (A, 50), (B, 8), (B, 9), (A, 103), (A, 0), (b"c" * 16, 7))]
     assert found == [[3], [6], [5], [], [], [], []]
+    assert [index.find(Wanted.by_correlation_id(it)) for it in "xz"] == [[1, 4], []]
     assert index.indexed_to == 6
-
-
-def test_messages_of_one_correlation_id_are_found_in_the_order_of_the_queue() -> None:
-    index = Lookup()
-    add(index, A, 1, 1, "x", "", "y")
-    add(index, B, 4, 1, "x")
-    assert index.find(Wanted.by_correlation_id("x")) == [1, 4]
-    assert index.find(Wanted.by_correlation_id("z")) == []
-
-
-def test_a_packet_that_cannot_be_read_is_passed_over() -> None:
-    index = Lookup()
-    index.add(packet(A, 1, 3), None)
-    assert (index.indexed_to, index.find(Wanted(A, 1))) == (3, [])
+    index.add(packet(A, 7, 3), None)
+    assert (index.indexed_to, index.find(Wanted(A, 1))) == (9, [])
 
 
 def test_what_is_done_takes_no_memory_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +139,6 @@ HERE, THERE, ELSEWHERE = "udp://127.0.0.1:1", "udp://127.0.0.1:2", "udp://127.0.
 
 
 def test_what_peers_may_send_to_is_in_the_names() -> None:
-    """Every queue of users, and replies; no dead letters, and nothing that is kept for later versions."""
     takes = {name: local_queue(name).takes_from_peers for name in ("q", "$q", "q$", REPLY_QUEUE, DEAD_LETTER_QUEUE)}
     assert takes == {"q": True, "$q": False, "q$": True, REPLY_QUEUE: True, DEAD_LETTER_QUEUE: False}
 

@@ -183,7 +183,6 @@ def test_a_peer_that_could_not_be_told_hears_of_it_later(way: str) -> None:
 
 
 def test_a_suspended_peer_is_left_alone() -> None:
-    """When both know, no more is sent; one that connects again is refused, counted, and hears of it."""
     world, a, b = pair()
     roll_back(world, a, b)
     a.send(b, "q", b"new")
@@ -232,7 +231,6 @@ def test_old_datagrams_of_a_rollback_halt_nobody_later() -> None:
 
 
 def test_a_late_copy_of_an_old_connect_changes_nothing() -> None:
-    """From an earlier life of the peer: it is answered, never opens, and what is remembered stays."""
     world, a, b = pair()
     old: list[bytes] = []
     world.network.tap = lambda data, _sender, to: old.append(data) if to == b.address else None
@@ -277,7 +275,6 @@ def throw(world: World, victim: SimNode, data: bytes) -> None:
 
 @pytest.mark.parametrize("what", ["another start", "a commit to come", "a rollback"])
 def test_a_peer_that_lies_about_our_past_halts_itself_alone(what: str) -> None:
-    """Its open session ends, it gets no other, whatever it claims then; everyone else is served."""
     world, a, b = pair()
     deliver(world, a, b, 1)
     evil = Hostile(world, b)

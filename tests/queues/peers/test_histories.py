@@ -117,7 +117,6 @@ def test_a_peer_that_claims_to_be_many_nodes_fills_its_own_places(monkeypatch: p
 
 
 def test_where_a_peer_listens_is_kept_when_it_is_new() -> None:
-    """Also that it listens nowhere any more; and that it never did needs no commit."""
     peers, kept = Peers([], {"b": "udp://b:1"}), []
     for name, address in (("b", "udp://b:1"), ("b", "udp://b:2"), ("b", "udp://b:2"), ("c", ""), ("b", "")):
         commit = Commit()
@@ -128,7 +127,6 @@ def test_where_a_peer_listens_is_kept_when_it_is_new() -> None:
 
 
 def test_a_name_is_none_of_a_node_once_it_belongs_to_other_keys() -> None:
-    """Also after a restart; nobody else may say that it is that node, and its own key proves it again."""
     old, new = bytes(32), b"k" * 32
     peers = Peers([])
     peers.depend(peers.meet(B, HistoryPoint(1, 1), "b", old))
@@ -343,7 +341,6 @@ def gaps_of(node: SimNode) -> list[GapFound]:
 
 @pytest.mark.parametrize("delivery", DURABLE)
 def test_a_warning_comes_once_and_the_stream_goes_on(delivery: Delivery) -> None:
-    """Also after an idle session, a restart, and when the new node has acknowledged something itself."""
     world, a, _, new, old_id = replaced("warn", delivery)
     world.run(20 * SECOND)
     (gap,) = gaps_of(a)
@@ -359,7 +356,6 @@ def test_a_warning_comes_once_and_the_stream_goes_on(delivery: Delivery) -> None
 
 @pytest.mark.parametrize("delivery", DURABLE)
 def test_an_error_sends_nothing_and_every_waiter_hears_of_it(delivery: Delivery) -> None:
-    """Not even after a restart, and not in a session that the other node has opened: what it sends arrives."""
     world, a, old, new, _ = replaced("error", delivery)
     for _ in range(2):
         said = a.watch(a.send(old, "q", b"3", delivery=delivery), STAGES[delivery])

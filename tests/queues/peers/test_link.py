@@ -54,7 +54,6 @@ def give(link: Link, limit: int) -> list[OutgoingStream]:
 
 
 def test_queues_give_sixteen_packets_in_turns() -> None:
-    """A turn that a full window cuts short goes on with the next window; a queue that is done costs nobody a turn."""
     link, _ = make_link()
     x, y, z = filled(link, 40), filled(link, 5), filled(link, 20)
     assert give(link, 10) == [x] * 10
@@ -77,7 +76,6 @@ def test_it_is_busy_while_something_waits() -> None:
 
 @pytest.mark.parametrize("told", [False, True])
 def test_a_suspended_link_is_busy_until_the_peer_knows(told: bool) -> None:
-    """Then there is nothing to say to it any more, whatever waits; until it is healed."""
     link, _ = make_link()
     filled(link, 1)
     link.halt(ERROR, told=told)
@@ -93,7 +91,6 @@ def test_a_suspended_link_is_busy_until_the_peer_knows(told: bool) -> None:
 
 
 def test_waits_double_with_jitter_up_to_the_longest() -> None:
-    """From half of each to all of it; after a session that lasted as long they begin small again."""
     link, awake = make_link()
     for round_ in range(2):
         for number, most_ms in enumerate((100, 200, 400, 800, 1_000, 1_000, 1_000)):
@@ -141,7 +138,6 @@ def test_it_tries_again_when_the_wait_is_over_and_not_before() -> None:
 
 
 def test_a_newer_answer_takes_the_place_of_an_older(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Too many of different ones are refused; the newer word of one that waits is not, and refuses for both."""
     monkeypatch.setattr(link_module, "CONTROL_MAX", 2)
     world, a, b = two()
     a.send(b, "q", b"1")

@@ -55,7 +55,6 @@ def test_one_source_has_few_that_are_not_open() -> None:
 
 
 def test_there_are_not_many_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From however many sources; the oldest of all give way, and after ten seconds everyone."""
     monkeypatch.setattr(conversations, "HALF_OPEN_MAX", 20)
     world = PlainWorld(1)
     node = world.node("b")
@@ -312,7 +311,6 @@ def test_who_answered_is_called_there_again_and_first() -> None:
 
 
 def test_calls_are_fresh_for_a_second() -> None:
-    """Since the first of them that was not answered, however many followed."""
     calling = Dialer(Reconnect())
     assert not calling.is_fresh(0)
     calling.choose(THREE, 0)
@@ -342,7 +340,6 @@ def test_who_was_away_for_longer_is_called_more_rarely() -> None:
 
 
 def test_many_that_are_away_share_sixteen_calls_a_second() -> None:
-    """After a tenth of their absence; one that answers, moves or has no messages any more gives up its share."""
     away: set[Dialer] = set()
     every = [Dialer(Reconnect(), away) for _ in range(1_000)]
     for calling in every:

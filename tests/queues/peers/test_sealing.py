@@ -117,7 +117,6 @@ def test_neither_a_packet_for_another_node_nor_one_with_another_publisher_opens(
 
 
 def test_the_sealer_must_be_the_peer_that_the_origin_is() -> None:
-    """Nobody; a peer whose node it is not; and another peer than the one that has sealed for it before."""
     assert opened(packet(node(A, BOB)), DELIVERY, Peer("c", (public(C),)))[0] == Refused(
         RejectReason.UNKNOWN_SEALER, public(A)
     )

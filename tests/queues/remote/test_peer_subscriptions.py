@@ -106,7 +106,6 @@ class Ways:
 @pytest.mark.parametrize("ways", ["gk", "gh", "ghk", "gkg", "hgk", "gkhg"])
 @pytest.mark.parametrize("dies", [False, True])
 def test_a_subscriber_is_its_node_whatever_the_way(ways: str, dies: bool) -> None:
-    """One subscription, and everything once and in order; also when the relay before dies, and comes back later."""
     it = Ways(ways[0])
     it.publish()
     it.run()

@@ -50,7 +50,6 @@ def test_a_hub_that_is_away_for_days_gets_one_message_about_what_lives() -> None
 @pytest.mark.gate
 @pytest.mark.parametrize(("cut_s", "lost"), [(20, False), (200, True)])
 def test_a_cut_that_lasts_longer_than_a_subscription_is_told(cut_s: int, lost: bool) -> None:
-    """One that is not durable begins anew after it, and its reader can know that messages are missed."""
     it = HubWorld("sub")
     away = it.away("sub", durable=None)
     found = away.begin()

@@ -42,7 +42,6 @@ def life(node: SimNode) -> list[StreamState]:
 
 @pytest.mark.gate
 def test_each_stream_has_a_stream_and_a_sequence_that_no_other_ever_has() -> None:
-    """Streams are used again, sequences are not, over restarts."""
     world, a, b = pair()
     seen: set[tuple[int, int]] = set()
     for number in range(30):

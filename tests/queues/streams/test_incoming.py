@@ -47,7 +47,6 @@ def words(evil: Hostile) -> list[HoldPacket]:
 
 
 def test_who_goes_on_when_told_to_stop_gets_nothing_in() -> None:
-    """Not a packet beyond the quota, however often it comes. Each refusal has its own turn, no repetition has."""
     world, node, evil = victim(NodeSettings(limits=Limits(quota=Quota(3))))
     for _ in range(4):
         for number in range(1, 30):
@@ -65,7 +64,6 @@ def test_who_goes_on_when_told_to_stop_gets_nothing_in() -> None:
 
 @pytest.mark.parametrize("together", [1, 14])
 def test_packets_that_come_too_early_fill_a_quarter_of_a_peers_memory(together: int) -> None:
-    """One of them is withheld: nothing more can be delivered, and nothing more is kept, singly or by the run."""
     world, node, evil = victim(NodeSettings(limits=Limits(peer_memory_bytes=40_000)))
     packets = {it: evil.message(it, queue="q", stream=1, body=batch(bytes(100))) for it in (1, *range(3, 115))}
     evil.frames(packets[1])
@@ -160,7 +158,6 @@ def test_a_go_that_replaces_a_stop_says_that_packets_were_not_taken() -> None:
 
 
 def test_empty_queues_that_nobody_waits_for_make_room_for_new_ones() -> None:
-    """When there are as many as there may be; one for which somebody waits stays."""
     world, a, b = two(b=NodeSettings(max_queues=4))
     b.live.make_queue("three").listeners.append(lambda: None)
     for name in ("one", "two", "three"):
@@ -223,7 +220,6 @@ def test_queues_in_use_beyond_the_most_are_not_looked_at_for_each_new_one(monkey
     ],
 )
 def test_queues_that_take_packets(queues: list[str] | None, name: str, reason: str | None) -> None:
-    """Those that are declared, or any with a name that is one; none of the node's own."""
     world, node, evil = victim(queues=queues)
     evil.frames(evil.message(1, queue=name))
     world.run(SECOND)
@@ -232,7 +228,6 @@ def test_queues_that_take_packets(queues: list[str] | None, name: str, reason: s
 
 
 def test_a_queue_is_one_however_a_peer_writes_its_name() -> None:
-    """Also within a stream; its packets are taken in their order, and its rights are those of the one queue."""
     world, node, evil = victim(queues=["süd"])
     for number, name in enumerate(("su\u0308d", "su\u0308d", "süd", "su\u0308d"), start=1):
         evil.frames(evil.message(number, queue=name))
@@ -243,7 +238,6 @@ def test_a_queue_is_one_however_a_peer_writes_its_name() -> None:
 
 
 def test_arrivals_make_a_limited_number_of_queues() -> None:
-    """The node itself may make more; what there is takes packets as ever. Durable ones for others wait."""
     world, node, evil = victim(NodeSettings(max_queues=2))
     for stream, queue in enumerate(("one", "two", "three", "one"), start=1):
         delivery = Delivery.EXPRESS if queue == "two" else Delivery.TRANSACTIONAL
@@ -258,7 +252,6 @@ def test_arrivals_make_a_limited_number_of_queues() -> None:
 
 
 def test_rejections_that_find_no_room_are_counted_and_logged(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A window of them is on its way, ``CONTROL_MAX`` wait, and each of the others is dropped with its reason."""
     monkeypatch.setattr(link, "CONTROL_MAX", 8)
     world, node, evil = victim(queues=["orders"])
     for number in range(1, 101):
@@ -273,7 +266,6 @@ def test_rejections_that_find_no_room_are_counted_and_logged(monkeypatch: pytest
 
 @pytest.mark.parametrize("delivery", list(Delivery))
 def test_runs_of_one_stream_are_one_record(delivery: Delivery) -> None:
-    """However many packets a commit holds, those that are committed side by side share one record."""
     world, a, b = two(a=NodeSettings(session=SessionSettings(max_datagram_bytes=1_200)), make=PlainWorld)
     a.send(b, "q", b"warm", delivery=delivery)
     world.run(3 * SECOND)
@@ -319,7 +311,6 @@ def test_nothing_is_owed_before_anything_is_durable() -> None:
     [((0, 0), (1, 2), True), ((1, 2), (1, 2), False), ((1, 2), (1, 3), True), ((1, 4), (1, 4), True)],
 )
 def test_half_of_it_is_owed_once(acked: Position, committed: Position, owes: bool) -> None:
-    """While four are accepted and not all are durable, only what is new is said; all of it, as often as asked."""
     stream = new_stream()
     take(stream, 1, 2, 3, 4, ack_requested=True)
     stream.acked = acked

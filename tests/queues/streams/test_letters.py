@@ -97,7 +97,6 @@ def test_events_never_go_backwards() -> None:
 
 
 def test_one_of_sixteen_is_rejected_in_a_window_of_50() -> None:
-    """Ranged: 6, -7, 16, without waiting for the second; per message: fifteen and one failure."""
     settled = [*range(1, 7), -7, *range(8, 17)]
     ranged = Reader(THIRD, 50).settle(*settled).read()
     assert ranged == [
@@ -163,7 +162,6 @@ def test_the_end_tells_what_was_gathered() -> None:
 def test_a_message_dies_on_its_way_when_the_first_of_its_times_runs_out(
     reach_ms: int, receive_ms: int | None, dies_ms: int, reason: str
 ) -> None:
-    """Not a millisecond before; its letter has no time of its own."""
     node = Bare()
     start_ms = node.now_ns // MS
     receive_by_ms = 0 if receive_ms is None else start_ms + receive_ms
@@ -314,7 +312,6 @@ def test_store_acks_are_kept_by_conversation() -> None:
 
 @pytest.mark.parametrize("delivery", [Delivery.RECOVERABLE, Delivery.TRANSACTIONAL])
 def test_nothing_is_seen_before_the_commit_has_returned(delivery: Delivery) -> None:
-    """The message and its receipt come, and the waiter of the commit is called, right after it and not before."""
     node, said = Bare(), list[object]()
     outgoing = node.submit(node.address, b"hello", delivery=delivery)
     node.engine.await_commit(said.append)
@@ -481,7 +478,6 @@ def test_a_key_that_was_accepted_later_than_now_is_as_old_as_the_start_that_find
 
 
 def test_a_key_outlives_the_stream_of_its_message() -> None:
-    """Before a restart and after one; what is sent again with it is still the message that was accepted."""
     world, a, b = two(a=NodeSettings(retire_after_s=1.0))
     first = send_once(a, b.address)
     for _ in range(2):

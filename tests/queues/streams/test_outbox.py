@@ -62,7 +62,6 @@ def sent(node: Bare) -> list[int]:
 
 
 def test_a_packet_that_is_only_on_the_disk_is_fetched_and_leaves() -> None:
-    """The poll that finds its body missing asks for it; when it is here, its queue goes on by itself."""
     a, b, outgoing = opened(body_cache_bytes=0)
     a.submit(b.address, b"1")
     a.poll()

@@ -177,7 +177,6 @@ def test_a_removal_says_why() -> None:
 
 
 def test_a_start_says_what_it_found_of_a_stream_to_a_queue_of_its_own() -> None:
-    """Up to which number, or which; of one that was never used, and of those to others, there is nothing to say."""
     log = Log()
     records = DepartureRecords(log)
     for delivery in (Delivery.TRANSACTIONAL, Delivery.RECOVERABLE):

@@ -64,7 +64,6 @@ def two(seed: int = 1, mine: NodeSettings | None = None) -> tuple[SimNode, SimNo
 
 @pytest.mark.parametrize("delivery", CLASSES)
 def test_a_copy_is_kept_when_the_ack_of_the_class_frees_the_message(delivery: Delivery) -> None:
-    """With its id, its destination and its class; others of the same queue are not copied."""
     a, b = two()
     a.world.cut(b, a)
     send(a, "b", b"1", b"2", delivery=delivery, properties={**ASKS, "label": "order"})

@@ -97,7 +97,6 @@ def test_more_than_a_turn_takes_is_discarded_in_several(monkeypatch: pytest.Monk
 def test_a_packet_that_is_dispatched_in_parts_is_missed_in_parts(
     per_packet: int, first: int, delivery: Delivery
 ) -> None:
-    """The strategy lets ten messages go one by one; the subscription is suspended for some of them, and again."""
     bench = Bench(per_packet, strategy="slowest_sub_rate", max_unacked=1)
     quick, other = bench.subscribe(), bench.subscribe(max_unacked=100)
     bench.publish(10, delivery=delivery)
@@ -170,7 +169,6 @@ def test_what_expires_for_a_subscription_that_is_not_durable_is_logged(per_packe
 
 @pytest.mark.parametrize("goes", [0, 2])
 def test_what_expires_while_a_subscription_is_suspended_is_not_for_it_either(goes: int) -> None:
-    """Whether some of the packet had been dispatched by then or not; the record says what became of the rest."""
     bench = Bench(50, strategy="slowest_sub_rate", max_unacked=1)
     slow, other = bench.subscribe(), bench.subscribe(max_unacked=100)
     bench.publish(1)
@@ -286,7 +284,6 @@ def test_thousands_of_subscriptions_that_end_at_once_match_no_name_anew(monkeypa
 def test_thousands_of_subscriptions_that_end_at_once_are_ended_in_turns(
     same: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each turn has little to do, however much they had wanted; the contents of others stay."""
     monkeypatch.setattr(topic_root, "TURN_RELEASED", 50)
     monkeypatch.setattr(topics, "TURN_ENDS", 10)
     bench = Bench(1)

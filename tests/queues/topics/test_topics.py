@@ -79,7 +79,6 @@ def story_of(bench: Bench) -> list[tuple[str, int]]:
 
 @pytest.mark.parametrize("per_packet", [1, 10])
 def test_a_subscription_gets_nothing_of_a_commit_that_has_not_returned(per_packet: int) -> None:
-    """Nor express messages that wait behind it. In the log, it begins behind them."""
     bench = Bench(per_packet)
     audit = bench.subscribe(durable="audit")
     bench.accept(2)

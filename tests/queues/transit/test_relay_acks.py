@@ -271,7 +271,6 @@ def bodies_of(*messages: bytes | Outgoing, size: int = 1_000) -> list[bytes]:
 
 
 def test_each_message_of_a_packet_is_a_letter_with_its_id() -> None:
-    """It says where it was to go, why it ended, and whether it may have arrived."""
     desk = Desk()
     entries = desk.die(*bodies_of(b"1", b"2"))
     assert desk.write() == entries
@@ -365,7 +364,6 @@ def test_a_fragment_of_an_ended_stream_is_a_letter_when_the_others_have_reached_
 
 @pytest.mark.gate
 def test_a_large_message_that_is_refused_midway_leaves_its_relay() -> None:
-    """The destination has taken a part of it, and then takes nothing of its relay any more."""
     net, _, r, _ = by_relay(settings={"r": NodeSettings(session=SessionSettings(max_unacked_packet=2))})
     post(net["a"], "b", bytes(100_000), delivery=Delivery.RECOVERABLE)
     assert net.world.run(10 * SECOND, lambda: bool(r.log("transit_freed")))
@@ -541,7 +539,6 @@ def test_a_full_quota_is_told_once_until_all_has_left() -> None:
 
 
 def test_routes_make_a_link_synchronous_and_asynchronous_again() -> None:
-    """What is here waits for the other word from then on; asynchronous, it leaves as soon as the next hop has it."""
     net = line("arsb")
     r = net["r"]
     net["b"].crash()

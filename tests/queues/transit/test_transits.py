@@ -144,7 +144,6 @@ def test_a_stream_of_which_nothing_is_here_is_forgotten_with_its_row(monkeypatch
 
 
 def test_what_a_newer_sequence_displaces_is_recorded_with_its_own() -> None:
-    """Express of a life of its origin goes when that one has started again and sends more."""
     net, a, r, b = by_relay()
     b.crash()
     post(a, "b", b"1", delivery=Delivery.EXPRESS)
@@ -296,7 +295,6 @@ def arriving(size_bytes: int, messages: int) -> IncomingRun:
 
 @pytest.mark.parametrize("quota", [Quota(messages=99), Quota(size_bytes=9_900)])
 def test_a_stream_may_have_as_much_as_is_left_for_others(quota: Quota) -> None:
-    """Half of all room at most; another one then half of the rest. It goes on when it has half of its share."""
     found, first, second = room(transit_quota=quota), stream(), stream(2)
     taken = packets(50, 100)
     found.count(first, taken[:32])
@@ -351,7 +349,6 @@ def test_what_is_refused_looks_at_no_backlog() -> None:
 
 
 def test_packets_on_the_disk_alone_are_charged_to_the_neighbour_that_brought_them() -> None:
-    """At its limit its streams wait, and no other's; up to twice the limit comes what all others wait for."""
     found, busy, other = room(peer_memory_bytes=40_000), stream(delivery=Delivery.TRANSACTIONAL), stream(2, "other")
     run = arriving(500, 5)
 
@@ -375,7 +372,6 @@ def test_packets_on_the_disk_alone_are_charged_to_the_neighbour_that_brought_the
 
 @pytest.mark.parametrize("reason", [HoldReason.TRANSIT_FULL, HoldReason.STORE_LOW])
 def test_a_relay_without_room_takes_words_that_may_make_some(reason: HoldReason) -> None:
-    """Of the end of a large body or of a subscription, a few at a time; nothing else, and no more than a few."""
     found, words, other = room(store_low=True), stream(queue="$large.q"), stream(2)
     assert found.lets_ahead(words, 1, 200, reason)
     assert found.lets_ahead(stream(3, queue="$subscriptions"), 1, 200, reason)
@@ -513,7 +509,6 @@ def test_a_packet_that_is_away_when_its_body_comes_is_not_counted() -> None:
 
 
 def test_time_runs_out_on_the_disk_too() -> None:
-    """The deadline of a stream is that of whichever of its packets is first, wherever that is."""
     some, passing = bodies(PACKET_BYTES), stream(3)
     entries = fetched_packets(1, 4)
     for entry, left_by_ms in zip(entries, (0, 500, 300, 700), strict=True):
@@ -557,7 +552,6 @@ def test_words_are_gathered_for_the_interval() -> None:
 
 @pytest.mark.gate
 def test_many_gaps_are_told_in_several_words() -> None:
-    """A word holds as many ranges as fit any datagram."""
     net = line("arb")
     make_sync(net, "a")
     a, r = net["a"], net["r"]
@@ -608,7 +602,6 @@ def test_each_neighbour_is_told_of_what_it_has_sent_when_the_way_to_a_relay_chan
 
 
 def test_a_neighbour_that_invents_streams_is_remembered_for_the_last_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each gets its word; of the first ones it is said again when they come again."""
     monkeypatch.setattr(transit_onward, "STREAMS_MAX", 3)
     conversation: Any = Mock(peer_id=b"e" * 16, put_control=lambda *_: True)
     records: Any = SimpleNamespace(told_ends_here=lambda *_: None)

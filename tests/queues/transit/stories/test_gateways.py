@@ -152,7 +152,6 @@ def test_a_node_goes_by_a_relay_while_its_destination_is_out_of_reach() -> None:
 
 
 def test_routes_that_are_set_again_keep_the_way_in_use() -> None:
-    """The first is called until it is back, or until no route has it."""
     net, a, b, r = two_ways()
     r.crash()
     post(a, "b", b"1")

@@ -34,7 +34,6 @@ def data_sent(node: SimNode) -> int:
 @pytest.mark.gate
 @pytest.mark.parametrize("delivery", sorted(DURABLE))
 def test_a_relay_that_is_full_for_long_forgets_none_that_it_has_stopped(delivery: Delivery) -> None:
-    """Ten streams wait for the room of two messages: each asks once a minute, and the relay lets none go on."""
     net = line("arb", settings={"r": limited(transit_quota=Quota(messages=2))})
     net["b"].crash()
     for queue in range(10):
@@ -131,7 +130,6 @@ def test_what_is_refused_waits_for_no_room(monkeypatch: pytest.MonkeyPatch, hops
 
 @pytest.mark.gate
 def test_a_full_queue_at_the_end_holds_its_stream_alone() -> None:
-    """The hold goes from hop to hop: the relay fills, then the origin waits; another queue goes on."""
     settings = {"b": limited(quota=Quota(messages=10)), "r": limited(transit_quota=Quota(messages=50))}
     net, a, _, b = by_relay(settings=settings)
     for at in range(20):
@@ -236,7 +234,6 @@ def test_a_large_message_ends_as_a_whole(seed: int) -> None:
 @pytest.mark.parametrize("delivery", sorted(DURABLE))
 @pytest.mark.parametrize("seed", range(3))
 def test_a_backlog_on_the_disk_outlives_everything(seed: int, delivery: Delivery) -> None:
-    """A relay with next to no memory for it, lossy links, hops that go away in the middle, and starts of the relay."""
     small = NodeSettings(body_cache_bytes=2_000, messages_per_packet=1)
     net = line("arb", seed, Faults(loss=0.05), settings={"a": small, "r": small})
     a, r, b = (net[name] for name in "arb")
@@ -266,7 +263,6 @@ def test_a_backlog_on_the_disk_outlives_everything(seed: int, delivery: Delivery
 @pytest.mark.parametrize("delivery", sorted(DURABLE))
 @pytest.mark.parametrize("is_purged", [False, True])
 def test_what_only_the_disk_has_ends_like_all_others(delivery: Delivery, is_purged: bool) -> None:
-    """Its time runs out, or it is purged: one dead letter each, and nothing is left of it."""
     small = NodeSettings(body_cache_bytes=0, messages_per_packet=1)
     net, a, r, b = by_relay(settings={"a": small, "r": small})
     in_memory: list[int] = []

@@ -215,7 +215,6 @@ def news(node: SimNode) -> Sequence[object]:
 
 
 def test_a_relay_that_is_behind_tells_those_that_wait_for_it() -> None:
-    """When the link of a relay is downgraded, its neighbour hears of everything, and of what follows when stored."""
     chain = line("arsb")
     make_sync(chain, "r", interval_s=0.1)
     a = chain["a"]

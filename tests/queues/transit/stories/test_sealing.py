@@ -296,7 +296,6 @@ def test_messages_that_must_come_sealed(whose: str) -> None:
 
 
 def test_what_a_relay_invents_is_not_taken_into_a_sealed_stream() -> None:
-    """Not before the first sealed packet, and not after; and the destination proves nothing of it."""
     net = sealed_line()
     a, r, b = net["a"], net["r"], net["b"]
     origin, stream, sequence, _ = under_way(net, b"1")
@@ -370,7 +369,6 @@ def test_an_exchange_of_keys_loses_no_sealed_message() -> None:
 
 
 def test_messages_wait_for_the_key_of_their_destination() -> None:
-    """They say why, and go when it is there."""
     net = sealed_line()
     a = net["a"]
     a.forget("b")

@@ -114,7 +114,6 @@ def test_the_origin_hears_of_a_route_that_leads_back(delivery: Delivery) -> None
 
 
 def test_the_origin_hears_of_a_destination_that_no_relay_knows() -> None:
-    """Two hops away, a transactional message goes back to its origin; others end where nobody knows the way."""
     net = Relays("ar rs", {"a": [("x", "r")], "r": [("x", "s")]})
     post(net["a"], "x", b"1")
     post(net["a"], "x", b"2", delivery=Delivery.RECOVERABLE)
