@@ -3,14 +3,14 @@
 from collections import Counter
 from dataclasses import replace
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.queues.relays import Relays, post
-from tests.queues.world import PlainWorld, SimNode, drain
+from tests.queues.world import PlainWorld, SimNode, World, drain
 from triack.base.commit import Commit, PeerRow, StoreContent
 from triack.base.delivery import Delivery
 from triack.base.errors import GapDetected, UsageError
@@ -310,18 +310,11 @@ def strict(gap: Gap = "error") -> NodeSettings:
     return replace(SETTINGS, reconnect=Reconnect(gap=gap))
 
 
-class Replaced(NamedTuple):
-    """A sender, the node that has acknowledged its first message and is gone, and the one that is there instead."""
+def replaced(gap: Gap, delivery: Delivery = Delivery.TRANSACTIONAL) -> tuple[World, SimNode, SimNode, SimNode, bytes]:
+    """A sender, the node that has acknowledged its first message and is gone, and the one that is there instead.
 
-    world: PlainWorld
-    a: SimNode
-    old: SimNode
-    new: SimNode
-    old_id: bytes
-
-
-def replaced(gap: Gap, delivery: Delivery = Delivery.TRANSACTIONAL) -> Replaced:
-    """A second message waits when the other node starts."""
+    A second message waits when that one starts. The last is the id of the one before.
+    """
     world = PlainWorld(1)
     a, old = world.node("a", strict(gap)), world.node("b", SETTINGS)
     a.send(old, "q", b"1", delivery=delivery)
@@ -331,7 +324,7 @@ def replaced(gap: Gap, delivery: Delivery = Delivery.TRANSACTIONAL) -> Replaced:
     old.crash()
     a.send(old, "q", b"2", delivery=delivery)
     world.run(5 * SECOND)
-    return Replaced(world, a, old, world.node("b", SETTINGS), old_id)
+    return world, a, old, world.node("b", SETTINGS), old_id
 
 
 def gaps_of(node: SimNode) -> list[GapFound]:

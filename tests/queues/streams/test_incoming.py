@@ -319,23 +319,18 @@ def test_half_of_it_is_owed_once(acked: Position, committed: Position, owes: boo
 
 
 def test_an_ordered_stream_comes_back_at_its_position() -> None:
-    """And owes nothing until it is asked: perhaps everything was said."""
+    """And owes nothing until it is asked: perhaps everything was said. A filter that is none is damage."""
     stream = new_stream()
     take(stream, 1, 2, 3)
     again = IncomingStream.restore(stream.row(), SETTINGS)
     assert (again.origin, again.number, again.queue, again.delivery) == (SENDER, 3, "q", Delivery.TRANSACTIONAL)
     assert again.sequence.position == again.sequence.committed == (1, 3)
-    assert again.ordered
-    assert (again.owes_ack, again.via, again.acked) == (False, None, (0, 0))
+    assert (again.ordered, again.owes_ack, again.via, again.acked) == (True, False, None, (0, 0))
     again.sequence.ack.handle_request()
     assert again.owes_ack
     assert again.row() == stream.row()
-
-
-def test_a_filter_that_is_none_is_damage() -> None:
-    row = new_stream(Delivery.RECOVERABLE).row()._replace(filter=b"\xff")
     with pytest.raises(StoreDamaged):
-        IncomingStream.restore(row, SETTINGS)
+        IncomingStream.restore(new_stream(Delivery.RECOVERABLE).row()._replace(filter=b"\xff"), SETTINGS)
 
 
 # Streams that wait for room are reported once for a peer and a reason.
@@ -359,22 +354,15 @@ def test_a_quota_of_a_peer_is_reported_once_for_all_its_queues() -> None:
 
 
 def test_a_wait_that_has_another_reason_is_reported_again() -> None:
-    holds = Holds(here=False)
-    holds.hold(1, held("x", HoldReason.QUEUE_FULL))
-    holds.hold(1, held("x", HoldReason.QUEUE_FULL))
-    holds.hold(1, held("x", HoldReason.STORE_LOW))
+    """What other events tell of here is not told twice, and shown all the same."""
+    holds, here = Holds(here=False), Holds(here=True)
+    for reason in (HoldReason.QUEUE_FULL, HoldReason.QUEUE_FULL, HoldReason.STORE_LOW):
+        holds.hold(1, held("x", reason))
+        here.hold(1, held("x", reason))
     told = [(event.reason, event.is_held) for event in drain(holds.news)]
     assert told == [("queue-full", True), ("queue-full", False), ("store-low", True)]
-    assert holds.of(1) is HoldReason.STORE_LOW
-    assert holds.of(2) is None
-
-
-def test_what_other_events_tell_of_here_is_not_told_twice() -> None:
-    holds = Holds(here=True)
-    holds.hold(1, held("x", HoldReason.QUEUE_FULL))
-    holds.hold(2, held("y", HoldReason.STORE_LOW))
-    assert drain(holds.news) == []
-    assert len(holds.streams) == 2
+    assert (holds.of(1), holds.of(2)) == (HoldReason.STORE_LOW, None)
+    assert (drain(here.news), len(here.streams)) == ([], 1)
 
 
 # Order acks speak of what is durable, of all of it in the end, and only of what has changed.

@@ -375,21 +375,15 @@ def test_a_large_message_that_is_refused_midway_leaves_its_relay() -> None:
 
 
 def test_a_body_that_is_on_the_disk_alone_is_asked_for() -> None:
+    """A request leaves no letter: its caller has waited for it, and gets an error."""
     desk = Desk()
-    (entry,) = desk.die(*bodies_of(b"1"))
+    (entry,) = desk.die(*bodies_of(Outgoing(b"?", {NO_DEAD_LETTER: True})))
     entry.body, body = None, entry.body
     assert desk.write() == []
     assert list(desk.letters.missing()) == [(desk.stream, entry)]
     entry.body = body
     assert desk.write() == [entry]
     assert not desk.letters.waiting
-
-
-def test_a_request_leaves_no_letter() -> None:
-    """Its caller has waited for it, and gets an error."""
-    desk = Desk()
-    desk.die(*bodies_of(Outgoing(b"?", {NO_DEAD_LETTER: True})))
-    assert len(desk.write()) == 1
     assert (desk.written, desk.drops[DropReason.REQUEST_ENDED]) == ([], 1)
 
 
