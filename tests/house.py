@@ -115,8 +115,6 @@ LONGER_FILES = {
     "queues/transit/transits.py": 964,
     "session/session.py": 723,
     "store/store.py": 764,
-    "tests/queues/transit/test_relay_acks.py": 726,
-    "tests/queues/transit/test_transits.py": 735,
     "tests/tools/outbox/test_pump.py": 837,
     "tools/replay/judges/stream_judge.py": 906,
 }
