@@ -366,7 +366,7 @@ def test_what_is_held_is_left(notes: Notes, index: int) -> None:
 
 @pytest.mark.parametrize("index", [1, 100])
 def test_what_is_done_is_done_once_all_before_it_is_safe(notes: Notes, index: int) -> None:
-    """Else the process may have lost what the handler had sent. A node that ends leaves nothing else in hand."""
+    """Else the process may have lost what the handler had sent. A node that ends leaves nothing else in flight."""
     one = leased_packet(7, index + 1)
     notes.leases.open([one])
     notes.leases.hold([(one, 1 << index)])

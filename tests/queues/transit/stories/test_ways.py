@@ -129,7 +129,7 @@ def test_the_origin_hears_of_a_destination_that_no_relay_knows() -> None:
 def test_a_circle_of_relays_keeps_no_copy(sync: bool, delivery: Delivery) -> None:
     """The first relay refuses what it has passed on: the message is a dead letter, once, where its last copy is.
 
-    Over synchronous links, those who have copies hear that: nobody waits for a word that never comes.
+    Over synchronous links, those who have copies hear that, and wait for no word that never comes.
     """
     net = circle()
     if sync:
