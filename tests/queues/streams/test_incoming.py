@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -23,9 +24,10 @@ from triack.queues.node_settings import Limits, NodeSettings, Quota
 from triack.queues.peers import link
 from triack.queues.peers.control import Control
 from triack.queues.peers.link import CONTROL_MAX
+from triack.queues.peers.peer_limits import HoldWords
 from triack.queues.peers.session_settings import largest_window
 from triack.queues.stages import Stage
-from triack.queues.streams.holds import HeldStream, Holds
+from triack.queues.streams.holds import HeldStream, Holds, HoldsHere
 from triack.queues.streams.incoming_stream import HELD_BYTES, IncomingStream
 from triack.queues.streams.owed_acks import OwedAcks
 from triack.session.protocol.binary import BINARY
@@ -338,6 +340,21 @@ def test_an_ordered_stream_comes_back_at_its_position() -> None:
 
 def held(queue: str, reason: HoldReason) -> HeldStream:
     return HeldStream("b", queue, Delivery.TRANSACTIONAL, reason)
+
+
+class _Left:
+    """A conversation in which nothing can be said any more."""
+
+    peer_label = "a"
+    session = SimpleNamespace(is_closed=True)
+
+
+def test_a_stream_that_ends_while_it_is_held_is_held_no_longer() -> None:
+    holds, stream, conversation = HoldsHere[IncomingStream](HoldWords()), new_stream(), cast("Any", _Left())
+    assert holds.stop(stream, conversation, "q", HoldReason.QUEUE_FULL)
+    assert holds.of(stream) is HoldReason.QUEUE_FULL
+    holds.forget(stream)
+    assert (holds.streams, holds.of(stream), holds.stop_again(conversation)) == ([], None, False)
 
 
 def test_a_quota_of_a_peer_is_reported_once_for_all_its_queues() -> None:
