@@ -190,15 +190,15 @@ def test_a_queue_has_a_row_for_each_priority_if_several_were_used() -> None:
 def test_the_numbers_of_a_subscription_add_up() -> None:
     """Both get all ten messages: one has read six and has one in hand again, the other was handed none."""
     world = happens(
-        "subscribe fast durable=true; subscribe slow durable=true; publish; consume fast 6; take fast 1;"
-        "give_back fast; take fast 1 redelivered=true",
+        "subscribe quick durable=true; subscribe slow durable=true; publish; consume quick 6; take quick 1;"
+        "give_back quick; take quick 1 redelivered=true",
         Topics(),
     )
     _, found = summed(world)
     assert rows_of(found["queues"], "queue", "topic", "sent", "delivered") == [("topic:Games", "Games", 10, 10)]
     names = ("given", "read", "expired", "taken_out", "pending", "discarded", "gone", "handed", "again")
     assert rows_of(found["readers"], "subscription", *names) == [
-        ("fast", 10, 6, 0, 0, 4, 0, 0, 7, 1),
+        ("quick", 10, 6, 0, 0, 4, 0, 0, 7, 1),
         ("slow", 10, 0, 0, 0, 10, 0, 0, 0, 0),
     ]
     assert not {"expired", "taken_out", "discarded"} & labels(found["readers"])
