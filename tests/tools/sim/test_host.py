@@ -9,7 +9,7 @@ from tests.queues.relays import line, post
 from tests.queues.world import SimNode, numbered
 from triack.base.commit import Commit
 from triack.base.delivery import Delivery
-from triack.base.errors import NodeClosed, RollbackDetected, StoreDamaged, StoreFailed
+from triack.base.errors import NodeClosed, RollbackDetected, StoreFailed
 from triack.base.news import PeerSilent
 from triack.base.units import MS, SECOND
 from triack.queues.fetching import Fetch
@@ -25,7 +25,7 @@ from triack.tools.replay.log.files import parse_records
 from triack.tools.sim.bodies import BodySender, read_body
 from triack.tools.sim.disk import ProcessCrashed
 from triack.tools.sim.faults import Faults
-from triack.tools.sim.host import FOLDER, EngineHost, SimHost
+from triack.tools.sim.host import EngineHost, SimHost
 from triack.tools.sim.network import Network
 from triack.tools.sim.nonces import Nonces
 from triack.tools.sim.standstill import STILL_NS, Standstill
@@ -274,18 +274,6 @@ def test_timers_run_out_when_they_are_due_or_a_little_later(pairs: Callable[[], 
         sent.append(times)
     assert len(sent[0]) > 2
     assert sent[1][0] - sent[0][0] > 0 or sent[1][1] - sent[0][1] > 10 * MS
-
-
-def test_a_store_that_is_no_store_is_damaged(pair: Pair) -> None:
-    pair.a.end()
-    for path, content in pair.a.disk.files().items():
-        pair.a.disk.damage(path, 0, b"no store" * (len(content) // 8))
-    with pytest.raises(StoreDamaged):
-        pair.a.start()
-    assert pair.a.engine is None
-    assert str(FOLDER) in next(iter(pair.a.disk.files()))
-    pair.a.send(1)
-    assert pair.a.reached
 
 
 def test_what_arrives_within_a_while_is_taken_together(monkeypatch: pytest.MonkeyPatch) -> None:
