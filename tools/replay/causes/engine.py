@@ -116,7 +116,7 @@ class Causes(LaneReporter):
             if cause.where == NEVER:
                 wrong = RangeSet(wrong).missing(*span)
             for low, high in wrong:
-                self._at(record, cause.check, cause.evidence, sequence, *dues, number=low, last=high)
+                self._at(record, cause.check, cause.evidence, *dues, number=low, last=high)
 
     def _lacking(
         self, needs: Iterable[Fact], nodes: Iterable[str], sequence: int, span: Span, sides: Sides
@@ -155,7 +155,7 @@ class Causes(LaneReporter):
                 record: Record = dict(zip(PLACE, place, strict=True))
                 for low, high in self._unproven(key, sides):
                     cause = CAUSES_NAMED[key[0]]
-                    self._at(record, cause.check, *key[:2], *takers(record), number=low, last=high)
+                    self._at(record, cause.check, key[0], *takers(record), sequence=key[1], number=low, last=high)
 
     def _unproven(self, key: tuple[str, int, int, int], sides: Sides) -> list[Span]:
         evidence, sequence, *span = key

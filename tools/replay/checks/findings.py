@@ -237,23 +237,8 @@ class Output:
 
     def report(self, record: Record, check: str, evidence: str, *dues: Due, **where: Any) -> None:
         """Report a violation that a record shows."""
-        violation = Violation(
-            check,
-            where.pop("node", record["node"]),
-            where.pop("session", ""),
-            where.pop("origin", ""),
-            where.pop("stream", -1),
-            where.pop("sequence", -1),
-            where.pop("number", -1),
-            where.pop("topic", ""),
-            where.pop("subscription", ""),
-            evidence,
-            incarnation=record["incarnation"],
-            n=record["n"],
-            wall_ns=record["wall_ns"],
-            **where,
-        )
-        self.findings.append(Finding(violation, dues))
+        shown = {"node": record["node"], **{name: record[name] for name in ("incarnation", "n", "wall_ns")}}
+        self.findings.append(Finding(Violation(check, evidence=evidence, **{**shown, **where}), dues))
 
 
 class SessionReporter:
@@ -280,22 +265,14 @@ class LaneReporter:
         self._stream = stream
         self._out = out
 
-    def _at(self, record: Record, check: str, evidence: str, sequence: int, *dues: Due, **more: int | str) -> None:
-        self._out.report(
-            record, check, evidence, *dues, origin=self._origin, stream=self._stream, sequence=sequence, **more
-        )
+    def _at(self, record: Record, check: str, evidence: str, *dues: Due, **where: int | str) -> None:
+        """Report what a record shows, of its own sequence unless another one is given."""
+        where.setdefault("sequence", record.get("sequence", -1))
+        self._out.report(record, check, evidence, *dues, origin=self._origin, stream=self._stream, **where)
 
     def _each(
-        self,
-        record: Record,
-        check: str,
-        evidence: str,
-        spans: Iterable[Span],
-        *dues: Due,
-        sequence: int = -1,
-        **more: str,
+        self, record: Record, check: str, evidence: str, spans: Iterable[Span], *dues: Due, **where: int | str
     ) -> None:
-        """Report each range of packets, of the sequence that the record is about unless another one is given."""
+        """Report each range of packets."""
         for low, high in spans:
-            whose = record["sequence"] if sequence < 0 else sequence
-            self._at(record, check, evidence, whose, *dues, number=low, last=high, **more)
+            self._at(record, check, evidence, *dues, number=low, last=high, **where)

@@ -214,8 +214,7 @@ class Incoming(Side[Receiver]):
             receiver.settled.add(first, last)
         if self.node != self._origin or record["incarnation"] == 1:
             self._judge_found(record, receiver, found)
-        for span in found:
-            receiver.recovered.add(*span)
+        receiver.recovered.join(found)
         self._find(record, found)
         if ordered:
             self._top = max(self._top, (record["sequence"], record["number"]))
@@ -243,8 +242,7 @@ class Incoming(Side[Receiver]):
         if record["class"] != TRANSACTIONAL:
             receiver.unwanted = max(receiver.unwanted, record["previous"])
         if receiver.forgotten:
-            for span in receiver.arrived.missing(first, last):
-                receiver.late.add(*span)
+            receiver.late.join(receiver.arrived.missing(first, last))
         else:
             self._here.add(record["sequence"])
         if receiver.rejections or receiver.kept or receiver.arrived.overlap(first, last):
@@ -266,7 +264,7 @@ class Incoming(Side[Receiver]):
         if before is not None and before.on_disk:
             due = settled(self.node, before.found_in, record["incarnation"])
             evidence = f"not forgotten, and stream {record['sequence']} came in its stream"
-            self._at(record, "claims", evidence, self._newest, due)
+            self._at(record, "claims", evidence, due, sequence=self._newest)
         elif before is not None and before.express and self._newest in self._here:
             self.reused.append((record, self._newest))
         self._newest = record["sequence"]
@@ -285,8 +283,7 @@ class Incoming(Side[Receiver]):
                 del receiver.rejections[number]
             for number in _keys_within(receiver.kept, first, last):
                 receiver.kept[number] += 1
-            for span in known:
-                receiver.again.add(*span)
+            receiver.again.join(known)
             if receiver.cls == TRANSACTIONAL:
                 self._note_previous(receiver, packet, known)
         if is_fresh:
@@ -315,14 +312,14 @@ class Incoming(Side[Receiver]):
         after = before not in FOR_EVER or before in OF_ONE_COPY or reason == "duplicate"
         held = after and before != reason and number in receiver.again
         if before is not None and not held:
-            self._at(record, "rejected", "rejected again, and did not arrive again", sequence, number=number)
+            self._at(record, "rejected", "rejected again, and did not arrive again", number=number)
         if number in receiver.kept:
             receiver.kept[number] -= 1
         elif number not in receiver.again:
             # Even as a duplicate: what follows a commit that went past it.
             receiver.kept[number] = 0
         if reason not in REJECT_REASONS:
-            self._at(record, "claims", f"unknown reason {reason!r}", sequence, number=number)
+            self._at(record, "claims", f"unknown reason {reason!r}", number=number)
         elif reason == "duplicate":
             self._out.count("duplicates_on_wire", 1)
             self._out.count(f"flow\t{self._origin}\t{self._stream}\tduplicates", 1)
@@ -330,14 +327,13 @@ class Incoming(Side[Receiver]):
             unknown = number > receiver.top and number not in receiver.again and not receiver.passes_over(number)
             unknown = unknown and number not in receiver.passed_on
             if record["class"] == TRANSACTIONAL and unknown:
-                evidence = "a duplicate of what was not accepted and came once"
-                self._at(record, "rejected", evidence, sequence, number=number)
+                self._at(record, "rejected", "a duplicate of what was not accepted and came once", number=number)
         elif receiver.forgotten and reason in OF_ONE_COPY:
             # A copy that was changed on its way says no more than that, not even that its stream has ended. A
             # store ack may cover it, as its relay has the answer.
             receiver.held_back.add(number, number)
         elif reason != "stale-sequence" and number in receiver.settled and record["class"] != EXPRESS:
-            self._at(record, "claims", f"{reason}, but it is on disk", sequence, number=number)
+            self._at(record, "claims", f"{reason}, but it is on disk", number=number)
         elif reason in PASSED:
             receiver.held_back.add(number, number)
         elif reason in FOR_EVER:
@@ -347,13 +343,13 @@ class Incoming(Side[Receiver]):
 
     def handle_committed(self, record: Record) -> None:
         """Packets are on disk (express: in the queue)."""
-        receiver, sequence = self._sequence(record), record["sequence"]
+        receiver = self._sequence(record)
         receiver.cls = record["class"]
         first, last = record["first"], record["last"]
         evidence = "came after its stream was forgotten, and was committed"
         self._each(record, "claims", evidence, receiver.late.overlap(first, last))
         if last < first:
-            self._at(record, "claims", f"committed {first}..{last}", sequence, number=first)
+            self._at(record, "claims", f"committed {first}..{last}", number=first)
             return
         receiver.commits.note(receiver.committed, record)
         receiver.committed += 1
@@ -383,7 +379,7 @@ class Incoming(Side[Receiver]):
         """Packets came that this node may not pass on."""
         receiver, first, last = self._sequence(record), record["first"], record["last"]
         if record["reason"] not in (*ROUTE_REASONS, "access-denied", "purged"):
-            self._at(record, "claims", f"unknown reason {record['reason']!r}", record["sequence"], number=first)
+            self._at(record, "claims", f"unknown reason {record['reason']!r}", number=first)
         receiver.refused.add(first, last)
         receiver.refused_ever.add(first, last)
 
@@ -393,8 +389,7 @@ class Incoming(Side[Receiver]):
         before = receiver.settled.lasts[-1] if receiver.settled else 0
         if (sequence, first) <= self._top:
             self._out.count("out_of_order", record["count"])
-            evidence = f"committed {first}..{last} after {self._top[0]}/{self._top[1]}"
-            self._at(record, "order", evidence, sequence, number=first)
+            self._at(record, "order", f"committed {first}..{last} after {self._top[0]}/{self._top[1]}", number=first)
         if first > before + 1:
             self.holes.append((record, before + 1, first - 1))
         self._top = max(self._top, (sequence, last))
@@ -409,7 +404,7 @@ class Incoming(Side[Receiver]):
         self._here -= gone
         if not gone or self.node == self._origin:
             evidence = "forgotten, and nothing of it had come or been found since the node started or forgot it"
-            self._at(record, "claims", evidence, record["sequence"])
+            self._at(record, "claims", evidence)
         receiver.on_disk = RangeSet()
         receiver.forgotten = True
         # An origin that has ended its stream waits for no order ack: every debt ends here.
@@ -426,12 +421,12 @@ class Incoming(Side[Receiver]):
         receiver, sequence, number = self._sequence(record), record["sequence"], record["number"]
         if number > receiver.top:
             evidence = f"order ack up to {number}, committed up to {receiver.top}"
-            self._at(record, "order_ack_before_commit", evidence, sequence, number=number)
+            self._at(record, "order_ack_before_commit", evidence, number=number)
         elif not receiver.forgotten:
             receiver.on_disk.add(1, number)
         if (sequence, number) < self._ack_top:
             evidence = f"order ack {number} follows {self._ack_top[1]}"
-            self._at(record, "ack_taken_back", evidence, sequence, number=number)
+            self._at(record, "ack_taken_back", evidence, number=number)
         self._ack_top = max(self._ack_top, (sequence, number))
         self._answer(record)
 
@@ -464,7 +459,7 @@ class Incoming(Side[Receiver]):
             dues: tuple[Due, ...] = due, awake(waiting, waiting["at_ns"], due.end_ns, now_ns, peer)
             if receiver.recovered:
                 dues = *dues, settled(self.node, 1, waiting["incarnation"])
-            self._at(waiting, "order_ack_late", evidence, waiting["sequence"], *dues, number=waiting["first"])
+            self._at(waiting, "order_ack_late", evidence, *dues, number=waiting["first"])
 
     def handle_store_acked(self, record: Record) -> None:
         """A store ack left that covers packets of the stream."""
@@ -495,19 +490,16 @@ class Incoming(Side[Receiver]):
         receiver.cls = record["class"]
         spans, out = self._messages_of(record, receiver, "handed out"), receiver.out
         if record["class"] != EXPRESS:
-            fresh = bool(out.any.missing(number, last))
-            again = receiver.settling.hand_out(record, spans, fresh=fresh, chosen=chosen)
+            again = receiver.settling.hand_out(record, spans, fresh=bool(out.any.missing(number, last)), chosen=chosen)
             self._report_again(record, again, "handed out after its reader was done with it")
         if record["redelivered"]:
-            for span in spans:
-                out.marked.add(*span)
+            out.marked.join(spans)
         else:
             unmarked = [some for span in spans for some in out.marked.overlap(*span)]
             self._each(record, "unmarked", "handed out as new after a redelivery", numbers_of(unmarked))
             again = [some for span in spans for some in out.fresh.overlap(*span)]
             self._report_again(record, again, "handed out again without being marked")
-            for span in spans:
-                out.fresh.add(*span)
+            out.fresh.join(spans)
         (out.chosen if chosen else out.any).add(number, last)
         # An expired message is on its way to the dead-letter queue, and no reader gets it any more.
         late = [some for span in spans for some in out.expired.overlap(*span)]
@@ -525,7 +517,7 @@ class Incoming(Side[Receiver]):
             count = receiver.counts.get(number) if place != PLACE_MASK else None
             if count is not None and place >= max(count, 1):
                 evidence = f"messages {first & PLACE_MASK}..{place} of a packet with {count}"
-                self._at(record, "claims", evidence, record["sequence"], number=number)
+                self._at(record, "claims", evidence, number=number)
         return spans
 
     def _report_again(self, record: Record, again: list[Span], evidence: str) -> None:
@@ -543,11 +535,10 @@ class Incoming(Side[Receiver]):
             # Readers of an earlier process were done with them; its log may lack that they were handed out.
             if start == 1:
                 evidence = "settled by readers of an earlier process, and this is the first one"
-                self._at(record, "claims", evidence, record["sequence"], number=number)
-            for span in spans:
-                out.removed.add(*span)
+                self._at(record, "claims", evidence, number=number)
+            out.removed.join(spans)
         if receiver.settling.settle(spans, record["at_ns"]):
-            self._at(record, "claims", "settled, and was before", record["sequence"], number=number, last=last)
+            self._at(record, "claims", "settled, and was before", number=number, last=last)
         for low, high in out.any.missing(number, last):
             left = [some for span in out.chosen.missing(low, high) for some in ByPacket(out.removed).missing(*span)]
             evidence, known = "settled, and never handed out, purged or expired", given(self.node, last=start)
@@ -563,9 +554,8 @@ class Incoming(Side[Receiver]):
         early_ns = record["receive_by_ms"] * MS - record["wall_ns"]
         if early_ns > 0:
             evidence = f"expired {-(-early_ns // MS)} ms before their time to be received had ended"
-            self._at(record, "claims", evidence, record["sequence"], number=record["number"])
-        for span in self.handle_purged(record):
-            self._sequence(record).out.expired.add(*span)
+            self._at(record, "claims", evidence, number=record["number"])
+        self._sequence(record).out.expired.join(self.handle_purged(record))
 
     def handle_purged(self, record: Record) -> list[Span]:
         """Messages left their queue unread. If the node dies before that is on disk, they are there again."""
@@ -628,13 +618,13 @@ class Incoming(Side[Receiver]):
                 if receiver.cls == TRANSACTIONAL and (commit.first < number < commit.last or is_part):
                     # Its origin may have given it up; of a large message, as an earlier part of it was refused.
                     dues += of_origin(self._origin, commit.record(self.node))
-                self._at(commit.record(self.node), "not_handed", evidence, sequence, *dues, number=number)
+                self._at(commit.record(self.node), "not_handed", evidence, *dues, sequence=sequence, number=number)
 
     def _judge_lost_reads(self, sequence: int, receiver: Receiver) -> None:
         """Report what was in hands when its node died, and did not come again before what was never handed out."""
         for record, since, number in receiver.settling.lost():
             evidence = "in the hands of a reader when its node ended, and not handed out again before younger ones"
-            self._at(record, "not_handed", evidence, sequence, settled(self.node, since), number=number)
+            self._at(record, "not_handed", evidence, settled(self.node, since), sequence=sequence, number=number)
 
     def _unread(self, receiver: Receiver, first: int, last: int) -> Iterator[int]:
         """Yield the packets with a message that was neither handed out, purged nor expired."""

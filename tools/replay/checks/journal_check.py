@@ -122,14 +122,14 @@ class Copies(LaneReporter):
         for way in ways:
             evidence = "freed long ago, and its sender asked for a copy, of which nothing is said"
             dues = *way, settled(self._node, self._start, self._start)
-            self._at(freed, "journal_complete", evidence, sequence, *dues, number=number)
+            self._at(freed, "journal_complete", evidence, *dues, sequence=sequence, number=number)
 
     def _judge_gone(self, record: Record, gone: set[Packet], *dues: Due) -> None:
         """Packets are not on the disk of their origin any more: their copies are in its journal."""
         for sequence, number in sorted(gone) if not self._excused else ():
             if self._is_silent(sequence, number):
                 evidence = "freed, and its sender asked for a copy, of which nothing is said"
-                self._at(record, "journal_complete", evidence, sequence, *dues, number=number)
+                self._at(record, "journal_complete", evidence, *dues, sequence=sequence, number=number)
 
     # ---- what was sent
 
@@ -137,7 +137,7 @@ class Copies(LaneReporter):
         """Messages of a packet that is about to be queued ask for a copy."""
         sequence, number, start = record["sequence"], record["number"], record["incarnation"]
         if self._node != self._origin:
-            self._at(record, "claims", "asked for copies of another node's messages", sequence, number=number)
+            self._at(record, "claims", "asked for copies of another node's messages", number=number)
             return
         before, wanted = self.asked.get((sequence, number), (0, RangeSet()))
         if before != start:
@@ -145,7 +145,7 @@ class Copies(LaneReporter):
             wanted = RangeSet()
         first, last = record["place"], record["place"] + record["count"] - 1
         if wanted.overlap(first, last):
-            self._at(record, "claims", "asked twice for copies of the same messages", sequence, number=number)
+            self._at(record, "claims", "asked twice for copies of the same messages", number=number)
         wanted.add(first, last)
         self.asked[sequence, number] = start, wanted
 
@@ -229,7 +229,7 @@ class Copies(LaneReporter):
         for sequence, number in self._that_ask(record):
             if self._is_silent(sequence, number):
                 evidence = "in its queue, and its sender asked for a copy, of which nothing is said"
-                self._at(record, "journal_complete", evidence, sequence, number=number)
+                self._at(record, "journal_complete", evidence, sequence=sequence, number=number)
 
     # ---- copies
 
@@ -238,7 +238,7 @@ class Copies(LaneReporter):
         queue, sequence, number, place = record["queue"], record["sequence"], record["number"], record["place"]
         is_sent = queue == SENT_JOURNAL
         if is_sent and self._node != self._origin:
-            self._at(record, "claims", "copied another node's messages as sent by itself", sequence, number=number)
+            self._at(record, "claims", "copied another node's messages as sent by itself", number=number)
         elif is_sent and record["kept"] and record["class"] == RECOVERABLE and self._stored:
             self._free_stored(record)
         for packets, messages in record["counts"]:
@@ -257,8 +257,7 @@ class Copies(LaneReporter):
         _, wanted = self.asked.get((record["sequence"], number), (0, RangeSet()))
         if wanted.missing(*span):
             evidence = "in the journal of what was sent, or left out for want of room, and its sender asked for no copy"
-            due = settled(self._node, 1, record["incarnation"])
-            self._at(record, "claims", evidence, record["sequence"], due, number=number)
+            self._at(record, "claims", evidence, settled(self._node, 1, record["incarnation"]), number=number)
 
     def _copy(self, record: Record, receiver: Receiver, number: int, span: tuple[int, int]) -> None:
         queue, sequence, start = record["queue"], record["sequence"], record["incarnation"]
@@ -270,7 +269,7 @@ class Copies(LaneReporter):
             again = earlier.overlap(*span)
         if again:
             evidence = f"message {again[0][0]} of the packet is copied into a journal again"
-            self._at(record, "journal_twice", evidence, sequence, number=number)
+            self._at(record, "journal_twice", evidence, number=number)
         copied.add(*span)
         self.copied[queue, sequence, number] = start, copied, earlier
 
@@ -298,6 +297,6 @@ class Copies(LaneReporter):
                 said = self.said.get((queue, sequence, each), RangeSet())
                 if said.missing(0, place + messages - 1):
                     evidence = "out of its queue, which has a journal, and nothing is said of a copy"
-                    self._at(record, "journal_complete", evidence, sequence, number=each)
+                    self._at(record, "journal_complete", evidence, number=each)
                 place = 0
             number += packets

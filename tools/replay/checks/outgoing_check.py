@@ -125,7 +125,7 @@ class Outgoing(Side[Sender]):
             due = Due("room", self.node, record["incarnation"], self._peer_name, begin_ns, until_ns)
             dues = due, awake(record, begin_ns, begin_ns + UNSENT_NS + LATE_NS, until_ns, self._peer_name)
             evidence = f"queued, and not sent within {UNSENT_NS // MS} ms though a session had nothing to do"
-            self._at(record, "unsent", evidence, record["sequence"], *dues, number=number)
+            self._at(record, "unsent", evidence, *dues, number=number)
 
     # ---- starts of the node
 
@@ -154,15 +154,14 @@ class Outgoing(Side[Sender]):
             gone = [lost for span in sender.wanted for lost in there.missing(*span)]
             evidence = "neither acknowledged nor removed, and not queued again after the restart"
             self._each(record, "forgotten", evidence, gone, due, *dues, sequence=number)
-            for lost in gone if final else ():
-                sender.wanted.take(*lost)
+            sender.wanted.cut(gone if final else ())
 
     # ---- what there is to send
 
     def handle_queued(self, record: Record) -> None:
         """Packets were committed for sending."""
         if record["node"] != record["origin"]:
-            self._at(record, "queue", "queued by another node", record["sequence"], number=record["first"])
+            self._at(record, "queue", "queued by another node", number=record["first"])
         self._judge_lane(record)
         sender, first, last = self._sequence(record), record["first"], record["last"]
         sender.cls, self._peer_name = record["class"], record["peer_name"]
@@ -172,13 +171,12 @@ class Outgoing(Side[Sender]):
         else:
             self.handle_other(record)
             if record["sequence"] in self._ended:
-                self._at(record, "claims", "queued after its stream had ended", record["sequence"], number=first)
+                self._at(record, "claims", "queued after its stream had ended", number=first)
             self._each(record, "queue", "queued again", sender.queued.overlap(first, last))
             news = [(first, last)]
             self.handle_news(record)
         sender.queued.add(first, last)
-        for span in [(first, last)] if record.get("recovered") else news:
-            sender.wanted.add(*span)
+        sender.wanted.join([(first, last)] if record.get("recovered") else news)
         self._tiers.handle_queued(record)
 
     def handle_news(self, record: Record) -> None:
@@ -202,7 +200,7 @@ class Outgoing(Side[Sender]):
         passed = sender.take_passed(first, last)
         if sender.cls != EXPRESS and not passed and not sender.wanted.overlap(first, last):
             evidence = "given up, and was not wanted any more"
-            self._at(record, "claims", evidence, record["sequence"], number=first, last=last)
+            self._at(record, "claims", evidence, number=first, last=last)
         sender.wanted.take(first, last)
         sender.removed.add(first, last)
         self._tiers.handle_removed(record, outstanding=bool(sender.wanted))
@@ -251,7 +249,7 @@ class Outgoing(Side[Sender]):
         if missing := sender.queued.missing(first, last):
             self._each(record, "queue", "sent but not queued", missing, session=session)
         if previous >= first:
-            self._at(record, "previous", f"{first} names {previous} as its previous", sequence, number=first)
+            self._at(record, "previous", f"{first} names {previous} as its previous", number=first)
         if sender.cls == TRANSACTIONAL and previous < first - 1:
             sender.skipped += [(record, "", span) for span in sender.wanted.overlap(previous + 1, first - 1)]
         top = carried.lasts[-1] if carried else 0
@@ -283,8 +281,7 @@ class Outgoing(Side[Sender]):
         sender, number = self._sequence(record), record["number"]
         if sender.queued and number > sender.queued.lasts[-1]:
             evidence = f"order ack of {number}, queued only up to {sender.queued.lasts[-1]}"
-            due = settled(self.node, last=record["incarnation"])
-            self._at(record, "ack_unreceived", evidence, record["sequence"], due, number=number)
+            self._at(record, "ack_unreceived", evidence, settled(self.node, last=record["incarnation"]), number=number)
         sender.acked = max(sender.acked, number)
         freed = sender.wanted.take(1, number)
         if freed:
@@ -305,14 +302,13 @@ class Outgoing(Side[Sender]):
         """Packets that have left count as not accepted, whatever ack of them is on its way."""
         for session, carried in self._carried.items():
             for first, last in carried.get(sequence, ()):
-                for low, high in sender.wanted.overlap(first, last):
-                    sender.passed[session].add(low, high)
+                sender.passed[session].join(sender.wanted.overlap(first, last))
 
     def handle_rerouted(self, record: Record) -> None:
         """The stream goes by another neighbour from now on, where all of it goes out again."""
         if self._used is not None and self._used not in (record["sequence"], *self._ended):
             evidence = f"not ended, and stream {record['sequence']} of its stream was switched to another neighbour"
-            self._at(record, "claims", evidence, self._used)
+            self._at(record, "claims", evidence, sequence=self._used)
         self._held, self._rerouted_ns = False, record["at_ns"]
         self._former.update(self._carried)
         self._way = record["peer_name"]
@@ -337,25 +333,25 @@ class Outgoing(Side[Sender]):
         for number in (record["first"], record["last"]):
             if number not in sender.wanted or number not in sender.sent:
                 evidence = f"resend of {record['first']}..{record['last']}, {number} is not waiting for an ack"
-                self._at(record, "resend_tiers", evidence, record["sequence"], due, number=record["attempt"])
+                self._at(record, "resend_tiers", evidence, due, number=record["attempt"])
         self._tiers.handle_scheduled(record)
 
     def handle_ended(self, record: Record) -> None:
         """The origin ends a stream: nothing of it may be outstanding."""
         sender, sequence = self._sequence(record), record["sequence"]
         if not self.is_origin:
-            self._at(record, "claims", "a stream that another node ends", sequence)
+            self._at(record, "claims", "a stream that another node ends")
         evidence = "its stream has ended, and it was neither acknowledged nor removed"
         self._each(record, "forgotten", evidence, sender.wanted)
         if sequence in self._ended:
-            self._at(record, "claims", "ended again", sequence)
+            self._at(record, "claims", "ended again")
         self._ended.add(sequence)
 
     def _judge_lane(self, record: Record) -> None:
         """Check that a stream is used again only when the stream before has ended."""
         before, self._used = self._used, record["sequence"]
         if before is not None and before != self._used and before not in self._ended:
-            self._at(record, "claims", f"not ended, and its stream has stream {self._used}", before)
+            self._at(record, "claims", f"not ended, and its stream has stream {self._used}", sequence=before)
 
     # ---- sessions
 
@@ -388,17 +384,14 @@ class Outgoing(Side[Sender]):
             self._withdraw(record, carried)
         for sequence, numbers in carried.items() if is_idle else ():
             parked = self._parked.setdefault(sequence, RangeSet())
-            for first, last in numbers:
-                parked.add(first, last)
+            parked.join(numbers)
         if record["reason"] in FAILURE_REASONS:
             self._last_failed = record
             for sequence, numbers in carried.items():
-                for first, last in numbers:
-                    self._left[sequence].add(first, last)
+                self._left[sequence].join(numbers)
                 # The next one may have begun before the end of this one.
                 for others in self._carried.values():
-                    for first, last in others.get(sequence, ()):
-                        self._left[sequence].take(first, last)
+                    self._left[sequence].cut(others.get(sequence, ()))
 
     def _withdraw(self, record: Record, carried: dict[int, RangeSet]) -> None:
         """All that a session carried goes out again in the next one, if that has not begun yet."""
@@ -436,7 +429,7 @@ class Outgoing(Side[Sender]):
                     if session:
                         evidence = f"unacknowledged when its session failed, and passed over by session {session}"
                         check = "close_without_full_resend"
-                    self._at(record, check, evidence, sequence, number=begin, last=end, session=session)
+                    self._at(record, check, evidence, sequence=sequence, number=begin, last=end, session=session)
 
     def _judge_left_behind(self) -> None:
         """Report what a failed session sent and no later session sent again, though one had enough time."""
@@ -452,6 +445,6 @@ class Outgoing(Side[Sender]):
                     dues = Due(again, *start, closed["peer"], closed["at_ns"], RESEND_LATE_NS), settled(*start)
                     evidence = "unacknowledged when its session ended, and not sent by the next one"
                     self._at(
-                        closed, "close_without_full_resend", evidence, sequence, *dues,
-                        number=low, last=high, session=closed["session"],
+                        closed, "close_without_full_resend", evidence, *dues,
+                        sequence=sequence, number=low, last=high, session=closed["session"],
                     )  # fmt: skip

@@ -65,8 +65,7 @@ def _judge_threshold(session: str, opened: Record, ack: str, threshold: int, win
         limits.append(max(1, window * int(up) // int(down)))
     if threshold != min(limits, default=0):
         says = f"a share of {share or 'nothing'} and a count of {count or 'nothing'}"
-        evidence = f"{ack}_threshold {threshold} with a window of {window}, {says}"
-        out.report(opened, "policy", evidence, session=session)
+        out.report(opened, "policy", f"{ack}_threshold {threshold} with a window of {window}, {says}", session=session)
 
 
 def _judge_stated(session: str, opened: Record, life: Record, out: Output) -> None:

@@ -41,8 +41,7 @@ class Settling:
 
     def start(self, incarnation: int) -> None:
         """The node starts: messages in hand are to come again; whether the last commit succeeded is unknown."""
-        for span in self._batch:
-            self.done.take(*span)
+        self.done.cut(self._batch)
         self._batch = RangeSet()
         self._lost = list(self.lost())
         self._passed = None

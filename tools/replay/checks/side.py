@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from triack.tools.replay.checks.findings import Due, LaneReporter, Output, Record, settled
 from triack.tools.replay.log.ranges import RangeSet, Span
 from triack.tools.replay.log.schema import TRANSACTIONAL
+
+
+def by_event(methods: Mapping[str, Any], prefix: str = "_on_") -> dict[str, Any]:
+    """Return the methods of a class, by the events whose records they look at: ``_on_EVENT``."""
+    return {name.removeprefix(prefix): method for name, method in methods.items() if name.startswith(prefix)}
 
 
 class OfNode:
@@ -82,14 +87,13 @@ class Side(LaneReporter, ABC, Generic[Known]):
         found, self._found = self._found, None
         if found is not None:
             # In a start that is missing it may have ended.
-            due = settled(self.node, self._before, record["incarnation"])
-            self._judge_missing(record, found, due, final=True)
+            self._judge_missing(record, found, settled(self.node, self._before, record["incarnation"]), final=True)
 
     def _find(self, record: Record, spans: Iterable[Span]) -> None:
         """A start has found packets on its disk."""
         sequence = record["sequence"]
         if self._found is None:
-            self._at(record, "node_life", f"{record['event']}, found, but not at a start", sequence)
+            self._at(record, "node_life", f"{record['event']}, found, but not at a start")
             return
         found = self._found.setdefault(sequence, RangeSet())
         for span in spans:

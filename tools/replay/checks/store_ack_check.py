@@ -128,8 +128,7 @@ class StoreAcks(LaneReporter):
         debt, sequence = self._debts.get(record["session"]), record["sequence"]
         for other in self._debts.values():
             # A copy that came in another session before may have been refused.
-            for low, high in known if other is debt else [(first, last)]:
-                other.arrived[sequence].take(low, high)
+            other.arrived[sequence].cut(known if other is debt else [(first, last)])
         if known or record["class"] == EXPRESS:
             return
         if debt is None:
@@ -165,7 +164,7 @@ class StoreAcks(LaneReporter):
         limit = allowed(debt.due_ns - debt.first["at_ns"])
         evidence = f"store ack of {counted(debt.packets, 'packet')} {what}, {limit}"
         first, where = debt.first, {"session": session, "number": debt.first["first"]}
-        self._at(first, "store_ack_late", evidence, first["sequence"], *dues, **where)
+        self._at(first, "store_ack_late", evidence, *dues, **where)
 
     def finish(self) -> None:
         """Judge what is owed when the record ends; more of it may follow."""

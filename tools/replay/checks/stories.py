@@ -94,7 +94,7 @@ class Story:
             self.acked, self.acks = other.acked, other.acks
         self.stored_at = max(self.stored_at, other.stored_at)
         self.raised.join(other.raised)
-        self.raised.join(RangeSet(self.weights.join(other.weights)))
+        self.raised.join(self.weights.join(other.weights))
 
     @property
     def given_up(self) -> RangeSet:
@@ -139,8 +139,7 @@ def left_of(removal: Record) -> list[Counted]:
     """Return what its origin gave up for good: not what a later start has found again, as the process died before."""
     whole = removal["first"], removal["last"], removal["count"]
     left = RangeSet([whole[:2]])
-    for span in removal.get(UNDONE, ()):
-        left.take(*span)
+    left.cut(removal.get(UNDONE, ()))
     return [(first, last, even_share(first, last, whole)) for first, last in left]
 
 
@@ -186,8 +185,7 @@ def waiting(story: Story, removed: RangeSet, lost: RangeSet) -> RangeSet:
     """Return the packets that are neither at a destination nor given up nor lost."""
     left = RangeSet(story.queued)
     delivered = (span for commits in story.commits.values() for span in commits)
-    for first, last in chain(delivered, removed, story.covered, lost):
-        left.take(first, last)
+    left.cut(chain(delivered, removed, story.covered, lost))
     return left
 
 

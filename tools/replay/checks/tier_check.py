@@ -204,8 +204,7 @@ class Tiers(LaneReporter):
         """
         self._forget_arrived()
         self._rests, self._held = True, held
-        for first, last in numbers:
-            self._to_send.add(first, last)
+        self._to_send.join(numbers)
 
     def handle_rerouted(self, now_ns: int, numbers: RangeSet) -> None:
         """Another node is the next hop: all that is not freed goes there, and the first tier begins again."""
@@ -216,8 +215,7 @@ class Tiers(LaneReporter):
         """The session that had carried them is over, and no other one has begun: until then nothing is on its way."""
         self._failed_ns = record["at_ns"]
         self._rests, self._held = True, False
-        for first, last in numbers:
-            self._to_send.add(first, last)
+        self._to_send.join(numbers)
 
     def handle_scheduled(self, record: Record) -> None:
         """Packets go out again."""
@@ -298,8 +296,7 @@ class Tiers(LaneReporter):
         self._doubted.clear()
 
     def _report(self, record: Record, evidence: str, *dues: Due) -> None:
-        number = record.get("attempt", 0)
-        self._at(record, "resend_tiers", evidence, record["sequence"], *dues, number=number)
+        self._at(record, "resend_tiers", evidence, *dues, number=record.get("attempt", 0))
 
     def finish(self) -> None:
         """Judge the wait that runs when the record ends."""

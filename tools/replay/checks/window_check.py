@@ -51,5 +51,4 @@ class Window(SessionReporter):
         """The session has ended; ``record`` says how many packets were unacknowledged."""
         if record["unacked"] > self._in_force:
             unacked = counted(record["unacked"], "packet")
-            evidence = f"{unacked} unacknowledged when it closed, the window is {self._in_force}"
-            self._report(record, "window", evidence)
+            self._report(record, "window", f"{unacked} unacknowledged when it closed, the window is {self._in_force}")

@@ -61,7 +61,7 @@ class Asking(LaneReporter):
     def handle_asked(self, record: Record) -> None:
         """Messages of a packet that is about to be queued ask for administration messages."""
         if record["node"] != self._origin:
-            self._at(record, "claims", "asked for another node's messages", record["sequence"], number=record["number"])
+            self._at(record, "claims", "asked for another node's messages", number=record["number"])
             return
         row = record["incarnation"], record["place"], record["count"], record["acks"]
         rows = self.asked.setdefault((record["sequence"], record["number"]), [])
@@ -69,7 +69,7 @@ class Asking(LaneReporter):
         rows[:] = [it for it in rows if it[0] == row[0]]
         if any(it[1] < row[1] + row[2] and row[1] < it[1] + it[2] for it in rows):
             evidence = "asked twice to be told of the same messages"
-            self._at(record, "claims", evidence, record["sequence"], number=record["number"])
+            self._at(record, "claims", evidence, number=record["number"])
         rows.append(row)
 
     def handle_queued(self, record: Record) -> None:
@@ -93,7 +93,7 @@ class Asking(LaneReporter):
         first, last = record["place"], record["place"] + record["count"] - 1
         if message_class not in CLASSES or record["count"] < 1:
             evidence = f"told class {message_class:#06x} of {record['count']} messages"
-            self._at(record, "claims", evidence, sequence, number=number)
+            self._at(record, "claims", evidence, number=number)
             return
         key = sequence, number, message_class
         if self.now[0] != record["incarnation"]:
@@ -104,7 +104,7 @@ class Asking(LaneReporter):
         lasts = record["class"] != EXPRESS
         if now.overlap(first, last) or (lasts and again and _is_sure(receiver, number, again, message_class)):
             evidence = f"told {message_class:#06x} of message {again[0][0]} of a packet again"
-            self._at(record, "admin_ack_twice", evidence, sequence, number=number)
+            self._at(record, "admin_ack_twice", evidence, number=number)
         before.add(first, last)
         now.add(first, last)
         self.told[key] = before, {name: record[name] for name in ("node", "incarnation", "n", "wall_ns", "class")}
@@ -121,7 +121,7 @@ class Asking(LaneReporter):
             if any(wanted.missing(*span) for span in places):
                 evidence = f"told {message_class:#06x}, for which no message of the packet asked"
                 dues = of_origin(self._origin, record)
-                self._at(record, "admin_ack_made_up", evidence, sequence, *dues, number=number)
+                self._at(record, "admin_ack_made_up", evidence, *dues, sequence=sequence, number=number)
 
     def judge_untold(
         self, incoming: Incoming, asked: Asked, record: Record, given_up: Callable[[int], RangeSet]
@@ -137,7 +137,7 @@ class Asking(LaneReporter):
                 for message in range(place, place + count):
                     for evidence in self._untold(receiver, (sequence, number, message), acks):
                         dues = given(self.node), settled(self.node)
-                        self._at(record, "admin_ack_missing", evidence, sequence, *dues, number=number)
+                        self._at(record, "admin_ack_missing", evidence, *dues, sequence=sequence, number=number)
 
     def _untold(self, receiver: Receiver, message: tuple[int, int, int], acks: int) -> Iterator[str]:
         sequence, number, place = message

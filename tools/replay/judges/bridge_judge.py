@@ -15,7 +15,7 @@ from typing import ClassVar, Final
 
 from triack.base.printable import counted
 from triack.tools.replay.checks.findings import Output, Record, settled
-from triack.tools.replay.checks.side import OfNode
+from triack.tools.replay.checks.side import OfNode, by_event
 from triack.tools.replay.log.messages import PLACE_BITS, messages_of
 from triack.tools.replay.log.ranges import RangeSet, Span, size
 
@@ -59,7 +59,7 @@ class BridgeJudge(OfNode):
             self._hand.clear()
             self._given.clear()
 
-    def _on_took(self, record: Record) -> None:
+    def _on_bridge_took(self, record: Record) -> None:
         known = record.get("known", 0)
         taken = sum(packets * messages for packets, messages in record.get("counts", ()))
         self._count(taken=taken, known=known)
@@ -70,7 +70,7 @@ class BridgeJudge(OfNode):
                 self._each(record, "claims", "taken twice, or out of their order", spans[:1])
             self._last[lane] = max([self._last.get(lane, -1), *(last for _, last in spans[-1:])])
 
-    def _on_acked(self, record: Record) -> None:
+    def _on_bridge_acked(self, record: Record) -> None:
         count, known = record["count"], record["known"]
         if known > count:
             self._report(record, "claims", f"acknowledged {counted(count, 'message')}, and {known} were known")
@@ -82,13 +82,13 @@ class BridgeJudge(OfNode):
             self._report(record, "bridge_acked_early", said)
             self._ahead = 0
 
-    def _on_drew(self, record: Record) -> None:
+    def _on_bridge_drew(self, record: Record) -> None:
         lane = _lane_of(record)
         for first, last in _spans_of(record):
             self._hand[lane].add(first, last)
             self._given[lane].take(first, last)
 
-    def _on_gave(self, record: Record) -> None:
+    def _on_bridge_gave(self, record: Record) -> None:
         lane, refused = _lane_of(record), "reason" in record
         for first, last in _spans_of(record):
             self._count(**{"refused" if refused else "given": last - first + 1})
@@ -99,7 +99,7 @@ class BridgeJudge(OfNode):
             self._each(record, "bridge_gave_twice", said, self._given[lane].overlap(first, last))
             self._given[lane].add(first, last)
 
-    def _on_let_go(self, record: Record) -> None:
+    def _on_bridge_let_go(self, record: Record) -> None:
         lane = _lane_of(record)
         said = "out of their queue, and the broker had not acknowledged them"
         for first, last in _spans_of(record):
@@ -128,13 +128,7 @@ class BridgeJudge(OfNode):
             if count or what == "taken":
                 self._out.count(f"bridge\t{self._node}\t{self._bridge}\t{what}", count)
 
-    _SEES: ClassVar[dict[str, Callable[[BridgeJudge, Record], None]]] = {
-        "bridge_took": _on_took,
-        "bridge_acked": _on_acked,
-        "bridge_drew": _on_drew,
-        "bridge_gave": _on_gave,
-        "bridge_let_go": _on_let_go,
-    }
+    _SEES: ClassVar[dict[str, Callable[[BridgeJudge, Record], None]]] = by_event(vars())
 
 
 def _lane_of(record: Record) -> Lane:

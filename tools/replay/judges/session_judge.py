@@ -21,6 +21,7 @@ from triack.tools.replay.checks.moments import Moments
 from triack.tools.replay.checks.path_check import PathSizes, judge_sizes
 from triack.tools.replay.checks.policy_check import judge_policy
 from triack.tools.replay.checks.runs import Carried, Run, Runs, packets_of
+from triack.tools.replay.checks.side import by_event
 from triack.tools.replay.checks.silence_check import Left, Silence, judge_patience, judge_store_patience, judge_timeout
 from triack.tools.replay.checks.window_check import Window
 from triack.tools.replay.log.ranges import RangeSet, Span, size
@@ -177,7 +178,7 @@ class SessionJudge(SessionReporter):
     def _on_life(self, end: End, record: Record) -> None:
         end.life = {**end.life, **record}
 
-    def _on_opened(self, end: End, record: Record) -> None:
+    def _on_session_opened(self, end: End, record: Record) -> None:
         if end.opened is not None:
             if end.closed is None:
                 self._report(record, "silent_end", "opened again")
@@ -197,7 +198,7 @@ class SessionJudge(SessionReporter):
         for origin, stream in sorted(end.streams):
             self._carried(record, record, origin, stream)
 
-    def _on_closed(self, end: End, record: Record) -> None:
+    def _on_session_closed(self, end: End, record: Record) -> None:
         if record["reason"] not in CLOSE_REASONS:
             self._report(record, "silent_end", f"unknown reason {record['reason']!r}")
         if end.opened is None:
@@ -266,7 +267,7 @@ class SessionJudge(SessionReporter):
         if said := end.quiet.look(end.opened, record):
             self._report(record, "idle_open", said, end.quiet.awake(end.opened, record["at_ns"]))
 
-    def _on_onward(self, end: End, _record: Record) -> None:
+    def _on_onward_sent(self, end: End, _record: Record) -> None:
         """A relay said whether packets wait there, which ends with the session: so that may stay open."""
         end.quiet.relays = True
 
@@ -281,7 +282,7 @@ class SessionJudge(SessionReporter):
 
     # ---- packets
 
-    def _on_sent(self, end: End, record: Record) -> None:
+    def _on_packet_sent(self, end: End, record: Record) -> None:
         self._judge_quiet(end, record)
         end.quiet.since_ns = record["at_ns"]
         end.quiet.relays = end.quiet.relays or "hops" in record
@@ -345,7 +346,7 @@ class SessionJudge(SessionReporter):
         self._out.chart(f"unacked {record['node']} {self._session}", record["wall_ns"], end.unacked, "max")
         end.window.handle_sent(record, first, last, end.unacked)
 
-    def _on_received(self, end: End, record: Record) -> None:
+    def _on_packet_received(self, end: End, record: Record) -> None:
         end.silence.hear(record)
         self._judge_quiet(end, record)
         end.quiet.since_ns = record["at_ns"]
@@ -490,7 +491,7 @@ class SessionJudge(SessionReporter):
             }  # fmt: skip
             self._out.facts.append(told)
 
-    def _on_probe(self, end: End, record: Record) -> None:
+    def _on_probe_received(self, end: End, record: Record) -> None:
         end.silence.hear(record)
         end.path.see(record)
 
@@ -659,21 +660,11 @@ class SessionJudge(SessionReporter):
             self._report(opened[-1], "silent_end", f"{len(self.ends)} nodes speak of it")
 
     _SEES: ClassVar[dict[str, Callable[[SessionJudge, End, Record], None]]] = {
-        "life": _on_life,
-        "session_opened": _on_opened,
-        "session_closed": _on_closed,
-        "packet_sent": _on_sent,
-        "packet_received": _on_received,
-        "ack_sent": _on_ack_sent,
-        "ack_received": _on_ack_received,
-        "store_ack_sent": _on_store_ack_sent,
-        "store_ack_received": _on_store_ack_received,
+        **by_event(vars()),
         "ping_sent": lambda _, end, record: end.silence.ping(record),
-        "onward_sent": _on_onward,
-        "onward_received": _on_onward,
+        "onward_received": _on_onward_sent,
         "path_size": lambda _, end, record: end.path.see(record),
         "window_changed": lambda _, end, record: end.window.handle_changed(record, end.unacked),
-        "probe_received": _on_probe,
         "probe_answered": lambda _, end, record: end.silence.hear(record),
         "piece_received": lambda _, end, record: end.silence.hear(record),
     }

@@ -34,6 +34,7 @@ from triack.tools.replay.checks.incoming_check import Incoming, Receiver
 from triack.tools.replay.checks.journal_check import Copies
 from triack.tools.replay.checks.latencies import Latencies
 from triack.tools.replay.checks.outgoing_check import Outgoing
+from triack.tools.replay.checks.side import by_event
 from triack.tools.replay.checks.stories import UNDONE, Story
 from triack.tools.replay.judges.admin_judge import Asking
 from triack.tools.replay.log.messages import block
@@ -153,7 +154,7 @@ class StreamJudge(LaneReporter):
         self._last[node] = record
         if self._stream == DEAD_LETTER_STREAM:
             if event not in LEAVING:
-                self._at(record, "claims", f"{event} in the stream of dead letters", record.get("sequence", -1))
+                self._at(record, "claims", f"{event} in the stream of dead letters")
             return
         if event[0] != "~":
             self._note_names(record)
@@ -211,7 +212,7 @@ class StreamJudge(LaneReporter):
             said = [(value, record) for node in sorted(by_node) for value, record in by_node[node].items()]
             for value, record in said[1:]:
                 if value != said[0][0]:
-                    self._at(record, "claims", f"{name} {value!r}, elsewhere {said[0][0]!r}", sequence)
+                    self._at(record, "claims", f"{name} {value!r}, elsewhere {said[0][0]!r}", sequence=sequence)
 
     def _on_life(self, record: Record) -> None:
         node, start = record["node"], record["incarnation"]
@@ -221,7 +222,7 @@ class StreamJudge(LaneReporter):
             known = self._lives[node]
             for name in SETTINGS:
                 if name in record and name in known and record[name] != known[name]:
-                    self._at(record, "claims", f"{name} {record[name]}, and {known[name]} in an earlier segment", -1)
+                    self._at(record, "claims", f"{name} {record[name]}, and {known[name]} in an earlier segment")
             record = {**known, **record}
         self._lives[node] = record
         if before != start:
@@ -296,32 +297,31 @@ class StreamJudge(LaneReporter):
             return
         if self._forgets and not (self._goes_on and story.counted.numbers.overlap(first, last)):
             raise DisorderError
-        for span in others:
-            story.raised.add(*span)
+        story.raised.join(others)
 
-    def _on_sent(self, record: Record) -> None:
+    def _on_packet_sent(self, record: Record) -> None:
         node = record["node"]
         if node == self._origin:
             if record.get("hops", 0):
                 evidence = f"its origin sent it with hop count {record['hops']}"
-                self._at(record, "hops_step", evidence, record["sequence"], number=record["number"])
+                self._at(record, "hops_step", evidence, number=record["number"])
             if "hops" in record and node in self._copies:
                 self._copies[node].is_relayed = True
         elif node in self._relays:
             self._relays[node].handle_sent(record)
         else:
-            self._at(record, "queue", "sent by another node", record["sequence"], number=record["number"])
+            self._at(record, "queue", "sent by another node", number=record["number"])
             return
         self._weigh(record)
         self._sender(node).handle_sent(record)
 
-    def _on_received(self, record: Record) -> None:
+    def _on_packet_received(self, record: Record) -> None:
         self._weigh(record)
         self._receiver(record["node"]).handle_received(record)
         if "hops" in record:
             self._relay(record["node"]).handle_received(record)
 
-    def _on_transit(self, record: Record) -> None:
+    def _on_transit_committed(self, record: Record) -> None:
         self._story(record)
         if record["node"] in self._asking:
             self._asking[record["node"]].handle_transit(record)
@@ -329,28 +329,28 @@ class StreamJudge(LaneReporter):
         self._sender(record["node"]).handle_news(record)
         self._receiver(record["node"]).handle_transit(record)
 
-    def _on_control(self, record: Record) -> None:
+    def _on_control_relayed(self, record: Record) -> None:
         """A relay passed an order ack, a rejection or the end of the stream on."""
-        node, sequence = record["node"], record["sequence"]
+        node = record["node"]
         if record["kind"] in ("end", "forgotten"):
             # It may have come by a way that no packet has taken.
             if record["kind"] == "end" and node in self._relays:
                 self._relays[node].handle_end_passed(record)
             return
         if record["kind"] not in WORDS:
-            self._at(record, "claims", f"passed on {record['kind']!r}, which is no word", sequence)
+            self._at(record, "claims", f"passed on {record['kind']!r}, which is no word")
         self._told.setdefault((node, record["peer"]), record)
 
-    def _on_refused(self, record: Record) -> None:
+    def _on_word_refused(self, record: Record) -> None:
         """The origin of sealed packets got a word about them that their destination had not proved."""
         if record["kind"] not in WORDS:
-            self._at(record, "claims", f"refused {record['kind']!r}, which is no word", record["sequence"])
+            self._at(record, "claims", f"refused {record['kind']!r}, which is no word")
 
     def _on_rerouted(self, record: Record) -> None:
         node, sequence = record["node"], record["sequence"]
         if node != self._origin and not (node in self._relays and self._relays[node].has_had(sequence)):
             due = settled(node, last=record["incarnation"])
-            self._at(record, "claims", "switched to another neighbour, and nothing of it had come", sequence, due)
+            self._at(record, "claims", "switched to another neighbour, and nothing of it had come", due)
         self._sender(node).handle_rerouted(record)
 
     def _on_onward_sent(self, record: Record) -> None:
@@ -382,7 +382,7 @@ class StreamJudge(LaneReporter):
                 self._copies[record["node"]].handle_local(record)
         self._receiver(record["node"]).handle_committed(record)
 
-    def _on_recovered(self, record: Record) -> None:
+    def _on_position_recovered(self, record: Record) -> None:
         covered = self._story(record).covered
         for first, last in [(1, record["number"])] if "number" in record else record["ranges"]:
             # A first start has found nothing, whatever it says.
@@ -400,16 +400,16 @@ class StreamJudge(LaneReporter):
             self._copies[record["node"]].handle_freed(record, story.acked + 1, record["number"])
         story.forget(record["number"], record["incarnation"], record["n"])
         if record["node"] != self._origin:
-            self._at(record, "claims", "an order ack that arrived at another node", sequence, number=record["number"])
+            self._at(record, "claims", "an order ack that arrived at another node", number=record["number"])
         self._sender(record["node"]).handle_order_ack(record)
 
-    def _on_hold(self, record: Record) -> None:
+    def _on_hold_received(self, record: Record) -> None:
         if record["node"] != self._origin and record["node"] not in self._relays:
             evidence = "word of a full queue that arrived at another node"
-            self._at(record, "claims", evidence, record["sequence"])
+            self._at(record, "claims", evidence)
         self._sender(record["node"]).handle_hold(record)
 
-    def _on_told(self, record: Record) -> None:
+    def _on_admin_ack_queued(self, record: Record) -> None:
         known = self._receiver(record["node"]).sequences.get(record["sequence"])
         self._ask(record["node"]).handle_told(record, known or Receiver())
 
@@ -422,11 +422,11 @@ class StreamJudge(LaneReporter):
             self._copies_of(record["node"]).handle_settled(record)
         self._receiver(record["node"]).handle_settled(record)
 
-    def _on_ended(self, record: Record) -> None:
+    def _on_stream_ended(self, record: Record) -> None:
         self._ended.add(record["sequence"])
         self._sender(record["node"]).handle_ended(record)
 
-    def _on_forgotten(self, record: Record) -> None:
+    def _on_stream_forgotten(self, record: Record) -> None:
         self._forgotten.setdefault(record["sequence"], record)
         self._receiver(record["node"]).handle_forgotten(record)
 
@@ -546,7 +546,7 @@ class StreamJudge(LaneReporter):
         for sequence, record in self._forgotten.items():
             if sequence not in self._ended:
                 dues = given(self._origin), *of_origin(self._origin, record)
-                self._at(record, "claims", "forgotten, and its origin has not ended it", sequence, *dues)
+                self._at(record, "claims", "forgotten, and its origin has not ended it", *dues, sequence=sequence)
 
     def _judge_removals(self) -> None:
         """Check that what was given up holds as many messages as its packets."""
@@ -555,7 +555,7 @@ class StreamJudge(LaneReporter):
             packets, messages = self._stories[record["sequence"]].weights.total(first, last)
             if packets == last - first + 1 and messages != count:
                 evidence = f"{counted(count, 'message')} removed, their packets hold {messages}"
-                self._at(record, "claims", evidence, record["sequence"], number=first, last=last)
+                self._at(record, "claims", evidence, number=first, last=last)
 
     def _given_up(self, sequence: int) -> RangeSet:
         return self._stories[sequence].given_up
@@ -576,17 +576,19 @@ class StreamJudge(LaneReporter):
                 for low, high in story.queued.missing(first, last):
                     record = self._last[receiver.node]
                     dues = of_origin(self._origin, record)
-                    self._at(record, "queue", "recovered but not queued", sequence, *dues, number=low, last=high)
+                    self._at(
+                        record, "queue", "recovered but not queued", *dues, sequence=sequence, number=low, last=high
+                    )
         for record, sequence in receiver.reused:
             if 0 < self._stories[sequence].since == self._stories[record["sequence"]].since:
                 evidence = f"not forgotten, and stream {record['sequence']} of the same life came in its stream"
-                self._at(record, "claims", evidence, sequence)
+                self._at(record, "claims", evidence, sequence=sequence)
         for record, first, last in receiver.holes:
             self._judge_hole(record, first, last, receiver.sequences[record["sequence"]])
         for record, (low, high) in receiver.early_store_acks:
             evidence = "store-acked before its commit"
             more = {"session": record["session"], "number": low, "last": high}
-            self._at(record, "store_ack_before_commit", evidence, record["sequence"], **more)
+            self._at(record, "store_ack_before_commit", evidence, **more)
 
     def _judge_arrived(self, known: Receiver, story: Story) -> None:
         removed = story.given_up
@@ -606,14 +608,14 @@ class StreamJudge(LaneReporter):
             for low, high in unqueued:
                 evidence = "committed but not queued"
                 dues = of_origin(self._origin, record)
-                self._at(record, "queue", evidence, sequence, *dues, number=low, last=high)
+                self._at(record, "queue", evidence, *dues, sequence=sequence, number=low, last=high)
             packets, messages = known.counts.total(first, last)
             agrees = packets == last - first + 1 and messages == commit.messages
             if packets == last - first + 1 and not agrees and not removed.overlap(first, last):
                 evidence = f"{counted(commit.messages, 'message')} committed, their packets hold {messages}"
                 # The origin may have given up some numbers between its ends.
                 dues = of_origin(self._origin, record) if known.cls == TRANSACTIONAL and last > first + 1 else ()
-                self._at(record, "claims", evidence, sequence, *dues, number=first, last=last)
+                self._at(record, "claims", evidence, *dues, sequence=sequence, number=first, last=last)
             elif not agrees and known.cls == TRANSACTIONAL and node != self._origin:
                 self._judge_bounds(node, sequence, known, commit, removed)
             if (
@@ -639,38 +641,37 @@ class StreamJudge(LaneReporter):
             evidence = f"{counted(commit.messages, 'message')} committed, what arrived of it holds {several}"
             record = commit.record(node)
             dues = of_origin(self._origin, record)
-            self._at(record, "claims", evidence, sequence, *dues, number=commit.first, last=commit.last)
+            self._at(record, "claims", evidence, *dues, sequence=sequence, number=commit.first, last=commit.last)
 
     def _judge_hole(self, record: Record, first: int, last: int, known: Receiver) -> None:
         sequence = record["sequence"]
         story = self._stories[sequence]
         removed = story.given_up
-        for span in known.refused_ever:
-            removed.add(*span)
+        removed.join(known.refused_ever)
         wanted = [part for span in story.queued.overlap(first, last) for part in removed.missing(*span)]
         if wanted:
             missing = counted(size(wanted), "packet")
             evidence = f"{missing} from {wanted[0][0]} on not committed before {record['first']}"
             dues = of_origin(self._origin, record, story.since)
-            self._at(record, "gaps", evidence, sequence, *dues, number=record["first"])
+            self._at(record, "gaps", evidence, *dues, number=record["first"])
             return
         previous = known.previous.get(record["first"], record["first"] - 1)
         behind = max([first - 1, *(high for _, high in known.refused_ever.overlap(first, last))])
         if record["first"] in known.arrived and previous > behind:
             evidence = f"{record['first']} was accepted behind {behind}, its previous is {previous}"
-            self._at(record, "previous", evidence, sequence, number=record["first"])
+            self._at(record, "previous", evidence, number=record["first"])
 
     def _judge_order_acks(self) -> None:
         for (node, peer), record in self._answered.items():
             if peer != self._origin and (peer, node) not in self._brought | self._hops:
                 evidence = f"an order ack for packets of {self._origin}, for {peer or 'nobody'}"
                 due = settled(node, last=record["incarnation"])
-                self._at(record, "claims", evidence, record["sequence"], due, number=record["number"])
+                self._at(record, "claims", evidence, due, number=record["number"])
             senders = {sender for sender, taker in self._hops if taker == node}
             if senders and peer not in senders:
                 evidence = f"an order ack for {peer}, from whom no packet came"
                 dues = given(peer), whole(peer, record)
-                self._at(record, "claims", evidence, record["sequence"], *dues, number=record["number"])
+                self._at(record, "claims", evidence, *dues, number=record["number"])
 
     def _judge_words(self) -> None:
         """Check that relays tell neighbours that it concerns."""
@@ -679,7 +680,7 @@ class StreamJudge(LaneReporter):
                 evidence = f"told {peer or 'nobody'} of a stream of which no packet came from there"
                 dues = settled(node, last=record["incarnation"]), given(peer), whole(peer, record)
                 number = record.get("number", -1)
-                self._at(record, "word_astray", evidence, record["sequence"], *dues, number=number)
+                self._at(record, "word_astray", evidence, *dues, number=number)
 
     def _count_ways(self) -> None:
         """Count the hops of a stream that relays pass on."""
@@ -816,12 +817,12 @@ class StreamJudge(LaneReporter):
         start, n = story.forgotten_at(last)
         forgotten = {"node": self._origin, "incarnation": start, "n": n}
         dues = settled(self._origin, story.since), *self._takers(forgotten, found=sequence)
-        self._at(record, "lost", evidence, sequence, *dues, number=first, last=last, value=weight)
+        self._at(record, "lost", evidence, *dues, sequence=sequence, number=first, last=last, value=weight)
 
     def _judge_queued_counts(self, sequence: int, story: Story) -> None:
         for first, last in story.raised:
             evidence = f"records differ on the messages in them; {self._messages_of(sequence, story, first, last)}"
-            self._at(self._origins_last(), "claims", evidence, sequence, number=first, last=last)
+            self._at(self._origins_last(), "claims", evidence, sequence=sequence, number=first, last=last)
         fresh, story.fresh = story.fresh, []
         for first, last, count in fresh:
             packets, messages = story.weights.total(first, last)
@@ -831,7 +832,7 @@ class StreamJudge(LaneReporter):
             story.fresh.append((first, last, count))
             if packets == last - first + 1 and messages != count:
                 evidence = f"{counted(count, 'message')} queued in {first}..{last}, their packets hold {messages}"
-                self._at(self._origins_last(), "claims", evidence, sequence, number=first, last=last)
+                self._at(self._origins_last(), "claims", evidence, sequence=sequence, number=first, last=last)
 
     def _messages_of(self, sequence: int, story: Story, first: int, last: int) -> str:
         """Say how many messages packets had wherever they arrived, and at most."""
@@ -848,7 +849,7 @@ class StreamJudge(LaneReporter):
             self._out.count("duplicates_delivered", story.weigh_all(commits.again))
             for first, last in RangeSet(commits.again):
                 evidence = f"committed again; messages: {story.weigh_all([(first, last)])}"
-                self._at(self._last[node], "duplicates_delivered", evidence, sequence, number=first, last=last)
+                self._at(self._last[node], "duplicates_delivered", evidence, sequence=sequence, number=first, last=last)
 
     @staticmethod
     def _to(side: Callable[[StreamJudge, str], Any], handle: Callable[[Any, Record], object]) -> _See:
@@ -856,37 +857,17 @@ class StreamJudge(LaneReporter):
         return lambda self, record: handle(side(self, record["node"]), record)
 
     _SEES: ClassVar[dict[str, _See]] = {
-        "queued": _on_queued,
-        "removed": _on_removed,
-        "packet_sent": _on_sent,
-        "packet_received": _on_received,
-        "committed": _on_committed,
-        "position_recovered": _on_recovered,
+        **by_event(vars()),
         "rejected": _to(_receiver, Incoming.handle_rejected),
-        "transit_committed": _on_transit,
         "transit_freed": _to(_relay, Passing.handle_freed),
-        "control_relayed": _on_control,
-        "word_refused": _on_refused,
         "route_refused": _to(_receiver, Incoming.handle_route_refused),
-        "rerouted": _on_rerouted,
-        "onward_sent": _on_onward_sent,
         "onward_received": _to(_sender, Outgoing.handle_onward),
-        "onward_ack_sent": _on_onward_ack_sent,
-        "onward_ack_received": _on_onward_ack_received,
-        "order_ack_sent": _on_order_ack_sent,
-        "order_ack_received": _on_order_ack_received,
-        "hold_received": _on_hold,
         "resend_scheduled": _to(_sender, Outgoing.handle_scheduled),
         "admin_ack_asked": _to(_ask, Asking.handle_asked),
         "bridge_drew": lambda _self, _record: None,
         "bridge_took": lambda _self, _record: None,
-        "admin_ack_queued": _on_told,
-        "stream_ended": _on_ended,
-        "stream_forgotten": _on_forgotten,
         "handed": _to(_receiver, Incoming.handle_handed),
-        "settled": _on_settled,
         "journal_asked": _to(_copies_of, Copies.handle_asked),
-        "journaled": _on_journaled,
         "returned": _to(_receiver, Incoming.handle_returned),
         "purged": _to(_receiver, Incoming.handle_purged),
         "expired": _to(_receiver, Incoming.handle_expired),

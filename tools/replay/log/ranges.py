@@ -17,8 +17,7 @@ class RangeSet:
     def __init__(self, spans: Iterable[Span] = ()) -> None:
         self.firsts: list[int] = []
         self.lasts: list[int] = []
-        for first, last in spans:
-            self.add(first, last)
+        self.join(spans)
 
     def __contains__(self, number: int) -> bool:
         at = bisect_left(self.lasts, number)
@@ -120,10 +119,15 @@ class RangeSet:
             found.append((first, last))
         return found
 
-    def join(self, other: RangeSet) -> None:
-        """Add the numbers of another set."""
-        for first, last in other:
+    def join(self, spans: Iterable[Span]) -> None:
+        """Add the numbers of ranges, such as those of another set."""
+        for first, last in spans:
             self.add(first, last)
+
+    def cut(self, spans: Iterable[Span]) -> None:
+        """Remove the numbers of ranges."""
+        for first, last in spans:
+            self.take(first, last)
 
     def lacks(self, first: int, last: int) -> int:
         """Return how many of the numbers from first to last are not in the set."""

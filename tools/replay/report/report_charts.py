@@ -9,6 +9,7 @@ from typing import ClassVar, Final
 
 from triack.base.printable import printable
 from triack.tools.replay.checks.findings import Output, Record
+from triack.tools.replay.checks.side import by_event
 from triack.tools.replay.log.ranges import RangeSet
 from triack.tools.replay.log.schema import FAILURE_REASONS, POLICY_SHOWN, priority_in
 from triack.tools.replay.log.series import delay_bucket
@@ -98,10 +99,10 @@ class Charts:
         messages = sum(packets * each for packets, each in record["counts"])
         self._out.count(f"queue\t{what}\t{record['node']}\t{_shown(record['queue'])}", messages)
 
-    def _started(self, record: Record) -> None:
+    def _on_node_started(self, record: Record) -> None:
         self._out.count(f"name\t{record['node']}\t{_shown(record['name'])}", 1)
 
-    def _opened(self, record: Record) -> None:
+    def _on_session_opened(self, record: Record) -> None:
         self._out.count(f"alias\t{record['peer']}\t{_shown(record['peer_name'])}", 1)
         self._names[record["session"]] = f"{BETWEEN}\t{record['node']}\t{record['peer']}\t"
         self._out.chart("window", record["wall_ns"], record["window"], "max")
@@ -111,14 +112,14 @@ class Charts:
         values = "\t".join(str(record.get(name, 0)) for name in POLICY_SHOWN)
         self._out.count(f"policy\t{record['node']}\t{values}\t{record['peer']}", 1)
 
-    def _closed(self, record: Record) -> None:
+    def _on_session_closed(self, record: Record) -> None:
         self._left.pop(record["session"], None)
         self._names.pop(record["session"], None)
         heard_ns = self._heard.pop(record["session"], 0)
         if heard_ns and record["reason"] in FAILURE_REASONS:
             self._out.count(f"heard\t{record['node']}\t{record['session']}", heard_ns)
 
-    def _sent(self, record: Record) -> None:
+    def _on_packet_sent(self, record: Record) -> None:
         packets, left = record["packets"], self._left.get(record["session"])
         if left is None:
             left = self._left[record["session"]] = Left()
@@ -133,7 +134,7 @@ class Charts:
         left.put(*span, record["at_ns"])
         self._link(record, "messages", sum(packets * each for packets, each in record.get("counts", ())))
 
-    def _received(self, record: Record) -> None:
+    def _on_packet_received(self, record: Record) -> None:
         packets = record["packets"]
         self._heard[record["session"]] = record["wall_ns"]
         self._link(record, "received", packets)
@@ -141,11 +142,11 @@ class Charts:
             self._link(record, "duplicate", packets)
             self._out.chart("causes known to the session", record["wall_ns"], packets)
 
-    def _ack_sent(self, record: Record) -> None:
+    def _on_ack_sent(self, record: Record) -> None:
         self._out.chart(f"acks {record['trigger']}", record["wall_ns"], 1)
         self._link(record, f"ack {record['trigger']}")
 
-    def _ack_received(self, record: Record) -> None:
+    def _on_ack_received(self, record: Record) -> None:
         """An ack answers the last packet that it covers."""
         self._heard[record["session"]] = record["wall_ns"]
         left = self._left.get(record["session"])
@@ -157,21 +158,21 @@ class Charts:
             self._link(record, f"trip {delay_bucket(taken_ns)}")
             self._out.chart("round_trip", record["wall_ns"], taken_ns, "max")
 
-    def _rejected(self, record: Record) -> None:
+    def _on_rejected(self, record: Record) -> None:
         if record["reason"] in ("duplicate", "stale-sequence"):
             self._out.chart(f"causes {record['reason']}", record["wall_ns"], 1)
 
-    def _resent(self, record: Record) -> None:
+    def _on_resend_scheduled(self, record: Record) -> None:
         packets = record["last"] - record["first"] + 1
         self._out.chart(f"tiers {tier_of(record['attempt'])}", record["wall_ns"], packets)
         self._out.chart("resend_wait", record["wall_ns"], record["interval_ns"], "max")
 
-    def _stream(self, record: Record) -> None:
+    def _on_queued(self, record: Record) -> None:
         stream = f"{record['origin']}\t{record['stream']}"
         self._out.count(f"stream\t{stream}\t{_shown(record['queue'])}", 1)
         self._out.count(f"priority\t{stream}\t{priority_in(record)}", 1)
 
-    def _handed(self, record: Record) -> None:
+    def _on_handed(self, record: Record) -> None:
         what = "handed again" if record["redelivered"] else "handed"
         if "queue" in record:
             self._queue(record, f"{what} {priority_in(record)}")
@@ -179,15 +180,15 @@ class Charts:
         names = f"{record['node']}\t{_shown(record['topic'])}\t{_shown(record['subscription'])}"
         self._out.count(f"hand\t{names}\t{what}", sum(last - first + 1 for first, last in record["ranges"]))
 
-    def _left_queue(self, record: Record) -> None:
+    def _on_expired(self, record: Record) -> None:
         if "queue" in record:
             self._queue(record, record["event"])
 
-    def _held(self, record: Record) -> None:
+    def _on_hold_received(self, record: Record) -> None:
         where = record["node"], record["origin"], str(record["stream"])
         self._edge("hold", *where, str(record["wall_ns"]), record.get("reason", ""))
 
-    def _paused(self, record: Record) -> None:
+    def _on_queue_paused(self, record: Record) -> None:
         word = "paused" if record["event"] == "queue_paused" else ""
         self._edge("pause", record["node"], _shown(record["queue"]), str(record["wall_ns"]), word)
 
@@ -197,21 +198,8 @@ class Charts:
             self._out.count("\t".join(parts), 1)
 
     _SEES: ClassVar[dict[str, Callable[[Charts, Record], None]]] = {
-        "node_started": _started,
-        "session_opened": _opened,
-        "session_closed": _closed,
-        "packet_sent": _sent,
-        "packet_received": _received,
-        "ack_sent": _ack_sent,
-        "ack_received": _ack_received,
-        "rejected": _rejected,
-        "resend_scheduled": _resent,
-        "queued": _stream,
-        "committed": _stream,
-        "handed": _handed,
-        "expired": _left_queue,
-        "purged": _left_queue,
-        "hold_received": _held,
-        "queue_paused": _paused,
-        "queue_resumed": _paused,
+        **by_event(vars()),
+        "committed": _on_queued,
+        "purged": _on_expired,
+        "queue_resumed": _on_queue_paused,
     }

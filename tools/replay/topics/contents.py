@@ -91,8 +91,7 @@ class Contents:
     def restart(self) -> list[Span]:
         """The process is gone, and its express messages with it. Returns these."""
         express = [(first, last) for first, last, _, is_express in self._runs if is_express]
-        for span in express:
-            self.kept.take(*span)
+        self.kept.cut(express)
         self._dates.clear()
         return express
 

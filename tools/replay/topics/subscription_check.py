@@ -252,8 +252,7 @@ class Subscription:
         for span in spans:
             taken = self.forget(*span)
             self.discarded += size(taken)
-            for low, high in taken:
-                self._dropped.add(low, high)
+            self._dropped.join(taken)
         self._dropped.take(0, kept.lowest - 1 if kept else self._top)
 
     def handle_time(self, record: Record) -> bool:

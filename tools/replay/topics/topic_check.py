@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 
 from triack.base.printable import counted, printable
 from triack.tools.replay.checks.findings import EVER, LATE_NS, UNSENT_NS, Due, Output, Record, awake, settled
-from triack.tools.replay.checks.side import OfNode
+from triack.tools.replay.checks.side import OfNode, by_event
 from triack.tools.replay.log.ranges import RangeSet, Span, size
 from triack.tools.replay.log.schema import EXPRESS, READER_COUNTS
 from triack.tools.replay.topics.contents import Contents
@@ -198,7 +198,7 @@ class TopicJudge(OfNode):
 
     # ---- messages
 
-    def _on_opened(self, record: Record) -> None:
+    def _on_topic_opened(self, record: Record) -> None:
         self._opened = True
         self._strategy, self._timeout_ns = record["strategy"], record["delivery_timeout_ns"]
         self._ages.begin(record["at_ns"], self._timeout_ns)
@@ -304,7 +304,7 @@ class TopicJudge(OfNode):
             subscription.forget(*span)
             self._totals[name, subscription.pattern]["pending"] -= before - subscription.pending
 
-    def _on_freed(self, record: Record) -> None:
+    def _on_content_freed(self, record: Record) -> None:
         contents = self._contents
         for first, last in record["ranges"]:
             self._forget_of_ended(contents.express(first, last) if self._ended else [])
@@ -396,19 +396,19 @@ class TopicJudge(OfNode):
             self._ended[name] = subscription
             self._placed_since.pop(name, None)
 
-    def _on_unsubscribed(self, subscription: Subscription, record: Record) -> None:
+    def _of_unsubscribed(self, subscription: Subscription, record: Record) -> None:
         subscription.end()
         self._end(record["subscription"])
 
-    def _on_changed(self, subscription: Subscription, record: Record) -> None:
+    def _of_subscription_changed(self, subscription: Subscription, record: Record) -> None:
         subscription.max_unacked, subscription.ack_wait_ns = record["max_unacked"], record["ack_wait_ns"]
 
-    def _on_suspended(self, subscription: Subscription, record: Record) -> None:
+    def _of_subscription_suspended(self, subscription: Subscription, record: Record) -> None:
         if subscription.durable or subscription.name in self._suspended:
             self._claim_of(record, "suspended, and it is durable, or was suspended before")
         self._suspended.add(subscription.name)
 
-    def _on_resumed(self, subscription: Subscription, record: Record) -> None:
+    def _of_subscription_resumed(self, subscription: Subscription, record: Record) -> None:
         if subscription.name not in self._suspended:
             self._claim_of(record, "resumed, and it was not suspended")
         self._suspended.discard(subscription.name)
@@ -421,7 +421,7 @@ class TopicJudge(OfNode):
         """The last place that a subscription may have."""
         return self._contents.next - 1 if subscription.durable else self._contents.dispatched
 
-    def _on_handed(self, subscription: Subscription, record: Record) -> None:
+    def _of_handed(self, subscription: Subscription, record: Record) -> None:
         if subscription.name in self._suspended:
             first, last = record["ranges"][0]
             subscription.report(record, "claims", "handed out while it was suspended", first, last)
@@ -429,12 +429,12 @@ class TopicJudge(OfNode):
         self._timed.add(subscription.name)
         self._judge_foreign(subscription, record, foreign, "handed out")
 
-    def _on_settled(self, subscription: Subscription, record: Record) -> None:
+    def _of_settled(self, subscription: Subscription, record: Record) -> None:
         subscription.judge_passed(record)
         foreign = subscription.handle_settled(record, self._limit(subscription))
         self._judge_foreign(subscription, record, foreign, "settled")
 
-    def _on_passed_on(self, subscription: Subscription, record: Record) -> None:
+    def _of_passed_on(self, subscription: Subscription, record: Record) -> None:
         if subscription.away is None:
             self._claim_of(record, "passed on, and it is a subscription of this node")
         if record["origin"] != record["node"]:
@@ -448,7 +448,7 @@ class TopicJudge(OfNode):
             evidence = f"packets {record['first']} to {record['last']} have more messages than were passed on"
             self._report(record, "topic_twice", evidence, -1, subscription=title, **where)
 
-    def _on_expired(self, subscription: Subscription, record: Record) -> None:
+    def _of_expired(self, subscription: Subscription, record: Record) -> None:
         own = [part for span in record["ranges"] for part in subscription.open.overlap(*span)]
         # After a crash they may expire again.
         self._count(subscription, "expired", sum(size(subscription.expired.put(*span)) for span in own))
@@ -526,7 +526,7 @@ class TopicJudge(OfNode):
         for subscription in eligible:
             got[subscription.name] = got.get(subscription.name, 0) + last - first + 1
 
-    def _on_assigned(self, subscription: Subscription, record: Record) -> None:
+    def _of_assigned(self, subscription: Subscription, record: Record) -> None:
         name, count, owed = record["subscription"], record["count"], self._owed
         if owed is None or not owed.is_of(record):
             self._claim_of(record, f"assigned {record['first']} to {record['last']}, which were not dispatched now")
@@ -542,7 +542,7 @@ class TopicJudge(OfNode):
         )
         subscription.report(record, check, evidence, record["first"], record["last"])
 
-    def _on_discarded(self, subscription: Subscription, record: Record) -> None:
+    def _of_discarded(self, subscription: Subscription, record: Record) -> None:
         """The eldest messages are dropped; there may be several records of one subscription."""
         first, last = record["first"], record["last"]
         may = []
@@ -619,28 +619,11 @@ class TopicJudge(OfNode):
         self._report(record, "claims", evidence, -1, *dues, subscription=record["subscription"])
 
     _OF_ONE: ClassVar[dict[str, Callable[[TopicJudge, Subscription, Record], None]]] = {
-        "assigned": _on_assigned,
-        "discarded": _on_discarded,
-        "handed": _on_handed,
-        "settled": _on_settled,
-        "passed_on": _on_passed_on,
+        **by_event(vars(), "_of_"),
         "returned": lambda _, subscription, record: subscription.handle_returned(record),
-        "expired": _on_expired,
         "late_ack": lambda _, subscription, record: subscription.handle_late(record),
-        "unsubscribed": _on_unsubscribed,
-        "subscription_changed": _on_changed,
-        "subscription_suspended": _on_suspended,
-        "subscription_resumed": _on_resumed,
     }
-    _SEES: ClassVar[dict[str, Callable[[TopicJudge, Record], None]]] = {
-        "topic_opened": _on_opened,
-        "committed": _on_committed,
-        "placed": _on_placed,
-        "queued": _on_queued,
-        "subscribed": _on_subscribed,
-        "dispatched": _on_dispatched,
-        "content_freed": _on_freed,
-    }
+    _SEES: ClassVar[dict[str, Callable[[TopicJudge, Record], None]]] = by_event(vars())
 
 
 def _said(spans: list[Span]) -> str:

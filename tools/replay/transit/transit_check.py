@@ -138,7 +138,7 @@ class Passing(Side[Passed]):
         else:
             if record["peer_name"] not in self._came_by.values() and "" not in self._came_by.values():
                 evidence = f"said to have come by {record['peer_name']}, and no session with that has brought any"
-                self._at(record, "claims", evidence, record["sequence"], number=first, last=last)
+                self._at(record, "claims", evidence, number=first, last=last)
             self._each(record, "claims", "taken into transit, and was there", known.held.overlap(first, last))
         known.since += [(low, high, record["wall_ns"]) for low, high in known.held.missing(first, last)]
         known.taken.add(first, last)
@@ -157,26 +157,26 @@ class Passing(Side[Passed]):
             self._judge_previous(record, known, first, last)
 
     def _judge_hops(self, record: Record, known: Passed, first: int, last: int) -> None:
-        sequence, hops = record["sequence"], record.get("hops", 0)
+        hops = record.get("hops", 0)
         if hops > HOPS_MAX:
             evidence = f"passed on by relay {hops}, {HOPS_MAX} are allowed"
-            self._at(record, "hop_limit", evidence, sequence, number=first, last=last)
+            self._at(record, "hop_limit", evidence, number=first, last=last)
         due = settled(self.node, last=record["incarnation"])
         evidence = f"passed on with hop count {hops}, and did not come with {hops - 1}"
         self._each(record, "hops_step", evidence, known.brought.came_by(hops - 1, first, last), due)
 
     def _judge_previous(self, record: Record, known: Passed, first: int, last: int) -> None:
-        sequence, previous, due = record["sequence"], record["previous"], settled(self.node, last=record["incarnation"])
+        previous, due = record["previous"], settled(self.node, last=record["incarnation"])
         if known.cls == TRANSACTIONAL:
             evidence = "passed on with a previous packet that it did not name when it came"
             self._each(record, "previous_raised", evidence, known.brought.named(first, last, previous), due)
             return
         if previous > known.brought.unwanted:
             evidence = f"says that nothing up to {previous} is wanted, its origin said up to {known.brought.unwanted}"
-            self._at(record, "previous_raised", evidence, sequence, due, number=first, last=last)
+            self._at(record, "previous_raised", evidence, due, number=first, last=last)
         elif known.held and known.held.lowest <= previous:
             evidence = f"says that nothing up to {previous} is wanted, and {known.held.lowest} was in transit here"
-            self._at(record, "previous_raised", evidence, sequence, number=first, last=last)
+            self._at(record, "previous_raised", evidence, number=first, last=last)
 
     # ---- what frees
 
@@ -188,12 +188,11 @@ class Passing(Side[Passed]):
 
     def handle_freed(self, record: Record) -> None:
         """The relay answers for packets no longer."""
-        known, first, last = self._sequence(record), record["first"], record["last"]
-        reason, sequence = record["reason"], record["sequence"]
+        known, first, last, reason = self._sequence(record), record["first"], record["last"], record["reason"]
         if reason not in FREED_REASONS:
-            self._at(record, "claims", f"unknown reason {reason!r}", sequence, number=first, last=last)
+            self._at(record, "claims", f"unknown reason {reason!r}", number=first, last=last)
         if said := self._fault_of(known.cls, reason, is_sync=record.get("sync", False)):
-            self._at(record, "freed_too_early", said, sequence, number=first, last=last)
+            self._at(record, "freed_too_early", said, number=first, last=last)
         elif reason == "onward-ack":
             # The word names a number. Only the store ack says that the next hop has this copy of it.
             self._judge_ack(record, known)
@@ -214,7 +213,7 @@ class Passing(Side[Passed]):
             if sequence <= record["sequence"] and known.held:
                 first, last = known.held.lowest, max(end for _, end in known.held)
                 evidence = "the end of the stream was passed on, and they were in transit here"
-                self._at(record, "end_overtakes", evidence, sequence, number=first, last=last)
+                self._at(record, "end_overtakes", evidence, sequence=sequence, number=first, last=last)
 
     def handle_onward_ack(self, record: Record) -> None:
         """The next hop of a synchronous link has passed packets on."""
@@ -228,7 +227,7 @@ class Passing(Side[Passed]):
         known, here = self._sequence(record), record["here"]
         if here > max([0, *known.brought.numbers.lasts[-1:], *known.taken.lasts[-1:]]):
             due = settled(self.node, last=record["incarnation"])
-            self._at(record, "claims", "told to be here, and had never come", record["sequence"], due, number=here)
+            self._at(record, "claims", "told to be here, and had never come", due, number=here)
 
     @staticmethod
     def _fault_of(delivery: str, reason: str, *, is_sync: bool) -> str:
