@@ -106,7 +106,7 @@ def tables(
 
     def work(spark: Any) -> Any:
         from triack import replay
-        from triack.tools.replay.engines.spark_progress import telling
+        from triack.tools.replay.engines.spark_session import telling
 
         if not follow:
             with working("writing tables") as say, telling(spark, say):

@@ -21,11 +21,10 @@ from triack.base.errors import ReplayError
 from triack.tools.replay import command as module
 from triack.tools.replay import run
 from triack.tools.replay.checks.catalogue import CHECKS
-from triack.tools.replay.choosing import choose, free_processors
 from triack.tools.replay.command import command, show
 from triack.tools.replay.log.listing import Listed
 from triack.tools.replay.log.schema import Timeline, Verdict, Violation
-from triack.tools.replay.run import reason_of, replay
+from triack.tools.replay.run import choose, free_processors, reason_of, replay
 
 # ``triack replay``: what a person reads, what a program reads, and how it ends.
 

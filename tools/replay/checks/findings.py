@@ -107,37 +107,6 @@ def of_origin(origin: str, record: Record, first: int = 1) -> tuple[Due, ...]:
     return settled(origin, first), whole(origin, record, first)
 
 
-class Life(NamedTuple):
-    """One start of a node, as far as it was recorded; ``ready``: it said more than what it found on its disk.
-
-    ``stood``: from when to when it stood still, as it recorded afterwards. ``last_n``: the serial of its last record.
-    ``boot``: identifies the boot of its machine. ``known``: how many records the previous start had, as it knew.
-    ``first_n``: the serial of its first record; beyond 1 the begin of its log is missing. ``offset_ns``: its wall clock
-    minus its monotonic clock. ``paused``: peers to which a queue was paused.
-    """
-
-    node: str
-    incarnation: int
-    begin_ns: int
-    end_ns: int
-    stopped: bool
-    name: str
-    records: int
-    ready: bool
-    stood: Sequence[Span] = ()
-    last_n: int = 0
-    boot: str = ""
-    known: int = 0
-    first_n: int = 1
-    offset_ns: int = 0
-    paused: Sequence[str] = ()
-
-    @property
-    def is_headless(self) -> bool:
-        """Whether the begin of its log is missing."""
-        return self.first_n > 1
-
-
 class Opening(NamedTuple):
     """One end of a session: when it was open, by the node's monotonic clock; ``closed_ns`` 0 if it never closed.
 
@@ -172,13 +141,12 @@ class Output:
         begin_ns, end_ns: when the first message was queued and the last one committed, by the wall clock.
         facts: records for other units, derived from this one.
         numbers: what is added up for the verdict, by name.
-        lives, openings: what findings of other units may depend on.
+        openings: what findings of other units may depend on.
     """
 
     findings: list[Finding] = field(default_factory=list)
     facts: list[Record] = field(default_factory=list)
     numbers: dict[str, int] = field(default_factory=dict)
-    lives: list[Life] = field(default_factory=list)
     openings: list[Opening] = field(default_factory=list)
     series: dict[str, Series] = field(default_factory=dict)
     begin_ns: int = 0
@@ -204,7 +172,7 @@ class Output:
 
     def clear(self) -> None:
         """Start empty: everything found was passed on."""
-        for found in (self.findings, self.facts, self.lives, self.openings, self.numbers, self.series):
+        for found in (self.findings, self.facts, self.openings, self.numbers, self.series):
             found.clear()
         self.begin_ns = self.end_ns = 0
 
@@ -229,7 +197,11 @@ class Output:
         self.numbers[name] = self.numbers.get(name, 0) + value
 
     def merge(self, other: Output) -> None:
-        """Take over what another one has found, and its numbers."""
+        """Take over what another one has found, its numbers, and when the first and the last message came."""
+        if other.begin_ns:
+            self.begin(other.begin_ns)
+        if other.end_ns:
+            self.end(other.end_ns)
         self.findings += other.findings
         self.openings += other.openings
         for name, value in other.numbers.items():

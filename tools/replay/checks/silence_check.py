@@ -15,7 +15,7 @@ from triack.base.units import MS
 from triack.tools.replay.checks.findings import LATE_NS, Record, allowed
 
 LEFT_MAX: Final = 4096
-"""Bursts of a session whose times are known; nothing is reported of older ones that still wait."""
+"""Bursts of a session whose times are known: older ones that still wait are not judged, nor are their round trips."""
 
 
 @dataclass
@@ -88,7 +88,7 @@ class Silence:
 
 
 class Left:
-    """When durable packets of a session left for the first time, of those that no store ack has come for."""
+    """When packets of a session left for the first time, of the newest ones, or of those that are not taken."""
 
     def __init__(self) -> None:
         self._bursts: list[tuple[int, int, int]] = []
@@ -99,10 +99,15 @@ class Left:
             del self._bursts[: LEFT_MAX // 2]
         self._bursts.append((last, first, at_ns))
 
+    def when(self, packet: int) -> int | None:
+        """When a packet left, if that is known."""
+        at = bisect_left(self._bursts, (packet,))
+        return self._bursts[at][2] if at < len(self._bursts) and self._bursts[at][1] <= packet else None
+
     def take(self, packet: int) -> int | None:
-        """When a packet left, if that is known; no caller asks for packets before it any more."""
+        """The same; no caller asks for packets before it any more."""
         del self._bursts[: bisect_left(self._bursts, (packet,))]
-        return self._bursts[0][2] if self._bursts and self._bursts[0][1] <= packet else None
+        return self.when(packet)
 
 
 def judge_store_patience(silence: Silence, left_ns: int, record: Record, most_ns: int) -> str:

@@ -56,10 +56,6 @@ class Told:
         self.out.merge(out)
         for name, series in out.series.items():
             self.out.series.setdefault(name, Series(series.mode)).merge(series)
-        if out.begin_ns:
-            self.out.begin(out.begin_ns)
-        if out.end_ns:
-            self.out.end(out.end_ns)
 
     def join(self, other: Told) -> None:
         """Take over what another task has found."""

@@ -30,8 +30,7 @@ from triack.tools.replay.engines.summary import Loaded, load_summaries
 from triack.tools.replay.judges.at_once import AtOnce
 from triack.tools.replay.judges.conclusion import Read, cover
 from triack.tools.replay.judges.journal import Journal, Unit
-from triack.tools.replay.judges.judge import UnitJudge
-from triack.tools.replay.judges.parting import Part
+from triack.tools.replay.judges.judge import Part, UnitJudge
 from triack.tools.replay.judges.past import NO_CUTS, Cut, Past, behind
 from triack.tools.replay.log.files import Reading, split
 from triack.tools.replay.log.listing import OPEN_SUFFIX, Listing

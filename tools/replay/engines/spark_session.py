@@ -6,9 +6,9 @@ import importlib
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from threading import current_thread, main_thread
+from threading import Event, Thread, current_thread, main_thread
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ _ONE_MACHINE: Final = {
     # A task reads few of these, or one processor is done long before the other.
     "spark.sql.files.maxPartitionBytes": "20m",
 }
+LOOK_S: Final = 0.5
+"""Interval between two looks: soon enough for a person."""
 
 
 def open_spark(master: str | None) -> SparkSession:
@@ -83,6 +85,32 @@ def compiling(spark: SparkSession) -> Iterator[None]:
     finally:
         for name, was in before.items():
             spark.conf.set(name, str(was))
+
+
+@contextmanager
+def telling(spark: SparkSession, say: Callable[[str], None]) -> Iterator[None]:
+    """Report Spark's progress in words until the block is left; a Spark that runs elsewhere gives none."""
+    from pyspark.sql.utils import is_remote
+
+    if is_remote():
+        yield
+        return
+    over, tracker = Event(), spark.sparkContext.statusTracker()
+
+    def tell() -> None:
+        while not over.wait(LOOK_S):
+            stages = [it for it in map(tracker.getStageInfo, tracker.getActiveStageIds()) if it is not None]
+            if stages:
+                done, tasks = (sum(it.numCompletedTasks for it in stages), sum(it.numTasks for it in stages))
+                say(f"step {max(it.stageId for it in stages) + 1}, {done:,} of its {tasks:,} tasks done")
+
+    teller = Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        over.set()
+        teller.join()
 
 
 def gone() -> tuple[type[Exception], type[ConnectionError]]:

@@ -13,7 +13,7 @@ from typing import Final
 
 from triack.tools.replay.checks.findings import DisorderError, Record
 from triack.tools.replay.judges.journal import Journal, Unit, units_of
-from triack.tools.replay.judges.parting import Part
+from triack.tools.replay.judges.judge import Part
 
 BLOCK_RECORDS: Final = 512
 """Records that are read and then judged together: running one judge after the other is faster than taking turns. With

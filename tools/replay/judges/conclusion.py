@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final, NamedTuple
 
 from triack.base.printable import escaped
-from triack.tools.replay.checks.findings import EVER, LATE_NS, UNSENT_NS, Due, Finding, Life, Opening
+from triack.tools.replay.checks.findings import EVER, LATE_NS, UNSENT_NS, Due, Finding, Opening
 from triack.tools.replay.judges.endings import Endings, Start
 from triack.tools.replay.judges.journal import Segment
 from triack.tools.replay.judges.starts import Starts
@@ -42,7 +42,7 @@ class Read(NamedTuple):
 class World:
     """Facts about all nodes and sessions, for findings that depend on them."""
 
-    def __init__(self, lives: Iterable[Life], openings: Iterable[Opening]) -> None:
+    def __init__(self, lives: Iterable[Segment], openings: Iterable[Opening]) -> None:
         self.lives = {(life.node, life.incarnation): life for life in lives}
         self.openings = sorted(openings)
         self.nodes = {life.node for life in self.lives.values()}
@@ -56,12 +56,12 @@ class World:
         for opening in self.openings:
             self._by_start[(opening.node, opening.incarnation)].append(opening)
             self._peers[opening.node].add(opening.peer)
-        self.headless = {start: life.first_n for start, life in self.lives.items() if life.is_headless}
+        self.headless = {start: life.first_n for start, life in self.lives.items() if life.first_n > 1}
         self.starts = Starts(self.lives, self.openings, self.headless)
         self.endings = Endings(self.lives, self.openings, self.starts)
         self._holds = {
             "log": lambda due: (life := self._life(due)) is not None and life.end_ns > due.end_ns,
-            "stopped": lambda due: (life := self._life(due)) is not None and life.stopped,
+            "stopped": lambda due: (life := self._life(due)) is not None and life.stops,
             "given": lambda due: self.starts.are_given(due.node, due.incarnation, due.end_ns),
             "peers_given": lambda due: all(self.starts.are_given(peer, 1, EVER) for peer in self._peers[due.node]),
             "told": lambda due: self.starts.would_tell(due.node, due.peer),
@@ -95,7 +95,7 @@ class World:
         boots = [life.boot for start in (0, 1) if (life := self.lives.get((due.node, due.incarnation + start)))]
         return len(set(boots)) < 2  # noqa: PLR2004 - two starts
 
-    def _life(self, due: Due) -> Life | None:
+    def _life(self, due: Due) -> Segment | None:
         return self.lives.get((due.node, due.incarnation))
 
     def _started(self, due: Due) -> bool:
@@ -254,11 +254,11 @@ def cut_log(world: World, start: Start) -> str:
 def unfinished_logs(world: World) -> list[str]:
     """Return the nodes whose last start does not end with their stop: what followed is unknown."""
     last = {node: world.lives[(node, incarnation)] for node, incarnation in sorted(world.lives)}
-    return sorted(node for node, life in last.items() if not life.stopped)
+    return sorted(node for node, life in last.items() if not life.stops)
 
 
 def draw(
-    series: dict[str, Series], openings: Iterable[Opening], numbers: dict[str, int], lives: Iterable[Life] = ()
+    series: dict[str, Series], openings: Iterable[Opening], numbers: dict[str, int], lives: Iterable[Segment] = ()
 ) -> Timeline:
     """Return what the report draws: all series in buckets of the same width, the lives of sessions, tables."""
     bits = max((some.bits for some in series.values()), default=GRAIN_BITS)
@@ -289,9 +289,7 @@ def draw(
         begin_ns, end_ns = life.begin_ns + life.offset_ns, life.end_ns + life.offset_ns
         stood = [(begin + life.offset_ns, end + life.offset_ns) for begin, end in life.stood]
         timeline.starts.append(
-            StartLine(
-                life.node, life.incarnation, begin_ns, end_ns, life.stopped, life.records, not life.is_headless, stood
-            )
+            StartLine(life.node, life.incarnation, begin_ns, end_ns, life.stops, life.records, life.first_n == 1, stood)
         )
     fill_tables(timeline, numbers)
     return timeline
@@ -301,36 +299,32 @@ def conclude(
     verdict: Verdict, findings: list[Finding], world: World, numbers: dict[str, int], series: dict[str, Series]
 ) -> None:
     """Fill in a verdict."""
-    summarize(verdict, world, numbers, series)
-    decided = decide(findings, world)
-    verdict.findings = [it for it in decided if it.standing == BROKEN]
-    counts = Counter((it.check, it.standing) for it in decided)
-    verdict.cut = cut_logs(world, [(it.node, it.incarnation) for it in decided if it.standing == UNPROVEN])
-    lost = Counter[tuple[str, int]]()
-    for it in verdict.findings:
-        if it.check == "lost":
-            lost[(it.origin, it.stream)] += it.value
-    accuse(verdict, counts, lost)
-
-
-def summarize(verdict: Verdict, world: World, numbers: dict[str, int], series: dict[str, Series]) -> None:
-    """Fill in all but the violations and what follows from them."""
-    verdict.timeline = draw(series, world.openings, numbers, world.lives.values())
-    verdict.nodes = len(world.nodes)
-    verdict.starts = len(world.lives)
+    timeline = verdict.timeline = draw(series, world.openings, numbers, world.lives.values())
+    verdict.nodes, verdict.starts = len(world.nodes), len(world.lives)
     verdict.records = sum(life.records for life in world.lives.values())
-    count(verdict, numbers)
-    verdict.missing = missing_logs(world)
-    verdict.unfinished = unfinished_logs(world)
-
-
-def count(verdict: Verdict, numbers: Mapping[str, int]) -> None:
-    """Fill in the numbers that judges added up."""
-    names = ("passed_on", "resends", "duplicates_on_wire", "sessions_closed", "out_of_order", "duplicates_delivered")
-    for name in names:
+    verdict.missing, verdict.unfinished = missing_logs(world), unfinished_logs(world)
+    for name in _ADDED_UP:
         setattr(verdict, name, numbers.get(name, 0))
     verdict.fill(numbers)
     verdict.system.fill(numbers, OF_SYSTEM)
+    decided = decide(findings, world)
+    verdict.findings = [it for it in decided if it.standing == BROKEN]
+    verdict.cut = cut_logs(world, [(it.node, it.incarnation) for it in decided if it.standing == UNPROVEN])
+    for standing, counts in ((BROKEN, verdict.violations), (LATE, verdict.late)):
+        counts.update(sorted(Counter(it.check for it in decided if it.standing == standing).items()))
+    for it in verdict.findings:
+        if it.check == "lost":
+            stream = it.origin, it.stream
+            timeline.flows.lost[stream] = timeline.flows.lost.get(stream, 0) + it.value
+            account = verdict.system if is_system(timeline.streams.get(stream, "")) else verdict
+            account.lost += it.value
+            account.pending -= it.value
+
+
+_ADDED_UP: Final = (
+    "passed_on", "resends", "duplicates_on_wire", "sessions_closed", "out_of_order", "duplicates_delivered",
+)  # fmt: skip
+"""Numbers of a verdict that judges have added up."""
 
 
 def cover(verdict: Verdict, listing: Listing, read: Iterable[Read]) -> None:
@@ -342,28 +336,6 @@ def cover(verdict: Verdict, listing: Listing, read: Iterable[Read]) -> None:
     verdict.files = {escaped(path): told[path].records for path in sorted(told)}
     verdict.unread = {escaped(path): escaped(unread[path]) for path in sorted(unread)}
     verdict.torn_lines = sum(it.torn for it in told.values())
-
-
-def accuse(verdict: Verdict, counts: Mapping[tuple[str, int], int], lost: Mapping[tuple[str, int], int]) -> None:
-    """Fill in how many violations there are, once all else is.
-
-    Args:
-        verdict: as ``summarize`` leaves it.
-        counts: check and standing -> violations.
-        lost: (origin, stream) -> messages.
-    """
-    by_standing = {standing: dict[str, int]() for standing in (BROKEN, LATE)}
-    for (check, standing), count in sorted(counts.items()):
-        if standing != UNPROVEN:
-            by_standing[standing][check] = count
-    verdict.violations, verdict.late = by_standing[BROKEN], by_standing[LATE]
-    streams = verdict.timeline.streams if verdict.timeline is not None else {}
-    verdict.system.lost = sum(count for stream, count in lost.items() if is_system(streams.get(stream, "")))
-    verdict.lost = sum(lost.values()) - verdict.system.lost
-    for account in (verdict, verdict.system):
-        account.pending -= account.lost
-    if verdict.timeline is not None:
-        verdict.timeline.flows.lost = dict(lost)
 
 
 def _resumes(opening: Opening, openings: list[Opening], since_ns: int) -> bool:

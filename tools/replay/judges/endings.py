@@ -16,7 +16,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from triack.tools.replay.checks.findings import EVER, Due, Life, Opening
+from triack.tools.replay.checks.findings import EVER, Due, Opening
+from triack.tools.replay.judges.journal import Segment
 from triack.tools.replay.judges.starts import Starts
 
 Start = tuple[str, int]
@@ -40,7 +41,7 @@ class _Met(NamedTuple):
 class Endings:
     """The ends of all logs."""
 
-    def __init__(self, lives: Mapping[Start, Life], openings: Iterable[Opening], starts: Starts) -> None:
+    def __init__(self, lives: Mapping[Start, Segment], openings: Iterable[Opening], starts: Starts) -> None:
         self._lives = lives
         self._last: dict[str, int] = {}
         # By node, its starts whose logs may lack their end, in order.
@@ -62,8 +63,8 @@ class Endings:
             met = _Met(first, last, (it.incarnation, it.n), (it.incarnation, it.reached))
             self._met[(it.node, it.peer)].append(met)
 
-    def _is_whole(self, life: Life) -> bool:
-        if life.stopped:
+    def _is_whole(self, life: Segment) -> bool:
+        if life.stops:
             return True
         after = self._lives.get((life.node, life.incarnation + 1))
         return after is not None and life.boot != "" and life.boot == after.boot and after.known <= life.last_n

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from triack.base.errors import ReplayError
 from triack.base.session_log import EVENTS
-from triack.tools.replay.checks.findings import Due, Life, Output, Record
+from triack.tools.replay.checks.findings import Due, Output, Record
 from triack.tools.replay.judges.bridge_judge import bridge_unit
 from triack.tools.replay.judges.queue_judge import is_judged, queue_unit
 from triack.tools.replay.judges.sending_judge import EVENTS as SENDING_EVENTS
@@ -45,15 +45,21 @@ TOPIC_EVENTS: Final = frozenset(
 
 
 class Segment(NamedTuple):
-    """A segment of a log as a whole; what it shares with ``Life`` is the same there.
+    """A segment of a log as a whole, or all segments of a start as one.
 
     Attributes:
-        path: its file; empty for records in memory.
+        path: its file; empty for records in memory, and for a whole start.
         first_n, last_n: serials of its first and its last record; ``begin_ns`` and ``end_ns``: their monotonic clock.
+            Of a whole start ``first_n`` is 1, unless the begin of its log is missing.
+        offset_ns: its wall clock minus its monotonic clock.
         begins, stops: whether its first record is ``node_started``, its last ``node_stopped``.
-        name, boot, known: if the start begins here.
+        ready: whether the start said more than what it found on its disk.
+        stood: from when to when the node stood still, as it recorded afterwards.
+        name, boot, known: if the start begins here: the node's name, what identifies the boot of its machine, and how
+            many records the previous start had, as it knew.
         line: where it begins in its file, from 1.
         continues: whether its first record is ``node_continued``.
+        paused: peers to which a queue was paused.
     """
 
     node: str
@@ -269,7 +275,7 @@ def report_gap(out: Output, record: Record, before: int, *dues: Due) -> None:
     out.report(record, "log_gap", evidence, *dues, number=record["n"])
 
 
-def join_segments(segments: list[Segment], out: Output) -> list[Life]:
+def join_segments(segments: list[Segment], out: Output) -> list[Segment]:
     """Check that segments make whole starts of nodes, and return these starts."""
     lives: dict[tuple[str, int], list[Segment]] = {}
     for segment in sorted(segments, key=lambda it: (it.node, it.incarnation, it.first_n)):
@@ -277,7 +283,7 @@ def join_segments(segments: list[Segment], out: Output) -> list[Life]:
     return [_join(parts, out) for parts in lives.values()]
 
 
-def _join(parts: list[Segment], out: Output) -> Life:
+def _join(parts: list[Segment], out: Output) -> Segment:
     first = parts[0]
     headless = first.continues and first.first_n != 1
     if headless:
@@ -303,11 +309,7 @@ def _join(parts: list[Segment], out: Output) -> Life:
         if after.stood and after.stood[0][0] < before.end_ns:
             evidence = f"stood still from {after.stood[0][0]} ns on, and wrote a record at {before.end_ns} ns"
             out.report(record, "claims", evidence)
-    it = join_start(parts)
-    return Life(
-        it.node, it.incarnation, it.begin_ns, it.end_ns, it.stops, it.name, it.records, it.ready, it.stood, it.last_n,
-        it.boot, it.known, it.first_n if headless else 1, it.offset_ns, it.paused,
-    )  # fmt: skip
+    return join_start(parts)._replace(first_n=first.first_n if headless else 1)
 
 
 def join_start(parts: list[Segment]) -> Segment:

@@ -54,6 +54,33 @@ def join_parts(mine: Any, other: Any) -> None:
     mine.join(other)
 
 
+class Part:
+    """One node's part of a session or a stream; the parts are merged at the end.
+
+    What a judge makes of a record depends only on what the same node said before: so the parts of a giant session or
+    stream are judged in parallel. Results that need both ends are judged after the merge.
+    """
+
+    def __init__(self, unit: Unit) -> None:
+        self.out = Output()
+        self.judge: UnitJudge = judge_of(unit, self.out)
+        self.until = (0, 0)
+
+    def see(self, records: Iterable[Record]) -> None:
+        """Look at the next records of the node, which come in its order."""
+        see = self.judge.see
+        for record in records:
+            see(record)
+
+    def join(self, other: Part) -> None:
+        """Merge another node's part of the same unit; nodes are joined by their ids, in order."""
+        join_parts(self.judge, other.judge)
+
+    def finish(self) -> None:
+        """Judge what only all parts show together."""
+        self.judge.finish()
+
+
 class Judge:
     """Judges each record as it comes; reports what holds for now as often as desired.
 
@@ -111,7 +138,7 @@ class Judge:
     def past(self, freeze: Callable[[UnitJudge], bytes]) -> Past:
         """Return what is known now, to go on from it later."""
         self._end()
-        found = Output(begin_ns=self._out.begin_ns, end_ns=self._out.end_ns)
+        found = Output()
         found.merge(self._past)
         found.merge(self._out)
         starts: dict[tuple[str, int], list[Segment]] = {}

@@ -1,7 +1,7 @@
 """What the judges know at a cut: all that is needed to judge the rest of the logs as if it were the whole.
 
 For each node the cut is the serial of a record; what comes before it may be removed. Findings, numbers and sessions
-that are over are results. A session or a stream that may go on is kept as parts, one for each node: ``parting.py`` says
+that are over are results. A session or a stream that may go on is kept as parts, one for each node: ``judge.Part`` says
 why that is enough. A judge that is written later adds a kind of unit, its ``split`` and its ``join``.
 """
 
@@ -49,10 +49,6 @@ class Past:
         """Take over what is known of other nodes."""
         self.segments += other.segments
         self.found.merge(other.found)
-        if other.found.begin_ns:
-            self.found.begin(other.found.begin_ns)
-        if other.found.end_ns:
-            self.found.end(other.found.end_ns)
         self.kept += other.kept
 
 

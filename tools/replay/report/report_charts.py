@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Callable
 from functools import lru_cache
 from typing import ClassVar, Final
@@ -10,6 +10,7 @@ from typing import ClassVar, Final
 from triack.base.printable import printable
 from triack.tools.replay.checks.findings import Output, Record
 from triack.tools.replay.checks.side import by_event
+from triack.tools.replay.checks.silence_check import Left
 from triack.tools.replay.log.ranges import RangeSet
 from triack.tools.replay.log.schema import FAILURE_REASONS, POLICY_SHOWN, priority_in
 from triack.tools.replay.log.series import delay_bucket
@@ -17,8 +18,6 @@ from triack.tools.replay.report.report_tables import BETWEEN
 
 _shown: Final = lru_cache(4096)(printable)
 """The same few names come again and again."""
-RUNS_MAX: Final = 4096
-"""Bursts of a session whose times are known: an ack of an older one says nothing about the round trip."""
 EDGES_MAX: Final = 500
 """Begins and ends of holds of a segment that are told: where one follows the other all the time, these show it."""
 TIERS: Final = ("in session", "tier 1-3", "tier 4-6", "tier 7-9", "tier 10 on")
@@ -30,32 +29,22 @@ def tier_of(attempt: int) -> str:
     return TIERS[min((attempt + 2) // 3, len(TIERS) - 1)]
 
 
-class Left:
-    """When the packets of a session left for the first time, of the newest ones."""
-
-    __slots__ = ("_begins", "_runs", "again")
+class Once(Left):
+    """When the packets of a session left that did so once: of others it is unknown which time an ack is for."""
 
     def __init__(self) -> None:
-        self._begins: list[int] = []
-        self._runs: list[tuple[int, int]] = []
-        # Those that left again.
+        super().__init__()
         self.again = RangeSet()
 
     def put(self, first: int, last: int, at_ns: int) -> None:
-        """Packets have left."""
-        if len(self._runs) >= RUNS_MAX:
-            del self._begins[: RUNS_MAX // 2], self._runs[: RUNS_MAX // 2]
-            self.again.take(0, self._begins[0] - 1)
-        if not self._begins or first > self._begins[-1]:
-            self._begins.append(first)
-            self._runs.append((last, at_ns))
+        """Packets have left; of a damaged log perhaps not in their order."""
+        if not self._bursts or first > self._bursts[-1][0]:
+            super().put(first, last, at_ns)
+        self.again.take(0, self._bursts[0][1] - 1)
 
     def when(self, packet: int) -> int | None:
         """When a packet left, if it did so once."""
-        at = bisect_right(self._begins, packet) - 1
-        if at < 0 or packet > self._runs[at][0] or packet in self.again:
-            return None
-        return self._runs[at][1]
+        return None if packet in self.again else super().when(packet)
 
 
 class Charts:
@@ -75,7 +64,7 @@ class Charts:
 
     def __init__(self, out: Output) -> None:
         self._out = out
-        self._left: dict[str, Left] = {}
+        self._left: defaultdict[str, Once] = defaultdict(Once)
         # How the names of a session's numbers begin.
         self._names: dict[str, str] = {}
         self._edges = 0
@@ -120,14 +109,11 @@ class Charts:
             self._out.count(f"heard\t{record['node']}\t{record['session']}", heard_ns)
 
     def _on_packet_sent(self, record: Record) -> None:
-        packets, left = record["packets"], self._left.get(record["session"])
-        if left is None:
-            left = self._left[record["session"]] = Left()
+        packets, left = record["packets"], self._left[record["session"]]
         self._link(record, "sent", packets)
         self._link(record, "bytes", record["size"])
         span = record["packet"], record["packet"] + packets - 1
         if record["resend"]:
-            # Which of the two an ack is for is unknown.
             left.again.add(*span)
             self._out.chart(f"tiers {TIERS[0]}", record["wall_ns"], packets)
             return
@@ -150,10 +136,7 @@ class Charts:
         """An ack answers the last packet that it covers."""
         self._heard[record["session"]] = record["wall_ns"]
         left = self._left.get(record["session"])
-        if not left or not record["ranges"]:
-            return
-        sent_ns = left.when(record["ranges"][-1][1])
-        if sent_ns is not None:
+        if left and record["ranges"] and (sent_ns := left.when(record["ranges"][-1][1])) is not None:
             taken_ns = record["at_ns"] - sent_ns
             self._link(record, f"trip {delay_bucket(taken_ns)}")
             self._out.chart("round_trip", record["wall_ns"], taken_ns, "max")

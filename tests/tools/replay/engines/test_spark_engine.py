@@ -154,7 +154,7 @@ def test_a_file_that_no_worker_tells_of_is_no_pass(
 
 def test_the_tasks_of_a_step_are_reported(spark: "SparkSession", tmp_path: Path) -> None:
     """The task waits until somebody has heard of it."""
-    from triack.tools.replay.engines.spark_progress import telling
+    from triack.tools.replay.engines.spark_session import telling
 
     heard = tmp_path / "heard"
 

@@ -126,7 +126,7 @@ def test_segments_are_joined_to_lives() -> None:
     second = first._replace(path="b", first_n=6, last_n=9, begin_ns=21, end_ns=30, begins=False, stops=True, records=4)
     out = Output()
     (life,) = join_segments([second, first], out)
-    assert (life.begin_ns, life.end_ns, life.stopped, life.records, out.findings) == (10, 30, True, 9, [])
+    assert (life.begin_ns, life.end_ns, life.stops, life.records, out.findings) == (10, 30, True, 9, [])
     join_segments([first, second._replace(first_n=7)], out)
     join_segments([first, second._replace(begin_ns=3)], out)
     join_segments([first, second._replace(offset_ns=3)], out)

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,6 @@ from triack.tools.replay.checks.findings import (
     DisorderError,
     Due,
     Finding,
-    Life,
     Opening,
     Output,
     Record,
@@ -31,8 +31,7 @@ from triack.tools.replay.judges.at_once import AtOnce
 from triack.tools.replay.judges.conclusion import Read, World, cover, decide, missing_logs, place
 from triack.tools.replay.judges.endings import Endings
 from triack.tools.replay.judges.journal import Journal, Segment, Unit
-from triack.tools.replay.judges.judge import order_of
-from triack.tools.replay.judges.parting import Part
+from triack.tools.replay.judges.judge import Part, order_of
 from triack.tools.replay.judges.past import NO_CUTS, behind
 from triack.tools.replay.judges.starts import Starts
 from triack.tools.replay.log.listing import Listed, Listing
@@ -40,7 +39,16 @@ from triack.tools.replay.log.schema import Verdict, Violation
 
 # The conclusion: what depends on other logs is decided by them.
 
-LIVES = [Life("a", 1, 0, 1000, True, "alpha", 10, True), Life("a", 3, 0, 1000, False, "alpha", 10, False)]
+
+def life(
+    start: int, end_ns: int = 1000, node: str = "a", *, begin_ns: int = 0, last_n: int = 0, stops: bool = True,
+    **more: Any,
+) -> Segment:  # fmt: skip
+    """A start of a node as its whole log."""
+    return Segment(node, start, "", 1, last_n, begin_ns, end_ns, 0, True, stops, True, node, 10, **more)
+
+
+LIVES = [life(1), life(3, stops=False)]
 OPENINGS = [
     Opening("a", 1, "b", "s1", 100, 200, "path-lost", 0),
     Opening("a", 1, "b", "s2", 300, 0, "", 0),
@@ -54,14 +62,14 @@ def test_a_session_has_room_for_what_no_older_one_has(older_until_ns: int) -> No
     end_ns = 40 * SECOND
     free = [Opening("a", 1, "b", "s2", 1 * SECOND, 0, "", 0, peer_name="b", free=[(1 * SECOND, 0)])]
     older = [Opening("a", 1, "b", "s1", 1, older_until_ns, "ack-timeout", 0, peer_name="b")] if older_until_ns else []
-    world = World([Life("a", 1, 0, end_ns, True, "alpha", 10, True)], older + free)
+    world = World([life(1, end_ns)], older + free)
     assert world.holds(Due("room", "a", 1, "b", 2 * SECOND, end_ns)) == (older_until_ns < 30 * SECOND)
 
 
 @pytest.mark.parametrize(("start", "peer", "holds"), [(1, "b", False), (2, "b", True), (1, "c", True)])
 def test_what_waits_may_wait_for_a_paused_queue(start: int, peer: str, holds: bool) -> None:
     """A pause lasts over restarts, until an operator ends it."""
-    lives = [Life("a", it, 0, 40 * SECOND, True, "alpha", 10, True, paused=(peer,) * (it == start)) for it in (1, 2)]
+    lives = [life(it, 40 * SECOND, paused=(peer,) * (it == start)) for it in (1, 2)]
     opening = Opening("a", 1, "b", "s1", 0, 0, "", 0, peer_name="b", free=[(0, 0)])
     assert World(lives, [opening]).holds(Due("room", "a", 1, "b", 0, 40 * SECOND)) == holds
 
@@ -114,7 +122,7 @@ def test_a_session_of_a_start_without_a_log_is_open_no_longer_than_it_says() -> 
 
 def test_missing_logs_are_named() -> None:
     assert missing_logs(World(LIVES, OPENINGS)) == ["node b", "node c", "start 2 of node a"]
-    far = [*LIVES, Life("a", 10**17, 0, 1000, True, "alpha", 10, True)]
+    far = [*LIVES, life(10**17)]
     assert missing_logs(World(far, [])) == ["start 2 of node a", f"starts 4 to {10**17 - 1} of node a"]
 
 
@@ -141,12 +149,12 @@ def test_of_all_that_was_listed_nothing_is_left_out() -> None:
 
 # Which logs may lack their ends, and how far they are known to go.
 
-KILLED = Life("b", 1, 0, 1000, False, "beta", 50, True, last_n=50, boot="one")
-NEXT = Life("b", 2, 2000, 3000, True, "beta", 9, True, last_n=9, boot="one", known=50)
-ALPHA = Life("a", 1, 0, 3000, True, "alpha", 90, True, last_n=90, boot="other")
+KILLED = life(1, node="b", stops=False, last_n=50, boot="one")
+NEXT = life(2, 3000, "b", begin_ns=2000, last_n=9, boot="one", known=50)
+ALPHA = life(1, 3000, last_n=90, boot="other")
 
 
-def endings(*lives: Life, openings: tuple[Opening, ...] = ()) -> Endings:
+def endings(*lives: Segment, openings: tuple[Opening, ...] = ()) -> Endings:
     by_start = {(life.node, life.incarnation): life for life in (ALPHA, *lives)}
     return Endings(by_start, openings, Starts(by_start, openings))
 
@@ -155,14 +163,14 @@ def endings(*lives: Life, openings: tuple[Opening, ...] = ()) -> Endings:
     ("lives", "lacks"),
     [
         ((KILLED, NEXT), False),
-        ((KILLED._replace(stopped=True),), False),
+        ((KILLED._replace(stops=True),), False),
         ((KILLED,), True),
         ((KILLED, NEXT._replace(boot="two")), True),
         ((KILLED, NEXT._replace(known=51)), True),
         ((KILLED._replace(boot=""), NEXT._replace(boot="")), True),
     ],
 )
-def test_a_log_is_whole_or_may_lack_its_end(lives: tuple[Life, ...], lacks: bool) -> None:
+def test_a_log_is_whole_or_may_lack_its_end(lives: tuple[Segment, ...], lacks: bool) -> None:
     """It stopped, or the next start knows of the same boot and of no more records."""
     assert endings(*lives).lacking(Due("seen", "b", 1, "a", 1, 10)) == ({("b", 1)} if lacks else set())
 
