@@ -69,129 +69,63 @@ BEHIND: Final = Fact(
 
 CAUSES: Final[tuple[Cause, ...]] = (
     # Administration messages.
-    Cause(
-        Some("admin_ack_queued", {"message_class": (ARRIVED_CLASS,)}, at="other"), (ARRIVED,), HERE,
-        "admin_ack_made_up", "told that a message is in its queue, and it had not arrived",
-    ),
-    Cause(
-        Some("admin_ack_queued", {"message_class": (RECEIVED_CLASS,)}), (HANDED,), NOW,
-        "admin_ack_made_up", "told that a message was received, and never handed it out",
-    ),
-    Cause(
-        Some("admin_ack_queued", {"message_class": (RECEIVED_CLASS,), "class": (RECOVERABLE, TRANSACTIONAL)}),
-        (SETTLED,), NOW,
-        "admin_ack_made_up", "told that a message was received, and its reader was not done with it",
-    ),
-    Cause(
-        Some("admin_ack_queued", {"message_class": (REFUSED_CLASS,)}), (HANDED,), NOW,
-        "admin_ack_made_up", "told that its reader has refused a message, and never handed it out",
-    ),
-    Cause(
-        Some("admin_ack_queued", {"message_class": (EXPIRED_CLASS,)}), (EXPIRED,), NOW,
-        "admin_ack_made_up", "told that a message has expired in its queue, and it had not",
-    ),
-    Cause(
-        Some("admin_ack_queued", {"message_class": (PURGED_CLASS,)}), (PURGED,), NOW,
-        "admin_ack_made_up", "told that a message was purged from its queue, and it was not",
-    ),
-    Cause(
-        Some("admin_ack_queued", {"message_class": (EXPIRED_ON_THE_WAY,)}), (TOO_LATE,), NOW,
-        "admin_ack_made_up", "told that a message has expired on its way, and had not given it up for that",
-    ),
-    Cause(
-        Some("admin_ack_queued", {"message_class": ON_THE_WAY - {EXPIRED_ON_THE_WAY}}), (GIVEN_UP, REFUSED), NOW,
-        "admin_ack_made_up", "told that a message does not come to its queue, and had not given it up",
-    ),
+    Cause(Some("admin_ack_queued", {"message_class": (ARRIVED_CLASS,)}, at="other"), (ARRIVED,), HERE,
+        "admin_ack_made_up", "told that a message is in its queue, and it had not arrived"),
+    Cause(Some("admin_ack_queued", {"message_class": (RECEIVED_CLASS,)}), (HANDED,), NOW,
+        "admin_ack_made_up", "told that a message was received, and never handed it out"),
+    Cause(Some("admin_ack_queued", {"message_class": (RECEIVED_CLASS,), "class": (RECOVERABLE, TRANSACTIONAL)}),
+        (SETTLED,), NOW, "admin_ack_made_up", "told that a message was received, and its reader was not done with it"),
+    Cause(Some("admin_ack_queued", {"message_class": (REFUSED_CLASS,)}), (HANDED,), NOW,
+        "admin_ack_made_up", "told that its reader has refused a message, and never handed it out"),
+    Cause(Some("admin_ack_queued", {"message_class": (EXPIRED_CLASS,)}), (EXPIRED,), NOW,
+        "admin_ack_made_up", "told that a message has expired in its queue, and it had not"),
+    Cause(Some("admin_ack_queued", {"message_class": (PURGED_CLASS,)}), (PURGED,), NOW,
+        "admin_ack_made_up", "told that a message was purged from its queue, and it was not"),
+    Cause(Some("admin_ack_queued", {"message_class": (EXPIRED_ON_THE_WAY,)}), (TOO_LATE,), NOW,
+        "admin_ack_made_up", "told that a message has expired on its way, and had not given it up for that"),
+    Cause(Some("admin_ack_queued", {"message_class": ON_THE_WAY - {EXPIRED_ON_THE_WAY}}), (GIVEN_UP, REFUSED), NOW,
+        "admin_ack_made_up", "told that a message does not come to its queue, and had not given it up"),
     # Journals.
-    Cause(
-        Some("journaled", {"queue": ("$journal",), "kept": (True,)}, at="origin"),
-        (FREED, ORDERED, LOCAL, ASKED_NOW), HERE,
-        "journal_early", "copied as sent, and no acknowledgement had freed it",
-    ),
-    Cause(
-        Some("journaled", {"kept": (True,)}, but={"queue": ("$journal",)}), (HANDED, RECOVERED), NOW,
-        "journal_early", "copied as taken from its queue, and it was handed to no reader",
-    ),
+    Cause(Some("journaled", {"queue": ("$journal",), "kept": (True,)}, at="origin"), (FREED, ORDERED, LOCAL, ASKED_NOW),
+        HERE, "journal_early", "copied as sent, and no acknowledgement had freed it"),
+    Cause(Some("journaled", {"kept": (True,)}, but={"queue": ("$journal",)}), (HANDED, RECOVERED), NOW,
+        "journal_early", "copied as taken from its queue, and it was handed to no reader"),
     # What senders ask for: said before the commit that holds the packets.
-    Cause(
-        Some("admin_ack_asked"), (QUEUED, LOCAL), NEVER,
-        "claims", "asked to be told of what was queued before",
-    ),
-    Cause(
-        Some("journal_asked"), (QUEUED, LOCAL), NEVER,
-        "claims", "asked for copies of what was queued before",
-    ),
+    Cause(Some("admin_ack_asked"), (QUEUED, LOCAL), NEVER, "claims", "asked to be told of what was queued before"),
+    Cause(Some("journal_asked"), (QUEUED, LOCAL), NEVER, "claims", "asked for copies of what was queued before"),
     # Bridges.
-    Cause(
-        Some("bridge_drew"), (HANDED,), HERE,
-        "claims", "drawn by a bridge, and never handed out",
-    ),
-    Cause(
-        Some("bridge_took"), (QUEUED,), HERE,
-        "bridge_acked_early", "taken from a broker, and not queued",
-    ),
+    Cause(Some("bridge_drew"), (HANDED,), HERE, "claims", "drawn by a bridge, and never handed out"),
+    Cause(Some("bridge_took"), (QUEUED,), HERE, "bridge_acked_early", "taken from a broker, and not queued"),
     # Words of a destination, and what relays make of them.
-    Cause(
-        Some("order_ack_received"), (TOLD_ORIGIN,), ANYWHERE,
-        "ack_from_nowhere", "an order ack came to its origin, which no node told it",
-    ),
-    Cause(
-        Some("control_relayed", {"kind": ("order-ack",)}), (ANSWERED,), ANYWHERE,
-        "order_ack_made_up", "passed on an order ack that no destination gave",
-    ),
-    Cause(
-        Some("word_refused", {"kind": ("order-ack",)}), (ANSWERED,), ANYWHERE,
-        "order_ack_made_up", "an order ack came that no destination gave",
-    ),
-    Cause(
-        Some("control_relayed", {"kind": ("reject",)}), (DECLINED,), ANYWHERE,
-        "rejection_made_up", "passed on a rejection that no node wrote",
-    ),
-    Cause(
-        Some("word_refused", {"kind": ("reject",)}), (DECLINED,), ANYWHERE,
-        "rejection_made_up", "a rejection came that no node wrote",
-    ),
-    Cause(
-        Some("removed", {"reason": REJECTIONS}), (DECLINED,), ANYWHERE,
-        "rejection_made_up", "given up as rejected, and no node has rejected it", of_one=True,
-    ),
+    Cause(Some("order_ack_received"), (TOLD_ORIGIN,), ANYWHERE,
+        "ack_from_nowhere", "an order ack came to its origin, which no node told it"),
+    Cause(Some("control_relayed", {"kind": ("order-ack",)}), (ANSWERED,), ANYWHERE,
+        "order_ack_made_up", "passed on an order ack that no destination gave"),
+    Cause(Some("word_refused", {"kind": ("order-ack",)}), (ANSWERED,), ANYWHERE,
+        "order_ack_made_up", "an order ack came that no destination gave"),
+    Cause(Some("control_relayed", {"kind": ("reject",)}), (DECLINED,), ANYWHERE,
+        "rejection_made_up", "passed on a rejection that no node wrote"),
+    Cause(Some("word_refused", {"kind": ("reject",)}), (DECLINED,), ANYWHERE,
+        "rejection_made_up", "a rejection came that no node wrote"),
+    Cause(Some("removed", {"reason": REJECTIONS}), (DECLINED,), ANYWHERE,
+        "rejection_made_up", "given up as rejected, and no node has rejected it", of_one=True),
     # What leaves a stream, and what relays do with it.
-    Cause(
-        Some("rejected"), (ARRIVED,), HERE, "rejected", "rejected but not arrived",
-    ),
-    Cause(
-        Some("route_refused"), (ARRIVED,), HERE, "rejected", "refused but not arrived",
-    ),
-    Cause(
-        Some("removed"), (QUEUED,), HERE, "queue", "removed but not queued",
-    ),
-    Cause(
-        Some("onward_ack_received", at="origin"), (QUEUED,), HERE,
-        "claims", "passed on by the next hop, and never queued",
-    ),
-    Cause(
-        Some("onward_ack_received", at="other"), (CAME,), HERE,
-        "claims", "passed on by the next hop, and had never come here",
-    ),
-    Cause(
-        Some("onward_ack_sent"), (BEHIND,), HERE,
-        "onward_early", "said to be stored behind the relay, and no ack of the next hop had said so",
-    ),
-    Cause(
-        Some("transit_committed", but={"recovered": (True,)}), (CAME,), HERE,
-        "queue", "taken into transit, and had not arrived",
-    ),
-    Cause(
-        Some("transit_committed", {"recovered": (True,)}), (CAME,), HERE,
-        "recovered_from_nowhere", "found in transit at a start, and had not arrived before",
-    ),
-    Cause(
-        Some("transit_freed"), (IN_TRANSIT,), HERE, "claims", "freed, and was not in transit",
-    ),
-    Cause(
-        Some("transit_freed", {"reason": ("onward-ack",), "class": (RECOVERABLE,)}), (HEARD,), HERE,
-        "freed_too_early", "freed as passed on by the next hop, which had not said so",
-    ),
+    Cause(Some("rejected"), (ARRIVED,), HERE, "rejected", "rejected but not arrived"),
+    Cause(Some("route_refused"), (ARRIVED,), HERE, "rejected", "refused but not arrived"),
+    Cause(Some("removed"), (QUEUED,), HERE, "queue", "removed but not queued"),
+    Cause(Some("onward_ack_received", at="origin"), (QUEUED,), HERE,
+        "claims", "passed on by the next hop, and never queued"),
+    Cause(Some("onward_ack_received", at="other"), (CAME,), HERE,
+        "claims", "passed on by the next hop, and had never come here"),
+    Cause(Some("onward_ack_sent"), (BEHIND,), HERE,
+        "onward_early", "said to be stored behind the relay, and no ack of the next hop had said so"),
+    Cause(Some("transit_committed", but={"recovered": (True,)}), (CAME,), HERE,
+        "queue", "taken into transit, and had not arrived"),
+    Cause(Some("transit_committed", {"recovered": (True,)}), (CAME,), HERE,
+        "recovered_from_nowhere", "found in transit at a start, and had not arrived before"),
+    Cause(Some("transit_freed"), (IN_TRANSIT,), HERE, "claims", "freed, and was not in transit"),
+    Cause(Some("transit_freed", {"reason": ("onward-ack",), "class": (RECOVERABLE,)}), (HEARD,), HERE,
+        "freed_too_early", "freed as passed on by the next hop, which had not said so"),
 )  # fmt: skip
 """All of them, by kind."""
 

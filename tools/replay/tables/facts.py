@@ -20,41 +20,25 @@ COMMON: Final = ("node", "incarnation as start", "n", "at_ns", "wall_ns")
 STREAM: Final = ("class", "origin", "stream", "sequence")
 """The columns that name a stream, and the class of its packets."""
 CHANGES: Final = {
-    "queued": "queued",
-    "committed": "committed",
-    "position_recovered": "found",
-    "removed": "removed",
-    "rejected": "rejected",
-    "route_refused": "rejected",
-    "transit_committed": "relayed",
-    "transit_freed": "passed",
-}
+    "queued": "queued", "committed": "committed", "position_recovered": "found", "removed": "removed",
+    "rejected": "rejected", "route_refused": "rejected", "transit_committed": "relayed", "transit_freed": "passed",
+}  # fmt: skip
 """Event -> what it did to packets at its node."""
 DELIVERIES: Final = {
-    "handed": "handed",
-    "settled": "acknowledged",
-    "returned": "returned",
-    "purged": "purged",
-    "expired": "expired",
-}
+    "handed": "handed", "settled": "acknowledged", "returned": "returned", "purged": "purged", "expired": "expired",
+}  # fmt: skip
 """Event -> what happened to messages that waited in a queue."""
 ACKS: Final = {
-    "ack_sent": ("session", "sent"),
-    "ack_received": ("session", "received"),
-    "store_ack_sent": ("store", "sent"),
-    "store_ack_received": ("store", "received"),
-    "order_ack_sent": ("order", "sent"),
-    "order_ack_received": ("order", "received"),
-}
+    "ack_sent": ("session", "sent"), "ack_received": ("session", "received"),
+    "store_ack_sent": ("store", "sent"), "store_ack_received": ("store", "received"),
+    "order_ack_sent": ("order", "sent"), "order_ack_received": ("order", "received"),
+}  # fmt: skip
 """Event -> which acknowledgement, and whether it left or arrived."""
 
 SUBSCRIBING: Final = {
-    "subscribed": "subscribed",
-    "unsubscribed": "unsubscribed",
-    "subscription_changed": "changed",
-    "subscription_suspended": "suspended",
-    "subscription_resumed": "resumed",
-}
+    "subscribed": "subscribed", "unsubscribed": "unsubscribed", "subscription_changed": "changed",
+    "subscription_suspended": "suspended", "subscription_resumed": "resumed",
+}  # fmt: skip
 """Event -> what happened to a subscription."""
 DISPATCHES: Final = {"dispatched": "dispatched", "assigned": "assigned", "discarded": "discarded"}
 """Event -> what a topic did with messages that had their places."""
