@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 from triack.base.errors import ReplayError, UsageError
 from triack.base.printable import escaped
-from triack.base.session_log import COMMON, FIELDS
 from triack.tools.replay.engines.spark_engine import broken_of, deal_records, judge_dealt, judged
-from triack.tools.replay.log.columns import BATCH_RECORDS, SPARK_COLUMNS, SPARK_SCHEMA, pack
+from triack.tools.replay.log.columns import BATCH_RECORDS, SPARK_COLUMNS, pack
 from triack.tools.replay.log.files import Reading, Record
 from triack.tools.replay.log.listing import is_remote, local_path
 from triack.tools.replay.log.schema import Verdict
@@ -26,12 +25,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-TABLE: Final = f"{SPARK_SCHEMA}, `file` string, `line` bigint"
-"""The columns of the table."""
-COLUMNS: Final = (*COMMON, *FIELDS, "file", "line")
-"""Their names: the judges want all of them, also those that are null everywhere."""
 _PLACE: Final = {"file": "`file` string", "line": "`line` bigint"}
 _TYPES: Final = {**SPARK_COLUMNS, **_PLACE}
+TABLE: Final = ", ".join(_TYPES.values())
+"""The columns of the table."""
+COLUMNS: Final = tuple(_TYPES)
+"""Their names: the judges want all of them, also those that are null everywhere."""
 
 
 def column(name: str) -> str:

@@ -4,7 +4,7 @@ A log names packets. The ``queued`` record of the sender says which ordinals its
 ``counts`` of packets say in which of them a message is.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from triack.base.delivery import FREED_BY, LABELS, Ack, Role
 from triack.queues.mailboxes.lookup import Wanted
+from triack.tools.replay.causes.cause import spans_of
 from triack.tools.replay.log.files import LogFile, find_logs, read_records
 
 Record = dict[str, Any]
@@ -212,7 +213,9 @@ def _meets(record: Record, first: int, last: int) -> bool:
     if record["event"] in _OF_STREAM:
         return True
     reach = _reach_of(record)
-    return _holds(_ranges_of(record), first, last) if reach is None else reach >= last
+    if reach is not None:
+        return reach >= last
+    return not record.keys().isdisjoint(("ranges", "last", "number")) and _holds(spans_of(record), first, last)
 
 
 def _reach_of(record: Record) -> int | None:
@@ -223,20 +226,7 @@ def _reach_of(record: Record) -> int | None:
     return None
 
 
-def _ranges_of(record: Record) -> list[list[int]]:
-    if "ranges" in record:
-        ranges: list[list[int]] = record["ranges"]
-        return ranges
-    if "last" in record:
-        return [[record["first"], record["last"]]]
-    if "number" in record:
-        return [
-            [record["number"], record["number"] + sum(packets for packets, _ in record.get("counts", [[1, 1]])) - 1]
-        ]
-    return []
-
-
-def _holds(ranges: list[list[int]], first: int, last: int) -> bool:
+def _holds(ranges: Iterable[Sequence[int]], first: int, last: int) -> bool:
     return any(begin <= last and first <= end for begin, end in ranges)
 
 

@@ -62,12 +62,8 @@ class Moments:
             self._fields = array("q", [number for moment in kept for number in moment])
             self._step *= 2
 
-    def of(self, packet: int) -> Moment | None:
-        """Return when something happened to a packet, if that is known. Slow."""
-        return next((moment for moment in self if moment.first <= packet <= moment.last), None)
-
     def sorted(self) -> Sorted:
-        """Return them by packet, for quick answers."""
+        """Return them by packet."""
         return Sorted(self)
 
 

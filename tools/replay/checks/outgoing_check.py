@@ -422,10 +422,8 @@ class Outgoing(Side[Sender]):
             for low, high in sender.removed.missing(first, last):
                 for begin, end in told.missing(low, high):
                     told.add(begin, end)
-                    check, evidence = (
-                        "previous",
-                        f"wanted, but {record['number']} names {record['previous']} as its previous",
-                    )
+                    check = "previous"
+                    evidence = f"wanted, but {record['number']} names {record['previous']} as its previous"
                     if session:
                         evidence = f"unacknowledged when its session failed, and passed over by session {session}"
                         check = "close_without_full_resend"

@@ -52,25 +52,20 @@ def list_files(spark: SparkSession, paths: Iterable[str], *, may_be_empty: bool 
 
 def tabulate_files(spark: SparkSession, listing: Listing) -> DataFrame:
     """Return the files of a listing as a table of ``FILES``, in as many parts as tasks are to read them."""
+    import pyarrow as pa
+
     here = [it for it in listing.logs if not is_remote(it.path)]
     tasks = min(len(here), sum(it.size for it in here) // TASK_BYTES + processors(spark))
     # From large to small, one after the other to each task: so each has about as much to do.
     here.sort(key=lambda it: -it.size)
-    files = table_of(spark, ((it.path, it.size) for it in here)).repartition(max(1, tasks))
+    rows = pack([(os.fsencode(it.path), it.size, None) for it in here], FILES)
+    files = spark.createDataFrame(pa.Table.from_batches([rows]), FILES).repartition(max(1, tasks))
     away = [it.path for it in listing.logs if is_remote(it.path)]
     if not away:
         return files
     loaded = spark.read.format("binaryFile").load([_SPECIAL.sub(r"\\\1", path) for path in away])
     named = loaded.select(f.encode("path", "UTF-8").alias("name"), f.col("length").alias("size"), "content")
     return files.unionByName(named) if here else named
-
-
-def table_of(spark: SparkSession, files: Iterable[tuple[str, int]]) -> DataFrame:
-    """Return files of this machine, or mounted on all that work, as a table of ``FILES``."""
-    import pyarrow as pa
-
-    rows = [(os.fsencode(path), size, None) for path, size in files]
-    return spark.createDataFrame(pa.Table.from_batches([pack(rows, FILES)]), FILES)
 
 
 def read_files(spark: SparkSession, names: list[str]) -> dict[str, bytes]:

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
+from triack.tools.replay.causes.table import ARRIVED_CLASS as ARRIVED
+from triack.tools.replay.causes.table import ON_THE_WAY
+from triack.tools.replay.causes.table import RECEIVED_CLASS as RECEIVED
 from triack.tools.replay.checks.findings import LaneReporter, Output, Record, given, of_origin, settled
 from triack.tools.replay.checks.incoming_check import Incoming, Receiver
 from triack.tools.replay.log.messages import part
@@ -20,13 +23,9 @@ POSITIVE_RECEIVE: Final = 2
 NEGATIVE_ARRIVAL: Final = 4
 NEGATIVE_RECEIVE: Final = 8
 """The flags of ``triack.Acks``."""
-ARRIVED: Final = 0x0002
-RECEIVED: Final = 0x4000
 ENDED_AT_QUEUE: Final = 0xC000
-"""Message classes: arrived, received, and the first of those that ended in their queue."""
-CLASSES: Final = frozenset(
-    {ARRIVED, RECEIVED, *range(0x8000, 0x8008), *range(0x8009, 0x800C), *range(ENDED_AT_QUEUE, 0xC005)}
-)
+"""The first of the message classes that say that a message ended in its queue."""
+CLASSES: Final = ON_THE_WAY | {ARRIVED, RECEIVED, *range(ENDED_AT_QUEUE, 0xC005)}
 """All of [MS-MQMQ] 2.2.18.1.6 that say what happened to a message."""
 
 Packet = tuple[int, int]

@@ -92,9 +92,8 @@ class BridgeJudge(OfNode):
         lane, refused = _lane_of(record), "reason" in record
         for first, last in _spans_of(record):
             self._count(**{"refused" if refused else "given": last - first + 1})
-            self._each(
-                record, "claims", "given, and the bridge did not have them", self._hand[lane].missing(first, last)
-            )
+            said = "given, and the bridge did not have them"
+            self._each(record, "claims", said, self._hand[lane].missing(first, last))
             said = "given again, and they had not come back"
             self._each(record, "bridge_gave_twice", said, self._given[lane].overlap(first, last))
             self._given[lane].add(first, last)

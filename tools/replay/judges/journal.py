@@ -18,8 +18,8 @@ from triack.tools.replay.judges.queue_judge import is_judged, queue_unit
 from triack.tools.replay.judges.sending_judge import EVENTS as SENDING_EVENTS
 from triack.tools.replay.judges.sending_judge import SENDING
 from triack.tools.replay.log.ranges import Span
+from triack.tools.replay.log.schema import OF_TOPIC
 from triack.tools.replay.report.report_charts import Charts
-from triack.tools.replay.topics.topic_check import QUEUE
 
 Unit = tuple[str, ...]
 """The judge of a record: ``("session", id)``, ``("stream", origin, stream)``, ``("topic", node, topic)``, or that of a
@@ -264,8 +264,8 @@ def topic_of(record: Record) -> str | None:
     if "topic" in record:
         topic: str = record["topic"]
         return topic
-    if record["event"] == "committed" and record["queue"].startswith(QUEUE):
-        return str(record["queue"].removeprefix(QUEUE))
+    if record["event"] == "committed" and record["queue"].startswith(OF_TOPIC):
+        return str(record["queue"].removeprefix(OF_TOPIC))
     return None
 
 

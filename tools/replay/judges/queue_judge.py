@@ -16,16 +16,12 @@ from typing import Final
 
 from triack.tools.replay.checks.findings import Output, Record, settled
 from triack.tools.replay.checks.side import OfNode
-from triack.tools.replay.log.schema import priority_in
+from triack.tools.replay.log.schema import OF_TOPIC, is_system, priority_in
 
 MARK: Final = "="
 """The unit of a queue has this, and the queue's name in hex, where that of a stream has the stream's number."""
 EVENTS: Final = frozenset({"committed", "handed", "returned"})
 """What a queue's judge looks at."""
-IN_ARRIVAL_ORDER: Final = "dead-letter"
-"""A queue that is read without regard to priorities."""
-APART: Final = ("$", "topic:")
-"""With these the names of the node's own queues begin, and of topics, which have no priorities."""
 BATCHES: Final = 2
 """So many batches after its commit a message certainly waits."""
 WAITING_MAX: Final = 65_536
@@ -45,7 +41,8 @@ def queue_unit(record: Record) -> tuple[str, ...]:
 def is_judged(record: Record) -> bool:
     """Whether the judge of a queue must see a record."""
     queue = record.get("queue", "")
-    return record["event"] in EVENTS and queue != IN_ARRIVAL_ORDER and not queue.startswith(APART)
+    # The node's own queues, and topics, have no priorities, and dead letters are read without regard to them.
+    return record["event"] in EVENTS and not is_system(queue) and not queue.startswith(OF_TOPIC)
 
 
 class QueueJudge(OfNode):

@@ -381,7 +381,7 @@ class SessionJudge(SessionReporter):
     def _on_ack_sent(self, end: End, record: Record) -> None:
         for first, last in self._give(end, "ack", record):
             end.gave.put(first, last, record["n"], record["at_ns"])
-            self._judge_known(end.received, first, last, record, "ack_unsent", _NOT_RECEIVED)
+            self._each(record, "ack_unsent", _NOT_RECEIVED, end.received.lacking(first, last))
         end.answers.handle_sent(record)
 
     def _on_store_ack_sent(self, end: End, record: Record) -> None:
@@ -406,11 +406,8 @@ class SessionJudge(SessionReporter):
         """Return the packets from first to last; report those that are not there."""
         known = runs.part(first, last)
         if not known or known[0][:2] != (first, last):
-            self._judge_known(runs, first, last, record, check, evidence)
+            self._each(record, check, evidence, runs.lacking(first, last))
         return known
-
-    def _judge_known(self, runs: Runs, first: int, last: int, record: Record, check: str, evidence: str) -> None:
-        self._each(record, check, evidence, runs.lacking(first, last))
 
     def _judge_ranges(self, record: Record) -> None:
         before = record.get("cumulative", 0)
@@ -578,7 +575,7 @@ class SessionJudge(SessionReporter):
         last_of_all = {**opened, "n": end.last_n}
 
         def told(moments: Moments, packet: int) -> tuple[Due, ...]:
-            moment = moments.of(packet)
+            moment = moments.sorted().of(packet)
             return self._told({**opened, "n": moment.n} if moment is not None else last_of_all, other)
 
         for first, last, carried in end.received:

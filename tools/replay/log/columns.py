@@ -45,8 +45,6 @@ GROUPED_MIN: Final = 512
 _SPARK_TYPES: Final = {int: "bigint", str: "string", bool: "boolean", list: "array<array<bigint>>"}
 SPARK_COLUMNS: Final = {name: f"`{name}` {_SPARK_TYPES[field.type]}" for name, field in (COMMON | FIELDS).items()}
 """The same in Spark's notation, by name."""
-SPARK_SCHEMA: Final = ", ".join(SPARK_COLUMNS.values())
-"""All of them."""
 
 
 def pack(records: list[Record], names: Sequence[str] = SCHEMA.names) -> pa.RecordBatch:

@@ -28,6 +28,9 @@ SYSTEM: Final = "$"
 LETTERS: Final = "dead-letter"
 """The name of the queue of dead letters, which is the system's, too."""
 
+OF_TOPIC: Final = "topic:"
+"""With this the name of the queue begins in which the messages of a topic arrive."""
+
 
 def is_system(queue: str) -> bool:
     """Whether a queue is the system's own, and no user's."""

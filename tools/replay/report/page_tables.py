@@ -131,116 +131,79 @@ _OUTAGE: Final = (
 _OF_STREAMS: Final = "One row for each stream: first those with messages that are lost, wait or are dead."
 
 _KINDS: Final = {
-    "queues": _Kind(
-        "Queues",
-        _QUEUE,
+    "queues": _Kind("Queues", _QUEUE,
         "Messages of all classes by the queue that they are for. Sent are those that their node accepted, each once:"
         " they are delivered, pending, dead, purged, express ones that were not kept, or lost. A dead or purged message"
         " may be delivered, too, where its acknowledgement came too late: it is counted in both columns, and once more"
         " in its own. What is moved, or sent again from the dead letters, is sent anew. Delivered messages that were"
         " not read may have expired there, in their queue, or may have been taken out of it by hand. A topic's messages"
-        " count once here, however many subscriptions get them.",
-        adds_up=True,
-    ),
-    "priorities": _Kind(
-        "Queues by priority", _QUEUE, "Queues whose messages had several priorities, with a row for each of them."
-    ),
-    "system": _Kind(
-        "System queues",
-        _QUEUE,
+        " count once here, however many subscriptions get them.", adds_up=True),
+    "priorities": _Kind("Queues by priority", _QUEUE,
+        "Queues whose messages had several priorities, with a row for each of them."),
+    "system": _Kind("System queues", _QUEUE,
         "Queues of the system itself, such as dead letters, journals, replies, and subscriptions at other nodes.",
-        adds_up=True,
-    ),
-    "dead": _Kind(
-        "Dead and purged",
+        adds_up=True),
+    "dead": _Kind("Dead and purged",
         "reason | destination node | queue | origin from | messages:count",
         f"Messages that were given up on their way, by the reasons of their origin. Those of {AT_RELAY} were given up"
         " by a relay, which has the reason. Each is a dead letter there, if its sender wanted one. In the"
-        " tables of triack log tables, the rows of commits that are removed name each of them.",
-        adds_up=True,
-    ),
-    "readers": _Kind(
-        "Subscriptions",
+        " tables of triack log tables, the rows of commits that are removed name each of them.", adds_up=True),
+    "readers": _Kind("Subscriptions",
         f"node | topic | subscription | pattern | {_READING}",
         "Messages of topics, each once for each subscription that was to get it. All that were given to it were read,"
         " have expired, were taken out by hand, wait at the end of the log, were dropped, or are gone: express ones"
         " with their process, and all with the end of a subscription that is not durable. Handed out are those that"
-        " were read, and those that a reader has not finished.",
-        adds_up=True,
-    ),
-    "bridges": _Kind(
-        "Bridges",
-        f"node | bridge | {_BRIDGING}",
+        " were read, and those that a reader has not finished.", adds_up=True),
+    "bridges": _Kind("Bridges", f"node | bridge | {_BRIDGING}",
         "Messages of bridges to brokers. Taken are those that came from the broker and were queued here; known before,"
         " those that came again; acknowledged, those that the broker was told are here. Given are those that the broker"
         " has acknowledged; refused, those that it, or the protocol, does not take; pending, those that it still has at"
-        " the end of the log.",
-    ),
+        " the end of the log."),
     "streams": _Kind("Streams", _STREAM, _OF_STREAMS, adds_up=True),
     "system_streams": _Kind("Streams to system queues", _STREAM, _OF_STREAMS, adds_up=True),
-    "latency": _Kind(
-        "Latency",
+    "latency": _Kind("Latency",
         "destination node | queue | origin from | measured:count messages | median_ns:ns half within"
         " | p90_ns:ns 90 % within | p99_ns:ns 99 % within | p999_ns:ns 99.9 % within | slowest_ns:ns slowest",
         "From queued at the origin to on disk at the destination (express: in its queue), by the wall clocks of the"
-        " two: it is as good as these agree. Figures but the slowest are up to 7.5 % too high.",
-        adds_up=True,
-    ),
-    "outages": _Kind(
-        "Outages",
-        _OUTAGE,
+        " two: it is as good as these agree. Figures but the slowest are up to 7.5 % too high.", adds_up=True),
+    "outages": _Kind("Outages", _OUTAGE,
         "The longest first; gaps in the plots. A node is away between two of its starts. Two nodes are parted from the"
         " last word in a session that failed until their next session. A stream waits while its destination has no"
-        " room, and a queue while it is paused, though both nodes are there. Messages that wait then take longer.",
-    ),
+        " room, and a queue while it is paused, though both nodes are there. Messages that wait then take longer."),
     "short_outages": _Kind("Outages below a second", _OUTAGE),
-    "ways": _Kind(
-        "Ways over relays",
+    "ways": _Kind("Ways over relays",
         "origin::origin_id from | queue | stream:number | way::way_ids | relay::relay_id stay at | packets:count"
         " | median_ns:ns half within | p99_ns:ns 99 % within",
         "The nodes that a stream passes, and for how long its packets stayed at each relay until the next hop had them."
-        " A relay that several ways have in common counts in each. Times are up to a third too high.",
-    ),
-    "links": _Kind(
-        "Links",
+        " A relay that several ways have in common counts in each. Times are up to a third too high."),
+    "links": _Kind("Links",
         "sender::sender_id from | receiver::receiver_id to | messages:count | packets:count | resends:count"
         " | arrived:count | duplicates:count | bytes:bytes | median_ns:ns round trip: half within"
         " | p99_ns:ns 99 % within | slowest_ns:ns slowest | acks session acks by trigger",
         "One row for each direction; a message that is passed on counts on every hop. A resend is a packet that left"
         " again, in the same session or a later one. The round trip is from a packet sent once to its session ack,"
         " the wait of the ack included, up to 7.5 % too high. Acks are those that answered this direction.",
-        adds_up=True,
-    ),
-    "pairs": _Kind(
-        "Sessions",
+        adds_up=True),
+    "pairs": _Kind("Sessions",
         "node::node_id | peer::peer_id | sessions:count | in_order:count ended in order"
         " | restart:count ended by a restart | failed:count | open:count open at the end"
         " | counted:count counted as closed by a failure | reasons",
         "A session of two nodes is one, however many of its ends have logs. A restart of a node ends its sessions, and"
-        " the peer may learn that by a timeout: that is no failure of the network.",
-        adds_up=True,
-    ),
-    "sessions": _Kind(
-        "Sessions one by one",
+        " the peer may learn that by a timeout: that is no failure of the network.", adds_up=True),
+    "sessions": _Kind("Sessions one by one",
         "session::id | opened_ns:wall_ns opened (UTC) | lasted_ns:ns lasted | end | reason",
-        "First those that failed, then those that a restart ended. The number counts the sessions of the two nodes.",
-    ),
-    "policies": _Kind(
-        "Policies in force",
+        "First those that failed, then those that a restart ended. The number counts the sessions of the two nodes."),
+    "policies": _Kind("Policies in force",
         "node::node_id | peer::peer_id | sessions:count | window:count | session_acks session acks after"
         " | store_acks store acks after | silence",
         "What both ends of a session had agreed on when it opened, as each of them wrote it: when an end acknowledges"
-        " what arrives, and how long it bears a silence.",
-    ),
-    "nodes": _Kind(
-        "Nodes and their starts",
+        " what arrives, and how long it bears a silence."),
+    "nodes": _Kind("Nodes and their starts",
         "node::node_id | start:number | begin_ns:wall_ns first record (UTC) | end_ns:wall_ns last record (UTC)"
         " | records:count | ended how its log ends",
-        "Each start of each node of which there are records.",
-        adds_up=True,
-    ),
+        "Each start of each node of which there are records.", adds_up=True),
     "files": _Kind("Files", "file | records:count", adds_up=True),
-}
+}  # fmt: skip
 """The tables by their names, in the order of the page."""
 
 

@@ -6,7 +6,7 @@ A plot that would be empty is left out. Where a series over time has no value, i
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from operator import add
 from typing import Any, Final
@@ -76,17 +76,9 @@ def draw(
     """
     timeline = _coarse(timeline)
     plots = [
-        _throughput(timeline),
-        _delays(timeline),
-        _sessions(timeline, sessions),
-        _round_trips(timeline),
-        _in_flight(timeline),
-        _acks(timeline),
-        _resends(timeline),
-        _tiers(timeline),
-        _duplicates(timeline),
-        _histogram(timeline),
-    ]
+        _throughput(timeline), _delays(timeline), _sessions(timeline, sessions), _round_trips(timeline),
+        _in_flight(timeline), *_bar_plots(timeline), _histogram(timeline),
+    ]  # fmt: skip
     longest = sorted(outages, key=lambda it: it.begin_ns - it.end_ns)[:OUTAGES_MAX]
     marked = [[name, _ms(wall_ns)] for name, wall_ns in marks]
     shown = [plot for plot in plots if plot.series]
@@ -241,12 +233,11 @@ def _round_trips(timeline: Timeline) -> Plot:
         ("ack timeout, least", timeline.ack_timeout.get("least", {}), "teal"),
         ("ack timeout, longest", timeline.ack_timeout.get("longest", {}), "grey"),
     )
-    series = []
-    for name, values, colour in lines:
-        if values:
-            series.append(
-                _line(timeline, name, colour, {at: _brief(value / _NS_PER_S) for at, value in values.items()})
-            )
+    series = [
+        _line(timeline, name, colour, {at: _brief(value / _NS_PER_S) for at, value in values.items()})
+        for name, values, colour in lines
+        if values
+    ]
     note = (
         "The longest time from a packet sent once to its session ack, the wait of the ack included. The wait in force"
         " is that of a resend tier when it ran out; the two limits of the ack timeout stand where a session opened."
@@ -309,36 +300,32 @@ def _sessions(timeline: Timeline, sessions: list[Session]) -> Plot:
     return Plot("sessions", "Sessions", "sessions", "", note, series, rows=names)
 
 
-def _acks(timeline: Timeline) -> Plot:
-    acks = dict(sorted(timeline.acks.items()))
-    return Plot(
-        "acks", "Session acks by trigger", "bars", "acks", "Why each ack left.", _bars(timeline, acks, _COLOURS)
-    )
-
-
-def _resends(timeline: Timeline) -> Plot:
-    parts = {"resends": timeline.resends} if any(timeline.resends.values()) else {}
-    note = "Packets that left again, in the same session or a later one. Their sum is the verdict's number."
-    return Plot("resends", "Resends", "bars", "packets", note, _bars(timeline, parts, ["amber"]))
-
-
-def _tiers(timeline: Timeline) -> Plot:
-    tiers: dict[str, dict[int, int]] = {tier: timeline.tiers[tier] for tier in TIERS if tier in timeline.tiers}
-    note = (
-        "Why packets were due again: a session missed their acks, or a tier of their stream ran out. The sums are not"
-        " those of the resends: a packet that is due may be acknowledged before it leaves, or leave when a new session"
-        " opens, with no tier."
-    )
-    return Plot("tiers", "Packets due again by tier", "bars", "packets", note, _bars(timeline, tiers, _COLOURS))
-
-
-def _duplicates(timeline: Timeline) -> Plot:
-    causes = dict(sorted(timeline.causes.items()))
-    note = (
-        "Known to the session, or to the stream: as a duplicate, or of a sequence that was over (stale), which the"
-        " verdict does not count. Duplicates without resends are copies made by the network."
-    )
-    return Plot("duplicates", "Duplicates by cause", "bars", "packets", note, _bars(timeline, causes, _COLOURS))
+def _bar_plots(timeline: Timeline) -> Iterator[Plot]:
+    told: tuple[tuple[str, str, str, str, dict[str, dict[int, int]]], ...] = (
+        ("acks", "Session acks by trigger", "acks", "Why each ack left.", dict(sorted(timeline.acks.items()))),
+        (
+            "resends", "Resends", "packets",
+            "Packets that left again, in the same session or a later one. Their sum is the verdict's number.",
+            {"resends": timeline.resends} if any(timeline.resends.values()) else {},
+        ),
+        (
+            "tiers", "Packets due again by tier", "packets",
+            ("Why packets were due again: a session missed their acks, or a tier of their stream ran out. The sums are"
+            " not those of the resends: a packet that is due may be acknowledged before it leaves, or leave when a new"
+            " session opens, with no tier."),
+            {tier: timeline.tiers[tier] for tier in TIERS if tier in timeline.tiers},
+        ),
+        (
+            "duplicates", "Duplicates by cause", "packets",
+            ("Known to the session, or to the stream: as a duplicate, or of a sequence that was over (stale), which the"
+            " verdict does not count. Duplicates without resends are copies made by the network."),
+            dict(sorted(timeline.causes.items())),
+        ),
+    )  # fmt: skip
+    for name, title, unit, note, parts in told:
+        yield Plot(
+            name, title, "bars", unit, note, _bars(timeline, parts, ["amber"] if name == "resends" else _COLOURS)
+        )
 
 
 def _histogram(timeline: Timeline) -> Plot:

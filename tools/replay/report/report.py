@@ -93,11 +93,31 @@ def write_report(
         plots = draw(timeline, sessions, outages, [(name, it.wall_ns) for name, it in found if it.wall_ns])
         judged = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
         page = _page(
-            verdict, timeline, tables, found, plots, called=called, judged=judged, command=command, first=first
+            verdict=verdict,
+            first=first,
+            unread=list(verdict.unread.items())[:_FILES_SHOWN],
+            span=timeline.span_ns,
+            command=command,
+            missing=[timeline.told(said) for said in verdict.missing],
+            cut=[timeline.named(said) for said in verdict.cut],
+            late=[(name, count, CHECKS[name].sentence) for name, count in verdict.late.items()],
+            judged=judged,
+            left_out=list(timeline.left_out.items()),
+            numbers=_number_rows(verdict, tables),
+            found=[
+                (name, it, _where(it, timeline, called), clock(it.wall_ns) if it.wall_ns else "") for name, it in found
+            ],
+            tables=tables,
+            plots=plots["plots"],
+            data=_in_script(plots),
         )
         path.write_text(page, encoding="utf-8", errors="backslashreplace")
-        numbers = escaped_json(json.dumps({"judged": judged, "first": first, **_numbers(verdict, timeline, tables)}))
-        path.with_name(TABLES).write_text(numbers + "\n", encoding="utf-8")
+        begin_ns, end_ns = timeline.span_ns
+        numbers = {
+            "judged": judged, "first": first, "verdict": verdict.to_json(), "begin_ns": begin_ns, "end_ns": end_ns,
+            "lasted_ns": end_ns - begin_ns, "tables": {name: table.to_json() for name, table in tables.items()},
+        }  # fmt: skip
+        path.with_name(TABLES).write_text(escaped_json(json.dumps(numbers)) + "\n", encoding="utf-8")
         with path.with_name(VIOLATIONS).open("w", encoding="utf-8") as file:
             every = verdict.findings if violations is None else violations
             file.writelines(escaped_json(json.dumps(asdict(finding))) + "\n" for finding in every)
@@ -105,60 +125,17 @@ def write_report(
         raise ReplayError(f"cannot write the report {path}: {error.strerror}") from error
 
 
-def _numbers(verdict: Verdict, timeline: Timeline, tables: Mapping[str, Table]) -> dict[str, Any]:
-    """Return everything that the page shows as data."""
-    begin_ns, end_ns = timeline.span_ns
-    return {
-        "verdict": verdict.to_json(),
-        "begin_ns": begin_ns,
-        "end_ns": end_ns,
-        "lasted_ns": end_ns - begin_ns,
-        "tables": {name: table.to_json() for name, table in tables.items()},
-    }
-
-
-def _page(
-    verdict: Verdict,
-    timeline: Timeline,
-    tables: Mapping[str, Table],
-    found: list[tuple[str, Violation]],
-    plots: Mapping[str, Any],
-    *,
-    called: Mapping[str, str],
-    judged: str,
-    command: str,
-    first: list[str],
-) -> str:
+def _page(**told: Any) -> str:
     import jinja2
 
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, finalize=_finalize
     )
     return environment.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(
-        verdict=verdict,
-        first=first,
-        unread=list(verdict.unread.items())[:_FILES_SHOWN],
-        span=timeline.span_ns,
-        command=command,
-        missing=[timeline.told(said) for said in verdict.missing],
-        cut=[timeline.named(said) for said in verdict.cut],
-        late=[(name, count, CHECKS[name].sentence) for name, count in verdict.late.items()],
-        judged=judged,
-        left_out=list(timeline.left_out.items()),
-        numbers=_number_rows(verdict, tables),
-        found=[(name, it, _where(it, timeline, called), clock(it.wall_ns) if it.wall_ns else "") for name, it in found],
-        shown_max=_FINDINGS_SHOWN,
-        found_open=_FINDINGS_OPEN,
-        tables=tables,
-        opened_max=_OPENED_MAX,
-        plots=plots["plots"],
-        plots_open=_PLOTS_OPEN,
-        data=_in_script(plots),
-        library=_LIBRARY.read_text(encoding="utf-8"),
-        script=_SCRIPT.read_text(encoding="utf-8"),
-        shown=shown,
+        **told, shown_max=_FINDINGS_SHOWN, found_open=_FINDINGS_OPEN, opened_max=_OPENED_MAX, plots_open=_PLOTS_OPEN,
+        library=_LIBRARY.read_text(encoding="utf-8"), script=_SCRIPT.read_text(encoding="utf-8"), shown=shown,
         counted=counted,
-    )
+    )  # fmt: skip
 
 
 def _number_rows(verdict: Verdict, tables: Mapping[str, Table]) -> list[list[tuple[str, str, str, bool, str]]]:

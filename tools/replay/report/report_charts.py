@@ -37,8 +37,10 @@ class Once(Left):
         self.again = RangeSet()
 
     def put(self, first: int, last: int, at_ns: int) -> None:
-        """Packets have left; of a damaged log perhaps not in their order."""
-        if not self._bursts or first > self._bursts[-1][0]:
+        """Packets have left; a damaged log may say it of the same twice."""
+        end, begin, left_ns = self._bursts[-1] if self._bursts else (0, -1, 0)
+        if first > begin:
+            self._bursts[-1:] = [(min(end, first - 1), begin, left_ns)] if self._bursts else []
             super().put(first, last, at_ns)
         self.again.take(0, self._bursts[0][1] - 1)
 

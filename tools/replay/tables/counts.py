@@ -42,20 +42,15 @@ EVENTS: Final = (
     "order_ack_received", "handed", "node_started",
 )  # fmt: skip
 """The events whose records are counted."""
-COLUMNS: Final = (
-    "event", "node", "incarnation", "n", "at_ns", "wall_ns", "class", "origin", "stream", "sequence", "number",
-    "previous", "counts", "place", "first", "last", "count", "queue", "recovered", "redelivered", "reason", "session",
-    "peer", "peer_name", "packet", "packets", "resend", "duplicate", "size", "hops", "cumulative", "ranges", "trigger",
-    "pending", "priority", "topic", "subscription",
-)  # fmt: skip
+COLUMNS: Final = tuple(name for name in facts.READ if name not in ("file", "line"))
 """The columns of a table of records that are read."""
-_UNCOUNTED: Final = frozenset((
-    "at_ns", "wall_ns", "previous", "peer", "peer_name", "size", "hops", "trigger", "pending", "priority", "topic",
-))  # fmt: skip
-"""Columns of facts that no count needs; so they are not packed."""
-_PACKED_OF: Final = {
-    event: [name for name in COLUMNS if name in OF_EVENT[event] and name not in _UNCOUNTED] for event in EVENTS
-}
+_PACKED: Final = (
+    "event", "node", "incarnation", "n", "class", "origin", "stream", "sequence", "number", "counts", "place", "first",
+    "last", "count", "queue", "recovered", "redelivered", "reason", "session", "packet", "packets", "resend",
+    "duplicate", "cumulative", "ranges", "subscription",
+)  # fmt: skip
+"""Those that a count needs; the others stay null."""
+_PACKED_OF: Final = {event: [name for name in _PACKED if name in OF_EVENT[event]] for event in EVENTS}
 BUCKET: Final = 256
 """Ranges are joined where they touch the same stretch of this many packets: about a window, so a range touches few."""
 
@@ -545,16 +540,9 @@ def totals(packed: DataFrame, tasks: int | None = None) -> dict[str, int]:
         weighed = {name: it.limit(0) if no_odd else it.join(odd, [*KEY], "semi") for name, it in weighed.items()}
     weights = sql(_WEIGHTS, **weighed)
     row = sql(
-        _TOTALS,
-        moves=moves,
-        covered=covered,
-        weights=weights,
-        acks=acks,
-        handed=there["handed"],
-        starts=starts,
-        packets=packets,
-        commits=commits,
-    ).first()
+        _TOTALS, moves=moves, covered=covered, weights=weights, acks=acks, handed=there["handed"], starts=starts,
+        packets=packets, commits=commits,
+    ).first()  # fmt: skip
     assert row is not None, "an aggregate has one row"
     return {name: int(row[name]) for name in (*_SUMS, *WIRE)}
 

@@ -22,8 +22,6 @@ from triack.tools.replay.topics.passing_check import Passing
 from triack.tools.replay.topics.patterns import full_name, matches
 from triack.tools.replay.topics.subscription_check import Subscription
 
-QUEUE: Final = "topic:"
-"""How the name of the queue begins that the messages of a topic arrive in."""
 NAMED_MAX: Final = 8
 """Subscriptions that a finding names."""
 _FOLLOWS: Final = "assigned"
@@ -324,12 +322,7 @@ class TopicJudge(OfNode):
         if record["reason"] in ("all", "nobody") and not subscription.durable:
             begin = max(first, self._contents.dispatched + 1, subscription.after + 1)
             evidence = f"deleted ({record['reason']}) before it was dispatched to the subscription"
-            subscription.report_each(
-                record,
-                "content_freed_early",
-                evidence,
-                subscription.expired.missing(begin, last) if begin <= last else (),
-            )
+            subscription.report_each(record, "content_freed_early", evidence, subscription.expired.missing(begin, last))
 
     # ---- subscriptions
 
