@@ -17,8 +17,9 @@ from proof.lies.topics import (
     says_it_again,
 )
 from triack.base.units import MS
+from triack.tools.replay.causes.table import ARRIVED_CLASS, RECEIVED_CLASS
 from triack.tools.replay.checks.journal_check import SENT_JOURNAL
-from triack.tools.replay.judges.admin_judge import ARRIVED, NEGATIVE_RECEIVE, POSITIVE_RECEIVE, RECEIVED
+from triack.tools.replay.judges.admin_judge import NEGATIVE_RECEIVE, POSITIVE_RECEIVE
 from triack.tools.replay.judges.stream_judge import DEAD_LETTER_STREAM
 from triack.tools.replay.log.schema import EXPRESS, FOR_EVER
 
@@ -219,11 +220,11 @@ def _is_unheard(lie: Lie, log: Log) -> bool:
     """Whether no other record shows that an answer is due, or that the commit with it has returned."""
     truth = lie.truth
     mine = [it for it in log[lie.start] if "stream" in it and _stream(it) == _stream(truth)]
-    if truth["message_class"] == ARRIVED:
+    if truth["message_class"] == ARRIVED_CLASS:
         # The answer about a large message is in the commit after that of its last part.
         came = (it for it in mine if it["event"] == "packet_received")
         return bool(truth["number"] > 1) and not any(_messages_in(it, truth["number"] - 1) for it in came)
-    if truth["message_class"] != RECEIVED:
+    if truth["message_class"] != RECEIVED_CLASS:
         return False
     asked = [it["acks"] for it in _all(log, "admin_ack_asked") if _place(it) == _place(truth)]
     both = POSITIVE_RECEIVE | NEGATIVE_RECEIVE
