@@ -34,7 +34,7 @@ ROWS = {
         queues/topics/release_backlog.py _Group takes, ReleaseBacklog _groups
         queues/topics/subscription.py _Line _ahead _gone, Subscription _partly
         queues/topics/topic_root.py TopicRoot placed freed _awaited _early _skipped
-        queues/remote/forwarder.py _Way hands, Forwarder _done _ways
+        queues/remote/forwarder.py _Way tickets, Forwarder _done _ways
         queues/journals/journals.py Journals missing
     """,
     "`limits.peer_quota_bytes`": "queues/mailboxes/quotas.py Account _levels _charged",
