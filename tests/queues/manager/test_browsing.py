@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.queues.admin import answers, ask, classes
+from tests.queues.admin import ask, classes
 from tests.queues.world import SimNode, World, numbered, single, two
 from tests.sure import sure
 from triack.base.ack_trigger import AckTrigger, terms_of
@@ -305,12 +305,18 @@ def test_an_answer_to_the_node_itself_finds_its_queue_or_is_dropped() -> None:
 
 
 def test_a_large_message_whose_pieces_are_on_the_disk_alone_is_told_of() -> None:
-    """They are fetched for it, with or without a reader."""
+    """They are fetched for it, with or without a reader; after a restart nothing is told again."""
     world, a, b = two()
     b.live.queues.notices.cache.limit_bytes = 1
     ask(a, "b", bytes(30_000), bytes(30_000))
     world.run(5 * SECOND)
-    assert [it[0] for it in answers(a)] == [MessageClass.ACK_REACH_QUEUE] * 2
+    assert classes(a) == [MessageClass.ACK_REACH_QUEUE] * 2
+    b.restart()
+    world.run(5 * SECOND)
+    assert classes(a) == []
+    b.read_all("q")
+    world.run(SECOND)
+    assert classes(a) == [MessageClass.ACK_RECEIVE] * 2
 
 
 def test_what_applications_ask_for_is_in_the_log() -> None:

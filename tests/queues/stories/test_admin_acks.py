@@ -19,21 +19,6 @@ from triack.tools.replay.log.files import parse_records
 ARRIVED, RECEIVED = MessageClass.ACK_REACH_QUEUE, MessageClass.ACK_RECEIVE
 
 
-@pytest.mark.gate
-def test_a_large_message_is_told_of_once_it_is_whole() -> None:
-    """However its pieces come; after a restart, not again."""
-    _, a, b = two()
-    ask(a, "b", bytes(200_000))
-    a.world.run(5 * SECOND)
-    assert classes(a) == [ARRIVED]
-    b.restart()
-    b.world.run(5 * SECOND)
-    assert classes(a) == []
-    b.read_all("q")
-    a.world.run(SECOND)
-    assert classes(a) == [RECEIVED]
-
-
 def test_answers_wait_at_the_destination_while_their_queue_is_full() -> None:
     """The reader of the messages goes on."""
     full = NodeSettings(limits=Limits(queue_quota={"acks": Quota(3)}), messages_per_packet=1)
