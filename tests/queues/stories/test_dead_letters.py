@@ -60,13 +60,6 @@ def test_letters_have_a_quota_of_their_own(when_full: WhenLettersFull) -> None:
     assert world.run(5 * SECOND, lambda: b.length("orders") == 1)
 
 
-def test_letters_are_kept_by_their_bytes_as_well() -> None:
-    _, a, b = two(a=limited(), b=limited(dead_letters=DeadLetters(size_bytes=5_000)))
-    let_expire(a, b, 20)
-    assert b.length("dead-letter") == 4
-    assert b.read_all("dead-letter") == numbered(16, 20, 900)
-
-
 REASONS = [
     (HoldReason.QUEUE_FULL, {"queue_quota": {"q": Quota(5)}}),
     (HoldReason.PEER_QUOTA, {"peer_quota_bytes": 5_000}),

@@ -78,16 +78,6 @@ def test_what_came_too_early_does_not_all_come_again_at_once() -> None:
     assert len(a.log("packet_sent")) < 8 * 90
 
 
-@pytest.mark.parametrize("delivery", DURABLE)
-def test_a_queue_may_refuse_instead(delivery: Delivery) -> None:
-    """Set so, a full queue rejects: the sender hears of it, and has the message in its dead-letter queue."""
-    world, a, b = two(b=NodeSettings(limits=Limits(queue_quota={"q": Quota(10, 1024**2, "reject")})))
-    said = [a.watch(a.send(b, "q", body, delivery=delivery), STAGES[delivery]) for body in numbered(0, 30, 900)]
-    assert world.run(10 * SECOND, lambda: not a.busy)
-    assert sorted(said, key=str) == [["queue-full"]] * 20 + [[None]] * 10
-    assert (b.length("q"), a.length("dead-letter")) == (10, 20)
-
-
 @pytest.mark.slow
 def test_large_messages_that_share_a_queue_do_not_stop_each_other() -> None:
     """Room for one is room for all of its packets: two halves never wait for each other."""
