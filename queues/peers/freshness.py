@@ -10,7 +10,6 @@ refused, but its sender has to prove its address (``handshake``).
 Promise: this remembers only moments that a peer's key has proved, of few nodes for each peer.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -29,18 +28,19 @@ class Freshness:
     """The newest connect of each node of each peer."""
 
     def __init__(self) -> None:
-        self._newest: dict[str, OrderedDict[bytes, Moment]] = {}
+        # Of each peer: its nodes, the one that connected last at the end.
+        self._newest: dict[str, dict[bytes, Moment]] = {}
 
     def take(self, peer: str, node_id: bytes, moment: Moment) -> bool:
         """A connect of a peer has arrived. Returns whether it is newer than all before it of that node."""
-        nodes = self._newest.setdefault(peer, OrderedDict())
+        nodes = self._newest.setdefault(peer, {})
         newest = nodes.get(node_id)
         if newest is not None and moment <= newest:
             return False
+        nodes.pop(node_id, None)
         nodes[node_id] = moment
-        nodes.move_to_end(node_id)
         if len(nodes) > NODES_OF_ONE_MAX:
-            nodes.popitem(last=False)
+            del nodes[next(iter(nodes))]
         return True
 
     def forget(self, is_known: Callable[[str], bool]) -> None:
