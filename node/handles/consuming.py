@@ -219,11 +219,11 @@ class Consuming:
     def _has_room(self) -> bool:
         # Each lane has one call under way, but for those that wait after a failure.
         waiting = 0 if self._keeps_order else len(self._held)
-        waiting = sum(map(len, self._lanes.values()))
+        held = sum(map(len, self._lanes.values()))
         return (
             not self._pauses
             and len(self._lanes) - waiting < self._concurrency
-            and waiting < self._concurrency + HELD_MAX
+            and held < self._concurrency + HELD_MAX
         )
 
     async def _draw(self, reader: Any) -> None:
