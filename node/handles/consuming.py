@@ -221,9 +221,7 @@ class Consuming:
         waiting = 0 if self._keeps_order else len(self._held)
         held = sum(map(len, self._lanes.values()))
         return (
-            not self._pauses
-            and len(self._lanes) - waiting < self._concurrency
-            and held < self._concurrency + HELD_MAX
+            not self._pauses and len(self._lanes) - waiting < self._concurrency and held < self._concurrency + HELD_MAX
         )
 
     async def _draw(self, reader: Any) -> None:
