@@ -66,9 +66,9 @@ class IncomingRun:
     def end(self, arrived: Sequence[bytes] = ()) -> "IncomingRun":
         """The run is complete: say what is known of its packets only now. Returns it.
 
-        ``arrived``: what came, from its first packet on.
+        ``arrived``: its packets as they came.
         """
-        self.size_bytes = sum(map(len, arrived[: self.length]))
+        self.size_bytes = sum(map(len, arrived))
         self.counts, self.sent_at_ms, self.receive_by_ms = zip(*self.about, strict=True)
         self.body_bytes, self.messages = sum(map(len, self.bodies)), sum(self.counts)
         return self
@@ -186,12 +186,17 @@ def read_runs(event: RunArrived) -> Iterator[IncomingRun | PacketArrived]:
         if run is not None:
             if run.take(content):
                 continue
-            yield run.end(event.contents[run.packet - event.number :])
+            yield _end_of(event, run)
         run = IncomingRun.begin(packet, content, event.delivery)
         if run is None:
             yield PacketArrived(packet, event.delivery, content, duplicate=False)
     if run is not None:
-        yield run.end(event.contents[run.packet - event.number :])
+        yield _end_of(event, run)
+
+
+def _end_of(event: RunArrived, run: IncomingRun) -> IncomingRun:
+    begin = run.packet - event.number
+    return run.end(event.contents[begin : begin + run.length])
 
 
 def held_runs(

@@ -23,11 +23,11 @@ KEPT_OUT_MAX = 256
 """Streams of one session that the node notifies when there is a place; any others ask again by themselves."""
 
 
-class HoldWords:
-    """Tells neighbours that a stream has to wait, or may go on.
+class HoldSender:
+    """Tells neighbours that a stream has to wait, or may continue.
 
-    Of two words about a stream the later one has the greater turn, in whichever session it is said, and even if the
-    stream was forgotten between them and has begun again.
+    Of two holds of a stream the later one has the greater turn, in any session, and even if the stream was forgotten
+    between them and has begun again.
     """
 
     def __init__(self) -> None:
@@ -43,10 +43,10 @@ class HoldWords:
         stop: bool,
         turn: int = 0,
     ) -> int:
-        """Say so to a neighbour. Returns the turn of the word; 0 when too many other answers wait.
+        """Say so to a neighbour. Returns the turn of the hold; 0 when too many other answers wait.
 
         ``refuses``: the session's numbers of the packets that were not taken. They stay unanswered when too many
-        answers wait, and their session retransmits them. ``turn``: that of the word which this one only repeats.
+        answers wait, and their session retransmits them. ``turn``: that of the hold which this one only repeats.
         """
         if not turn:
             turn = self._turn = self._turn + 1
@@ -78,14 +78,14 @@ class StreamPlaces:
     Attributes:
         account: the streams themselves, in memory.
         has_new: whether streams were forgotten since the last check for streams that may have their places.
-        words: say which streams have to wait, these and others.
+        hold_sender: says which streams have to wait, these and others.
     """
 
     def __init__(self, settings: NodeSettings, queues: LocalQueues, account: Account, payer_of: PayerOf) -> None:
         self._settings = settings
         self.account = account
         self.has_new = False
-        self.words = HoldWords()
+        self.hold_sender = HoldSender()
         self._queues = queues
         self._payer_of = payer_of
         # Peers near their limit of streams, and whether some of their streams had to wait.
@@ -140,7 +140,7 @@ class StreamPlaces:
         """
         self._tell_limit(header.origin, is_full=True)
         stream = StreamId(header.origin, header.stream)
-        if not self.words.say(conversation, stream, HoldReason.TOO_MANY_STREAMS, (packet,), stop=True):
+        if not self.hold_sender.say(conversation, stream, HoldReason.TOO_MANY_STREAMS, (packet,), stop=True):
             return False
         kept = self._kept_out.setdefault(conversation, _KeptOut())
         kept.streams[stream] = None
@@ -163,7 +163,7 @@ class StreamPlaces:
         # It replaces a stop that has not left: its origin learns by the reason that packets were not accepted.
         unsent = conversation.control is not None and key in conversation.control
         reason = HoldReason.TOO_MANY_STREAMS if unsent else ""
-        self.words.say(conversation, stream, reason, stop=False)
+        self.hold_sender.say(conversation, stream, reason, stop=False)
 
     def give(self) -> None:
         """For each free place, let one stream that was kept out ask again, the longest waiting first."""

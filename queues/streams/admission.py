@@ -196,7 +196,7 @@ class Admission:
         self.disk_room = DiskRoom(settings.limits.disk_reserve_bytes, queues.notices)
         self._bodies = queues.bodies
         self.body_room = BodyRoom(queues, self.disk_room)
-        self.holds = HoldsHere[IncomingStream](self.stream_places.words)
+        self.holds = HoldsHere[IncomingStream](self.stream_places.hold_sender)
         queues.may_leave = permissions.may_leave
         for account in self._accounts:
             account.own = permissions.node_id

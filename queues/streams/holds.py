@@ -15,7 +15,7 @@ from triack.base.names import StreamId
 from triack.base.news import StreamHeld
 from triack.base.reasons import HoldReason
 from triack.queues.peers.link import Conversation
-from triack.queues.peers.peer_limits import HoldWords
+from triack.queues.peers.peer_limits import HoldSender
 
 TOLD_APART = (HoldReason.QUEUE_FULL, HoldReason.STORE_LOW)
 """Reasons with other events at the node that has no room: ``QueueOverQuota`` and ``StoreLow``."""
@@ -91,7 +91,7 @@ _priority_of = attrgetter("priority")
 
 
 class Stop(NamedTuple):
-    """What a neighbour was told last about a stream that it holds back: the turn of that word, and why."""
+    """The last hold of a stream that a neighbour has got: its turn, and why."""
 
     turn: int
     reason: HoldReason
@@ -104,21 +104,21 @@ class HoldsHere(Holds, Generic[Stream]):
         stopped: these streams, by the conversations in which that was said.
     """
 
-    def __init__(self, words: HoldWords) -> None:
+    def __init__(self, sender: HoldSender) -> None:
         super().__init__(here=True)
-        self._words = words
+        self._sender = sender
         self.stopped: dict[Stream, dict[Conversation, Stop]] = {}
 
     def stop(
         self, stream: Stream, conversation: Conversation, queue: str, reason: HoldReason, refuses: tuple[int, ...] = ()
     ) -> bool:
-        """Ask a neighbour to wait with a stream, which goes to a queue. Returns as ``HoldWords.say`` whether that left.
+        """Ask a neighbour to wait with a stream, which goes to a queue. Returns whether that left, as ``say`` does.
 
         If nothing is refused, and it was asked before, this repeats the turn of that.
         """
         stops = self.stopped.get(stream, {})
         known = stops[conversation].turn if conversation in stops and not refuses else 0
-        turn = self._words.say(conversation, stream.id, reason, refuses, stop=True, turn=known)
+        turn = self._sender.say(conversation, stream.id, reason, refuses, stop=True, turn=known)
         if turn:
             self.stopped.setdefault(stream, stops)[conversation] = Stop(turn, reason)
             self.hold((stream, conversation), HeldStream(conversation.peer_label, queue, stream.delivery, reason))
@@ -129,29 +129,29 @@ class HoldsHere(Holds, Generic[Stream]):
         for stream, stops in self.stopped.items():
             if conversation in stops:
                 turn, reason = stops[conversation]
-                return self._words.say(conversation, stream.id, reason, stop=True, turn=turn) > 0
+                return self._sender.say(conversation, stream.id, reason, stop=True, turn=turn) > 0
         return False
 
     def go(self, waits: Callable[[Stream, Conversation, HoldReason], bool]) -> bool:
-        """Let all streams go on that need not wait any more, by ``waits`` and why they were stopped.
+        """Let all streams continue that need not wait any more, by ``waits`` and why they were stopped.
 
-        Returns False when some could not be told: they go on with the next call.
+        Returns False when a hold found no room: these streams continue with the next call.
         """
         are_told = True
         for stream in sorted(self.stopped, key=_priority_of, reverse=True):
             for conversation, (_, reason) in list(self.stopped[stream].items()):
                 if waits(stream, conversation, reason):
                     continue
-                if self._words.say(conversation, stream.id, stop=False):
+                if self._sender.say(conversation, stream.id, stop=False):
                     self._let_go(stream, conversation)
                 else:
                     are_told = False
         return are_told
 
     def forget(self, stream: Stream) -> None:
-        """A stream is forgotten: let its neighbours go on, which begins it again if there is more of it."""
+        """A stream is forgotten: let its neighbours continue, which begins it again if there is more of it."""
         for conversation in list(self.stopped.get(stream, ())):
-            self._words.say(conversation, stream.id, stop=False)
+            self._sender.say(conversation, stream.id, stop=False)
             self._let_go(stream, conversation)
 
     def handle_session_closed(self, conversation: Conversation) -> None:

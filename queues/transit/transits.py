@@ -108,7 +108,7 @@ class Transits(DepartingStreams[TransitStream]):
         self.room = TransitRoom(settings.limits, admission.disk_room, admission.waiting)
         self.bodies = TransitBodies(self.room, settings.body_cache_bytes)
         self.news = TransitNews()
-        self.holds = HoldsHere[TransitStream](self._places.words)
+        self.holds = HoldsHere[TransitStream](self._places.hold_sender)
         self.ends = TransitEnds(door, words, self._has_packets)
 
     # ---- starting

@@ -155,13 +155,13 @@ def test_a_full_queue_lets_the_more_urgent_streams_go_on_first() -> None:
     assert len(admission.holds.streams) == 3
     priorities = {stream.id: stream.priority for stream in admission.holds.stopped}
     told: list[int] = []
-    say = admission.stream_places.words.say
+    say = admission.stream_places.hold_sender.say
 
     def noting(conversation: Conversation, stream: StreamId, *rest: Any, **more: Any) -> int:
         told.append(priorities[stream])
         return say(conversation, stream, *rest, **more)
 
-    admission.stream_places.words.say = noting  # type: ignore[method-assign]
+    admission.stream_places.hold_sender.say = noting  # type: ignore[method-assign]
     b.read("q")
     assert world.run(SECOND, lambda: len(told) >= 3)
     assert told[:3] == [7, 3, 0]

@@ -24,7 +24,7 @@ from triack.queues.node_settings import Limits, NodeSettings, Quota
 from triack.queues.peers import link
 from triack.queues.peers.control import Control
 from triack.queues.peers.link import CONTROL_MAX
-from triack.queues.peers.peer_limits import HoldWords
+from triack.queues.peers.peer_limits import HoldSender
 from triack.queues.peers.session_settings import largest_window
 from triack.queues.stages import Stage
 from triack.queues.streams.holds import HeldStream, Holds, HoldsHere
@@ -350,11 +350,38 @@ class _Left:
 
 
 def test_a_stream_that_ends_while_it_is_held_is_held_no_longer() -> None:
-    holds, stream, conversation = HoldsHere[IncomingStream](HoldWords()), new_stream(), cast("Any", _Left())
+    holds, stream, conversation = HoldsHere[IncomingStream](HoldSender()), new_stream(), cast("Any", _Left())
     assert holds.stop(stream, conversation, "q", HoldReason.QUEUE_FULL)
     assert holds.of(stream) is HoldReason.QUEUE_FULL
     holds.forget(stream)
     assert (holds.streams, holds.of(stream), holds.stop_again(conversation)) == ([], None, False)
+
+
+class _Neighbour:
+    """A conversation that keeps the holds which it is given."""
+
+    def __init__(self, label: str) -> None:
+        self.peer_label, self.given = label, list[bool]()
+        self.session = SimpleNamespace(is_closed=False)
+
+    def name_of(self, _stream: object) -> str:
+        return "s"
+
+    def put_control(self, _key: object, control: Control) -> bool:
+        packet = decode(control.content)
+        assert isinstance(packet, HoldPacket)
+        self.given.append(packet.stop)
+        return True
+
+
+def test_a_stream_that_came_by_two_neighbours_lets_both_continue() -> None:
+    holds, stream = HoldsHere[IncomingStream](HoldSender()), new_stream()
+    neighbours = _Neighbour("a"), _Neighbour("b")
+    for neighbour in neighbours:
+        assert holds.stop(stream, cast("Any", neighbour), "q", HoldReason.QUEUE_FULL)
+    assert holds.go(lambda *_: False)
+    assert [neighbour.given for neighbour in neighbours] == [[True, False], [True, False]]
+    assert (holds.streams, holds.of(stream)) == ([], None)
 
 
 def test_a_quota_of_a_peer_is_reported_once_for_all_its_queues() -> None:
