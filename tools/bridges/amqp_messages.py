@@ -14,7 +14,6 @@ header triack-id                  id of the message: what is sent to the broker 
 """
 
 import json
-import time
 from datetime import UTC, datetime
 
 from aiormq import spec
@@ -22,6 +21,7 @@ from aiormq import spec
 from triack.base.checks import LONGEST_LIFE_S
 from triack.base.errors import UsageError
 from triack.bridges.amqp_link import Arrived
+from triack.bridges.part import seconds_left
 from triack.node.config.bridge_rules import HEADER
 from triack.node.handles.message import Message
 from triack.node.shell.outgoing_message import MessageProperties
@@ -122,8 +122,9 @@ def to_amqp(message: Message, frame_bytes: int) -> spec.Basic.Properties:
     moment = message.headers.get(f"{PREFIX}timestamp", "")
     if moment.isdecimal() and int(moment) <= LATEST_S:
         found.timestamp = datetime.fromtimestamp(int(moment), UTC)
-    if message.receive_by is not None:
-        expiration_ms = max(1, round((message.receive_by - time.time()) * MS))
+    left_s = seconds_left(message)
+    if left_s is not None:
+        expiration_ms = max(1, round(left_s * MS))
         if expiration_ms <= EXPIRATION_MAX_MS:
             found.expiration = str(expiration_ms)
     return found

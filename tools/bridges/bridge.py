@@ -5,28 +5,29 @@ whose broker went away.
 """
 
 import asyncio
-import random
 import ssl
-import time
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from triack.base.errors import ConnectionLost, NodeClosed, StoreFailed, TriackError
 from triack.base.reasons import BridgeReason
+from triack.base.units import SECOND
 from triack.bridges.giving import Giving
 from triack.bridges.part import BrokerAway, Node_, Part, epoch_of, no_counts, tell
 from triack.bridges.taking import Taking
 from triack.node.config.bridge_table import BridgeTable
 from triack.node.control.tasks import first_of
 from triack.node.files import operator_log
+from triack.node.shell.platform import PLATFORM
 from triack.stats.troubles import BridgeStats
 
 BACK_OFF_S = 0.5, 30.0
 """The first and the longest pause before another try; each is twice the one before. Half of it is chance, so that the
 bridges of a plant do not all call their broker together when it is back."""
-STEADY_S = 10.0
+STEADY_NS = 10 * SECOND
 """A connection that lasted so long was a good one: the next pause is the first again."""
 
 
@@ -47,7 +48,9 @@ class Bridge:
         self.table = table
         self._parts: tuple[Part, ...] = ()
         self.up = asyncio.Event()
-        self._since_s = time.monotonic()
+        platform = PLATFORM.get()
+        self._now_ns, self._random = platform.monotonic_ns, Random(platform.entropy(16))
+        self._since_ns = self._now_ns()
         self._last_error: str | None = None
         self._epoch: int | None = None
         # Those of earlier connections.
@@ -62,7 +65,7 @@ class Bridge:
             self.table.name,
             self.table.broker,
             self.up.is_set(),
-            time.monotonic() - self._since_s,
+            (self._now_ns() - self._since_ns) / SECOND,
             waiting=sum(part.waiting for part in self._parts),
             waits_for=next((part.waits_for for part in self._parts if part.waits_for is not None), None),
             last_error=self._last_error,
@@ -78,7 +81,7 @@ class Bridge:
         """
         pause_s = BACK_OFF_S[0]
         while True:
-            began_s = time.monotonic()
+            began_ns = self._now_ns()
             try:
                 await self._pass_on()
             except (NodeClosed, StoreFailed):
@@ -94,9 +97,9 @@ class Bridge:
                 await self._tell_away(f"{type(error).__name__}: {error}")
             finally:
                 self._end_connection()
-            if time.monotonic() - began_s >= STEADY_S:
+            if self._now_ns() - began_ns >= STEADY_NS:
                 pause_s = BACK_OFF_S[0]
-            await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))
+            await asyncio.sleep(pause_s * self._random.uniform(0.5, 1.0))
             pause_s = min(2 * pause_s, BACK_OFF_S[1])
 
     async def _pass_on(self) -> None:
@@ -132,7 +135,7 @@ class Bridge:
 
     async def _tell_up(self) -> None:
         self.up.set()
-        self._since_s = time.monotonic()
+        self._since_ns = self._now_ns()
         operator_log.info(f"bridge {self.table.name}: connected to {self.table.broker}", bridge=self.table.name)
         await self._tell("up", self.table.broker)
 
@@ -149,7 +152,7 @@ class Bridge:
     def _end_connection(self) -> None:
         if self.up.is_set():
             self.up.clear()
-            self._since_s = time.monotonic()
+            self._since_ns = self._now_ns()
         for part in self._parts:
             self._counts = {name: count + part.counts[name] for name, count in self._counts.items()}
             self._refusals += part.refusals

@@ -12,7 +12,6 @@ user property triack-id    id of the message: what is sent to the broker twice h
 """
 
 import re
-import time
 from typing import Any
 
 from gmqtt.mqtt.property import Property
@@ -20,6 +19,7 @@ from gmqtt.mqtt.property import Property
 from triack.base.errors import UsageError
 from triack.bridges.framing import packed_length
 from triack.bridges.mqtt_link import Arrived
+from triack.bridges.part import seconds_left
 from triack.node.handles.message import Message
 from triack.node.shell.outgoing_message import MessageProperties
 
@@ -81,8 +81,9 @@ def _named(message: Message) -> dict[str, Any]:
         found["correlation_data"] = as_text(correlation).encode()
     elif _HEX.fullmatch(digits):
         found["correlation_data"] = bytes.fromhex(digits)
-    if message.receive_by is not None:
-        found["message_expiry_interval"] = min(EXPIRY_MAX_S, max(1, round(message.receive_by - time.time())))
+    left_s = seconds_left(message)
+    if left_s is not None:
+        found["message_expiry_interval"] = min(EXPIRY_MAX_S, max(1, round(left_s)))
     return found
 
 

@@ -10,12 +10,15 @@ from typing import Protocol
 
 from triack.base.errors import ConnectionLost, NodeClosed, StoreFailed, TriackError, UsageError, WaitTimeout
 from triack.base.reasons import BridgeReason
+from triack.base.units import SECOND
 from triack.node.client.client import Client
 from triack.node.client.client_transaction import ClientTransaction
 from triack.node.config.bridge_table import BridgeTable
 from triack.node.files import operator_log
+from triack.node.handles.message import Message
 from triack.node.handles.transaction import Transaction
 from triack.node.node import Node
+from triack.node.shell.platform import PLATFORM
 from triack.queues.messages import MAX_BODY_BYTES
 
 Node_ = Node | Client
@@ -44,6 +47,11 @@ class TooLarge(UsageError):
 def refusal_of(error: UsageError) -> Refusal:
     """Why a message can never be passed on."""
     return BridgeReason.TOO_LARGE if isinstance(error, TooLarge) else BridgeReason.UNFIT, str(error)
+
+
+def seconds_left(message: Message) -> float | None:
+    """How long a message may still be received, by the clock of the machine; None: as long as it exists."""
+    return None if message.receive_by is None else message.receive_by - PLATFORM.get().wall_ns() / SECOND
 
 
 def no_counts() -> dict[str, int]:

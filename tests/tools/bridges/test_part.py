@@ -64,6 +64,11 @@ def test_what_is_no_length_is_refused() -> None:
         PacketReader(MOST).feed(b"\x30\xff\xff\xff\xff")
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_the_same_seed_gives_the_same_run(seed: int) -> None:
+    assert run_bridge(seed) == run_bridge(seed)
+
+
 @pytest.mark.gate
 @pytest.mark.parametrize("first", range(0, 30, 10))
 def test_whatever_dies_each_message_passes_and_the_logs_show_it(first: int) -> None:
