@@ -1,13 +1,13 @@
 """Put messages into the outbox, in the application's own transaction."""
 
 import json
-import time
 from typing import Any, Unpack
-from uuid import uuid4
 
 from triack.base.delivery import Delivery, check_priority
 from triack.base.names import composed
+from triack.base.units import MS
 from triack.node.shell.outgoing_message import MessageProperties, as_bytes, check_size, with_properties
+from triack.node.shell.platform import PLATFORM
 from triack.outbox.database import OUTBOX, as_table, execute, execute_async
 from triack.transport.address import Destination
 
@@ -61,14 +61,15 @@ def _row(destination: str, body: bytes, properties: MessageProperties) -> dict[s
     Destination.parse(destination)
     body = as_bytes(destination, body)
     check_size(destination, body)
-    now_ms = time.time_ns() // 1_000_000
+    machine = PLATFORM.get()
+    now_ms = machine.wall_ns() // MS
     check_priority(destination, Delivery.TRANSACTIONAL, properties.get("priority"))
     with_properties(destination, body, properties, now_ms)
     said = {name: value for name, value in properties.items() if value is not None}
     if "headers" in said:
         said["headers"] = dict(properties["headers"] or {})
     return {
-        "id": uuid4().hex,
+        "id": machine.entropy(16).hex(),
         "destination": destination,
         "body": body,
         "properties": json.dumps(said, sort_keys=True),

@@ -1,10 +1,11 @@
 """The other side of an outbox: the ids of received messages, in the same transaction as the work on them."""
 
-import time
 from typing import Any
 
 from triack.base.checks import LONGEST_LIFE_S, check_between
+from triack.base.units import MS
 from triack.node.handles.message import Message
+from triack.node.shell.platform import PLATFORM
 from triack.outbox.database import INBOX, as_table, execute, execute_async
 
 KEPT_S = 7 * 86_400.0
@@ -66,4 +67,4 @@ def _row(message: Message) -> dict[str, object]:
 
 
 def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
+    return PLATFORM.get().wall_ns() // MS

@@ -13,7 +13,6 @@ So rows leave once as long as one node sends them, which the table of the owner 
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from heapq import nsmallest
@@ -34,11 +33,13 @@ from triack.base.errors import (
     TriackError,
     UsageError,
 )
+from triack.base.units import MS
 from triack.node.client.client import Client
 from triack.node.client.client_transaction import ClientTransaction
 from triack.node.files import operator_log
 from triack.node.handles.transaction import Transaction
 from triack.node.node import Node
+from triack.node.shell.platform import PLATFORM
 from triack.outbox.database import OUTBOX, as_table
 from triack.outbox.database_thread import DatabaseThread
 from triack.outbox.errors import OutboxTaken
@@ -265,7 +266,7 @@ class Pump:
         if destination in batch.waiting:
             return True
         try:
-            properties = first.properties_at(time.time_ns() // 1_000_000)
+            properties = first.properties_at(PLATFORM.get().wall_ns() // MS)
             over = next((name for name in LIVES if properties.get(name, 1) <= 0), None)
             if over is not None:
                 raise UsageError(f"its {over} was over before it was sent")

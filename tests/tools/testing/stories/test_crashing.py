@@ -8,6 +8,7 @@ import contextlib
 import itertools
 import sqlite3
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -186,3 +187,27 @@ def test_a_right_service_passes(tmp_path: Path, victim: str, receiver: Service) 
 def test_a_wrong_service_is_named(tmp_path: Path, shop: Service, warehouse: Service, said: str) -> None:
     with pytest.raises(AssertionError, match=said):
         crash_at_every_step(tmp_path, said.split()[3], shop, warehouse)
+
+
+async def shop_that_sends_late(file: Path) -> None:
+    db = opened(file, "orders")
+    with db:
+        triack.outbox.enqueue(db, "warehouse/orders", b"apple", time_to_reach_queue=60)
+    await asyncio.sleep(600)
+    async with triack.open("shop", data="data") as node:
+        await triack.outbox.Pump(node, lambda: connect(file)).run()
+
+
+def test_an_outbox_goes_by_the_clock_and_chance_of_its_machine(tmp_path: Path) -> None:
+    def refused(file: Path) -> list[tuple[str, str]]:
+        look = "SELECT id, refused FROM triack_outbox WHERE refused NOTNULL"
+        return connect(file).execute(look).fetchall() if file.exists() else []
+
+    found = []
+    for file in (tmp_path / "one.db", tmp_path / "two.db"):
+        with World(seed=1) as world:
+            world.machine("shop").start(shop_that_sends_late, file)
+            world.run(world.until(partial(refused, file), timeout=700))
+        found += refused(file)
+    assert found[0] == found[1]
+    assert found[0][1] == "its time_to_reach_queue was over before it was sent"
