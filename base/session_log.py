@@ -5,7 +5,16 @@ Pure data, and part of the file format: no name may change. ``queues/manager/rec
 of docs/session-log.md from here.
 """
 
-from typing import Final, NamedTuple
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+Record = Callable[..., None]
+"""Writes to the session log of a node: ``record(event, now_ns, **fields)``."""
+
+
+def record_nothing(_event: str, _now_ns: int, /, **_fields: Any) -> None:
+    """The ``Record`` of a node without a session log: no fields need to be found for it."""
+
 
 SCHEMA_VERSION: Final = 6
 """Written into the first record of a segment. Readers refuse every other version."""

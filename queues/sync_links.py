@@ -4,16 +4,15 @@ A packet is awaited from when it is on this node's disk until the neighbour has 
 long: over a link that is asynchronous for now this node deletes it earlier.
 """
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
 from triack.base.news import LinkDowngraded, LinkUpgraded
 from triack.base.ranges import Range
+from triack.base.session_log import Record
 from triack.base.units import SECOND
 from triack.ordering.onward import Awaited, LinkMode, SyncLink
 from triack.queues.routes import Routes, Way
-
-Record = Callable[..., None]
 
 
 @dataclass(slots=True)

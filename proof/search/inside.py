@@ -86,6 +86,7 @@ def expire(engine: Engine, key: TimerKey, now_ns: int) -> None:
         link.retry_at_ns = now_ns
         link.wake()
     stillness.set_deadlines(engine)
+    engine.jobs.turn(now_ns)
     engine.handle_timer(now_ns)
     _rejuvenate(engine, now_ns)
 

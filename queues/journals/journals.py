@@ -24,6 +24,7 @@ from triack.base.delivery import DURABLE
 from triack.base.errors import ProtocolError
 from triack.base.news import JournalFull
 from triack.base.reasons import DropReason
+from triack.base.session_log import Record
 from triack.queues.body_head import kept_until
 from triack.queues.fetching import Fetch, arrived, fetch_packets
 from triack.queues.mailboxes.handed import fields_of_runs, settled_runs
@@ -78,7 +79,7 @@ class Journals:
     queues: LocalQueues
     is_low: Callable[[], bool]
     drops: Counter[DropReason]
-    record: Callable[..., None]
+    record: Record
 
     def __post_init__(self) -> None:
         # Packets that the next commit copies, and which of their messages.

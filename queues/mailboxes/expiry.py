@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from triack.base.reasons import DeadReason
+from triack.base.session_log import Record
 from triack.queues.fetching import Fetch, arrived, fetch_packets
 from triack.queues.mailboxes.handed import as_runs, fields_of_runs
 from triack.queues.mailboxes.local_commit import LocalTurn
@@ -40,7 +41,7 @@ class Expiry:
 
     notices: Notices
     dead_letter: Callable[[Mailbox, Lease, str, LocalTurn], None]
-    record: Callable[..., None]
+    record: Record
 
     def __post_init__(self) -> None:
         self.expired: deque[tuple[Mailbox, QueuedPacket, list[int]]] = deque()

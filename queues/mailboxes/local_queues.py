@@ -28,6 +28,7 @@ from triack.base.names import TOPIC_PREFIX, StreamId, check_name, composed
 from triack.base.news import DeadLettersWaiting
 from triack.base.ranges import as_ranges
 from triack.base.reasons import EXPIRED, DeadReason, DropReason
+from triack.base.session_log import Record, record_nothing
 from triack.queues.admin_acks import Tell, Told, nobody_told
 from triack.queues.body_head import cares_of, fragment_range, read_plain
 from triack.queues.clock_jumps import ClockJumps, head_here
@@ -113,7 +114,7 @@ class LocalQueues:
         declared: list[str] | None,
         wall: WallClock,
         drops: Counter[DropReason],
-        record: Callable[..., None],
+        record: Record,
         payer_of: PayerOf,
         *,
         words: memoryview | None = None,
@@ -700,8 +701,8 @@ class LocalQueues:
         """Log what was handed out, came back or was purged since the last call. Ends every open run."""
         notices = self.notices
         for mailbox in notices.read:
-            runs = mailbox.take_runs()
-            for fields in handed_fields(mailbox.name, runs, in_arrival_order=mailbox.in_arrival_order):
+            handed = handed_fields(mailbox.name, mailbox.take_runs(), in_arrival_order=mailbox.in_arrival_order)
+            for fields in handed if self._record is not record_nothing else ():
                 self._record("handed", now_ns, **fields)
         notices.read.clear()
         for event, taken in (("returned", notices.returned), ("purged", notices.purged)):
@@ -716,18 +717,16 @@ class LocalQueues:
         notices = self.notices
         if notices.read or notices.returned or notices.purged:
             self.note_runs(now_ns)
-        if notices.left:
-            for mailbox, left in notices.left.items():
-                self._note("settled", mailbox.name, settled_runs(left), now_ns, recovered=True)
-            notices.left.clear()
-        for mailbox, settled in self.notices.settled.items():
+        for mailbox, left in notices.left.items():
+            self._note("settled", mailbox.name, settled_runs(left), now_ns, recovered=True)
+        notices.left.clear()
+        for mailbox, settled in notices.settled.items() if self._record is not record_nothing else ():
+            done: dict[QueuedPacket, int] = {}
             if mailbox.journal:
                 done = {it: bits for it, bits in settled.items() if it.pieces and mailbox.reader.is_done(it)}
                 self._note("settled", mailbox.name, settled_runs(done), now_ns, journaled=True)
-                self._note("settled", mailbox.name, settled_runs(_without(settled, done)), now_ns)
-            else:
-                self._note("settled", mailbox.name, settled_runs(settled), now_ns)
-        self.notices.settled.clear()
+            self._note("settled", mailbox.name, settled_runs(_without(settled, done)), now_ns)
+        notices.settled.clear()
 
     def _note(self, event: str, queue: str, runs: Iterable[Run], now_ns: int, **more: bool) -> None:
         for fields in fields_of_runs(queue, runs):
@@ -735,7 +734,7 @@ class LocalQueues:
 
 
 def _without(settled: dict[QueuedPacket, int], done: dict[QueuedPacket, int]) -> dict[QueuedPacket, int]:
-    return {packet: bits for packet, bits in settled.items() if packet not in done}
+    return {packet: bits for packet, bits in settled.items() if packet not in done} if done else settled
 
 
 def _alike(indices: Iterable[MessageIndex], left: Container[int]) -> Iterator[list[tuple[MessageIndex, int, int]]]:

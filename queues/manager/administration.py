@@ -16,6 +16,7 @@ from triack.base.errors import AddressError
 from triack.base.names import check_name
 from triack.base.peers import Directory
 from triack.base.reasons import DropReason
+from triack.base.session_log import Record
 from triack.ordering.outgoing import StreamPacket
 from triack.queues.admin_acks import AdminRequest, Told, answers_to, request_of, wanted_by
 from triack.queues.fetching import Fetch, arrived, fetch_packets
@@ -25,7 +26,6 @@ from triack.queues.messages import JOURNAL, Outgoing, Properties
 from triack.queues.node_settings import STREAM_BYTES
 from triack.queues.packing import unpack_pieces
 from triack.queues.routes import Routes
-from triack.queues.streams.arrival_records import Record
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.streams.stream_state import StreamState

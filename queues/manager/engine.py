@@ -134,7 +134,6 @@ class Engine(OperatorSettings):
         self.resolver = Resolver(directory, address)
         self.wall = WallClock(wall_offset_ns)
         self._recorder = Recorder(content.node_id, content.incarnation, wall_offset_ns, now_ns) if recording else None
-        self._look = _ignore if self._recorder is None else self._recorder.handle_time
         self._note_start({"name": name, **start_record(address, settings)}, content.records, boot, now_ns)
         self.queues = LocalQueues(
             settings, queues, self.wall, self.drops, self._record, self._payer_of, words=content.leases
@@ -332,8 +331,8 @@ class Engine(OperatorSettings):
         self.outbox.copies.keep = journals.keep_sent
         topics = Topics(self.settings, self.queues, self.drops, self._record)
         topics.pack = self._pack
-        synced = synced_by(self.settings)
-        return Jobs(*parts, self.wall, self.handshakes.number, journals=journals, topics=topics, synced=synced)
+        number, synced = self.handshakes.number, synced_by(self.settings)
+        return Jobs(*parts, self.wall, number, journals=journals, topics=topics, synced=synced, recorder=self._recorder)
 
     def _pack(self) -> None:
         """Make packets of all that was accepted until now, those of durable classes in the next commit."""
@@ -424,7 +423,7 @@ class Engine(OperatorSettings):
 
     def set_routes(self, routes: Iterable[Route], now_ns: int) -> None:
         """Have these routes, and no others: what has not arrived yet uses them from now on."""
-        self._look(now_ns)
+        self.jobs.turn(now_ns)
         self.routes.replace(routes)
         self.ways.handle_routes_changed()
         self._handle_routes_changed(now_ns)
@@ -441,7 +440,6 @@ class Engine(OperatorSettings):
 
     def purge_transit(self, purge: TransitPurge, now_ns: int) -> int:
         """Remove the next portion of what waits here for a node. Returns the number of messages."""
-        self._look(now_ns)
         return purge.step(self.jobs.turn(now_ns))
 
     def outgoing_stream(
@@ -616,7 +614,6 @@ class Engine(OperatorSettings):
 
     def give_back(self, mailbox: Mailbox, lease: Lease, way: Return, now_ns: int) -> None:
         """A message was not processed: redeliver it, or dead-letter it when it has failed too often."""
-        self._look(now_ns)
         self.queues.give_back(mailbox, lease, way, self.jobs.turn(now_ns))
 
     # ---- the network
@@ -627,7 +624,7 @@ class Engine(OperatorSettings):
 
     def handle_datagrams(self, burst: list[bytes], sender: str, now_ns: int) -> None:
         """Handle datagrams that came together from an address, in order, with less work than one by one."""
-        self._look(now_ns)
+        self.jobs.turn(now_ns)
         run: Burst | None = None
         while burst:
             taken = 1
@@ -656,7 +653,7 @@ class Engine(OperatorSettings):
         opened, taken = conversation.open_run(burst, header, now_ns)
         run.add(opened, conversation.channel.overhead_bytes)
         for error in opened.errors:
-            self._handle_unopened(conversation, error, now_ns)
+            self._handle_unopened(conversation, error)
             self.drops[error.reason] += 1
         return taken
 
@@ -669,7 +666,7 @@ class Engine(OperatorSettings):
         conversation.wake()
         try:
             if session.state is SessionState.ACCEPTING:
-                self.handshakes.confirm(conversation, now_ns)
+                self.handshakes.confirm(conversation)
         except ProtocolError as error:
             self.drops[error.reason] += len(run.payloads)
             return
@@ -677,7 +674,7 @@ class Engine(OperatorSettings):
         if conversation.known is not None:
             conversation.known.handle_serial(session.peer_commit_serial)
         self.handshakes.handle_arrived(conversation, run.newest, sender, run.size_bytes, now_ns)
-        self._report(conversation, now_ns)
+        self._report(conversation)
 
     def _handle_other(self, data: bytes, header: Header, sender: str, now_ns: int) -> None:
         if header.kind is Kind.CONNECT:
@@ -688,18 +685,18 @@ class Engine(OperatorSettings):
         conversation.wake()
         _HANDLERS[header.kind](self, conversation, header, payload, sender, now_ns)
         self.handshakes.handle_arrived(conversation, header, sender, len(data), now_ns)
-        self._report(conversation, now_ns)
+        self._report(conversation)
 
     def _open(self, conversation: Conversation, data: bytes, header: Header, now_ns: int) -> bytes:
         try:
             return conversation.open(data, header, now_ns)
         except ProtocolError as error:
-            self._handle_unopened(conversation, error, now_ns)
+            self._handle_unopened(conversation, error)
             raise
 
-    def _handle_unopened(self, conversation: Conversation, error: ProtocolError, now_ns: int) -> None:
+    def _handle_unopened(self, conversation: Conversation, error: ProtocolError) -> None:
         if error.reason == DropReason.TOO_MANY_FORGERIES:
-            self._close(conversation, CloseReason.TOO_MANY_FORGERIES, now_ns)
+            self._close(conversation, CloseReason.TOO_MANY_FORGERIES)
 
     def source_of(self, datagram: bytes) -> str | bytes | None:
         """The peer whose turn a datagram uses, by the conversation that it names; None for all others.
@@ -714,13 +711,13 @@ class Engine(OperatorSettings):
 
     def handle_path_lost(self, address: str, now_ns: int) -> None:
         """The transport says that an address cannot be reached any more."""
-        self._look(now_ns)
+        self.jobs.turn(now_ns)
         for conversation in self.handshakes.index.at(address):
-            self._close(conversation, CloseReason.PATH_LOST, now_ns)
+            self._close(conversation, CloseReason.PATH_LOST)
 
     def handle_directory_changed(self, now_ns: int) -> None:
         """The directory has changed: sessions of peers that are no longer trusted end with the next ``poll``."""
-        self._look(now_ns)
+        self.jobs.turn(now_ns)
         for node_id in self.handshakes.peers.handle_directory(self._directory):
             self.inbox.handle_proved(node_id)
         self.inbox.handle_directory_changed()
@@ -737,15 +734,15 @@ class Engine(OperatorSettings):
         self.remote.of_peers.settings = settings
         self.inbox.handle_settings(settings)
 
-    def _report(self, conversation: Conversation, now_ns: int) -> None:
+    def _report(self, conversation: Conversation) -> None:
         if conversation.session.events:
             self.jobs.stirred = True
-            self._router.take(conversation, self.jobs.turn(now_ns))
+            self._router.take(conversation, self.jobs.group)
 
-    def _close(self, conversation: Conversation, reason: CloseReason, now_ns: int) -> None:
+    def _close(self, conversation: Conversation, reason: CloseReason) -> None:
         conversation.session.close(reason)
         conversation.wake()
-        self._report(conversation, now_ns)
+        self._report(conversation)
 
     def _handle_connect(self, data: bytes, header: Header, sender: str, now_ns: int) -> None:
         if self.draining or self.failure is not None:
@@ -800,7 +797,7 @@ class Engine(OperatorSettings):
         if self._transmitter.deadlines.soonest_ns <= now_ns:
             self._transmitter.handle_timer(now_ns)
         if self.failure is None:
-            turn, notices = self.jobs.turn(now_ns), self.queues.notices
+            turn, notices = self.jobs.group, self.queues.notices
             inbox, outbox = self.inbox, self.outbox
             acks_at_ns, ends_at_ns = inbox.order_acks.deadlines.soonest_ns, outbox.retirement.deadlines.soonest_ns
             if acks_at_ns <= now_ns or inbox.held.soonest_ns <= now_ns or inbox.awaited.ends:
@@ -851,7 +848,7 @@ class Engine(OperatorSettings):
     def poll(self, now_ns: int) -> list[Effect]:
         """Advance the time, and return what is to be done now, in this order; see ``triack.queues.manager.effects``."""
         effects: list[Effect] = []
-        self._look(now_ns)
+        self.jobs.turn(now_ns)
         self.handle_timer(now_ns)
         if self.queues.notices.has_topics:
             self._advance_topics(now_ns)
@@ -893,7 +890,7 @@ class Engine(OperatorSettings):
         if self.draining or self.failure is not None or self.remote.is_idle:
             return False
         passed = False
-        while self.remote.go(self.jobs.turn(now_ns)):
+        while self.remote.go(self.jobs.group):
             passed = True
             self.topics.advance(now_ns)
         return passed
@@ -903,7 +900,7 @@ class Engine(OperatorSettings):
         if self.failure is None:
             if self.outbox.unpacked:
                 self.jobs.stirred = True
-                self.outbox.pack_express(self.jobs.turn(now_ns))
+                self.outbox.pack_express(self.jobs.group)
             admission, notices = self.inbox.admission, self.queues.notices
             has_place = admission.stream_places.has_new or (notices.idled and admission.queue_places.are_wanted)
             if self.inbox.order_acks.due or notices.relieved or has_place:
@@ -958,19 +955,19 @@ class Engine(OperatorSettings):
 
     def handle_done(self, job: Job, now_ns: int) -> None:
         """The store has done a job: if it is a commit, its content is durable."""
-        self._look(now_ns)
+        self.jobs.turn(now_ns)
         if type(job) is GroupCommit:
             self.handshakes.history.handle_committed(job.commit)
         self.jobs.handle_done(job, now_ns)
 
     def handle_store_failed(self, job: Job | None, error: TriackError, now_ns: int) -> None:
         """The store has failed: acknowledge nothing more, close every session, and notify all waiters."""
-        self._look(now_ns)
+        self.jobs.turn(now_ns)
         self.failure = error
         self.leases.handle_end()
         self.pings.fail(error)
         for conversation in list(self.handshakes.conversations.values()):
-            self._close(conversation, CloseReason.STORE_FAILED, now_ns)
+            self._close(conversation, CloseReason.STORE_FAILED)
         self.jobs.fail(job, error)
         for outgoing in self.outbox.streams:
             outgoing.stages.fail_all(str(error))
@@ -998,7 +995,7 @@ class Engine(OperatorSettings):
 
     def drain(self, now_ns: int) -> None:
         """Accept nothing new; let the sessions finish."""
-        self._look(now_ns)
+        self.jobs.turn(now_ns)
         self.draining = True
         self.inbox.order_acks.request_all()
         self.inbox.send_order_acks(self._transmitter.route, now_ns)
@@ -1006,7 +1003,7 @@ class Engine(OperatorSettings):
             self._transmitter.fill(conversation, self._giving, now_ns)
             conversation.session.drain(now_ns)
             conversation.wake()
-            self._report(conversation, now_ns)
+            self._report(conversation)
 
     @property
     def is_behind(self) -> bool:
@@ -1028,16 +1025,16 @@ class Engine(OperatorSettings):
 
         If the store is busy, that commit never happens, and its waiters get the error.
         """
-        self._look(now_ns)
+        self.jobs.turn(now_ns)
         self.leases.handle_end()
         self.pings.fail(error)
         self.jobs.interrupt(error)
         for conversation in list(self.handshakes.conversations.values()):
-            self._close(conversation, CloseReason.LOCAL_STOP, now_ns)
+            self._close(conversation, CloseReason.LOCAL_STOP)
 
     def finish(self, now_ns: int) -> bytes:
         """The last records of the session log, after the store is closed and the last poll."""
-        self._look(now_ns)
+        self.jobs.turn(now_ns)
         self.queues.note_runs(now_ns)
         self.topics.note(now_ns)
         recorder, self._recorder = self._recorder, None
@@ -1046,10 +1043,6 @@ class Engine(OperatorSettings):
         recorder.add_drops(self.drops, now_ns)
         recorder.add("node_stopped", now_ns)
         return recorder.take(self.drops, now_ns)
-
-
-def _ignore(_now_ns: int) -> None:
-    """Without a session log there is nothing to note."""
 
 
 _SENT_AT = attrgetter("packet.sent_at_ms")

@@ -15,6 +15,7 @@ from triack.queues.journals.journals import Journals
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.manager.administration import Administration
 from triack.queues.manager.effects import Job
+from triack.queues.manager.recorder import Recorder
 from triack.queues.peers.link import Conversation
 from triack.queues.streams.group_commit import GroupCommit, Turn
 from triack.queues.streams.inbox import Inbox
@@ -32,6 +33,7 @@ class Jobs:
 
     Args:
         wall: the time of day.
+        recorder: of the session log, or None.
         number: called with every commit before it goes to the disk.
 
     Attributes:
@@ -56,11 +58,12 @@ class Jobs:
         journals: Journals,
         topics: Topics,
         synced: tuple[bool, bool],
+        recorder: Recorder | None,
     ) -> None:
         self.group = GroupCommit()
         self._queues = queues
         self.topics = topics
-        self._wall = wall
+        self._wall, self._recorder = wall, recorder
         self.running: Job | None = None
         self._inbox = inbox
         self._outbox = outbox
@@ -87,9 +90,11 @@ class Jobs:
         self.stirred = False
 
     def turn(self, now_ns: int) -> Turn:
-        """The next commit, for a call at that moment."""
+        """The next commit, for a call of the host at that moment. Such a call may be late: the log has that first."""
+        if self._recorder is not None:
+            self._recorder.handle_time(now_ns)
         group = self.group
-        # As ``WallClock.ms``, without the call: there are several of these in each poll.
+        # As ``WallClock.ms``, without the call: there are several of these for each message.
         group.now_ns, group.now_ms = now_ns, (now_ns + self._wall.offset_ns) // MS
         return group
 

@@ -3,15 +3,12 @@
 Promise: what an operator says is in force immediately, and durable with the next commit.
 """
 
-from collections.abc import Callable
-from typing import Any
-
 from triack.base.clock import WallClock
+from triack.base.session_log import Record, record_nothing
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.manager.jobs import Jobs
 from triack.queues.manager.recorder import Recorder
 from triack.queues.node_settings import Quota
-from triack.queues.streams.inbox import Record
 from triack.queues.streams.outbox import Outbox
 from triack.queues.transit.transits import Transits
 
@@ -25,26 +22,22 @@ class OperatorSettings:
     jobs: Jobs
     wall: WallClock
     _recorder: Recorder | None
-    _look: Callable[[int], None]
-    """Notes the time of the host's call, which may be late, before anything else is recorded."""
 
     @property
     def _record(self) -> Record:
         """Writes to the session log, if there is one."""
-        return _record_nothing if self._recorder is None else self._recorder.add
+        return record_nothing if self._recorder is None else self._recorder.add
 
     def pause(self, name: str, *, arrivals: bool, now_ns: int) -> None:
         """Pause a queue now, and durably with the next commit; see ``Pauses`` for its name."""
-        self._look(now_ns)
-        commit = self.jobs.group.commit
+        commit = self.jobs.turn(now_ns).commit
         self.queues.pauses.pause(name, arrivals=arrivals, now_ms=self.wall.ms(now_ns), commit=commit)
         self._record("queue_paused", now_ns, queue=name, arrivals=arrivals)
         self._handle_paused(name)
 
     def resume(self, name: str, now_ns: int) -> bool:
         """Resume a queue now, and durably with the next commit. Returns whether it was paused."""
-        self._look(now_ns)
-        if not self.queues.pauses.resume(name, self.jobs.group.commit):
+        if not self.queues.pauses.resume(name, self.jobs.turn(now_ns).commit):
             return False
         self._record("queue_resumed", now_ns, queue=name)
         self._handle_paused(name)
@@ -52,8 +45,7 @@ class OperatorSettings:
 
     def set_quota(self, name: str, quota: Quota | None, now_ns: int) -> None:
         """Set the quota of a queue of this node now, and durably with the next commit; None: as the settings say."""
-        self._look(now_ns)
-        queues, commit = self.queues, self.jobs.group.commit
+        queues, commit = self.queues, self.jobs.turn(now_ns).commit
         if quota is None:
             queues.set_quotas.unset(name, commit)
         else:
@@ -69,7 +61,3 @@ class OperatorSettings:
             self.transits.handle_paused()
         elif name in self.queues.mailboxes:
             self.queues.handle_paused(name)
-
-
-def _record_nothing(_event: str, _now_ns: int, /, **_fields: Any) -> None:
-    """Without a session log there are no records."""

@@ -11,6 +11,7 @@ from triack.base.delivery import DURABLE, Ack, Delivery
 from triack.base.errors import ProtocolError
 from triack.base.paths import address_in
 from triack.base.reasons import DropReason, FreedReason
+from triack.base.session_log import Record
 from triack.ordering import wire
 from triack.queues.mailboxes.incoming_run import read_runs
 from triack.queues.mailboxes.system_queues import is_subscribed
@@ -24,7 +25,7 @@ from triack.queues.peers.link import Conversation
 from triack.queues.streams.departing_stream import DepartingContext
 from triack.queues.streams.departing_streams import DepartingStreams
 from triack.queues.streams.group_commit import Turn
-from triack.queues.streams.inbox import Inbox, Record
+from triack.queues.streams.inbox import Inbox
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.transit.transits import Transits
@@ -137,7 +138,7 @@ class SessionEventRouter:
         )
         proved, peers = conversation.channel.peer, self._handshakes.peers
         is_first = proved != "" and not peers.has_met(proved)
-        self._handshakes.handle_opened(conversation, turn.commit, turn.now_ns)
+        self._handshakes.handle_opened(conversation, turn.commit)
         self._inbox.handle_proved(conversation.peer_id)
         self._news.handle_opened(conversation)
         if conversation.link is not None:

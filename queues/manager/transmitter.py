@@ -83,7 +83,7 @@ class Transmitter:
         transits: Transits,
         news: News,
         *,
-        report: Callable[[Conversation, int], None],
+        report: Callable[[Conversation], None],
         recorder: Recorder | None,
         pings: Pings,
         wall: WallClock,
@@ -110,7 +110,7 @@ class Transmitter:
             conversation.session.handle_timer(now_ns)
             self._news.look_at(conversation)
             conversation.wake()
-            self._report(conversation, now_ns)
+            self._report(conversation)
 
     def connect(self, links: Iterable[Link], now_ns: int) -> None:
         """Begin a session for each of these links."""
@@ -154,7 +154,7 @@ class Transmitter:
         session = conversation.session
         if session.events:
             # A session that drains may have closed when the disk, not a datagram, freed its last packet.
-            self._report(conversation, now_ns)
+            self._report(conversation)
         self.fill(conversation, giving, now_ns)
         self._transmit(conversation, now_ns)
         if (conversation.paths is not None or self._pings.waiting) and conversation.is_live:

@@ -28,6 +28,7 @@ from triack.base.errors import ProtocolError
 from triack.base.paths import address_in
 from triack.base.peers import Directory
 from triack.base.reasons import DeadReason, DropReason
+from triack.base.session_log import Record
 from triack.ordering.order_ack import AckWait
 from triack.queues.node_settings import NodeSettings, store_survives
 from triack.queues.peers.conversations import Conversations
@@ -93,8 +94,8 @@ class Handshakes:
         give_up: Callable[[Link, DeadReason], None],
         positions: Callable[[bytes, int, int], tuple[StreamPosition, ...]],
         drops: Counter[DropReason],
-        record: Callable[..., None],
-        report: Callable[[Conversation, int], None],
+        record: Record,
+        report: Callable[[Conversation], None],
     ) -> None:
         self.index = Conversations()
         self.conversations = self.index.by_connection
@@ -312,7 +313,7 @@ class Handshakes:
     def _handle_own_connect(self, connect: Connect, now_ns: int) -> None:
         peer = connect.peer
         if peer.point.start == self.history.start:
-            self._handle_own_address(connect, now_ns)
+            self._handle_own_address(connect)
         elif self._is_told(peer):
             self._halt(peer, connect.name, RolledBack.SENDER, now_ns)
             self._refuse(connect, RolledBack.SENDER, now_ns)
@@ -320,14 +321,14 @@ class Handshakes:
             # A late copy of a connect of ours, or a clone: only the clone will answer, and then say so.
             self._reply(connect, RolledBack.NONE, now_ns)
 
-    def _handle_own_address(self, connect: Connect, now_ns: int) -> None:
+    def _handle_own_address(self, connect: Connect) -> None:
         """We have dialled ourselves by another name: what waits on that link can never be delivered."""
         link = self._links.get(connect.peer.dialled)
         if link is None or link.conversation is None:
             return
         if link.conversation.session.session_id == connect.hello.session_id:
             self._give_up(link, DeadReason.OWN_ADDRESS)
-            self._close(link.conversation, CloseReason.LOCAL_STOP, now_ns)
+            self._close(link.conversation, CloseReason.LOCAL_STOP)
 
     def _make_room(self) -> None:
         if len(self.conversations) < self._settings.max_sessions:
@@ -342,7 +343,7 @@ class Handshakes:
         self.index.remove(half_open)
         self._drops[DropReason.HALF_OPEN_OVERFLOW] += 1
 
-    def confirm(self, conversation: Conversation, now_ns: int) -> None:
+    def confirm(self, conversation: Conversation) -> None:
         """The initiator has sent data on a session that is not open yet: check whether it may open.
 
         Raises ProtocolError ``outdated-accept`` if another process of that node has opened a session since our accept,
@@ -353,49 +354,49 @@ class Handshakes:
         remembered = self.peers.of(conversation.peer_id)
         if conversation.peer_start != remembered.start and not covers(conversation.own.remembered, remembered):
             session.close(CloseReason.SUPERSEDED)
-            self._report(conversation, now_ns)
+            self._report(conversation)
             raise ProtocolError(DropReason.OUTDATED_ACCEPT)
 
     # ---- both
 
-    def _close(self, conversation: Conversation, reason: CloseReason, now_ns: int) -> None:
+    def _close(self, conversation: Conversation, reason: CloseReason) -> None:
         conversation.session.close(reason)
         conversation.wake()
-        self._report(conversation, now_ns)
+        self._report(conversation)
 
-    def handle_opened(self, conversation: Conversation, commit: Commit, now_ns: int) -> None:
+    def handle_opened(self, conversation: Conversation, commit: Commit) -> None:
         """A session is open: it takes the place of older ones, and serves our link to the peer."""
         session, peer, proved = conversation.session, conversation.peer, conversation.channel.peer
         assert peer is not None
         conversation.known = self.peers.meet(peer.node_id, peer.point, proved, conversation.channel.peer_key)
         conversation.known.handle_serial(session.peer_commit_serial)
         self.index.handle_opened(conversation)
-        self._supersede(conversation, now_ns)
-        self._end_oldest(conversation, now_ns)
+        self._supersede(conversation)
+        self._end_oldest(conversation)
         if not session.initiator:
-            self._adopt(conversation, now_ns)
+            self._adopt(conversation)
         if proved and peer.address not in self.reach.addresses_of(proved):
             self.peers.learn(proved, peer.address, commit)
         elif not proved and conversation.peer_name:
             self.peers.learn_name(peer.node_id, conversation.peer_name, commit)
 
-    def _supersede(self, newer: Conversation, now_ns: int) -> None:
+    def _supersede(self, newer: Conversation) -> None:
         """Close older sessions that a peer has lost: by restarting, or by connecting although it had one."""
         for older in self.index.with_node(newer.peer_id):
             if older is newer or older.session.is_closed:
                 continue
             if older.peer_start != newer.peer_start or _has_lost(older, newer):
-                self._close(older, CloseReason.SUPERSEDED, now_ns)
+                self._close(older, CloseReason.SUPERSEDED)
 
-    def _end_oldest(self, conversation: Conversation, now_ns: int) -> None:
+    def _end_oldest(self, conversation: Conversation) -> None:
         """Limit the sessions of a peer: it may have or claim many nodes, and each may have many names for this one."""
         name = conversation.channel.peer
         crowd = self.index.with_peer(name) if name else self.index.with_node(conversation.peer_id)
         left = [one for one in crowd if not one.session.is_closed]
         for oldest in left[:-SESSIONS_OF_ONE_MAX]:
-            self._close(oldest, CloseReason.SUPERSEDED, now_ns)
+            self._close(oldest, CloseReason.SUPERSEDED)
 
-    def _adopt(self, conversation: Conversation, now_ns: int) -> None:
+    def _adopt(self, conversation: Conversation) -> None:
         link = self._links.get(conversation.link_name)
         if link is None:
             return
@@ -403,7 +404,7 @@ class Handshakes:
         if ours is not None:
             if ours.is_open:
                 return
-            self._close(ours, CloseReason.LOCAL_STOP, now_ns)
+            self._close(ours, CloseReason.LOCAL_STOP)
         self._serve(link, conversation)
 
     def _serve(self, link: Link, conversation: Conversation) -> None:
@@ -439,7 +440,7 @@ class Handshakes:
         for conversation in list(self.conversations.values()):
             channel = conversation.channel
             if channel.peer and not self._directory.trusts(channel.peer, channel.peer_key):
-                self._close(conversation, CloseReason.REVOKED, now_ns)
+                self._close(conversation, CloseReason.REVOKED)
         self._links.keep_touch(self._directory)
         for link in self._links.values():
             ours, changed = link.conversation, link.dialer.known != self._directory.named(link.peer)
@@ -449,7 +450,7 @@ class Handshakes:
                 ours.session.keep_alive(self.sessions.keep_alive_ns(link, ours.path), now_ns)
                 ours.wake()
             if ours is not None and link.is_connecting and changed:
-                self._close(ours, CloseReason.LOCAL_STOP, now_ns)
+                self._close(ours, CloseReason.LOCAL_STOP)
             if link.conversation is None:
                 link.retry_at_ns = now_ns
                 link.wake()
@@ -470,7 +471,7 @@ class Handshakes:
         """Suspend a peer. From now on it is only notified, unless it told us (``told``)."""
         if self.suspended.add(peer, name, rolled_back, now_ns):
             for conversation in self.index.of_node(peer.node_id):
-                self._close(conversation, CloseReason.ROLLBACK, now_ns)
+                self._close(conversation, CloseReason.ROLLBACK)
         self.suspended.stop_links(peer.node_id, told=told)
 
 

@@ -17,11 +17,12 @@ proved itself (``history``), and suspends no peer: the operator gets an event, a
 that were lost.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from struct import error as StructError
 
 from triack.base.commit import OWN_STATE, Commit
 from triack.base.errors import ProtocolError, RollbackDetected, StoreDamaged
+from triack.base.session_log import Record
 from triack.ordering.wire import StoreWord, decode_store_word, encode_store_word
 
 NODES_MAX = 4_096
@@ -36,7 +37,7 @@ class RelayedHistories:
     ``record`` writes to the session log, ``record(event, now_ns, **fields)``.
     """
 
-    def __init__(self, record: Callable[..., None]) -> None:
+    def __init__(self, record: Record) -> None:
         self._record = record
         # By node: the latest statement.
         self._words: dict[bytes, StoreWord] = {}

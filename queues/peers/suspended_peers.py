@@ -5,13 +5,13 @@ gets each once. Invented node ids fill no memory. ``handshake`` finds out which 
 """
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from triack.base.errors import RollbackDetected
 from triack.base.peers import Directory
 from triack.base.reasons import DropReason
+from triack.base.session_log import Record
 from triack.queues.peers.introduction import Introduction, RolledBack
 from triack.queues.peers.link import Link
 
@@ -36,7 +36,7 @@ class SuspendedPeers:
     node_id: bytes
     directory: Directory
     drops: Counter[DropReason]
-    record: Callable[..., None]
+    record: Record
 
     def __post_init__(self) -> None:
         self._by_node: dict[bytes, Suspended] = {}

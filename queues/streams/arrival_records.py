@@ -1,17 +1,13 @@
 """Session log records of incoming streams (docs/session-log.md). Formatting only."""
 
-from collections.abc import Callable
-
 from triack.base.commit import PositionRow
 from triack.base.delivery import LABELS, Delivery
+from triack.base.session_log import Record, record_nothing
 from triack.ordering.wire import SequenceHeader
 from triack.queues.mailboxes.handed import said_priority
 from triack.queues.mailboxes.system_queues import counted_in
 from triack.queues.streams.group_commit import AcceptedRun, fold
 from triack.queues.streams.incoming_stream import IncomingStream
-
-Record = Callable[..., None]
-"""Writes to the session log: ``record(event, now_ns, **fields)``."""
 
 
 def record_recovered(record: Record, row: PositionRow, stream: IncomingStream, now_ns: int) -> None:
@@ -56,6 +52,8 @@ def record_rejected(record: Record, header: SequenceHeader, delivery: Delivery, 
 
 def record_accepted(record: Record, accepted: dict[IncomingStream, list[AcceptedRun]], now_ns: int) -> None:
     """Packets are in the queues for good."""
+    if record is record_nothing:
+        return
     for stream, numbers in accepted.items():
         for sequence, first, last, count in fold(numbers, bridge=stream.ordered):
             record(

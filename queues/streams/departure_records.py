@@ -5,13 +5,13 @@ from collections.abc import Iterator, Mapping
 from triack.base.delivery import LABELS, Delivery
 from triack.base.ranges import Range, as_ranges
 from triack.base.reasons import EXPIRED, FreedReason, RejectReason
+from triack.base.session_log import Record, record_nothing
 from triack.ordering.outgoing import StreamPacket
 from triack.ordering.transit import TransitPacket
 from triack.ordering.wire import OnwardAckPacket, RelayedHeader
 from triack.queues.mailboxes.handed import said_priority
 from triack.queues.mailboxes.system_queues import counted_in
 from triack.queues.peers.link import Conversation
-from triack.queues.streams.arrival_records import Record
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.streams.transit_stream import TransitStream
 
@@ -33,6 +33,8 @@ class DepartureRecords:
         self, outgoing: OutgoingStream, entries: list[StreamPacket], now_ns: int, *, recovered: bool = False
     ) -> None:
         """Packets are committed, or in memory if express; ``recovered``: they were found on the disk."""
+        if self._record is record_nothing:
+            return
         more: dict[str, object] = {
             "queue": outgoing.queue, "peer_name": outgoing.peer, "sealed": outgoing.sealed, **_priority_of(outgoing)
         }  # fmt: skip

@@ -13,6 +13,7 @@ from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import AddressError, ProtocolError
 from triack.base.names import StreamId, check_queue, composed
 from triack.base.reasons import DropReason, FreedReason, RejectReason
+from triack.base.session_log import Record
 from triack.base.units import in_ns
 from triack.ordering.incoming import Outcome
 from triack.ordering.wire import (
@@ -40,7 +41,6 @@ from triack.queues.peers.permissions import Permissions
 from triack.queues.routes import BY_HAND
 from triack.queues.streams.admission import Admission
 from triack.queues.streams.arrival_records import (
-    Record,
     record_accepted,
     record_forgotten,
     record_recovered,
@@ -53,8 +53,6 @@ from triack.queues.streams.incoming_stream import HELD_BYTES, Arrival, IncomingS
 from triack.queues.streams.owed_acks import OwedAcks, Positions
 from triack.queues.streams.sealing import Refused, Sealing
 from triack.queues.streams.stream_state import EXPRESS_STREAMS, FORGOTTEN_KEY
-
-__all__ = ["Inbox", "Record"]
 
 
 class Inbox:

@@ -26,6 +26,7 @@ from triack.base.delivery import DURABLE, Ack, Delivery, default_priority
 from triack.base.names import TOPIC_PREFIX
 from triack.base.ranges import as_ranges
 from triack.base.reasons import DeadReason, HoldReason
+from triack.base.session_log import Record
 from triack.base.units import MS
 from triack.ordering.departing import StreamPacketState
 from triack.ordering.hold import HoldState
@@ -47,7 +48,6 @@ from triack.queues.peers.link import Conversation, Link, Links
 from triack.queues.routes import Routes
 from triack.queues.stages import Stage
 from triack.queues.streams.accepted_keys import Accepted, AcceptedKeys
-from triack.queues.streams.arrival_records import Record
 from triack.queues.streams.dead_lettering import DeadLettering
 from triack.queues.streams.departing_stream import NO_RELAY, DepartingContext, ranges_of, relayed_packets
 from triack.queues.streams.departing_streams import FETCH_AHEAD_PACKETS, DepartingStreams

@@ -10,13 +10,14 @@ from itertools import islice
 
 from triack.base.ack_debt import AckState
 from triack.base.reasons import DropReason
+from triack.base.session_log import Record
 from triack.ordering.wire import NO_WORD, RelayedOrderAck, StoreWord, encode_order_ack, encode_relayed_order_ack
 from triack.queues.deadlines import Deadlines
 from triack.queues.peers.control import Control
 from triack.queues.peers.history import History
 from triack.queues.peers.introduction import StreamPosition
 from triack.queues.peers.link import Conversation
-from triack.queues.streams.arrival_records import Record, record_order_ack
+from triack.queues.streams.arrival_records import record_order_ack
 from triack.queues.streams.incoming_stream import IncomingStream
 from triack.queues.streams.sealing import Sealing
 

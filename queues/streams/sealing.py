@@ -21,6 +21,7 @@ from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
 from triack.base.peers import Directory, Peer
 from triack.base.reasons import DeadReason, DropReason, RejectReason
+from triack.base.session_log import Record
 from triack.ordering.wire import (
     OrderAckPacket,
     RejectPacket,
@@ -37,8 +38,6 @@ from triack.queues.packing import check_source, read_opened, split_to_seal
 from triack.queues.peers.link import Conversation
 from triack.queues.routes import BY_HAND, Routes, Way
 from triack.queues.streams.outgoing_stream import OutgoingStream
-
-Record = Callable[..., None]
 
 _BOUND = Struct("!B16sIQQQB")
 _PREFIX = f"{OWN_STATE}sealer/"

@@ -15,6 +15,7 @@ from triack.base.errors import QueueNotFound, StoreDamaged, SubscriptionMismatch
 from triack.base.names import LEVEL_END, TOPIC_PREFIX, composed, what_else
 from triack.base.news import AckWaitOver, MessagesDiscarded
 from triack.base.reasons import DropReason
+from triack.base.session_log import Record
 from triack.base.units import SECOND, in_ns
 from triack.queues.deadlines import Deadlines
 from triack.queues.mailboxes.handed import settled_runs
@@ -46,7 +47,7 @@ class Topics:
         settings: NodeSettings,
         queues: LocalQueues,
         drops: Counter[DropReason],
-        record: Callable[..., None],
+        record: Record,
     ) -> None:
         self._settings = settings
         self._queues = queues
