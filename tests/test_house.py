@@ -124,9 +124,6 @@ def file_of(source: Source) -> str:
     return source.module.replace(".", "/") + ("/__init__.py" if source.path.endswith("__init__.py") else ".py")
 
 
-# Every rule bites.
-
-
 BITES: dict[Any, list[tuple[str, str, str]]] = {
     rules.room_rule: [
         ("session/a.py", "import triack.node.node", "session may not import triack.node.node"),

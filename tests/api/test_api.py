@@ -18,8 +18,6 @@ from triack import policies, sync
 from triack.node.handles import policies as node_policies
 from triack.queues.streams import outbox
 
-# What ``import triack`` gives, used as the guide says, over every transport.
-
 FOUR_MIB = 4 * 1024 * 1024
 LAST = {triack.EXPRESS: "received", triack.RECOVERABLE: "onward", triack.TRANSACTIONAL: "ordered"}
 
@@ -156,9 +154,6 @@ async def test_the_largest_message(pair: tuple[triack.Node, triack.Node], delive
         a.send_nowait(f"{b.address}/q", body + b"x", delivery=delivery)
 
 
-# What cannot be sent.
-
-
 @pytest.mark.parametrize(
     "destination", ["", "a b", "udp://127.0.0.1:1", "http://x/q", "udp://127.0.0.1:1/", "x/y/z", "/q"]
 )
@@ -188,9 +183,6 @@ async def test_properties_over_the_limit_are_refused(alone: triack.Node, label: 
         await alone.send("q", b"x", label=label)
 
 
-# What cannot arrive.
-
-
 async def test_fixed_queues_are_all_there_is() -> None:
     """Here and from afar, also by our own address; the error says which there are."""
     async with make(scheme="udp", queues=["orders"]) as node:
@@ -209,9 +201,6 @@ async def test_a_node_that_dials_itself_by_another_name_gets_an_error() -> None:
         with pytest.raises(triack.DeliveryFailed, match="own-address"):
             await receipt.ordered(WAIT)
         assert await bodies(node, "dead-letter", 1) == [b"x"]
-
-
-# Back-pressure.
 
 
 def flood(node: triack.Node, destination: str, delivery: triack.Delivery) -> int:
@@ -243,9 +232,6 @@ async def test_a_full_outgoing_queue_waits_or_says_so(monkeypatch: pytest.Monkey
             assert len(await bodies(b, "q", accepted + 1)) == accepted + 1
 
 
-# Restarts.
-
-
 @pytest.mark.gate
 @pytest.mark.parametrize("scheme", ["udp", "tcp"])
 async def test_exactly_once_over_restarts_of_both(tmp_path: Path, scheme: str) -> None:
@@ -270,18 +256,12 @@ async def test_exactly_once_over_restarts_of_both(tmp_path: Path, scheme: str) -
     await b.close()
 
 
-# What ``triack.sync`` gives.
-
-
 def test_everything_public_of_sync_is_there_and_documented() -> None:
     """The module is there with ``import triack`` alone; what its calls give can be named in annotations."""
     assert triack.sync is sync
     assert set(sync.__all__) == {"connect", "open"} | {name for name in dir(sync) if name.startswith("Sync")}
     for name in sync.__all__:
         assert inspect.getdoc(getattr(sync, name)), name
-
-
-# What ``triack.policies`` gives.
 
 
 def test_it_gives_all_that_there_is() -> None:

@@ -123,9 +123,6 @@ def test_a_pattern_over_all_roots_is_refused_by_name(pattern: str) -> None:
         check_pattern(pattern)
 
 
-# A line of ours stays one line and does nothing to a terminal, whatever text of others is in it.
-
-
 @pytest.mark.parametrize(
     ("text", "shown"),
     [

@@ -24,8 +24,6 @@ from triack.tools.sim.faults import Faults
 statement = pytest.mark.statement
 INTERVAL = AckTrigger(window_share=None, delay_s=1)
 
-# Acknowledgements.
-
 
 @statement(
     "Acknowledgment Conflation", "amps(ack_conflation_s=1)", "1 ack for 500 messages after 1 s; none before or later"

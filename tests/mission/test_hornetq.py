@@ -20,8 +20,6 @@ statement = pytest.mark.statement
 ROUND_TRIP_S = 0.000_25
 ASYNC = policies.hornetq(block_on_durable_send=False)
 
-# Calls that wait.
-
 
 @statement("Guarantees of sends and commits", "hornetq(block_on_durable_send=True)", "returns when it is stored")
 async def test_block_on_durable_send_is_true_by_default(triack_world: World) -> None:
@@ -147,9 +145,6 @@ async def test_with_block_on_non_durable_send_a_send_returns_after_the_response(
     async with two(triack_world, policies.hornetq(block_on_non_durable_send=True)) as (a, _):
         receipt = await a.send(Q, b"x", delivery=triack.EXPRESS)
         await receipt.received(timeout=0)
-
-
-# When the server confirms, and what the client hears.
 
 
 @statement("ChannelImpl", "hornetq(confirmation_window_bytes=15)", "the packet that fills 15 bytes")

@@ -88,9 +88,6 @@ def test_a_store_ack_waits_for_eight_round_trips(round_trip_ms: int, scheme: str
     assert exact_ns <= delay_ns <= min(max(round(8.4 * round_trip_ms), 500), 120_000) * MS
 
 
-# How long each end waits for the other.
-
-
 def silence_s(world: World, a: SimNode, b: SimNode) -> float:
     """After how long ``a`` gives up a peer that died when their session had nothing to do."""
     a.send(b, "q", b"opens a session")
@@ -187,9 +184,6 @@ def test_a_session_without_messages_is_closed_after_the_cleanup_interval() -> No
     assert a.log("session_closed")[0]["reason"] == "idle"
 
 
-# What a sender keeps, and what it sends again.
-
-
 @statement(
     "[MS-MQQB] 3.1.1.6.1",
     "send(delivery=)",
@@ -259,9 +253,6 @@ def test_after_a_lost_session_all_its_messages_are_sent_again_and_duplicates_are
     world.heal()
     assert world.run(300 * SECOND, lambda: not a.busy)
     assert sorted(b.read_all("q")) == [*numbered(0, 64), b"opens"]
-
-
-# Order acks, and which messages a receiver accepts.
 
 
 @statement("[MS-MQQB] 3.1.2.7", "order.order_ack_idle_s = 0.5", "0.5 s after the burst")
@@ -335,9 +326,6 @@ def test_no_order_ack_leaves_before_its_message_is_on_the_disk() -> None:
     assert a.busy
     assert world.run(300 * SECOND, lambda: not a.busy)
     assert b.read_all("q") == [b"opens", b"1"]
-
-
-# Lifetimes, dead letters, hops.
 
 
 @statement("[MS-MQQB] 3.1.7.1.2", "send(time_to_reach_queue=)", "5 s; a dead letter of its sender")
@@ -440,8 +428,6 @@ def test_a_full_journal_gets_no_more_copies_until_it_has_room(copies: int) -> No
     assert node.read_all("q") == [*numbered(0, 8), b"later", b"too late"]
     assert node.read_all("$journal.q") == [*numbered(0, copies), b"later"]
 
-
-# Administration messages.
 
 ARRIVED, RECEIVED = MessageClass.ACK_REACH_QUEUE, MessageClass.ACK_RECEIVE
 

@@ -26,8 +26,6 @@ RANGED = AckTrigger(window_share=1 / 3, delay_s=1)
 WIDE_BYTES = 30_000
 """Two times 85 of the smallest packets, and some more: nobody stands still before the policy acknowledges."""
 
-# When the broker acknowledges.
-
 
 @statement("Acknowledging Published Messages", "solace(window=50)", "16 of 50, 85 of 255, each of 1 and 2")
 @pytest.mark.parametrize(("window", "share"), [(1, 1), (2, 1), (3, 1), (50, 16), (255, 85)])
@@ -106,8 +104,6 @@ def test_a_message_with_ack_immediately_is_acknowledged_without_delay() -> None:
     assert told(events) == [3]
 
 
-# What a publisher hears.
-
 FULL = NodeSettings(limits=Limits(queue_quota={"q": Quota(size_bytes=10_000, when_full="reject")}))
 
 
@@ -136,9 +132,6 @@ def events_of_sixteen() -> tuple[list[int], list[int]]:
     world.run(30 * SECOND)
     assert (outgoing.unacknowledged, b.length("q"), a.length("dead-letter")) == (0, 15, 1)
     return told(ranged), told(single)
-
-
-# The publish window.
 
 
 @statement("ISession.Send", "solace(window=5)", "the 6th, until acknowledgements come")
@@ -292,9 +285,6 @@ def test_disconnect_leaves_it_to_the_application_to_send_again_so_that_old_messa
     a.send(b, "q", *a.read_all("dead-letter"))
     assert world.run(60 * SECOND, lambda: not a.busy)
     assert b.read_all("q") == [b"1", b"3", b"2"]
-
-
-# Outcomes of consumers.
 
 
 @statement(

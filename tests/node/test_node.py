@@ -34,10 +34,6 @@ from triack.store.store import Store
 from triack.tools.replay.log.files import parse_records
 from triack.tools.replay.run import replay
 
-# The life of a real node: opening, refusing, failing, closing; and what it leaves behind.
-
-# Opening.
-
 
 @pytest.mark.parametrize("listen", ["udp://0.0.0.0:0", "tcp://[::]:0", "udp://192.0.2.1:7801", "tcp://example.org:1"])
 def test_an_insecure_node_stays_on_loopback(listen: str) -> None:
@@ -196,9 +192,6 @@ async def test_a_node_starts_once_and_closes_as_often_as_you_like() -> None:
             refused()
 
 
-# Closing.
-
-
 async def test_closing_wakes_everyone_who_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Receivers, transactions, receipts and senders get NodeClosed; nobody hangs."""
     monkeypatch.setattr(outbox, "EXPRESS_LIMIT_BYTES", 2_000)
@@ -341,9 +334,6 @@ async def test_a_closed_node_leaves_no_task_and_no_file(tmp_path: Path, scheme: 
     await until(lambda: len(asyncio.all_tasks()) == 1)
 
 
-# A store that fails.
-
-
 async def test_a_directory_that_is_gone_ends_the_node(tmp_path: Path) -> None:
     """It fails before it reports anything as durable that no disk has. Closing it leaves no debris."""
     async with make(data=tmp_path / "data") as node:
@@ -433,9 +423,6 @@ async def test_a_store_whose_rows_contradict_each_other_is_refused(tmp_path: Pat
     Store(tmp_path).close()
 
 
-# Looking, and the log.
-
-
 def segments(folder: Path) -> list[Path]:
     return sorted(folder.iterdir())
 
@@ -448,9 +435,6 @@ async def test_records_reach_the_file_before_the_ack_is_seen(tmp_path: Path) -> 
         assert file.name.endswith(".jsonl.open")
         events = [record["event"] for record in parse_records(file.read_bytes())]
         assert events.index("committed") < events.index("order_ack_sent")
-
-
-# Waiting for everything.
 
 
 async def test_a_node_shows_its_name_its_address_and_its_state() -> None:
@@ -531,8 +515,6 @@ async def test_a_node_starts_where_a_group_was_let_in_and_not_where_everybody_wa
     with pytest.raises(triack.StoreError, match=r"others may use it \(mode 0666\): chmod 600 it"):
         await triack.open("a", data=data).start()
 
-
-# Names.
 
 WHOLE = "주문"
 APART = normalize("NFD", WHOLE)

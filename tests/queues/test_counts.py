@@ -51,9 +51,6 @@ def test_nothing_is_kept_of_streams_with_nothing_to_send() -> None:
     assert seen._streams == {}  # noqa: SLF001 - nothing else shows it
 
 
-# Durations by length.
-
-
 def test_each_duration_is_in_the_first_bucket_that_takes_it() -> None:
     """A bound belongs to its bucket, as Prometheus has it (le)."""
     seen = Histogram((0.001, 0.01))

@@ -54,8 +54,6 @@ from triack.queues.packing import (
     unpack_pieces,
 )
 
-# Messages into packet bodies and back.
-
 NAMES = st.sampled_from(["label", "reply_to", "x", "dead_letter"])
 PROPERTIES = st.dictionaries(NAMES, st.text(max_size=30), max_size=3)
 ENDS = {"reach_by_ms": st.sampled_from([0, 0, 0, 100, 200]), "receive_by_ms": st.sampled_from([0, 0, 0, 100, 300])}
@@ -386,9 +384,6 @@ def test_what_is_passed_on_says_who_published_it_in_each_body() -> None:
     pieces = [it.body for it in packed if it.body not in batches]
     whole = unpack_pieces(pieces[: len(pieces) // 2])
     assert (whole.first_ordinal, whole.publisher, list(whole.bodies)) == (40, bytes(16), [b"x" * 5_000])
-
-
-# ---- sealed bodies
 
 
 BATCH, LARGE = (pack([body], 1_000, 1, 50)[0][0].body for body in (b"1", bytes(3_000)))

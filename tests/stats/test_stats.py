@@ -504,8 +504,6 @@ def test_each_trouble_says_what_it_is_about(trouble: Trouble) -> None:
     assert ("{" in said, "HERE" in said or trouble is Trouble.STORE_LOW) == (False, True)
 
 
-# The state of a queue in a word.
-
 NOBODY = "udp://127.0.0.1:9"
 
 
@@ -552,9 +550,6 @@ async def test_a_full_destination_holds_the_queue_and_its_own_is_full() -> None:
 @pytest.mark.parametrize("state", list(QueueState))
 def test_every_word_is_on_the_page_for_operators(state: QueueState) -> None:
     assert re.search(rf"^\| `{state.value}` \|", (ROOT / "docs" / "waiting.md").read_text(), re.MULTILINE)
-
-
-# Programs hear of links, as they come and go.
 
 
 async def test_both_ends_hear_of_a_link() -> None:

@@ -269,8 +269,6 @@ def test_an_error_has_operation_address_and_cause(error: OSError, cause: str) ->
     assert str(cannot("reach", Address("tcp", "plant", 7), error)) == f"cannot reach tcp://plant:7: {cause}"
 
 
-# Names and their addresses: several, and those that change while in use.
-
 PLANT = "udp://plant:7"
 ONE, TWO, THREE = ("10.0.0.1", 7), ("2001:db8::2", 7, 0, 0), ("10.0.0.3", 7)
 

@@ -295,8 +295,6 @@ def test_the_command_takes_it(tmp_path: Path) -> None:
     assert (shown.stdout.count(b"\n"), b"one" in shown.stdout) == (2, True)
 
 
-# Every name that the guide uses exists.
-
 DOCS = Path(__file__).parents[3] / "docs"
 GUIDE = [DOCS / f"{name}.md" for name in ("guide", "sending", "receiving", "transactions", "processes", "limits")]
 OBJECTS = {

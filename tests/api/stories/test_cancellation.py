@@ -125,9 +125,6 @@ async def pair() -> AsyncIterator[triack.Node]:
         yield node
 
 
-# Sending
-
-
 @pytest.mark.gate
 async def test_a_send_that_takes_its_turn() -> None:
     """Cancelled it has sent nothing, else once."""
@@ -163,9 +160,6 @@ async def test_a_wait_for_a_receipt(stage: triack.Stage, timeout: float | None) 
         await (await node.send("far/q", b"2")).ordered(WAIT)
 
     await at_every_await(pair, act, after)
-
-
-# Receiving
 
 
 @asynccontextmanager
@@ -209,9 +203,6 @@ async def test_a_consumer(ack: str, timeout: float | None) -> None:
     await at_every_await(filling, act, after)
 
 
-# Transactions
-
-
 async def work(node: triack.Node) -> object:
     async with node.transaction() as tx:
         body = (await tx.receive("q", WAIT)).body
@@ -251,9 +242,6 @@ async def test_a_commit() -> None:
         assert node.queue_lengths().get("out", 0) == done
 
     await at_every_await(node_with(), act, after)
-
-
-# The life of a node
 
 
 @pytest.mark.slow

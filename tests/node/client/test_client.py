@@ -213,9 +213,6 @@ async def test_who_has_too_many_calls_waits_until_one_ends_or_is_cancelled(
         second.cancel()
 
 
-# Readers of a node's queue over its control socket.
-
-
 async def read_once(client: Client) -> None:
     await client.receive("q").get()
 

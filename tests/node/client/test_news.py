@@ -99,9 +99,6 @@ async def test_what_nobody_holds_any_more_is_gathered_no_more(
     await until(lambda: watched(node, to) == 0)
 
 
-# Programs in other processes hear of what happens at a node.
-
-
 def feed_of(node: triack.Node) -> EventFeed:
     return node._port._driver.events  # noqa: SLF001 - whom the node itself tells
 
@@ -146,9 +143,6 @@ async def test_who_has_given_up_to_wait_and_reads_no_more_is_forgotten(node: tri
     await until(lambda: not readers)
 
 
-# Lists that another process sends and receives, by the node.
-
-
 async def test_a_wait_for_a_list_has_one_time_for_all_of_it(tmp_path: Path) -> None:
     """However many frames it came in: what the first took of the time the others do not have."""
     async with make("a", tmp_path / "a", "udp"), triack.connect(tmp_path / "a") as client:
@@ -171,9 +165,6 @@ async def test_a_wait_for_a_list_has_one_time_for_all_of_it(tmp_path: Path) -> N
             await receipts.ordered(SOON)
         with pytest.raises(triack.UsageError, match="timeout"):
             await receipts.ordered(-1)
-
-
-# Subscribing over the control socket, and without ``async``.
 
 
 def test_a_program_without_async_publishes_and_subscribes(tmp_path: Path) -> None:

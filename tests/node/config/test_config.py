@@ -269,9 +269,6 @@ def test_a_share_that_no_short_number_is_stays_a_fraction() -> None:
     assert [write_value(KEYS[SHARE], share) for share in (Fraction(1, 2), Fraction(1, 3))] == ["0.5", '"1/3"']
 
 
-# Sizes and durations are read as people write them.
-
-
 def test_a_size_and_a_duration_have_a_unit() -> None:
     sizes = {"8 GiB": 8 * 2**30, "64KiB": 65_536, "1.5 MiB": 1_572_864, "2 MB": 2_000_000}
     assert {text: read_quantity(text, SIZES) for text in sizes} == sizes

@@ -117,9 +117,6 @@ async def test_an_error_repeats_no_more_than_anybody_reads(link: Link) -> None:
     assert (failed["op"], len(failed["message"])) == ("failed", ERROR_CHARS_MAX)
 
 
-# ---- a caller that does not read
-
-
 @pytest.mark.gate
 async def test_nothing_is_looked_up_for_who_does_not_read(
     tmp_path: Path, link: Link, monkeypatch: pytest.MonkeyPatch

@@ -267,9 +267,6 @@ async def test_what_was_on_its_way_behind_refused_lines_is_refused_too(node: tri
     assert node.queue_lengths().get("q", 0) == 0
 
 
-# Messages on their way between a node and a process that uses it.
-
-
 class Teller:
     """A client that remembers what it told the node."""
 

@@ -207,9 +207,6 @@ async def test_a_conversation_that_meets_a_bug_ends_and_says_so(
     assert caplog.messages == ["control socket: a conversation ended by a bug: RuntimeError('a bug')"]
 
 
-# Where a serving process can be found.
-
-
 def read_served(data: Path) -> handover.Served | None:
     """Read the note of the node that serves the directory."""
     return read_note(data, handover.Served)
@@ -301,9 +298,6 @@ async def test_a_directory_that_nobody_speaks_for_is_in_use(tmp_path: Path, monk
     async with open_at_rest(tmp_path):
         with pytest.raises(StoreInUse):
             await make("a", tmp_path).start()
-
-
-# Tasks that end together.
 
 
 async def test_the_first_end_ends_all() -> None:

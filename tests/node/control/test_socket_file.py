@@ -69,9 +69,6 @@ async def why_not(control: Path) -> str | None:
     return None
 
 
-# ---- where it is made
-
-
 @pytest.fixture
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine on which nothing says where sockets belong, but there is a directory for temporary files."""
@@ -125,9 +122,6 @@ def test_a_control_socket_that_the_system_would_refuse_is_named(places: Path, mo
     why = "the path is too long; set XDG_RUNTIME_DIR or TMPDIR"
     assert str(refused.value) == f"control socket {long}/triack-...: {why}"
     assert list(long.iterdir()) == []
-
-
-# ---- what is dialled
 
 
 async def test_what_others_may_use_is_not_spoken_to(tmp_path: Path) -> None:
@@ -212,9 +206,6 @@ async def test_a_note_of_another_user_is_not_acted_by(commons: Path) -> None:
     assert refusals == [f"note not used: {data / 'node.json'} belongs to another user (uid {OTHER})"]
 
 
-# ---- what is cleared away
-
-
 def test_what_a_killed_process_left_is_cleared_away(tmp_path: Path) -> None:
     control = make_socket_path()
     with listening(control):
@@ -272,9 +263,6 @@ def test_only_a_socket_is_removed(tmp_path: Path) -> None:
     publish_at_start(tmp_path)
     assert (folder / "control").read_text() == "precious"
     assert read_note(tmp_path, handover.Served) is not None
-
-
-# ---- who is served
 
 
 @needs_users

@@ -17,8 +17,6 @@ from triack.queues.mailboxes.mailbox import QueuedPacket, Run
 from triack.queues.messages import Outgoing
 from triack.queues.packing import pack
 
-# A message in the hands of an application.
-
 ORIGIN = b"o" * 16
 
 
@@ -80,9 +78,6 @@ async def test_the_most_urgent_message_is_read_first_and_says_its_priority(tmp_p
         await user.send("q", b"x", priority=0)
 
 
-# The messages that a transaction has in hand.
-
-
 async def test_only_the_queue_that_is_released_comes_back() -> None:
     """The rest of it comes back with the rollback that is left to do."""
     async with make() as node:
@@ -97,9 +92,6 @@ async def test_only_the_queue_that_is_released_comes_back() -> None:
             await transaction.commit()
         assert node.stats().queues["other"].in_hand == 0
         assert (await node.receive("other").get(WAIT)).failures == 0
-
-
-# Handlers that belong to a node or a client, from its start to its end.
 
 
 async def test_a_declared_handler_runs_as_long_as_its_node(tmp_path: Path) -> None:
@@ -157,9 +149,6 @@ async def test_a_handler_of_a_queue_that_cannot_be_is_said(tmp_path: Path, caplo
         with pytest.raises(triack.QueueNotFound):
             await node.consume("p", print)
         await until(lambda: "the handler of queue p has ended: queue p does not exist" in caplog.text)
-
-
-# Requests and their answers, between real nodes.
 
 
 async def shout(node: triack.Node, queue: str = "questions") -> None:

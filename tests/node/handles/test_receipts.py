@@ -10,8 +10,6 @@ from tests.node.nodes import SOON, WAIT, Face, make
 from triack.node.control.client_messages import EACH_MESSAGES
 from triack.node.handles import consumer, message
 
-# One receipt for a list.
-
 NOWHERE = "udp://127.0.0.1:9/q"
 
 
@@ -36,9 +34,6 @@ async def test_a_wait_that_is_too_short_may_be_repeated_until_the_node_ends() ->
             await (await node.send_many(NOWHERE, [b""], delivery=triack.EXPRESS)).ordered(SOON)
     with pytest.raises(triack.NodeClosed):
         await receipts.ordered(WAIT)
-
-
-# A list whose messages differ in more than their bodies.
 
 
 async def test_each_message_of_a_list_may_have_properties_of_its_own(node: triack.Node, face: Face) -> None:

@@ -227,9 +227,6 @@ async def test_a_large_body_leaves_sealed_where_all_is_sealed_for_its_destinatio
             assert b"".join([chunk async for chunk in message.stream()]) == body
 
 
-# Sending by the list.
-
-
 @pytest.mark.parametrize("delivery", list(triack.Delivery))
 async def test_a_list_arrives_whole_and_in_order(delivery: triack.Delivery) -> None:
     """Over many packets, and over the end of a block of ids; each message has the id that its receipt says."""

@@ -103,9 +103,6 @@ async def test_an_orderly_end_is_no_death(tmp_path: Path) -> None:
         assert (await node.receive("q").get(WAIT)).failures == 0
 
 
-# ---- handlers that raise
-
-
 async def handle(data: Path) -> None:
     settings = quick(max_redeliveries=1, redelivery=AT_ONCE)
     async with make("n", data, settings=settings) as node:
@@ -156,9 +153,6 @@ async def leave_and_fail(data: Path) -> None:
         async with node.receive("q") as reader:
             assert (await reader.get(WAIT)).body == b"1"
         raise KeyError
-
-
-# ---- readers in other processes
 
 
 CLIENT = """
@@ -227,9 +221,6 @@ async def test_stats_say_which_process_has_a_message(node: triack.Node, tmp_path
     await child.wait()
 
 
-# ---- stats
-
-
 async def test_stats_say_which_task_has_how_much_since_when(node: triack.Node) -> None:
     asyncio.current_task().set_name("packer")  # type: ignore[union-attr]
     reader = node.receive("q", ack="manual")
@@ -254,9 +245,6 @@ async def test_a_transaction_and_a_list_are_holders(node: triack.Node) -> None:
     transaction.rollback(failed=False)
     listed[0].reject(failed=False)
     assert node.stats().queues["q"].holders == []
-
-
-# ---- release
 
 
 async def test_what_is_released_comes_again(node: triack.Node, face: Face) -> None:
@@ -334,9 +322,6 @@ async def until_raised(client: triack.Client) -> None:
 async def test_a_queue_that_is_none_cannot_be_released(node: triack.Node) -> None:
     with pytest.raises(triack.QueueNotFound):
         await node.release("nosuch")
-
-
-# ---- in hand for too long
 
 
 async def test_what_is_in_hand_for_too_long_is_taken_back_as_a_failure(node: triack.Node) -> None:

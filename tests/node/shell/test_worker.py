@@ -415,9 +415,6 @@ def test_only_the_main_thread_can_have_signals() -> None:
     asyncio.run(inside())
 
 
-# The life of a node, as a table.
-
-
 def life_in(state: LifeState) -> Life:
     """A life that has come to a state in the usual way."""
     to_open = (LifeEvent.START, LifeEvent.STARTED)
@@ -479,8 +476,6 @@ async def test_what_does_not_run_does_not_fail(state: LifeState) -> None:
     life.fail(triack.StoreFailed("late"))
     assert life.state is state
 
-
-# Messages that were checked.
 
 NOWHERE: OutgoingStream = None  # type: ignore[assignment]
 

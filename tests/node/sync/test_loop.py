@@ -117,9 +117,6 @@ def test_its_own_thread_does_not_wait_for_itself() -> None:
     loop.end()
 
 
-# Handlers in threads.
-
-
 def wait(holds: threading.Event) -> None:
     assert holds.wait(PATIENCE_S)
 

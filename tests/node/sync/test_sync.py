@@ -16,8 +16,6 @@ from tests.node.nodes import WAIT, interrupted, open_sync, quick
 from triack.node.handles.consumer import AckMode
 from triack.tools.ports import free_port
 
-# Triack without ``async``.
-
 SCRIPT = """
 import triack
 with triack.sync.open("shop", data={data!r}, insecure=True) as shop:
@@ -229,9 +227,6 @@ def test_what_is_shown_is_what_is_inside() -> None:
             assert repr(transaction) == "<SyncTransaction: <Transaction of node a, open>>"
 
 
-# Readers of a queue that wait, and messages that any thread settles.
-
-
 def test_lists_are_sent_and_received(tmp_path: Path) -> None:
     """By the node in this process and by a client of it, in transactions and without."""
     many = [b"%d" % number for number in range(300)]
@@ -278,9 +273,6 @@ def test_an_interrupted_call_has_acknowledged_nothing_unseen(tmp_path: Path, ack
             with face.receive("q") as reader:
                 left = [message.body for message in reader.get_many(timeout=WAIT)]
             assert left == ([b"3"] if ack == "auto" else [b"1", b"2", b"3"])
-
-
-# Transactions that wait.
 
 
 def test_an_interrupted_call_has_neither_sent_nor_received(tmp_path: Path) -> None:

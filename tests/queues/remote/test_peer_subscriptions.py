@@ -325,9 +325,6 @@ def test_what_comes_unsealed_by_a_relay_has_no_rights_of_the_peer_that_seals(sea
     assert away.state is (RemoteState.LIVE if seal else RemoteState.OVER)
 
 
-# What a node says of its own subscriptions that get nothing from the node with the topics.
-
-
 def troubles(node: SimNode) -> list[TroubleStats]:
     """Those of a node's own subscriptions."""
     own = (Trouble.SUBSCRIPTION_DENIED, Trouble.ANSWER_REFUSED)

@@ -69,8 +69,6 @@ def test_a_cut_that_lasts_longer_than_a_subscription_is_told(cut_s: int, lost: b
     )
 
 
-# Requests about subscriptions, to bytes and back.
-
 ASK = Subscribe("audit", 7, "Games.#", True, Delivery.RECOVERABLE, 10)
 MESSAGES = [
     ASK,

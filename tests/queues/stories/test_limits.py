@@ -21,8 +21,6 @@ from triack.queues.stages import Stage
 from triack.session.protocol.settings import SessionSettings
 from triack.tools.sim.faults import Faults
 
-# A disk that fails.
-
 
 def test_a_failed_commit_ends_everything_with_an_explicit_error() -> None:
     """Waiters get the error, sessions close with the reason, and not one ack leaves afterwards."""
@@ -44,9 +42,6 @@ def test_a_failed_commit_ends_everything_with_an_explicit_error() -> None:
     assert not {"store_ack_sent", "order_ack_sent", "committed"} & set(after)
 
 
-# More than the other end has room for.
-
-
 @pytest.mark.slow
 def test_large_express_messages_of_a_process_that_died_take_no_room() -> None:
     """Nobody has the rest of them: their pieces go when it has started again, whatever it sends then, and where."""
@@ -62,9 +57,6 @@ def test_large_express_messages_of_a_process_that_died_take_no_room() -> None:
     assert world.run(5 * SECOND, lambda: b.read("other") == 1)
     assert express.total_bytes == 0
     assert b.log("rejected") == []
-
-
-# Failing to process.
 
 
 def test_a_dead_letter_stays_one_and_keeps_its_id() -> None:

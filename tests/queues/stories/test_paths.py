@@ -23,8 +23,6 @@ from triack.tools.sim.faults import Faults
 from triack.tools.sim.network import Port
 from triack.transport.insecure import InsecureChannel
 
-# Single losses.
-
 
 def test_a_packet_that_leaves_again_keeps_its_place() -> None:
     """A peer that acknowledged a later datagram before it came would make it look lost once more."""

@@ -29,8 +29,6 @@ def impatient(
     return two(1, Faults(delay_ns=5 * MS), a=a, b=b, scheme=kind)
 
 
-# A stream that waits for room.
-
 WAITING = [
     (kind, *cleanup_s, delivery)
     for kind, (cleanup_s, delivery) in zip(
@@ -89,9 +87,6 @@ def test_what_is_on_its_way_to_the_disk_keeps_its_session(kind: str) -> None:
     world.run(HOUR)
     assert reasons(a) == reasons(b) == ["idle"]
     assert not judged(a, b)
-
-
-# A disk that stands still.
 
 
 @pytest.mark.slow
@@ -153,9 +148,6 @@ def test_a_fixed_timeout_for_a_disk_that_stands_still_grows_as_well(kind: str) -
     assert not judged(a, b)
 
 
-# A round trip that takes longer than a fixed timeout.
-
-
 @pytest.mark.gate
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("delivery", list(Delivery))
@@ -172,9 +164,6 @@ def test_a_timeout_that_is_shorter_than_a_round_trip_lets_everything_through(kin
     if delivery is not Delivery.EXPRESS:
         assert sorted(b.read_all("q")) == sorted(a.read_all("r")) == numbered(0, 30)
     assert not judged(a, b)
-
-
-# A peer that answers, and acknowledges nothing.
 
 
 @pytest.mark.slow
@@ -196,9 +185,6 @@ def test_a_peer_that_answers_in_vain_is_asked_ever_more_rarely(kind: str, monkey
     a.send(b, "q", b"y", delivery=Delivery.EXPRESS)
     assert world.run(SECOND, lambda: not a.busy)
     assert judged(a, b) == {"ack_taken_back"}, "as the test did"
-
-
-# A peer that answers, and ends every session at once.
 
 
 @pytest.mark.gate
@@ -231,9 +217,6 @@ def test_short_sessions_that_end_as_idle_make_nobody_wait() -> None:
         world.run(2 * SECOND)
     assert len(a.log("session_opened")) == 50
     assert set(reasons(a)) == {"idle"}
-
-
-# A peer that is away.
 
 
 HEADERS_BYTES = 48

@@ -132,9 +132,6 @@ def test_when_both_call_at_once_one_session_serves_both() -> None:
     assert (opened(a), opened(b)) == (1, 1)
 
 
-# Nodes that nobody can call.
-
-
 def test_a_node_that_does_not_listen_gets_what_is_sent_to_it() -> None:
     """In the session that it opened, whichever side has something to say first; and again when that has ended."""
     world = PlainWorld(1)
@@ -164,9 +161,6 @@ def test_a_named_node_without_keys_is_found_by_its_own_name() -> None:
     post(a, "b", b"1")
     b.send(a, "q", b"hello")
     assert world.run(SECOND, lambda: b.length("q") == 1)
-
-
-# Identities.
 
 
 def test_a_node_id_is_one_peers_also_after_a_restart() -> None:

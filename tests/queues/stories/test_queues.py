@@ -15,8 +15,6 @@ from triack.queues.peers.link import Conversation
 from triack.session.protocol.settings import SessionSettings
 from triack.tools.sim.faults import Faults
 
-# Paused queues: nothing leaves them, and nothing is lost, sent twice or forgotten meanwhile.
-
 HOUR = 3_600 * SECOND
 
 

@@ -157,9 +157,6 @@ def test_an_end_at_the_hub_reaches_the_reader() -> None:
     assert sure(sure(away.found).mailbox).has_ended
 
 
-# ---- who may have what
-
-
 @pytest.mark.parametrize(
     ("permitted", "wanted", "reason"),
     [
@@ -227,9 +224,6 @@ def test_one_that_asks_and_leaves_again_and_again_leaves_nothing() -> None:
         away.leave()
     it.run(120)
     assert is_gone(it)
-
-
-# ---- what waits where
 
 
 @pytest.mark.gate

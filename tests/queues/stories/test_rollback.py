@@ -19,9 +19,6 @@ from triack.tools.sim.faults import Faults
 EXPRESS, RECOVERABLE, TRANSACTIONAL = Delivery
 
 
-# Older copies.
-
-
 @pytest.mark.parametrize("lives", [1, 4])
 @pytest.mark.parametrize("delivery", [RECOVERABLE, TRANSACTIONAL])
 @pytest.mark.parametrize("victim", ["sender", "receiver"])
@@ -103,9 +100,6 @@ def test_a_disk_that_lied_is_noticed(victim: str, lost: int) -> None:
     both_know(world, rolled, other)
 
 
-# Clones.
-
-
 def test_two_processes_with_one_identity_as_senders() -> None:
     """Noticed when the second one meets a node that the first has met, whatever its class: all three stop."""
     for delivery in Delivery:
@@ -159,9 +153,6 @@ def test_a_clone_made_while_both_connect_for_the_first_time() -> None:
         twin.send(b, "q", b"twin")
         assert world.run(60 * SECOND, lambda: all(node.rollbacks for node in (a, b, twin)))  # noqa: B023
         assert len(b.read_all("q")) <= 1
-
-
-# What is lawful.
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -235,9 +226,6 @@ def test_a_fresh_node_in_the_place_of_a_rolled_back_one_is_served() -> None:
     said = a.watch(a.send(fresh, "q", b"4"), Stage.ORDERED)
     assert world.run(SECOND, lambda: said == [None])
     assert fresh.read_all("q") == [b"3", b"4"]
-
-
-# What the application sees.
 
 
 @pytest.mark.parametrize("delivery", list(Delivery))

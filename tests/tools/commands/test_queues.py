@@ -324,9 +324,6 @@ def test_what_a_failing_handler_waits_for_is_shown(tmp_path: Path) -> None:
         assert not [line for line in lines_of("status", "--data", tmp_path) if "packer" in line]
 
 
-# Views that are drawn again and again.
-
-
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True

@@ -80,9 +80,6 @@ def test_a_table_that_somebody_has_changed_is_judged_or_refused(spark: "SparkSes
         replay.verdict(records.withColumn("queue", f.lit(None).cast("string")))
 
 
-# Checks by their names.
-
-
 def test_each_check_of_the_catalogue_is_a_function() -> None:
     pytest.importorskip("pyspark")
     from triack.replay import checks
