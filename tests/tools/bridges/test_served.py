@@ -1,16 +1,25 @@
-"""Bridges as an operator meets them: in triack.toml, in ``triack status`` and ``top``, and by hand."""
+"""Bridges as an operator meets them: in triack.toml, in ``triack status``, ``check`` and ``top``, and by hand."""
 
+import asyncio
 import json
 import subprocess
 import sys
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple, TypeVar
 
 import pytest
+from aio_pika.abc import AbstractChannel
 
-from tests.tools.bridges.brokers import Mosquitto, publish
+from tests.tools.bridges.brokers import Broker, publish
+from tests.tools.bridges.rabbits import Rabbit, channel_of, fresh_queue
+from tests.tools.bridges.test_amqp import publish as send_all
+from tests.tools.bridges.test_amqp import taken_from
 from tests.tools.processes import Server, start, triack, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.gate]
+T = TypeVar("T")
 
 
 def stats_of(data: Path) -> list[dict[str, object]]:
@@ -22,53 +31,101 @@ def is_up(data: Path, name: str) -> bool:
     return any(it["name"] == name and it["is_up"] for it in stats_of(data))
 
 
-def test_a_node_runs_the_bridges_of_its_file_and_takes_up_others(tmp_path: Path, broker: Mosquitto) -> None:
-    file, data = tmp_path / "triack.toml", tmp_path / "gate"
-    table = f'[[bridges]]\nname = "sensors"\nmqtt = "{broker.url}"\ntake = ["sensors/{{site}} -> from-{{site}}"]\n'
+def at(rabbit: Rabbit, work: Callable[[AbstractChannel], Awaitable[T]]) -> T:
+    async def done() -> T:
+        async with channel_of(rabbit) as channel:
+            return await work(channel)
+
+    return asyncio.run(done())
+
+
+async def clear(channel: AbstractChannel) -> None:
+    for queue in ("orders", "out"):
+        await fresh_queue(channel, queue)
+
+
+async def answer(channel: AbstractChannel) -> bytes:
+    (message,) = await taken_from(await channel.get_queue("out"), 1)
+    return message.body
+
+
+class Place(NamedTuple):
+    """A broker, what sends to ``orders`` there, and what reads the queue ``out``, if it has queues."""
+
+    broker: Broker
+    send: Callable[[str], None]
+    answer: Callable[[], bytes] | None = None
+
+
+@pytest.fixture(params=["mqtt", "amqp"])
+def place(request: pytest.FixtureRequest) -> Place:
+    if request.param == "mqtt":
+        broker = request.getfixturevalue("broker")
+        return Place(broker, partial(publish, broker, "orders"))
+    rabbit = request.getfixturevalue("rabbitmq")
+    at(rabbit, clear)
+    orders = partial(send_all, queue="orders")
+    return Place(rabbit, lambda body: at(rabbit, partial(orders, bodies=[body.encode()])), lambda: at(rabbit, answer))
+
+
+def test_a_node_runs_the_bridges_of_its_file_and_takes_up_others(tmp_path: Path, place: Place) -> None:
+    """A broker that is away is told with its cause, at the start of the node and later."""
+    file, data, broker = tmp_path / "triack.toml", tmp_path / "gate", place.broker
+    out = "/out" if place.answer else "out"
+    rules = f'take = ["orders -> here"]\ngive = ["commands -> {out}"]'
+    table = f'[[bridges]]\nname = "office"\n{broker.url.partition(":")[0]} = "{broker.url}"\n{rules}\n'
+
+    def told() -> str:
+        return triack("status", "--data", data).stdout.decode()
+
+    def received() -> bytes:
+        return triack("receive", "here", "--count", "1", "--create", "--data", data).stdout
+
     file.write_text(table)
+    broker.stop()
     with Server(data, "--config", file) as server:
-        wait_until(lambda: is_up(data, "sensors"), "the bridge is up")
-        publish(broker, "sensors/hall", "21.5")
-        assert triack("receive", "from-hall", "--count", "1", "--create", "--data", data).stdout == b"21.5\n"
-        shown = triack("status", "--data", data).stdout.decode()
-        assert [line.split()[:6] for line in shown.splitlines() if line.startswith("sensors")] == [
-            ["sensors", broker.url, "up", "1", "0", "0"]
-        ]
-        assert "sensors" in triack("top", "--once", "--data", data).stdout.decode()
-        file.write_text(table.replace('"sensors"', '"others"').replace("from-{site}", "other-{site}"))
+        wait_until(lambda: "trouble: bridge office is not connected" in told(), "it is told")
+        assert b"not connected" in triack("check", "--data", data).stdout
+        broker.start()
+        wait_until(lambda: is_up(data, "office"), "it connects")
+        assert "trouble" not in told()
+        place.send("six pumps")
+        assert received() == b"six pumps\n"
+        rows = [line.split()[:6] for line in told().splitlines() if line.startswith("office")]
+        assert rows == [["office", broker.url, "up", "1", "0", "0"]]
+        assert "office" in triack("top", "--once", "--data", data).stdout.decode()
+        if place.answer:
+            triack("send", "commands", "--data", data, stdin=b"start\n")
+            assert place.answer() == b"start"
+        broker.kill()
+        wait_until(lambda: "trouble: bridge office is not connected" in told(), "it is told again")
+        broker.start()
+        wait_until(lambda: is_up(data, "office"), "it connects again")
+        file.write_text(table.replace("office", "others"))
         assert b"in force: bridges.0.name" in triack("reload", "--data", data).stdout
         wait_until(lambda: is_up(data, "others"), "the other bridge is up")
         assert len(stats_of(data)) == 1
+        place.send("nine seals")
+        assert received() == b"nine seals\n"
         file.write_text("")
         triack("reload", "--data", data)
         assert stats_of(data) == []
         assert server.stop() == 0
 
 
-def test_a_broker_that_is_away_is_told_with_its_cause(tmp_path: Path, broker: Mosquitto) -> None:
-    file, data = tmp_path / "triack.toml", tmp_path / "gate"
-    file.write_text(f'[[bridges]]\nname = "sensors"\nmqtt = "{broker.url}"\ntake = ["# -> all"]\n')
-    broker.stop()
-    with Server(data, "--config", file):
-        wait_until(lambda: b"trouble: bridge sensors" in triack("status", "--data", data).stdout, "it is told")
-        assert b"not connected" in triack("check", "--data", data).stdout
-        broker.start()
-        wait_until(lambda: is_up(data, "sensors"), "it connects")
-        assert b"trouble" not in triack("status", "--data", data).stdout
-
-
-def test_a_bridge_by_hand_goes_on_after_the_node_was_killed(tmp_path: Path, broker: Mosquitto) -> None:
-    data = tmp_path / "gate"
+def test_a_bridge_by_hand_goes_on_after_the_node_was_killed(tmp_path: Path, place: Place) -> None:
+    data, (kind, _, _) = tmp_path / "gate", place.broker.url.partition(":")
     with Server(data) as server:
-        bridge = start("bridge", "mqtt", broker.url, "--take", "# -> all", "--qos", "2", "--data", data, "-v")
+        rules = ("--take", "orders -> all", *(("--qos", "2") if kind == "mqtt" else ()))
+        bridge = start("bridge", kind, place.broker.url, *rules, "--data", data, "-v")
         assert bridge.stdout is not None
         assert bridge.stdout.readline().startswith(b"connected")
-        publish(broker, "sensors/a", "1")
-        assert triack("receive", "all", "--count", "1", "--create", "--data", data).stdout == b"1\n"
-        server.kill()
-        server.start()
-        publish(broker, "sensors/a", "2")
-        assert triack("receive", "all", "--count", "1", "--create", "--data", data).stdout == b"2\n"
+        for body in ("1", "2"):
+            place.send(body)
+            received = triack("receive", "all", "--count", "1", "--create", "--data", data)
+            assert received.stdout == f"{body}\n".encode()
+            if body == "1":
+                server.restart()
         bridge.terminate()
         assert bridge.wait() == 0
         assert b"taken" in bridge.communicate()[0]
