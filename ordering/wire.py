@@ -42,7 +42,7 @@ round trip to the next one, so that no clocks have to agree. ``final`` is its de
 it; it is empty if that is the receiver itself. ``from`` is the name that the first relay has for its origin; empty from
 the origin itself. Order acks and rejections of such data go back by the neighbour that it came by; ``by`` is the node
 that says so. ``mac`` proves to the origin of sealed messages that it is their destination that says so
-(``said_of_order_ack``, ``said_of_reject``); without flag 1 there is none. ONWARD is from a relay to its neighbour:
+(``said``); without flag 1 there is none. ONWARD is from a relay to its neighbour:
 everything up to ``here`` is on its disk, or has left it. While it waits there or behind the next hop, its origin need
 not send it again. The upper six bits of the flags of RELAYED say how long order acks may wait, as its origin states it
 (``ordering.order_ack``); 0 says nothing, and relays pass them on unread. Flag 2 of RELAYED says that the link is
@@ -61,7 +61,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from struct import Struct
 from struct import error as StructError
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from triack.base.errors import ProtocolError
 from triack.base.names import composed
@@ -125,13 +125,24 @@ NUMBER_MAX = 2**63 - 1
 
 
 @dataclass(slots=True)
-class SequenceHeader:
-    """Which packet of which stream this is, and for which queue; ``ack_requested`` for an order ack at once."""
+class Numbered:
+    """What is about one packet of a stream."""
 
     origin: bytes
     stream: int
     sequence: int
     number: int
+
+    @property
+    def named(self) -> tuple[bytes, int, int, int]:
+        """Origin, stream, sequence and number."""
+        return self.origin, self.stream, self.sequence, self.number
+
+
+@dataclass(slots=True)
+class SequenceHeader(Numbered):
+    """Which packet of which stream this is, and for which queue; ``ack_requested`` for an order ack at once."""
+
     previous: int
     queue: str
     ack_requested: bool
@@ -163,24 +174,23 @@ class RelayedHeader(SequenceHeader):
 
 
 @dataclass(slots=True)
-class OrderAckPacket:
+class OrderAckPacket(Numbered):
     """Everything up to ``number`` of a sequence was accepted in order and is on disk."""
 
-    origin: bytes
-    stream: int
-    sequence: int
-    number: int
+    def encode(self) -> bytes:
+        """It as the content of an express packet, as all that follow."""
+        return _ACK.pack(_KIND_ORDER_ACK, 0, *self.named)
 
 
 @dataclass(slots=True)
-class RejectPacket:
+class RejectPacket(Numbered):
     """The destination will not take packet ``number``, for a named reason. It was not accepted and never will be."""
 
-    origin: bytes
-    stream: int
-    sequence: int
-    number: int
     reason: str
+
+    def encode(self) -> bytes:
+        """See ``OrderAckPacket``."""
+        return _ACK.pack(_KIND_REJECT, 0, *self.named) + _with_length(self.reason)
 
 
 class StoreWord(NamedTuple):
@@ -198,6 +208,11 @@ class StoreWord(NamedTuple):
     incarnation: int
     earlier: tuple[tuple[int, int], ...] = ()
 
+    def encode(self) -> bytes:
+        """It as the end of a content."""
+        head = _STORE.pack(self.start, self.serial, self.incarnation, len(self.earlier))
+        return head + b"".join([_RANGE.pack(start, end) for start, end in self.earlier])
+
 
 NO_WORD = StoreWord(0, 0, 0)
 
@@ -214,6 +229,15 @@ class RelayedOrderAck(OrderAckPacket):
     store: StoreWord = NO_WORD
     mac: bytes = b""
 
+    def encode(self) -> bytes:
+        """See ``OrderAckPacket``."""
+        return _encode_back(_KIND_RELAYED_ORDER_ACK, self) + self.store.encode()
+
+    @property
+    def said(self) -> bytes:
+        """What its proof is about: all that the origin believes of it."""
+        return _ACK.pack(_KIND_RELAYED_ORDER_ACK, 0, *self.named) + self.by + self.store.encode()
+
 
 @dataclass(slots=True)
 class RelayedReject(RejectPacket):
@@ -225,6 +249,15 @@ class RelayedReject(RejectPacket):
     hops: int
     by: bytes
     mac: bytes = b""
+
+    def encode(self) -> bytes:
+        """See ``OrderAckPacket``."""
+        return _encode_back(_KIND_RELAYED_REJECT, self) + _with_length(self.reason)
+
+    @property
+    def said(self) -> bytes:
+        """What its proof is about."""
+        return _ACK.pack(_KIND_RELAYED_REJECT, 0, *self.named) + self.by + self.reason.encode()
 
 
 @dataclass(slots=True)
@@ -240,6 +273,11 @@ class OnwardPacket:
     turn: int
     here: int
     waits: bool
+
+    def encode(self) -> bytes:
+        """See ``OrderAckPacket``."""
+        flags = _FLAG_WAITS if self.waits else 0
+        return _ONWARD.pack(_KIND_ONWARD, flags, self.origin, self.stream, self.sequence, self.turn, self.here)
 
 
 @dataclass(slots=True)
@@ -257,6 +295,12 @@ class OnwardAckPacket:
     is_async: bool
     ranges: list[tuple[int, int]]
 
+    def encode(self) -> bytes:
+        """See ``OrderAckPacket``."""
+        flags = _FLAG_ASYNC if self.is_async else 0
+        head = _ONWARD_ACK.pack(_KIND_ONWARD_ACK, flags, self.origin, self.stream, self.sequence, self.turn)
+        return head + b"".join([_RANGE.pack(first, last) for first, last in self.ranges])
+
 
 @dataclass(slots=True)
 class HoldPacket:
@@ -273,6 +317,11 @@ class HoldPacket:
     stop: bool
     reason: str = ""
 
+    def encode(self) -> bytes:
+        """See ``OrderAckPacket``."""
+        flags = _FLAG_STOP if self.stop else 0
+        return _HOLD.pack(_KIND_HOLD, flags, self.origin, self.stream, self.turn) + self.reason.encode()
+
 
 @dataclass(slots=True)
 class EndPacket:
@@ -283,6 +332,11 @@ class EndPacket:
     sequence: int
     since: int
     answer: bool
+
+    def encode(self) -> bytes:
+        """See ``OrderAckPacket``."""
+        flags = _FLAG_ANSWER if self.answer else 0
+        return _END.pack(_KIND_END, flags, self.origin, self.stream, self.sequence, self.since)
 
 
 @dataclass(slots=True)
@@ -299,6 +353,20 @@ class RelayedEnd(EndPacket):
     from_name: str = ""
     store: StoreWord = NO_WORD
     mac: bytes = b""
+
+    def encode(self) -> bytes:
+        """See ``OrderAckPacket``."""
+        flags = (_FLAG_ANSWER if self.answer else 0) | (_FLAG_PROVED if self.mac else 0)
+        final, from_name = self.final.encode(), self.from_name.encode()
+        named = self.origin, self.stream, self.sequence, self.since, self.last
+        head = _RELAYED_END.pack(_KIND_RELAYED_END, flags, *named, self.hops, self.by, len(final), len(from_name))
+        return head + self.mac + final + from_name + self.trace + self.store.encode()
+
+    @property
+    def said(self) -> bytes:
+        """What its proof is about, which the destination believes."""
+        head = _END.pack(_KIND_RELAYED_END, 0, self.origin, self.stream, self.sequence, self.since)
+        return head + _LEFT.pack(self.last)
 
     @property
     def hops(self) -> int:
@@ -366,28 +434,14 @@ def encode_relayed_run(
     """
     waits = (_FLAG_AWAITED if awaited else 0) | ack_wait << _ACK_WAIT_SHIFT
     names = [first.queue.encode(), final.encode(), from_name.encode()]
-    (queue_bytes, final_bytes, from_bytes), text = map(len, names), b"".join([*names, trace])
-    pack, origin, stream, sequence = _RELAYED.pack, first.origin, first.stream, first.sequence
-    hops = len(trace) // MARK_BYTES
-    return [
-        pack(
-            _KIND_RELAYED,
-            waits | _FLAG_ASK if it.ack_requested else waits,
-            origin,
-            stream,
-            sequence,
-            it.number,
-            it.previous,
-            hops,
-            it.left_ms,
-            queue_bytes,
-            final_bytes,
-            from_bytes,
-        )
-        + text
-        + it.body
-        for it in run
-    ]
+    pack, lengths, text = _RELAYED.pack, tuple(map(len, names)), b"".join([*names, trace])
+    stream, asks, hops = (first.origin, first.stream, first.sequence), waits | _FLAG_ASK, len(trace) // MARK_BYTES
+    contents: list[bytes] = []
+    for it in run:
+        flags = asks if it.ack_requested else waits
+        head = pack(_KIND_RELAYED, flags, *stream, it.number, it.previous, hops, it.left_ms, *lengths)
+        contents.append(head + text + it.body)
+    return contents
 
 
 def relayed_header_bytes(queue: str, final: str) -> int:
@@ -403,97 +457,26 @@ def header_bytes(queue: str) -> int:
     return _DATA.size + len(queue.encode())
 
 
-def encode_order_ack(origin: bytes, stream: int, sequence: int, number: int) -> bytes:
-    """An order ack as the content of an express packet."""
-    return _ACK.pack(_KIND_ORDER_ACK, 0, origin, stream, sequence, number)
-
-
-def encode_reject(header: SequenceHeader, reason: str) -> bytes:
-    """A rejection as the content of an express packet."""
+def _with_length(reason: str) -> bytes:
     name = reason.encode()
-    head = _ACK.pack(_KIND_REJECT, 0, header.origin, header.stream, header.sequence, header.number)
-    return head + bytes([len(name)]) + name
+    return bytes([len(name)]) + name
 
 
-def encode_hold(origin: bytes, stream: int, turn: int, *, stop: bool, reason: str = "") -> bytes:
-    """A hold as the content of an express packet."""
-    return _HOLD.pack(_KIND_HOLD, _FLAG_STOP if stop else 0, origin, stream, turn) + reason.encode()
-
-
-def encode_end(origin: bytes, stream: int, sequence: int, since: int, *, answer: bool) -> bytes:
-    """The end of a stream, or the answer to it, as the content of an express packet."""
-    return _END.pack(_KIND_END, _FLAG_ANSWER if answer else 0, origin, stream, sequence, since)
-
-
-def encode_relayed_end(packet: RelayedEnd) -> bytes:
-    """The end of a stream that goes or went by relays, or the answer to it, as the content of an express packet."""
-    flags = (_FLAG_ANSWER if packet.answer else 0) | (_FLAG_PROVED if packet.mac else 0)
-    final, from_name = packet.final.encode(), packet.from_name.encode()
-    named = packet.origin, packet.stream, packet.sequence, packet.since, packet.last
-    head = _RELAYED_END.pack(_KIND_RELAYED_END, flags, *named, packet.hops, packet.by, len(final), len(from_name))
-    return head + packet.mac + final + from_name + packet.trace + encode_store_word(packet.store)
-
-
-def encode_store_word(word: StoreWord) -> bytes:
-    """What a destination says of its store, as the end of a content."""
-    earlier = b"".join([_RANGE.pack(start, end) for start, end in word.earlier])
-    return _STORE.pack(word.start, word.serial, word.incarnation, len(word.earlier)) + earlier
+def _encode_back(kind: int, packet: RelayedOrderAck | RelayedReject) -> bytes:
+    """The head and the proof of what goes back by relays."""
+    return _RELAYED_ACK.pack(kind, _FLAG_MAC if packet.mac else 0, *packet.named, packet.hops, packet.by) + packet.mac
 
 
 def decode_store_word(content: bytes, at: int = 0) -> StoreWord:
-    """The same from a content that has it there. Raises ProtocolError, or an error of ``struct``."""
+    """What a destination says of its store, in a content that has it there.
+
+    Raises ProtocolError, or an error of ``struct``.
+    """
     start, serial, incarnation, count = _STORE.unpack_from(content, at)
     earlier = tuple(_RANGE.iter_unpack(content[at + _STORE.size :]))
     if len(earlier) != count or count > EARLIER_MAX or count > max(0, incarnation - 1):
         raise ProtocolError(DropReason.BAD_PACKET, "the history of a store")
     return StoreWord(start, serial, incarnation, earlier)
-
-
-def encode_relayed_order_ack(packet: RelayedOrderAck) -> bytes:
-    """An order ack that goes back by relays, as the content of an express packet."""
-    named = packet.origin, packet.stream, packet.sequence, packet.number
-    flags = _FLAG_MAC if packet.mac else 0
-    head = _RELAYED_ACK.pack(_KIND_RELAYED_ORDER_ACK, flags, *named, packet.hops, packet.by)
-    return head + packet.mac + encode_store_word(packet.store)
-
-
-def encode_relayed_reject(packet: RelayedReject) -> bytes:
-    """A rejection that goes back by relays, as the content of an express packet."""
-    named, name = (packet.origin, packet.stream, packet.sequence, packet.number), packet.reason.encode()
-    flags = _FLAG_MAC if packet.mac else 0
-    head = _RELAYED_ACK.pack(_KIND_RELAYED_REJECT, flags, *named, packet.hops, packet.by) + packet.mac
-    return head + bytes([len(name)]) + name
-
-
-def said_of_order_ack(packet: RelayedOrderAck) -> bytes:
-    """What the proof of an order ack is about: all that the origin believes of it."""
-    named = packet.origin, packet.stream, packet.sequence, packet.number
-    return _ACK.pack(_KIND_RELAYED_ORDER_ACK, 0, *named) + packet.by + encode_store_word(packet.store)
-
-
-def said_of_end(packet: RelayedEnd) -> bytes:
-    """The same of an end, which its destination believes."""
-    named = packet.origin, packet.stream, packet.sequence, packet.since
-    return _END.pack(_KIND_RELAYED_END, 0, *named) + _LEFT.pack(packet.last)
-
-
-def said_of_reject(packet: RelayedReject) -> bytes:
-    """The same of a rejection."""
-    named = packet.origin, packet.stream, packet.sequence, packet.number
-    return _ACK.pack(_KIND_RELAYED_REJECT, 0, *named) + packet.by + packet.reason.encode()
-
-
-def encode_onward(packet: OnwardPacket) -> bytes:
-    """A word of a relay about what waits with it, as the content of an express packet."""
-    flags = _FLAG_WAITS if packet.waits else 0
-    return _ONWARD.pack(_KIND_ONWARD, flags, packet.origin, packet.stream, packet.sequence, packet.turn, packet.here)
-
-
-def encode_onward_ack(packet: OnwardAckPacket) -> bytes:
-    """A word of a relay about what it has passed on, as the content of an express packet."""
-    flags = _FLAG_ASYNC if packet.is_async else 0
-    head = _ONWARD_ACK.pack(_KIND_ONWARD_ACK, flags, packet.origin, packet.stream, packet.sequence, packet.turn)
-    return head + b"".join([_RANGE.pack(first, last) for first, last in packet.ranges])
 
 
 def decode(content: bytes) -> Packet:
@@ -602,27 +585,30 @@ def _decode_relayed(content: bytes) -> SequenceHeader:
 
 
 def _decode_relayed_order_ack(content: bytes) -> RelayedOrderAck:
-    _, flags, origin, stream, sequence, number, hops, by = _RELAYED_ACK.unpack_from(content)
-    mac, at = _read_mac(flags, content)
-    store = decode_store_word(content, at)
-    return RelayedOrderAck(origin, stream, sequence, number, hops, by, store, mac)
+    origin, stream, sequence, number, hops, by, mac, at = _decode_back(content)
+    return RelayedOrderAck(origin, stream, sequence, number, hops, by, decode_store_word(content, at), mac)
 
 
 def _decode_relayed_reject(content: bytes) -> RelayedReject:
-    _, flags, origin, stream, sequence, number, hops, by = _RELAYED_ACK.unpack_from(content)
-    mac, at = _read_mac(flags, content)
-    reason = content[at + 1 :]
-    if len(reason) != content[at]:
-        raise ProtocolError(DropReason.BAD_PACKET, "reason length")
-    return RelayedReject(origin, stream, sequence, number, reason.decode(), hops, by, mac)
+    origin, stream, sequence, number, hops, by, mac, at = _decode_back(content)
+    return RelayedReject(origin, stream, sequence, number, _reason_of(content, at), hops, by, mac)
 
 
-def _read_mac(flags: int, content: bytes) -> tuple[bytes, int]:
-    """The proof behind the head of an order ack or a rejection, empty without one, and where it ends."""
+def _decode_back(content: bytes) -> tuple[Any, ...]:
+    """What goes back by relays: its fields up to ``by``, the proof, empty without one, and where that ends."""
+    _, flags, *named = _RELAYED_ACK.unpack_from(content)
     end = _RELAYED_ACK.size + (MAC_BYTES if flags & _FLAG_MAC else 0)
     if flags & ~_FLAG_MAC or end > len(content):
         raise ProtocolError(DropReason.BAD_PACKET, "flags or proof of a word")
-    return content[_RELAYED_ACK.size : end], end
+    return *named, content[_RELAYED_ACK.size : end], end
+
+
+def _reason_of(content: bytes, at: int) -> str:
+    """The reason at the end of a content, with its length before it."""
+    reason = content[at + 1 :]
+    if len(reason) != content[at]:
+        raise ProtocolError(DropReason.BAD_PACKET, "reason length")
+    return reason.decode()
 
 
 def _decode_onward(content: bytes) -> OnwardPacket:
@@ -643,16 +629,12 @@ def _decode_onward_ack(content: bytes) -> OnwardAckPacket:
 
 
 def _decode_order_ack(content: bytes) -> OrderAckPacket:
-    _, _, origin, stream, sequence, number = _ACK.unpack(content)
-    return OrderAckPacket(origin, stream, sequence, number)
+    return OrderAckPacket(*_ACK.unpack(content)[2:])
 
 
 def _decode_reject(content: bytes) -> RejectPacket:
     _, _, origin, stream, sequence, number = _ACK.unpack_from(content)
-    reason = content[_ACK.size + 1 :]
-    if len(reason) != content[_ACK.size]:
-        raise ProtocolError(DropReason.BAD_PACKET, "reason length")
-    return RejectPacket(origin, stream, sequence, number, reason.decode())
+    return RejectPacket(origin, stream, sequence, number, _reason_of(content, _ACK.size))
 
 
 def _decode_hold(content: bytes) -> HoldPacket:

@@ -128,13 +128,13 @@ class Liar:
     def ends(self) -> Said:
         """Of streams that never were, its own and others', for this node and for others."""
         for _ in count():
-            yield _EX, wire.encode_end(self.own, self.number(), 1, 1, answer=False)
+            yield _EX, wire.EndPacket(self.own, self.number(), 1, 1, answer=False).encode()
             for final in ("", FAR, self.name()):
                 origin, last = self.random.choice((self.own, self.random.randbytes(16))), self.number()
                 end = wire.RelayedEnd(
                     origin, self.number(), 1, 1, False, last, self.own[: wire.MARK_BYTES], origin, final, self.name()
                 )
-                yield _EX, wire.encode_relayed_end(end)
+                yield _EX, end.encode()
 
     def words(self) -> Said:
         """Acks of what never was: of the node's streams, of its own, and of others'."""
@@ -142,14 +142,14 @@ class Liar:
             origin = self.random.choice((self.own, self.victim, self.random.randbytes(16)))
             named = origin, self.random.choice((1, 2, self.number())), 1, self.number()
             store = wire.StoreWord(self.number(), 1, 9, tuple((self.number(), 1) for _ in range(8)))
-            yield _EX, wire.encode_order_ack(*named)
-            yield _EX, wire.encode_hold(*named[:2], named[3], stop=True, reason="queue-full")
-            yield _EX, wire.encode_relayed_order_ack(wire.RelayedOrderAck(*named, 1, self.random.randbytes(16), store))
-            yield _EX, wire.encode_relayed_reject(wire.RelayedReject(*named, self.name() * 10, 1, self.own))
-            yield _EX, wire.encode_onward(wire.OnwardPacket(*named, named[3], waits=True))
+            yield _EX, wire.OrderAckPacket(*named).encode()
+            yield _EX, wire.HoldPacket(*named[:2], named[3], True, "queue-full").encode()
+            yield _EX, wire.RelayedOrderAck(*named, 1, self.random.randbytes(16), store).encode()
+            yield _EX, wire.RelayedReject(*named, self.name() * 10, 1, self.own).encode()
+            yield _EX, wire.OnwardPacket(*named, named[3], waits=True).encode()
             ranges = [(number, number) for number in range(1, 127, 2)]
-            yield _EX, wire.encode_onward_ack(wire.OnwardAckPacket(*named, is_async=False, ranges=ranges))
-            yield _EX, wire.encode_end(*named[:2], 1, 1, answer=True)
+            yield _EX, wire.OnwardAckPacket(*named, False, ranges).encode()
+            yield _EX, wire.EndPacket(*named[:2], 1, 1, answer=True).encode()
 
     def origins(self) -> Said:
         """Messages of nodes that it has invented."""
@@ -167,7 +167,7 @@ class Liar:
 
     def nodes(self) -> Said:
         """A node's only statement: there is another one in the next session."""
-        yield _EX, wire.encode_end(self.own, 1, 1, 1, answer=False)
+        yield _EX, wire.EndPacket(self.own, 1, 1, 1, answer=False).encode()
         yield _TX, self.message(stream=2)
 
     def pieces(self) -> Said:

@@ -10,7 +10,6 @@ from triack.base.delivery import Delivery
 from triack.base.peers import Directory, Peer
 from triack.base.units import SECOND
 from triack.ordering import wire
-from triack.queues.peers.control import Control
 from triack.queues.routes import Route
 from triack.tools.sim.host import SimHost
 from triack.tools.sim.network import Network
@@ -65,7 +64,7 @@ def _run() -> str:
         if neighbour is None or stream.sequence.is_empty:
             return "nothing waits at the relay"
         word = wire.RelayedOrderAck(*stream.id, stream.sequence.sequence, 1, 0, b"b" * 16, mac=bytes(wire.MAC_BYTES))
-        neighbour.put_control((stream.id.number, 0), Control(wire.encode_relayed_order_ack(word)))
+        neighbour.say(word)
         line.relay.drain()
         line.world.run(5 * SECOND)
         if not outgoing.busy:

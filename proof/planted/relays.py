@@ -109,9 +109,9 @@ def _never_faster(patch: Patch) -> None:
 
 
 @BUGS.by_search("proofs of order acks are not checked", LIES, "let go of a message", sealing.Sealing, "_is_proved")
-def _unproved(_right: Any, self: sealing.Sealing, outgoing: Any, conversation: Any, packet: Any, said: bytes) -> bool:
+def _unproved(_right: Any, self: sealing.Sealing, outgoing: Any, conversation: Any, packet: Any) -> bool:
     """A relay may say that the destination of sealed messages has them."""
-    del self, outgoing, conversation, packet, said
+    del self, outgoing, conversation, packet
     return True
 
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from triack.base.datagram import Channel, Header, Kind, Opened, counters_of, open_each
 from triack.base.delivery import FREED_BY, Ack, Delivery, Role
 from triack.base.errors import GapDetected, ProtocolError, RollbackDetected
-from triack.base.names import StreamId
 from triack.base.peers import Peer
 from triack.base.reasons import DropReason
 from triack.base.units import end_ns
 from triack.ordering.order_ack import AckWait
+from triack.ordering.wire import Answer, EndPacket
 from triack.queues.node_settings import Reconnect
-from triack.queues.peers.control import Control, ControlKey
+from triack.queues.peers.control import Control, ControlKey, key_of
 from triack.queues.peers.dialer import ANSWER_NS, Dialer, WaitsFor
 from triack.queues.peers.history import KnownPeer
 from triack.queues.peers.introduction import NO_NODE, Introduction
@@ -57,7 +57,7 @@ class Conversation:
         channel: protects its datagrams; for an acceptor, that of the newest connect.
         path: the address to send to. When the peer moves and has answered from there, it follows (``paths``).
         peer: the other node's introduction; None for an initiator that has no answer yet.
-        control: order acks, by (stream, 0), and rejections, by (stream, number), that wait for room; None for none.
+        control: order acks, rejections and other words that wait for room; None for none.
         refusing: number of packets that these refuse, including answers that the peer has not acknowledged yet.
         highest_counter: newest datagram seen, so that an old copy does not move the path.
         paths: validation of another path; None when there is nothing to validate or answer.
@@ -143,32 +143,27 @@ class Conversation:
         self.refusing -= len(numbers)
         self.session.handle_rejections_known(numbers)
 
-    def name_of(self, stream: StreamId) -> int | StreamId:
-        """The name of a stream of another node, or of the neighbour itself, in control packets; see ``ControlKey``."""
-        return stream.number if stream.origin == self.peer_id else stream
-
     def has_control_room(self, count: int) -> bool:
         """Whether this many further order acks and rejections may wait. Half of the room stays free for others."""
         return not self.control or len(self.control) + count <= CONTROL_MAX // 2
 
-    def put_control(self, key: ControlKey, control: Control) -> bool:
-        """Queue an order ack or a rejection; a newer one replaces an older.
+    def say(self, packet: Answer | EndPacket, refuses: tuple[int, ...] = ()) -> bool:
+        """Queue what this node has to say of a stream; a newer one replaces an older (``key_of``).
 
-        Returns False when too many wait: it is dropped, and its packet will be retransmitted.
+        ``refuses``: the session's numbers of the packets that it refuses. Returns False when too much waits: it is
+        dropped, and these packets will be retransmitted.
         """
+        key = key_of(packet)
         waiting = OrderedDict() if self.control is None else self.control
         older = waiting.get(key)
         full = older is None and len(waiting) >= CONTROL_MAX
-        if full or (control.refuses and self.refusing + len(control.refuses) > REFUSING_MAX):
-            for number in control.refuses:
+        if full or (refuses and self.refusing + len(refuses) > REFUSING_MAX):
+            for number in refuses:
                 self.session.handle_unanswered(number)
             self.wake()
             return False
-        if control.refuses:
-            self.refusing += len(control.refuses)
-        if older is not None:
-            control.refuses += older.refuses
-        waiting[key] = control
+        self.refusing += len(refuses)
+        waiting[key] = Control(packet.encode(), refuses if older is None else refuses + older.refuses)
         self.control = waiting
         self.wake()
         return True

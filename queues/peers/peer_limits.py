@@ -9,16 +9,14 @@ from collections import OrderedDict
 from triack.base.names import StreamId
 from triack.base.news import StreamsNearLimit
 from triack.base.reasons import HoldReason
-from triack.ordering.wire import SequenceHeader, encode_hold
+from triack.ordering.wire import HoldPacket, SequenceHeader
 from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.quotas import Account, Payer, PayerOf
 from triack.queues.mailboxes.system_queues import SUBSCRIPTIONS_QUEUE, large_queue, large_target
 from triack.queues.node_settings import STREAM_BYTES, NodeSettings, streams_limit
-from triack.queues.peers.control import Control
+from triack.queues.peers.control import key_of
 from triack.queues.peers.link import Conversation
 
-HOLD_KEY = -1
-"""Key of a hold, in place of a number, among the control packets of a stream."""
 KEPT_OUT_MAX = 256
 """Streams of one session that the node notifies when there is a place; any others ask again by themselves."""
 
@@ -52,9 +50,7 @@ class HoldSender:
             turn = self._turn = self._turn + 1
         if conversation.session.is_closed:
             return turn  # a hold ends with its session
-        content = encode_hold(*stream, turn, stop=stop, reason=reason)
-        told = conversation.put_control((conversation.name_of(stream), HOLD_KEY), Control(content, refuses))
-        return turn if told else 0
+        return turn if conversation.say(HoldPacket(*stream, turn, stop, reason), refuses) else 0
 
 
 class _KeptOut:
@@ -159,7 +155,7 @@ class StreamPlaces:
             self._say_go(conversation, stream)
 
     def _say_go(self, conversation: Conversation, stream: StreamId) -> None:
-        key = conversation.name_of(stream), HOLD_KEY
+        key = key_of(HoldPacket(*stream, 0, stop=False))
         # It replaces a stop that has not left: its origin learns by the reason that packets were not accepted.
         unsent = conversation.control is not None and key in conversation.control
         reason = HoldReason.TOO_MANY_STREAMS if unsent else ""

@@ -23,7 +23,7 @@ from struct import error as StructError
 from triack.base.commit import OWN_STATE, Commit
 from triack.base.errors import ProtocolError, RollbackDetected, StoreDamaged
 from triack.base.session_log import Record
-from triack.ordering.wire import StoreWord, decode_store_word, encode_store_word
+from triack.ordering.wire import StoreWord, decode_store_word
 
 NODES_MAX = 4_096
 """Nodes with a remembered statement, about 1 KB each. Further ones are ignored: a relay could invent them."""
@@ -83,7 +83,7 @@ class RelayedHistories:
     def write_down(self, commit: Commit) -> None:
         """Add to a commit the statements on which it depends."""
         for node_id in self.unwritten:
-            commit.state[_PREFIX + node_id.hex()] = encode_store_word(self._words[node_id])
+            commit.state[_PREFIX + node_id.hex()] = self._words[node_id].encode()
         self.unwritten.clear()
 
 

@@ -8,7 +8,7 @@ from triack.base.reasons import EXPIRED, FreedReason, RejectReason
 from triack.base.session_log import Record, record_nothing
 from triack.ordering.outgoing import StreamPacket
 from triack.ordering.transit import TransitPacket
-from triack.ordering.wire import OnwardAckPacket, RelayedHeader
+from triack.ordering.wire import OnwardAckPacket, RelayedEnd, RelayedHeader, RelayedOrderAck, RelayedReject
 from triack.queues.mailboxes.handed import said_priority
 from triack.queues.mailboxes.system_queues import counted_in
 from triack.queues.peers.link import Conversation
@@ -140,19 +140,14 @@ class DepartureRecords:
         for first, last in as_ranges(sorted(entry.number for entry in entries)):
             self._write("transit_freed", stream, now_ns, first=first, last=last, reason=reason, **more)
 
-    def relayed(self, kind: str, stream: tuple[bytes, int, int, int], peer_id: bytes, now_ns: int) -> None:
-        """An order ack or a rejection was handed on to a session; ``stream`` ends with sequence and number."""
-        origin, number, sequence, packet = stream
-        self._record(
-            "control_relayed",
-            now_ns,
-            kind=kind,
-            origin=origin.hex(),
-            stream=number,
-            sequence=sequence,
-            number=packet,
-            peer=peer_id.hex(),
-        )
+    def relayed(self, packet: RelayedOrderAck | RelayedReject | RelayedEnd, peer_id: bytes, now_ns: int) -> None:
+        """An order ack, a rejection or an end was handed on to a session."""
+        if isinstance(packet, RelayedEnd):
+            kind, number = "forgotten" if packet.answer else "end", packet.last
+        else:
+            kind, number = "order-ack" if isinstance(packet, RelayedOrderAck) else "reject", packet.number
+        where = {"origin": packet.origin.hex(), "stream": packet.stream, "sequence": packet.sequence}
+        self._record("control_relayed", now_ns, kind=kind, **where, number=number, peer=peer_id.hex())
 
     def refused(self, header: RelayedHeader, label: str, reason: str, now_ns: int) -> None:
         """A packet arrived that may not be passed on."""

@@ -18,14 +18,11 @@ from triack.base.units import in_ns
 from triack.ordering.incoming import Outcome
 from triack.ordering.wire import (
     EndPacket,
+    RejectPacket,
     RelayedEnd,
     RelayedHeader,
     RelayedReject,
     SequenceHeader,
-    encode_end,
-    encode_reject,
-    encode_relayed_end,
-    encode_relayed_reject,
 )
 from triack.queues.body_head import is_sealed, messages_in, priority_of
 from triack.queues.clock_jumps import head_here, late_by_ms
@@ -35,7 +32,6 @@ from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import Mailbox, QueuedPacket
 from triack.queues.mailboxes.system_queues import large_target
 from triack.queues.node_settings import NodeSettings
-from triack.queues.peers.control import Control
 from triack.queues.peers.link import Conversation
 from triack.queues.peers.permissions import Permissions
 from triack.queues.routes import BY_HAND
@@ -52,7 +48,7 @@ from triack.queues.streams.group_commit import REFUSED, GroupCommit, Turn
 from triack.queues.streams.incoming_stream import HELD_BYTES, Arrival, IncomingStream
 from triack.queues.streams.owed_acks import OwedAcks, Positions
 from triack.queues.streams.sealing import Refused, Sealing
-from triack.queues.streams.stream_state import EXPRESS_STREAMS, FORGOTTEN_KEY
+from triack.queues.streams.stream_state import EXPRESS_STREAMS
 
 
 class Inbox:
@@ -575,17 +571,12 @@ class Inbox:
 
     def _answer_end(self, conversation: Conversation, packet: EndPacket) -> None:
         named = packet.origin, packet.stream, packet.sequence, packet.since
-        key: int | StreamId = packet.stream
+        answer = EndPacket(*named, answer=True)
         if isinstance(packet, RelayedEnd):
-            content = encode_relayed_end(
-                RelayedEnd(*named, True, packet.last, b"", self._node_id, store=self.order_acks.store_word)
-            )
-            key = key if packet.origin == conversation.peer_id else StreamId(packet.origin, packet.stream)
-        else:
-            content = encode_end(*named, answer=True)
+            store = self.order_acks.store_word
+            answer = RelayedEnd(*named, True, packet.last, b"", self._node_id, store=store)
         # Without an answer its origin asks again in the next session.
-        is_over = conversation.session.is_closed
-        if not is_over and not conversation.put_control((key, FORGOTTEN_KEY), Control(content)):
+        if not conversation.session.is_closed and not conversation.say(answer):
             self._drops[DropReason.CONTROL_OVERFLOW] += 1
 
     def _forget(self, stream: IncomingStream) -> None:
@@ -723,14 +714,10 @@ class Inbox:
     def _tell_rejected(self, arrival: Arrival, header: SequenceHeader, reason: str, sealer: bytes = b"") -> None:
         """Tell the origin of a packet that it was refused; ``sealer`` is the key that it was sealed with, if known."""
         conversation, packet = arrival
-        key: int | StreamId = header.stream
-        if header.origin == conversation.peer_id:
-            content = encode_reject(header, reason)
-        else:
-            key = StreamId(header.origin, header.stream)
-            word = RelayedReject(*key, header.sequence, header.number, reason, 0, self._node_id)
-            content = encode_relayed_reject(self.sealing.prove_reject(word, sealer))
-        if not conversation.put_control((key, header.number), Control(content, (packet,))):
+        word = RejectPacket(*header.named, reason)
+        if header.origin != conversation.peer_id:
+            word = self.sealing.prove(RelayedReject(*header.named, reason, 0, self._node_id), sealer)
+        if not conversation.say(word, (packet,)):
             self._drops[DropReason.CONTROL_OVERFLOW] += 1
 
     # ---- after the commit

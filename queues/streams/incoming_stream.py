@@ -190,11 +190,6 @@ class IncomingStream:
         return self.relay or self.origin
 
     @property
-    def key(self) -> int | StreamId:
-        """Its name in control packets for the neighbour that it comes by; see ``ControlKey``."""
-        return self.id if self.relay else self.number
-
-    @property
     def out_of_order_bytes(self) -> int:
         """Memory of out-of-order packets, gaps and rejections."""
         if self.ordered and not self.rejections.refused and not self.sequence.held:

@@ -11,9 +11,8 @@ from itertools import islice
 from triack.base.ack_debt import AckState
 from triack.base.reasons import DropReason
 from triack.base.session_log import Record
-from triack.ordering.wire import NO_WORD, RelayedOrderAck, StoreWord, encode_order_ack, encode_relayed_order_ack
+from triack.ordering.wire import NO_WORD, OrderAckPacket, RelayedOrderAck, StoreWord
 from triack.queues.deadlines import Deadlines
-from triack.queues.peers.control import Control
 from triack.queues.peers.history import History
 from triack.queues.peers.introduction import StreamPosition
 from triack.queues.peers.link import Conversation
@@ -144,11 +143,11 @@ class OwedAcks:
     def _send(self, stream: IncomingStream, conversation: Conversation, now_ns: int) -> bool:
         (sequence, number), peer_id = stream.claimable, conversation.peer_id
         if peer_id == stream.origin:
-            content = encode_order_ack(stream.origin, stream.number, sequence, number)
+            ack = OrderAckPacket(*stream.id, sequence, number)
         else:
-            ack = RelayedOrderAck(stream.origin, stream.number, sequence, number, 0, self._node_id, self.store_word)
-            content = encode_relayed_order_ack(self._sealing.prove_ack(ack) if stream.sealed else ack)
-        if not conversation.put_control((stream.key, 0), Control(content)):
+            relayed = RelayedOrderAck(*stream.id, sequence, number, 0, self._node_id, self.store_word)
+            ack = self._sealing.prove(relayed) if stream.sealed else relayed
+        if not conversation.say(ack):
             return False
         self.sent[stream.sequence.ack.cause.value] += 1
         stream.acked, stream.acked_at_ns = (sequence, number), now_ns

@@ -42,16 +42,15 @@ from triack.base.errors import StoreDamaged
 from triack.base.news import StreamsNearLimit
 from triack.base.transitions import next_state
 from triack.base.units import SECOND, in_ns
-from triack.ordering.wire import RelayedEnd, encode_end, encode_relayed_end
+from triack.ordering.wire import EndPacket, RelayedEnd
 from triack.queues.deadlines import Deadlines
 from triack.queues.node_settings import NodeSettings, streams_limit
-from triack.queues.peers.control import Control
 from triack.queues.peers.link import Link, Links
 from triack.queues.routes import Way
 from triack.queues.streams.departure_records import DepartureRecords
 from triack.queues.streams.group_commit import Turn
 from triack.queues.streams.outgoing_stream import OutgoingStream
-from triack.queues.streams.stream_state import END_KEY, EXPRESS_STREAMS, TRANSITIONS, StreamEvent, StreamState
+from triack.queues.streams.stream_state import EXPRESS_STREAMS, TRANSITIONS, StreamEvent, StreamState
 
 EXPRESS_SEQUENCE_BITS = 32
 """Express sequences of a start are above those of all starts before it, with 2^32 sequences for each start."""
@@ -323,8 +322,7 @@ class Retirement:
             live = self._live(link, relayed=relayed) if chosen else []
             for outgoing in chosen:
                 at = bisect_left(live, outgoing.sequence.sequence)
-                content = self._end_of(outgoing, live[at - 1] + 1 if at else 1)
-                conversation.put_control((outgoing.stream_number, END_KEY), Control(content))
+                conversation.say(self._end_of(outgoing, live[at - 1] + 1 if at else 1))
 
     def _live(self, link: Link, *, relayed: bool) -> list[int]:
         """The sequences of all streams that may be live at the destinations of those that use a link, in order.
@@ -344,14 +342,14 @@ class Retirement:
         ]
         return sorted({outgoing.sequence.sequence for outgoing in streams})
 
-    def _end_of(self, outgoing: OutgoingStream, since: int) -> bytes:
+    def _end_of(self, outgoing: OutgoingStream, since: int) -> EndPacket:
         number, sequence, way = outgoing.stream_number, outgoing.sequence.sequence, outgoing.way
         if not outgoing.relayed or way is None:
-            return encode_end(self._node_id, number, sequence, since, answer=False)
+            return EndPacket(self._node_id, number, sequence, since, answer=False)
         # Its destination has acknowledged all that is transactional; lost express packets do not come any more.
         last = outgoing.sequence.next_number - 1 if outgoing.delivery is Delivery.RECOVERABLE else 0
         end = RelayedEnd(self._node_id, number, sequence, since, False, last, b"", self._node_id, way.final)
-        return encode_relayed_end(self._prove(outgoing, end))
+        return self._prove(outgoing, end)
 
     def handle_answer(self, stream: int, sequence: int, peer_id: bytes, turn: Turn) -> bool:
         """A neighbour says that a stream is forgotten. Returns False when it is not the one that would know."""

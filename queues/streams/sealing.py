@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from struct import Struct
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from triack.base.commit import HEAD_BYTES, OWN_STATE, Commit
 from triack.base.datagram import Seals
@@ -29,15 +29,14 @@ from triack.ordering.wire import (
     RelayedOrderAck,
     RelayedReject,
     SequenceHeader,
-    said_of_end,
-    said_of_order_ack,
-    said_of_reject,
 )
 from triack.queues.mailboxes.system_queues import is_subscribed
 from triack.queues.packing import check_source, read_opened, split_to_seal
 from triack.queues.peers.link import Conversation
 from triack.queues.routes import BY_HAND, Routes, Way
 from triack.queues.streams.outgoing_stream import OutgoingStream
+
+Proved = TypeVar("Proved", RelayedOrderAck, RelayedReject)
 
 _BOUND = Struct("!B16sIQQQB")
 _PREFIX = f"{OWN_STATE}sealer/"
@@ -174,8 +173,7 @@ class Sealing:
         self, outgoing: OutgoingStream, conversation: Conversation, packet: OrderAckPacket, now_ns: int
     ) -> bool:
         """Whether an order ack is the destination's. If not, it is counted, and frees nothing."""
-        said = said_of_order_ack(packet) if isinstance(packet, RelayedOrderAck) else b""
-        proved = self._is_proved(outgoing, conversation, packet, said)
+        proved = self._is_proved(outgoing, conversation, packet)
         if not proved:
             self._refuse_word("order-ack", outgoing, conversation, packet, now_ns)
         return proved
@@ -187,8 +185,7 @@ class Sealing:
         seal = outgoing.seal
         if seal is None:
             return Verdict(packet.reason, certain=True)
-        said = said_of_reject(packet) if isinstance(packet, RelayedReject) else b""
-        if self._is_proved(outgoing, conversation, packet, said):
+        if self._is_proved(outgoing, conversation, packet):
             return Verdict(packet.reason, certain=packet.reason not in _AT_THE_DOOR)
         in_its_name = isinstance(packet, RelayedReject) and packet.by == seal.by
         if in_its_name or packet.reason not in _BY_RELAYS:
@@ -197,11 +194,7 @@ class Sealing:
         return Verdict(_BY_RELAYS[packet.reason], certain=False)
 
     def _is_proved(
-        self,
-        outgoing: OutgoingStream,
-        conversation: Conversation,
-        packet: OrderAckPacket | RejectPacket,
-        said: bytes,
+        self, outgoing: OutgoingStream, conversation: Conversation, packet: OrderAckPacket | RejectPacket
     ) -> bool:
         seal, known = outgoing.seal, self._destination(outgoing.peer)
         if seal is None:
@@ -212,7 +205,7 @@ class Sealing:
             return True
         if not isinstance(packet, RelayedOrderAck | RelayedReject) or not packet.mac:
             return False
-        proved = self.seals.fits(known.keys, said, packet.mac)
+        proved = self.seals.fits(known.keys, packet.said, packet.mac)
         seal.by = packet.by if proved else seal.by
         return proved
 
@@ -312,32 +305,30 @@ class Sealing:
         peer = None if bound is None else self.directory.with_key(bound.key)
         return "" if peer is None else peer.name
 
-    def prove_ack(self, packet: RelayedOrderAck) -> RelayedOrderAck:
-        """Add the proof that this node says so, for the origin of sealed messages."""
-        packet.mac = self._mac(packet.origin, b"", said_of_order_ack(packet))
+    def prove(self, packet: Proved, key: bytes = b"") -> Proved:
+        """Add the proof that this node says so, for the origin of sealed messages.
+
+        ``key`` is that of the sealer, or empty for the last one that is known.
+        """
+        packet.mac = self._mac(packet.origin, key, packet.said)
         return packet
 
     def prove_end(self, outgoing: OutgoingStream, packet: RelayedEnd) -> RelayedEnd:
         """If a stream is sealed, add for its destination the proof that this node says that it has ended."""
         known = self._destination(outgoing.peer)
         if outgoing.seal is not None and self.seals is not None and known is not None and known.keys:
-            packet.mac = self._mac(b"", known.keys[-1], said_of_end(packet))
+            packet.mac = self._mac(b"", known.keys[-1], packet.said)
         return packet
 
     def believes_end(self, packet: RelayedEnd) -> bool:
         """Whether the origin of sealed streams itself says that they have ended."""
         bound = self._bound.get(packet.origin)
         keys = () if bound is None else (bound.key, *self._keys_of(bound.name))
-        return bool(packet.mac) and self.seals is not None and self.seals.fits(keys, said_of_end(packet), packet.mac)
+        return bool(packet.mac) and self.seals is not None and self.seals.fits(keys, packet.said, packet.mac)
 
     def _keys_of(self, name: str) -> tuple[bytes, ...]:
         known = self.directory.named(name)
         return () if known is None else known.keys
-
-    def prove_reject(self, packet: RelayedReject, key: bytes) -> RelayedReject:
-        """The same of a rejection; ``key`` is that of the sealer, or empty for the last one that is known."""
-        packet.mac = self._mac(packet.origin, key, said_of_reject(packet))
-        return packet
 
     def _mac(self, origin: bytes, key: bytes, said: bytes) -> bytes:
         bound = self._bound.get(origin)

@@ -11,10 +11,6 @@ from enum import IntEnum
 
 EXPRESS_STREAMS = 1 << 31
 """Express streams are numbered from here in each life of the process; only durable ones are remembered."""
-END_KEY = -2
-"""Key of END, in place of a number, among the control packets of a stream."""
-FORGOTTEN_KEY = -5
-"""Key of the answer to END. It differs because both ends may have a stream of the same number."""
 
 
 class StreamState(IntEnum):

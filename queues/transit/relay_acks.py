@@ -21,20 +21,12 @@ from triack.ordering.wire import (
     RelayedHeader,
     RelayedOrderAck,
     RelayedReject,
-    encode_onward,
-    encode_relayed_end,
-    encode_relayed_order_ack,
-    encode_relayed_reject,
 )
-from triack.queues.peers.control import Control
 from triack.queues.peers.link import Conversation
 from triack.queues.streams.departure_records import DepartureRecords
-from triack.queues.streams.stream_state import END_KEY, FORGOTTEN_KEY
 from triack.queues.streams.transit_stream import TransitStream
 from triack.queues.transit.return_routes import Back, ReturnRoutes
 
-WAIT_KEY = -3
-"""Key of a word that packets wait, in place of a number, among the control packets of a stream."""
 WAITS_AFTER_NS = 10 * SECOND
 """A packet that has been here for this long waits: a third of the first resend tier of its origin."""
 WAITS_EVERY_NS = 5 * SECOND
@@ -140,16 +132,8 @@ class RelayAcks:
 
     def hand_on(self, packet: RelayedOrderAck | RelayedReject | RelayedEnd, to: Conversation, now_ns: int) -> None:
         """Hand a word on to a session."""
-        if isinstance(packet, RelayedOrderAck):
-            kind, key, number, content = "order-ack", 0, packet.number, encode_relayed_order_ack(packet)
-        elif isinstance(packet, RelayedReject):
-            kind, key, number, content = "reject", packet.number, packet.number, encode_relayed_reject(packet)
-        else:
-            kind, key = ("forgotten", FORGOTTEN_KEY) if packet.answer else ("end", END_KEY)
-            number, content = packet.last, encode_relayed_end(packet)
-        stream = StreamId(packet.origin, packet.stream)
-        if to.put_control((to.name_of(stream), key), Control(content)):
-            self.records.relayed(kind, (*stream, packet.sequence, number), to.peer_id, now_ns)
+        if to.say(packet):
+            self.records.relayed(packet, to.peer_id, now_ns)
         else:
             self.drops[DropReason.CONTROL_OVERFLOW] += 1
 
@@ -157,10 +141,7 @@ class RelayAcks:
 
     def refuse(self, conversation: Conversation, packet: int, header: RelayedHeader, reason: str) -> bool:
         """Refuse a packet that a neighbour has sent. Returns False when too many other answers wait."""
-        named = header.origin, header.stream, header.sequence, header.number
-        content = encode_relayed_reject(RelayedReject(*named, reason, 0, self.node_id))
-        name = conversation.name_of(StreamId(header.origin, header.stream))
-        return conversation.put_control((name, header.number), Control(content, (packet,)))
+        return conversation.say(RelayedReject(*header.named, reason, 0, self.node_id), (packet,))
 
     def reject(self, stream: TransitStream, entry: TransitPacket, reason: str, now_ns: int) -> None:
         """A packet has ended here of which its origin, or a neighbour, has a copy still."""
@@ -278,8 +259,7 @@ class RelayAcks:
 
     def _say(self, stream: TransitStream, upstream: Conversation, here: int, now_ns: int, *, waits: bool) -> bool:
         self._turn += 1
-        packet = OnwardPacket(*stream.id, stream.sequence.sequence, self._turn, here, waits)
-        said = upstream.put_control((upstream.name_of(stream.id), WAIT_KEY), Control(encode_onward(packet)))
+        said = upstream.say(OnwardPacket(*stream.id, stream.sequence.sequence, self._turn, here, waits))
         if said:
             self.records.waits(stream, here, upstream, now_ns, waits=waits)
         return said

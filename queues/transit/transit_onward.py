@@ -17,15 +17,11 @@ from triack.base.delivery import Delivery
 from triack.base.names import StreamId
 from triack.base.ranges import Range, joined
 from triack.base.reasons import DropReason
-from triack.ordering.wire import RANGES_MAX, OnwardAckPacket, RelayedHeader, encode_onward_ack
-from triack.queues.peers.control import Control
+from triack.ordering.wire import RANGES_MAX, OnwardAckPacket, RelayedHeader
 from triack.queues.peers.link import Conversation
 from triack.queues.streams.transit_stream import TransitStream
 from triack.queues.transit.relay_acks import RelayAcks
 from triack.queues.transit.return_routes import STREAMS_MAX
-
-ONWARD_KEY = -4
-"""Key of the first such word, in place of a number, among control packets: each has one of its own, further down."""
 
 
 @dataclass(eq=False, repr=False)
@@ -116,8 +112,7 @@ class TransitOnward:
         self, upstream: Conversation, stream: StreamId, sequence: int, ranges: list[Range], *, is_async: bool
     ) -> bool:
         self._turn += 1
-        content = encode_onward_ack(OnwardAckPacket(*stream, sequence, self._turn, is_async, ranges))
-        said = upstream.put_control((upstream.name_of(stream), ONWARD_KEY - self._turn), Control(content))
+        said = upstream.say(OnwardAckPacket(*stream, sequence, self._turn, is_async, ranges))
         if not said:
             self.words.drops[DropReason.CONTROL_OVERFLOW] += 1
         return said

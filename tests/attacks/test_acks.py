@@ -8,7 +8,7 @@ from triack.base.delivery import Delivery
 from triack.base.ranges import NumberSet
 from triack.base.reasons import DropReason
 from triack.base.units import SECOND
-from triack.ordering.wire import SequenceHeader, encode_order_ack, encode_reject
+from triack.ordering.wire import OrderAckPacket, RejectPacket, SequenceHeader
 from triack.session.protocol.binary import BINARY
 from triack.session.protocol.frames import AckFrame, PacketFrame, PingFrame, StoreAckFrame
 
@@ -46,8 +46,8 @@ def test_a_stranger_has_no_say_in_what_others_are_sent() -> None:
     words = [(stream.stream_number, 1, number) for number in (2, 3, 2**63, 2**64 - 1)]
     words += [(stream.stream_number, sequence, 2) for sequence in (0, 2, 2**64 - 1)]
     for word in (*words, (999, 1, 2)):
-        evil.frames(evil.packet(encode_order_ack(a.live.node_id, *word), Delivery.EXPRESS))
-    evil.frames(evil.packet(encode_reject(header, "nonsense"), Delivery.EXPRESS))
+        evil.frames(evil.packet(OrderAckPacket(a.live.node_id, *word).encode(), Delivery.EXPRESS))
+    evil.frames(evil.packet(RejectPacket(*header.named, "nonsense").encode(), Delivery.EXPRESS))
     world.run(SECOND)
     assert a.live.drops[DropReason.NOT_OUR_PACKET] == len(words) + 2
     assert a.busy

@@ -90,7 +90,11 @@ def hellos() -> list[bytes]:
 
 def sequences() -> list[bytes]:
     header = wire.SequenceHeader(NODE, 1, 2, 9, 7, "orders", ack_requested=True, body=bodies()[0])
-    return [header.encode(), wire.encode_order_ack(NODE, 1, 2, 9), wire.encode_reject(header, "access-denied")]
+    return [
+        header.encode(),
+        wire.OrderAckPacket(NODE, 1, 2, 9).encode(),
+        wire.RejectPacket(*header.named, "access-denied").encode(),
+    ]
 
 
 def bodies() -> list[bytes]:
@@ -122,10 +126,10 @@ def sealed_bodies() -> list[bytes]:
 
 def proofs() -> list[bytes]:
     named = NODE, 1, 2, 9
-    words = [wire.encode_relayed_order_ack(wire.RelayedOrderAck(*named, 0, NODE, mac=mac)) for mac in (b"", bytes(16))]
-    words += [wire.encode_relayed_reject(wire.RelayedReject(*named, "too-large", 0, NODE, bytes(16)))]
+    words = [wire.RelayedOrderAck(*named, 0, NODE, mac=mac).encode() for mac in (b"", bytes(16))]
+    words += [wire.RelayedReject(*named, "too-large", 0, NODE, bytes(16)).encode()]
     end = wire.RelayedEnd(NODE, 1, 2, 1, False, 9, NODE[:8], NODE, "b", "a", mac=bytes(16))
-    return [*words, wire.encode_relayed_end(end)]
+    return [*words, end.encode()]
 
 
 def session_frames() -> list[bytes]:
@@ -150,7 +154,7 @@ def runs() -> list[bytes]:
         wire.SequenceHeader(NODE, 1, 2, number, number - 1, "q", ack_requested=number == 3, body=batch)
         for number in (1, 2, 3, 5)
     ]
-    contents = [header.encode() for header in headers] + [wire.encode_order_ack(NODE, 1, 2, 9)]
+    contents = [header.encode() for header in headers] + [wire.OrderAckPacket(NODE, 1, 2, 9).encode()]
     found = []
     for delivery in Delivery:
         packets = [
@@ -171,7 +175,9 @@ def steps() -> list[bytes]:
         return bytes([choice]) + b"".join(len(one).to_bytes(2) + one.replace(NODE, ORIGIN) for one in said)
 
     passing, done = ("time", (20_000).to_bytes(2)), ("disk", b"")
-    answer = BINARY.encode(frames.PacketFrame(1, Delivery.EXPRESS, False, wire.encode_order_ack(b"b" * 16, 1, 1, 1)))
+    answer = BINARY.encode(
+        frames.PacketFrame(1, Delivery.EXPRESS, False, wire.OrderAckPacket(b"b" * 16, 1, 1, 1).encode())
+    )
     packets = [BINARY.encode(frames.PacketFrame(1, Delivery.EXPRESS, False, content)) for content in sequences()]
     arrived = script(*(("datagram", frame) for frame in session_frames()), done, ("read", bytes(9)), passing)
     asked = script(

@@ -15,10 +15,10 @@ from triack.ordering.wire import OrderAckPacket, RejectPacket, SequenceHeader, d
 HEADER = make_header(9, 7, 3, ack_requested=True)
 CONTENTS = [
     HEADER.encode(),
-    wire.encode_order_ack(ORIGIN, 1, 3, 9),
-    wire.encode_reject(HEADER, "queue-not-found"),
-    wire.encode_hold(ORIGIN, 1, 5, stop=True),
-    wire.encode_end(ORIGIN, 1, 5, 2, answer=False),
+    OrderAckPacket(ORIGIN, 1, 3, 9).encode(),
+    RejectPacket(*HEADER.named, "queue-not-found").encode(),
+    wire.HoldPacket(ORIGIN, 1, 5, stop=True).encode(),
+    wire.EndPacket(ORIGIN, 1, 5, 2, answer=False).encode(),
 ]
 TRACE = b"relay--1relay--2"
 FIRST_RELAYED = wire.RelayedPacket(9, 7, 5_000, True, b"9")
@@ -34,14 +34,14 @@ ENDS = wire.RelayedEnd(ORIGIN, 1, 9, 2, False, 12, TRACE, b"r" * 16, "b", "a")
 FORGOTTEN = wire.RelayedEnd(ORIGIN, 1, 9, 2, True, 12, b"", b"d" * 16, store=STORE)
 BY_RELAYS = [
     RELAYED,
-    wire.encode_relayed_order_ack(ACK_BACK),
-    wire.encode_relayed_reject(REJECT_BACK),
-    wire.encode_relayed_order_ack(PROVED_ACK),
-    wire.encode_relayed_reject(PROVED_REJECT),
-    wire.encode_onward(WAITS),
-    wire.encode_onward_ack(PASSED),
-    wire.encode_relayed_end(ENDS),
-    wire.encode_relayed_end(FORGOTTEN),
+    ACK_BACK.encode(),
+    REJECT_BACK.encode(),
+    PROVED_ACK.encode(),
+    PROVED_REJECT.encode(),
+    WAITS.encode(),
+    PASSED.encode(),
+    ENDS.encode(),
+    FORGOTTEN.encode(),
 ]
 NUMBER = st.integers(1, wire.NUMBER_MAX)
 
@@ -77,11 +77,11 @@ def test_what_goes_between_neighbours_reads_back() -> None:
         wire.HoldPacket(ORIGIN, 1, 5, stop=True),
         wire.EndPacket(ORIGIN, 1, 5, 2, answer=False),
     ]
-    assert decode(wire.encode_end(ORIGIN, 1, 5, 5, answer=True)) == wire.EndPacket(ORIGIN, 1, 5, 5, answer=True)
-    assert decode(wire.encode_hold(ORIGIN, 1, 6, stop=False)) == wire.HoldPacket(ORIGIN, 1, 6, stop=False)
+    assert decode(wire.EndPacket(ORIGIN, 1, 5, 5, answer=True).encode()) == wire.EndPacket(ORIGIN, 1, 5, 5, answer=True)
+    assert decode(wire.HoldPacket(ORIGIN, 1, 6, stop=False).encode()) == wire.HoldPacket(ORIGIN, 1, 6, stop=False)
     for reason in ("queue-full", "too-many-streams"):
         held = wire.HoldPacket(ORIGIN, 1, 5, stop=True, reason=reason)
-        assert decode(wire.encode_hold(ORIGIN, 1, 5, stop=True, reason=reason)) == held
+        assert decode(wire.HoldPacket(ORIGIN, 1, 5, stop=True, reason=reason).encode()) == held
 
 
 def test_layout_is_as_documented() -> None:
@@ -91,7 +91,7 @@ def test_layout_is_as_documented() -> None:
     assert CONTENTS[1].hex() == "0200" + stream
     assert CONTENTS[3].hex() == "0401" + "6f" * 16 + "00000001" + "0000000000000005"
     assert CONTENTS[4].hex() == "0500" + "6f" * 16 + "00000001" + "0000000000000005" + "0000000000000002"
-    assert wire.encode_reject(HEADER, "no").hex() == "0300" + stream + "02" + b"no".hex()
+    assert RejectPacket(*HEADER.named, "no").encode().hex() == "0300" + stream + "02" + b"no".hex()
 
 
 def test_what_goes_by_relays_reads_back() -> None:
@@ -151,9 +151,9 @@ def test_relayed_packets_follow_each_other_when_they_came_the_same_way() -> None
         (b"", "empty"),
         (b"\x00" * 60, "kind 0"),
         (b"\x04" * 60, "kind 4"),
-        (wire.encode_end(ORIGIN, 0, 5, 2, answer=False), "an end of stream 0"),
-        (wire.encode_end(ORIGIN, 1, 5, 6, answer=False), "an end that begins behind it"),
-        (wire.encode_end(ORIGIN, 1, 5, 0, answer=False), "an end from sequence 0 on"),
+        (wire.EndPacket(ORIGIN, 0, 5, 2, answer=False).encode(), "an end of stream 0"),
+        (wire.EndPacket(ORIGIN, 1, 5, 6, answer=False).encode(), "an end that begins behind it"),
+        (wire.EndPacket(ORIGIN, 1, 5, 0, answer=False).encode(), "an end from sequence 0 on"),
         (replace(HEADER, sequence=0).encode(), "sequence 0"),
         (replace(HEADER, stream=0).encode(), "stream 0"),
         (replace(HEADER, number=7).encode(), "previous is the packet itself"),
@@ -199,12 +199,12 @@ def test_damage_is_read_or_refused(content: bytes) -> None:
 
 def test_proofs_read_back_and_are_about_all_that_the_origin_believes() -> None:
     """But not about the hops, which each relay counts."""
-    assert decode(wire.encode_relayed_order_ack(PROVED_ACK)) == PROVED_ACK
-    assert decode(wire.encode_relayed_reject(PROVED_REJECT)) == PROVED_REJECT
-    assert wire.said_of_order_ack(replace(PROVED_ACK, hops=7, mac=b"")) == wire.said_of_order_ack(PROVED_ACK)
-    assert wire.said_of_reject(replace(PROVED_REJECT, hops=7, mac=b"")) == wire.said_of_reject(PROVED_REJECT)
+    assert decode(PROVED_ACK.encode()) == PROVED_ACK
+    assert decode(PROVED_REJECT.encode()) == PROVED_REJECT
+    assert replace(PROVED_ACK, hops=7, mac=b"").said == PROVED_ACK.said
+    assert replace(PROVED_REJECT, hops=7, mac=b"").said == PROVED_REJECT.said
     changes: dict[str, Any] = {"origin": bytes(16), "stream": 2, "sequence": 4, "number": 10, "by": bytes(16)}
     for name, value in changes.items():
-        assert wire.said_of_order_ack(replace(PROVED_ACK, **{name: value})) != wire.said_of_order_ack(PROVED_ACK)
+        assert replace(PROVED_ACK, **{name: value}).said != PROVED_ACK.said
     for name, value in {**changes, "reason": "queue-not-found"}.items():
-        assert wire.said_of_reject(replace(PROVED_REJECT, **{name: value})) != wire.said_of_reject(PROVED_REJECT)
+        assert replace(PROVED_REJECT, **{name: value}).said != PROVED_REJECT.said

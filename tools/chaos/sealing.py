@@ -17,7 +17,6 @@ from triack.base.units import MS
 from triack.ordering import wire
 from triack.queues.body_head import is_sealed, messages_in
 from triack.queues.manager.engine import Engine
-from triack.queues.peers.control import Control
 from triack.queues.peers.link import Conversation
 from triack.queues.streams.departing_stream import DepartingContext
 from triack.tools.chaos.plan import Fault, Plan, StreamPlan, by_time
@@ -139,7 +138,7 @@ class Hostile:
         number = packet.number + self._random.randrange(1, 4)
         reason = self._random.choice(["queue-not-found", "too-large", "access-denied"])
         named = packet.origin, packet.stream, packet.sequence, number, reason, 0, packet.by
-        content = wire.encode_relayed_reject(wire.RelayedReject(*named, self._random.randbytes(wire.MAC_BYTES)))
+        word = wire.RelayedReject(*named, self._random.randbytes(wire.MAC_BYTES))
         for other in self._engine.handshakes.conversations.values():
             if other is not but and other.is_open:
-                other.put_control((packet.stream, number), Control(content))
+                other.say(word)

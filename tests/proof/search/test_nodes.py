@@ -32,7 +32,7 @@ from triack.base.commit import (
 from triack.base.delivery import FREED_BY, Ack, Delivery, Role
 from triack.base.names import StreamId
 from triack.ordering.transit import TransitSequence
-from triack.ordering.wire import encode_order_ack
+from triack.ordering.wire import OrderAckPacket
 from triack.queues.manager.engine import Engine
 from triack.queues.packing import pack
 from triack.queues.streams.group_commit import GroupCommit
@@ -372,5 +372,5 @@ def test_everything_can_be_told_in_words() -> None:
     one, _ = first.act(DELIVER, accept)
     frames: list[Frame] = [PingFrame(), CloseFrame(CloseReason.IDLE), StoreAckFrame(3, [(5, 6), (9, 9)])]
     assert str(replace(one, frames=frames)) == "DATA of session a01 [ping, goodbye: idle, store ack to 3 and 5-6 9-9]"
-    assert describe_packet(encode_order_ack(b"o" * 16, 1, 1, 7)) == "order ack to 7"
+    assert describe_packet(OrderAckPacket(b"o" * 16, 1, 1, 7).encode()) == "order ack to 7"
     assert describe_packet(b"\xff\xff") == "unreadable"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.sure import sure
 from triack.base.delivery import Delivery
 from triack.base.lease_words import begin_words, read_marks
-from triack.ordering.wire import RelayedPacket, SequenceHeader, decode, encode_order_ack, encode_relayed_run
+from triack.ordering.wire import OrderAckPacket, RelayedPacket, SequenceHeader, decode, encode_relayed_run
 from triack.queues.mailboxes.handed import handed_fields
 from triack.queues.mailboxes.incoming_run import IncomingRun, read_runs
 from triack.queues.mailboxes.leases import Leases
@@ -297,7 +297,7 @@ def test_what_does_not_follow_begins_a_run_of_its_own() -> None:
 
 def test_what_is_not_plain_comes_by_itself() -> None:
     odd = [packet(2, 1, body=body) for body in (RICH, FRAGMENT, b"\x01short")]
-    for content in (*odd, encode_order_ack(ORIGIN, 1, 1, 1), b"", b"\x01"):
+    for content in (*odd, OrderAckPacket(ORIGIN, 1, 1, 1).encode(), b"", b"\x01"):
         assert read(packet(1, 0), content, packet(3, 2)) == [(11, 1), 12, (13, 1)]
 
 

@@ -10,6 +10,7 @@ from tests.sure import sure
 from triack.base.delivery import Delivery
 from triack.base.errors import RollbackDetected
 from triack.base.units import MS, SECOND
+from triack.ordering.wire import OrderAckPacket
 from triack.queues.node_settings import Reconnect
 from triack.queues.peers import link as link_module
 from triack.queues.peers.control import Control
@@ -143,11 +144,12 @@ def test_a_newer_answer_takes_the_place_of_an_older(monkeypatch: pytest.MonkeyPa
     a.send(b, "q", b"1")
     world.run(3 * SECOND)
     (conversation,) = a.live.handshakes.conversations.values()
-    old, new = Control(b"old", (5,)), Control(b"new", (9,))
-    assert [conversation.put_control((stream, 0), old) for stream in (1, 2, 3)] == [True, True, False]
-    assert conversation.put_control((1, 0), new)
+    first, second, third, new = (OrderAckPacket(b"o" * 16, stream, 1, 1) for stream in (1, 2, 3, 1))
+    new.number = 9
+    assert [conversation.say(word, (5,)) for word in (first, second, third)] == [True, True, False]
+    assert conversation.say(new, (9,))
     assert conversation.control is not None
-    assert list(conversation.control.items()) == [((1, 0), Control(b"new", (9, 5))), ((2, 0), old)]
+    assert list(conversation.control.values()) == [Control(new.encode(), (9, 5)), Control(second.encode(), (5,))]
     assert list(conversation.awake) == [conversation]
 
 

@@ -152,7 +152,7 @@ def test_a_peer_may_exchange_its_key_and_its_node() -> None:
 def test_each_field_of_an_order_ack_is_proved(name: str) -> None:
     origin, door = node(A, BOB), node(B, ALICE, node_id=b"b" * 16)
     assert door.open(conversation(), packet(origin), DELIVERY, Commit()) is None
-    ack = door.prove_ack(RelayedOrderAck(ORIGIN, 7, 3, 9, 0, b"b" * 16))
+    ack = door.prove(RelayedOrderAck(ORIGIN, 7, 3, 9, 0, b"b" * 16))
     stream = outgoing(origin)
     assert origin.believes_ack(stream, conversation(), replace(ack, hops=3), 0)
     value = getattr(ack, name)
@@ -175,7 +175,7 @@ def test_a_rejection_is_certain_only_if_its_destination_remembers_it() -> None:
     origin, door = node(A, BOB), node(B, ALICE, node_id=b"b" * 16)
     assert door.open(conversation(), packet(origin), DELIVERY, Commit()) is None
     for reason, certain in (("queue-not-found", True), ("access-denied", False)):
-        word = door.prove_reject(RelayedReject(ORIGIN, 7, 3, 9, reason, 0, b"b" * 16), b"")
+        word = door.prove(RelayedReject(ORIGIN, 7, 3, 9, reason, 0, b"b" * 16))
         verdict = sure(origin.judge_reject(outgoing(origin), conversation(), word, 0))
         assert (verdict.reason, verdict.certain) == (reason, certain)
         assert origin.judge_reject(outgoing(origin), conversation(), replace(word, reason="too-large"), 0) is None

@@ -13,7 +13,7 @@ from triack.base.datagram import Kind, read_header
 from triack.base.delivery import Delivery
 from triack.base.reasons import DropReason
 from triack.base.units import MS, SECOND
-from triack.ordering.wire import SequenceHeader, encode_order_ack, encode_reject
+from triack.ordering.wire import OrderAckPacket, RejectPacket, SequenceHeader
 from triack.queues.messages import Passed
 from triack.queues.node_settings import NodeSettings
 from triack.queues.packing import pack
@@ -64,7 +64,11 @@ def test_mangled_frames_with_a_good_tag_never_raise(seed: int) -> None:
         header = SequenceHeader(
             ORIGIN, stream, sequence, number, previous, queue, bool(random.randrange(2)), batch(b"a", b"b")
         )
-        contents = [header.encode(), encode_order_ack(ORIGIN, 1, 1, 2**64 - 1), encode_reject(header, "x")]
+        contents = [
+            header.encode(),
+            OrderAckPacket(ORIGIN, 1, 1, 2**64 - 1).encode(),
+            RejectPacket(*header.named, "x").encode(),
+        ]
         frame = evil.packet(random.choice(contents), random.choice(list(Delivery)))
         evil.datagram(Kind.DATA, frame if random.random() < 0.3 else mangle(frame, random), evil.connection_id)
         if random.random() < 0.2:

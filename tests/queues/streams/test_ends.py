@@ -12,15 +12,14 @@ from triack.base.delivery import Delivery
 from triack.base.errors import StoreDamaged
 from triack.base.names import StreamId
 from triack.base.units import MS, SECOND
-from triack.ordering.wire import RelayedEnd, SequenceHeader
+from triack.ordering.wire import EndPacket, RelayedEnd, SequenceHeader
 from triack.queues.node_settings import Limits, NodeSettings
-from triack.queues.peers.control import Control
 from triack.queues.peers.link import Conversation
 from triack.queues.streams import ended_streams
 from triack.queues.streams.awaited_ends import ENDS_MAX, REST_NS, AwaitedEnds
 from triack.queues.streams.ended_streams import EndedStreams
 from triack.queues.streams.retirement import ENDED
-from triack.queues.streams.stream_state import END_KEY, StreamState
+from triack.queues.streams.stream_state import StreamState
 from triack.queues.streams.transit_stream import TransitStream
 from triack.session.protocol.settings import SessionSettings
 from triack.store.runs import Reading
@@ -60,16 +59,16 @@ def test_each_stream_has_a_stream_and_a_sequence_that_no_other_ever_has() -> Non
 def test_that_it_ends_is_on_the_disk_before_its_peer_hears_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     world, a, b = pair()
     told: list[tuple[bool, int]] = []
-    put = Conversation.put_control
+    say = Conversation.say
 
-    def note(conversation: Conversation, key: tuple[int, int], control: Control) -> bool:
-        if key[1] == END_KEY and conversation.own.name == "a":
-            told.append((on_disk(a)[key[0]] == ENDED, key[0]))
-        return put(conversation, key, control)
+    def note(conversation: Conversation, packet: Any, refuses: tuple[int, ...] = ()) -> bool:
+        if isinstance(packet, EndPacket) and conversation.own.name == "a":
+            told.append((on_disk(a)[packet.stream] == ENDED, packet.stream))
+        return say(conversation, packet, refuses)
 
     a.send(b, "q", b"x")
     world.run(500 * MS)
-    monkeypatch.setattr(Conversation, "put_control", note)
+    monkeypatch.setattr(Conversation, "say", note)
     world.run(5 * SECOND)
     assert told == [(True, 1)]
     assert on_disk(a) == {}

@@ -17,12 +17,11 @@ from triack.base.reasons import DropReason, HoldReason, RejectReason
 from triack.base.units import MS, SECOND
 from triack.ordering.incoming import Position
 from triack.ordering.order_settings import OrderSettings
-from triack.ordering.wire import HoldPacket, SequenceHeader, decode, encode_end
+from triack.ordering.wire import EndPacket, HoldPacket, OrderAckPacket, SequenceHeader, decode
 from triack.queues.mailboxes.mailbox import Mailbox
 from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
 from triack.queues.node_settings import Limits, NodeSettings, Quota
 from triack.queues.peers import link
-from triack.queues.peers.control import Control
 from triack.queues.peers.link import CONTROL_MAX
 from triack.queues.peers.peer_limits import HoldSender
 from triack.queues.peers.session_settings import largest_window
@@ -151,7 +150,7 @@ def test_a_go_that_replaces_a_stop_says_that_packets_were_not_taken() -> None:
     world.run(SECOND)  # an order ack takes the whole window of the node
     evil.frames(evil.message(1, stream=3, sequence=3, delivery=Delivery.EXPRESS))
     for number in (1, 2):
-        evil.frames(evil.packet(encode_end(ORIGIN, number, number, 1, answer=False), Delivery.EXPRESS))
+        evil.frames(evil.packet(EndPacket(ORIGIN, number, number, 1, answer=False).encode(), Delivery.EXPRESS))
     world.run(SECOND // 10)
     for number in range(1, 5):
         evil.frames(BINARY.encode(AckFrame(number, [], 64, 0, 0)))
@@ -364,11 +363,7 @@ class _Neighbour:
         self.peer_label, self.given = label, list[bool]()
         self.session = SimpleNamespace(is_closed=False)
 
-    def name_of(self, _stream: object) -> str:
-        return "s"
-
-    def put_control(self, _key: object, control: Control) -> bool:
-        packet = decode(control.content)
+    def say(self, packet: object, _refuses: object) -> bool:
         assert isinstance(packet, HoldPacket)
         self.given.append(packet.stop)
         return True
@@ -531,7 +526,7 @@ def test_an_ack_that_finds_no_room_is_not_recorded_and_its_origin_can_ask_for_it
     a.send(b, "q", b"opens")
     assert world.run(SECOND, lambda: len(b.log("committed")) == 1)
     [conversation] = b.live.handshakes.conversations.values()
-    while conversation.put_control((len(conversation.control or ()), 0), Control(b"")):
+    while conversation.say(OrderAckPacket(SENDER, len(conversation.control or ()), 1, 1)):
         pass
     scene, stream = Scenario(), new_stream(number=CONTROL_MAX)
     scene.take(stream, 1, ack_requested=True)

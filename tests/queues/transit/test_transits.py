@@ -603,7 +603,7 @@ def test_each_neighbour_is_told_of_what_it_has_sent_when_the_way_to_a_relay_chan
 
 def test_a_neighbour_that_invents_streams_is_remembered_for_the_last_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transit_onward, "STREAMS_MAX", 3)
-    conversation: Any = Mock(peer_id=b"e" * 16, put_control=lambda *_: True)
+    conversation: Any = Mock(peer_id=b"e" * 16, say=lambda *_: True)
     records: Any = SimpleNamespace(told_ends_here=lambda *_: None)
     onward = TransitOnward(RelayAcks(b"n" * 16, lambda _: None, records, Counter[DropReason]()), lambda _: 0)
     for number in range(1_000):

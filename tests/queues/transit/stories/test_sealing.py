@@ -19,7 +19,6 @@ from triack.queues.mailboxes.queued_packet import Lease
 from triack.queues.messages import Outgoing, Properties
 from triack.queues.node_settings import NodeSettings
 from triack.queues.packing import pack
-from triack.queues.peers.control import Control
 from triack.queues.routes import Route
 from triack.stats.troubles import find_troubles
 from triack.tools.sim.residents import draw_key, public_of
@@ -90,12 +89,7 @@ def lie(relay: SimNode, change: Callable[[wire.RelayedHeader], dict[str, Any]]) 
 def say(relay: SimNode, to: str, packet: wire.RelayedOrderAck | wire.RelayedReject | wire.RelayedEnd) -> None:
     """Let a relay say something to a neighbour, whatever it knows."""
     conversation = sure(relay.live.handshakes.index.open_with(to))
-    encode: Any = {
-        wire.RelayedReject: wire.encode_relayed_reject,
-        wire.RelayedOrderAck: wire.encode_relayed_order_ack,
-        wire.RelayedEnd: wire.encode_relayed_end,
-    }[type(packet)]
-    relay.act(lambda: conversation.put_control((packet.stream, -9), Control(encode(packet))))
+    relay.act(lambda: conversation.say(packet))
     relay.world.run(SECOND)
 
 
