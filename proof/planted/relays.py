@@ -18,7 +18,7 @@ from triack.queues.peers.link import Conversation
 from triack.queues.streams import sealing, transit_stream
 from triack.queues.streams.transit_stream import TransitStream
 from triack.queues.transit import packet_classifier
-from triack.queues.transit.relay_acks import RelayAcks
+from triack.queues.transit.return_routes import ReturnRoutes
 from triack.queues.transit.transits import Transits
 from triack.tools.chaos.topologies import RELAYED_FROM
 
@@ -73,9 +73,9 @@ def _misnamed(patch: Patch) -> None:
     patch.setattr(transit_stream, "passing", lambda trace, node_id: passing(trace, node_id[::-1]))
 
 
-@BUGS.by_seeds("that a packet has met a relay again is not told", RelayAcks, "refuse")
+@BUGS.by_seeds("that a packet has met a relay again is not told", ReturnRoutes, "refuse")
 def _not_told(
-    refuse: Any, self: RelayAcks, conversation: Conversation, packet: int, header: RelayedHeader, reason: str
+    refuse: Any, self: ReturnRoutes, conversation: Conversation, packet: int, header: RelayedHeader, reason: str
 ) -> bool:
     return reason == RejectReason.ROUTE_LOOP or refuse(self, conversation, packet, header, reason)
 
@@ -96,10 +96,12 @@ def _end_overtakes(patch: Patch) -> None:
     patch.setattr(Transits, "_has_packets", lambda self, stream_id: False)
 
 
-@BUGS.by_seeds("order acks and rejections go on to the next hop", RelayAcks, "_upstream")
-def _wrong_neighbour(_right: Any, self: RelayAcks, stream: StreamId, but: Conversation | None) -> Conversation | None:
+@BUGS.by_seeds("order acks and rejections go on to the next hop", ReturnRoutes, "_upstream")
+def _wrong_neighbour(
+    _right: Any, self: ReturnRoutes, stream: StreamId, but: Conversation | None
+) -> Conversation | None:
     del but
-    back = self.ways.of(stream)
+    back = self.of(stream)
     return next(filter(None, map(self.open_with, () if back is None else back.downstreams)), None)
 
 

@@ -67,7 +67,7 @@ from triack.queues.topics.topics import Topics
 from triack.queues.transit.packet_classifier import PacketClassifier
 from triack.queues.transit.pending_dead_letters import PendingDeadLetters
 from triack.queues.transit.relay_acks import RelayAcks
-from triack.queues.transit.transit_onward import TransitOnward
+from triack.queues.transit.return_routes import ReturnRoutes
 from triack.queues.transit.transit_purge import TransitPurge
 from triack.queues.transit.transits import Transits
 from triack.queues.ways import Ways
@@ -292,14 +292,14 @@ class Engine(OperatorSettings):
 
     def _make_transits(self, name: str) -> Transits:
         records, admission = DepartureRecords(self._record), self.inbox.admission
-        words = RelayAcks(self.node_id, self.handshakes.index.open_with, records, self.drops)
+        open_with = self.handshakes.index.open_with
         return Transits(
             self.settings,
             door=PacketClassifier(self.node_id, name, self._directory, self.routes, admission.permissions),
             admission=admission,
             links=self.outbox.links,
-            words=words,
-            onward=TransitOnward(words, self.routes.onward_interval_ns),
+            returns=ReturnRoutes(self.node_id, open_with, records, self.drops),
+            words=RelayAcks(open_with, self.routes.onward_interval_ns, records, self.drops),
             sync_links=self.outbox.sync_links,
             letters=PendingDeadLetters(self.queues.put_dead_letter, self.drops),
             wall=self.wall,

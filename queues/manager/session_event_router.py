@@ -270,7 +270,7 @@ class SessionEventRouter:
             if not self._transits.door.is_here(packet):
                 self._transits.handle_packet(conversation, number, packet, delivery, turn)
                 return
-            self._transits.onward.handle_arrived(conversation, packet, delivery, turn.now_ns)
+            self._transits.words.handle_arrived(conversation, packet, delivery, turn.now_ns)
         self._inbox.handle_packet(conversation, number, packet, delivery, turn)
 
     def _take_end(self, conversation: Conversation, packet: wire.EndPacket, turn: Turn) -> None:
@@ -318,7 +318,7 @@ class SessionEventRouter:
             taker: Inbox | Transits = self._inbox
             if isinstance(header, wire.RelayedHeader):
                 if self._transits.door.is_here(header):
-                    self._transits.onward.handle_arrived(conversation, header, delivery, turn.now_ns)
+                    self._transits.words.handle_arrived(conversation, header, delivery, turn.now_ns)
                 else:
                     taker = self._transits
             if taker.handle_run(conversation, run, delivery, turn):

@@ -1,31 +1,36 @@
-"""What a relay says to its neighbours about streams in transit: order acks and rejections on their way to the origin.
+"""What a relay itself tells the neighbour that brings a stream: how far it waits here, and what it has passed on.
 
-Promise: a word is passed on as it is; the relay adds nothing and believes nothing of it but that a packet was refused.
-It goes to the neighbour upstream that has brought the stream last and has an open session, never back where it came
-from, and it passes ``wire.HOPS_MAX`` relays at most, as many as the packet that it is about.
+Promise: each word ends with its session. The neighbour sends again what it has no word of.
+
+    of a transactional stream that waits:
+    SILENT --packets are here for long | a new session | the next hop says so--> TOLD how far
+    TOLD --more waits--> TOLD --a packet came again--> TOLD once more, soon
+    TOLD --packets leave other than to the next hop, or are held back | nothing waits any more--> SILENT, and says so
+    TOLD --its session ends--> SILENT
+
+    of a stream that came over a synchronous link:
+    SILENT --packets are stored behind this node--> DUE, for as long as the link that they went by allows --> TOLD
+    DUE --packets come by another neighbour from now on--> TOLD to the one before
+
+Of what was passed on, this node speaks only after it is stored behind this node. Such a word names packets and claims
+nothing of others: a relay does not know which numbers it has never seen. While the link onward is asynchronous for now,
+and of streams that end here, this node says that its store acks are enough.
 """
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from triack.base.errors import ProtocolError
+from triack.base.delivery import Delivery
 from triack.base.names import StreamId
+from triack.base.ranges import Range, joined
 from triack.base.reasons import DropReason
 from triack.base.units import SECOND
-from triack.ordering.transit import TransitPacket
-from triack.ordering.wire import (
-    HOPS_MAX,
-    OnwardPacket,
-    RelayedEnd,
-    RelayedHeader,
-    RelayedOrderAck,
-    RelayedReject,
-)
+from triack.ordering.wire import RANGES_MAX, OnwardAckPacket, OnwardPacket, RelayedHeader
 from triack.queues.peers.link import Conversation
 from triack.queues.streams.departure_records import DepartureRecords
 from triack.queues.streams.transit_stream import TransitStream
-from triack.queues.transit.return_routes import Back, ReturnRoutes
+from triack.queues.transit.return_routes import STREAMS_MAX
 
 WAITS_AFTER_NS = 10 * SECOND
 """A packet that has been here for this long waits: a third of the first resend tier of its origin."""
@@ -39,145 +44,29 @@ class RelayAcks:
 
     Args:
         open_with: an open conversation with a neighbour, by its name among links; None when there is none.
+        interval_ns: how long words about what was passed on wait for others, by the neighbour that packets go to.
     """
 
-    node_id: bytes
     open_with: Callable[[str], Conversation | None]
+    interval_ns: Callable[[str], int]
     records: DepartureRecords
     drops: Counter[DropReason]
 
     def __post_init__(self) -> None:
-        self.ways = ReturnRoutes()
         # The streams whose origins were told that packets wait: the conversation, and how far.
-        self._told: dict[TransitStream, tuple[Conversation, int]] = {}
+        self._waiting: dict[TransitStream, tuple[Conversation, int]] = {}
         # Those of them of which packets came again nevertheless.
         self._again: set[TransitStream] = set()
         self._waits_at_ns: int | None = None
-        # Of the last word: one for all streams, as a stream may be forgotten and begin again in the same session.
-        self._turn = 0
-
-    # ---- the way back
-
-    def note(self, stream: TransitStream, via: str) -> None:
-        """A packet of a stream came by a neighbour, perhaps another one than its others."""
-        back = self.ways.of(stream.id)
-        downstream = "" if stream.way is None else stream.way.via
-        if back is not None and stream.noted == via and downstream in back.downstreams:
-            return
-        self.ways.note(stream.id, via, downstream)
-        stream.noted = via
-
-    def check(self, stream: StreamId, conversation: Conversation) -> None:
-        """Make sure that a neighbour may speak about a stream.
-
-        Raises ProtocolError ``not-our-packet`` if nothing of it has gone there.
-        """
-        back = self.ways.of(stream)
-        if back is None or conversation.link_name not in back.downstreams:
-            raise ProtocolError(DropReason.NOT_OUR_PACKET)
-
-    def _upstream(self, stream: StreamId, but: Conversation | None) -> Conversation | None:
-        back = self.ways.of(stream)
-        return None if back is None else self._open_to(back, but)
-
-    def _open_to(self, back: Back, but: Conversation | None) -> Conversation | None:
-        for name in reversed(back.upstreams):
-            conversation = self.open_with(name)
-            if conversation is not None and (but is None or conversation.link_name != but.link_name):
-                return conversation
-        return None
-
-    # ---- order acks
-
-    def pass_order_ack(self, conversation: Conversation, packet: RelayedOrderAck, now_ns: int) -> None:
-        """Pass an order ack on. Without an open session upstream it is kept for the next one."""
-        back = self.ways.of(StreamId(packet.origin, packet.stream))
-        if back is None or packet.hops >= HOPS_MAX:
-            return
-        before = back.acked
-        # Words with a proof are all passed on: an invented one with a greater number must not stop them here.
-        is_older = before is not None and (before.sequence, before.number) > (packet.sequence, packet.number)
-        if is_older and not packet.mac:
-            return
-        packet.hops += 1
-        back.acked = packet
-        upstream = self._upstream(StreamId(packet.origin, packet.stream), conversation)
-        if upstream is not None:
-            self.hand_on(packet, upstream, now_ns)
-
-    def handle_session_opened(self, conversation: Conversation, now_ns: int) -> None:
-        """A neighbour is back: tell it again what may have been lost with its last session."""
-        for back in self.ways.brought_by(conversation.link_name):
-            upstream = self._open_to(back, None) if back.has_words else None
-            if upstream is None or upstream.link_name != conversation.link_name:
-                continue
-            if back.acked is not None:
-                self.hand_on(back.acked, conversation, now_ns)
-            if back.forgotten is not None:
-                self.hand_on(back.forgotten, conversation, now_ns)
-            for packet, by in self.ways.take_rejections(back):
-                self._send_reject(packet, by, None, now_ns)
-
-    # ---- ends
-
-    def pass_forgotten(self, conversation: Conversation, packet: RelayedEnd, now_ns: int) -> None:
-        """Pass on that a destination has forgotten a stream. Without an open session that is kept for the next one."""
-        stream = StreamId(packet.origin, packet.stream)
-        back = self.ways.of(stream)
-        upstream = self._upstream(stream, conversation)
-        if back is not None:
-            back.forgotten = packet if upstream is None else None
-        if upstream is not None:
-            self.hand_on(packet, upstream, now_ns)
-
-    def hand_on(self, packet: RelayedOrderAck | RelayedReject | RelayedEnd, to: Conversation, now_ns: int) -> None:
-        """Hand a word on to a session."""
-        if to.say(packet):
-            self.records.relayed(packet, to.peer_id, now_ns)
-        else:
-            self.drops[DropReason.CONTROL_OVERFLOW] += 1
-
-    # ---- rejections
-
-    def refuse(self, conversation: Conversation, packet: int, header: RelayedHeader, reason: str) -> bool:
-        """Refuse a packet that a neighbour has sent. Returns False when too many other answers wait."""
-        return conversation.say(RelayedReject(*header.named, reason, 0, self.node_id), (packet,))
-
-    def reject(self, stream: TransitStream, entry: TransitPacket, reason: str, now_ns: int) -> None:
-        """A packet has ended here of which its origin, or a neighbour, has a copy still."""
-        packet = RelayedReject(*stream.id, stream.sequence.sequence, entry.number, reason, 0, self.node_id)
-        self.tell_keeper(stream, packet, now_ns)
-        self._send_reject(packet, stream.came_by, None, now_ns)
-
-    def takes(self, stream: TransitStream, count: int) -> bool | None:
-        """Whether that number of rejections of a stream can go to its origin, or be kept until a session leads there.
-
-        Returns None when too many words wait in the session: those that are sent make room.
-        """
-        upstream = self._upstream(stream.id, None)
-        if upstream is None:
-            return self.ways.has_room(stream.id, stream.came_by, count)
-        return True if upstream.has_control_room(count) else None
-
-    def pass_reject(self, conversation: Conversation, packet: RelayedReject, now_ns: int) -> None:
-        """Pass a rejection on. Without an open session upstream it is kept for the next one."""
-        if packet.hops < HOPS_MAX:
-            packet.hops += 1
-            self._send_reject(packet, conversation.link_name, conversation, now_ns)
-
-    def tell_keeper(self, stream: TransitStream, packet: RelayedReject, now_ns: int) -> None:
-        """A packet has ended whose neighbour has a copy until it is passed on; another one may be the last upstream."""
-        keeper, upstream = self.open_with(stream.came_by), self._upstream(stream.id, None)
-        if stream.awaited and keeper is not None and (upstream is None or upstream.link_name != stream.came_by):
-            self.hand_on(packet, keeper, now_ns)
-
-    def _send_reject(self, packet: RelayedReject, cause: str, but: Conversation | None, now_ns: int) -> None:
-        """Send a rejection upstream, or keep it for the next session there; ``cause`` is the neighbour that pays."""
-        upstream = self._upstream(StreamId(packet.origin, packet.stream), but)
-        if upstream is not None:
-            self.hand_on(packet, upstream, now_ns)
-        elif not self.ways.keep(packet, cause):
-            self.drops[DropReason.NO_WAY_BACK] += 1
+        # What was passed on and not told yet, with when it must be.
+        self._passed: dict[TransitStream, tuple[int, list[Range]]] = {}
+        # The streams of which a neighbour knows that store acks are enough.
+        self._stored: dict[TransitStream, Conversation] = {}
+        # The streams that end here of which a neighbour was told so: as many as it may invent, but for the last ones.
+        self._ended: dict[Conversation, OrderedDict[StreamId, None]] = {}
+        # Of the last word of each kind: one for all streams, as a stream may be forgotten and begin again in the same
+        # session.
+        self._waits_turn = self._passed_turn = 0
 
     # ---- packets that wait here
 
@@ -208,7 +97,7 @@ class RelayAcks:
 
     def handle_duplicate(self, stream: TransitStream, now_ns: int) -> None:
         """A packet came again that is here. If it waits, a relay on the way has forgotten that: say it again soon."""
-        if stream in self._told:
+        if stream in self._waiting:
             self._again.add(stream)
             self.handle_more(now_ns)
 
@@ -221,7 +110,7 @@ class RelayAcks:
         """The next hop says how far it has a stream, and whether that waits there: so it waits for its origin, too."""
         if not stream.sequence.handle_waits(packet.turn, packet.here if packet.waits else 0, now_ns):
             return
-        told = self._told.get(stream)
+        told = self._waiting.get(stream)
         if not packet.waits:
             self.handle_let_go(stream, now_ns)
         elif (told is None or told[1] < packet.here) and not self._tell_waits(stream, packet.here, now_ns):
@@ -229,7 +118,7 @@ class RelayAcks:
 
     def handle_empty(self, stream: TransitStream, now_ns: int) -> None:
         """Nothing of a stream is here any more: its origin may send again what does not wait behind the next hop."""
-        told = self._told.get(stream)
+        told = self._waiting.get(stream)
         if told is None or told[1] > stream.sequence.waits_until:
             self.handle_let_go(stream, now_ns)
 
@@ -238,28 +127,24 @@ class RelayAcks:
         if stream.sequence.forget_waits():
             self.handle_let_go(stream, now_ns)
 
-    def holds_open(self, conversation: Conversation) -> bool:
-        """Whether a word stands that would end with a session."""
-        return any(told[0] is conversation for told in self._told.values())
-
     def _tell_waits(self, stream: TransitStream, here: int, now_ns: int) -> bool:
         """Say how far a stream waits. Returns False when that has to be tried again; a new session hears at once."""
         upstream = self.open_with(stream.came_by)
-        is_known = self._told.get(stream) == (upstream, here) and stream not in self._again
+        is_known = self._waiting.get(stream) == (upstream, here) and stream not in self._again
         if upstream is None or not here or is_known:
             return True
         # What its origin has to send again must not wait for what is here: that may wait for it.
         if stream.has_gap or stream.sequence.lacks_before(here):
             return True
-        if not self._say(stream, upstream, here, now_ns, waits=True):
+        if not self._say_waits(stream, upstream, here, now_ns, waits=True):
             return False
-        self._told[stream] = upstream, here
+        self._waiting[stream] = upstream, here
         self._again.discard(stream)
         return True
 
-    def _say(self, stream: TransitStream, upstream: Conversation, here: int, now_ns: int, *, waits: bool) -> bool:
-        self._turn += 1
-        said = upstream.say(OnwardPacket(*stream.id, stream.sequence.sequence, self._turn, here, waits))
+    def _say_waits(self, stream: TransitStream, upstream: Conversation, here: int, now_ns: int, *, waits: bool) -> bool:
+        self._waits_turn += 1
+        said = upstream.say(OnwardPacket(*stream.id, stream.sequence.sequence, self._waits_turn, here, waits))
         if said:
             self.records.waits(stream, here, upstream, now_ns, waits=waits)
         return said
@@ -269,19 +154,111 @@ class RelayAcks:
 
         If more of it waits, its origin hears that again before its first tier runs out.
         """
-        told = self._told.pop(stream, None)
+        told = self._waiting.pop(stream, None)
         self._again.discard(stream)
         if told is not None and told[0].is_open:
-            self._say(stream, told[0], 0, now_ns, waits=False)
+            self._say_waits(stream, told[0], 0, now_ns, waits=False)
         if stream.sequence.waits_until or not stream.sequence.is_empty:
             self.handle_more(now_ns)
 
+    # ---- store acks that are enough
+
+    def handle_arrived(
+        self, conversation: Conversation, header: RelayedHeader, delivery: Delivery, now_ns: int
+    ) -> None:
+        """A packet for a queue of this node came: no node is behind it to which it could be passed on."""
+        if not header.awaited:
+            return
+        stream, told = StreamId(header.origin, header.stream), self._ended.setdefault(conversation, OrderedDict())
+        if stream not in told and self._say_passed(conversation, stream, header.sequence, [], is_async=True):
+            told[stream] = None
+            if len(told) > STREAMS_MAX:  # it hears it again
+                told.popitem(last=False)
+            self.records.told_ends_here(header, delivery.label, conversation.peer_id, now_ns)
+
+    def handle_awaited(self, stream: TransitStream, *, is_async: bool, now_ns: int) -> None:
+        """A packet came whose neighbour waits for it to be passed on, or the link onward has changed its mode."""
+        upstream = self.open_with(stream.came_by)
+        if upstream is None or is_async is (self._stored.get(stream) is upstream):
+            return
+        if not self._tell_passed(stream, upstream, [], is_async=is_async, now_ns=now_ns):
+            return
+        if is_async:
+            self._stored[stream] = upstream
+        else:
+            self._stored.pop(stream, None)
+
+    # ---- packets that are passed on
+
+    def handle_passed(self, stream: TransitStream, ranges: Iterable[Range], now_ns: int) -> None:
+        """Packets of a stream are stored behind this node."""
+        ranges = list(ranges)
+        if not ranges or not stream.awaited or stream.way is None:
+            return
+        if stream not in self._passed:
+            self._passed[stream] = now_ns + self.interval_ns(stream.way.via), []
+        self._passed[stream][1].extend(ranges)
+
+    def poll_passed(self, now_ns: int) -> None:
+        """Tell what is due."""
+        for stream in [stream for stream, (due_ns, _) in self._passed.items() if due_ns <= now_ns]:
+            self.tell_now(stream, now_ns)
+
+    def tell_now(self, stream: TransitStream, now_ns: int) -> None:
+        """Tell what was passed on. Packets come by another neighbour from now on, or it is due."""
+        due, upstream = self._passed.pop(stream, None), self.open_with(stream.came_by)
+        # Without a session its neighbour sends again what it was not told of.
+        if due is None or upstream is None:
+            return
+        ranges, is_async = joined(due[1]), self._stored.get(stream) is upstream
+        for at in range(0, len(ranges), RANGES_MAX):
+            self._tell_passed(stream, upstream, ranges[at : at + RANGES_MAX], is_async=is_async, now_ns=now_ns)
+
+    def _tell_passed(
+        self, stream: TransitStream, upstream: Conversation, ranges: list[Range], *, is_async: bool, now_ns: int
+    ) -> bool:
+        said = self._say_passed(upstream, stream.id, stream.sequence.sequence, ranges, is_async=is_async)
+        if said:
+            self.records.told_onward(stream, ranges, upstream.peer_id, now_ns, is_async=is_async)
+        return said
+
+    def _say_passed(
+        self, upstream: Conversation, stream: StreamId, sequence: int, ranges: list[Range], *, is_async: bool
+    ) -> bool:
+        self._passed_turn += 1
+        said = upstream.say(OnwardAckPacket(*stream, sequence, self._passed_turn, is_async, ranges))
+        if not said:
+            self.drops[DropReason.CONTROL_OVERFLOW] += 1
+        return said
+
+    def forget_passed(self, stream: TransitStream) -> None:
+        """What of the stream is not told yet is not told any more."""
+        self._passed.pop(stream, None)
+
+    # ---- ends
+
+    def forget(self, stream: TransitStream) -> None:
+        """A stream is forgotten, or goes by another way."""
+        self.forget_passed(stream)
+        self._stored.pop(stream, None)
+
     def handle_session_closed(self, conversation: Conversation) -> None:
-        """A word ends with its session."""
-        for stream in [stream for stream, told in self._told.items() if told[0] is conversation]:
-            del self._told[stream]
+        """Words end with their session."""
+        self._ended.pop(conversation, None)
+        for stream in [stream for stream, told in self._stored.items() if told is conversation]:
+            del self._stored[stream]
+        for stream in [stream for stream, told in self._waiting.items() if told[0] is conversation]:
+            del self._waiting[stream]
             self._again.discard(stream)
 
+    def holds_open(self, conversation: Conversation) -> bool:
+        """Whether a session must not end as idle, as something has to be said in it, or was said that ends with it."""
+        told = (*self._stored.values(), *[told[0] for told in self._waiting.values()])
+        return conversation in told or any(it.awaited and it.came_by == conversation.link_name for it in self._passed)
+
     def next_deadline(self) -> int | None:
-        """When ``tell_waits`` must be called, or None."""
-        return self._waits_at_ns
+        """When ``tell_waits`` or ``poll_passed`` must be called, or None."""
+        times = [due_ns for due_ns, _ in self._passed.values()]
+        if self._waits_at_ns is not None:
+            times.append(self._waits_at_ns)
+        return min(times, default=None)

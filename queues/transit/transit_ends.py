@@ -14,8 +14,7 @@ from triack.base.reasons import DropReason, RejectReason
 from triack.ordering.wire import HOPS_MAX, RelayedEnd, passing
 from triack.queues.peers.link import Conversation, Link
 from triack.queues.transit.packet_classifier import PacketClassifier
-from triack.queues.transit.relay_acks import RelayAcks
-from triack.queues.transit.return_routes import STREAMS_MAX, Brought
+from triack.queues.transit.return_routes import STREAMS_MAX, Brought, ReturnRoutes
 
 
 @dataclass(eq=False, repr=False)
@@ -27,7 +26,7 @@ class TransitEnds:
     """
 
     door: PacketClassifier
-    words: RelayAcks
+    returns: ReturnRoutes
     is_here: Callable[[StreamId], bool]
 
     def __post_init__(self) -> None:
@@ -52,7 +51,7 @@ class TransitEnds:
         before = self._ends.get(stream)
         if before is not None and before[0].sequence > packet.sequence:
             return
-        self.words.ways.note(stream, conversation.link_name, way.via)
+        self.returns.note(stream, conversation.link_name, way.via)
         self._forget(stream)
         self._ends[stream] = replace(packet, from_name=from_name), conversation.link_name
         gone = self._brought.note(conversation.link_name, stream)
@@ -74,14 +73,14 @@ class TransitEnds:
         way = self.door.way_of(packet.final)
         if way is None or way.via == came_by:
             self._forget(stream)
-            self.words.drops[DropReason.END_ASTRAY] += 1
+            self.returns.drops[DropReason.END_ASTRAY] += 1
             return
-        conversation = self.words.open_with(way.via)
+        conversation = self.returns.open_with(way.via)
         if conversation is None:
             return
-        self.words.ways.note(stream, came_by, way.via)
+        self.returns.note(stream, came_by, way.via)
         passed = replace(packet, trace=passing(packet.trace, self.door.node_id), final=way.final)
-        self.words.hand_on(passed, conversation, now_ns)
+        self.returns.hand_on(passed, conversation, now_ns)
 
     def handle_answer(self, conversation: Conversation, packet: RelayedEnd, now_ns: int) -> None:
         """A destination has forgotten a stream: pass that on to its origin.
@@ -89,13 +88,13 @@ class TransitEnds:
         Raises ProtocolError ``not-our-packet`` if nothing of the stream has gone to that neighbour.
         """
         stream = StreamId(packet.origin, packet.stream)
-        self.words.check(stream, conversation)
+        self.returns.check(stream, conversation)
         found = self._ends.get(stream)
         if found is not None and found[0].sequence == packet.sequence:
             self._forget(stream)
         if packet.hops < HOPS_MAX:
             packet = replace(packet, trace=passing(packet.trace, self.door.node_id))
-            self.words.pass_forgotten(conversation, packet, now_ns)
+            self.returns.pass_forgotten(conversation, packet, now_ns)
 
     def handle_session_opened(self, link: Link, now_ns: int) -> None:
         """A session serves a link: what goes by it may have been lost with the last one."""

@@ -44,7 +44,7 @@ class TransitPurge:
                 return 0
             entries = self._portion(stream, end) if stream.sequence.sequence == sequence else []
             # The origin of a transactional stream has to hear of each packet.
-            takes = self._transits.words.takes(stream, len(entries)) if stream.sequence.ordered else True
+            takes = self._transits.returns.takes(stream, len(entries)) if stream.sequence.ordered else True
             if entries and takes is None:
                 return 0
             if entries and takes:

@@ -49,8 +49,8 @@ from triack.queues.sync_links import SyncLinks
 from triack.queues.transit.packet_classifier import PacketClassifier
 from triack.queues.transit.pending_dead_letters import PendingDeadLetters
 from triack.queues.transit.relay_acks import RelayAcks
+from triack.queues.transit.return_routes import ReturnRoutes
 from triack.queues.transit.transit_ends import TransitEnds
-from triack.queues.transit.transit_onward import TransitOnward
 from triack.queues.transit.transit_room import TransitBodies, TransitNews, TransitRoom
 from triack.session.protocol.states import CloseReason
 
@@ -81,8 +81,8 @@ class Transits(DepartingStreams[TransitStream]):
         door: PacketClassifier,
         admission: Admission,
         links: Links,
+        returns: ReturnRoutes,
         words: RelayAcks,
-        onward: TransitOnward,
         sync_links: SyncLinks,
         letters: PendingDeadLetters,
         wall: WallClock,
@@ -90,9 +90,8 @@ class Transits(DepartingStreams[TransitStream]):
     ) -> None:
         super().__init__("transit", links, sync_links, wall)
         self.door, self._places = door, admission.stream_places
-        self.words, self._records, self._drops = words, words.records, words.drops
-        self.onward = onward
-        self.letters = letters
+        self.returns, self._records, self._drops = returns, returns.records, returns.drops
+        self.words, self.letters = words, letters
         self._pauses = pauses
         self._streams: dict[StreamId, TransitStream] = {}
         self._by_number: dict[int, TransitStream] = {}
@@ -109,7 +108,7 @@ class Transits(DepartingStreams[TransitStream]):
         self.bodies = TransitBodies(self.room, settings.body_cache_bytes)
         self.news = TransitNews()
         self.holds = HoldsHere[TransitStream](self._places.hold_sender)
-        self.ends = TransitEnds(door, words, self._has_packets)
+        self.ends = TransitEnds(door, returns, self._has_packets)
 
     # ---- starting
 
@@ -133,7 +132,7 @@ class Transits(DepartingStreams[TransitStream]):
             ]:
                 self._restore(stream, entries, now_ns)
         for stream in self._streams.values():
-            self.words.note(stream, stream.came_by)
+            self.returns.note_packet(stream, stream.came_by)
             self._look_at(stream)
             self._rest(stream, now_ns)
 
@@ -193,7 +192,7 @@ class Transits(DepartingStreams[TransitStream]):
             if not self._places.keep_out(conversation, header, packet):
                 self._drops[DropReason.CONTROL_OVERFLOW] += 1
             return
-        self.words.note(stream, conversation.link_name)
+        self.returns.note_packet(stream, conversation.link_name)
         self._note_awaited(stream, header, turn.now_ns)
         stream.ack_wait = header.ack_wait or stream.ack_wait
         taken = Taken.OTHER_WAY
@@ -305,7 +304,7 @@ class Transits(DepartingStreams[TransitStream]):
         # What waits behind the next hop is for the new neighbour to hear, and no more for the old one. What has been
         # passed on is for the old one, as the new one may never have had it.
         self.words.handle_let_go(stream, now_ns)
-        self.onward.tell_now(stream, now_ns)
+        self.words.tell_now(stream, now_ns)
         stream.came_by, stream.from_name = conversation.link_name, self._from(conversation, header)
         self._places.account.add(stream.came_by.encode(), STREAM_BYTES)
 
@@ -354,7 +353,7 @@ class Transits(DepartingStreams[TransitStream]):
         stream.ordered = stream.repeats = 0
         self.words.handle_next_lost(stream, turn.now_ns)
         # It numbers its packets from 1 again: what was still to be said of the older one is dropped.
-        self.onward.forget_passed(stream)
+        self.words.forget_passed(stream)
         self.sync_links.forget(stream)
         stream.purged = []
         stream.sequence.begin(sequence)
@@ -420,7 +419,7 @@ class Transits(DepartingStreams[TransitStream]):
         if reason is RejectReason.NO_ROUTE:
             self.news.handle_no_route(header.final, conversation.link_name)
         conversation.withhold(delivery, packet)
-        if not self.words.refuse(conversation, packet, header, reason):
+        if not self.returns.refuse(conversation, packet, header, reason):
             self._drops[DropReason.CONTROL_OVERFLOW] += 1
 
     # ---- room
@@ -450,7 +449,7 @@ class Transits(DepartingStreams[TransitStream]):
         if self.room.is_relieved:
             self.room.is_relieved = not self.holds.go(self.room.lets_wait)
         self.news.handle_room(self.room)
-        self.onward.poll(now_ns)
+        self.words.poll_passed(now_ns)
         self.words.tell_waits(self._streams.values(), now_ns)
 
     # ---- commits
@@ -590,7 +589,7 @@ class Transits(DepartingStreams[TransitStream]):
         """Tell a neighbour that waits whether the link onward, synchronous by the routes, is asynchronous for now."""
         if stream.awaited:
             is_behind = stream.next_hop.awaited and not self.sync_links.is_sync(stream.way)
-            self.onward.handle_awaited(stream, is_async=is_behind, now_ns=now_ns)
+            self.words.handle_awaited(stream, is_async=is_behind, now_ns=now_ns)
 
     def _note_passed(self, stream: TransitStream, entries: list[TransitPacket], now_ns: int) -> None:
         """The next hop has packets on its disk, so that they leave this one.
@@ -602,7 +601,7 @@ class Transits(DepartingStreams[TransitStream]):
         if not (stream.awaited or stream.next_hop.awaited):
             return
         passed = [entry for entry in entries if entry.onward]
-        self.onward.handle_passed(stream, ranges_of(passed if stream.sequence.sync else entries), now_ns)
+        self.words.handle_passed(stream, ranges_of(passed if stream.sequence.sync else entries), now_ns)
         self.sync_links.remove(stream.way, stream, ranges_of(entries if stream.next_hop.is_async else passed))
 
     def handle_onward_ack(self, conversation: Conversation, packet: OnwardAckPacket, turn: Turn) -> None:
@@ -618,7 +617,7 @@ class Transits(DepartingStreams[TransitStream]):
         awaited = self.sync_links.remove(stream.way, stream, passed)
         if freed:
             self._free_passed(stream, freed, FreedReason.ONWARD_ACK, turn)
-        self.onward.handle_passed(stream, awaited, turn.now_ns)
+        self.words.handle_passed(stream, awaited, turn.now_ns)
         if stream.next_hop.handle_word(packet.turn, is_async=packet.is_async):
             self._set_sync(stream, turn)
 
@@ -686,7 +685,7 @@ class Transits(DepartingStreams[TransitStream]):
         self.wanting.pop(stream, None)
         self.deadlines.set(stream, None)
         self.holds.forget(stream)
-        self.onward.forget(stream)
+        self.words.forget(stream)
         self.sync_links.forget(stream)
         self._lead(stream, None)
         del self._streams[stream.id], self._by_number[stream.number]
@@ -705,7 +704,7 @@ class Transits(DepartingStreams[TransitStream]):
         Raises ProtocolError ``not-our-packet`` if it has never gone to that neighbour.
         """
         stream_id = StreamId(packet.origin, packet.stream)
-        self.words.check(stream_id, conversation)
+        self.returns.check(stream_id, conversation)
         return self._streams.get(stream_id)
 
     def _led_by(self, conversation: Conversation, packet: Answer) -> TransitStream | None:
@@ -719,7 +718,7 @@ class Transits(DepartingStreams[TransitStream]):
         is_current = stream is not None and packet.sequence == stream.sequence.sequence
         if stream is not None and is_current and stream.handle_order_ack(packet.number):
             self.words.handle_let_go(stream, turn.now_ns)
-        self.words.pass_order_ack(conversation, packet, turn.now_ns)
+        self.returns.pass_order_ack(conversation, packet, turn.now_ns)
 
     def handle_reject(self, conversation: Conversation, packet: RelayedReject, turn: Turn) -> None:
         """A packet was refused for good downstream."""
@@ -732,7 +731,7 @@ class Transits(DepartingStreams[TransitStream]):
         if packet.reason == FreedReason.LET_GO:
             # It is between neighbours: the origin has the packet, and sends it again.
             return
-        self.words.pass_reject(conversation, packet, turn.now_ns)
+        self.returns.pass_reject(conversation, packet, turn.now_ns)
 
     def _handle_refused(
         self,
@@ -746,7 +745,7 @@ class Transits(DepartingStreams[TransitStream]):
         if packet.reason == FreedReason.LET_GO:
             self._handle_given_back(stream, entry, turn)
             return
-        self.words.tell_keeper(stream, packet, turn.now_ns)
+        self.returns.tell_keeper(stream, packet, turn.now_ns)
         had_stored = packet.by != conversation.peer_id or entry.taken
         if stream.delivery is Delivery.RECOVERABLE and had_stored:
             # The next hop had stored it before it was refused, so its dead letter is there.
@@ -803,13 +802,13 @@ class Transits(DepartingStreams[TransitStream]):
     def _tell_awaiting(self, stream: TransitStream, entries: list[TransitPacket], reason: str, now_ns: int) -> None:
         """Packets end here. A neighbour that has copies until they are passed on need not wait."""
         for entry in entries if stream.awaited else ():
-            self.words.reject(stream, entry, reason, now_ns)
+            self.returns.reject(stream, entry, reason, now_ns)
 
     # ---- sessions, routes, time
 
     def handle_session_opened(self, conversation: Conversation, now_ns: int) -> None:
         """A session is open: tell the neighbour again what may have been lost, and offer it what waits for it."""
-        self.words.handle_session_opened(conversation, now_ns)
+        self.returns.handle_session_opened(conversation, now_ns)
         for stream in self._streams.values():
             if stream.came_by == conversation.link_name:
                 self.words.tell_waits_at_once(stream, now_ns)
@@ -822,7 +821,6 @@ class Transits(DepartingStreams[TransitStream]):
     def handle_session_closed(self, conversation: Conversation) -> None:
         """A session is over, and with it what was said in it."""
         self.holds.handle_session_closed(conversation)
-        self.onward.handle_session_closed(conversation)
         self.words.handle_session_closed(conversation)
 
     def handle_link_closed(self, link: Link, reason: CloseReason, now_ns: int) -> None:
@@ -843,7 +841,7 @@ class Transits(DepartingStreams[TransitStream]):
 
     def holds_open(self, conversation: Conversation) -> bool:
         """Whether a session must not end as idle: its neighbour relies on what was said in it."""
-        if self.words.holds_open(conversation) or self.onward.holds_open(conversation):
+        if self.words.holds_open(conversation):
             return True
         link = conversation.link
         return link is not None and link.conversation is conversation and self.relies_on(link)
@@ -868,7 +866,7 @@ class Transits(DepartingStreams[TransitStream]):
         self._forget_sent(stream, list(stream.sequence.entries.values()))
         if stream.way is not None:
             self.links[stream.way.via].turns.withdraw(stream)
-        self.onward.forget(stream)
+        self.words.forget(stream)
         self.sync_links.forget(stream)
         self.words.handle_next_lost(stream, now_ns)
         stream.held = ""
@@ -877,7 +875,7 @@ class Transits(DepartingStreams[TransitStream]):
         if way is not None:
             self._records.rerouted(stream, now_ns)
         self._note_stored(stream, stream.sequence.ranges(stored=True), now_ns)
-        self.words.note(stream, stream.noted)
+        self.returns.note_packet(stream, stream.noted)
         self._look_at(stream)
 
     def handle_timer(self, turn: Turn) -> None:
@@ -907,7 +905,7 @@ class Transits(DepartingStreams[TransitStream]):
                 expired.append(entry)
         if expired and stream.sequence.ordered:
             for entry in expired:
-                self.words.reject(stream, entry, DeadReason.REACH_QUEUE_TIMEOUT, turn.now_ns)
+                self.returns.reject(stream, entry, DeadReason.REACH_QUEUE_TIMEOUT, turn.now_ns)
         if expired:
             self._give_up(stream, expired, DeadReason.REACH_QUEUE_TIMEOUT, turn)
 
@@ -919,7 +917,7 @@ class Transits(DepartingStreams[TransitStream]):
         if stream.sequence.ordered:
             stream.handle_purged(entry.number for entry in entries)
             for entry in entries:
-                self.words.reject(stream, entry, reason, turn.now_ns)
+                self.returns.reject(stream, entry, reason, turn.now_ns)
         self._give_up(stream, entries, reason, turn)
 
     def next_deadline(self) -> int | None:
@@ -928,8 +926,7 @@ class Transits(DepartingStreams[TransitStream]):
         if self._idle:
             idle_ns = next(iter(self._idle.values())) + IDLE_NS
             at_ns = idle_ns if at_ns is None else min(at_ns, idle_ns)
-        others = self.words.next_deadline(), self.onward.next_deadline(), self.letters.next_deadline()
-        for other_ns in others:
+        for other_ns in (self.words.next_deadline(), self.letters.next_deadline()):
             if other_ns is not None and (at_ns is None or other_ns < at_ns):
                 at_ns = other_ns
         return at_ns

@@ -49,7 +49,7 @@ ROWS = {
         ordering/disk_backlog.py DiskBacklog blocks _firsts _expiring, _Block data
         queues/streams/departing_streams.py DepartingStreams wanting
         queues/transit/pending_dead_letters.py PendingDeadLetters waiting _pieces
-        queues/transit/transit_onward.py TransitOnward _passed _due
+        queues/transit/relay_acks.py RelayAcks _passed
     """,
     "queues that it has created": "queues/peers/peer_limits.py QueuePlaces _makers",
     "`max_queues`": """
@@ -65,8 +65,7 @@ ROWS = {
         queues/streams/owed_acks.py OwedAcks _owing _unasked due, Positions _streams
         queues/peers/origins.py Origins _brought
         queues/transit/transits.py Transits _streams _by_number _by_link _free_numbers _idle _gone _over
-        queues/transit/transit_onward.py TransitOnward _told
-        queues/transit/relay_acks.py RelayAcks _told _again
+        queues/transit/relay_acks.py RelayAcks _waiting _again _stored
         queues/mailboxes/large_bodies.py Bodies _current
     """,
     "`max_sessions`": """
@@ -150,7 +149,7 @@ ROWS = {
     "rejections that wait for a session": "queues/transit/return_routes.py Back rejected",
     "ends of streams that wait for their answer": "queues/transit/transit_ends.py TransitEnds _ends",
     "ended streams of which packets may still be on their way": "queues/streams/awaited_ends.py AwaitedEnds ends _by",
-    "streams that end here": "queues/transit/transit_onward.py TransitOnward _ended",
+    "streams that end here": "queues/transit/relay_acks.py RelayAcks _ended",
     "packets that the next hop gave back": "ordering/transit.py TransitSequence _lacking",
     "ranges of packets that a synchronous link awaits": """
         ordering/onward.py Awaited _runs
@@ -223,6 +222,7 @@ OTHERS = {
         queues/remote/peer_subscriptions.py PeerSubscriptions drops
         queues/streams/sealing.py Sealing drops
         queues/transit/relay_acks.py RelayAcks drops
+        queues/transit/return_routes.py ReturnRoutes drops
         queues/topics/contents.py OneLine by_rank
         queues/manager/administration.py Administration queued
         queues/manager/engine.py Engine drops

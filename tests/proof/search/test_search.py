@@ -26,7 +26,7 @@ from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
 from triack.ordering.incoming import IncomingSequence
 from triack.ordering.outgoing import OutgoingSequence
-from triack.queues.transit.transit_onward import TransitOnward
+from triack.queues.transit.relay_acks import RelayAcks
 from triack.session.protocol.frames import PacketFrame, StoreAckFrame
 from triack.session.protocol.states import CloseReason, SessionState
 from triack.session.protocol.timers import Timer
@@ -181,7 +181,7 @@ def test_without_faults_all_ends_well() -> None:
 @pytest.mark.slow
 def test_a_relay_that_tells_nobody_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Over a synchronous link its neighbour would keep everything for good."""
-    monkeypatch.setattr(TransitOnward, "handle_passed", lambda *_: None)
+    monkeypatch.setattr(RelayAcks, "handle_passed", lambda *_: None)
     found = search_chain(CHAIN_SCOPES[2], 1)
     assert found.violation == "it does not end"
 

@@ -31,10 +31,9 @@ from triack.queues.peers.link import Conversation
 from triack.queues.routes import Way
 from triack.queues.stages import Stage
 from triack.queues.streams.transit_stream import TransitStream
-from triack.queues.transit import transit_onward, transit_room, transits
+from triack.queues.transit import relay_acks, transit_room, transits
 from triack.queues.transit.packet_classifier import PacketClassifier
 from triack.queues.transit.relay_acks import RelayAcks
-from triack.queues.transit.transit_onward import TransitOnward
 from triack.queues.transit.transit_room import PACKET_BYTES, TransitBodies, TransitRoom
 from triack.queues.transit.transits import Transits
 from triack.tools.sim.faults import Faults
@@ -561,7 +560,7 @@ def test_many_gaps_are_told_in_several_words() -> None:
     assert net.world.run(20 * SECOND, lambda: net.is_done("a"))
     (stream,) = r.live.transits.streams
     stream.awaited = True
-    r.live.transits.onward.handle_passed(stream, [(number, number) for number in range(1, 201, 2)], net.world.now_ns)
+    r.live.transits.words.handle_passed(stream, [(number, number) for number in range(1, 201, 2)], net.world.now_ns)
     words = len(r.log("onward_ack_sent"))
     r.drain()
     net.world.run(3 * SECOND)
@@ -602,13 +601,13 @@ def test_each_neighbour_is_told_of_what_it_has_sent_when_the_way_to_a_relay_chan
 
 
 def test_a_neighbour_that_invents_streams_is_remembered_for_the_last_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transit_onward, "STREAMS_MAX", 3)
+    monkeypatch.setattr(relay_acks, "STREAMS_MAX", 3)
     conversation: Any = Mock(peer_id=b"e" * 16, say=lambda *_: True)
     records: Any = SimpleNamespace(told_ends_here=lambda *_: None)
-    onward = TransitOnward(RelayAcks(b"n" * 16, lambda _: None, records, Counter[DropReason]()), lambda _: 0)
+    words = RelayAcks(lambda _: None, lambda _: 0, records, Counter[DropReason]())
     for number in range(1_000):
         header: Any = SimpleNamespace(awaited=True, origin=b"%016d" % number, stream=1, sequence=1)
-        onward.handle_arrived(conversation, header, Delivery.TRANSACTIONAL, 0)
-    assert len(onward._ended[conversation]) == 3  # noqa: SLF001 - what is kept is not seen from outside
-    onward.handle_session_closed(conversation)
-    assert not onward._ended  # noqa: SLF001
+        words.handle_arrived(conversation, header, Delivery.TRANSACTIONAL, 0)
+    assert len(words._ended[conversation]) == 3  # noqa: SLF001 - what is kept is not seen from outside
+    words.handle_session_closed(conversation)
+    assert not words._ended  # noqa: SLF001
