@@ -33,9 +33,9 @@ from triack.queues.streams.ack_events import AckEvents
 from triack.queues.streams.admission import Admission
 from triack.queues.streams.dead_lettering import DeadLettering, DeadMessage
 from triack.queues.streams.departure_records import DepartureRecords
-from triack.queues.streams.ended_streams import EndedStreams
 from triack.queues.streams.group_commit import GroupCommit, Turn
 from triack.queues.streams.inbox import Inbox
+from triack.queues.streams.incoming_ends import EndedStreams
 from triack.queues.streams.incoming_stream import Arrival, IncomingStream
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.outgoing_stream import OutgoingStream
@@ -77,9 +77,9 @@ def _begun_again(patch: Patch) -> None:
 def _forgotten(
     transfer_of: Any, self: Inbox, conversation: Conversation, header: SequenceHeader, delivery: Delivery
 ) -> IncomingStream | RejectReason:
-    streams = self._streams.get(header.origin, {})
-    if header.stream not in streams and self._has_streams_enough(conversation, header, header.queue):
-        live = (it for it in streams.values() if it.ordered and not it.has_ended)
+    known = self._streams.find(header.origin, header.stream)
+    if known is None and self._has_streams_enough(conversation, header, header.queue):
+        live = (it for it in self._streams.of(header.origin) if it.ordered and not it.has_ended)
         at_rest = (it for it in live if it.sequence.committed == it.sequence.position)
         for stream in list(at_rest)[:1]:
             self._forget(stream)

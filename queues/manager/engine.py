@@ -169,7 +169,7 @@ class Engine(OperatorSettings):
         self._transmitter = self._make_transmitter()
         self._news = self._find_news()
         self._clocks: tuple[Deadlines[Any], ...] = (
-            *(self.inbox.order_acks.deadlines, self.inbox.held, self.inbox.awaited.due),
+            *(self.inbox.order_acks.deadlines, self.inbox.held, self.inbox.ends.awaited.due),
             *(self.outbox.deadlines, self.outbox.retirement.deadlines),
         )
         self._restore(content, now_ns)
@@ -800,7 +800,7 @@ class Engine(OperatorSettings):
             turn, notices = self.jobs.group, self.queues.notices
             inbox, outbox = self.inbox, self.outbox
             acks_at_ns, ends_at_ns = inbox.order_acks.deadlines.soonest_ns, outbox.retirement.deadlines.soonest_ns
-            if acks_at_ns <= now_ns or inbox.held.soonest_ns <= now_ns or inbox.awaited.ends:
+            if acks_at_ns <= now_ns or inbox.held.soonest_ns <= now_ns or inbox.ends.awaited.ends:
                 inbox.handle_timer(turn)
             if notices.expiring.heap or notices.resuming.heap:
                 self.queues.handle_timer(now_ns)

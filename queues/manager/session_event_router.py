@@ -282,7 +282,7 @@ class SessionEventRouter:
         if not packet.answer:
             if packet.origin != conversation.peer_id:
                 raise ProtocolError(DropReason.FOREIGN_ORIGIN)
-            self._inbox.handle_end(conversation, packet, turn)
+            self._inbox.ends.handle_end(conversation, packet, turn)
             return
         if isinstance(packet, wire.RelayedEnd):
             self._depend_on_told(packet, turn.now_ns)
@@ -299,7 +299,7 @@ class SessionEventRouter:
         elif packet.origin == self._node_id:
             raise ProtocolError(DropReason.END_ASTRAY, "it has gone round in a circle")
         elif self._transits.door.is_here(packet):
-            self._inbox.handle_end(conversation, packet, turn)
+            self._inbox.ends.handle_end(conversation, packet, turn)
         else:
             self._transits.handle_end(conversation, packet, turn.now_ns)
 

@@ -5,21 +5,19 @@ it and its stream's new position has returned.
 """
 
 from collections import Counter
-from collections.abc import Callable, Container
+from collections.abc import Callable
 
 from triack.base.clock import UNSET_BEFORE_MS, WallClock
 from triack.base.commit import HEAD_BYTES, PositionRow, StoreContent
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.errors import AddressError, ProtocolError
-from triack.base.names import StreamId, check_queue, composed
+from triack.base.names import check_queue, composed
 from triack.base.reasons import DropReason, FreedReason, RejectReason
 from triack.base.session_log import Record
 from triack.base.units import in_ns
 from triack.ordering.incoming import Outcome
 from triack.ordering.wire import (
-    EndPacket,
     RejectPacket,
-    RelayedEnd,
     RelayedHeader,
     RelayedReject,
     SequenceHeader,
@@ -38,25 +36,21 @@ from triack.queues.routes import BY_HAND
 from triack.queues.streams.admission import Admission
 from triack.queues.streams.arrival_records import (
     record_accepted,
-    record_forgotten,
     record_recovered,
     record_rejected,
 )
-from triack.queues.streams.awaited_ends import AwaitedEnds
-from triack.queues.streams.ended_streams import ENDED_STREAM, EndedStreams
 from triack.queues.streams.group_commit import REFUSED, GroupCommit, Turn
-from triack.queues.streams.incoming_stream import HELD_BYTES, Arrival, IncomingStream
+from triack.queues.streams.incoming_ends import ENDED_STREAM, IncomingEnds
+from triack.queues.streams.incoming_stream import HELD_BYTES, Arrival, IncomingStream, IncomingStreams, new_row
 from triack.queues.streams.owed_acks import OwedAcks, Positions
 from triack.queues.streams.sealing import Refused, Sealing
-from triack.queues.streams.stream_state import EXPRESS_STREAMS
 
 
 class Inbox:
     """All incoming streams of a node.
 
     Attributes:
-        ended: the streams that have ended.
-        awaited: ended streams with packets that may still be at relays.
+        ends: those of them that end.
         on_refused: called with the queue, the sender, the reason and the time when a packet is refused for good.
     """
 
@@ -75,23 +69,19 @@ class Inbox:
         self.on_refused: Callable[[str, str, RejectReason, int], None] = lambda *_: None
         self._node_id = permissions.node_id
         self._origins = permissions.origins
-        # Those that come by a relay, by its name; they are in ``_streams``, too.
-        self._relayed: dict[str, dict[IncomingStream, None]] = {}
         self._settings = settings
         self._queues = queues
         self._mailboxes = queues.mailboxes
         self._wall = wall
         self._drops = drops
         self._record = record
-        self._streams: dict[bytes, dict[int, IncomingStream]] = {}
+        self._streams = IncomingStreams()
         self._starts: dict[bytes, int] = {}
         self.admission = Admission(settings, queues, permissions, goes_on=self._goes_on)
         self.positions = Positions(record)
-        self.ended = EndedStreams()
-        self.awaited = AwaitedEnds()
-        # Those whose packets the next commit, or the one that goes to the disk, accepts.
-        self._storing: Container[IncomingStream] = ()
         self.order_acks = OwedAcks(permissions.node_id, sealing, drops, record)
+        parts = self.admission.stream_places, permissions, sealing, self.order_acks, drops, record
+        self.ends = IncomingEnds(self._streams, *parts, forget=self._forget)
         self.held = Deadlines[IncomingStream]()
         self._held_at: dict[IncomingStream, tuple[int, int]] = {}
         # Before the store ack timeout of the relay, which would end its session.
@@ -119,20 +109,16 @@ class Inbox:
         """
         for mailbox in self._mailboxes.values():
             for stream in mailbox.unfinished:
-                if self._find(*stream) is None:
+                if self._streams.find(*stream) is None:
                     mailbox.drop_stream(*stream)
 
     def _restore_stream(self, row: PositionRow, now_ns: int) -> None:
         if row.stream == ENDED_STREAM:
-            self.ended.restore(row)
-            if row.via:
-                self._origins.bind(row.origin, row.via, row.from_name)
-            self.admission.stream_places.charge(row.origin)
+            self.ends.restore(row)
             return
-        stream = IncomingStream.restore(row, self._settings.order)
+        stream = IncomingStream(row, self._settings.order)
         record_recovered(self._record, row, stream, now_ns)
         if stream.relay:
-            self._relayed.setdefault(stream.relay, {})[stream] = None
             self._origins.bind(stream.origin, stream.relay, stream.from_name)
         self._add(stream)
         if stream.ordered:
@@ -142,27 +128,20 @@ class Inbox:
     @property
     def streams(self) -> list[IncomingStream]:
         """Every incoming stream that has not ended."""
-        return [it for streams in self._streams.values() for it in streams.values() if not it.has_ended]
-
-    def _find(self, origin: bytes, stream: int) -> IncomingStream | None:
-        if origin not in self._streams or stream not in self._streams[origin]:
-            return None
-        return self._streams[origin][stream]
+        return [stream for stream in self._streams if not stream.has_ended]
 
     def relay_of(self, origin: bytes, number: int) -> str:
         """The neighbour that brings a stream of another node; empty for a neighbour's own one."""
-        stream = self._find(origin, number)
+        stream = self._streams.find(origin, number)
         return "" if stream is None else stream.relay
 
     def _goes_on(self, origin: bytes, number: int) -> bool:
-        stream = self._find(origin, number)
+        stream = self._streams.find(origin, number)
         return stream is not None and stream.via is not None
 
     def _add(self, stream: IncomingStream) -> None:
-        streams = self._streams.setdefault(stream.origin, {})
-        if stream.number not in streams:
+        if self._streams.add(stream):
             self.admission.stream_places.charge(stream.origin)
-        streams[stream.number] = stream
 
     # ---- admission
 
@@ -171,12 +150,11 @@ class Inbox:
 
         A peer that may no longer send will not bring the rest of a large body: free what is stored of it.
         """
-        for streams in self._streams.values():
-            for stream in streams.values():
-                stream.may_send = None
-                target, permissions = large_target(stream.queue), self.admission.permissions
-                if target and not permissions.may_continue(stream.relay, stream.origin, target):
-                    self._drop_unfinished(stream)
+        for stream in self._streams:
+            stream.may_send = None
+            target, permissions = large_target(stream.queue), self.admission.permissions
+            if target and not permissions.may_continue(stream.relay, stream.origin, target):
+                self._drop_unfinished(stream)
 
     def has_room(self, name: str, *, durable: bool, coming: int = 0) -> bool:
         """Whether a queue accepts one more message of this node itself, besides the ``coming`` ones."""
@@ -210,14 +188,12 @@ class Inbox:
         if stream is RejectReason.HELD_BACK:
             record_rejected(self._record, header, delivery, stream, turn.now_ns)
             conversation.withhold(delivery, packet)
-            self.awaited.hasten(conversation.link_name)
+            self.ends.awaited.hasten(conversation.link_name)
             if not self.admission.stream_places.keep_out(conversation, header, packet):
                 self._drops[DropReason.CONTROL_OVERFLOW] += 1
             return
         if isinstance(stream, RejectReason):
-            record_rejected(self._record, header, delivery, stream, turn.now_ns)
-            conversation.withhold(delivery, packet)
-            self._tell_rejected((conversation, packet), header, stream)
+            self._refuse((conversation, packet), header, delivery, stream, turn.now_ns)
             return
         stream.sealed = comes_sealed
         if not stream.heard:
@@ -247,7 +223,7 @@ class Inbox:
         """
         if not isinstance(header, RelayedHeader):
             raise ProtocolError(DropReason.FOREIGN_ORIGIN)
-        stream = self._find(header.origin, header.stream)
+        stream = self._streams.find(header.origin, header.stream)
         if stream is not None and stream.via is conversation and stream.may_send is not None:
             return False
         # A message of this node that comes back has travelled in a circle.
@@ -255,10 +231,8 @@ class Inbox:
         reason = RejectReason.ROUTE_LOOP if is_own else self.admission.permissions.check_brought(conversation, header)
         if reason is None:
             return False
-        record_rejected(self._record, header, delivery, reason, turn.now_ns)
         self.on_refused(header.queue, _sender(header, conversation), reason, turn.now_ns)
-        conversation.withhold(delivery, packet)
-        self._tell_rejected((conversation, packet), header, reason)
+        self._refuse((conversation, packet), header, delivery, reason, turn.now_ns)
         return True
 
     def _refuses_seal(
@@ -268,7 +242,7 @@ class Inbox:
 
         Nothing of it is remembered, as of all that a relay might have invented.
         """
-        stream = self._find(header.origin, header.stream)
+        stream = self._streams.find(header.origin, header.stream)
         refused: Refused | None = None
         if is_sealed(header.body):
             refused = self.sealing.open(conversation, header, delivery, turn.commit)
@@ -288,10 +262,8 @@ class Inbox:
         if stream is not None and stream.sealed and stream.relay and stream.has_passed(header):
             self._refuse_passed(stream, header, (conversation, packet), turn.now_ns)
             return True
-        record_rejected(self._record, header, delivery, refused.reason, turn.now_ns)
         self.on_refused(header.queue, _sender(header, conversation), refused.reason, turn.now_ns)
-        conversation.withhold(delivery, packet)
-        self._tell_rejected((conversation, packet), header, refused.reason, refused.key)
+        self._refuse((conversation, packet), header, delivery, refused.reason, turn.now_ns, refused.key)
         return True
 
     def _handle_via(self, stream: IncomingStream, conversation: Conversation, header: SequenceHeader) -> None:
@@ -302,18 +274,9 @@ class Inbox:
             self.admission.handle_proved(stream.origin)
         if relay == stream.relay:
             return
-        self._unbring(stream)
-        stream.relay, stream.may_send = relay, None
-        if relay:
-            self._relayed.setdefault(relay, {})[stream] = None
+        self._streams.bring(stream, relay)
+        stream.may_send = None
         self.order_acks.handle_moved(stream, before)
-
-    def _unbring(self, stream: IncomingStream) -> None:
-        brought = self._relayed.get(stream.relay)
-        if brought is not None:
-            brought.pop(stream, None)
-            if not brought:
-                del self._relayed[stream.relay]
 
     def handle_run(self, conversation: Conversation, run: IncomingRun, delivery: Delivery, turn: Turn) -> bool:
         """Handle all packets of a run, as ``handle_packet`` would one by one.
@@ -321,7 +284,7 @@ class Inbox:
         Returns False when the packets must come one by one because their outcomes may differ; nothing has changed then.
         """
         header = run.header
-        stream = self._find(header.origin, header.stream)
+        stream = self._streams.find(header.origin, header.stream)
         if stream is None or not stream.is_of(header, delivery):
             return False
         mailbox = self._takes_run(stream, run)
@@ -446,9 +409,9 @@ class Inbox:
     def _stream_of(
         self, conversation: Conversation, header: SequenceHeader, delivery: Delivery
     ) -> IncomingStream | RejectReason:
-        stream, queue = self._find(header.origin, header.stream), composed(header.queue)
+        stream, queue = self._streams.find(header.origin, header.stream), composed(header.queue)
         is_known = stream is not None and stream.begun == header.sequence
-        if stream.has_ended if stream is not None and is_known else self.ended.has(header, delivery):
+        if stream.has_ended if stream is not None and is_known else self.ends.ended.has(header, delivery):
             return RejectReason.STALE_SEQUENCE
         if stream is not None:
             if not stream.ordered and header.sequence > stream.filter.sequence:
@@ -467,7 +430,7 @@ class Inbox:
             return RejectReason.HELD_BACK
         if stream is not None:
             self.admission.forget_early(stream)
-        stream = IncomingStream(header.origin, header.stream, queue, delivery, self._settings.order, header.sequence)
+        stream = IncomingStream(new_row(header, queue, delivery), self._settings.order)
         self._add(stream)
         return stream
 
@@ -485,109 +448,10 @@ class Inbox:
             self._origins.forget(origin)
         return has_enough
 
-    # ---- streams that end
-
-    def handle_end(self, conversation: Conversation, packet: EndPacket, turn: Turn) -> None:
-        """An origin says that a stream has ended: forget it with the next commit, and then answer.
-
-        Raises ProtocolError if the neighbour may not say so, or the origin leaves more gaps than it may have.
-        """
-        if isinstance(packet, RelayedEnd):
-            if packet.origin != conversation.peer_id:
-                self._check_brought_end(conversation, packet)
-                if self._ends_sealed(packet) and not self.sealing.believes_end(packet):
-                    raise ProtocolError(DropReason.FORGED_WORD, "an end of sealed streams")
-            if not self._has_all(packet, turn):
-                self.awaited.wait(conversation, packet, turn.now_ns)
-                return
-        self._end(conversation, packet, turn)
-
-    def _ends_sealed(self, packet: RelayedEnd) -> bool:
-        streams = self._streams.get(packet.origin, {}).values()
-        return any(it.sealed and packet.since <= it.begun <= packet.sequence for it in streams)
-
-    def _check_brought_end(self, conversation: Conversation, packet: RelayedEnd) -> None:
-        """A relay says that a stream of another node has ended.
-
-        Raises ProtocolError ``end-astray`` or ``foreign-origin`` if it may not speak for that node.
-        """
-        if self.admission.permissions.check_brought(conversation, packet) is not None:
-            raise ProtocolError(DropReason.END_ASTRAY, f"{conversation.peer_label} may not bring it")
-
-    def _has_all(self, packet: RelayedEnd, turn: Turn) -> bool:
-        """Whether nothing can be missing of a stream that has ended, and all that has arrived is on the disk."""
-        stream = self._find(packet.origin, packet.stream)
-        if stream is None or stream.current > packet.sequence or stream.has_ended:
-            return not packet.last or self.ended.has(packet, Delivery.RECOVERABLE)
-        if stream in turn.accepted or stream in self._storing:
-            return False
-        return stream.delivery is not Delivery.RECOVERABLE or stream.filter.cumulative >= packet.last
-
-    def _look_at_ended(self, turn: Turn) -> None:
-        """Forget ended streams that are complete, or that have waited for the rest for long enough."""
-        for conversation, packet, is_over in self.awaited.poll_due(turn.now_ns):
-            stream = self._find(packet.origin, packet.stream)
-            is_stored = stream is None or not (stream in turn.accepted or stream in self._storing)
-            if not (self._has_all(packet, turn) or (is_over and is_stored)):
-                self.awaited.wait(conversation, packet, turn.now_ns)
-                continue
-            try:
-                self._end(conversation, packet, turn)
-            except ProtocolError as error:
-                self._drops[error.reason] += 1
-
-    def _end(self, conversation: Conversation, packet: EndPacket, turn: Turn) -> None:
-        origin, durable = packet.origin, packet.stream < EXPRESS_STREAMS
-        is_brought = isinstance(packet, RelayedEnd) and origin != conversation.peer_id
-        stream = self._find(origin, packet.stream)
-        if stream is not None and (stream.current > packet.sequence or stream.has_ended):
-            # Its number belongs to another stream by now, or it is about to be forgotten.
-            stream = None
-        self.awaited.forget(StreamId(origin, packet.stream))
-        is_known = origin in self._streams or self.ended.knows(origin)
-        if isinstance(packet, RelayedEnd) and is_brought and not is_known:
-            self._origins.bind(origin, conversation.link_name, packet.from_name)
-        if not is_known and self.admission.stream_places.has_enough(origin):
-            # There is no place for packets of the stream either. Their origin repeats that it has ended.
-            self._origins.forget(origin)
-            return
-        if isinstance(packet, RelayedEnd) and is_brought:
-            self.ended.handle_brought(origin, conversation.link_name, packet.from_name)
-        # The express ones of a neighbour are forgotten with its session.
-        if (durable or is_brought) and not self.ended.knows(origin, durable=durable):
-            self.admission.stream_places.charge(origin)
-        # This includes a stream without any arrived packet: its packets may still be in flight.
-        if not self.ended.add(origin, packet.since, packet.sequence, durable=durable):
-            raise ProtocolError(DropReason.TOO_MANY_ENDS)
-        if stream is not None:
-            stream.has_ended = True
-            record_forgotten(self._record, stream, packet.sequence, turn.now_ns)
-        if durable:
-            turn.ended.append((conversation, packet, stream))
-            return
-        if stream is not None:
-            self._forget(stream)
-        self._answer_end(conversation, packet)
-
-    def _answer_end(self, conversation: Conversation, packet: EndPacket) -> None:
-        named = packet.origin, packet.stream, packet.sequence, packet.since
-        answer = EndPacket(*named, answer=True)
-        if isinstance(packet, RelayedEnd):
-            store = self.order_acks.store_word
-            answer = RelayedEnd(*named, True, packet.last, b"", self._node_id, store=store)
-        # Without an answer its origin asks again in the next session.
-        if not conversation.session.is_closed and not conversation.say(answer):
-            self._drops[DropReason.CONTROL_OVERFLOW] += 1
-
     def _forget(self, stream: IncomingStream) -> None:
         """Forget a stream that has ended and is no longer on the disk."""
-        streams = self._streams[stream.origin]
-        del streams[stream.number]
-        self._unbring(stream)
-        if not streams:
-            del self._streams[stream.origin]
-            if not self.ended.is_brought(stream.origin):
-                self._origins.forget(stream.origin)
+        if self._streams.remove(stream) and not self.ends.ended.is_brought(stream.origin):
+            self._origins.forget(stream.origin)
         self.admission.handle_forgotten(stream)
         self.positions.forget(stream)
         self.held.set(stream, None)
@@ -627,9 +491,7 @@ class Inbox:
 
         It is not on the disk here, so no store ack may say that it is.
         """
-        record_rejected(self._record, header, stream.delivery, RejectReason.STALE_SEQUENCE, now_ns)
-        arrival[0].withhold(stream.delivery, arrival[1])
-        self._tell_rejected(arrival, header, RejectReason.STALE_SEQUENCE)
+        self._refuse(arrival, header, stream.delivery, RejectReason.STALE_SEQUENCE, now_ns)
 
     def _handle_unordered(self, stream: IncomingStream, arrival: Arrival, header: SequenceHeader, turn: Turn) -> None:
         durable = stream.delivery in DURABLE
@@ -671,17 +533,25 @@ class Inbox:
 
     def complete(self, group: GroupCommit) -> None:
         """Complete the commit before it goes to the disk: add positions of streams, and streams that have ended."""
-        self._storing = group.accepted
         for stream in group.accepted:
             group.commit.positions[stream.id] = stream.row()
-        for _, end, ended in group.ended:
-            if ended is not None:
-                group.commit.positions.pop(StreamId(end.origin, end.stream), None)
-                group.commit.position_deletes.append(StreamId(end.origin, end.stream))
-            if self.ended.knows(end.origin):
-                group.commit.positions[StreamId(end.origin, ENDED_STREAM)] = self.ended.row(end.origin)
+        self.ends.complete(group)
 
     # ---- rejections
+
+    def _refuse(
+        self,
+        arrival: Arrival,
+        header: SequenceHeader,
+        delivery: Delivery,
+        reason: RejectReason,
+        now_ns: int,
+        sealer: bytes = b"",
+    ) -> None:
+        """Refuse a packet, and tell its origin. Nothing of it is remembered."""
+        record_rejected(self._record, header, delivery, reason, now_ns)
+        arrival[0].withhold(delivery, arrival[1])
+        self._tell_rejected(arrival, header, reason, sealer)
 
     def _reject(
         self,
@@ -727,24 +597,17 @@ class Inbox:
         for (origin, number), row in group.commit.positions.items():
             if number == ENDED_STREAM:
                 continue
-            stream = self._streams[origin][number]
-            if stream.sealed is not bool(row.sealed):
+            stream = self._streams.find(origin, number)
+            if stream is None or stream.sealed is not bool(row.sealed):
                 continue  # of the stream that the sealed one has replaced
             stream.handle_committed(row)
             if stream.ordered:
                 self.positions.handle_committed(stream)
                 self.order_acks.owe(stream)
         record_accepted(self._record, group.accepted, now_ns)
-        if self._storing is group.accepted:
-            self._storing = ()
-        for stream in group.accepted:
-            self.awaited.handle_stored(stream.id, now_ns)
         for arrival, header, reason in group.refused:
             self._tell_rejected(arrival, header, reason)
-        for conversation, end, ended in group.ended:
-            if ended is not None:
-                self._forget(ended)
-            self._answer_end(conversation, end)
+        self.ends.handle_committed(group, now_ns)
         for conversation, numbers in group.stored.items():
             conversation.session.handle_stored(numbers, now_ns)
             conversation.wake()
@@ -763,30 +626,25 @@ class Inbox:
         if self._starts.get(peer_id, peer_start) != peer_start:
             for mailbox in self._mailboxes.values():
                 mailbox.drop_unfinished_express(peer_id)
-            for stream in list(self._streams.get(peer_id, {}).values()):
+            for stream in self._streams.of(peer_id):
                 if stream.delivery not in DURABLE:
                     self._forget(stream)
-            self.ended.handle_parted(peer_id)
+            self.ends.ended.handle_parted(peer_id)
         self._starts[peer_id] = peer_start
-        self.order_acks.handle_session_opened(self._streams_by(peer_id, name))
-
-    def _streams_by(self, peer_id: bytes, name: str) -> list[IncomingStream]:
-        """The streams that a neighbour sends, and those that it brings."""
-        own = (stream for stream in self._streams.get(peer_id, {}).values() if not stream.relay)
-        return [*own, *self._relayed.get(name, ())]
+        self.order_acks.handle_session_opened(self._streams.by(peer_id, name))
 
     def handle_session_closed(self, conversation: Conversation) -> None:
         """A session has ended: keep nothing for it, as its peer may not come back."""
         self.admission.handle_session_closed(conversation)
         # Its unfinished messages may be all that blocks others.
         self._queues.notices.relieved = True
-        for stream in self._streams_by(conversation.peer_id, conversation.link_name):
+        for stream in self._streams.by(conversation.peer_id, conversation.link_name):
             if stream.via is conversation:
                 stream.via = None
-        if conversation.peer_id not in self._streams:
+        if not self._streams.of(conversation.peer_id):
             # Nothing here depends on whether it restarts, and one peer may appear as any number of nodes.
             self._starts.pop(conversation.peer_id, None)
-            self.ended.handle_parted(conversation.peer_id)
+            self.ends.ended.handle_parted(conversation.peer_id)
 
     def send_order_acks(self, route: Callable[[IncomingStream], Conversation | None], now_ns: int) -> None:
         """Hand every due order ack to a conversation; first let streams continue when there is room for them again."""
@@ -798,8 +656,8 @@ class Inbox:
         """Let order acks become due whose wait has ended, and give back packets that have waited for a gap to close."""
         now_ns = turn.now_ns
         self.order_acks.handle_timer(now_ns)
-        if self.awaited.ends:
-            self._look_at_ended(turn)
+        if self.ends.awaited.ends:
+            self.ends.handle_timer(turn)
         for stream in self.held.poll_due(now_ns):
             position = self._held_at.pop(stream)
             if not stream.sequence.held or stream.has_ended:

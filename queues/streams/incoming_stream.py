@@ -4,6 +4,7 @@
 duplicate filter in place of a position.
 """
 
+from collections.abc import Iterator
 from struct import Struct
 
 from triack.base.ack_debt import AckState
@@ -32,10 +33,30 @@ Arrival = tuple[Conversation, int]
 _NO_SEQUENCE: IncomingSequence[Arrival] = IncomingSequence(OrderSettings())
 """Shared placeholder of streams without positions, which is never changed; a stream has a sequence or a filter."""
 _NO_FILTER = DuplicateFilter()
+_NOTHING_SEEN = _LENGTH.pack(0) + _NO_FILTER.encode()
+
+
+def new_row(header: SequenceHeader, queue: str, delivery: Delivery) -> PositionRow:
+    """The row of a stream that begins with a packet."""
+    seen = b"" if delivery is Delivery.TRANSACTIONAL else _NOTHING_SEEN
+    return PositionRow(header.origin, header.stream, delivery, queue, header.sequence, 0, seen)
+
+
+def _split(blob: bytes) -> tuple[bytes, bytes]:
+    """The rejections and the filter of a stream without positions, as its row keeps them."""
+    if len(blob) < _LENGTH.size:
+        raise StoreDamaged("incoming stream: too short")
+    at = _LENGTH.size + _LENGTH.unpack_from(blob)[0]
+    return blob[_LENGTH.size : at], blob[at:]
 
 
 class IncomingStream:
     """One incoming stream, named by the id of its origin and the origin's number of the stream.
+
+    Args:
+        row: it as the store keeps it, or will.
+
+    Raises StoreDamaged if the row holds no valid filter.
 
     Attributes:
         ordered: whether it is transactional, a sequence with positions.
@@ -85,51 +106,35 @@ class IncomingStream:
         "via",
     )
 
-    def __init__(
-        self, origin: bytes, stream: int, queue: str, delivery: Delivery, settings: OrderSettings, begun: int = 0
-    ) -> None:
-        self.id = StreamId(origin, stream)
-        self.origin = origin
-        self.number = stream
-        self.queue = queue
-        self.delivery = delivery
-        self.ordered = delivery is Delivery.TRANSACTIONAL
-        self.sequence = IncomingSequence[Arrival](settings) if self.ordered else _NO_SEQUENCE
-        self.filter = _NO_FILTER if self.ordered else DuplicateFilter()
-        self.rejections = Rejections()
+    def __init__(self, row: PositionRow, settings: OrderSettings) -> None:
+        self.id = StreamId(row.origin, row.stream)
+        self.origin = row.origin
+        self.number = row.stream
+        self.queue = composed(row.queue)
+        self.delivery = Delivery(row.delivery)
+        self.ordered = self.delivery is Delivery.TRANSACTIONAL
+        if self.ordered:
+            position = (row.sequence, row.number) if row.number else (0, 0)
+            self.sequence, self.filter = IncomingSequence[Arrival](settings, position), _NO_FILTER
+            self.rejections = Rejections.decode(row.filter)
+        else:
+            rejections, seen = _split(row.filter)
+            self.sequence, self.filter = _NO_SEQUENCE, DuplicateFilter.decode(seen)
+            self.rejections = Rejections.decode(rejections)
         self.may_send: bool | None = None
         self.acked: Position = (0, 0)
         self.acked_at_ns = 0
         self.via: Conversation | None = None
         self.heard = False
-        self.priority = default_priority(delivery)
+        self.priority = default_priority(self.delivery)
         self.early_bytes = 0
-        self.begun = begun
+        self.begun = row.sequence
         self.has_ended = False
-        self.relay = ""
-        self.from_name = ""
+        self.relay, self.from_name, self.sealed = row.via, row.from_name, bool(row.sealed)
         self.announces_bytes = 0
-        self.refused_from: int | None = None
+        self.refused_from = self.rejections.lowest if self.ordered else None
         self.rejected = 0
-        self.sealed = False
         self.ack_wait: AckWait | None = None
-
-    @classmethod
-    def restore(cls, row: PositionRow, settings: OrderSettings) -> "IncomingStream":
-        """Restore a stream from its row in the store. Raises StoreDamaged if that holds no valid filter."""
-        stream = cls(row.origin, row.stream, composed(row.queue), Delivery(row.delivery), settings, row.sequence)
-        stream.relay, stream.from_name, stream.sealed = row.via, row.from_name, bool(row.sealed)
-        if stream.ordered:
-            stream.sequence = IncomingSequence(settings, (row.sequence, row.number))
-            stream.rejections = Rejections.decode(row.filter)
-            stream.refused_from = stream.rejections.lowest
-            return stream
-        if len(row.filter) < _LENGTH.size:
-            raise StoreDamaged("incoming stream: too short")
-        at = _LENGTH.size + _LENGTH.unpack_from(row.filter)[0]
-        stream.rejections = Rejections.decode(row.filter[_LENGTH.size : at])
-        stream.filter = DuplicateFilter.decode(row.filter[at:])
-        return stream
 
     @property
     def current(self) -> int:
@@ -254,3 +259,59 @@ class IncomingStream:
             blob = _LENGTH.pack(len(blob)) + blob + self.filter.encode()
         way = self.relay, self.from_name, int(self.sealed)
         return PositionRow(self.origin, self.number, self.delivery, self.queue, sequence, number, blob, *way)
+
+
+class IncomingStreams:
+    """All incoming streams: by origin and number, and by the relay that brings them."""
+
+    def __init__(self) -> None:
+        self._by_origin: dict[bytes, dict[int, IncomingStream]] = {}
+        self._by_relay: dict[str, dict[IncomingStream, None]] = {}
+
+    def __iter__(self) -> Iterator[IncomingStream]:
+        return (stream for streams in self._by_origin.values() for stream in streams.values())
+
+    def find(self, origin: bytes, number: int) -> IncomingStream | None:
+        """A stream, or None."""
+        streams = self._by_origin.get(origin)
+        return None if streams is None else streams.get(number)
+
+    def of(self, origin: bytes) -> list[IncomingStream]:
+        """The streams of an origin."""
+        return list(self._by_origin.get(origin, {}).values())
+
+    def by(self, peer_id: bytes, name: str) -> list[IncomingStream]:
+        """The streams that a neighbour sends, and those that it brings."""
+        return [*(stream for stream in self.of(peer_id) if not stream.relay), *self._by_relay.get(name, ())]
+
+    def add(self, stream: IncomingStream) -> bool:
+        """Add a stream. Returns False if it takes the place of another one of its number."""
+        streams = self._by_origin.setdefault(stream.origin, {})
+        before = streams.get(stream.number)
+        if before is not None:
+            self._leave(before)
+        streams[stream.number] = stream
+        self.bring(stream, stream.relay)
+        return before is None
+
+    def bring(self, stream: IncomingStream, relay: str) -> None:
+        """A neighbour brings a stream from now on; empty: its origin itself sends it."""
+        self._leave(stream)
+        stream.relay = relay
+        if relay:
+            self._by_relay.setdefault(relay, {})[stream] = None
+
+    def _leave(self, stream: IncomingStream) -> None:
+        brought = self._by_relay.get(stream.relay, {})
+        brought.pop(stream, None)
+        if not brought:
+            self._by_relay.pop(stream.relay, None)
+
+    def remove(self, stream: IncomingStream) -> bool:
+        """Remove a stream. Returns whether it was the last one of its origin."""
+        self._leave(stream)
+        streams = self._by_origin[stream.origin]
+        del streams[stream.number]
+        if not streams:
+            del self._by_origin[stream.origin]
+        return not streams

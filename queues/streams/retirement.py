@@ -7,7 +7,7 @@ destination has answered. No late copy of a packet can begin the stream again.
 Each stream has another sequence, and sequences only grow. When a stream ends, its origin names a range of sequences,
 from ``since`` to that of the stream, in which no stream to this destination is live or ever will be. The destination
 adds the range to those that have ended, and rejects each packet of an ended sequence whose stream it does not know
-(``queues.streams.ended_streams``). Only live streams are left out of the ranges, so there is at most one more range
+(``queues.streams.incoming_ends``). Only live streams are left out of the ranges, so there is at most one more range
 than there are live streams.
 
 A stream ends after an hour without messages, or to make room for others. It ends immediately if its last message was a
@@ -16,7 +16,7 @@ wanted any more.
 
 Recoverable packets of a stream that has used a relay may still wait there when its origin has nothing outstanding. So
 its END follows them by the same way (``queues.transit.transit_ends``), and says which number was the last
-(``queues.streams.awaited_ends``). Until it is answered, the stream counts as live for all destinations, as its own may
+(``queues.streams.incoming_ends``). Until it is answered, the stream counts as live for all destinations, as its own may
 also be reached by another name. Relays keep END only in memory: its origin repeats it now and then.
 
     origin                                                destination

@@ -59,7 +59,8 @@ ROWS = {
         queues/journals/journals.py Journals _names _told
     """,
     "`max_streams`": """
-        queues/streams/inbox.py Inbox _streams _relayed _starts
+        queues/streams/incoming_stream.py IncomingStreams _by_origin _by_relay
+        queues/streams/inbox.py Inbox _starts
         queues/peers/peer_limits.py StreamPlaces _told_limit
         queues/streams/holds.py Holds _streams _told, HoldsHere stopped
         queues/streams/owed_acks.py OwedAcks _owing _unasked due, Positions _streams
@@ -128,8 +129,8 @@ ROWS = {
         ordering/incoming.py IncomingSequence _skips
         ordering/rejections.py Rejections refused
     """,
-    "ranges of ended streams": "queues/streams/ended_streams.py EndedStreams _durable _express",
-    "origins of which ended streams are known": "queues/streams/ended_streams.py EndedStreams _relays",
+    "ranges of ended streams": "queues/streams/incoming_ends.py EndedStreams _durable _express",
+    "origins of which ended streams are known": "queues/streams/incoming_ends.py EndedStreams _relays",
     "streams without a place": "queues/peers/peer_limits.py _KeptOut streams, StreamPlaces _kept_out",
     "nodes that a peer has proved to be": "queues/peers/history.py Peers _written needed",
     "nodes on which nothing on the disk depends": "queues/peers/history.py Peers _known",
@@ -148,7 +149,7 @@ ROWS = {
     """,
     "rejections that wait for a session": "queues/transit/return_routes.py Back rejected",
     "ends of streams that wait for their answer": "queues/transit/transit_ends.py TransitEnds _ends",
-    "ended streams of which packets may still be on their way": "queues/streams/awaited_ends.py AwaitedEnds ends _by",
+    "ended streams of which packets may still be on their way": "queues/streams/incoming_ends.py AwaitedEnds ends _by",
     "streams that end here": "queues/transit/relay_acks.py RelayAcks _ended",
     "packets that the next hop gave back": "ordering/transit.py TransitSequence _lacking",
     "ranges of packets that a synchronous link awaits": """

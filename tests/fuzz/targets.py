@@ -345,7 +345,7 @@ def rejections(data: bytes) -> None:
 def stream_row(data: bytes) -> None:
     """The row of an incoming stream that has no order."""
     with refusing(StoreDamaged):
-        IncomingStream.restore(PositionRow(bytes(16), 1, Delivery.RECOVERABLE, "q", 1, 1, data), OrderSettings())
+        IncomingStream(PositionRow(bytes(16), 1, Delivery.RECOVERABLE, "q", 1, 1, data), OrderSettings())
 
 
 def progress(data: bytes) -> None:

@@ -586,7 +586,7 @@ def _awaited(inbox: Inbox, *, has_died: bool) -> set[StreamId]:
     earlier process of this node. A message is dead if a part of it was refused. Its origin says all this with the next
     packet.
     """
-    awaited = set(inbox.awaited.ends)
+    awaited = set(inbox.ends.awaited.ends)
     for stream in inbox.streams:
         if stream.rejections or stream.relay or (stream.delivery is Delivery.EXPRESS and has_died):
             awaited.add(stream.id)

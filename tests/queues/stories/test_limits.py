@@ -217,7 +217,7 @@ def pair(settings: NodeSettings) -> tuple[World, SimNode, SimNode]:
 
 
 def incoming(node: SimNode) -> int:
-    return sum(map(len, node.live.inbox._streams.values()))  # noqa: SLF001 - what is in its memory
+    return len(list(node.live.inbox._streams))  # noqa: SLF001 - what is in its memory
 
 
 def rows(node: SimNode) -> tuple[int, int]:

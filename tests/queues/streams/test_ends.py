@@ -15,9 +15,8 @@ from triack.base.units import MS, SECOND
 from triack.ordering.wire import EndPacket, RelayedEnd, SequenceHeader
 from triack.queues.node_settings import Limits, NodeSettings
 from triack.queues.peers.link import Conversation
-from triack.queues.streams import ended_streams
-from triack.queues.streams.awaited_ends import ENDS_MAX, REST_NS, AwaitedEnds
-from triack.queues.streams.ended_streams import EndedStreams
+from triack.queues.streams import incoming_ends
+from triack.queues.streams.incoming_ends import ENDS_MAX, REST_NS, AwaitedEnds, EndedStreams
 from triack.queues.streams.retirement import ENDED
 from triack.queues.streams.stream_state import StreamState
 from triack.queues.streams.transit_stream import TransitStream
@@ -280,7 +279,7 @@ def test_the_disk_has_it() -> None:
 
 
 def test_more_gaps_than_there_can_be_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ended_streams, "RANGES_MAX", 4)
+    monkeypatch.setattr(incoming_ends, "RANGES_MAX", 4)
     streams = EndedStreams()
     added = [streams.add(A, 10 * number, 10 * number, durable=True) for number in range(1, 7)]
     assert added == [True] * 4 + [False] * 2

@@ -27,7 +27,7 @@ from triack.queues.peers.peer_limits import HoldSender
 from triack.queues.peers.session_settings import largest_window
 from triack.queues.stages import Stage
 from triack.queues.streams.holds import HeldStream, Holds, HoldsHere
-from triack.queues.streams.incoming_stream import HELD_BYTES, IncomingStream
+from triack.queues.streams.incoming_stream import HELD_BYTES, IncomingStream, new_row
 from triack.queues.streams.owed_acks import OwedAcks
 from triack.session.protocol.binary import BINARY
 from triack.session.protocol.frames import AckFrame, PacketFrame, StoreAckFrame
@@ -288,7 +288,8 @@ SETTINGS = OrderSettings()
 
 
 def new_stream(delivery: Delivery = Delivery.TRANSACTIONAL, number: int = 3) -> IncomingStream:
-    return IncomingStream(SENDER, number, "q", delivery, SETTINGS)
+    header = SequenceHeader(SENDER, number, 1, 1, 0, "q", False, b"")
+    return IncomingStream(new_row(header, "q", delivery), SETTINGS)
 
 
 def take(stream: IncomingStream, *numbers: int, ack_requested: bool = False) -> None:
@@ -323,7 +324,7 @@ def test_an_ordered_stream_comes_back_at_its_position() -> None:
     """And owes nothing until it is asked: perhaps everything was said. A filter that is none is damage."""
     stream = new_stream()
     take(stream, 1, 2, 3)
-    again = IncomingStream.restore(stream.row(), SETTINGS)
+    again = IncomingStream(stream.row(), SETTINGS)
     assert (again.origin, again.number, again.queue, again.delivery) == (SENDER, 3, "q", Delivery.TRANSACTIONAL)
     assert again.sequence.position == again.sequence.committed == (1, 3)
     assert (again.ordered, again.owes_ack, again.via, again.acked) == (True, False, None, (0, 0))
@@ -331,7 +332,7 @@ def test_an_ordered_stream_comes_back_at_its_position() -> None:
     assert again.owes_ack
     assert again.row() == stream.row()
     with pytest.raises(StoreDamaged):
-        IncomingStream.restore(new_stream(Delivery.RECOVERABLE).row()._replace(filter=b"\xff"), SETTINGS)
+        IncomingStream(new_stream(Delivery.RECOVERABLE).row()._replace(filter=b"\xff"), SETTINGS)
 
 
 # Streams that wait for room are reported once for a peer and a reason.

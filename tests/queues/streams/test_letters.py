@@ -14,6 +14,7 @@ from triack.base.errors import StoreDamaged
 from triack.base.units import MS, SECOND
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.outgoing import StreamPacket
+from triack.ordering.wire import SequenceHeader
 from triack.queues.messages import Outgoing
 from triack.queues.node_settings import KeySettings, NodeSettings
 from triack.queues.packing import unpack
@@ -22,7 +23,7 @@ from triack.queues.streams.accepted_keys import Accepted, AcceptedKeys
 from triack.queues.streams.ack_events import UNREAD_MAX, AckEvent, AckEvents, AckKind
 from triack.queues.streams.dead_lettering import DeadMessage
 from triack.queues.streams.group_commit import GroupCommit
-from triack.queues.streams.incoming_stream import IncomingStream
+from triack.queues.streams.incoming_stream import IncomingStream, new_row
 
 # Events of acknowledgements, under a clock that only the test moves: the numbers of the systems they are from.
 
@@ -281,7 +282,8 @@ def test_a_word_about_a_packet_that_has_not_left_is_not_believed() -> None:
 
 # What a commit holds beside its rows, and that nothing of it is seen before it has returned.
 
-TRANSFER = IncomingStream(b"o" * 16, 1, "q", Delivery.RECOVERABLE, OrderSettings())
+BEGINS = SequenceHeader(b"o" * 16, 1, 1, 1, 0, "q", False, b"")
+TRANSFER = IncomingStream(new_row(BEGINS, "q", Delivery.RECOVERABLE), OrderSettings())
 
 
 @pytest.mark.parametrize(

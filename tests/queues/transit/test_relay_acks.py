@@ -434,7 +434,7 @@ def test_it_passes_and_its_answer_comes_back() -> None:
     assert passed(net, "end") == passed(net, "forgotten") == []
     say(net["a"], "r", end_of(net, "a"))
     assert passed(net, "end") == passed(net, "forgotten") == [77]
-    assert net["b"].live.inbox.ended.knows(net["a"].live.node_id)
+    assert net["b"].live.inbox.ends.ended.knows(net["a"].live.node_id)
 
 
 def test_nobody_may_end_the_streams_of_others() -> None:
@@ -449,7 +449,7 @@ def test_nobody_may_end_the_streams_of_others() -> None:
     net.allow("b", "r", relays_for=())
     say(net["a"], "r", end_of(net, "a", stream=78))
     assert net["b"].live.drops[DropReason.END_ASTRAY] == 1
-    assert not net["b"].live.inbox.ended.knows(net["a"].live.node_id)
+    assert not net["b"].live.inbox.ends.ended.knows(net["a"].live.node_id)
 
 
 @pytest.mark.parametrize("delivery", sorted(DURABLE))

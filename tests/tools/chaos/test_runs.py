@@ -240,7 +240,8 @@ def test_pieces_wait_where_the_origin_has_still_to_end_them(
     """A part of it was refused, or lies at a relay, or was in the memory of a process that has died."""
     name = StreamId(b"o" * 16, 1)
     one = SimpleNamespace(**{"id": name, "rejections": {}, "relay": "", "delivery": Delivery.RECOVERABLE, **stream})
-    inbox = SimpleNamespace(awaited=SimpleNamespace(ends={}), streams=[one])
+    ends = SimpleNamespace(awaited=SimpleNamespace(ends={}))
+    inbox = SimpleNamespace(ends=ends, streams=[one])
     assert _awaited(inbox, has_died=has_died) == ({name} if waits else set())  # type: ignore[arg-type]
 
 

@@ -11,7 +11,7 @@ from triack.base.delivery import Delivery
 from triack.base.units import MS, SECOND
 from triack.ordering.wire import HOPS_MAX, RelayedEnd
 from triack.queues.node_settings import NodeSettings
-from triack.queues.streams.awaited_ends import REST_NS
+from triack.queues.streams.incoming_ends import REST_NS
 from triack.tools.sim.faults import Faults
 
 HOUR = 3_600 * SECOND
@@ -67,7 +67,7 @@ def test_three_hundred_names_used_once_leave_nothing() -> None:
         for name in range(at, at + 20):
             post(a, "b", b"x", queue=f"q{name}", delivery=DURABLE[name % 2])
         assert net.world.run(60 * SECOND, lambda: ended(net))
-    row = b.live.inbox.ended.row(a.live.node_id)
+    row = b.live.inbox.ends.ended.row(a.live.node_id)
     assert (row.sequence, len(row.filter)) == (300, 0)
 
 
@@ -219,8 +219,8 @@ def test_the_end_of_an_older_sequence_ends_no_newer_one() -> None:
     assert stream.current > stream.begun
     conversation = next(iter(b.live.handshakes.conversations.values()))
     end = RelayedEnd(stream.origin, stream.number, stream.begun, 1, False, 0, b"", stream.origin, "b")
-    b.act(lambda: inbox._end(conversation, end, b.live.jobs.turn(net.world.now_ns)))  # noqa: SLF001
+    b.act(lambda: inbox.ends._end(conversation, end, b.live.jobs.turn(net.world.now_ns)))  # noqa: SLF001
     assert list(inbox.streams) == [stream]
     end = replace(end, sequence=stream.current)
-    b.act(lambda: inbox._end(conversation, end, b.live.jobs.turn(net.world.now_ns)))  # noqa: SLF001
+    b.act(lambda: inbox.ends._end(conversation, end, b.live.jobs.turn(net.world.now_ns)))  # noqa: SLF001
     assert list(inbox.streams) == []
