@@ -30,7 +30,6 @@ def copy_sources(target: Path, mode: int, age_s: int) -> None:
 
 
 def build(folder: Path, umask: int) -> dict[str, str]:
-    """The archives, by their names."""
     environment = {name: value for name, value in os.environ.items() if name != "SOURCE_DATE_EPOCH"}
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder / "dist"), str(folder)]
     subprocess.run(command, check=True, capture_output=True, umask=umask, env=environment)

@@ -120,7 +120,6 @@ def test_the_installed_package_is_this_one_and_nothing_else() -> None:
 
 
 def file_of(source: Source) -> str:
-    """The file of a module in the wheel."""
     return source.module.replace(".", "/") + ("/__init__.py" if source.path.endswith("__init__.py") else ".py")
 
 

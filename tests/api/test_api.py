@@ -232,30 +232,6 @@ async def test_a_full_outgoing_queue_waits_or_says_so(monkeypatch: pytest.Monkey
             assert len(await bodies(b, "q", accepted + 1)) == accepted + 1
 
 
-@pytest.mark.gate
-@pytest.mark.parametrize("scheme", ["udp", "tcp"])
-async def test_exactly_once_over_restarts_of_both(tmp_path: Path, scheme: str) -> None:
-    """Either end closes and opens again between messages; nothing twice, nothing lost, ids unique."""
-    b = await make("b", tmp_path / "b", scheme).start()
-    address, got, ids = b.address, [], set()
-    for life in range(4):
-        async with make("a", tmp_path / "a") as a:
-            receipts = [await a.send(f"{address}/q", b"%d" % (life * 50 + number)) for number in range(50)]
-            if life % 2:
-                await receipts[-1].ordered(WAIT)
-                await b.close()
-                b = await triack.open("b", data=tmp_path / "b", listen=address, insecure=True, settings=quick()).start()
-                await (await a.send(f"{address}/other", b"x")).ordered(WAIT)
-    async with b.receive("q") as consumer:
-        for _ in range(200):
-            message = await consumer.get(WAIT)
-            got.append(int(message.body))
-            ids.add(message.id)
-    assert got == list(range(200))
-    assert len(ids) == 200
-    await b.close()
-
-
 def test_everything_public_of_sync_is_there_and_documented() -> None:
     """The module is there with ``import triack`` alone; what its calls give can be named in annotations."""
     assert triack.sync is sync

@@ -165,17 +165,14 @@ def test_who_may_not_ask_may_not_do_so_patiently() -> None:
     assert debt.state is AckState.OWED
 
 
-@pytest.mark.parametrize(("window", "count"), [(1, 1), (2, 1), (3, 1), (16, 8), (64, 32), (255, 127)])
-def test_half_of_any_window_is_at_least_one(window: int, count: int) -> None:
-    """A window of one is stop-and-wait: every packet is acknowledged."""
-    assert AckTrigger().threshold(window) == count
+HALVES = [(1, 1), (2, 1), (3, 1), (16, 8), (64, 32), (255, 127)]
+THIRDS = [(255, 85), (50, 16), (64, 21), (5, 1), (2, 1), (1, 1)]
 
 
-@pytest.mark.parametrize("share", [1 / 3, Fraction(1, 3)])
-@pytest.mark.parametrize(("window", "count"), [(255, 85), (50, 16), (64, 21), (5, 1), (2, 1), (1, 1)])
-def test_a_third_is_rounded_down(window: int, count: int, share: float) -> None:
-    """Solace's share, whether it is written as a fraction or as a number; 1 and 2 acknowledge every packet."""
-    assert AckTrigger(window_share=share).threshold(window) == count
+@pytest.mark.parametrize(("share", "counts"), [(1 / 2, HALVES), (1 / 3, THIRDS), (Fraction(1, 3), THIRDS)])
+def test_a_share_is_rounded_down_and_at_least_one(share: float, counts: list[tuple[int, int]]) -> None:
+    """Solace's third, as a fraction or a number. A window of one is stop-and-wait: every packet is acknowledged."""
+    assert [(window, AckTrigger(window_share=share).threshold(window)) for window, _ in counts] == counts
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,6 @@ NUMBERS = NumberSet(3, [(5, 6), (9, 9), (20, 80)])
 
 
 def session() -> list[bytes]:
-    """All kinds of datagrams of a session."""
     directory = Directory([Peer("a", (public(A_KEY),)), Peer("b", (public(B_KEY),))])
     a = SecureChannels([A_KEY], directory, entropy=Random(1).randbytes)
     # Other keys than those of the session that these are given to (``targets.opened``).
@@ -265,7 +264,6 @@ def keys() -> list[bytes]:
 
 
 def inputs() -> Iterator[tuple[str, list[bytes]]]:
-    """For each target, what it starts from."""
     told = hellos()
     yield "datagram", [*session(), *enrolled()]
     yield "opened", session()

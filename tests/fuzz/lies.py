@@ -55,7 +55,6 @@ def honest() -> list[Record]:
 
 
 def _set(records: list[Record], line: int, field: int, value: int, _: int) -> None:
-    """A number is another one."""
     record = records[line % len(records)]
     names = [name for name, known in record.items() if type(known) is int]
     record[names[field % len(names)]] = NUMBERS[value % len(NUMBERS)]
@@ -77,17 +76,14 @@ def _take(records: list[Record], line: int, field: int, other: int, _: int) -> N
 
 
 def _move(records: list[Record], line: int, to: int, *_: int) -> None:
-    """A line is elsewhere."""
     records.insert(to % len(records), records.pop(line % len(records)))
 
 
 def _repeat(records: list[Record], line: int, to: int, *_: int) -> None:
-    """A line is there again."""
     records.insert(to % len(records), dict(records[line % len(records)]))
 
 
 def _drop(records: list[Record], line: int, count: int, *_: int) -> None:
-    """Lines are missing."""
     at = line % len(records)
     del records[at : at + 1 + count % 8]
 

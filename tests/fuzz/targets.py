@@ -419,8 +419,6 @@ def summary(data: bytes) -> None:
 
 
 class _Answers(asyncio.StreamWriter):
-    """It sends no answer."""
-
     def __init__(self) -> None:
         """No transport."""
 

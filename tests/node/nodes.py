@@ -111,7 +111,6 @@ async def until(condition: Any) -> None:
 
 
 async def bodies(node: triack.Node, queue: str, count: int) -> list[bytes]:
-    """Receive ``count`` messages."""
     async with node.receive(queue) as consumer:
         return [(await consumer.get(WAIT)).body for _ in range(count)]
 

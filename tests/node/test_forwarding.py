@@ -15,13 +15,11 @@ ON = triack.Forward(f"{THERE}/intake")
 
 
 def machine(folder: Path, **forwards: triack.Forward) -> triack.Node:
-    """A node that passes on queues."""
     settings = quick(forwards=forwards)
     return triack.open("machine", data=folder / "machine", listen=HERE, insecure=True, settings=settings)
 
 
 def cloud(folder: Path) -> triack.Node:
-    """The destination."""
     return triack.open("cloud", data=folder / "cloud", listen=THERE, insecure=True, settings=quick())
 
 

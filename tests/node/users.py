@@ -58,7 +58,6 @@ def commons() -> Iterator[Path]:
 
 
 def make_folder(path: Path, owner: int, mode: int = 0o700) -> Path:
-    """A folder of another user."""
     path.mkdir()
     path.chmod(mode)
     os.chown(path, owner, owner)

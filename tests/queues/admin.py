@@ -53,5 +53,4 @@ def answers(node: SimNode, queue: str = "acks") -> list[tuple[MessageClass, byte
 
 
 def classes(node: SimNode, queue: str = "acks") -> list[MessageClass]:
-    """The classes of the answers that wait."""
     return [message_class for message_class, _, _ in answers(node, queue)]

@@ -124,7 +124,6 @@ def leases(node: Bare) -> list[Lease]:
 
 
 def kinds(effects: list[Effect]) -> list[str]:
-    """The kinds of the effects, in order."""
     return [type(effect).__name__ for effect in effects]
 
 
@@ -135,12 +134,10 @@ def records(effects: list[Effect]) -> list[dict[str, Any]]:
 
 
 def events(effects: list[Effect]) -> list[str]:
-    """The events of these records."""
     return [event for effect in effects if isinstance(effect, WriteRecords) for event in _SAID[id(effect)][1]]
 
 
 def lines(effect: WriteRecords) -> list[bytes]:
-    """The lines of the session log in an effect."""
     return effect.data.splitlines()
 
 

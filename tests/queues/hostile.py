@@ -27,8 +27,6 @@ POLICY = Policy.of(SessionSettings(ack_trigger=AckTrigger(delay_s=0.001)))
 
 
 class Opened(NamedTuple):
-    """A datagram that was opened."""
-
     kind: Kind
     connection_id: int
     counter: int
@@ -36,7 +34,6 @@ class Opened(NamedTuple):
 
     @property
     def hello(self) -> Hello:
-        """The hello of a connect or an accept."""
         return BINARY.decode_hello(self.payload)
 
     @property
@@ -46,7 +43,6 @@ class Opened(NamedTuple):
 
 
 def open_datagram(datagram: bytes) -> Opened:
-    """Open a datagram."""
     header = read_header(datagram)
     return Opened(header.kind, header.connection_id, header.counter, CHANNEL.open(datagram, header, 0))
 
@@ -105,7 +101,6 @@ class Hostile:
         self.raw(self.seal(kind, payload, connection_id))
 
     def frames(self, *frames: bytes) -> None:
-        """Send frames in the session."""
         self.datagram(Kind.DATA, b"".join(frames), self.connection_id)
 
     def each(self, *frames: bytes) -> None:

@@ -48,14 +48,12 @@ class Away:
         """Something may be there: it is read when the test says so."""
 
     def leave(self) -> None:
-        """Close the reader."""
         assert self.found is not None
         assert self.found.mailbox is not None
         self.found.mailbox.leave(self._wake)
         self.node.drain()
 
     def unsubscribe(self) -> None:
-        """End the subscription."""
         engine = self.node.live
         assert self.found is not None
         engine.remote.own.unsubscribe(self.found, engine.jobs.turn(self.node.world.now_ns))
@@ -63,7 +61,6 @@ class Away:
 
     @property
     def state(self) -> RemoteState:
-        """Of the subscription."""
         assert self.found is not None
         return self.found.state
 
@@ -139,7 +136,6 @@ class HubWorld:
         node.drain()
 
     def at_hub(self, title: str) -> Subscription | None:
-        """A subscription at the hub."""
         return self.hub.live.topics.subscriptions.get(title)
 
     def run(self, seconds: float = 1.0) -> None:

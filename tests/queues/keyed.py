@@ -7,7 +7,6 @@ from triack.transport.noise import KeyPair
 
 
 def key_of(name: str) -> bytes:
-    """The private key of a node."""
     return blake2b(name.encode(), digest_size=32).digest()
 
 

@@ -52,7 +52,6 @@ class Relays:
             node.start()
 
     def neighbours(self, name: str) -> list[str]:
-        """The letters of a node's neighbours."""
         return [pair.replace(name, "") for pair in self.pairs if name in pair]
 
     def peer(self, name: str) -> Peer:

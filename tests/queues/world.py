@@ -68,7 +68,6 @@ class World(sim.World):
 
     @property
     def now_ms(self) -> int:
-        """The wall clock."""
         return (self.now_ns + sim.WALL_NS) // MS
 
     @property
@@ -157,7 +156,6 @@ class SimNode(SimHost):
         self.start()
 
     def copy_store(self) -> Snapshot:
-        """What is on the disk now."""
         return self.disk.snapshot()
 
     def restore(self, copy: Snapshot) -> None:
@@ -307,13 +305,11 @@ def two(
     scheme: str = "udp",
     make: type[World] = World,
 ) -> tuple[World, SimNode, SimNode]:
-    """A world with two nodes, of these settings."""
     world = make(seed, faults)
     return world, world.node("a", a or both, scheme=scheme), world.node("b", b or both, scheme=scheme)
 
 
 def single(settings: NodeSettings | None = None, *, seed: int = 1, name: str = "a") -> tuple[World, SimNode]:
-    """A world with one node, of these settings."""
     world = World(seed)
     return world, world.node(name, settings)
 
@@ -329,5 +325,4 @@ def reasons(node: SimNode) -> list[str]:
 
 
 def numbered(first: int, end: int, size_bytes: int = 40) -> list[bytes]:
-    """Messages that say which they are."""
     return [b"%08d" % number + b"." * size_bytes for number in range(first, end)]

@@ -409,7 +409,6 @@ async def test_trust_on_one_side_only_is_seen_at_the_other(caplog: pytest.LogCap
 
 
 def a_key() -> str:
-    """A public key that is nobody's."""
     return encode_key(KeyKind.PUBLIC, KeyPair.of(b"k" * 32).public)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from triack.transport import called
-from triack.transport.called import ANCILLARY_BYTES, Called, answer_from, called_by, offers_called
+from triack.transport.called import Called, answer_from, offers_called
 from triack.transport.resolve import SocketAddress, bound
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux is asked")
@@ -23,17 +23,6 @@ def everywhere(request: pytest.FixtureRequest) -> Iterator[socket.socket]:
         sock.setblocking(True)
         assert offers_called(sock)
         yield sock
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "127.7.7.7"])
-def test_an_answer_leaves_from_where_the_call_arrived(everywhere: socket.socket, host: str) -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as caller:
-        caller.sendto(b"call", (host, everywhere.getsockname()[1]))
-        _, ancillary, _, sender = everywhere.recvmsg(10, ANCILLARY_BYTES)
-        packed = called_by(ancillary)
-        assert packed[-4:] == socket.inet_aton(host)
-        everywhere.sendmsg([b"answer"], answer_from(host, everywhere.family, sender), 0, sender)
-        assert caller.recvfrom(10) == (b"answer", (host, everywhere.getsockname()[1]))
 
 
 def test_an_answer_over_ipv6_names_the_interface_of_a_link_local_address_only() -> None:

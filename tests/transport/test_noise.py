@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.transport.snapshots import snapshot
 from triack.base.errors import ProtocolError
@@ -167,20 +165,6 @@ def test_nothing_is_sealed_or_proved_for_a_key_of_low_order(low: bytes) -> None:
         seals(LONG[0]).seal(low, b"", b"")
     with pytest.raises(ProtocolError, match="bad-tag"):
         seals(LONG[0]).mac(low, b"")
-
-
-@given(
-    st.sampled_from(Pattern),
-    st.sampled_from([AESGCM_SHA256, CHACHAPOLY_BLAKE2S]),
-    st.lists(st.binary(max_size=100), min_size=3, max_size=3),
-)
-def test_both_sides_end_with_the_same(pattern: Pattern, suite: Suite, payloads: list[bytes]) -> None:
-    initiator, responder = sides = pair(pattern, suite)
-    said = payloads[: len(pattern.messages)]
-    assert talk(sides, said) == said
-    assert (initiator.split(), initiator.hash) == (responder.split(), responder.hash)
-    assert [s.remote_static for s in sides] == [KeyPair.of(LONG[1]).public, KeyPair.of(LONG[0]).public]
-    assert len(set(initiator.split())) == 2
 
 
 @pytest.mark.parametrize(("pattern", "number"), [(p, n) for p in Pattern for n in range(len(p.messages))])

@@ -226,24 +226,6 @@ async def test_a_transaction() -> None:
     await at_every_await(filling, work, after)
 
 
-async def test_a_commit() -> None:
-
-    async def act(node: triack.Node) -> object:
-        tx = node.transaction()
-        await tx.send("out", b"1")
-        tx.remember("last", b"1")
-        await tx.commit()
-        return True
-
-    async def after(node: triack.Node, result: object) -> None:
-        await node.flush()
-        done = node.recall("last") == b"1"
-        assert done or not result
-        assert node.queue_lengths().get("out", 0) == done
-
-    await at_every_await(node_with(), act, after)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["udp", "tcp"])
 async def test_starting(tmp_path: Path, scheme: str) -> None:

@@ -10,7 +10,6 @@ from triack.node.config.config import Config, Sources
 
 
 def read(folder: Path, text: str, environment: Mapping[str, str] | None = None) -> Config:
-    """What is in force with a file."""
     file = folder / "triack.toml"
     file.write_text(text)
     return Sources(file, environment or {}).read()

@@ -194,7 +194,6 @@ class Edited:
         self.node: triack.Node
 
     def write(self, messages: int = 2, more: str = "", listen: str = 'listen = "memory://b"') -> None:
-        """Change it."""
         self.path.write_text(FILE.format(messages=messages, more=more, listen=listen))
 
 

@@ -58,7 +58,6 @@ VARIABLES = {"TRIACK_SESSION__MAX_UNACKED_PACKET": "20", "TRIACK_ORDER__SEQ_RESE
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file, and variables."""
     for name, value in VARIABLES.items():
         monkeypatch.setenv(name, value)
     file = tmp_path / "triack.toml"
@@ -347,7 +346,6 @@ def test_whatever_a_file_has_each_key_is_found_at_its_line(table: dict[str, Any]
 
 
 def written(value: Any) -> str:
-    """A value as TOML, on one line."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{quoted(name)} = {written(one)}" for name, one in value.items()) + "}"
     if isinstance(value, list):
@@ -356,7 +354,6 @@ def written(value: Any) -> str:
 
 
 def quoted(text: str) -> str:
-    """A text in quotes."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
 
@@ -436,7 +433,6 @@ def test_a_file_that_cannot_be_read_is_told_with_its_line(text: str, told: str, 
 
 
 def layers_of(file: Path) -> Layers:
-    """What a file alone says."""
     layers = Layers()
     layers.add_file(file)
     return layers

@@ -26,7 +26,6 @@ from triack.queues.packing import pack_one
 
 @pytest.fixture
 async def ends() -> AsyncIterator[tuple[Link, asyncio.StreamWriter]]:
-    """A link, and who writes to it."""
     near, far = socket.socketpair()
     link = Link(*await asyncio.open_unix_connection(sock=near))
     _, writer = await asyncio.open_unix_connection(sock=far)

@@ -28,7 +28,6 @@ def _never_look(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def node(name: str, data: Path, listen: str | None = None) -> triack.Node:
-    """A node with keys."""
     return triack.open(name, data=data, listen=listen, settings=quick())
 
 

@@ -31,34 +31,29 @@ READ |= {"in_order": True}
 
 @pytest.fixture
 async def control(tmp_path: Path) -> AsyncIterator[Path]:
-    """The control socket of a node."""
     async with triack.open("a", data=tmp_path / "a", insecure=True):
         yield control_of(tmp_path / "a")
 
 
 async def connect(control: Path) -> Link:
-    """Begin a conversation."""
     link = await dial(control)
     await greet(link)
     return link
 
 
 async def call(link: Link, body: bytes = b"", **fields: Any) -> tuple[Header, bytes]:
-    """The answer to a call."""
     await link.send("call", body, n=1, **fields)
     async with asyncio.timeout(PATIENCE_S):
         return await link.receive()
 
 
 async def read_on(link: Link) -> None:
-    """Read until there is an end."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
             await link.receive()
 
 
 async def drawn(link: Link, reader: int, most: int, *, about: bool = False) -> tuple[Header, list[bytes]]:
-    """The next messages, at most ``most``."""
     header, body = await call(link, do="draw", reader=reader, most=most, timeout=None, about=about)
     return header, control_frames.cut(body, header["sizes"])
 

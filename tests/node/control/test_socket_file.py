@@ -60,7 +60,6 @@ def publish_at(data: Path, control: Path) -> None:
 
 
 async def why_not(control: Path) -> str | None:
-    """What is wrong with a socket."""
     try:
         link = await dial(control)
     except PermissionError as error:

@@ -63,7 +63,6 @@ BAD: dict[Kind, list[Any]] = {
 
 
 def call(verb: str) -> dict[str, Any]:
-    """A good one."""
     return {"do": verb, **{name: GOOD[argument.kind][-1] for name, argument in VERBS[verb].arguments.items()}}
 
 

@@ -65,7 +65,6 @@ class Story(PrivateFiles):
 
     @asynccontextmanager
     async def watched(self) -> Any:
-        """Watch it meanwhile."""
         task = asyncio.create_task(self.followed.watch(asyncio.to_thread))
         try:
             yield

@@ -41,7 +41,6 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def files(folder: Path) -> AsyncIterator[TlsFiles]:
-    """Files that are watched."""
     files = TlsFiles(folder / "both.pem", None, folder / "both.pem")
     watching = asyncio.create_task(files.watch())
     yield files
@@ -57,7 +56,6 @@ def renew(folder: Path) -> None:
 
 
 def certificate_in(folder: Path) -> bytes:
-    """The certificate as it is sent."""
     text = (folder / "both.pem").read_text()
     return ssl.PEM_cert_to_DER_cert(text[text.index("-----BEGIN CERTIFICATE") :])
 
@@ -71,7 +69,6 @@ async def served_at(port: int) -> tuple[bytes | None, asyncio.StreamWriter]:
 
 
 async def shown_at(port: int) -> bytes | None:
-    """The certificate that a connection is shown."""
     shown, writer = await served_at(port)
     writer.close()
     await writer.wait_closed()

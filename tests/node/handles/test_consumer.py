@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import shutil
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -302,23 +301,3 @@ async def test_a_rollback_waits_too() -> None:
         with pytest.raises(triack.WaitTimeout):
             await node.transaction().receive("q", 0.1)
         assert (await node.transaction().receive("q", WAIT)).failures == 1
-
-
-@pytest.mark.gate
-async def test_an_acknowledgement_can_be_waited_for(tmp_path: Path) -> None:
-    """HornetQ's BlockOnAcknowledge: with the next message in hand, the one before it is gone from the disk."""
-    settings = quick(blocking=triack.Blocking(acknowledge=True))
-    async with make("a", tmp_path / "a", settings=settings) as a:
-        await fill(a, b"1", b"2")
-        async with a.receive("q") as consumer:
-            await consumer.get(WAIT)
-            await consumer.get(WAIT)
-            async with make("copy", copied(tmp_path)) as copy:
-                assert await bodies(copy, "q", 1) == [b"2"]
-                assert copy.queue_lengths()["q"] <= 1
-
-
-def copied(folder: Path) -> Path:
-    """The data directory as another process would find it now."""
-    shutil.copytree(folder / "a", folder / "copy", ignore=lambda _folder, names: [n for n in names if "sock" in n])
-    return folder / "copy"

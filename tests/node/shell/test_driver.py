@@ -191,7 +191,6 @@ class Bench(Platform):
         self.driver.on_failure = self.failures.append
 
     async def open_other_endpoint(self, scheme: str) -> Any:
-        """One that only calls others."""
         self.did.append(f"open {scheme}")
         if scheme == "tcp":
             raise TransportError("no more files")

@@ -266,7 +266,6 @@ class Life:
         self._queues = 0
 
     def commit(self) -> Commit:
-        """The next one."""
         chance = self._random
         self._serial += 1
         commit = Commit(serial=self._serial if chance.random() < 0.9 else 0)

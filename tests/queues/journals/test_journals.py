@@ -30,7 +30,6 @@ def settings(journal: Journal | None = None, **more: object) -> NodeSettings:
 
 
 def kept(node: SimNode, queue: str = "q") -> list[bytes]:
-    """The bodies in a journal."""
     mailbox = node.live.queues.mailboxes.get(f"$journal.{queue}")
     if mailbox is None:
         return []

@@ -332,8 +332,6 @@ def test_what_does_not_follow_is_another_record() -> None:
 
 
 class Notes:
-    """Notes in memory."""
-
     def __init__(self) -> None:
         self.words = begin_words(0, 1, {})
         self.leases = Leases(memoryview(self.words))

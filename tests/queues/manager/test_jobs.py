@@ -260,7 +260,6 @@ CONNECT = Header(Kind.CONNECT, 9, 1).encode()
 def refuse(
     callers: Callers, host: str, detail: str = "", reason: DropReason = DropReason.UNTRUSTED, now_ns: int = 0
 ) -> None:
-    """A call that was dropped."""
     callers.handle_dropped(CONNECT, ProtocolError(reason, detail), f"udp://{host}:4711", now_ns)
 
 

@@ -155,7 +155,6 @@ def test_a_challenge_without_room_for_a_clock_is_refused() -> None:
 
 
 def told(node: Bare) -> list[NodeEvent]:
-    """What a node has told."""
     return [effect.event for effect in node.effects if isinstance(effect, Tell)]
 
 

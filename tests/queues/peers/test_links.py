@@ -208,8 +208,6 @@ def test_a_challenge_of_another_length_is_none(seen: Seen, size_bytes: int) -> N
 
 
 class Stream:
-    """A stream with packets to send."""
-
     def __init__(self, turns: Turns, queue: str, priority: int, packets: int) -> None:
         self.turn_key = queue
         self.priority = priority

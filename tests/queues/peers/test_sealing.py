@@ -202,7 +202,6 @@ def test_what_is_said_of_peer_and_route() -> None:
 
 
 def stored(evil: Hostile) -> StoreAckFrame:
-    """The last store ack that came."""
     frames = [frame for _, payload in evil.heard()[1:] for frame in BINARY.decode(payload)]
     return [frame for frame in frames if isinstance(frame, StoreAckFrame)][-1]
 

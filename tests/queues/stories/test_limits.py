@@ -94,7 +94,6 @@ def fail(node: SimNode, queue: str, count: int) -> list[Lease]:
 
 
 def fill_disk(node: SimNode) -> None:
-    """Another program has filled it."""
     node.act(lambda: node.live.inbox.admission.disk_room.handle_room(0))
 
 

@@ -33,7 +33,6 @@ def longest_wait_ms(world: World, node: SimNode, to: str, messages: int = 20) ->
 
 
 def only(node: SimNode) -> OutgoingStream:
-    """The one outgoing stream of a node."""
     (outgoing,) = node.outbox.streams
     return outgoing
 

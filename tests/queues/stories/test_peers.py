@@ -34,7 +34,6 @@ class Named(SimNode):
         self.act(lambda: self.live.handle_directory_changed(self.world.now_ns))
 
     def post(self, name: str, *bodies: bytes, queue: str = "q", delivery: Delivery = Delivery.TRANSACTIONAL) -> None:
-        """Send to a peer by name."""
         post(self, name, *bodies, queue=queue, delivery=delivery)
 
     def reappear(self, address: str, *, listens: bool = True) -> None:

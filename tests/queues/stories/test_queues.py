@@ -25,7 +25,6 @@ def pause(node: SimNode, name: str, *, arrivals: bool = False) -> None:
 
 
 def resume(node: SimNode, name: str) -> None:
-    """The operator resumes it."""
     assert node.live.resume(name, node.world.now_ns)
     node.drain()
 

@@ -245,7 +245,6 @@ def settings(**limits: object) -> NodeSettings:
 
 
 def sent(of: NodeSettings, delivery: Delivery = Delivery.TRANSACTIONAL, *, by: NodeSettings | None = None) -> SimNode:
-    """A node to which another one has sent ``SENT`` messages."""
     world, a, b = two(a=by, b=of)
     for number in range(SENT):
         a.send(b, "q", b"%02d" % number, delivery=delivery)
@@ -327,7 +326,6 @@ def keys(most: int) -> int:
 
 
 def queues(most: int) -> int:
-    """That one peer has created."""
     world, a, b = two(b=settings(max_peer_queues=most))
     for number in range(SENT):
         a.send(b, f"q{number}", b"x")
@@ -336,7 +334,6 @@ def queues(most: int) -> int:
 
 
 def streams(most: int) -> int:
-    """That one peer has at a time."""
     world, a, b = two(b=NodeSettings(max_streams=most, retire_after_s=None))
     for number in range(SENT):
         a.send(b, f"q{number}", b"x")

@@ -227,19 +227,6 @@ def test_one_that_asks_and_leaves_again_and_again_leaves_nothing() -> None:
 
 
 @pytest.mark.gate
-def test_a_reader_that_stalls_holds_the_pump_and_costs_the_hub_no_more_than_its_window() -> None:
-    it = HubWorld("sub", settings=NodeSettings(messages_per_packet=1))
-    away = it.begun(max_unacked=10)
-    it.publish(*numbered(1, 200))
-    it.run(5)
-    subscription = sure(it.at_hub("sub/audit"))
-    assert sure(it.hub.live.remote.of_peers.pump_of(subscription)).ahead == 10
-    assert subscription.mailbox.length >= 170
-    it.settle(away)
-    assert away.read() == numbered(1, 200)
-
-
-@pytest.mark.gate
 @pytest.mark.parametrize("packed", [1, 50])
 def test_strategies_count_what_the_node_of_the_subscriber_has_not_taken(packed: int) -> None:
     """The slowest one: what fits its queue and its window goes, and then no more to anybody."""

@@ -247,7 +247,6 @@ def lose_session(world: World, a: SimNode, b: SimNode, bodies: list[bytes], *que
 
 
 def sent(node: SimNode) -> list[int]:
-    """The streams of the packets that a node has sent."""
     return [record["stream"] for record in node.log("packet_sent") if "stream" in record]
 
 

@@ -42,7 +42,6 @@ def heard(evil: Hostile) -> list[Any]:
 
 
 def words(evil: Hostile) -> list[HoldPacket]:
-    """The words that it was told of its streams."""
     packets = [decode(frame.content) for frame in heard(evil) if isinstance(frame, PacketFrame)]
     return [packet for packet in packets if isinstance(packet, HoldPacket)]
 

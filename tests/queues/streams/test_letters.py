@@ -97,20 +97,6 @@ def test_events_never_go_backwards() -> None:
     assert reader.settle(1, -2).wait(1).told() == []
 
 
-def test_one_of_sixteen_is_rejected_in_a_window_of_50() -> None:
-    settled = [*range(1, 7), -7, *range(8, 17)]
-    ranged = Reader(THIRD, 50).settle(*settled).read()
-    assert ranged == [
-        AckEvent(AckKind.ACK, 1, 6),
-        AckEvent(AckKind.FAILURE, 7, 7, "queue-full"),
-        AckEvent(AckKind.ACK, 8, 16),
-    ]
-    assert ranged[-1].count == 9
-    single = Reader(None).settle(*settled).read()
-    assert [event.kind for event in single] == [AckKind.ACK] * 6 + [AckKind.FAILURE] + [AckKind.ACK] * 9
-    assert [(event.first, event.last) for event in single] == [(number, number) for number in range(1, 17)]
-
-
 def test_a_large_message_counts_with_all_its_packets() -> None:
     reader = Reader(AckTrigger(window_share=None, bytes_=1_000, delay_s=2.0))
     for messages in (0, 0, 1):
@@ -351,7 +337,6 @@ def send(node: Bare, key: str, queue: str = "q", delivery: Delivery = Delivery.T
 
 
 def commit(node: Bare) -> GroupCommit:
-    """The next commit, done."""
     node.poll()
     assert isinstance(node.job, GroupCommit)
     job = node.job

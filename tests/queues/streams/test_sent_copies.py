@@ -43,7 +43,6 @@ def send(
 
 
 def copies(node: SimNode) -> list[BrowsedMessage]:
-    """What is in the journal."""
     mailbox = node.live.queues.mailboxes.get(SENT)
     if mailbox is None:
         return []

@@ -142,5 +142,4 @@ class Bench:
         return found
 
     def of(self, event: str) -> list[dict[str, Any]]:
-        """The records of one kind."""
         return [fields for name, fields in self.records if name == event]

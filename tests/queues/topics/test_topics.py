@@ -346,7 +346,6 @@ def is_match(pattern: str, name: str) -> bool:
 
 
 def found(trie: Trie[str], name: str) -> list[str]:
-    """All values that a name finds."""
     return [value for values in trie.match(name) for value in values]
 
 

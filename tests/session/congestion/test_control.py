@@ -83,8 +83,6 @@ RATE = 2_400_000
 
 
 class Recorded(Bbr):
-    """With the states that it was in."""
-
     def __init__(self) -> None:
         super().__init__(DATAGRAM, 1)
         self.states = [self.state]

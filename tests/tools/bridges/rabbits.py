@@ -99,7 +99,6 @@ def rabbit(folder: Path) -> Iterator[Rabbit]:
 
 @asynccontextmanager
 async def channel_of(broker: Rabbit) -> AsyncIterator[AbstractChannel]:
-    """A channel with publisher confirms."""
     async with await aio_pika.connect(f"{broker.url}/") as connection:
         yield await connection.channel()
 
@@ -107,6 +106,5 @@ async def channel_of(broker: Rabbit) -> AsyncIterator[AbstractChannel]:
 async def fresh_queue(
     channel: AbstractChannel, name: str, arguments: Mapping[str, str | int] | None = None
 ) -> AbstractQueue:
-    """A durable queue with nothing in it."""
     await channel.queue_delete(name)
     return await channel.declare_queue(name, durable=True, arguments=dict(arguments or {}))

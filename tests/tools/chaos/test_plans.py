@@ -39,7 +39,6 @@ drawn = cache(draw)
 
 
 def plans_of(seeds: Iterable[int]) -> list[Plan]:
-    """Each is drawn once."""
     return [drawn(seed) for seed in seeds]
 
 

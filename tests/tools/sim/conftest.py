@@ -10,7 +10,6 @@ from triack.tools.sim.disk import Disk
 
 @pytest.fixture
 def disk() -> Iterator[Disk]:
-    """An empty disk, with a process on it."""
     found = Disk(Random(1))
     yield found
     found.close()

@@ -74,7 +74,6 @@ async def test_until_says_how_long_it_waited_and_who_died(triack_world: World) -
 
 
 def exchange(seed: int) -> World:
-    """A world in which much has happened."""
 
     async def test() -> None:
         b = world.machine("b")

@@ -35,7 +35,6 @@ class Line(NamedTuple):
         return receipts
 
     def waiting(self, queue: str) -> int:
-        """The messages for a queue that wait at the gateway."""
         return sum(it.messages for it in self.gateway.stats().transit if it.queue == queue)
 
 
