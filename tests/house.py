@@ -83,7 +83,6 @@ MAX_MODULES = 20
 LARGER_ROOMS = {
     "base": 22,
     "queues/mailboxes": 22,
-    "queues/streams": 21,
     "tools/bench": 25,
     "tools/chaos": 23,
     "tools/commands": 22,

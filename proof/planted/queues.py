@@ -32,7 +32,6 @@ from triack.queues.peers.resuming import Resuming
 from triack.queues.streams.ack_events import AckEvents
 from triack.queues.streams.admission import Admission
 from triack.queues.streams.dead_lettering import DeadLettering, DeadMessage
-from triack.queues.streams.departure_records import DepartureRecords
 from triack.queues.streams.group_commit import GroupCommit, Turn
 from triack.queues.streams.inbox import Inbox
 from triack.queues.streams.incoming_ends import EndedStreams
@@ -41,6 +40,7 @@ from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.streams.owed_acks import OwedAcks
 from triack.queues.streams.retirement import Retirement
+from triack.queues.streams.stream_records import StreamRecords
 
 BUGS = Bugs()
 
@@ -253,7 +253,7 @@ def _death_not_counted(patch: Patch) -> None:
 
 @BUGS.by_seeds("a removal leaves no record")
 def _no_record(patch: Patch) -> None:
-    patch.setattr(DepartureRecords, "removed", lambda self, outgoing, entries, reason, now_ns: None)
+    patch.setattr(StreamRecords, "removed", lambda self, outgoing, entries, reason, now_ns: None)
 
 
 @BUGS.by_seeds("a node whose disk failed spins", Engine, "next_deadline")

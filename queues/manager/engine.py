@@ -56,12 +56,12 @@ from triack.queues.remote.remote_subscriptions import RemoteSubscriptions
 from triack.queues.routes import BY_HAND, Route, Routes
 from triack.queues.stages import Stage, Waiter
 from triack.queues.streams.accepted_keys import Accepted
-from triack.queues.streams.departure_records import DepartureRecords
 from triack.queues.streams.group_commit import GroupCommit
 from triack.queues.streams.inbox import Inbox
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.outgoing_stream import OutgoingStream, Row
 from triack.queues.streams.sealing import Sealing
+from triack.queues.streams.stream_records import StreamRecords
 from triack.queues.sync_links import SyncLinks
 from triack.queues.topics.topics import Topics
 from triack.queues.transit.packet_classifier import PacketClassifier
@@ -291,7 +291,7 @@ class Engine(OperatorSettings):
         )
 
     def _make_transits(self, name: str) -> Transits:
-        records, admission = DepartureRecords(self._record), self.inbox.admission
+        records, admission = StreamRecords(self._record), self.inbox.admission
         open_with = self.handshakes.index.open_with
         return Transits(
             self.settings,

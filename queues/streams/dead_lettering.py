@@ -23,9 +23,9 @@ from triack.queues.message_classes import class_on_the_way
 from triack.queues.messages import DEAD_SEALED, LargeMessage, Outgoing, Properties
 from triack.queues.packing import Unpacked, unpack_pieces
 from triack.queues.streams.accepted_keys import AcceptedKeys
-from triack.queues.streams.departure_records import DepartureRecords
 from triack.queues.streams.group_commit import Turn
 from triack.queues.streams.outgoing_stream import OutgoingStream
+from triack.queues.streams.stream_records import StreamRecords
 
 _GIVEN_UP = (StreamPacketState.GIVEN_UP, StreamPacketState.REJECTED)
 
@@ -111,7 +111,7 @@ class DeadLettering:
     def __init__(
         self,
         node_id: bytes,
-        records: DepartureRecords,
+        records: StreamRecords,
         keys: AcceptedKeys,
         put_dead_letter: Callable[[Outgoing, bytes, int, Turn], None],
     ) -> None:

@@ -34,16 +34,12 @@ from triack.queues.peers.link import Conversation
 from triack.queues.peers.permissions import Permissions
 from triack.queues.routes import BY_HAND
 from triack.queues.streams.admission import Admission
-from triack.queues.streams.arrival_records import (
-    record_accepted,
-    record_recovered,
-    record_rejected,
-)
 from triack.queues.streams.group_commit import REFUSED, GroupCommit, Turn
 from triack.queues.streams.incoming_ends import ENDED_STREAM, IncomingEnds
 from triack.queues.streams.incoming_stream import HELD_BYTES, Arrival, IncomingStream, IncomingStreams, new_row
 from triack.queues.streams.owed_acks import OwedAcks, Positions
 from triack.queues.streams.sealing import Refused, Sealing
+from triack.queues.streams.stream_records import StreamRecords
 
 
 class Inbox:
@@ -74,13 +70,13 @@ class Inbox:
         self._mailboxes = queues.mailboxes
         self._wall = wall
         self._drops = drops
-        self._record = record
+        self._records = records = StreamRecords(record)
         self._streams = IncomingStreams()
         self._starts: dict[bytes, int] = {}
         self.admission = Admission(settings, queues, permissions, goes_on=self._goes_on)
-        self.positions = Positions(record)
-        self.order_acks = OwedAcks(permissions.node_id, sealing, drops, record)
-        parts = self.admission.stream_places, permissions, sealing, self.order_acks, drops, record
+        self.positions = Positions(records)
+        self.order_acks = OwedAcks(permissions.node_id, sealing, drops, records)
+        parts = self.admission.stream_places, permissions, sealing, self.order_acks, drops, records
         self.ends = IncomingEnds(self._streams, *parts, forget=self._forget)
         self.held = Deadlines[IncomingStream]()
         self._held_at: dict[IncomingStream, tuple[int, int]] = {}
@@ -117,7 +113,7 @@ class Inbox:
             self.ends.restore(row)
             return
         stream = IncomingStream(row, self._settings.order)
-        record_recovered(self._record, row, stream, now_ns)
+        self._records.found(stream, row, now_ns)
         if stream.relay:
             self._origins.bind(stream.origin, stream.relay, stream.from_name)
         self._add(stream)
@@ -186,7 +182,7 @@ class Inbox:
             return
         stream = self._stream_of(conversation, header, delivery)
         if stream is RejectReason.HELD_BACK:
-            record_rejected(self._record, header, delivery, stream, turn.now_ns)
+            self._records.rejected(header, delivery, stream, turn.now_ns)
             conversation.withhold(delivery, packet)
             self.ends.awaited.hasten(conversation.link_name)
             if not self.admission.stream_places.keep_out(conversation, header, packet):
@@ -255,7 +251,7 @@ class Inbox:
             return False
         if stream is not None and stream.sealed and stream.has_taken(header):
             # A bad copy of a stored packet: its relay may forget it, and its origin need not know.
-            record_rejected(self._record, header, delivery, RejectReason.DUPLICATE, turn.now_ns)
+            self._records.rejected(header, delivery, RejectReason.DUPLICATE, turn.now_ns)
             if delivery in DURABLE:
                 turn.store_ack(conversation, packet)
             return True
@@ -369,7 +365,7 @@ class Inbox:
             self._queues.add_rows(mailbox, queued, None, turn)
         else:
             mailbox.put_all(queued, None)
-            record_accepted(self._record, {stream: [accepted]}, turn.now_ns)
+            self._records.accepted({stream: [accepted]}, turn.now_ns)
 
     def _date(self, packets: list[QueuedPacket], now_ns: int) -> None:
         """Date packets of a sender whose clock is not set: their times count from now on."""
@@ -390,14 +386,14 @@ class Inbox:
         is_early = admission.announces_body(stream, header.body) and not stream.sequence.is_next(header)
         if is_early or stream.is_too_early(header, crowded=admission.early.is_full(header.origin)):
             stream.rejected += 1
-            record_rejected(self._record, header, stream.delivery, RejectReason.HOLD_FULL, now_ns)
+            self._records.rejected(header, stream.delivery, RejectReason.HOLD_FULL, now_ns)
             return True
         if stream.delivery not in DURABLE:
             return False
         if not admission.must_wait(stream, header) or admission.refusal(stream, arrival[0], header.body):
             return False
         stream.rejected += 1
-        record_rejected(self._record, header, stream.delivery, RejectReason.HELD_BACK, now_ns)
+        self._records.rejected(header, stream.delivery, RejectReason.HELD_BACK, now_ns)
         if stream.ordered:
             # Acknowledge what came before it: nothing more will be accepted for a while.
             stream.sequence.ack.handle_packet(now_ns, ack_requested=header.ack_requested)
@@ -480,7 +476,7 @@ class Inbox:
         if stream.relay and (passed or outcome is Outcome.STALE_SEQUENCE):
             self._refuse_passed(stream, header, arrival, turn.now_ns)
         elif outcome is not Outcome.DUPLICATE:
-            record_rejected(self._record, header, stream.delivery, outcome.value, turn.now_ns)
+            self._records.rejected(header, stream.delivery, outcome.value, turn.now_ns)
         elif not self._reject_again(stream, header, arrival, turn) and stream.sequence.has_accepted(header):
             # It is on disk, or will be with the next commit. The order ack is due now: it says which numbers were
             # passed over.
@@ -498,7 +494,7 @@ class Inbox:
         if stream.filter.handle_packet(header):
             self._take(stream, header, arrival, turn)
             if not durable:
-                record_accepted(self._record, {stream: turn.accepted.pop(stream)}, turn.now_ns)
+                self._records.accepted({stream: turn.accepted.pop(stream)}, turn.now_ns)
             return
         stream.rejected += 1
         passed = durable and stream.has_passed(header)
@@ -549,7 +545,7 @@ class Inbox:
         sealer: bytes = b"",
     ) -> None:
         """Refuse a packet, and tell its origin. Nothing of it is remembered."""
-        record_rejected(self._record, header, delivery, reason, now_ns)
+        self._records.rejected(header, delivery, reason, now_ns)
         arrival[0].withhold(delivery, arrival[1])
         self._tell_rejected(arrival, header, reason, sealer)
 
@@ -568,12 +564,12 @@ class Inbox:
         refused = (header.sequence, header.number, header.number, REFUSED)
         turn.accepted.setdefault(stream, []).append(refused)
         turn.refused.append((arrival, header, reason))
-        record_rejected(self._record, header, stream.delivery, reason, turn.now_ns)
+        self._records.rejected(header, stream.delivery, reason, turn.now_ns)
         self.on_refused(header.queue, _sender(header, arrival[0]), reason, turn.now_ns)
 
     def _reject_again(self, stream: IncomingStream, header: SequenceHeader, arrival: Arrival, turn: Turn) -> bool:
         """Reject a duplicate if it was rejected before. Returns whether it was."""
-        record_rejected(self._record, header, stream.delivery, RejectReason.DUPLICATE, turn.now_ns)
+        self._records.rejected(header, stream.delivery, RejectReason.DUPLICATE, turn.now_ns)
         reason = stream.rejections.reason_of(header)
         if reason is not None:
             arrival[0].withhold(stream.delivery, arrival[1])
@@ -604,7 +600,7 @@ class Inbox:
             if stream.ordered:
                 self.positions.handle_committed(stream)
                 self.order_acks.owe(stream)
-        record_accepted(self._record, group.accepted, now_ns)
+        self._records.accepted(group.accepted, now_ns)
         for arrival, header, reason in group.refused:
             self._tell_rejected(arrival, header, reason)
         self.ends.handle_committed(group, now_ns)
@@ -680,7 +676,7 @@ class Inbox:
         up. The relay forgets them. Their origin has them, and resends them.
         """
         for header, arrival in stream.sequence.let_go():
-            record_rejected(self._record, header, stream.delivery, RejectReason.HELD_BACK, now_ns)
+            self._records.rejected(header, stream.delivery, RejectReason.HELD_BACK, now_ns)
             self._tell_rejected(arrival, header, FreedReason.LET_GO)
         self.admission.count_early(stream)
 

@@ -18,6 +18,7 @@ All of this waiting is in memory: until it is answered, the origin says again th
 
 from collections import Counter
 from collections.abc import Callable, Container
+from dataclasses import dataclass
 from struct import Struct
 
 from triack.base.commit import PositionRow
@@ -26,18 +27,17 @@ from triack.base.errors import ProtocolError, StoreDamaged
 from triack.base.names import StreamId
 from triack.base.ranges import NumberSet
 from triack.base.reasons import DropReason
-from triack.base.session_log import Record
 from triack.base.units import SECOND
 from triack.ordering.wire import EndPacket, RelayedEnd, SequenceHeader
 from triack.queues.deadlines import Deadlines
 from triack.queues.peers.link import Conversation
 from triack.queues.peers.peer_limits import StreamPlaces
 from triack.queues.peers.permissions import Permissions
-from triack.queues.streams.arrival_records import record_forgotten
 from triack.queues.streams.group_commit import GroupCommit, Turn
 from triack.queues.streams.incoming_stream import IncomingStream, IncomingStreams
 from triack.queues.streams.owed_acks import OwedAcks
 from triack.queues.streams.sealing import Sealing
+from triack.queues.streams.stream_records import StreamRecords
 from triack.queues.streams.stream_state import EXPRESS_STREAMS
 
 ENDED_STREAM = 0
@@ -145,11 +145,9 @@ class AwaitedEnds:
 
     def hasten(self, relay: str) -> None:
         """There is no place for another stream that a relay brings: the one that waits longest must end now."""
-        waiting = ((stream, end) for stream, end in self.ends.items() if end[0].link_name == relay)
-        found = next(waiting, None)
-        if found is not None:
-            stream, (conversation, packet, _) = found
-            self.ends[stream] = conversation, packet, 0
+        stream = next((stream for stream, (by, *_) in self.ends.items() if by.link_name == relay), None)
+        if stream is not None:
+            self.ends[stream] = (*self.ends[stream][:2], 0)
             self.due.set(stream, 0)
 
     def poll_due(self, now_ns: int) -> list[tuple[Conversation, RelayedEnd, bool]]:
@@ -157,8 +155,8 @@ class AwaitedEnds:
 
         Hand a stream that still lacks something to ``wait`` again.
         """
-        due = [(stream, self.ends[stream]) for stream in self.due.poll_due(now_ns)]
-        return [(conversation, packet, until_ns <= now_ns) for _, (conversation, packet, until_ns) in due]
+        due = [self.ends[stream] for stream in self.due.poll_due(now_ns)]
+        return [(conversation, packet, until_ns <= now_ns) for conversation, packet, until_ns in due]
 
     def forget(self, stream: StreamId) -> None:
         """A stream is forgotten."""
@@ -174,6 +172,7 @@ class AwaitedEnds:
             del self._by[by]
 
 
+@dataclass(eq=False, repr=False)
 class IncomingEnds:
     """The ends of the incoming streams of a node.
 
@@ -185,26 +184,16 @@ class IncomingEnds:
         awaited: those that have, while packets of them may still be at relays.
     """
 
-    def __init__(
-        self,
-        streams: IncomingStreams,
-        places: StreamPlaces,
-        permissions: Permissions,
-        sealing: Sealing,
-        order_acks: OwedAcks,
-        drops: Counter[DropReason],
-        record: Record,
-        *,
-        forget: Callable[[IncomingStream], None],
-    ) -> None:
-        self._streams = streams
-        self._places = places
-        self._permissions = permissions
-        self._sealing = sealing
-        self._order_acks = order_acks
-        self._drops = drops
-        self._record = record
-        self._forget = forget
+    streams: IncomingStreams
+    places: StreamPlaces
+    permissions: Permissions
+    sealing: Sealing
+    order_acks: OwedAcks
+    drops: Counter[DropReason]
+    records: StreamRecords
+    forget: Callable[[IncomingStream], None]
+
+    def __post_init__(self) -> None:
         self.ended = EndedStreams()
         self.awaited = AwaitedEnds()
         # Those whose packets the commit accepts that goes to the disk.
@@ -214,8 +203,8 @@ class IncomingEnds:
         """Read what the store has of the ended streams of an origin. Raises StoreDamaged."""
         self.ended.restore(row)
         if row.via:
-            self._permissions.origins.bind(row.origin, row.via, row.from_name)
-        self._places.charge(row.origin)
+            self.permissions.origins.bind(row.origin, row.via, row.from_name)
+        self.places.charge(row.origin)
 
     def handle_end(self, conversation: Conversation, packet: EndPacket, turn: Turn) -> None:
         """An origin says that a stream has ended: forget it with the next commit, and then answer.
@@ -224,9 +213,9 @@ class IncomingEnds:
         """
         if isinstance(packet, RelayedEnd):
             if packet.origin != conversation.peer_id:
-                if self._permissions.check_brought(conversation, packet) is not None:
+                if self.permissions.check_brought(conversation, packet) is not None:
                     raise ProtocolError(DropReason.END_ASTRAY, f"{conversation.peer_label} may not bring it")
-                if self._ends_sealed(packet) and not self._sealing.believes_end(packet):
+                if self._ends_sealed(packet) and not self.sealing.believes_end(packet):
                     raise ProtocolError(DropReason.FORGED_WORD, "an end of sealed streams")
             if not self._has_all(packet, turn):
                 self.awaited.wait(conversation, packet, turn.now_ns)
@@ -234,12 +223,12 @@ class IncomingEnds:
         self._end(conversation, packet, turn)
 
     def _ends_sealed(self, packet: RelayedEnd) -> bool:
-        streams = self._streams.of(packet.origin)
+        streams = self.streams.of(packet.origin)
         return any(it.sealed and packet.since <= it.begun <= packet.sequence for it in streams)
 
     def _has_all(self, packet: RelayedEnd, turn: Turn) -> bool:
         """Whether nothing can be missing of a stream that has ended, and all that has arrived is on the disk."""
-        stream = self._streams.find(packet.origin, packet.stream)
+        stream = self.streams.find(packet.origin, packet.stream)
         if stream is None or stream.current > packet.sequence or stream.has_ended:
             return not packet.last or self.ended.has(packet, Delivery.RECOVERABLE)
         if self._is_coming(stream, turn):
@@ -253,7 +242,7 @@ class IncomingEnds:
     def handle_timer(self, turn: Turn) -> None:
         """Forget ended streams that are complete, or that have waited for the rest for long enough."""
         for conversation, packet, is_over in self.awaited.poll_due(turn.now_ns):
-            stream = self._streams.find(packet.origin, packet.stream)
+            stream = self.streams.find(packet.origin, packet.stream)
             is_stored = stream is None or not self._is_coming(stream, turn)
             if not (self._has_all(packet, turn) or (is_over and is_stored)):
                 self.awaited.wait(conversation, packet, turn.now_ns)
@@ -261,50 +250,50 @@ class IncomingEnds:
             try:
                 self._end(conversation, packet, turn)
             except ProtocolError as error:
-                self._drops[error.reason] += 1
+                self.drops[error.reason] += 1
 
     def _end(self, conversation: Conversation, packet: EndPacket, turn: Turn) -> None:
         origin, durable = packet.origin, packet.stream < EXPRESS_STREAMS
         is_brought = isinstance(packet, RelayedEnd) and origin != conversation.peer_id
-        stream = self._streams.find(origin, packet.stream)
+        stream = self.streams.find(origin, packet.stream)
         if stream is not None and (stream.current > packet.sequence or stream.has_ended):
             # Its number belongs to another stream by now, or it is about to be forgotten.
             stream = None
         self.awaited.forget(StreamId(origin, packet.stream))
-        is_known = bool(self._streams.of(origin)) or self.ended.knows(origin)
+        is_known = bool(self.streams.of(origin)) or self.ended.knows(origin)
         if isinstance(packet, RelayedEnd) and is_brought and not is_known:
-            self._permissions.origins.bind(origin, conversation.link_name, packet.from_name)
-        if not is_known and self._places.has_enough(origin):
+            self.permissions.origins.bind(origin, conversation.link_name, packet.from_name)
+        if not is_known and self.places.has_enough(origin):
             # There is no place for packets of the stream either. Their origin repeats that it has ended.
-            self._permissions.origins.forget(origin)
+            self.permissions.origins.forget(origin)
             return
         if isinstance(packet, RelayedEnd) and is_brought:
             self.ended.handle_brought(origin, conversation.link_name, packet.from_name)
         # The express ones of a neighbour are forgotten with its session.
         if (durable or is_brought) and not self.ended.knows(origin, durable=durable):
-            self._places.charge(origin)
+            self.places.charge(origin)
         # This includes a stream without any arrived packet: its packets may still be in flight.
         if not self.ended.add(origin, packet.since, packet.sequence, durable=durable):
             raise ProtocolError(DropReason.TOO_MANY_ENDS)
         if stream is not None:
             stream.has_ended = True
-            record_forgotten(self._record, stream, packet.sequence, turn.now_ns)
+            self.records.forgotten(stream, packet.sequence, turn.now_ns)
         if durable:
             turn.ended.append((conversation, packet, stream))
             return
         if stream is not None:
-            self._forget(stream)
+            self.forget(stream)
         self._answer_end(conversation, packet)
 
     def _answer_end(self, conversation: Conversation, packet: EndPacket) -> None:
         named = packet.origin, packet.stream, packet.sequence, packet.since
         answer = EndPacket(*named, answer=True)
         if isinstance(packet, RelayedEnd):
-            store = self._order_acks.store_word
-            answer = RelayedEnd(*named, True, packet.last, b"", self._permissions.node_id, store=store)
+            store = self.order_acks.store_word
+            answer = RelayedEnd(*named, True, packet.last, b"", self.permissions.node_id, store=store)
         # Without an answer its origin asks again in the next session.
         if not conversation.session.is_closed and not conversation.say(answer):
-            self._drops[DropReason.CONTROL_OVERFLOW] += 1
+            self.drops[DropReason.CONTROL_OVERFLOW] += 1
 
     # ---- commits
 
@@ -327,5 +316,5 @@ class IncomingEnds:
             self.awaited.handle_stored(stream.id, now_ns)
         for conversation, end, ended in group.ended:
             if ended is not None:
-                self._forget(ended)
+                self.forget(ended)
             self._answer_end(conversation, end)

@@ -51,7 +51,6 @@ from triack.queues.streams.accepted_keys import Accepted, AcceptedKeys
 from triack.queues.streams.dead_lettering import DeadLettering
 from triack.queues.streams.departing_stream import NO_RELAY, DepartingContext, ranges_of, relayed_packets
 from triack.queues.streams.departing_streams import FETCH_AHEAD_PACKETS, DepartingStreams
-from triack.queues.streams.departure_records import DepartureRecords
 from triack.queues.streams.group_commit import GroupCommit, Turn
 from triack.queues.streams.holds import HeldStream, Holds
 from triack.queues.streams.outgoing_stream import (
@@ -63,6 +62,7 @@ from triack.queues.streams.outgoing_stream import (
 from triack.queues.streams.retirement import ENDED, Retirement
 from triack.queues.streams.sealing import Sealing
 from triack.queues.streams.sent_copies import SentCopies
+from triack.queues.streams.stream_records import StreamRecords
 from triack.queues.streams.stream_state import StreamState
 from triack.queues.sync_links import SyncLinks
 from triack.session.protocol.frames import Ask
@@ -136,7 +136,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
         self._content_bytes = content_bytes
         self._local_queues = queues
         self._has_room = has_room
-        self._records = DepartureRecords(record)
+        self._records = StreamRecords(record)
         self.cached_bytes = 0
         self._queues: dict[tuple[str, str, Delivery, int, bool], OutgoingStream] = {}
         self._by_number: dict[int, OutgoingStream] = {}

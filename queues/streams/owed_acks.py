@@ -10,15 +10,14 @@ from itertools import islice
 
 from triack.base.ack_debt import AckState
 from triack.base.reasons import DropReason
-from triack.base.session_log import Record
 from triack.ordering.wire import NO_WORD, OrderAckPacket, RelayedOrderAck, StoreWord
 from triack.queues.deadlines import Deadlines
 from triack.queues.peers.history import History
 from triack.queues.peers.introduction import StreamPosition
 from triack.queues.peers.link import Conversation
-from triack.queues.streams.arrival_records import record_order_ack
 from triack.queues.streams.incoming_stream import IncomingStream
 from triack.queues.streams.sealing import Sealing
+from triack.queues.streams.stream_records import StreamRecords
 
 
 class OwedAcks:
@@ -34,11 +33,11 @@ class OwedAcks:
         history: of this node's store, once it is known.
     """
 
-    def __init__(self, node_id: bytes, sealing: Sealing, drops: Counter[DropReason], record: Record) -> None:
+    def __init__(self, node_id: bytes, sealing: Sealing, drops: Counter[DropReason], records: StreamRecords) -> None:
         self._node_id = node_id
         self._sealing = sealing
         self._drops = drops
-        self._record = record
+        self._records = records
         self.sent: Counter[str] = Counter()
         self.history: History | None = None
         self._owing: dict[IncomingStream, None] = {}
@@ -151,7 +150,7 @@ class OwedAcks:
             return False
         self.sent[stream.sequence.ack.cause.value] += 1
         stream.acked, stream.acked_at_ns = (sequence, number), now_ns
-        record_order_ack(self._record, stream, peer_id, now_ns)
+        self._records.order_ack_sent(stream, peer_id, now_ns)
         return True
 
 
@@ -163,8 +162,8 @@ class Positions:
     open.
     """
 
-    def __init__(self, record: Record) -> None:
-        self._record = record
+    def __init__(self, records: StreamRecords) -> None:
+        self._records = records
         self._streams: dict[bytes, OrderedDict[IncomingStream, None]] = {}
 
     def handle_committed(self, stream: IncomingStream) -> None:
@@ -194,6 +193,6 @@ class Positions:
                 continue
             if claimable != stream.acked:
                 stream.acked = claimable
-                record_order_ack(self._record, stream, origin, now_ns)
+                self._records.order_ack_sent(stream, origin, now_ns)
             told.append(StreamPosition(stream.number, *claimable))
         return tuple(told)

@@ -47,9 +47,9 @@ from triack.queues.deadlines import Deadlines
 from triack.queues.node_settings import NodeSettings, streams_limit
 from triack.queues.peers.link import Link, Links
 from triack.queues.routes import Way
-from triack.queues.streams.departure_records import DepartureRecords
 from triack.queues.streams.group_commit import Turn
 from triack.queues.streams.outgoing_stream import OutgoingStream
+from triack.queues.streams.stream_records import StreamRecords
 from triack.queues.streams.stream_state import EXPRESS_STREAMS, TRANSITIONS, StreamEvent, StreamState
 
 EXPRESS_SEQUENCE_BITS = 32
@@ -89,7 +89,7 @@ class Retirement:
         incarnation: int,
         settings: NodeSettings,
         links: Links,
-        records: DepartureRecords,
+        records: StreamRecords,
         forget: Callable[[OutgoingStream], None],
         relayed: Callable[[], Iterable[OutgoingStream]],
         *,

@@ -28,7 +28,7 @@ from triack.base.reasons import DropReason
 from triack.base.units import SECOND
 from triack.ordering.wire import RANGES_MAX, OnwardAckPacket, OnwardPacket, RelayedHeader
 from triack.queues.peers.link import Conversation
-from triack.queues.streams.departure_records import DepartureRecords
+from triack.queues.streams.stream_records import StreamRecords
 from triack.queues.streams.transit_stream import TransitStream
 from triack.queues.transit.return_routes import STREAMS_MAX
 
@@ -49,7 +49,7 @@ class RelayAcks:
 
     open_with: Callable[[str], Conversation | None]
     interval_ns: Callable[[str], int]
-    records: DepartureRecords
+    records: StreamRecords
     drops: Counter[DropReason]
 
     def __post_init__(self) -> None:
@@ -174,7 +174,7 @@ class RelayAcks:
             told[stream] = None
             if len(told) > STREAMS_MAX:  # it hears it again
                 told.popitem(last=False)
-            self.records.told_ends_here(header, delivery.label, conversation.peer_id, now_ns)
+            self.records.told_ends_here(header, delivery, conversation.peer_id, now_ns)
 
     def handle_awaited(self, stream: TransitStream, *, is_async: bool, now_ns: int) -> None:
         """A packet came whose neighbour waits for it to be passed on, or the link onward has changed its mode."""

@@ -20,7 +20,7 @@ from triack.base.reasons import DropReason
 from triack.ordering.transit import TransitPacket
 from triack.ordering.wire import HOPS_MAX, RelayedEnd, RelayedHeader, RelayedOrderAck, RelayedReject
 from triack.queues.peers.link import Conversation
-from triack.queues.streams.departure_records import DepartureRecords
+from triack.queues.streams.stream_records import StreamRecords
 from triack.queues.streams.transit_stream import TransitStream
 
 STREAMS_MAX = 8_192
@@ -101,7 +101,7 @@ class ReturnRoutes:
 
     node_id: bytes
     open_with: Callable[[str], Conversation | None]
-    records: DepartureRecords
+    records: StreamRecords
     drops: Counter[DropReason]
 
     def __post_init__(self) -> None:

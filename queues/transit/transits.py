@@ -187,7 +187,7 @@ class Transits(DepartingStreams[TransitStream]):
             return
         stream = self._stream_of(conversation, header, delivery, way, turn.now_ns)
         if stream is None:
-            self._records.held_back(header, delivery.label, turn.now_ns)
+            self._records.rejected(header, delivery, RejectReason.HELD_BACK, turn.now_ns)
             conversation.withhold(delivery, packet)
             if not self._places.keep_out(conversation, header, packet):
                 self._drops[DropReason.CONTROL_OVERFLOW] += 1
@@ -415,7 +415,7 @@ class Transits(DepartingStreams[TransitStream]):
         turn: Turn,
     ) -> None:
         """Refuse a packet at the door: its origin still has it. Nothing is remembered, as routes change."""
-        self._records.refused(header, delivery.label, reason, turn.now_ns)
+        self._records.refused(header, delivery, reason, turn.now_ns)
         if reason is RejectReason.NO_ROUTE:
             self.news.handle_no_route(header.final, conversation.link_name)
         conversation.withhold(delivery, packet)
@@ -433,7 +433,7 @@ class Transits(DepartingStreams[TransitStream]):
         reason: HoldReason,
         turn: Turn,
     ) -> None:
-        self._records.held_back(header, stream.delivery.label, turn.now_ns)
+        self._records.rejected(header, stream.delivery, RejectReason.HELD_BACK, turn.now_ns)
         conversation.withhold(stream.delivery, packet)
         if stream.sequence.ordered and stream.sequence.handle_held_back(header.sequence, header.number):
             self.words.handle_let_go(stream, turn.now_ns)

@@ -319,7 +319,7 @@ OTHERS = {
         queues/stages.py _Wait left, StageTracker _starts _entries _failed _waiting
         queues/manager/publish_windows.py PublishWindows news closings
         queues/streams/accepted_keys.py AcceptedKeys _by_name _by_ordinal _by_stream _unpacked
-        queues/streams/departure_records.py DepartureRecords topics
+        queues/streams/stream_records.py StreamRecords topics
         queues/streams/outbox.py Outbox _queues _by_number unpacked
         queues/streams/outgoing_stream.py OutgoingStream readers pending _blocks
         queues/streams/retirement.py Retirement _sequences _numbers _free _drained _torn _idle _pressed _crowded

@@ -13,6 +13,7 @@ from triack.base.commit import Commit
 from triack.base.delivery import Delivery
 from triack.base.errors import StoreFailed
 from triack.base.news import NodeEvent
+from triack.base.session_log import record_nothing
 from triack.base.units import MS, SECOND
 from triack.queues.mailboxes.mailbox import Lease
 from triack.queues.mailboxes.redelivery import Return
@@ -24,6 +25,7 @@ from triack.queues.streams.group_commit import GroupCommit
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.streams.owed_acks import Positions
+from triack.queues.streams.stream_records import StreamRecords
 from triack.tools.replay.engines.local_engine import judge_records
 from triack.tools.replay.log.files import parse_records
 from triack.tools.sim import world as sim
@@ -184,7 +186,7 @@ class SimNode(SimHost):
 
     def tell_no_positions(self) -> None:
         """Until its next start its accepts say nothing of streams, as if there were no room for them."""
-        self.live.inbox.positions = Positions(lambda *_told, **_fields: None)
+        self.live.inbox.positions = Positions(StreamRecords(record_nothing))
 
     def withhold(self) -> None:
         """Until its next start no order ack leaves, whatever asks for it, and no accept says the same."""

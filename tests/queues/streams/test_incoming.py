@@ -29,6 +29,7 @@ from triack.queues.stages import Stage
 from triack.queues.streams.holds import HeldStream, Holds, HoldsHere
 from triack.queues.streams.incoming_stream import HELD_BYTES, IncomingStream, new_row
 from triack.queues.streams.owed_acks import OwedAcks
+from triack.queues.streams.stream_records import StreamRecords
 from triack.session.protocol.binary import BINARY
 from triack.session.protocol.frames import AckFrame, PacketFrame, StoreAckFrame
 from triack.session.protocol.settings import SessionSettings
@@ -475,7 +476,7 @@ class Scenario:
 
     def __init__(self) -> None:
         self.drops: Counter[DropReason] = Counter()
-        self.owed = OwedAcks(b"n" * 16, World(1).node("n").live.inbox.sealing, self.drops, self._record)
+        self.owed = OwedAcks(b"n" * 16, World(1).node("n").live.inbox.sealing, self.drops, StreamRecords(self._record))
         self.asked: list[int] = []
 
     def _record(self, event: str, _now_ns: int, **fields: Any) -> None:

@@ -14,8 +14,8 @@ from triack.ordering.outgoing import StreamPacket
 from triack.queues.messages import DEAD_LETTER, Outgoing
 from triack.queues.packing import unpack
 from triack.queues.stages import Stage
-from triack.queues.streams.departure_records import DepartureRecords
 from triack.queues.streams.outgoing_stream import ORDINALS_BLOCK, Ordinals, OutgoingStream
+from triack.queues.streams.stream_records import StreamRecords
 from triack.tools.compiled import is_compiled
 
 
@@ -156,7 +156,7 @@ def filled(packets: int) -> tuple[OutgoingStream, list[StreamPacket]]:
 def test_neighbours_are_queued_in_one_record() -> None:
     outgoing, entries = filled(5)
     log = Log()
-    records = DepartureRecords(log)
+    records = StreamRecords(log)
     records.queued(outgoing, [*entries[:2], *entries[3:]], 7)
     records.queued(outgoing, entries, 8, recovered=True)
     assert [(one["first"], one["last"], one["count"], one.get("recovered")) for one in log] == [
@@ -170,7 +170,7 @@ def test_a_removal_says_why() -> None:
     """A message that ran out of time is expired, whichever time it was."""
     outgoing, entries = filled(2)
     log = Log()
-    records = DepartureRecords(log)
+    records = StreamRecords(log)
     records.removed(outgoing, entries[:1], DeadReason.RECEIVE_TIMEOUT, 7)
     records.removed(outgoing, entries[1:], DeadReason.PURGED, 8)
     assert [(one["first"], one["reason"]) for one in log] == [(1, "expired"), (2, "purged")]
@@ -178,7 +178,7 @@ def test_a_removal_says_why() -> None:
 
 def test_a_start_says_what_it_found_of_a_stream_to_a_queue_of_its_own() -> None:
     log = Log()
-    records = DepartureRecords(log)
+    records = StreamRecords(log)
     for delivery in (Delivery.TRANSACTIONAL, Delivery.RECOVERABLE):
         for peer, next_number in (("", 4), ("", 1), ("b", 4)):
             records.recovered(make_outgoing(delivery=delivery, peer=peer, next_number=next_number), 7)

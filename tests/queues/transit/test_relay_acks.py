@@ -31,8 +31,8 @@ from triack.queues.mailboxes.system_queues import DEAD_LETTER_QUEUE
 from triack.queues.messages import NO_DEAD_LETTER, Outgoing
 from triack.queues.node_settings import Limits, NodeSettings, Quota
 from triack.queues.packing import pack
-from triack.queues.streams.departure_records import DepartureRecords
 from triack.queues.streams.group_commit import GroupCommit
+from triack.queues.streams.stream_records import StreamRecords
 from triack.queues.streams.transit_stream import TransitStream
 from triack.queues.transit import return_routes, transit_ends
 from triack.queues.transit.pending_dead_letters import PendingDeadLetters
@@ -161,7 +161,7 @@ ID = StreamId(b"o" * 16, 1)
 
 
 def routes() -> ReturnRoutes:
-    return ReturnRoutes(b"r" * 16, lambda _: None, DepartureRecords(lambda *_, **__: None), Counter[DropReason]())
+    return ReturnRoutes(b"r" * 16, lambda _: None, StreamRecords(lambda *_, **__: None), Counter[DropReason]())
 
 
 def test_words_go_back_to_the_neighbour_that_has_brought_the_stream_last() -> None:

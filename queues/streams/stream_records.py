@@ -1,22 +1,33 @@
-"""Session log records of streams that leave, at their origins and at relays (docs/session-log.md)."""
+"""Session log records of streams, at their origins, at relays and at their destinations (docs/session-log.md)."""
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
+from triack.base.commit import PositionRow
 from triack.base.delivery import LABELS, Delivery
 from triack.base.ranges import Range, as_ranges
-from triack.base.reasons import EXPIRED, FreedReason, RejectReason
+from triack.base.reasons import EXPIRED, FreedReason
 from triack.base.session_log import Record, record_nothing
 from triack.ordering.outgoing import StreamPacket
 from triack.ordering.transit import TransitPacket
-from triack.ordering.wire import OnwardAckPacket, RelayedEnd, RelayedHeader, RelayedOrderAck, RelayedReject
+from triack.ordering.wire import (
+    OnwardAckPacket,
+    RelayedEnd,
+    RelayedHeader,
+    RelayedOrderAck,
+    RelayedReject,
+    SequenceHeader,
+)
 from triack.queues.mailboxes.handed import said_priority
 from triack.queues.mailboxes.system_queues import counted_in
 from triack.queues.peers.link import Conversation
+from triack.queues.streams.group_commit import AcceptedRun, fold
+from triack.queues.streams.incoming_stream import IncomingStream
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.streams.transit_stream import TransitStream
 
 
-class DepartureRecords:
+class StreamRecords:
     """Writes the records of one node.
 
     Attributes:
@@ -90,8 +101,7 @@ class DepartureRecords:
 
     def order_ack(self, outgoing: OutgoingStream, number: int, now_ns: int) -> None:
         """The destination has a sequence up to ``number``."""
-        origin, stream = outgoing.id
-        where = {"origin": origin.hex(), "stream": stream, "sequence": outgoing.sequence.sequence}
+        where = _place_of(*outgoing.id, outgoing.sequence.sequence)
         self._record("order_ack_received", now_ns, **where, number=number)
 
     def onward(self, outgoing: OutgoingStream, here: int, session: str, now_ns: int, *, waits: bool) -> None:
@@ -146,17 +156,13 @@ class DepartureRecords:
             kind, number = "forgotten" if packet.answer else "end", packet.last
         else:
             kind, number = "order-ack" if isinstance(packet, RelayedOrderAck) else "reject", packet.number
-        where = {"origin": packet.origin.hex(), "stream": packet.stream, "sequence": packet.sequence}
+        where = _place_of(packet.origin, packet.stream, packet.sequence)
         self._record("control_relayed", now_ns, kind=kind, **where, number=number, peer=peer_id.hex())
 
-    def refused(self, header: RelayedHeader, label: str, reason: str, now_ns: int) -> None:
+    def refused(self, header: RelayedHeader, delivery: Delivery, reason: str, now_ns: int) -> None:
         """A packet arrived that may not be passed on."""
-        number, final = header.number, header.final
-        self._write_came("route_refused", header, label, now_ns, first=number, last=number, final=final, reason=reason)
-
-    def held_back(self, header: RelayedHeader, label: str, now_ns: int) -> None:
-        """A packet arrived without room for it now."""
-        self._write_came("rejected", header, label, now_ns, number=header.number, reason=RejectReason.HELD_BACK)
+        said = {"first": header.number, "last": header.number, "final": header.final, "reason": reason}
+        self._write_of("route_refused", header.named[:3], delivery, now_ns, **said)
 
     def waits(self, stream: TransitStream, here: int, upstream: Conversation, now_ns: int, *, waits: bool) -> None:
         """A neighbour was told how far a stream is stored here, and whether it waits."""
@@ -170,24 +176,55 @@ class DepartureRecords:
         said = {"ranges": [list(span) for span in ranges], "is_async": is_async, "peer": peer_id.hex()}
         self._write("onward_ack_sent", stream, now_ns, **said)
 
-    def told_ends_here(self, header: RelayedHeader, label: str, peer_id: bytes, now_ns: int) -> None:
-        """A neighbour was told that a stream goes no further, so that store acks are enough."""
-        self._write_came("onward_ack_sent", header, label, now_ns, ranges=[], is_async=True, peer=peer_id.hex())
+    # ---- at a destination
 
-    def _write_came(self, event: str, header: RelayedHeader, label: str, now_ns: int, **more: object) -> None:
-        where = {"origin": header.origin.hex(), "stream": header.stream, "sequence": header.sequence}
-        self._record(event, now_ns, **where, **more, **{"class": label})
+    def told_ends_here(self, header: RelayedHeader, delivery: Delivery, peer_id: bytes, now_ns: int) -> None:
+        """A neighbour was told that a stream goes no further, so that store acks are enough."""
+        said = {"ranges": [], "is_async": True, "peer": peer_id.hex()}
+        self._write_of("onward_ack_sent", header.named[:3], delivery, now_ns, **said)
+
+    def rejected(self, header: SequenceHeader, delivery: Delivery, reason: str, now_ns: int) -> None:
+        """A packet was not accepted, here or at a relay."""
+        self._write_of("rejected", header.named[:3], delivery, now_ns, number=header.number, reason=reason)
+
+    def accepted(self, accepted: Mapping[IncomingStream, list[AcceptedRun]], now_ns: int) -> None:
+        """Packets are in the queues for good."""
+        if self._record is record_nothing:
+            return
+        for stream, numbers in accepted.items():
+            queue, label = stream.queue, {"class": LABELS[stream.delivery]}
+            more: dict[str, Any] = {"queue": queue, **label, **said_priority(stream.delivery, stream.priority)}
+            for sequence, first, last, messages in fold(numbers, bridge=stream.ordered):
+                said = {"first": first, "last": last, "count": counted_in(queue, messages), **more}
+                self._record("committed", now_ns, **_place_of(*stream.id, sequence), **said)
+
+    def order_ack_sent(self, stream: IncomingStream, peer_id: bytes, now_ns: int) -> None:
+        """An order ack for ``stream.acked`` has left."""
+        sequence, number = stream.acked
+        where = _place_of(*stream.id, sequence)
+        self._record("order_ack_sent", now_ns, **where, number=number, peer=peer_id.hex())
+
+    def found(self, stream: IncomingStream, row: PositionRow, now_ns: int) -> None:
+        """A stream was found on the disk."""
+        where: dict[str, object] = {"number": row.number} if stream.ordered else {"ranges": stream.filter.ranges}
+        self._write_of("position_recovered", (*stream.id, row.sequence), stream.delivery, now_ns, **where)
+
+    def forgotten(self, stream: IncomingStream, sequence: int, now_ns: int) -> None:
+        """A stream has ended, and the next commit forgets it."""
+        self._write_of("stream_forgotten", (*stream.id, sequence), stream.delivery, now_ns)
 
     def _write(self, event: str, stream: OutgoingStream | TransitStream, now_ns: int, **more: object) -> None:
-        self._record(
-            event,
-            now_ns,
-            origin=stream.id.origin.hex(),
-            stream=stream.id.number,
-            sequence=stream.sequence.sequence,
-            **more,
-            **{"class": LABELS[stream.delivery]},
-        )
+        self._write_of(event, (*stream.id, stream.sequence.sequence), stream.delivery, now_ns, **more)
+
+    def _write_of(
+        self, event: str, of: tuple[bytes, int, int], delivery: Delivery, now_ns: int, /, **more: object
+    ) -> None:
+        if self._record is not record_nothing:
+            self._record(event, now_ns, **_place_of(*of), **more, **{"class": LABELS[delivery]})
+
+
+def _place_of(origin: bytes, stream: int, sequence: int) -> dict[str, object]:
+    return {"origin": origin.hex(), "stream": stream, "sequence": sequence}
 
 
 def _priority_of(outgoing: OutgoingStream) -> dict[str, object]:
