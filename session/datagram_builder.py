@@ -17,7 +17,7 @@ from triack.session.protocol.codec import Codec
 from triack.session.protocol.events import Transmit, TransmitKind, TransmitRun
 from triack.session.protocol.frames import AckFrame, Ask, CloseFrame, PacketFrame, PingFrame, StoreAckFrame
 from triack.session.protocol.opening import Opening
-from triack.session.protocol.packets import SessionPacket
+from triack.session.protocol.packets import PacketState, SessionPacket
 from triack.session.protocol.states import WITHOUT_ACKS, CloseReason
 
 
@@ -61,43 +61,30 @@ class DatagramBuilder:
         transmit.payload += close
         return transmit
 
-    def run(self, mark: int, now_ns: int) -> TransmitRun | None:
-        """Datagrams with packets and nothing else, or None."""
-        if self._opening.unconfirmed and self._opening.figure is not None:
-            return None
-        sizes = self._path_size
-        if sizes.longest_bytes > sizes.size_bytes and (larger := self._departing.next_larger(now_ns)) is not None:
-            return self._pieces_of(larger, mark, now_ns)
-        packets = self._departing.next_run(now_ns)
-        if not packets:
-            return None
-        connection_id, counter = self._take_counter(len(packets))
-        last_ask = self._departing.handle_run_sent(packets, counter, now_ns)
-        return TransmitRun(connection_id, counter, self._codec.encode_run(packets, last_ask, mark), packets)
+    def leaving(self, mark: int, now_ns: int, *, by_run: bool) -> Transmit | TransmitRun | None:
+        """The next datagram, whatever it holds, or None.
 
-    def _pieces_of(self, sent: SessionPacket, mark: int, now_ns: int) -> TransmitRun:
-        piece_bytes = self._path_size.piece_room_bytes - self._codec.piece_header_bytes
-        pieces = count(sent, piece_bytes)
-        connection_id, counter = self._take_counter(pieces)
-        ack_requested = self._departing.handle_sent(sent, counter, now_ns, pieces=pieces)
-        payloads = [self._codec.encode(piece) for piece in cut(sent, piece_bytes, mark, ack_requested=ack_requested)]
-        return TransmitRun(connection_id, counter, payloads, [sent])
-
-    def datagram(self, mark: int, now_ns: int) -> Transmit | None:
-        """The next datagram, whatever it holds, or None."""
+        ``by_run``: packets that leave for the first time, and with nothing else in their datagrams, leave together; one
+        that is longer than a datagram leaves in pieces.
+        """
         acks, sizes, encode, opening = self._ack_sender, self._path_size, self._codec.encode, self._opening
         figure = opening.figure if opening.unconfirmed else None
-        if figure is None and sizes.path.due is not None and (probe := sizes.poll_probe(now_ns)) is not None:
-            return Transmit(TransmitKind.DATA, *self._take_counter(1), encode(probe))
         head = b"" if figure is None else encode(figure)
         sent = self._departing.next_packet(now_ns)
         waits = sent is not None and not sizes.fits(sent, len(head))
-        if waits:
+        if sent is not None and waits:
+            if by_run and figure is None:
+                return self._pieces_of(sent, mark, now_ns)
             sent = None
         ack_leaves = store_ack_leaves = False
         if acks.session_ack.debt.state or acks.store_ack.debt.state:
             ack_leaves, store_ack_leaves = acks.leaving(now_ns, with_packet=sent is not None)
-        if sent is None and not (ack_leaves or store_ack_leaves or self._probing.ping_due or sizes.answer):
+        is_more = ack_leaves or store_ack_leaves or self._probing.ping_due
+        if by_run and figure is None and not is_more and sent is not None and sent.state is PacketState.QUEUED:
+            return self._run(mark, now_ns)
+        if figure is None and sizes.path.due is not None and (probe := sizes.poll_probe(now_ns)) is not None:
+            return Transmit(TransmitKind.DATA, *self._take_counter(1), encode(probe))
+        if sent is None and not is_more and not sizes.answer:
             return None
         ack = acks.ack(now_ns) if ack_leaves else None
         ack_data = b"" if ack is None else encode(ack)
@@ -112,9 +99,8 @@ class DatagramBuilder:
             room_bytes = self._put_ack(transmit, ack, ack_data, room_bytes)
         if store_ack is not None:
             room_bytes = self._put_ack(transmit, store_ack, store_ack_data, room_bytes)
-        if waits and figure is not None:
-            # It leaves once the peer has confirmed the session, as then no figure goes with it, or in pieces.
-            self._probing.ping_due = True
+        # What waits leaves once the peer has confirmed the session, as then no figure goes with it, or in pieces.
+        self._probing.ping_due = self._probing.ping_due or (waits and figure is not None)
         if sizes.answer or self._probing.ping_due:
             self._put_requests(transmit, room_bytes)
         if sent is None:
@@ -124,6 +110,20 @@ class DatagramBuilder:
             ask = self._probing.last_asked = Ask.AT_ONCE
         transmit.payload += encode(PacketFrame(sent.number, sent.delivery, ask, sent.content, mark))
         return transmit
+
+    def _run(self, mark: int, now_ns: int) -> TransmitRun:
+        packets = self._departing.next_run()
+        connection_id, counter = self._take_counter(len(packets))
+        last_ask = self._departing.handle_run_sent(packets, counter, now_ns)
+        return TransmitRun(connection_id, counter, self._codec.encode_run(packets, last_ask, mark), packets)
+
+    def _pieces_of(self, sent: SessionPacket, mark: int, now_ns: int) -> TransmitRun:
+        piece_bytes = self._path_size.piece_room_bytes - self._codec.piece_header_bytes
+        pieces = count(sent, piece_bytes)
+        connection_id, counter = self._take_counter(pieces)
+        ack_requested = self._departing.handle_sent(sent, counter, now_ns, pieces=pieces)
+        payloads = [self._codec.encode(piece) for piece in cut(sent, piece_bytes, mark, ack_requested=ack_requested)]
+        return TransmitRun(connection_id, counter, payloads, [sent])
 
     def _put_ack(self, transmit: Transmit, ack: AckFrame | StoreAckFrame, encoded: bytes, room_bytes: int) -> int:
         """Add an ack if there is room for it. Returns how much room is left."""

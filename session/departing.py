@@ -90,23 +90,12 @@ class Departing:
         sent = self.next_packet(now_ns) if self._path_size.has_larger else None
         return None if sent is None or self._path_size.fits(sent) else sent
 
-    def next_run(self, now_ns: int) -> list[SessionPacket]:
-        """The packets that leave now in a run; empty: ask ``next_packet``."""
-        probing, window, share = self._probing, self._window, self._share
-        if not window.unsent_bytes:
-            return []
-        if probing.ping_due or (probing.due and probing.peek() is not None):
-            return []
-        if self._ack_debt.state or self._store_ack_debt.state:
-            ack_leaves, store_ack_leaves = self._ack_sender.leaving(now_ns, with_packet=True)
-            if ack_leaves or store_ack_leaves:
-                return []
-        first = window.peek()
-        if first is None or first.state is not PacketState.QUEUED or not window.has_credit(first):
-            return []
-        room = RunRoom() if share is None else share.run_room(self._rtt, first.size_bytes, now_ns)
-        run = window.next_run(room.until_ask_bytes, room.credit_bytes)
-        return list(takewhile(self._path_size.fits, run)) if self._path_size.has_larger else run
+    def next_run(self) -> list[SessionPacket]:
+        """The packet that ``next_packet`` gave, and those behind it that may leave with it, all for the first time."""
+        share, sizes = self._share, self._path_size
+        room = RunRoom() if share is None else share.run_room(self._rtt)
+        run = self._window.next_run(room.until_ask_bytes, room.credit_bytes)
+        return list(takewhile(sizes.fits, run)) if sizes.has_larger else run
 
     def handle_sent(self, sent: SessionPacket, counter: int, now_ns: int, *, pieces: int = 1) -> int:
         """A packet leaves in the datagram with that counter. Returns the ``Ask`` that goes with it.

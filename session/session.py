@@ -4,8 +4,7 @@ Give it input, then drain its outputs until each returns None:
 
 - ``handle_*``: a hello, a datagram, a commit, the clock;
 - ``events``: what has happened, for the owner to remove;
-- ``poll_run`` until it returns None, and then ``poll_transmit``: the next datagrams to send. A packet that is longer
-  than a datagram leaves only by ``poll_run``, in pieces: an owner that does not call it must send none;
+- ``poll_transmit`` until it returns None: the next datagrams to send;
 - ``next_deadline``: when to call ``handle_timer`` if nothing happens before. An early call does nothing.
 
 It promises that every packet given to ``send_packet`` is delivered and reported acknowledged, or that the session
@@ -251,7 +250,7 @@ class Session:
 
         Args:
             delivery: its class.
-            content: at most ``content_limit_bytes``; a longer one leaves only by ``poll_run``, in pieces.
+            content: if longer than ``content_limit_bytes``, it leaves only by the run, in pieces (``poll_transmit``).
             context: anything; ``PacketsAcked`` and ``PacketsStored`` return it.
             ack_requested: ask the peer to acknowledge without delay.
 
@@ -447,39 +446,28 @@ class Session:
 
     # ---- outputs
 
-    def poll_transmit(self, now_ns: int) -> Transmit | None:
-        """The next datagram to send, or None.
+    def poll_transmit(self, now_ns: int, *, by_run: bool = True) -> Transmit | TransmitRun | None:
+        """The next datagrams to send, or None.
 
-        It never holds a packet that is longer than a datagram, nor one behind that: see ``poll_run``.
+        ``by_run``: packets leave together as far as they can, and those longer than a datagram in pieces. Without it
+        each packet leaves alone; one that is longer, and those behind it, wait until the session ends.
         """
         if self.state not in (SessionState.OPEN, SessionState.DRAINING):
             return self._transmit_unopened(now_ns)
-        transmit = self._builder.datagram(self.commit_serial, now_ns)
-        if transmit is None:
+        leaving = self._builder.leaving(self.commit_serial, now_ns, by_run=by_run)
+        if leaving is None:
             return None
         self._keep_alive.sent_at_ns = now_ns
-        if transmit.ack or transmit.store_ack:
-            self.ack_sender.arm(self._timers)
-        if transmit.ping and not self._opening.unconfirmed:
-            self._loss_timers.handle_pinged(now_ns)
-        if transmit.packet is not None:
-            self._handle_departed([transmit.packet], now_ns)
-        return transmit
-
-    def poll_run(self, now_ns: int) -> TransmitRun | None:
-        """The next datagrams to send that hold only packets; None: ask ``poll_transmit``.
-
-        Packets that are longer than a datagram leave only here, in pieces; without this call they wait until the
-        session ends.
-        """
-        nothing_new = not self.window.unsent_bytes and self.path_size.longest_bytes <= self.path_size.size_bytes
-        if nothing_new or self.state not in (SessionState.OPEN, SessionState.DRAINING):
-            return None
-        run = self._builder.run(self.commit_serial, now_ns)
-        if run is not None:
-            self._keep_alive.sent_at_ns = now_ns
-            self._handle_departed(run.packets, now_ns)
-        return run
+        if type(leaving) is TransmitRun:
+            self._handle_departed(leaving.packets, now_ns)
+        elif type(leaving) is Transmit:
+            if leaving.ack or leaving.store_ack:
+                self.ack_sender.arm(self._timers)
+            if leaving.ping and not self._opening.unconfirmed:
+                self._loss_timers.handle_pinged(now_ns)
+            if leaving.packet is not None:
+                self._handle_departed([leaving.packet], now_ns)
+        return leaving
 
     # ---- sending
 

@@ -27,7 +27,7 @@ from triack.queues.streams.incoming_stream import IncomingStream
 from triack.queues.streams.outbox import Outbox
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.transit.transits import Transits
-from triack.session.protocol.events import TransmitKind, TransmitRun
+from triack.session.protocol.events import Transmit, TransmitKind, TransmitRun
 from triack.session.protocol.states import SessionState
 from triack.session.session import Session
 
@@ -194,12 +194,11 @@ class Transmitter:
     def _transmit(self, conversation: Conversation, now_ns: int) -> None:
         session = conversation.session
         session.commit_serial = self._handshakes.history.committed
-        while True:
-            while (run := session.poll_run(now_ns)) is not None:
-                self._send_run(conversation, run, now_ns)
-            transmit = session.poll_transmit(now_ns)
-            if transmit is None:
-                return
+        while (transmit := session.poll_transmit(now_ns)) is not None:
+            if type(transmit) is TransmitRun:
+                self._send_run(conversation, transmit, now_ns)
+                continue
+            assert type(transmit) is Transmit
             counter = transmit.counter
             if transmit.kind is TransmitKind.ACCEPT:
                 counter = conversation.connect_counter

@@ -85,7 +85,7 @@ class RunRoom(NamedTuple):
     """How much may leave at once, in a run of packets.
 
     Attributes:
-        until_ask_bytes: one more packet may follow as long as those before it have fewer bytes; 0 for none now.
+        until_ask_bytes: one more packet may follow as long as those before it have fewer bytes.
         credit_bytes: the credit of the pacer; the first packet may exceed it.
     """
 
@@ -130,13 +130,11 @@ class NetworkShare:
             self._paced.handle_late()
         return ready_at_ns
 
-    def run_room(self, rtt: RoundTrip, first_bytes: int, now_ns: int) -> RunRoom:
-        """How much may leave behind each other, beginning with a packet of that size.
+    def run_room(self, rtt: RoundTrip) -> RunRoom:
+        """How much may leave behind each other, beginning with a packet that ``ready_at_ns`` lets go now.
 
         None of them is held back by the pacer, and none but the last is one with which to ask for an ack.
         """
-        if self.ready_at_ns(rtt, first_bytes, now_ns) > now_ns:
-            return RunRoom(0)
         until_ask_bytes = max(1, -(-self.window.window_bytes // ASKS) - self._unasked_bytes)
         if self._paced is None or not rtt.latest_ns:
             return RunRoom(until_ask_bytes)

@@ -68,7 +68,7 @@ class Flow:
                 event = end.events.pop(0)
                 if isinstance(event, PacketArrived) and not event.duplicate:
                     self.delivered_bytes += len(event.content)
-            while (transmit := end.poll_transmit(now_ns)) is not None:
+            while isinstance(transmit := end.poll_transmit(now_ns, by_run=False), Transmit):
                 self.link.carry(self, way, transmit)
 
     def _has_turn(self, way: int, now_ns: int) -> bool:

@@ -71,6 +71,29 @@ def _traits(udp: bool) -> PathTraits:
     return UDP if udp else MEMORY
 
 
+def transmit_of(session: Session, now_ns: int) -> events.Transmit:
+    """The next datagram of a session that is polled for single packets."""
+    leaving = session.poll_transmit(now_ns, by_run=False)
+    assert isinstance(leaving, events.Transmit)
+    return leaving
+
+
+def transmits_of(session: Session, now_ns: int) -> list[events.Transmit]:
+    """All that leaves a session now, none of it by the run."""
+    found: list[events.Transmit] = []
+    while (leaving := session.poll_transmit(now_ns)) is not None:
+        assert isinstance(leaving, events.Transmit)
+        found.append(leaving)
+    return found
+
+
+def run_of(session: Session, now_ns: int) -> events.TransmitRun:
+    """The next packets that leave together."""
+    leaving = session.poll_transmit(now_ns)
+    assert isinstance(leaving, events.TransmitRun)
+    return leaving
+
+
 class Pair:
     """Initiator ``a`` and acceptor ``b``. All that ``b`` gets of a durable class is committed ``store_ns`` later.
 
@@ -171,18 +194,16 @@ class Pair:
                 self._carry(name, transmit)
 
     def _transmits(self, session: Session) -> Iterator[events.Transmit]:
-        """Yield what a session sends now, in order; what leaves by the run first, as long as there is any."""
-        while True:
-            while self.by_run and (run := session.poll_run(self.now_ns)) is not None:
-                self.longest_run = max(self.longest_run, len(run.packets))
-                is_cut = len(run.packets) < len(run.payloads)
-                packets = run.packets * len(run.payloads) if is_cut else run.packets
-                for counter, (payload, packet) in enumerate(zip(run.payloads, packets, strict=True), run.counter):
-                    yield events.Transmit(events.TransmitKind.DATA, run.connection_id, counter, payload, packet)
-            transmit = session.poll_transmit(self.now_ns)
-            if transmit is None:
-                return
-            yield transmit
+        """Yield what a session sends now, in order."""
+        while (leaving := session.poll_transmit(self.now_ns, by_run=self.by_run)) is not None:
+            if isinstance(leaving, events.Transmit):
+                yield leaving
+                continue
+            self.longest_run = max(self.longest_run, len(leaving.packets))
+            is_cut = len(leaving.packets) < len(leaving.payloads)
+            packets = leaving.packets * len(leaving.payloads) if is_cut else leaving.packets
+            for counter, (payload, packet) in enumerate(zip(leaving.payloads, packets, strict=True), leaving.counter):
+                yield events.Transmit(events.TransmitKind.DATA, leaving.connection_id, counter, payload, packet)
 
     def step(self, until_ns: int) -> bool:
         """Jump to the next thing that happens; False when that is later than ``until_ns`` or never."""

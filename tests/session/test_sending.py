@@ -2,14 +2,14 @@
 
 import pytest
 
-from tests.session.pair import Pair, closes, cut, make_hello, make_session
+from tests.session.pair import Pair, closes, cut, make_hello, make_session, run_of, transmit_of, transmits_of
 from tests.sure import sure
 from triack.base.ack_trigger import AckTrigger
 from triack.base.delivery import DURABLE, Delivery
 from triack.base.units import MS, SECOND
 from triack.session.acknowledgements.session_ack import PATIENCE_NS
 from triack.session.protocol.binary import BINARY
-from triack.session.protocol.events import PacketsAcked, PacketsStored, SessionClosed
+from triack.session.protocol.events import PacketsAcked, PacketsStored, SessionClosed, Transmit
 from triack.session.protocol.frames import AckFrame, Ask, CloseFrame, PacketFrame, PieceFrame, PingFrame, RoundTripFrame
 from triack.session.protocol.opening import CONNECT_RESEND_NS
 from triack.session.protocol.settings import SessionSettings
@@ -24,7 +24,7 @@ def test_what_may_wait_for_the_store_is_not_probed_before_it_has() -> None:
         pair = Pair.opened(SessionSettings(max_unacked_packet=8), udp=False)
         pair.confirm()
         pair.a.send_packets(Delivery.TRANSACTIONAL, [b"x"], [None], [ask])
-        (frame,) = BINARY.decode(sure(pair.a.poll_run(pair.now_ns)).payloads[0])
+        (frame,) = BINARY.decode(run_of(pair.a, pair.now_ns).payloads[0])
         assert isinstance(frame, PacketFrame)
         assert frame.ask == ask
         waits[ask] = sure(pair.a.next_deadline()) - pair.now_ns
@@ -69,9 +69,8 @@ def test_a_packet_that_fits_stays_behind_one_that_goes_in_pieces() -> None:
     pair = Pair.opened()
     for size in (10, 5_000, 20, 30):
         pair.a.send_packet(Delivery.EXPRESS, bytes(size), None)
-    numbers = []
-    while (run := pair.a.poll_run(pair.now_ns)) is not None:
-        numbers.append([sent.number for sent in run.packets])
+    numbers = [[sent.number for sent in run_of(pair.a, pair.now_ns).packets] for _ in range(3)]
+    assert pair.a.poll_transmit(pair.now_ns) is None
     assert numbers == [[1], [2], [3, 4]]
 
 
@@ -79,22 +78,22 @@ def test_pieces_of_what_is_here_are_answered_with_its_acks() -> None:
     """They came again because an ack was lost."""
     pair = Pair.opened()
     pair.a.send_packet(Delivery.EXPRESS, bytes(5_000), None)
-    payloads = sure(pair.a.poll_run(pair.now_ns)).payloads
+    payloads = run_of(pair.a, pair.now_ns).payloads
     for payload in payloads:
         pair.inject("b", payload)
     while pair.b.poll_transmit(pair.now_ns) is not None:
         pass
     pair.inject("b", payloads[0])
-    assert sure(sure(pair.b.poll_transmit(pair.now_ns)).ack).cumulative == 1
+    assert sure(transmit_of(pair.b, pair.now_ns).ack).cumulative == 1
 
 
 def test_a_goodbye_says_what_came() -> None:
     pair = Pair.opened(udp=False)
     pair.run(SECOND)
     pair.a.send_packet(Delivery.EXPRESS, b"x", None)
-    pair.inject("b", sure(pair.a.poll_transmit(pair.now_ns)).payload)
+    pair.inject("b", transmit_of(pair.a, pair.now_ns).payload)
     pair.b.close(CloseReason.LOCAL_STOP)
-    goodbye = sure(pair.b.poll_transmit(pair.now_ns))
+    goodbye = transmit_of(pair.b, pair.now_ns)
     assert [type(frame) for frame in BINARY.decode(goodbye.payload)] == [AckFrame, CloseFrame]
 
 
@@ -105,12 +104,11 @@ def test_what_an_initiator_has_measured_stands_in_every_datagram_until_it_is_ans
     assert a.poll_transmit(0) is not None
     a.handle_hello(make_hello(2, settings), now_ns)
     a.send_packets(Delivery.EXPRESS, [bytes(1_100)] * 3 + [bytes(1_300)], [None] * 4, [0] * 4)
-    assert a.poll_run(now_ns) is None
-    sent = [BINARY.decode(transmit.payload) for transmit in iter(lambda: a.poll_transmit(now_ns), None)]
+    sent = [BINARY.decode(transmit.payload) for transmit in transmits_of(a, now_ns)]
     assert [any(isinstance(frame, PacketFrame) for frame in frames) for frames in sent] == [True] * 3
     assert [frames[0] for frames in sent] == [RoundTripFrame(600 * MS)] * 3
     a.handle_datagram(BINARY.encode(PingFrame()), 1, now_ns)
-    run = sure(a.poll_run(now_ns))
+    run = run_of(a, now_ns)
     assert {type(frame) for payload in run.payloads for frame in BINARY.decode(payload)} == {PieceFrame}
 
 
@@ -124,12 +122,12 @@ def test_a_packet_that_waits_until_the_session_is_confirmed_asks_for_that(before
     if not before:
         a.ack_sender.store_ack.handle_request()
     a.send_packets(Delivery.EXPRESS, [bytes(100)] * before + [bytes(1_300)], [None] * (before + 1), [0] * (before + 1))
-    (frames,) = [BINARY.decode(transmit.payload) for transmit in iter(lambda: a.poll_transmit(now_ns), None)]
+    (frames,) = [BINARY.decode(transmit.payload) for transmit in transmits_of(a, now_ns)]
     asks = [frame.ask for frame in frames if isinstance(frame, PacketFrame)]
     assert (asks, any(isinstance(frame, PingFrame) for frame in frames)) == ([Ask.AT_ONCE] * before, not before)
     if before:
         a.handle_timer(now_ns + CONNECT_RESEND_NS)
-        again = sure(a.poll_transmit(now_ns + CONNECT_RESEND_NS))
+        again = transmit_of(a, now_ns + CONNECT_RESEND_NS)
         assert PingFrame in map(type, BINARY.decode(again.payload))
 
 
@@ -176,8 +174,8 @@ def test_an_ack_that_is_due_goes_before_a_run() -> None:
     pair.confirm()
     pair.b.send_packets(Delivery.EXPRESS, [b"x"] * 3, [None] * 3, [False] * 3)
     pair.b.ack_sender.session_ack.debt.handle_request()
-    assert pair.b.poll_run(pair.now_ns) is None
-    first = sure(pair.b.poll_transmit(pair.now_ns))
+    first = pair.b.poll_transmit(pair.now_ns)
+    assert isinstance(first, Transmit)
     assert (first.ack is None, first.packet is None) == (False, False)
-    run = sure(pair.b.poll_run(pair.now_ns))
+    run = run_of(pair.b, pair.now_ns)
     assert ([sent.number for sent in run.packets], run.counter) == ([2, 3], first.counter + 1)

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.session.pair import OVERHEAD_BYTES, RTT_NS, Pair, goodbyes, make_hello, make_session, reasons
-from tests.sure import sure
+from tests.session.pair import OVERHEAD_BYTES, RTT_NS, Pair, goodbyes, make_hello, make_session, reasons, transmit_of
 from triack.base.ack_trigger import AckTrigger
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
@@ -68,10 +67,10 @@ def test_a_session_that_opens_at_one_end_alone_is_over_in_time() -> None:
 
 def test_a_connect_is_said_once_more_when_the_acceptor_wants_it() -> None:
     session = make_session(1)
-    first = sure(session.poll_transmit(0))
+    first = transmit_of(session, 0)
     assert session.poll_transmit(0) is None
     session.handle_retry()
-    second = sure(session.poll_transmit(0))
+    second = transmit_of(session, 0)
     assert (first.counter, second.counter, second.kind) == (1, 2, TransmitKind.CONNECT)
 
 
@@ -92,7 +91,7 @@ def test_a_late_copy_of_a_connect_opens_nothing() -> None:
     pair = Pair.opened()
     connect = pair.sent["a"][0][1]
     late = make_session(3, peer=BINARY.decode_hello(connect.payload), now_ns=pair.now_ns)
-    pair.deliver("a", sure(late.poll_transmit(pair.now_ns)))
+    pair.deliver("a", transmit_of(late, pair.now_ns))
     pair.drain()
     assert pair.sent["a"][-1][1].connection_id == 2
     assert (late.state, late.events) == (SessionState.ACCEPTING, [])

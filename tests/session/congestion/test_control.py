@@ -356,7 +356,8 @@ def test_what_goes_by_the_run_is_what_the_pacer_lets_go_one_by_one(window: int) 
         while single.ready_at_ns(rtt, DATAGRAM, now_ns) <= now_ns:
             sent[0] += 1
             asked[0] += [sent[0]] * single.handle_sent(DATAGRAM, TERMS)
-        while (room := by_run.run_room(rtt, DATAGRAM, now_ns)).until_ask_bytes:
+        while by_run.ready_at_ns(rtt, DATAGRAM, now_ns) <= now_ns:
+            room = by_run.run_room(rtt)
             packets = min(-(-room.until_ask_bytes // DATAGRAM), room.credit_bytes // DATAGRAM)
             sent[1] += packets
             asked[1] += [sent[1]] * by_run.handle_sent(DATAGRAM, TERMS, before_bytes=(packets - 1) * DATAGRAM)
