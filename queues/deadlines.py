@@ -46,10 +46,10 @@ class Deadlines(Generic[Key]):
 
     def set(self, key: Key, at_ns: int | None) -> None:
         """Set or move a deadline; None removes it."""
-        before = self._at.get(key)
-        if at_ns == (None if before is None else before[0]):
+        known = key in self._at
+        if at_ns == (self._at[key][0] if known else None):
             return
-        was_soonest = before is not None and before[1] == self.heap[0][1]
+        was_soonest = known and self._at[key][1] == self.heap[0][1]
         if at_ns is None:
             del self._at[key]
         else:

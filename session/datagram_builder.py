@@ -70,8 +70,8 @@ class DatagramBuilder:
         acks, sizes, encode, opening = self._ack_sender, self._path_size, self._codec.encode, self._opening
         figure = opening.figure if opening.unconfirmed else None
         head = b"" if figure is None else encode(figure)
-        sent = self._departing.next_packet(now_ns)
-        waits = sent is not None and not sizes.fits(sent, len(head))
+        head_bytes, sent = len(head), self._departing.next_packet(now_ns)
+        waits = sent is not None and sent.size_bytes + head_bytes > sizes.size_bytes
         if sent is not None and waits:
             if by_run and figure is None:
                 return self._pieces_of(sent, mark, now_ns)
@@ -90,10 +90,10 @@ class DatagramBuilder:
         ack_data = b"" if ack is None else encode(ack)
         store_ack = acks.store_ack_with(mark) if store_ack_leaves else None
         store_ack_data = b"" if store_ack is None else encode(store_ack)
-        room_bytes = (sizes.room_bytes if sent is None else sizes.size_bytes - sent.size_bytes) - len(head)
+        room_bytes = (sizes.room_bytes if sent is None else sizes.size_bytes - sent.size_bytes) - head_bytes
         if sent is not None and room_bytes < acks.due_bytes(len(ack_data), len(store_ack_data)):
             # Acks with many ranges need a separate datagram; the packet follows in the next.
-            sent, room_bytes = None, sizes.room_bytes - len(head)
+            sent, room_bytes = None, sizes.room_bytes - head_bytes
         transmit = Transmit(TransmitKind.DATA, *self._take_counter(1), head, sent)
         if ack is not None:
             room_bytes = self._put_ack(transmit, ack, ack_data, room_bytes)

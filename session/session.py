@@ -360,7 +360,7 @@ class Session:
         Raises ProtocolError: the datagram is not well-formed and was ignored as a whole. A ``repeated-frame`` has
         closed the session as well: it is no accident, and costs work.
         """
-        if self.state not in (SessionState.ACCEPTING, SessionState.OPEN, SessionState.DRAINING):
+        if self.state not in _LISTENING:
             raise ProtocolError(DropReason.NOT_OPEN, self.state.value)
         try:
             frames = self._codec.decode(payload)
@@ -376,7 +376,7 @@ class Session:
         self._loss_timers.handle_heard(now_ns)
         for frame in frames:
             _HANDLERS[type(frame)](self, frame, counter, now_ns)
-            if self.is_closed:
+            if self.state not in _LISTENING:
                 return
         self.ack_sender.arm(self._timers)
         if self.state is SessionState.DRAINING:
@@ -681,6 +681,7 @@ class Session:
             self.close(CloseReason.DRAINED)
 
 
+_LISTENING = (SessionState.ACCEPTING, SessionState.OPEN, SessionState.DRAINING)
 _HANDLERS: dict[type, Callable[..., None]] = {
     PacketFrame: Session._on_packet,
     AckFrame: Session._on_ack,

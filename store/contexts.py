@@ -51,5 +51,5 @@ class Writing:
         """Nothing is done before the first statement."""
 
     def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
-        if isinstance(error, _FAILURES):
+        if error is not None and isinstance(error, _FAILURES):
             raise self._fail(error) from error

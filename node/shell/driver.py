@@ -205,7 +205,7 @@ class Driver:
             if self._progress:
                 self._end_progress()
             # All that left before the job has left. Its own output leaves immediately, after the turn of its readers.
-            if self._worker.work_here() and isinstance(self._begun, GroupCommit) and self._begun.queued:
+            if self._worker.work_here() and type(self._begun) is GroupCommit and self._begun.queued:
                 self._let_others()
                 return
             if not self._due:
@@ -250,7 +250,7 @@ class Driver:
                     self._worker.work_here()  # the job has no reason to wait as well
                     self._wait_for(sent)
                     return False
-            elif isinstance(effect, StartJob):
+            elif type(effect) is StartJob:
                 self._begun = effect.job
                 self._start_job(effect.job)
             else:
@@ -409,13 +409,13 @@ class Driver:
         self._worker.run(
             partial(self._work, job),
             partial(self._finish_job, job),
-            is_brief=isinstance(job, GroupCommit) and self._store.is_brief(job.commit),
+            is_brief=type(job) is GroupCommit and self._store.is_brief(job.commit),
         )
 
     def _work(self, job: Job) -> int | None:
         """In the worker. Returns the bytes that the disk still accepts, if it was time to check."""
-        if isinstance(job, GroupCommit):
-            if job.commit:
+        if type(job) is GroupCommit:
+            if job.commit.serial:  # only waiters have asked for one without
                 job.commit.clock = self._platform.read_clock(self._now_ns() + self.engine.wall.offset_ns).pack()
                 self._store.apply(job.commit)
                 if self._now_ns() - self._looked_ns >= LOOK_NS:
@@ -460,7 +460,7 @@ class Driver:
 
     def _finish_job(self, job: Job, room_bytes: int | None, error: BaseException | None) -> None:
         began_ns, self.disk.began_ns = self.disk.began_ns, None
-        if isinstance(job, GroupCommit) and began_ns is not None and error is None:
+        if type(job) is GroupCommit and began_ns is not None and error is None:
             self.disk.commits.observe(self._now_ns() - began_ns)
         if error is None:
             try:

@@ -621,7 +621,7 @@ class Mailbox:
             limit: of their messages.
             most_bytes: once messages reach this size, no further one follows.
 
-        Returns the runs, and what is left of ``most_bytes``.
+        Returns the runs, and what is left of ``most_bytes``: nothing if no other packets wait.
         """
         reader, lines, run = self.reader, self._lines.by_rank, self._run
         if self.pause is not None or self._suspect is not None or len(lines) != 1 or not reader.is_plain:
@@ -634,7 +634,7 @@ class Mailbox:
             return [], most_bytes
         packets, left_bytes = lines[0].take_whole(reader.next_place(its), limit, most_bytes)
         if not packets:
-            return [], most_bytes
+            return [], left_bytes
         its.next = packets[-1].last_place + 1
         self.notices.leases.open(packets)
         if not self._runs:

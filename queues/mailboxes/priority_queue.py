@@ -147,7 +147,7 @@ class Level:
             limit: of their messages.
             most_bytes: once messages reach this size, no further one follows.
 
-        Returns the packets, and what is left of ``most_bytes``.
+        Returns the packets, and what is left of ``most_bytes``: nothing if there are no others.
         """
         taken: list[QueuedPacket] = []
         for packet in self._ready.values():
@@ -162,11 +162,12 @@ class Level:
                 break
             most_bytes -= packet.size_bytes if content.properties is not None else sum(map(len, content.bodies))
             taken.append(packet)
-        for packet in taken:
-            del self._ready[packet.first_place]
-        # Each of them is in memory, see above.
-        self._share.count(-sum([PACKET_BYTES + packet.size_bytes for packet in taken]))
-        return taken, most_bytes
+        if taken:
+            for packet in taken:
+                del self._ready[packet.first_place]
+            # Each of them is in memory, see above.
+            self._share.count(-sum([PACKET_BYTES + packet.size_bytes for packet in taken]))
+        return taken, most_bytes if self._ready or self._backlog.blocks else 0
 
     def remove(self, packet: QueuedPacket) -> bool:
         """Remove a packet. Returns whether it was waiting."""

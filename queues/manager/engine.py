@@ -565,9 +565,9 @@ class Engine(OperatorSettings):
         if not self.queues.notices.settles:
             runs, most_bytes = mailbox.open_whole(most, most_bytes)
             for sent_at_ms, alike in groupby(runs, key=_SENT_AT):
-                self.queues.waits.observe((now_ms - sent_at_ms) * MS, sum([run.end for run in alike]))
-            drawn = [(run, range(run.end)) for run in runs]
-            most -= sum([run.end for run in runs])
+                drawn += (together := [(run, range(run.end)) for run in alike])
+                most -= (messages := sum([run.end for run, _ in together]))
+                self.queues.waits.observe((now_ms - sent_at_ms) * MS, messages)
         while most > 0 and most_bytes > 0 and (run := self._open_run_at(mailbox, now_ms, now_ns)) is not None:
             killed = bool(mailbox.reader.setbacks.deaths) and run.killed
             if killed and drawn:

@@ -165,7 +165,7 @@ class Jobs:
         """The store has done a job: if it is a commit, its content is durable."""
         self.running = None
         self._runs_adding = False
-        if isinstance(job, GroupCommit):
+        if type(job) is GroupCommit:
             self._outbox.handle_committed(job, now_ns)
             if self._transits.is_used:
                 self._transits.handle_committed(job, now_ns)

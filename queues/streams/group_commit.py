@@ -4,6 +4,7 @@ Promise: nothing in it becomes visible before the commit has returned.
 """
 
 from dataclasses import dataclass, field
+from typing import final
 
 from triack.base.delivery import Delivery
 from triack.ordering.outgoing import StreamPacket
@@ -21,6 +22,7 @@ REFUSED = -1
 """Takes the place of the message count for rejected packets."""
 
 
+@final
 @dataclass(slots=True)
 class GroupCommit(LocalCommit):
     """The next commit, and what to do when it has returned.

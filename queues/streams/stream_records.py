@@ -101,6 +101,8 @@ class StreamRecords:
 
     def order_ack(self, outgoing: OutgoingStream, number: int, now_ns: int) -> None:
         """The destination has a sequence up to ``number``."""
+        if self._record is record_nothing:
+            return
         where = _place_of(*outgoing.id, outgoing.sequence.sequence)
         self._record("order_ack_received", now_ns, **where, number=number)
 
@@ -200,6 +202,8 @@ class StreamRecords:
 
     def order_ack_sent(self, stream: IncomingStream, peer_id: bytes, now_ns: int) -> None:
         """An order ack for ``stream.acked`` has left."""
+        if self._record is record_nothing:
+            return
         sequence, number = stream.acked
         where = _place_of(*stream.id, sequence)
         self._record("order_ack_sent", now_ns, **where, number=number, peer=peer_id.hex())

@@ -105,9 +105,9 @@ class PathSize:
         """Whether there may be packets that no datagram holds."""
         return self.longest_bytes > self.size_bytes
 
-    def fits(self, sent: SessionPacket, beside_bytes: int = 0) -> bool:
-        """Whether a datagram holds the packet and ``beside_bytes`` of other frames."""
-        return sent.size_bytes + beside_bytes <= self.size_bytes
+    def fits(self, sent: SessionPacket) -> bool:
+        """Whether a datagram holds the packet."""
+        return sent.size_bytes <= self.size_bytes
 
     # ---- what happens
 
