@@ -38,7 +38,7 @@ from functools import lru_cache
 from itertools import accumulate, groupby, pairwise
 from struct import Struct
 from struct import error as StructError
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from triack.base.commit import CARES, HEAD_BYTES
 from triack.base.delivery import PRIORITY_MAX
@@ -221,11 +221,12 @@ def pack(
     Returns the bodies, and the next free ordinal.
     """
     packer = _Packer(min(limit_bytes, _SHORT_MAX), first_ordinal, sent_at_ms, most, priority << PRIORITY_SHIFT)
-    for kind, some in groupby(messages, key=type):
+    for kind, group in groupby(messages, key=type):
+        some: Any = group
         if kind is bytes:
-            packer.add(cast("list[bytes]", list(some)), b"", _PLAIN)
+            packer.add(list(some), b"", _PLAIN)
             continue
-        for _, alike in groupby(enumerate(cast("Iterable[Outgoing]", some)), key=_alike):
+        for _, alike in groupby(enumerate(some), key=_alike):
             packer.add_alike([message for _, message in alike])
     packer.close()
     return packer.packed, packer.ordinal

@@ -8,6 +8,7 @@ The other machines provide typed frames. This one decides which of them share a 
 
 from collections.abc import Callable
 
+from triack.base.ack_debt import AckState
 from triack.session.acknowledgements.ack_sender import AckSender
 from triack.session.acknowledgements.probing import Probing
 from triack.session.departing import Departing
@@ -70,14 +71,15 @@ class DatagramBuilder:
         acks, sizes, encode, opening = self._ack_sender, self._path_size, self._codec.encode, self._opening
         figure = opening.figure if opening.unconfirmed else None
         head = b"" if figure is None else encode(figure)
-        head_bytes, sent = len(head), self._departing.next_packet(now_ns)
+        head_bytes, sent = 0 if figure is None else len(head), self._departing.next_packet(now_ns)
         waits = sent is not None and sent.size_bytes + head_bytes > sizes.size_bytes
         if sent is not None and waits:
             if by_run and figure is None:
                 return self._pieces_of(sent, mark, now_ns)
             sent = None
         ack_leaves = store_ack_leaves = False
-        if acks.session_ack.debt.state or acks.store_ack.debt.state:
+        least = AckState.DUE if sent is None else AckState.OWED
+        if acks.session_ack.debt.state >= least or acks.store_ack.debt.state >= least:
             ack_leaves, store_ack_leaves = acks.leaving(now_ns, with_packet=sent is not None)
         is_more = ack_leaves or store_ack_leaves or self._probing.ping_due
         if by_run and figure is None and not is_more and sent is not None and sent.state is PacketState.QUEUED:

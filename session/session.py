@@ -386,8 +386,8 @@ class Session:
         """Handle datagrams that came together, in order; one that is not well-formed is reported as dropped."""
         at, end = 0, len(payloads)
         while at < end:
-            is_open = self.state in (SessionState.OPEN, SessionState.DRAINING)
-            run = self.ack_sender.read_run(self._codec, payloads[at:]) if is_open else None
+            is_run = at + 1 < end and self.state in (SessionState.OPEN, SessionState.DRAINING)
+            run = self.ack_sender.read_run(self._codec, payloads[at:]) if is_run else None
             first, at = at, at + (1 if run is None else len(run.contents))
             if run is not None:
                 self._handle_run(run, max(counters[first:at]), now_ns)

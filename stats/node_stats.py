@@ -555,7 +555,7 @@ def _histogram(histogram: Histogram) -> HistogramStats:
 def _by_kind(acks: Mapping[tuple[str, str], int]) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {kind: {} for kind in ("session", "store", "order")}
     for (kind, trigger), count in acks.items():
-        found[kind][trigger] = count
+        found[kind][str(trigger)] = count
     return found
 
 

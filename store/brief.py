@@ -9,13 +9,11 @@ BRIEF_BYTES = 16 * 1024
 
 
 def is_brief(commit: Commit) -> bool:
-    """Whether a commit writes few rows and deletes few."""
-    return _has_little(commit) and _deletes_little(commit)
+    """Whether a commit writes few rows and deletes few.
 
-
-def _has_little(commit: Commit) -> bool:
-    """Each kind of rows is asked for itself: a commit of one message has few kinds."""
-    rows = size_bytes = 0
+    Each kind of rows is asked for itself: a commit of one message has few kinds.
+    """
+    rows = size_bytes = deleted = 0
     for packets in (commit.outgoing, commit.transit):
         if packets:
             rows += len(packets)
@@ -32,18 +30,10 @@ def _has_little(commit: Commit) -> bool:
             rows += len(others)
     if commit.state:
         size_bytes += sum([len(value or b"") for value in commit.state.values()])
-    return rows <= BRIEF_ROWS and size_bytes <= BRIEF_BYTES
-
-
-def _deletes_little(commit: Commit) -> bool:
-    deleted = 0
     for spans in (commit.outgoing_deletes, commit.message_deletes, commit.transit_deletes):
-        if spans:
-            if len(spans) > BRIEF_ROWS:
-                return False
-            for first, last in spans:
-                deleted += last - first + 1
+        for first, last in spans[: BRIEF_ROWS + 1]:
+            deleted += last - first + 1
     for keys in (commit.stream_deletes, commit.position_deletes, commit.subscription_deletes):
         if keys:
             deleted += len(keys)
-    return deleted <= BRIEF_ROWS
+    return rows <= BRIEF_ROWS and size_bytes <= BRIEF_BYTES and deleted <= BRIEF_ROWS

@@ -205,7 +205,8 @@ class Driver:
             if self._progress:
                 self._end_progress()
             # All that left before the job has left. Its own output leaves immediately, after the turn of its readers.
-            if self._worker.work_here() and type(self._begun) is GroupCommit and self._begun.queued:
+            begun = self._begun
+            if begun is not None and self._worker.work_here() and type(begun) is GroupCommit and begun.queued:
                 self._let_others()
                 return
             if not self._due:

@@ -83,7 +83,7 @@ class Journals:
 
     def __post_init__(self) -> None:
         # Packets that the next commit copies, and which of their messages.
-        self._ready: list[_Taken] = []
+        self.ready: list[_Taken] = []
         self.express: list[_Taken] = []
         self.missing: dict[QueuedPacket, Mailbox] = {}
         self.news: list[JournalFull] = []
@@ -105,7 +105,7 @@ class Journals:
             self.missing[packet] = mailbox
             return False
         excluded.pop(packet.first_place, None)
-        self._ready.append(_Taken(mailbox.name, packet, taken, passed=passed))
+        self.ready.append(_Taken(mailbox.name, packet, taken, passed=passed))
         return True
 
     def keep_sent(self, packet: QueuedPacket, bits: int, sent_to: str) -> None:
@@ -113,7 +113,7 @@ class Journals:
 
         ``packet`` has its body, and its number of messages. ``sent_to`` is their destination.
         """
-        ready = self._ready if packet.delivery in DURABLE else self.express
+        ready = self.ready if packet.delivery in DURABLE else self.express
         ready.append(_Taken(SENT_JOURNAL, packet, bits, sent_to))
 
     # ---- bodies on the disk
@@ -143,9 +143,8 @@ class Journals:
 
     def keep(self, turn: LocalTurn) -> None:
         """The commit begins: add the copies of what it deletes."""
-        if self._ready:
-            ready, self._ready = self._ready, []
-            self._keep(ready, turn)
+        ready, self.ready = self.ready, []
+        self._keep(ready, turn)
 
     def _keep(self, ready: list[_Taken], turn: LocalTurn) -> None:
         for queue, some in groupby(ready, key=lambda one: one.queue):

@@ -577,12 +577,6 @@ class LocalQueues:
             commit.queue_deletes += removed
             self.removed = []
 
-    def free_bodies(self, group: LocalCommit) -> None:
-        """The commit begins, and gets no more content: free the bodies that no message represents any more."""
-        if self.bodies.left or self.bodies.deletes_any:
-            self.bodies.free_left()
-            group.commit.message_deletes += self.bodies.poll_announcements()
-
     def handle_committed(self, group: LocalCommit) -> None:
         """The commit has returned: applications may see what it holds."""
         self.leases.close(group.settled)

@@ -139,16 +139,13 @@ class Account:
             self._charged[node_id] = payer, value
         elif known:
             del self._charged[node_id]
-        self._charge(payer, size_bytes)
-        self.total_bytes += size_bytes
-
-    def _charge(self, payer: Payer, size_bytes: int) -> None:
         if payer not in self._levels:
             self._levels[payer] = Level(self._limit_of(payer))
         level = self._levels[payer]
         level.add(size_bytes)
         if not level.value:
             del self._levels[payer]
+        self.total_bytes += size_bytes
 
     def _limit_of(self, payer: Payer) -> int:
         return (self._all_bytes // 2 if payer == self.own else self._peer_bytes) or 1
@@ -162,13 +159,10 @@ class Account:
 
     def handle_proved(self, node_id: bytes) -> None:
         """A peer has proved to be a node: move the node's charges to it."""
-        charged = self._charged.pop(node_id, None)
-        if charged is not None:
-            before, value = charged
-            self._charge(before, -value)
-            payer = self._payer(node_id)
-            self._charged[node_id] = payer, value
-            self._charge(payer, value)
+        if node_id in self._charged:
+            _, value = self._charged[node_id]
+            self.add(node_id, -value)
+            self.add(node_id, value)
 
     def takes(self, node_id: bytes, size_bytes: int) -> bool:
         """Whether a peer is below its limits, and would still be with this amount."""

@@ -7,7 +7,7 @@ and when ``next_deadline`` has come, the host calls ``poll`` and carries out its
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import groupby
+from itertools import groupby, starmap
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, assert_never
 
@@ -879,8 +879,7 @@ class Engine(OperatorSettings):
         kept = self.handshakes.index.kept_connections
         vouches, releases = kept.take() if kept.changed else ((), ())
         effects += vouches
-        if sends:
-            effects += [Send(address, datagrams) for address, datagrams in sends]
+        effects += starmap(Send, sends)
         effects += releases
         return effects
 
@@ -948,9 +947,10 @@ class Engine(OperatorSettings):
                 notices = self.queues.notices
                 if notices.settled or notices.left:
                     self.queues.note_settled(now_ns)
-            self._write_records(effects, now_ns)
-            if self._recorder is not None and type(job) is GroupCommit:
-                job.commit.records = self._recorder.lines.written
+            if self._recorder is not None:
+                self._write_records(effects, now_ns)
+                if type(job) is GroupCommit:
+                    job.commit.records = self._recorder.lines.written
             effects.append(StartJob(job))
 
     def handle_done(self, job: Job, now_ns: int) -> None:

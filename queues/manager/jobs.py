@@ -140,8 +140,12 @@ class Jobs:
         """A commit goes to the disk: complete it, and collect the next one from now on."""
         if group.accepted or group.ended:
             self._inbox.complete(group)
-        self.journals.keep(group)
-        self._queues.free_bodies(group)
+        if self.journals.ready:
+            self.journals.keep(group)
+        bodies = self._queues.bodies
+        if bodies.left or bodies.deletes_any:
+            bodies.free_left()
+            group.commit.message_deletes += bodies.poll_announcements()
         self._runs_adding = self.adds_any
         self.group = GroupCommit(group.now_ns, group.now_ms)
         self.lazy_until_ns = None

@@ -156,7 +156,12 @@ class Transmitter:
             # A session that drains may have closed when the disk, not a datagram, freed its last packet.
             self._report(conversation)
         self.fill(conversation, giving, now_ns)
-        self._transmit(conversation, now_ns)
+        session.commit_serial = self._handshakes.history.committed
+        while (transmit := session.poll_transmit(now_ns)) is not None:
+            if type(transmit) is TransmitRun:
+                self._send_run(conversation, transmit, now_ns)
+            elif type(transmit) is Transmit:
+                self._send(conversation, transmit, now_ns)
         if (conversation.paths is not None or self._pings.waiting) and conversation.is_live:
             self._look_for(conversation, now_ns)
         if session.state is SessionState.CLOSED:
@@ -191,30 +196,24 @@ class Transmitter:
             source: _Source = self._outbox if isinstance(stream, OutgoingStream) else self._transits
             _fill_from(source, session, link, stream, min(room, packets), now_ns)
 
-    def _transmit(self, conversation: Conversation, now_ns: int) -> None:
-        session = conversation.session
-        session.commit_serial = self._handshakes.history.committed
-        while (transmit := session.poll_transmit(now_ns)) is not None:
-            if type(transmit) is TransmitRun:
-                self._send_run(conversation, transmit, now_ns)
-                continue
-            assert type(transmit) is Transmit
-            counter = transmit.counter
-            if transmit.kind is TransmitKind.ACCEPT:
-                counter = conversation.connect_counter
-            channel, kind = conversation.channel, _KINDS[transmit.kind]
-            data = channel.seal(kind, transmit.connection_id, counter, transmit.payload, now_ns)
-            if transmit.packet is not None and transmit.packet.sends > 1:
-                self._batches.pop(conversation.path, None)
-                self._leaving.append((conversation.path, [data]))
-            else:
-                self._batch(conversation.path).append(data)
-            if transmit.ack is not None:
-                self.acks["session", transmit.ack.trigger] += 1
-            if transmit.store_ack is not None:
-                self.acks["store", transmit.store_ack.trigger] += 1
-            if self._recorder is not None:
-                self._recorder.add_transmit(conversation.label, transmit, now_ns)
+    def _send(self, conversation: Conversation, transmit: Transmit, now_ns: int) -> None:
+        counter = transmit.counter
+        if transmit.kind is TransmitKind.ACCEPT:
+            counter = conversation.connect_counter
+        data = conversation.channel.seal(
+            _KINDS[transmit.kind], transmit.connection_id, counter, transmit.payload, now_ns
+        )
+        if transmit.packet is not None and transmit.packet.sends > 1:
+            self._batches.pop(conversation.path, None)
+            self._leaving.append((conversation.path, [data]))
+        else:
+            self._batch(conversation.path).append(data)
+        if transmit.ack is not None:
+            self.acks["session", transmit.ack.trigger] += 1
+        if transmit.store_ack is not None:
+            self.acks["store", transmit.store_ack.trigger] += 1
+        if self._recorder is not None:
+            self._recorder.add_transmit(conversation.label, transmit, now_ns)
 
     def _send_run(self, conversation: Conversation, run: TransmitRun, now_ns: int) -> None:
         batch = self._batch(conversation.path)

@@ -290,7 +290,7 @@ class Inbox:
             or (stream.relay and self.sealing.demands(conversation, header))
         ):
             return False
-        numbers = range(run.packet, run.packet + len(run.bodies))
+        numbers = range(run.packet, run.packet + run.length)
         judged = self._judge_run(stream, conversation, run, numbers, turn.now_ns)
         if judged is None:
             return False
@@ -319,7 +319,7 @@ class Inbox:
         self, stream: IncomingStream, conversation: Conversation, run: IncomingRun, numbers: range, now_ns: int
     ) -> tuple[Outcome, list[tuple[SequenceHeader, Arrival]]] | None:
         """The outcome of a run and the packets that may follow it now; None when each must be inspected."""
-        header, packets = run.header, len(run.bodies)
+        header, packets = run.header, run.length
         early_bytes = run.body_bytes + packets * HELD_BYTES
         if stream.is_too_early(header, crowded=not self.admission.early.takes(header.origin, early_bytes)):
             return None
@@ -338,7 +338,7 @@ class Inbox:
         mailbox = self._mailboxes[stream.queue]
         if not mailbox.takes_runs:
             return None
-        takes = self.admission.takes_run(stream, mailbox, len(run.bodies), run.messages, run.body_bytes)
+        takes = self.admission.takes_run(stream, mailbox, run.length, run.messages, run.body_bytes)
         return mailbox if takes else None
 
     def _take_held(self, stream: IncomingStream, held: list[tuple[SequenceHeader, Arrival]], turn: Turn) -> None:

@@ -346,7 +346,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
 
         ``coming``: messages that are to be submitted to it before, besides those that were.
         """
-        if any(reader.is_full for reader in outgoing.readers):
+        if outgoing.readers and any(reader.is_full for reader in outgoing.readers):
             return 0
         if outgoing in self.copies.asking and self._local_queues.holds_copies:
             return 0

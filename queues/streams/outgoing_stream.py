@@ -71,6 +71,7 @@ class OutgoingStream(DepartingStream[OutgoingSequence]):
 
     Attributes:
         stream_number: unique in this node, and with the id of its sequence never used again.
+        of_topic: whether its messages are published to topics below one root.
         peer: the peer that has the queue, by name; empty for a queue of this node.
         relayed: whether relays may have got packets of it.
         torn: see ``tear``.
@@ -91,6 +92,7 @@ class OutgoingStream(DepartingStream[OutgoingSequence]):
         "dropped_until",
         "life",
         "numbered",
+        "of_topic",
         "peer",
         "pending",
         "pending_bytes",
@@ -121,7 +123,7 @@ class OutgoingStream(DepartingStream[OutgoingSequence]):
         self.way = way
         self.seal = Seal() if row.sealed else None
         self.relayed = bool(row.relayed) or (way is not None and not way.is_direct)
-        self.stream_number = row.stream
+        self.stream_number, self.of_topic = row.stream, row.queue.startswith(TOPIC_PREFIX)
         self.peer = row.peer
         self.stages = StageTracker()
         self.readers: list[AckReader] = []
@@ -181,11 +183,6 @@ class OutgoingStream(DepartingStream[OutgoingSequence]):
     def rename(self, peer: str) -> None:
         """The node that it goes to has another name from now on."""
         self.peer, self.turn_key = peer, (peer, self.queue)
-
-    @property
-    def of_topic(self) -> bool:
-        """Whether its messages are published to topics below one root."""
-        return self.queue.startswith(TOPIC_PREFIX)
 
     def go_by(self, way: Way) -> None:
         """Its packets use another way from now on."""

@@ -148,7 +148,7 @@ class OwedAcks:
             ack = self._sealing.prove(relayed) if stream.sealed else relayed
         if not conversation.say(ack):
             return False
-        self.sent[stream.sequence.ack.cause.value] += 1
+        self.sent[stream.sequence.ack.cause] += 1
         stream.acked, stream.acked_at_ns = (sequence, number), now_ns
         self._records.order_ack_sent(stream, peer_id, now_ns)
         return True

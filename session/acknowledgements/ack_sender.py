@@ -175,4 +175,4 @@ class AckSender:
 
 
 def _trigger(debt: AckDebt) -> str:
-    return debt.cause.value if debt.state is AckState.DUE else "piggyback"
+    return debt.cause if debt.state is AckState.DUE else "piggyback"

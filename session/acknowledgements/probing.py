@@ -130,11 +130,11 @@ class Probing:
         Args:
             timeout_ns: the ack timeout, or when the session ends if that is sooner.
         """
-        return timeout_ns // QUIET_SHARE << min(self._quiets, _DOUBLINGS_MAX)
+        return timeout_ns // QUIET_SHARE << self._quiets
 
     def handle_quiet(self) -> None:
         """The owner is notified; the next wait is twice as long."""
-        self._quiets += 1
+        self._quiets = min(self._quiets + 1, _DOUBLINGS_MAX)
 
     def handle_progress(self) -> None:
         """Something was acknowledged."""
@@ -143,12 +143,11 @@ class Probing:
         self._persists = False
         self._quiets = 0
         self._pings = self._reliable
-        self.begin_anew()
+        self._vain, self._is_answered = 0, False
 
     def begin_anew(self) -> None:
         """A packet was acknowledged, or was sent for the first time: no probe for what is owed now was in vain."""
-        self._vain = 0
-        self._is_answered = False
+        self._vain, self._is_answered = 0, False
 
     def handle_heard(self, now_ns: int) -> bool:
         """A datagram has come. Returns whether the next probe becomes less urgent."""

@@ -57,20 +57,16 @@ class RoundTrip:
         if not self.latest_ns:
             self.latest_ns = self.min_ns = self.smoothed_ns = sample_ns
             self.variance_ns = sample_ns // 2
-            self._reckon()
-            return
-        if sample_ns < self.min_ns:
-            self.min_ns = sample_ns
-        sample_ns -= ack_delay_ns
-        if sample_ns < self.min_ns:
-            sample_ns = self.min_ns
-        self.latest_ns = sample_ns
-        distance_ns = self.smoothed_ns - sample_ns
-        self.variance_ns = (3 * self.variance_ns + (distance_ns if distance_ns > 0 else -distance_ns)) // 4
-        self.smoothed_ns = (7 * self.smoothed_ns + sample_ns) // 8
-        self._reckon()
-
-    def _reckon(self) -> None:
+        else:
+            if sample_ns < self.min_ns:
+                self.min_ns = sample_ns
+            sample_ns -= ack_delay_ns
+            if sample_ns < self.min_ns:
+                sample_ns = self.min_ns
+            self.latest_ns = sample_ns
+            distance_ns = self.smoothed_ns - sample_ns
+            self.variance_ns = (3 * self.variance_ns + (distance_ns if distance_ns > 0 else -distance_ns)) // 4
+            self.smoothed_ns = (7 * self.smoothed_ns + sample_ns) // 8
         spread_ns = 4 * self.variance_ns
         self.probe_ns = self.smoothed_ns + (spread_ns if spread_ns > GRANULARITY_NS else GRANULARITY_NS)
 

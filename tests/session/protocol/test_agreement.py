@@ -197,7 +197,8 @@ def test_every_kind_of_event_happens() -> None:
     pair.send("a", 3)
     pair.a.close(CloseReason.LOCAL_STOP)
     pair.drain()
-    pair.b.handle_datagrams([BINARY.encode(PacketFrame(3, Delivery.EXPRESS, False, b"3"))], [100], pair.now_ns)
+    run = [BINARY.encode(PacketFrame(number, Delivery.EXPRESS, False, b"next")) for number in (3, 4)]
+    pair.b.handle_datagrams(run, [100, 101], pair.now_ns)
     pair.drain()
     told = {type(event) for event in pair.events["a"] + pair.events["b"]}
     assert told == set(get_args(Event)) - {SizeChanged, WindowChanged, SessionIdle}, "nothing is idle for long enough"
