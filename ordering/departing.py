@@ -107,9 +107,7 @@ def _row(state: StreamPacketState, **moves: StreamPacketState) -> dict[StreamPac
 TRANSITIONS: dict[StreamPacketState, dict[StreamPacketEvent, StreamPacketState]] = {
     StreamPacketState.ARRIVED: _row(StreamPacketState.ARRIVED, STORED=StreamPacketState.WAITING_TO_SEND),
     StreamPacketState.WAITING_TO_SEND: _row(
-        StreamPacketState.WAITING_TO_SEND,
-        SENT=StreamPacketState.SENT,
-        WAITS=StreamPacketState.WAITING_ORDER_ACK,
+        StreamPacketState.WAITING_TO_SEND, SENT=StreamPacketState.SENT, WAITS=StreamPacketState.WAITING_ORDER_ACK
     ),
     StreamPacketState.SENT: _row(
         StreamPacketState.SENT,
@@ -142,11 +140,7 @@ TRANSITIONS: dict[StreamPacketState, dict[StreamPacketEvent, StreamPacketState]]
 # A look-up in an enumeration takes five times as long as a name of this module; members used for every packet have one.
 _WAITING, _GIVEN_UP = StreamPacketState.WAITING_TO_SEND, StreamPacketState.GIVEN_UP
 _SENT, _AGAIN = StreamPacketEvent.SENT, StreamPacketEvent.SEND_AGAIN
-ON_THEIR_WAY = (
-    StreamPacketState.SENT,
-    StreamPacketState.WAITING_STORE_ACK,
-    StreamPacketState.WAITING_ORDER_ACK,
-)
+ON_THEIR_WAY = (StreamPacketState.SENT, StreamPacketState.WAITING_STORE_ACK, StreamPacketState.WAITING_ORDER_ACK)
 """The states of packets that the next hop may refuse still, or was sent for nothing."""
 NUMBER_OF = attrgetter("number")
 NO_BOUND = 1 << 64

@@ -12,16 +12,7 @@ from itertools import groupby
 from operator import itemgetter
 
 from triack.base.clock import UNSET_BEFORE_MS, WallClock
-from triack.base.commit import (
-    HEAD_BYTES,
-    KEY_BITS,
-    Commit,
-    MessageIndex,
-    MessageRow,
-    StoreContent,
-    key_of,
-    split_key,
-)
+from triack.base.commit import HEAD_BYTES, KEY_BITS, Commit, MessageIndex, MessageRow, StoreContent, key_of, split_key
 from triack.base.delivery import Delivery
 from triack.base.errors import AddressError, ProtocolError
 from triack.base.names import TOPIC_PREFIX, StreamId, check_name, composed

@@ -269,10 +269,7 @@ class Engine(OperatorSettings):
 
     def _make_outbox(self, content: StoreContent, random: "Random", now_ns: int) -> Outbox:
         links = Links(
-            self.settings.reconnect,
-            random,
-            calls=not self.address,
-            lowest_share=self.settings.lowest_priority_share,
+            self.settings.reconnect, random, calls=not self.address, lowest_share=self.settings.lowest_priority_share
         )
         links.ways = Ways(self.routes, links.contact_of, links.call, links.ask)
         return Outbox(

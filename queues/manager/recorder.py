@@ -180,13 +180,7 @@ class Recorder:
         run = self._add_packet("packet_sent", now_ns, session, resend, sent.number, stream, *carries)
         run.size += sent.size_bytes
 
-    def add_received(
-        self,
-        session: str,
-        event: PacketArrived,
-        packet: Packet | None,
-        now_ns: int,
-    ) -> None:
+    def add_received(self, session: str, event: PacketArrived, packet: Packet | None, now_ns: int) -> None:
         """Record a packet that arrived; ``packet`` is None if it cannot be read."""
         duplicate, number, size = event.duplicate, event.number, len(event.content)
         if not isinstance(packet, SequenceHeader):

@@ -31,11 +31,7 @@ from triack.session.protocol.events import Transmit, TransmitKind, TransmitRun
 from triack.session.protocol.states import SessionState
 from triack.session.session import Session
 
-_KINDS = {
-    TransmitKind.CONNECT: Kind.CONNECT,
-    TransmitKind.ACCEPT: Kind.ACCEPT,
-    TransmitKind.DATA: Kind.DATA,
-}
+_KINDS = {TransmitKind.CONNECT: Kind.CONNECT, TransmitKind.ACCEPT: Kind.ACCEPT, TransmitKind.DATA: Kind.DATA}
 
 
 class Giving(IntEnum):
@@ -236,14 +232,7 @@ class Transmitter:
         if paths.is_settled:
             conversation.paths = None
 
-    def _challenge(
-        self,
-        kind: Kind,
-        conversation: Conversation,
-        address: str,
-        content: bytes,
-        now_ns: int,
-    ) -> None:
+    def _challenge(self, kind: Kind, conversation: Conversation, address: str, content: bytes, now_ns: int) -> None:
         payload = content + CLOCK.pack(self._wall.ms(now_ns) if kind is Kind.RESPONSE else 0)
         data = conversation.channel.seal(kind, *conversation.session.take_counter(), payload, now_ns)
         self._batch(address).append(data)

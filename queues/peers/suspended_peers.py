@@ -77,11 +77,7 @@ class SuspendedPeers:
         suspended = self._by_node[node_id] = Suspended(rolled_back, self._explain(peer, name, rolled_back))
         self.detected.append(suspended.error)
         self.record(
-            "rollback_detected",
-            now_ns,
-            peer=node_id.hex(),
-            peer_name=name,
-            rolled_back=suspended.error.rolled_back,
+            "rollback_detected", now_ns, peer=node_id.hex(), peer_name=name, rolled_back=suspended.error.rolled_back
         )
         return True
 

@@ -16,12 +16,7 @@ from triack.base.reasons import DropReason, FreedReason, RejectReason
 from triack.base.session_log import Record
 from triack.base.units import in_ns
 from triack.ordering.incoming import Outcome
-from triack.ordering.wire import (
-    RejectPacket,
-    RelayedHeader,
-    RelayedReject,
-    SequenceHeader,
-)
+from triack.ordering.wire import RejectPacket, RelayedHeader, RelayedReject, SequenceHeader
 from triack.queues.body_head import is_sealed, messages_in, priority_of
 from triack.queues.clock_jumps import head_here, late_by_ms
 from triack.queues.deadlines import Deadlines
@@ -164,12 +159,7 @@ class Inbox:
     # ---- packets
 
     def handle_packet(
-        self,
-        conversation: Conversation,
-        packet: int,
-        header: SequenceHeader,
-        delivery: Delivery,
-        turn: Turn,
+        self, conversation: Conversation, packet: int, header: SequenceHeader, delivery: Delivery, turn: Turn
     ) -> None:
         """Handle a sequence packet that a session delivered. Its body has been checked.
 
@@ -550,12 +540,7 @@ class Inbox:
         self._tell_rejected(arrival, header, reason, sealer)
 
     def _reject(
-        self,
-        stream: IncomingStream,
-        header: SequenceHeader,
-        arrival: Arrival,
-        reason: RejectReason,
-        turn: Turn,
+        self, stream: IncomingStream, header: SequenceHeader, arrival: Arrival, reason: RejectReason, turn: Turn
     ) -> None:
         """Reject a packet permanently; its origin is notified when the rejection is on disk."""
         stream.rejected += 1

@@ -53,12 +53,7 @@ from triack.queues.streams.departing_stream import NO_RELAY, DepartingContext, r
 from triack.queues.streams.departing_streams import FETCH_AHEAD_PACKETS, DepartingStreams
 from triack.queues.streams.group_commit import GroupCommit, Turn
 from triack.queues.streams.holds import HeldStream, Holds
-from triack.queues.streams.outgoing_stream import (
-    EXPRESS_LIMIT_BYTES,
-    Ordinals,
-    OutgoingStream,
-    Row,
-)
+from triack.queues.streams.outgoing_stream import EXPRESS_LIMIT_BYTES, Ordinals, OutgoingStream, Row
 from triack.queues.streams.retirement import ENDED, Retirement
 from triack.queues.streams.sealing import Sealing
 from triack.queues.streams.sent_copies import SentCopies

@@ -7,13 +7,7 @@ from triack.base.delivery import Delivery
 from triack.base.names import StreamId
 from triack.base.ranges import Range, as_ranges, joined
 from triack.ordering.transit import TransitPacket, TransitSequence
-from triack.ordering.wire import (
-    MARK_BYTES,
-    RelayedHeader,
-    SequenceHeader,
-    encode_relayed_run,
-    passing,
-)
+from triack.ordering.wire import MARK_BYTES, RelayedHeader, SequenceHeader, encode_relayed_run, passing
 from triack.queues.body_head import fragment_range, priority_of
 from triack.queues.peers.link import Conversation
 from triack.queues.streams.departing_stream import DepartingContext, DepartingStream, relayed_packets
@@ -139,13 +133,7 @@ class TransitStream(DepartingStream[TransitSequence]):
     def restore_packet(self, index: TransitIndex, place: int, came_ns: int) -> TransitPacket:
         """Restore a packet from its row in the store, without its body."""
         entry = TransitPacket(
-            index.number,
-            None,
-            index.size_bytes,
-            index.messages,
-            index.previous,
-            came_ns,
-            reach_by_ms=index.left_by_ms,
+            index.number, None, index.size_bytes, index.messages, index.previous, came_ns, reach_by_ms=index.left_by_ms
         )
         self.sequence.restore(entry, place)
         self.expect([entry])

@@ -42,13 +42,7 @@ class Topics:
         pack: called before a subscription begins: what was accepted until then gets its place.
     """
 
-    def __init__(
-        self,
-        settings: NodeSettings,
-        queues: LocalQueues,
-        drops: Counter[DropReason],
-        record: Record,
-    ) -> None:
+    def __init__(self, settings: NodeSettings, queues: LocalQueues, drops: Counter[DropReason], record: Record) -> None:
         self._settings = settings
         self._queues = queues
         self._drops = drops

@@ -232,15 +232,7 @@ class Transits(DepartingStreams[TransitStream]):
         left_by_ms = [turn.now_ms + left_ms if left_ms else 0 for left_ms in run.lefts_ms]
         step, count = run.previous_step, len(run.bodies)
         entries = [
-            TransitPacket(
-                number,
-                body,
-                len(body),
-                messages,
-                previous,
-                turn.now_ns,
-                reach_by_ms=by_ms,
-            )
+            TransitPacket(number, body, len(body), messages, previous, turn.now_ns, reach_by_ms=by_ms)
             for number, body, messages, previous, by_ms in zip(
                 range(header.number, header.number + count),
                 run.bodies,
@@ -734,12 +726,7 @@ class Transits(DepartingStreams[TransitStream]):
         self.returns.pass_reject(conversation, packet, turn.now_ns)
 
     def _handle_refused(
-        self,
-        stream: TransitStream,
-        entry: TransitPacket,
-        packet: RelayedReject,
-        conversation: Conversation,
-        turn: Turn,
+        self, stream: TransitStream, entry: TransitPacket, packet: RelayedReject, conversation: Conversation, turn: Turn
     ) -> None:
         """A packet that was sent is refused."""
         if packet.reason == FreedReason.LET_GO:
