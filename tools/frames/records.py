@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from triack.base.errors import ReplayError, UsageError
 from triack.base.printable import escaped
-from triack.tools.replay.engines.spark_engine import broken_of, deal_records, judge_dealt, judged
+from triack.tools.replay.engines.spark_engine import broken_of, deal_records, in_any_order, judge_dealt, judged
 from triack.tools.replay.log.columns import BATCH_RECORDS, SPARK_COLUMNS, pack
 from triack.tools.replay.log.files import Reading, Record
 from triack.tools.replay.log.listing import is_remote, local_path
@@ -94,8 +94,12 @@ def violations(records: DataFrame) -> DataFrame:
         UsageError: the table lacks columns.
         ReplayError: a log is damaged.
     """
-    with judged(_dealt(records)) as concluded:
-        return broken_of(concluded)
+
+    def judge(orderly: bool) -> DataFrame:
+        with judged(_dealt(records, orderly=orderly)) as concluded:
+            return broken_of(concluded)
+
+    return in_any_order(judge)
 
 
 def verdict(records: DataFrame) -> Verdict:
@@ -108,11 +112,11 @@ def verdict(records: DataFrame) -> Verdict:
         UsageError: the table lacks columns.
         ReplayError: a log is damaged.
     """
-    return judge_dealt(_dealt(records))
+    return in_any_order(lambda orderly: judge_dealt(_dealt(records, orderly=orderly)))
 
 
-def _dealt(records: DataFrame) -> DataFrame:
+def _dealt(records: DataFrame, *, orderly: bool) -> DataFrame:
     missing = set(COLUMNS) - set(records.columns)
     if missing:
         raise UsageError(f"this is no table of triack.replay.load: it lacks {', '.join(sorted(missing))}")
-    return deal_records(records)
+    return deal_records(records, orderly=orderly)

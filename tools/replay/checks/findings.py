@@ -170,20 +170,6 @@ class Output:
         finally:
             self.findings, self.numbers, self.openings = kept
 
-    def clear(self) -> None:
-        """Start empty: everything found was passed on."""
-        for found in (self.findings, self.facts, self.openings, self.numbers, self.series):
-            found.clear()
-        self.begin_ns = self.end_ns = 0
-
-    def take_facts(self) -> dict[tuple[str, int], list[Record]]:
-        """Return the facts by the origin and number of the stream that they go to, and drop them."""
-        taken: dict[tuple[str, int], list[Record]] = {}
-        for fact in self.facts:
-            taken.setdefault((fact["origin"], fact["stream"]), []).append(fact)
-        self.facts.clear()
-        return taken
-
     def begin(self, wall_ns: int) -> None:
         """A message was queued."""
         self.begin_ns = min(self.begin_ns or wall_ns, wall_ns)

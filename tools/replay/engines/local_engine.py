@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from typing import Final
@@ -15,7 +14,7 @@ from triack.base.printable import counted
 from triack.tools.replay.checks.findings import DisorderError
 from triack.tools.replay.engines.checkpoint import revive_part
 from triack.tools.replay.engines.summary import load_summaries
-from triack.tools.replay.judges.conclusion import Read, cover, place
+from triack.tools.replay.judges.conclusion import Read, cover, files_of, place
 from triack.tools.replay.judges.judge import Judge
 from triack.tools.replay.judges.past import Past
 from triack.tools.replay.log.files import LogFile, Reading, Record
@@ -36,13 +35,10 @@ def replay_local(
     loaded = load_summaries(listing)
     judge = judge_segments(lambda: _read(logs, readings, say), loaded.past)
     verdict = judge.finish()
-    records = Counter[str]()
-    for segment in judge.segments:
-        records[segment.path] += segment.records
     for log in logs:
         readings[str(log.path)].compare(log.size)
-    read = [Read(path, records[path], it.torn, it.fault) for path, it in readings.items()]
-    cover(verdict, listing, [*read, *loaded.read])
+    read = [Read(path, 0, it.torn, it.fault) for path, it in readings.items()]
+    cover(verdict, listing, [*files_of(judge.segments, read), *loaded.read])
     place(verdict.findings, judge.segments)
     return verdict
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from triack.tools.replay.checks.findings import Output
 from triack.tools.replay.engines.arrow_rows import each
 from triack.tools.replay.engines.checkpoint import freeze, revive
-from triack.tools.replay.judges.conclusion import Read, World, conclude, place
+from triack.tools.replay.judges.conclusion import Read, World, conclude, files_of, place
 from triack.tools.replay.judges.journal import Segment, join_segments
 from triack.tools.replay.log.schema import FAILURE_REASONS, Flows, Timeline, Verdict, Violation
 from triack.tools.replay.log.series import Series
@@ -108,7 +108,7 @@ def _conclude(rows: Iterable[dict[str, Any]], *, first: int, most: int) -> Itera
         verdict.findings += [it] if counts[it.check] <= first else []
     if verdict.timeline is not None:
         _shorten(verdict.timeline, most)
-    yield *astuple(Violation("")), freeze((verdict, whole.read))
+    yield *astuple(Violation("")), freeze((verdict, files_of(whole.segments, whole.read)))
     for it in found:
         yield *astuple(it), None
 

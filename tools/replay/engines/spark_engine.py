@@ -1,18 +1,20 @@
-"""The Spark engine: deals records out to the judges on any number of machines, and brings home what they find.
+"""The Spark engine: shows each node's records to the judges on any number of machines, and joins what these know.
 
-The driver lists the files, the workers read them, and every step is a function from DataFrame to DataFrame. Python runs
-the same judges as the local engine, partition by partition and chunk by chunk, so neither a giant session nor a giant
-stream has to fit into memory. In the end one task concludes (``spark_conclusion.py``).
+The driver lists the files. One task reads and judges all of a node, as the local engine does; then the judges of a
+session, a stream and so on are joined, unit by unit, and one task concludes (``spark_conclusion.py``). Every step is a
+function from DataFrame to DataFrame. So neither a giant session nor a giant stream has to fit into memory.
 """
 
 from __future__ import annotations
 
+import marshal
 import os
 import re
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from itertools import chain, groupby
+from itertools import chain, groupby, islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pyspark.errors import PySparkException
@@ -21,19 +23,17 @@ from pyspark.sql import functions as f
 from triack.base.errors import ReplayError
 from triack.tools.replay.checks.findings import DisorderError, Output, Record
 from triack.tools.replay.engines.arrow_rows import each, over, pack
-from triack.tools.replay.engines.checkpoint import freeze, revive, revive_part
-from triack.tools.replay.engines.dealing import Chunk, deal, in_order, unpack_chunk
+from triack.tools.replay.engines.checkpoint import freeze, freeze_part, revive, revive_part
+from triack.tools.replay.engines.local_engine import begin_judge
 from triack.tools.replay.engines.spark_conclusion import Told, conclude_all, verdict_in, violations_in
-from triack.tools.replay.engines.spark_files import list_files, read_files, tabulate_files
+from triack.tools.replay.engines.spark_files import list_files, processors, read_files, tabulate_files
 from triack.tools.replay.engines.spark_session import compiling
 from triack.tools.replay.engines.summary import Loaded, load_summaries
-from triack.tools.replay.judges.at_once import AtOnce
 from triack.tools.replay.judges.conclusion import Read, cover
-from triack.tools.replay.judges.journal import Journal, Unit
-from triack.tools.replay.judges.judge import Part, UnitJudge
-from triack.tools.replay.judges.past import NO_CUTS, Cut, Past, behind
+from triack.tools.replay.judges.judge import UnitJudge, join_parts
+from triack.tools.replay.judges.past import Past
 from triack.tools.replay.log.files import Reading, split
-from triack.tools.replay.log.listing import OPEN_SUFFIX, Listing
+from triack.tools.replay.log.listing import OPEN_SUFFIX, PARQUET_SUFFIX, Listing
 from triack.tools.replay.log.schema import Verdict, Violation
 from triack.tools.replay.log.validity import complaint
 from triack.tools.replay.tables.counts import Tee, disagreements, is_countable, open_packed, totals
@@ -42,121 +42,127 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-DEALT: Final = "kind string, unit string, node string, incarnation bigint, n bigint, place int, data binary"
-"""A chunk on its way to its judge: ``kind`` and ``unit`` name the judge, the others its place among the chunks.
+SEGMENTS: Final = "node string, incarnation bigint, n bigint, line int, name binary, size bigint, content binary"
+"""What there is to judge of a node, in its order: a file, which begins with that start and serial, with its content if
+Spark has read it; or a piece of a segment that begins with a line of a file, with its records. ``line`` may be one of
+those below."""
+FILE: Final = 0
+READ: Final = -1
+"""The line of a row that tells what was read of a file whose segments are in pieces."""
+PAST: Final = -2
+"""The line of a row with what a summary has of a node."""
+PIECE_RECORDS: Final = 2_048
+"""Records of a piece: some hundred kilobytes, so that a few hundred of them fit into the smallest worker."""
+DEALT: Final = "kind string, unit string, node string, data binary"
+"""What was made of a node's records.
 
-Of kind ``found`` is what a task was told (``Told``); of kind ``counted`` records as columns, for the second count, and
-the event of all of them in ``unit``.
+Of kind ``part`` is what a judge of a unit knows of the node; of kind ``found`` what a task was told (``Told``); of kind
+``counted`` records as columns, for the second count, and the event of all of them in ``unit``.
 """
-TASK_BYTES: Final = 8 << 20
-"""Chunks that are judged by one task: a second's work or so, and many tasks of a large log."""
-STATE: Final = -1
-"""The place of a row with the state of its unit: before all that is new to it."""
+PART: Final = "part"
+FOUND: Final = "found"
 COUNTED: Final = "counted"
-"""The kind of a row with records for the second count."""
+TASK_BYTES: Final = 8 << 20
+"""Parts that are joined by one task: a second's work or so."""
+SHARES: Final = 8
+"""Tasks for each processor that share the nodes: so two large nodes seldom meet in one."""
 COUNTED_BYTES: Final = 1 << 20
 """Records up to this size, packed, are counted by one task, without code of their own: a few seconds' work, as dealing
 them out and compiling would be."""
-PART: Final = "part"
-"""The kind of a row with one node's part of a unit, as far as it was judged."""
-PENDING: Final = 2_048
-"""Records whose findings and facts are passed on together, before a unit is judged to its end."""
 FINDS_MAX: Final = 5
 """How often segments are looked for: running nodes rename them, each every few minutes."""
 _RENAMED: Final = re.compile(rf"FILE_NOT_EXIST\b.*{re.escape(OPEN_SUFFIX)}\b")
 """Spark's error for a segment that was completed, and so renamed, before a task came to it."""
-Row = tuple[str, str, str, int, int, int, bytes]
+_NO_RECORD: Final[Record] = {"node": "", "incarnation": 0, "n": 0}
+"""In the place of the first one of a file that has none, or none that can be read."""
+Row = tuple[str, int, int, int, bytes, int, bytes | None]
+Dealt = tuple[str, str, str, bytes]
 Result = TypeVar("Result")
 
 
-def deal_files(files: DataFrame, *, at_once: bool = True, cuts: Mapping[str, Cut] = NO_CUTS) -> DataFrame:
-    """Return the records of segments, dealt out in chunks, and what reading them found.
+def deal_files(files: DataFrame, tasks: int, past: Past | None = None, *, orderly: bool = True) -> DataFrame:
+    """Judge what each node says in segments; return its parts, what was found, and records for the second count.
 
     Args:
         files: a table of ``spark_files.FILES``.
-        at_once: whether what can be judged is judged while it is read, and parts take the place of its records. Logs
-            that are out of order fail with ``DisorderError`` then, here or where they are judged.
-        cuts: the last record of each node that is in a summary.
+        tasks: how many tasks share the nodes.
+        past: what is in summaries.
+        orderly: whether each node's records are judged as they come. Logs that are out of order fail with
+            ``DisorderError`` then; otherwise all records of a node are in memory.
     """
-    return files.mapInArrow(each(partial(_deal_files, at_once=at_once, cuts=cuts), DEALT), DEALT)
+    segments = files.mapInArrow(each(_place_files, SEGMENTS), SEGMENTS)
+    if past is not None:
+        import pyarrow as pa
+
+        rows = pack(list(_rows_of_past(past)), SEGMENTS)
+        segments = segments.unionByName(files.sparkSession.createDataFrame(pa.Table.from_batches([rows]), SEGMENTS))
+    return _judge(segments.repartition(tasks, "node"), orderly=orderly)
 
 
-def deal_past(spark: SparkSession, past: Past) -> DataFrame:
-    """Return what summaries hold, as ``deal_files`` returns what it judged at once."""
-    import pyarrow as pa
-
-    return spark.createDataFrame(pa.Table.from_batches([pack(list(_rows_of_past(past)), DEALT)]), DEALT)
-
-
-def _rows_of_past(past: Past) -> Iterator[Row]:
-    yield found_row(Told(segments=past.segments, out=past.found))
-    cuts = past.cuts
-    for unit, node, state in past.kept:
-        part = resumed_part(unit, state)
-        part.until = cuts[node]
-        yield unit[0], "/".join(unit[1:]), node, 0, 0, STATE, freeze(part)
-
-
-def resumed_part(unit: Unit, state: bytes) -> Part:
-    """Return one node's part of a unit, as a summary holds it."""
-    part = Part(unit)
-    judge = revive_part(state, part.out)
-    assert isinstance(judge, UnitJudge)
-    part.judge = judge
-    judge.go_on(forgets=False)
-    return part
-
-
-def deal_records(records: DataFrame) -> DataFrame:
+def deal_records(records: DataFrame, *, orderly: bool = True) -> DataFrame:
     """Do the same with a table of records, as ``triack.replay.load`` returns it."""
     ordered = records.repartition("file").sortWithinPartitions("file", "line")
-    return ordered.mapInArrow(over(_deal_rows, DEALT), DEALT)
+    return _judge(ordered.mapInArrow(over(_place_rows, SEGMENTS), SEGMENTS).repartition("node"), orderly=orderly)
 
 
-def judge(dealt: DataFrame, kinds: Sequence[str], tasks: int) -> DataFrame:
-    """Judge each node's records of the units of some kinds; return what is found, the parts, and facts for streams."""
-    mine = dealt.where(f.col("kind").isin(*kinds)).repartition(tasks, "unit", "node")
-    ordered = mine.sortWithinPartitions("kind", "unit", "node", "incarnation", "n", "place")
-    return ordered.mapInArrow(each(_judge_parts, DEALT), DEALT)
+def in_any_order(use: Callable[[bool], Result]) -> Result:
+    """Return what ``use`` does with logs whose records come in order; with all in memory, where they do not."""
+    try:
+        return use(True)
+    except Exception as error:
+        if DisorderError.__name__ not in str(error):
+            raise
+        return use(False)
 
 
-def join(judged: DataFrame, tasks: int) -> DataFrame:
+def _judge(segments: DataFrame, *, orderly: bool) -> DataFrame:
+    order = ("incarnation", "n", "line") if orderly else ("name", "line", "n")
+    ordered = segments.sortWithinPartitions("node", *order)
+    return ordered.mapInArrow(each(partial(_judge_nodes, orderly=orderly), DEALT), DEALT)
+
+
+def join(dealt: DataFrame, tasks: int) -> DataFrame:
     """Merge the parts of each unit, and return what they show together."""
-    parts = judged.where(f.col("kind") == PART).repartition(tasks, "unit")
+    parts = dealt.where(f.col("kind") == PART).repartition(tasks, "unit")
     return parts.sortWithinPartitions("unit", "node").mapInArrow(each(_join_parts, DEALT), DEALT)
 
 
 # ---- what runs on the workers
 
 
-def _deal_files(rows: Iterator[dict[str, Any]], *, at_once: bool, cuts: Mapping[str, Cut]) -> Iterator[Row]:
-    told, tee = Told(), Tee()
+def _place_files(rows: Iterator[dict[str, Any]]) -> Iterator[Row]:
+    """Yield files by their first records; those with segments of many nodes in pieces."""
     for row in rows:
-        path = os.fsdecode(row["name"])
-        reading = Reading(path, row["content"])
-        segments = ((line, behind(records, cuts)) for line, records in reading.segments())
-        records = yield from _deal_segments(path, segments, told, tee, at_once=at_once)
-        reading.compare(row["size"])
-        told.read.append(Read(path, records, reading.torn, reading.fault))
-    yield found_row(told)
-    yield from _counted(tee.finish())
+        reading = Reading(os.fsdecode(row["name"]), row["content"])
+        if reading.path.endswith(PARQUET_SUFFIX):
+            yield from _pieces(reading.path, reading.segments())
+            reading.compare(row["size"])
+            read = Read(reading.path, 0, reading.torn, reading.fault)
+            yield "", 0, 0, READ, row["name"], 0, freeze(read)
+            continue
+        _, records = next(reading.segments())
+        first = next(records, _NO_RECORD)
+        yield first["node"], first["incarnation"], first["n"], FILE, row["name"], row["size"], row["content"]
 
 
-def _deal_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[Row]:
+def _place_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[Row]:
     from triack.tools.replay.log.columns import unpack_rows
 
-    told, tee = Told(), Tee()
     rows = (row for batch in batches for row in unpack_rows(batch))
     for path, mine in groupby(rows, key=lambda row: row[0]):
-        records = yield from _deal_segments(path, split(_checked(path, mine)), told, tee, at_once=False)
-        told.read.append(Read(path, records))
-    yield found_row(told)
-    yield from _counted(tee.finish())
+        yield from _pieces(path, split(_checked(path, mine)))
 
 
-def _counted(packed: Iterable[tuple[str, bytes]]) -> Iterator[Row]:
-    """Yield records for the second count as rows."""
-    return ((COUNTED, event, "", 0, 0, 0, data) for event, data in packed)
+def _pieces(path: str, segments: Iterable[tuple[int, Iterator[Record]]]) -> Iterator[Row]:
+    for line, records in segments:
+        while some := list(islice(records, PIECE_RECORDS)):
+            place = some[0]["node"], some[0]["incarnation"], some[0]["n"]
+            yield *place, line, os.fsencode(path), 0, marshal.dumps(some)
+
+
+def _rows_of_past(past: Past) -> Iterator[Row]:
+    for node, mine in past.by_node().items():
+        yield node, 0, 0, PAST, b"", 0, freeze(mine)
 
 
 def _checked(path: str, rows: Iterable[tuple[str, int, Record]]) -> Iterator[Record]:
@@ -167,113 +173,79 @@ def _checked(path: str, rows: Iterable[tuple[str, int, Record]]) -> Iterator[Rec
         yield record
 
 
-def _deal_segments(
-    path: str, segments: Iterable[tuple[int, Iterable[Record]]], told: Told, tee: Tee, *, at_once: bool
-) -> Generator[Row, None, int]:
-    """Deal out the segments of a file; return how many records they have."""
-    count = 0
-    for line, records in segments:
+def _judge_nodes(rows: Iterator[dict[str, Any]], *, orderly: bool) -> Iterator[Dealt]:
+    told, tee = Told(), Tee()
+    for node, mine in groupby(rows, key=itemgetter("node")):
+        past, there = _past_in(mine)
+        judge, segments = begin_judge(past), _segments(there, told)
+        if orderly:
+            for path, line, records in segments:
+                judge.read(path, tee.read(records), line)
+                yield from _counted(tee.take())
+        else:
+            judge.take_all((judge.begin(path, line), tee.read(records)) for path, line, records in segments)
+        told.segments += judge.segments
+        for out in judge.found:
+            told.take(out)
+        for unit, data in judge.parts(freeze_part):
+            yield PART, "/".join(unit), node, data
+        yield from _much_of(told)
+    yield _found(told)
+    yield from _counted(tee.finish())
+
+
+def _past_in(rows: Iterator[dict[str, Any]]) -> tuple[Past | None, Iterator[dict[str, Any]]]:
+    """Return what a summary has of a node, if it has anything, and the other rows."""
+    first = next(rows)
+    return (revive(first["content"], Past), rows) if first["line"] == PAST else (None, chain([first], rows))
+
+
+def _segments(rows: Iterable[dict[str, Any]], told: Told) -> Iterator[tuple[str, int, Iterable[Record]]]:
+    """Yield the segments of a node as path, first line and records; tell of files that were read."""
+    for (name, line), parts in groupby(rows, key=itemgetter("name", "line")):
+        path = os.fsdecode(name)
+        if line == READ:
+            told.read += [revive(row["content"], Read) for row in parts]
+        elif line == FILE:
+            (row,) = parts
+            reading = Reading(path, row["content"])
+            for begin, records in reading.segments():
+                yield path, begin, records
+            reading.compare(row["size"])
+            told.read.append(Read(path, 0, reading.torn, reading.fault))
+        else:
+            pieces = (marshal.loads(row["content"]) for row in parts)  # noqa: S302 - what this program's workers packed
+            yield path, line, chain.from_iterable(pieces)
+
+
+def _join_parts(rows: Iterator[dict[str, Any]]) -> Iterator[Dealt]:
+    told = Told()
+    for _, mine in groupby(rows, key=itemgetter("unit")):
         out = Output()
-        journal = Journal(path, out, line)
-        judging = AtOnce(journal)
-        yield from rows_of(deal((judging if at_once else journal).read(tee.read(records))))
-        yield from _parts_of(journal, judging, told)
-        yield from _taken(told, out)
-        count += journal.records
-        yield from _counted(tee.take())
-    return count
+        whole, *others = [revive_part(row["data"], out) for row in mine]
+        assert isinstance(whole, UnitJudge)
+        for other in others:
+            join_parts(whole, other)
+        whole.finish()
+        told.take(out)
+        yield from _much_of(told)
+    yield _found(told)
 
 
-def _parts_of(journal: Journal, judging: AtOnce, told: Told) -> Iterator[Row]:
-    """Tell of a segment as a whole, and yield the units that were judged while it was read."""
-    segment = journal.segment()
-    if segment is None:
-        return
-    told.segments.append(segment)
-    for unit, (n, part) in judging.parts.items():
-        yield from _taken(told, part.out)
-        yield unit[0], "/".join(unit[1:]), segment.node, segment.incarnation, n, STATE, freeze(part)
-
-
-def _taken(told: Told, out: Output) -> Iterator[Row]:
-    """Take what was found, and leave nothing of it; yield facts for streams, and what was told if that is much."""
-    yield from rows_of(deal((("stream", fact["origin"], str(fact["stream"])), fact) for fact in out.facts))
-    told.take(out)
-    out.clear()
+def _much_of(told: Told) -> Iterator[Dealt]:
+    """Pass on what was told, if it is much."""
     if told.is_much:
-        yield found_row(told)
+        yield _found(told)
         told.clear()
 
 
-def _judge_parts(rows: Iterator[dict[str, Any]]) -> Iterator[Row]:
-    told = Told()
-    for (kind, name, node), mine in groupby(rows, key=lambda row: (row["kind"], row["unit"], row["node"])):
-        data = yield from _judge_part(unit_of(kind, name), mine, told)
-        yield PART, f"{kind}/{name}", node, 0, 0, 0, data
-    yield found_row(told)
+def _found(told: Told) -> Dealt:
+    return FOUND, "", "", freeze(told)
 
 
-def _judge_part(unit: Unit, rows: Iterator[dict[str, Any]], told: Told) -> Generator[Row, None, bytes]:
-    """Judge one node's records of a unit; tell what is found, and return the part afterwards."""
-    first = next(rows)
-    part, more = Part(unit), chain([first], rows)
-    if first["place"] == STATE:
-        second = next(rows, None)
-        if second is None:
-            data: bytes = first["data"]
-            return data
-        part, more = revive(first["data"], Part), chain([second], rows)
-    for records in in_order(opened(_behind(part, more))):
-        for begin in range(0, len(records), PENDING):
-            part.see(records[begin : begin + PENDING])
-            yield from _taken(told, part.out)
-    yield from _taken(told, part.out)
-    return freeze(part)
-
-
-def _behind(part: Part, rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield chunks; all of them follow what was judged where it was read, if anything was."""
-    for row in rows:
-        if row["place"] == STATE or (row["incarnation"], row["n"]) <= part.until:
-            raise DisorderError
-        yield row
-
-
-def _join_parts(rows: Iterator[dict[str, Any]]) -> Iterator[Row]:
-    told = Told()
-    for _, mine in groupby(rows, key=lambda row: row["unit"]):
-        parts = [revive(row["data"], Part) for row in mine]
-        for other in parts[1:]:
-            parts[0].join(other)
-        parts[0].finish()
-        for part in parts:
-            yield from _taken(told, part.out)
-    yield found_row(told)
-
-
-def unit_of(kind: str, name: str) -> Unit:
-    """Return the unit that a row names."""
-    if kind == "stream":
-        return (kind, *name.rsplit("/", 1))
-    return (kind, *name.split("/", 1)) if kind == "topic" else (kind, name)
-
-
-def opened(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[tuple[str, int, int], list[Record]]]:
-    """Open the chunks in rows, for ``in_order``."""
-    for row in rows:
-        yield (row["node"], row["incarnation"], row["n"]), unpack_chunk(row["data"])
-
-
-def rows_of(chunks: Iterable[Chunk]) -> Iterator[Row]:
-    """Yield chunks as rows."""
-    for at, chunk in enumerate(chunks):
-        unit = chunk.unit
-        yield unit[0], "/".join(unit[1:]), chunk.node, chunk.incarnation, chunk.n, at, chunk.data
-
-
-def found_row(told: Told) -> Row:
-    """Return what a task was told as a row."""
-    return "found", "", "", 0, 0, 0, freeze(told)
+def _counted(packed: Iterable[tuple[str, bytes]]) -> Iterator[Dealt]:
+    """Yield records for the second count as rows."""
+    return ((COUNTED, event, "", data) for event, data in packed)
 
 
 # ---- what comes home
@@ -333,21 +305,20 @@ def over_files(
         use: called with what was dealt out, what there was to read, and what summaries hold; once more if a segment was
             renamed, or if logs that are out of order cannot be judged where they are read.
     """
-    given, at_once, finds = list(paths), True, FINDS_MAX
-    while True:
+    given, finds = list(paths), FINDS_MAX
+
+    def find(orderly: bool) -> Result:
         listing = list_files(spark, given)
         loaded = load_summaries(listing, partial(read_files, spark))
-        files = tabulate_files(spark, listing)
+        tasks = max(1, min(len(listing.logs), SHARES * processors(spark)))
+        return use(deal_files(tabulate_files(spark, listing), tasks, loaded.past, orderly=orderly), listing, loaded)
+
+    while True:
         finds -= 1
         try:
-            dealt = deal_files(files, at_once=at_once, cuts=loaded.past.cuts if loaded.past is not None else NO_CUTS)
-            if loaded.past is not None:
-                dealt = dealt.unionByName(deal_past(spark, loaded.past))
-            return use(dealt, listing, loaded)
+            return in_any_order(find)
         except Exception as error:
-            if at_once and DisorderError.__name__ in str(error):
-                at_once = False
-            elif finds < 1 or not _RENAMED.search(str(error)):
+            if finds < 1 or not _RENAMED.search(str(error)):
                 raise
 
 
@@ -379,12 +350,9 @@ def judged(dealt: DataFrame) -> Iterator[DataFrame]:
         return frame
 
     try:
-        (size,) = dealt.where(f.col("kind") != COUNTED).agg(f.sum(f.length("data"))).first() or (0,)
+        (size,) = dealt.where(f.col("kind") == PART).agg(f.sum(f.length("data"))).first() or (0,)
         tasks = 1 + (size or 0) // TASK_BYTES
-        sessions = keep(judge(dealt, ["session"], tasks))
-        streams = keep(judge(dealt.unionByName(sessions.where("kind = 'stream'")), ["stream", "topic"], tasks))
-        parts = sessions.unionByName(streams)
-        found = dealt.unionByName(parts).where("kind = 'found'").unionByName(join(parts, tasks))
+        found = dealt.where(f.col("kind") == FOUND).unionByName(join(dealt, tasks))
         yield keep(conclude_all(found))
     except Exception as error:
         raise explain(error) from error

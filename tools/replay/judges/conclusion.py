@@ -327,6 +327,15 @@ _ADDED_UP: Final = (
 """Numbers of a verdict that judges have added up."""
 
 
+def files_of(segments: Iterable[Segment], read: Iterable[Read]) -> list[Read]:
+    """Return what was read with the records that were judged: of files, and of segments of others."""
+    told, records = {it.path: it for it in read}, Counter[str]()
+    for segment in segments:
+        records[segment.path] += segment.records
+    del records[""]  # what was removed
+    return [told.get(path, Read(path, 0))._replace(records=records[path]) for path in sorted({*told, *records})]
+
+
 def cover(verdict: Verdict, listing: Listing, read: Iterable[Read]) -> None:
     """Fill in what was read and what was not: every listed file is in one of the two."""
     told = {it.path: it for it in read}

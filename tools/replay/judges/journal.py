@@ -6,7 +6,7 @@ judge gets a ``life`` record with the node's settings.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -90,7 +90,6 @@ class Journal:
         self.path = path
         self._line = line
         self.records = 0
-        self.in_order = True
         self._out = out
         self._charts = Charts(out)
         self._first: Record = {}
@@ -106,37 +105,31 @@ class Journal:
         # By peer: whether its link is downgraded, as the last record of the segment says.
         self._modes: dict[str, bool] = {}
 
-    def read(self, records: Iterable[Record]) -> Iterator[tuple[Unit, Record]]:
-        """Check the next records as they come, and yield them with their units."""
+    def deal(self, records: Iterable[Record]) -> dict[Unit, list[Record]]:
+        """Check the next records; return them by unit, the segment's first of a unit behind a ``life`` record."""
+        piles: dict[Unit, list[Record]] = {}
+        # By the fields that decide which piles a record is for: these.
+        ways: dict[tuple[object, ...], list[list[Record]]] = {}
         for record in records:
-            yield from self.see(record)
+            self._check(record)
+            self._charts.see(record)
+            get = record.get
+            where = get("topic"), get("queue"), get("bridge")
+            about = record["event"], get("session"), get("origin"), get("stream"), *where
+            way = ways.get(about)
+            if way is None:
+                way = ways[about] = [self._pile(unit, record, piles) for unit in units_of(record)]
+            for pile in way:
+                pile.append(record)
+        return piles
 
-    def see(self, record: Record) -> list[tuple[Unit, Record]]:
-        """Check the next record; return it for each of its units, behind a ``life`` record if the unit needs one."""
-        self.note(record)
-        parts: list[tuple[Unit, Record]] = []
-        for unit in units_of(record):
-            life = self.meet(unit, record)
-            if life is not None:
-                parts.append((unit, life))
-            parts.append((unit, record))
-        return parts
-
-    def note(self, record: Record) -> None:
-        """Check the next record, without finding its units."""
-        self._check(record)
-        self._charts.see(record)
-
-    def knows(self, unit: Unit) -> bool:
-        """Whether a record of the unit was met before."""
-        return unit in self._met
-
-    def meet(self, unit: Unit, record: Record) -> Record | None:
-        """Return what a unit needs before this record of its own; None if it had an earlier one of the segment."""
-        if unit in self._met:
-            return None
-        self._met.add(unit)
-        return {**self._life, "n": record["n"]}
+    def _pile(self, unit: Unit, record: Record, piles: dict[Unit, list[Record]]) -> list[Record]:
+        """Return the pile of a unit, which its record is to join."""
+        pile = piles.setdefault(unit, [])
+        if unit not in self._met:
+            self._met.add(unit)
+            pile.append({**self._life, "n": record["n"]})
+        return pile
 
     def segment(self) -> Segment | None:
         """Return what was read as a whole; None if it was empty."""
@@ -219,7 +212,6 @@ class Journal:
     def _report_break(self, record: Record, last: Record) -> None:
         """A record does not simply follow the one before it."""
         starts = [(it["node"], it["incarnation"]) for it in (last, record)]
-        self.in_order = self.in_order and record["n"] > last["n"] and starts[0] == starts[1]
         if record["n"] != last["n"] + 1:
             report_gap(self._out, record, last["n"])
         if starts[0] != starts[1]:

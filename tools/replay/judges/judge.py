@@ -8,8 +8,11 @@ matter. An engine has no other duty.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from operator import itemgetter
+from typing import Any, Final
 
 from triack.tools.replay.checks.findings import DisorderError, Finding, Output, Record
 from triack.tools.replay.judges.bridge_judge import BRIDGE_MARK, BridgeJudge
@@ -23,6 +26,10 @@ from triack.tools.replay.judges.stream_judge import StreamJudge
 from triack.tools.replay.log.schema import BROKEN, Timeline, Verdict, Violation
 from triack.tools.replay.report.report_tables import fill_tables, join_links
 from triack.tools.replay.topics.topic_check import TopicJudge
+
+BLOCK_RECORDS: Final = 512
+"""Records that are judged together: running one judge after the other is faster than taking turns. With more records
+than this the processor's cache drops the first ones before the last judge looks at them."""
 
 UnitJudge = SessionJudge | StreamJudge | QueueJudge | SendingJudge | TopicJudge | BridgeJudge
 
@@ -52,33 +59,6 @@ def join_parts(mine: Any, other: Any) -> None:
     """Merge another node's part of the same unit into one; nodes are joined by their ids, in order."""
     assert type(mine) is type(other)
     mine.join(other)
-
-
-class Part:
-    """One node's part of a session or a stream; the parts are merged at the end.
-
-    What a judge makes of a record depends only on what the same node said before: so the parts of a giant session or
-    stream are judged in parallel. Results that need both ends are judged after the merge.
-    """
-
-    def __init__(self, unit: Unit) -> None:
-        self.out = Output()
-        self.judge: UnitJudge = judge_of(unit, self.out)
-        self.until = (0, 0)
-
-    def see(self, records: Iterable[Record]) -> None:
-        """Look at the next records of the node, which come in its order."""
-        see = self.judge.see
-        for record in records:
-            see(record)
-
-    def join(self, other: Part) -> None:
-        """Merge another node's part of the same unit; nodes are joined by their ids, in order."""
-        join_parts(self.judge, other.judge)
-
-    def finish(self) -> None:
-        """Judge what only all parts show together."""
-        self.judge.finish()
 
 
 class Judge:
@@ -159,6 +139,15 @@ class Judge:
         ]
         return Past([join_start(parts) for parts in starts.values()], found, kept)
 
+    def parts(self, freeze: Callable[[UnitJudge], bytes]) -> Iterator[tuple[Unit, bytes]]:
+        """Yield each unit as far as it was judged, to be joined with those of other nodes, and finished."""
+        return ((unit, freeze(judge)) for unit, judge in self._units.items())
+
+    @property
+    def found(self) -> tuple[Output, Output]:
+        """What single records have shown, and what is known of before a cut."""
+        return self._out, self._past
+
     def begin(self, path: str, line: int = 1) -> Journal:
         """Take a new segment, which has no records yet."""
         journal = Journal(path, self._out, line)
@@ -171,16 +160,12 @@ class Judge:
         Raises:
             DisorderError: they do not, or one is about what is forgotten.
         """
-        before = journal.records
-        for record in behind(records, self._cuts):
-            node, place = record["node"], (record["incarnation"], record["n"])
-            if place < self._heard.get(node, place):
-                raise DisorderError
-            self._note(record)
-            for unit, part in journal.see(record):
-                self._see(unit, part)
-            if self._out.facts:
-                self._tell()
+        before, coming = journal.records, behind(records, self._cuts)
+        while block := list(islice(coming, BLOCK_RECORDS)):
+            for record in block:
+                if not self._note(record):
+                    raise DisorderError
+            self._judge(journal.deal(block))
         return journal.records - before
 
     def read(self, path: str, records: Iterable[Record], line: int = 1) -> None:
@@ -189,25 +174,51 @@ class Judge:
 
     def take_all(self, segments: Iterable[tuple[Journal, Iterable[Record]]]) -> None:
         """Take the records of segments in whatever order they are; all of them fit into memory."""
-        parts = [part for journal, records in segments for part in journal.read(behind(records, self._cuts))]
-        for unit, record in sorted(parts, key=lambda part: order_of(part[1])):
-            self._see(unit, record)
-            self._tell()
-            self._note(record)
+        piles = defaultdict[Unit, list[Record]](list)
+        for journal, records in segments:
+            mine = list(behind(records, self._cuts))
+            for record in mine:
+                self._note(record)
+            for unit, pile in journal.deal(mine).items():
+                piles[unit] += pile
+        for pile in piles.values():
+            pile.sort(key=order_of)
+        self._judge(piles)
 
-    def _note(self, record: Record) -> None:
-        node, start = record["node"], record["incarnation"]
-        self._heard[node] = start, record["n"]
-        self._clocks[node] = start, record["at_ns"]
+    def _note(self, record: Record) -> bool:
+        """Note how far a node has come; return whether the record follows those before it."""
+        node, place = record["node"], (record["incarnation"], record["n"])
+        if place < self._heard.get(node, place):
+            return False
+        self._heard[node] = place
+        self._clocks[node] = record["incarnation"], record["at_ns"]
+        return True
 
-    def _see(self, unit: Unit, record: Record) -> None:
-        judge = self._units.get(unit)
+    def _judge(self, piles: dict[Unit, list[Record]]) -> None:
+        """Show records to their judges: to those of sessions first, which tell streams what they find out."""
+        for unit in [unit for unit in piles if unit[0] == "session"]:
+            self._see(unit, piles.pop(unit))
+        told = set[Unit]()
+        for fact in self._out.facts:
+            unit = "stream", fact["origin"], str(fact["stream"])
+            piles.setdefault(unit, []).append(fact)
+            told.add(unit)
+        self._out.facts.clear()
+        for unit, pile in piles.items():
+            # Of records that are alike in these fields, a fact was put behind the record that it follows from.
+            self._see(unit, sorted(pile, key=itemgetter("incarnation", "n")) if unit in told else pile)
+
+    def _see(self, unit: Unit, records: list[Record]) -> None:
         if unit in self._over:
-            self._see_late(unit, record)
+            for record in records:
+                self._see_late(unit, record)
             return
+        judge = self._units.get(unit)
         if judge is None:
             judge = self._units[unit] = judge_of(unit, self._out, forgets=self._forgets)
-        judge.see(record)
+        see = judge.see
+        for record in records:
+            see(record)
         self._touched.add(unit)
 
     def _see_late(self, unit: Unit, record: Record) -> None:
@@ -215,13 +226,6 @@ class Judge:
         was_killed = record["incarnation"] > self._over[unit].get(record["node"], record["incarnation"])
         if record["event"] != "life" and not (was_killed and record["event"] == "session_closed"):
             raise DisorderError
-
-    def _tell(self) -> None:
-        """Tell streams what sessions have found out."""
-        facts = self._out.facts
-        for fact in facts:
-            self._see(("stream", fact["origin"], str(fact["stream"])), fact)
-        facts.clear()
 
     def _end(self) -> list[Output]:
         """Return what was found, and what holds for each unit for now."""

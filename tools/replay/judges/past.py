@@ -1,8 +1,9 @@
 """What the judges know at a cut: all that is needed to judge the rest of the logs as if it were the whole.
 
 For each node the cut is the serial of a record; what comes before it may be removed. Findings, numbers and sessions
-that are over are results. A session or a stream that may go on is kept as parts, one for each node: ``judge.Part`` says
-why that is enough. A judge that is written later adds a kind of unit, its ``split`` and its ``join``.
+that are over are results. A session or a stream that may go on is kept as parts, one for each node, as what a judge
+makes of a record depends only on what the same node said before. A judge that is written later adds a kind of unit, its
+``split`` and its ``join``.
 """
 
 from __future__ import annotations
@@ -50,6 +51,17 @@ class Past:
         self.segments += other.segments
         self.found.merge(other.found)
         self.kept += other.kept
+
+    def by_node(self) -> dict[str, Past]:
+        """Return what is known of each node; the first one has what was found."""
+        parts = {node: Past() for node in self.cuts}
+        for segment in self.segments:
+            parts[segment.node].segments.append(segment)
+        for it in self.kept:
+            parts[it.node].kept.append(it)
+        for part in list(parts.values())[:1]:
+            part.found = self.found
+        return parts
 
 
 def behind(records: Iterable[Record], cuts: Mapping[str, Cut]) -> Iterator[Record]:

@@ -94,14 +94,15 @@ def test_records_go_to_who_judges_them() -> None:
     world.ack(world.send("express", world.queue("express", 1)), store=False)
     world.number()
     journal = Journal("here", out)
-    dealt = [
-        (SENDING if SENDING in unit else unit[0], record["event"]) for unit, record in journal.read(world.alpha.records)
-    ]
-    assert dealt == [
-        ("session", "life"), ("session", "session_opened"), ("stream", "life"), ("stream", "queued"),
-        (SENDING, "life"), (SENDING, "queued"), ("session", "packet_sent"), ("stream", "packet_sent"),
-        ("session", "ack_received"),
-    ]  # fmt: skip
+    dealt = {
+        SENDING if SENDING in unit else unit[0]: [record["event"] for record in pile]
+        for unit, pile in journal.deal(world.alpha.records).items()
+    }
+    assert dealt == {
+        "session": ["life", "session_opened", "packet_sent", "ack_received"],
+        "stream": ["life", "queued", "packet_sent"],
+        SENDING: ["life", "queued"],
+    }
     segment = journal.segment()
     assert segment is not None
     assert (segment.path, segment.first_n, segment.last_n, segment.begins, segment.stops) == ("here", 1, 6, True, False)
@@ -114,10 +115,10 @@ def test_what_begins_in_a_later_segment_is_judged_by_the_settings() -> None:
     common = {"v": 6, "node": "n", "incarnation": 1, "at_ns": 5, "wall_ns": 6}
     again = {**common, "event": "node_continued", "n": 7, "name": "alpha", "seq_resend_13_ns": 30}
     acked = {**common, "event": "order_ack_received", "n": 8, "origin": "n", "stream": 1, "sequence": 1, "number": 1}
-    (_, life), _ = Journal("", out).read([again, acked])
+    ((life, _),) = Journal("", out).deal([again, acked]).values()
     assert (life["event"], life["seq_resend_13_ns"]) == ("life", 30)
     assert out.findings == []
-    assert list(Journal("", out).read([{**again, "n": 6}, again])) == []
+    assert Journal("", out).deal([{**again, "n": 6}, again]) == {}
     assert [it.violation.check for it in out.findings] == ["node_life"]
 
 

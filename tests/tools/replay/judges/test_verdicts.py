@@ -1,7 +1,7 @@
 """What a verdict depends on: ends of logs, what is missing, what was before."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from random import Random
 from typing import Any
 
@@ -17,7 +17,6 @@ from tests.tools.replay.harmless import HARMLESS
 from tests.tools.replay.judging import PLANTED, plant
 from triack.base.units import SECOND
 from triack.tools.replay.checks.findings import (
-    DisorderError,
     Due,
     Finding,
     Opening,
@@ -25,13 +24,12 @@ from triack.tools.replay.checks.findings import (
     Record,
     given,
 )
-from triack.tools.replay.engines.checkpoint import freeze, revive
-from triack.tools.replay.judges import at_once
-from triack.tools.replay.judges.at_once import AtOnce
+from triack.tools.replay.engines.checkpoint import freeze_part, revive_part
+from triack.tools.replay.engines.spark_conclusion import Told
 from triack.tools.replay.judges.conclusion import Read, World, cover, decide, missing_logs, place
 from triack.tools.replay.judges.endings import Endings
-from triack.tools.replay.judges.journal import Journal, Segment, Unit
-from triack.tools.replay.judges.judge import Part, order_of
+from triack.tools.replay.judges.journal import Segment, Unit
+from triack.tools.replay.judges.judge import Judge, UnitJudge, join_parts
 from triack.tools.replay.judges.past import NO_CUTS, behind
 from triack.tools.replay.judges.starts import Starts
 from triack.tools.replay.log.listing import Listed, Listing
@@ -286,9 +284,14 @@ def test_records_before_the_cut_are_known() -> None:
     assert list(behind(records, {"b": (2, 2)})) == records == list(behind(records, NO_CUTS))
 
 
-# Parts: a session or a stream that is judged node by node, and joined, is judged as it is as a whole.
+# Parts: what is judged node by node, and joined, is judged as it is as a whole.
 
-Units = dict[Unit, list[Record]]
+
+def world_of(name: str) -> PlantedWorld:
+    world = HARMLESS[name]() if name in HARMLESS else plant(name)[0]
+    if name in HARMLESS:
+        world.number()
+    return world
 
 
 def segments_of(world: PlantedWorld, size: int = 1 << 30) -> Iterator[list[Record]]:
@@ -299,128 +302,44 @@ def segments_of(world: PlantedWorld, size: int = 1 << 30) -> Iterator[list[Recor
             yield from (records[begin : begin + size] for begin in range(0, len(records), size))
 
 
-def units_of(segments: Iterable[list[Record]], kind: str, facts: Iterable[Record]) -> Units:
-    """The records of a world by whom they go to, sorted as judges want them."""
-    units: Units = {}
+def told_of(out: Output) -> tuple[object, ...]:
+    """What a verdict is made of; what is judged first decides which of several findings alike comes first."""
+    series = {name: dict(sorted(one.buckets.items())) for name, one in out.series.items()}
+    return sorted(map(str, out.findings)), out.numbers, series, sorted(out.openings), out.begin_ns, out.end_ns
+
+
+def parted(segments: Iterable[list[Record]]) -> Told:
+    """What judges of single nodes find; their parts have been elsewhere before they are joined."""
+    told, nodes, parts = Told(), dict[str, Judge](), dict[Unit, list[bytes]]()
     for records in segments:
-        for unit, record in Journal("", Output()).read(records):
-            if unit[0] == kind:
-                units.setdefault(unit, []).append(record)
-    for fact in facts:
-        units.setdefault(("stream", fact["origin"], str(fact["stream"])), []).append(fact)
-    return {unit: sorted(records, key=order_of) for unit, records in units.items()}
+        nodes.setdefault(records[0]["node"], Judge()).read("", records)
+    for _, judge in sorted(nodes.items()):
+        for out in judge.found:
+            told.take(out)
+        for unit, data in judge.parts(freeze_part):
+            parts.setdefault(unit, []).append(data)
+    for mine in parts.values():
+        first, *others = (revive_part(data, told.out) for data in mine)
+        assert isinstance(first, UnitJudge)
+        for other in others:
+            join_parts(first, other)
+        first.finish()
+    return told
 
 
-def world_of(name: str) -> PlantedWorld:
-    world = HARMLESS[name]() if name in HARMLESS else plant(name)[0]
-    if name in HARMLESS:
-        world.number()
-    return world
-
-
-def whole(unit: Unit, records: list[Record]) -> Output:
-    part = Part(unit)
-    part.see(records)
-    part.finish()
-    return part.out
-
-
-def told_parted(outs: list[Output]) -> tuple[list[str], Counter[str], Counter[str], list[object]]:
-    """What a verdict is made of."""
-    numbers, series = Counter[str](), Counter[str]()
-    for out in outs:
-        numbers.update(out.numbers)
-        series.update({name: sum(one.buckets.values()) for name, one in out.series.items()})
-    findings = sorted(str(finding) for out in outs for finding in out.findings)
-    return findings, numbers, series, [opening for out in outs for opening in out.openings]
-
-
-def assert_alike(name: str, size: int, parts_of: Callable[[Unit, list[Record]], list[Part]], *, tell: bool) -> None:
-    """See that joined parts say what one judge of everything does, and tell streams the same facts."""
-    facts: list[Record] = []
-    for kind in ("session", "stream"):
-        units = units_of(segments_of(world_of(name), size), kind, facts)
-        facts = []
-        for unit, records in units.items():
-            one, (first, *others) = whole(unit, records), parts_of(unit, records)
-            for other in others:
-                first.join(other)
-            first.finish()
-            assert told_parted([first.out, *(it.out for it in others)]) == told_parted([one]), (name, unit)
-            told = sorted((fact for it in (first, *others) for fact in it.out.facts), key=order_of)
-            assert not tell or told == sorted(one.facts, key=order_of)
-            facts += one.facts
-
-
-def parts(unit: Unit, records: list[Record]) -> list[Part]:
-    """Each part has been elsewhere before it is joined."""
-    made = []
-    for node in sorted({record["node"] for record in records}):
-        part = Part(unit)
-        part.see(record for record in records if record["node"] == node)
-        made.append(revive(freeze(part), Part))
-    return made
-
-
+@pytest.mark.parametrize("size", [40, 10_000])
 @pytest.mark.parametrize("name", [*PLANTED, *HARMLESS])
-def test_parts_are_judged_like_the_whole(name: str) -> None:
-    assert_alike(name, 1 << 30, parts, tell=True)
-
-
-# Judging where it is read: what is left of a segment, and what is dealt out, make the same verdict as all of it.
-
-Parts = dict[Unit, dict[str, Part]]
-
-
-def read_at_once(name: str, size: int) -> tuple[Parts, list[tuple[Unit, Record]]]:
-    """Every segment of a world judged where it is read: what is left of the first of each unit, and what is dealt."""
-    parts: Parts = {}
-    dealt: list[tuple[Unit, Record]] = []
-    for segment in segments_of(world_of(name), size):
-        reading = AtOnce(Journal("", Output()))
-        dealt += reading.read(segment)
-        for unit, (_, part) in reading.parts.items():
-            known = parts.setdefault(unit, {})
-            if segment[0]["node"] in known:
-                raise DisorderError
-            known[segment[0]["node"]] = part
-    return parts, dealt
-
-
-def go_on(parts: Parts, dealt: list[tuple[Unit, Record]], kind: str) -> list[Record]:
-    """Let the parts of a kind go on with what was dealt out; return the facts."""
-    for unit, record in sorted(dealt, key=lambda it: order_of(it[1])):
-        if unit[0] == kind:
-            part = parts.setdefault(unit, {}).setdefault(record["node"], Part(unit))
-            if (record["incarnation"], record["n"]) <= part.until:
-                raise DisorderError
-            part.see([record])
-    return [fact for unit, mine in parts.items() if unit[0] == kind for it in mine.values() for fact in it.out.facts]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("size", "block"), [(40, 7), (10_000, 2_048)])
-def test_what_is_judged_at_once_is_judged_like_the_rest(size: int, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of whole starts and of starts in many segments; worlds that are out of order say so, and are few."""
-    monkeypatch.setattr(at_once, "BLOCK_RECORDS", block)
-    disordered = 0
-    for name in (*PLANTED, *HARMLESS):
-        try:
-            parts, dealt = read_at_once(name, size)
-            facts = go_on(parts, dealt, "session")
-            go_on(parts, [*dealt, *((("stream", it["origin"], str(it["stream"])), it) for it in facts)], "stream")
-        except DisorderError:
-            disordered += 1
-            continue
-        mine = {unit: [part for _, part in sorted(of.items())] for unit, of in parts.items()}
-        assert_alike(name, size, lambda unit, _, mine=mine: mine[unit], tell=False)  # type: ignore[misc]
-    assert disordered < len(PLANTED) / 5
-
-
-def test_a_log_out_of_order_is_not_judged_where_it_is_read() -> None:
-    world = HARMLESS["healthy"]()
-    world.number()
-    records = [record for record in world.alpha.records if record["incarnation"] == 1]
-    for wrong in ([records[1], records[0]], [records[0], {**records[1], "node": "ff" * 16}]):
-        with pytest.raises(DisorderError):
-            list(AtOnce(Journal("", Output())).read(wrong))
+def test_parts_are_judged_like_the_whole(name: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of whole starts and of starts in many segments, in blocks of any size."""
+    whole = Judge()
+    for records in segments_of(world_of(name), size):
+        whole.read("", records)
+    told = Told()
+    for out in whole.found:
+        told.take(out)
+    for _, data in whole.parts(freeze_part):
+        judge = revive_part(data, told.out)
+        assert isinstance(judge, UnitJudge)
+        judge.finish()
+    monkeypatch.setattr("triack.tools.replay.judges.judge.BLOCK_RECORDS", 7)
+    assert told_of(parted(segments_of(world_of(name), size)).out) == told_of(told.out)

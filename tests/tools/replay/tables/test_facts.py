@@ -147,7 +147,7 @@ def test_the_records_of_all_files_of_a_task_are_packed_together(spark: "SparkSes
     events = {record["event"] for log in logs for record in read_records(log)} & set(EVENTS)
     files = tabulate_files(spark, list_files(spark, [str(tmp_path)])).coalesce(1)
     assert len(logs) == 8
-    assert deal_files(files).where(f"kind = '{COUNTED}'").count() == len(events)
+    assert deal_files(files, 1).where(f"kind = '{COUNTED}'").count() == len(events)
 
 
 @pytest.mark.parametrize("few_bytes", [0, 1 << 30])
