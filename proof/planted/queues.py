@@ -289,9 +289,7 @@ def _refused_and_delivered(
 ) -> None:
     reject(self, stream, header, arrival, reason, turn)
     body, delivery = header.body, stream.delivery
-    packet = QueuedPacket(
-        [], header.origin, header.stream, header.sequence, header.number, delivery, 1, len(body), [body]
-    )
+    packet = QueuedPacket([], *header.named, delivery, 1, len(body), [body])
     self._queues.put(stream.queue, packet, body[:HEAD_BYTES], turn)
 
 

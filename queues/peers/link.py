@@ -459,6 +459,11 @@ class Links(dict[str, Link]):
         self._away: set[Dialer] = set()
         self.calls = calls
 
+    def leads(self, outgoing: OutgoingStream, peer_id: bytes) -> bool:
+        """Whether a node is a neighbour that has got a stream, in this process: only such a one may answer for it."""
+        links = map(self.get, (outgoing.via, *outgoing.next_hop.former))
+        return any(link is not None and link.peer_id == peer_id for link in links)
+
     def keep_touch(self, peers: Iterable[Peer]) -> None:
         """Keep in touch with those of these peers that want it, and with all if no peer can call this node."""
         wanted = {peer.name for peer in peers if peer.wants_touch}

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from triack.base.clock import WallClock
 from triack.base.delivery import Ack
+from triack.base.ranges import Range
 from triack.base.reasons import HoldReason
 from triack.ordering.hold import HoldState
 from triack.ordering.wire import Answer, HoldPacket
@@ -194,6 +195,11 @@ class DepartingStreams(Generic[Stream]):
         for stream in list(self._streams_by(self.links[peer])):
             self._set_sync(stream, turn)
             self._look_at(stream)
+
+    def _note_stored(self, stream: Stream, ranges: list[Range], now_ns: int) -> None:
+        """Packets are on the disk here: over a synchronous link they wait from now on."""
+        if stream.next_hop.awaited:
+            self.sync_links.add(stream.way, stream, ranges, now_ns)
 
     def _is_sync(self, stream: Stream) -> bool:
         return stream.next_hop.awaited and not stream.next_hop.is_async and self.sync_links.is_sync(stream.way)

@@ -506,9 +506,7 @@ class Inbox:
         body = header.body
         accepted = (header.sequence, header.number, header.number, messages_in(body))
         turn.accepted.setdefault(stream, []).append(accepted)
-        packet = QueuedPacket(
-            (), header.origin, header.stream, header.sequence, header.number, stream.delivery, 1, len(body), [body]
-        )
+        packet = QueuedPacket((), *header.named, stream.delivery, 1, len(body), [body])
         if stream.queue not in self._mailboxes:
             self.admission.queue_places.handle_made(stream.origin, stream.queue)
         if stream.delivery in DURABLE:

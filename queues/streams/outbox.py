@@ -170,8 +170,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
             if index.reach_by_ms:
                 index.reach_by_ms = max(1, index.reach_by_ms + jumps.outgoing_ms(here, number))
             outgoing.restore(index, number, jumps.own_sent_ms(here, number, index.head, turn.now_ms))
-            if outgoing.next_hop.awaited:
-                self.sync_links.add(outgoing.way, outgoing, [(number, number)], turn.now_ns)
+            self._note_stored(outgoing, [(number, number)], turn.now_ns)
         self.keys.restore(content.state, self._by_number, turn.now_ms, turn.commit, moved_ms=self._jumps.by_ms)
         self.links.resuming.restore(content.state)
         for key in [key for key in content.state if key.startswith(BODY_STATE)]:
@@ -457,8 +456,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
     def _note_started(self, outgoing: OutgoingStream, entries: list[StreamPacket], now_ns: int) -> None:
         if entries:
             self.latency.handle_started(outgoing, entries[-1].number, now_ns)
-            if outgoing.next_hop.awaited:
-                self.sync_links.add(outgoing.way, outgoing, [(entries[0].number, entries[-1].number)], now_ns)
+            self._note_stored(outgoing, [(entries[0].number, entries[-1].number)], now_ns)
 
     def _finish_local(self, outgoing: OutgoingStream, entries: list[StreamPacket]) -> None:
         """A packet for a queue of this node has arrived as soon as it is committed."""
@@ -502,16 +500,8 @@ class Outbox(DepartingStreams[OutgoingStream]):
         # A stream that has ever used relays says of no number that it is not wanted any more: see ordering.transit.
         ordered = outgoing.delivery is Delivery.TRANSACTIONAL
         previous = sequence.previous_of_run(run) if ordered or not outgoing.relayed else [0] * len(run)
-        first = SequenceHeader(
-            self._node_id,
-            outgoing.stream_number,
-            sequence.sequence,
-            run[0].number,
-            previous[0],
-            outgoing.queue,
-            ack_requested[0],
-            b"",
-        )
+        named = *outgoing.id, sequence.sequence, run[0].number
+        first = SequenceHeader(*named, previous[0], outgoing.queue, ack_requested[0], b"")
         bodies = [entry.body or b"" for entry in run]
         if outgoing.seal is not None:
             open_ones = zip(run, previous, bodies, strict=True)
@@ -553,16 +543,8 @@ class Outbox(DepartingStreams[OutgoingStream]):
 
     def leads(self, stream: int, peer_id: bytes) -> bool:
         """Whether a node is the neighbour to which a stream goes or went: only that node may answer for its packets."""
-        outgoing = self._by_number.get(stream)
-        if outgoing is not None and outgoing.next_hop.former:
-            names: tuple[str, ...] = (outgoing.via, *outgoing.next_hop.former)
-        else:
-            names = self.retirement.peers_of(stream) if outgoing is None else (outgoing.via,)
-        for name in names:
-            link = self.links.get(name) if name else None
-            if link is not None and link.peer_id == peer_id:
-                return True
-        return False
+        outgoing = self._by_number.get(stream) or self.retirement.ended(stream)
+        return outgoing is not None and self.links.leads(outgoing, peer_id)
 
     def destination_of(self, stream: int) -> str:
         """The node that a stream goes to, by name; empty when there is no such stream."""
@@ -755,8 +737,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
         outgoing.sequence.handle_session_closed()
         # That nothing came of the way before says nothing of this one: as with a new session, the first tier again.
         outgoing.sequence.handle_session_opened(turn.now_ns)
-        if is_sync:
-            self.sync_links.add(way, outgoing, ranges_of(outgoing.sequence.entries.values()), turn.now_ns)
+        self._note_stored(outgoing, ranges_of(outgoing.sequence.entries.values()), turn.now_ns)
         self._set_sync(outgoing, turn)
         self.holds.free(outgoing)
         self._records.rerouted(outgoing, turn.now_ns)

@@ -143,19 +143,9 @@ class OutgoingStream(DepartingStream[OutgoingSequence]):
 
     def row(self) -> OutgoingStreamRow:
         """Its stream as the store keeps it."""
-        sequence = self.sequence
-        return OutgoingStreamRow(
-            self.stream_number,
-            self.peer,
-            self.queue,
-            self.delivery,
-            sequence.sequence,
-            sequence.next_number,
-            int(self.relayed),
-            self.priority,
-            int(self.torn),
-            int(self.seal is not None),
-        )
+        where, sequence = (self.peer, self.queue, self.delivery), self.sequence
+        numbers, more = (sequence.sequence, sequence.next_number), (self.priority, int(self.torn), int(self.sealed))
+        return OutgoingStreamRow(self.stream_number, *where, *numbers, int(self.relayed), *more)
 
     def tear(self, entries: list[StreamPacket]) -> bool:
         """Note that a message ends here. Returns whether its destination may wait for the rest of it.

@@ -356,7 +356,7 @@ class Retirement:
         outgoing = self._ended.get(stream)
         if outgoing is None or outgoing.sequence.sequence != sequence or outgoing.life is not StreamState.TOLD:
             return True
-        if all(link is None or link.peer_id != peer_id for link in map(self._links.get, self.peers_of(stream))):
+        if not self._links.leads(outgoing, peer_id):
             return False
         del self._ended[stream]
         self._relayed_ends.pop(stream, None)
@@ -392,11 +392,6 @@ class Retirement:
     def ended(self, stream: int) -> OutgoingStream | None:
         """An ended stream that its destination may still know, or None."""
         return self._ended.get(stream)
-
-    def peers_of(self, stream: int) -> tuple[str, ...]:
-        """The neighbours to which an ended stream went that its destination may still know."""
-        outgoing = self._ended.get(stream)
-        return () if outgoing is None else (outgoing.via, *outgoing.next_hop.former)
 
 
 def _move(outgoing: OutgoingStream, event: StreamEvent) -> None:

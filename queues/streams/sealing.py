@@ -253,16 +253,7 @@ class Sealing:
         The next commit notes which peer has sealed the messages of its origin.
         """
         body, seals = header.body, self.seals
-        bound = _bound(
-            delivery,
-            header.origin,
-            header.stream,
-            header.sequence,
-            header.number,
-            header.previous,
-            header.queue,
-            body[:HEAD_BYTES],
-        )
+        bound = _bound(delivery, *header.named, header.previous, header.queue, body[:HEAD_BYTES])
         if seals is None:
             return Refused(RejectReason.BAD_SEAL)
         try:

@@ -161,21 +161,9 @@ class TransitStream(DepartingStream[TransitSequence]):
 
     def row(self) -> TransitStreamRow:
         """It as the store keeps it."""
-        return TransitStreamRow(
-            self.number,
-            self.id.origin,
-            self.id.number,
-            int(self.delivery),
-            self.sequence.sequence,
-            self.queue,
-            self.final,
-            self.from_name,
-            self.came_by,
-            self.sequence.highest,
-            self.ordered,
-            self.priority,
-            self.trace,
-        )
+        ways, sequence = (self.final, self.from_name, self.came_by), self.sequence
+        which, numbers = (int(self.delivery), sequence.sequence), (sequence.highest, self.ordered)
+        return TransitStreamRow(self.number, *self.id, *which, self.queue, *ways, *numbers, self.priority, self.trace)
 
     def packet_row(self, entry: TransitPacket, body: bytes) -> TransitRow:
         """A packet as the store keeps it."""

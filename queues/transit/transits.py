@@ -16,7 +16,7 @@ from triack.base.commit import StoreContent, TransitIndex, TransitStreamRow, key
 from triack.base.delivery import Ack, Delivery
 from triack.base.errors import AddressError, ProtocolError
 from triack.base.names import StreamId, check_name
-from triack.base.ranges import Range, without
+from triack.base.ranges import without
 from triack.base.reasons import DeadReason, DropReason, FreedReason, HoldReason, RejectReason
 from triack.base.units import MS, SECOND
 from triack.ordering.departing import StreamPacketState
@@ -566,11 +566,6 @@ class Transits(DepartingStreams[TransitStream]):
             self.words.handle_next_waits(stream, packet, now_ns)
 
     # ---- synchronous links
-
-    def _note_stored(self, stream: TransitStream, ranges: list[Range], now_ns: int) -> None:
-        """Packets are on the disk here: over a synchronous link they wait from now on."""
-        if stream.next_hop.awaited:
-            self.sync_links.add(stream.way, stream, ranges, now_ns)
 
     def _note_awaited(self, stream: TransitStream, header: RelayedHeader, now_ns: int) -> None:
         """Note whether the neighbour waits for packets to be passed on."""
