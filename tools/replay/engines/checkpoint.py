@@ -84,10 +84,10 @@ def freeze(state: object) -> bytes:
     return pickle.dumps(state, protocol=pickle.HIGHEST_PROTOCOL)
 
 
-def revive(data: bytes, kind: type[State]) -> State:
-    """Return the state that ``freeze`` made bytes of."""
+def revive(data: bytes, kind: type[State], *, of_others: bool = False) -> State:
+    """Return the state that ``freeze`` made bytes of; what others may have written has no classes but the judges'."""
     try:
-        state = _Reader(io.BytesIO(data)).load()
+        state = (_PartReader(data, Output()) if of_others else _Reader(io.BytesIO(data))).load()
     except _UNREADABLE as error:
         raise ValueError(str(error)) from error
     if not isinstance(state, kind):
@@ -144,7 +144,7 @@ class _PartReader(_Reader):
     ROOMS = (
         "triack.tools.replay.judges.", "triack.tools.replay.causes.", "triack.tools.replay.checks.",
         "triack.tools.replay.topics.", "triack.tools.replay.transit.", "triack.tools.replay.log.ranges",
-        "triack.tools.replay.log.weights",
+        "triack.tools.replay.log.schema", "triack.tools.replay.log.weights",
     )  # fmt: skip
 
     def __init__(self, data: bytes, out: Output) -> None:

@@ -1,7 +1,7 @@
 """The summary that a prune leaves in the place of logs: what the judges knew at the cut (``judges/past.py``).
 
-It is text, a JSON object a line: what it is, then its parts, each by name, then the digest of all lines before. Parts
-of sessions and streams have the state of their judges, which is bound to the judges of this version: ``LAYOUT``.
+It is text, a JSON object a line: what it is; each node, how far it had come, and what the judges knew of it, which is
+bound to the judges of this version (``LAYOUT``); and the digest of all lines before.
 """
 
 from __future__ import annotations
@@ -13,31 +13,27 @@ import json
 import os
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
-from itertools import groupby, islice
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from triack import __version__
 from triack.base.errors import ReplayError
-from triack.tools.replay.checks.findings import Due, Finding, Opening, Output
-from triack.tools.replay.engines.checkpoint import revive_part
+from triack.tools.replay.checks.findings import Output
+from triack.tools.replay.engines.checkpoint import freeze, revive, revive_part
 from triack.tools.replay.judges.conclusion import Read
 from triack.tools.replay.judges.journal import Segment
 from triack.tools.replay.judges.judge import UnitJudge
-from triack.tools.replay.judges.past import Kept, Past
+from triack.tools.replay.judges.past import Past
 from triack.tools.replay.log.listing import Listing
-from triack.tools.replay.log.ranges import Span
-from triack.tools.replay.log.schema import Verdict, Violation
+from triack.tools.replay.log.schema import Verdict
 
-LAYOUT: Final = 7
+LAYOUT: Final = 8
 """The format of the states in a summary. A judge that keeps something else than before raises it, and then has to read
 the layout before: logs that were removed cannot be judged again."""
 STATE_BYTES_MAX: Final = 1 << 30
 """A state that unpacks to more is no state: it would fill the memory."""
-TOGETHER: Final = 256
-"""States of one kind that are packed together: they are much alike."""
 _TOLD: Final = ("records", "sent", "delivered", "pending", "lost", "duplicates_delivered")
 """The numbers of the verdict that a summary repeats for people."""
 
@@ -71,36 +67,10 @@ def encode(summary: Summary) -> bytes:
 
 def _parts(past: Past) -> Iterator[dict[str, Any]]:
     names = {segment.node: segment.name for segment in past.segments if segment.name}
-    for node, (start, n) in sorted(past.cuts.items()):
-        yield {"part": "position", "node": node, "name": names.get(node, ""), "incarnation": start, "n": n}
-    for segment in past.segments:
-        yield {"part": "segment", "value": segment}
-    found = past.found
-    yield {"part": "times", "value": (found.begin_ns, found.end_ns)}
-    yield {"part": "numbers", "value": found.numbers}
-    yield {"part": "sessions", "count": len(found.openings), "state": _packed(_encode(found.openings))}
-    for finding in found.findings:
-        yield {"part": "finding", "value": (asdict(finding.violation), finding.dues)}
-    kept = sorted(past.kept, key=lambda it: (it.unit[0], it.node, it.unit))
-    for (kind, node), mine in groupby(kept, key=lambda it: (it.unit[0], it.node)):
-        for some in batched(mine, TOGETHER):
-            told = {"of": [it.unit[1:] for it in some], "sizes": [len(it.state) for it in some]}
-            yield {"part": kind, "node": node, **told, "state": _packed(b"".join(it.state for it in some))}
-
-
-def batched(kept: Iterable[Kept], most: int) -> Iterator[list[Kept]]:
-    """Yield them some at a time."""
-    left = iter(kept)
-    while some := list(islice(left, most)):
-        yield some
-
-
-def _packed(state: bytes) -> str:
-    return base64.b64encode(zlib.compress(state, 9)).decode()
-
-
-def _encode(value: object) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode()
+    for node, mine in sorted(past.by_node().items()):
+        start, n = past.cuts[node]
+        state = base64.b64encode(zlib.compress(freeze(mine), 9)).decode()
+        yield {"node": node, "name": names.get(node, ""), "incarnation": start, "n": n, "state": state}
 
 
 def decode(content: bytes) -> Summary:
@@ -117,42 +87,19 @@ def decode(content: bytes) -> Summary:
             raise ReplayError(f"is of layout {head['summary']}, and this version reads layout {LAYOUT}")
         past = Past()
         for part in parts:
-            _take(past, part)
+            past.join(_past_in(_unpacked(part["state"])))
         return Summary(past, list(head["replaces"]), digest, head["whole"])
     except (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
         raise ReplayError(f"is no summary of removed logs: {error}") from error
 
 
-def _take(past: Past, part: dict[str, Any]) -> None:
-    found = past.found
-    value: Any = part.get("value", ())
-    match part["part"]:
-        case "position":
-            pass  # for people: the segments say the same
-        case "segment":
-            segment = Segment(*value)
-            past.segments.append(segment._replace(stood=_spans(segment.stood)))
-        case "times":
-            found.begin_ns, found.end_ns = value
-        case "numbers":
-            found.numbers.update(value)
-        case "sessions":
-            openings = (Opening(*it) for it in json.loads(_unpacked(part["state"])))
-            found.openings += [it._replace(free=_spans(it.free)) for it in openings]
-        case "finding":
-            found.findings.append(Finding(Violation(**value[0]), tuple(Due(*due) for due in value[1])))
-        case kind:
-            states, at = _unpacked(part["state"]), 0
-            for name, size in zip(part["of"], part["sizes"], strict=True):
-                state = states[at : at + size]
-                at += size
-                if not isinstance(revive_part(state, Output()), UnitJudge):
-                    raise ValueError(f"the state of a {kind} that is none")  # noqa: TRY004 - of the data
-                past.kept.append(Kept((kind, *name), part["node"], state))
-
-
-def _spans(pairs: Iterable[Sequence[int]]) -> tuple[Span, ...]:
-    return tuple((first, last) for first, last in pairs)
+def _past_in(state: bytes) -> Past:
+    """Return what is known of a node; it is of the right kinds, and no more."""
+    past = revive(state, Past, of_others=True)
+    are_judges = all(isinstance(revive_part(it.state, Output()), UnitJudge) for it in past.kept)
+    if not are_judges or not all(isinstance(it, Segment) for it in past.segments):
+        raise ValueError("the state of a node that is none")
+    return past
 
 
 def _unpacked(state: str) -> bytes:

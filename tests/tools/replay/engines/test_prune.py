@@ -24,8 +24,9 @@ from triack.store.folder import sync_folder
 from triack.tools.replay.engines.local_engine import judge_records, replay_local
 from triack.tools.replay.engines.prune import Pruned, prune
 from triack.tools.replay.engines.summary import LAYOUT, Summary, decode, encode, load_summaries
+from triack.tools.replay.judges.past import Kept, Past
 from triack.tools.replay.log.compact import compact
-from triack.tools.replay.log.files import find_logs
+from triack.tools.replay.log.files import LogFile, find_logs
 from triack.tools.replay.log.listing import SUMMARY, Listed, Listing
 from triack.tools.replay.log.schema import Verdict
 from triack.tools.replay.run import replay
@@ -118,7 +119,7 @@ def test_a_changed_summary_is_refused_by_name(logs: Path) -> None:
     path = prune(logs, ALL).summary
     assert path is not None
     content = path.read_bytes()
-    path.write_bytes(content.replace(b'"part":"numbers"', b'"part":"Numbers"'))
+    path.write_bytes(content.replace(b'"state":"', b'"State":"'))
     verdict = replay([logs], engine="local")
     assert verdict.verdict == "incomplete"
     assert "changed after it was written" in verdict.unread[str(path)]
@@ -313,11 +314,10 @@ def summary() -> bytes:
     return encode(Summary(past_of(segments), ["0" * 64], told={"sent": 7}))
 
 
-def changed(**parts: Any) -> bytes:
-    """A summary in which parts say something else, with the digest of that."""
+def changed(at: int, **parts: Any) -> bytes:
+    """A summary in which a line says something else, with the digest of that."""
     lines = [json.loads(line) for line in summary().splitlines()[:-1]]
-    for line in lines:
-        line.update(parts.get(line.get("part", "head"), {}))
+    lines[at].update(parts)
     content = b"".join(json.dumps(line).encode().replace(b'{"summary": ', b'{"summary":') + b"\n" for line in lines)
     return content + b'{"digest":"%s"}\n' % hashlib.sha256(content).hexdigest().encode()
 
@@ -328,9 +328,9 @@ def test_what_was_written_is_read() -> None:
     assert (found.replaces, found.told) == (["0" * 64], {"sent": 7})
     assert {kept.unit[0] for kept in found.past.kept} == {"session", "stream"}
     again = Summary(found.past, found.replaces, told=found.told)
-    assert encode(again).splitlines()[1:-1] == summary().splitlines()[1:-1]
-    lines = [json.loads(line) for line in summary().splitlines()]
-    places = {line["name"]: (line["incarnation"], line["n"]) for line in lines if line.get("part") == "position"}
+    assert decode(encode(again)).past == found.past
+    lines = [json.loads(line) for line in summary().splitlines()[1:-1]]
+    places = {line["name"]: (line["incarnation"], line["n"]) for line in lines}
     assert found.past.cuts == {ALPHA: places["alpha"], BETA: places["beta"]}
 
 
@@ -353,30 +353,34 @@ class Evil:
         return print, ("owned",)
 
 
-def one_state(value: object) -> dict[str, Any]:
-    """A part with a single state, which is that."""
-    state = pickle.dumps(value)
-    packed = base64.b64encode(zlib.compress(state)).decode()
-    return {"of": [["5e" * 8]], "sizes": [len(state)], "state": packed}
+def packed(value: object) -> str:
+    return base64.b64encode(zlib.compress(pickle.dumps(value))).decode()
+
+
+def with_kept(state: object) -> Past:
+    """What is known of a node, of which a judge is that."""
+    return Past(kept=[Kept(("session", "5e" * 8), ALPHA, pickle.dumps(state))])
 
 
 @pytest.mark.parametrize(
-    ("parts", "reason"),
+    ("at", "parts", "reason"),
     [
-        ({"head": {"summary": LAYOUT + 1}}, f"is of layout {LAYOUT + 1}, and this version reads layout {LAYOUT}"),
-        ({"session": one_state(Evil())}, "print does not belong into it"),
-        ({"session": one_state({"a": 1})}, "the state of a session that is none"),
-        ({"session": one_state(Path("/etc"))}, "the state of a session that is none"),
-        ({"session": {"sizes": []}}, "is no summary of removed logs"),
-        ({"stream": {"state": "!"}}, "is no summary of removed logs"),
-        ({"stream": {"state": base64.b64encode(zlib.compress(b"x")[:-1]).decode()}}, "a state that does not end"),
-        ({"segment": {"value": [1]}}, "is no summary of removed logs"),
-        ({"numbers": {"value": 7}}, "is no summary of removed logs"),
+        (0, {"summary": LAYOUT + 1}, f"is of layout {LAYOUT + 1}, and this version reads layout {LAYOUT}"),
+        (1, {"state": packed(Evil())}, "print does not belong into it"),
+        (1, {"state": packed({"a": 1})}, "a dict, and no Past"),
+        (1, {"state": packed(Path("/etc"))}, "a PosixPath, and no Past"),
+        (1, {"state": packed(LogFile(Path("/etc")))}, "LogFile does not belong into it"),
+        (1, {"state": packed(with_kept(Evil()))}, "print does not belong into it"),
+        (1, {"state": packed(with_kept({"a": 1}))}, "the state of a node that is none"),
+        (1, {"state": packed(Past(segments=[1]))}, "the state of a node that is none"),  # type: ignore[list-item]
+        (1, {"state": packed(Past(kept=7))}, "is no summary of removed logs"),  # type: ignore[arg-type]
+        (1, {"state": "!"}, "is no summary of removed logs"),
+        (1, {"state": base64.b64encode(zlib.compress(b"x")[:-1]).decode()}, "a state that does not end"),
     ],
 )
-def test_what_does_not_belong_there_is_refused(parts: dict[str, Any], reason: str) -> None:
+def test_what_does_not_belong_there_is_refused(at: int, parts: dict[str, Any], reason: str) -> None:
     with pytest.raises(ReplayError, match=reason):
-        decode(changed(**parts))
+        decode(changed(at, **parts))
 
 
 def listed(path: Path) -> Listed:
