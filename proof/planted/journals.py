@@ -20,12 +20,12 @@ def _one_commit_late(patch: Patch) -> None:
     held: list[object] = []
 
     def late(self: Journals, turn: LocalTurn) -> None:
-        fresh = [one for one in self._ready if not any(one is other for other in held)]
-        self._ready = [one for one in self._ready if any(one is other for other in held)]
+        fresh = [one for one in self.ready if not any(one is other for other in held)]
+        self.ready = [one for one in self.ready if any(one is other for other in held)]
         keep(self, turn)
         if fresh:
             held.extend(fresh)
-            turn.waiters.append(lambda _: self._ready.extend(fresh))
+            turn.waiters.append(lambda _: self.ready.extend(fresh))
 
     patch.setattr(Journals, "keep", late)
 

@@ -32,7 +32,7 @@ def _again(handle_ack: Any, self: TransitSequence, entries: Iterable[TransitPack
 @BUGS.by_seeds("a commit without anything in it follows each one while packets are on their way", Jobs, "poll")
 def _empty(poll: Any, self: Jobs, *, at_once: bool) -> Job | None:
     job = poll(self, at_once=at_once)
-    waits = job is None and any(outgoing.busy for outgoing in self._outbox.streams)
+    waits = job is None and any(outgoing.busy for outgoing in self.outbox.streams)
     return GroupCommit(self.group.now_ns, self.group.now_ms) if waits else job
 
 

@@ -281,7 +281,7 @@ def set_deadlines(engine: Engine) -> None:
 
 def _set_transmitter(transmitter: Transmitter) -> None:
     transmitter.deadlines.clear()
-    for conversation in transmitter._handshakes.conversations.values():
+    for conversation in transmitter.handshakes.conversations.values():
         transmitter.deadlines.set(conversation, conversation.next_deadline())
 
 

@@ -8,6 +8,7 @@ sent about an answer.
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import groupby, islice
 
 from triack.base.commit import Commit
@@ -41,6 +42,7 @@ PACKET_BYTES = 512
 """The memory of a waiting packet whose body is only on the disk, measured, and some more."""
 
 
+@dataclass(eq=False, repr=False)
 class Administration:
     """Writes the administration messages of a node.
 
@@ -54,28 +56,17 @@ class Administration:
         unnoted: what the session log says of answers that the next commit holds.
     """
 
-    def __init__(
-        self,
-        node_id: bytes,
-        outbox: Outbox,
-        queues: LocalQueues,
-        routes: Routes,
-        directory: Directory,
-        *,
-        name_of: Callable[[bytes], str],
-        commit: Callable[[], Commit],
-        drops: Counter[DropReason],
-        record: Record,
-    ) -> None:
-        self._node_id = node_id
-        self._outbox = outbox
-        self._queues = queues
-        self._routes = routes
-        self._directory = directory
-        self._name_of = name_of
-        self._commit = commit
-        self._drops = drops
-        self._record = record
+    node_id: bytes
+    outbox: Outbox
+    queues: LocalQueues
+    routes: Routes
+    directory: Directory
+    name_of: Callable[[bytes], str]
+    commit: Callable[[], Commit]
+    drops: Counter[DropReason]
+    record: Record
+
+    def __post_init__(self) -> None:
         # The streams that answers use, and some that have ended since.
         self._answering: dict[OutgoingStream, None] = {}
         self._look_at = ANSWERING_MIN
@@ -89,14 +80,14 @@ class Administration:
             for first, count in _rows(indices):
                 self._note(told, told.place + first, count, now_ns, **({"lost": True} if outgoing is None else {}))
             if outgoing is None:
-                self._drops[DropReason.ADMIN_ACK_LOST] += len(indices)
+                self.drops[DropReason.ADMIN_ACK_LOST] += len(indices)
                 continue
             answers = answers_to(told, indices)
-            if until_ms := self._outbox.unnamed_until_ms(outgoing, now_ns):
+            if until_ms := self.outbox.unnamed_until_ms(outgoing, now_ns):
                 for answer in answers:
                     answer.reach_by_ms = until_ms
             size_bytes = sum(len(it.body) + MESSAGE_OVERHEAD_BYTES for it in answers)
-            self._outbox.submit_many(outgoing, list[bytes | Outgoing](answers), size_bytes)
+            self.outbox.submit_many(outgoing, list[bytes | Outgoing](answers), size_bytes)
             self.queued[told.message_class.label] += len(indices)
 
     def _way_to(self, origin: bytes, queue: str, delivery: Delivery, *, seal: bool) -> OutgoingStream | None:
@@ -104,7 +95,7 @@ class Administration:
 
         An answer about a message that came sealed leaves sealed, or not at all: it has its label.
         """
-        name = self._name_of(origin)
+        name = self.name_of(origin)
         try:
             queue = check_name(queue)
             if is_reserved(queue):
@@ -112,24 +103,24 @@ class Administration:
         except AddressError:
             return None
         if not name:
-            if self._queues.is_fixed and queue not in self._queues.mailboxes:
+            if self.queues.is_fixed and queue not in self.queues.mailboxes:
                 return None
         elif not self._may_go(name, seal=seal):
             return None
-        outgoing = self._outbox.outgoing_stream(name, queue, delivery, self._commit(), seal=seal)
+        outgoing = self.outbox.outgoing_stream(name, queue, delivery, self.commit(), seal=seal)
         self._note_answering(outgoing)
         # Express answers wait only in memory.
-        return outgoing if outgoing.durable or self._outbox.room_bytes(outgoing) > 0 else None
+        return outgoing if outgoing.durable or self.outbox.room_bytes(outgoing) > 0 else None
 
     def _may_go(self, name: str, *, seal: bool) -> bool:
-        way = self._routes.way_of(name)
-        if self._directory.named(way.via) is None and any(it.keys for it in self._directory):
+        way = self.routes.way_of(name)
+        if self.directory.named(way.via) is None and any(it.keys for it in self.directory):
             return False  # without keys, nodes without a name here are found by their ids
-        return not (self._has_enough(way.via) or (seal and self._outbox.sealing.missing(name, way)))
+        return not (self._has_enough(way.via) or (seal and self.outbox.sealing.missing(name, way)))
 
     def _has_enough(self, neighbour: str) -> bool:
         """Whether too many answers wait for a neighbour, and all behind it, to accept more for them."""
-        link = self._outbox.links.get(neighbour)
+        link = self.outbox.links.get(neighbour)
         streams = [] if link is None else [it for it in link.streams if it in self._answering]
         waiting = sum([len(it.pending) + it.unacknowledged for it in streams])
         return PACKET_BYTES * waiting + STREAM_BYTES * len(streams) >= WAITING_BYTES_MAX
@@ -157,10 +148,10 @@ class Administration:
             for acks, some in groupby(flags):
                 count = len(list(some))
                 if acks:
-                    self._record(
+                    self.record(
                         "admin_ack_asked",
                         now_ns,
-                        origin=self._node_id.hex(),
+                        origin=self.node_id.hex(),
                         stream=outgoing.stream_number,
                         sequence=outgoing.sequence.sequence,
                         number=entry.number,
@@ -177,10 +168,10 @@ class Administration:
         """Log which messages of a packet ask for a copy in the journal."""
         asking = [at for at, own in enumerate(properties) if own.get(JOURNAL) is True]
         for first, count in _rows(asking):
-            self._record(
+            self.record(
                 "journal_asked",
                 now_ns,
-                origin=self._node_id.hex(),
+                origin=self.node_id.hex(),
                 stream=outgoing.stream_number,
                 sequence=outgoing.sequence.sequence,
                 number=number,
@@ -193,7 +184,7 @@ class Administration:
         """Log the answers that the commit that begins now holds, before what they report."""
         unnoted, self.unnoted = self.unnoted, []
         for fields in unnoted:
-            self._record("admin_ack_queued", now_ns, **fields)
+            self.record("admin_ack_queued", now_ns, **fields)
 
     def _note(self, told: Told, place: int, count: int, now_ns: int, **more: bool) -> None:
         fields = {
@@ -208,7 +199,7 @@ class Administration:
             "class": LABELS[told.delivery],
         }
         if told.delivery == Delivery.EXPRESS:
-            self._record("admin_ack_queued", now_ns, **fields)  # no commit holds it
+            self.record("admin_ack_queued", now_ns, **fields)  # no commit holds it
         else:
             self.unnoted.append(fields)
 
@@ -216,17 +207,17 @@ class Administration:
 
     def tell_whole(self, now_ns: int) -> None:
         """Report the large messages that are whole since the last call and whose bodies are in memory, in order."""
-        whole = self._queues.notices.whole
+        whole = self.queues.notices.whole
         while whole and whole[0][1].pieces:
-            self._queues.tell_whole(*whole.popleft(), now_ns)
+            self.queues.tell_whole(*whole.popleft(), now_ns)
 
     def poll_fetch(self) -> Fetch | None:
         """A fetch of the body that is needed next, or None."""
-        return fetch_packets((packet for _, packet in islice(self._queues.notices.whole, 1)), self._load)
+        return fetch_packets((packet for _, packet in islice(self.queues.notices.whole, 1)), self._load)
 
     def _load(self, bodies: dict[int, bytes]) -> None:
         """A body has been read; without it the message is gone, and so is its request."""
-        whole = self._queues.notices.whole
+        whole = self.queues.notices.whole
         packet = whole[0][1]
         for _, pieces in arrived([packet], bodies):
             packet.pieces = pieces

@@ -6,6 +6,7 @@ found to be due again.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from triack.base.clock import WallClock
 from triack.base.commit import Commit
@@ -28,6 +29,7 @@ LAZY_NS = 10 * MS
 longer, as a crash repeats the handing out, or sending, of that time."""
 
 
+@dataclass(eq=False, repr=False)
 class Jobs:
     """The jobs of a node's store. The rooms of the node add their parts to every commit.
 
@@ -45,44 +47,32 @@ class Jobs:
         stirred: whether what happens after ``poll`` may have found work for the disk, so that it is asked again.
     """
 
-    def __init__(
-        self,
-        queues: LocalQueues,
-        inbox: Inbox,
-        outbox: Outbox,
-        transits: Transits,
-        administration: Administration,
-        wall: WallClock,
-        number: Callable[[Commit], None],
-        *,
-        journals: Journals,
-        topics: Topics,
-        synced: tuple[bool, bool],
-        recorder: Recorder | None,
-    ) -> None:
+    queues: LocalQueues
+    inbox: Inbox
+    outbox: Outbox
+    transits: Transits
+    administration: Administration
+    wall: WallClock
+    number: Callable[[Commit], None]
+    journals: Journals
+    topics: Topics
+    synced: tuple[bool, bool]
+    recorder: Recorder | None
+
+    def __post_init__(self) -> None:
         self.group = GroupCommit()
-        self._queues = queues
-        self.topics = topics
-        self._wall, self._recorder = wall, recorder
         self.running: Job | None = None
-        self._inbox = inbox
-        self._outbox = outbox
-        self._transits = transits
-        self.administration = administration
-        self.journals = journals
-        self._number = number
-        self._synced = synced
         self._read_next = False
         self.lazy_until_ns: int | None = None
-        needed = outbox.dead_lettering.waiting, outbox.copies.waiting, outbox.wanting
-        on_the_way = transits.letters.waiting, transits.wanting
+        needed = self.outbox.dead_lettering.waiting, self.outbox.copies.waiting, self.outbox.wanting
+        on_the_way = self.transits.letters.waiting, self.transits.wanting
         self.fetches = Fetches(
-            *(Source(needs, outbox.poll_fetch) for needs in needed),
-            *(Source(needs, transits.poll_fetch) for needs in on_the_way),
-            Source(queues.notices.whole, administration.poll_fetch),
-            Source(journals.missing, journals.poll_fetch),
-            Source(queues.expiry.expired, queues.expiry.poll_fetch),
-            Source(queues.notices.wanting, queues.poll_fetch),
+            *(Source(needs, self.outbox.poll_fetch) for needs in needed),
+            *(Source(needs, self.transits.poll_fetch) for needs in on_the_way),
+            Source(self.queues.notices.whole, self.administration.poll_fetch),
+            Source(self.journals.missing, self.journals.poll_fetch),
+            Source(self.queues.expiry.expired, self.queues.expiry.poll_fetch),
+            Source(self.queues.notices.wanting, self.queues.poll_fetch),
         )
         self._stops = False
         self._ended = False
@@ -91,11 +81,11 @@ class Jobs:
 
     def turn(self, now_ns: int) -> Turn:
         """The next commit, for a call of the host at that moment. Such a call may be late: the log has that first."""
-        if self._recorder is not None:
-            self._recorder.handle_time(now_ns)
+        if self.recorder is not None:
+            self.recorder.handle_time(now_ns)
         group = self.group
         # As ``WallClock.ms``, without the call: there are several of these for each message.
-        group.now_ns, group.now_ms = now_ns, (now_ns + self._wall.offset_ns) // MS
+        group.now_ns, group.now_ms = now_ns, (now_ns + self.wall.offset_ns) // MS
         return group
 
     def poll(self, *, at_once: bool) -> Job | None:
@@ -107,8 +97,8 @@ class Jobs:
             return None
         if self._stops:
             self._ended, self._read_next = True, False
-        turn, notices = self.group, self._queues.notices
-        dead, copies, expiry = self._outbox.dead_lettering, self._outbox.copies, self._queues.expiry
+        turn, notices = self.group, self.queues.notices
+        dead, copies, expiry = self.outbox.dead_lettering, self.outbox.copies, self.queues.expiry
         if dead.waiting or copies.waiting or expiry.expired:
             dead.dead_letter(turn)
             copies.complete(turn)
@@ -117,16 +107,16 @@ class Jobs:
         if read_next and (read := self.fetches.poll()) is not None:
             return read
         # What these move to dead letters may have answers, which are in the same commit.
-        if self._transits.is_used:
-            self._transits.complete(turn)
+        if self.transits.is_used:
+            self.transits.complete(turn)
         if notices.whole:
             self.administration.tell_whole(turn.now_ns)
-        if self._queues.untold:
-            self._queues.tell_read(turn.now_ns)
-        if self._outbox.unpacked:
-            self._outbox.pack_durable(turn)
-        if notices.dirty or self._queues.removed or self._queues.bodies.deletes_any:
-            self._queues.complete(self.group)
+        if self.queues.untold:
+            self.queues.tell_read(turn.now_ns)
+        if self.outbox.unpacked:
+            self.outbox.pack_durable(turn)
+        if notices.dirty or self.queues.removed or self.queues.bodies.deletes_any:
+            self.queues.complete(self.group)
         if notices.has_topics:
             self.topics.complete(self.group)
         if notices.taken or self.journals.express:
@@ -139,10 +129,10 @@ class Jobs:
     def _begin(self, group: GroupCommit) -> GroupCommit:
         """A commit goes to the disk: complete it, and collect the next one from now on."""
         if group.accepted or group.ended:
-            self._inbox.complete(group)
+            self.inbox.complete(group)
         if self.journals.ready:
             self.journals.keep(group)
-        bodies = self._queues.bodies
+        bodies = self.queues.bodies
         if bodies.left or bodies.deletes_any:
             bodies.free_left()
             group.commit.message_deletes += bodies.poll_announcements()
@@ -150,9 +140,9 @@ class Jobs:
         self.group = GroupCommit(group.now_ns, group.now_ms)
         self.lazy_until_ns = None
         if group.commit:
-            transactional, other = self._synced
+            transactional, other = self.synced
             group.commit.synced = group.is_synced(transactional=transactional, other=other)
-            self._number(group.commit)
+            self.number(group.commit)
         self._read_next = True
         return group
 
@@ -170,12 +160,12 @@ class Jobs:
         self.running = None
         self._runs_adding = False
         if type(job) is GroupCommit:
-            self._outbox.handle_committed(job, now_ns)
-            if self._transits.is_used:
-                self._transits.handle_committed(job, now_ns)
+            self.outbox.handle_committed(job, now_ns)
+            if self.transits.is_used:
+                self.transits.handle_committed(job, now_ns)
             if job.stored or job.accepted or job.refused or job.ended:
-                self._inbox.handle_committed(job, now_ns)
-            self._queues.handle_committed(job)
+                self.inbox.handle_committed(job, now_ns)
+            self.queues.handle_committed(job)
             self.journals.handle_committed()
             for waiter in job.waiters:
                 waiter(None)

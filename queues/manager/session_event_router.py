@@ -1,6 +1,7 @@
 """Routes the events of sessions: packets to the inbox, acknowledgements to the outbox."""
 
 from collections import Counter
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import groupby
 from operator import attrgetter
@@ -43,6 +44,7 @@ class OnOpened(Protocol):
         """A session is open."""
 
 
+@dataclass(eq=False, repr=False)
 class SessionEventRouter:
     """Routes the events of a node's sessions.
 
@@ -55,33 +57,20 @@ class SessionEventRouter:
         closes: sessions that ended, by reason.
     """
 
-    def __init__(
-        self,
-        node_id: bytes,
-        *,
-        inbox: Inbox,
-        outbox: Outbox,
-        transits: Transits,
-        handshakes: Handshakes,
-        jobs: Jobs,
-        news: News,
-        drops: Counter[DropReason],
-        recorder: Recorder | None,
-        record: Record,
-        on_opened: OnOpened,
-    ) -> None:
-        self.on_opened = on_opened
-        self._node_id = node_id
-        self._inbox = inbox
-        self._outbox = outbox
-        self._transits = transits
-        self._handshakes = handshakes
-        self._jobs = jobs
-        self._news = news
-        self._drops = drops
+    node_id: bytes
+    inbox: Inbox
+    outbox: Outbox
+    transits: Transits
+    handshakes: Handshakes
+    jobs: Jobs
+    news: News
+    drops: Counter[DropReason]
+    recorder: Recorder | None
+    record: Record
+    on_opened: OnOpened
+
+    def __post_init__(self) -> None:
         self.closes: Counter[str] = Counter()
-        self._recorder = recorder
-        self._record = record
 
     def take(self, conversation: Conversation, turn: Turn) -> None:
         """Handle all events of the session of a conversation."""
@@ -100,7 +89,7 @@ class SessionEventRouter:
         try:
             _REPORTS[type(event)](self, conversation, event, turn)
         except ProtocolError as error:
-            self._drops[error.reason] += 1
+            self.drops[error.reason] += 1
 
     # ---- the session
 
@@ -108,7 +97,7 @@ class SessionEventRouter:
         session = conversation.session
         agreed = session.stats()
         policy, terms, store_terms = agreed.policy, agreed.ack_terms, agreed.store_ack_terms
-        self._record(
+        self.record(
             "session_opened",
             turn.now_ns,
             session=conversation.label,
@@ -136,17 +125,17 @@ class SessionEventRouter:
             cleanup_interval_ns=agreed.cleanup_interval_ns,
             congestion=agreed.congestion,
         )
-        proved, peers = conversation.channel.peer, self._handshakes.peers
+        proved, peers = conversation.channel.peer, self.handshakes.peers
         is_first = proved != "" and not peers.has_met(proved)
-        self._handshakes.handle_opened(conversation, turn.commit)
-        self._inbox.handle_proved(conversation.peer_id)
-        self._news.handle_opened(conversation)
+        self.handshakes.handle_opened(conversation, turn.commit)
+        self.inbox.handle_proved(conversation.peer_id)
+        self.news.handle_opened(conversation)
         if conversation.link is not None:
-            self._outbox.handle_session_opened(conversation.link, turn.now_ns)
+            self.outbox.handle_session_opened(conversation.link, turn.now_ns)
         if session.initiator:
             self._take_positions(conversation, turn)
-        self._inbox.handle_session_opened(conversation.peer_id, conversation.peer_start, conversation.link_name)
-        self._transits.handle_session_opened(conversation, turn.now_ns)
+        self.inbox.handle_session_opened(conversation.peer_id, conversation.peer_start, conversation.link_name)
+        self.transits.handle_session_opened(conversation, turn.now_ns)
         self.on_opened(conversation.link_name, turn.now_ns, is_first=is_first)
         conversation.keep_essence()
 
@@ -154,17 +143,17 @@ class SessionEventRouter:
         """Handle the acceptor's positions like order acks, before anything is resent."""
         assert conversation.peer is not None
         for position in conversation.peer.positions:
-            if self._outbox.leads(position.stream, conversation.peer_id):
-                word = wire.OrderAckPacket(self._node_id, *position)
+            if self.outbox.leads(position.stream, conversation.peer_id):
+                word = wire.OrderAckPacket(self.node_id, *position)
                 if self._believes_ack(conversation, word, turn.now_ns):
                     self._depend(conversation)
-                    self._outbox.handle_order_ack(*position, turn)
+                    self.outbox.handle_order_ack(*position, turn)
 
     def _on_closed(self, conversation: Conversation, event: events.SessionClosed, turn: Turn) -> None:
         self.closes[event.reason.value] += 1
         if conversation.known is not None or conversation.session.initiator:
             # A connect alone makes no session: otherwise an attacker could fill the log with copies of one.
-            self._record(
+            self.record(
                 "session_closed",
                 turn.now_ns,
                 session=conversation.label,
@@ -173,14 +162,14 @@ class SessionEventRouter:
                 reason=event.reason.value,
                 unacked=event.unacked,
             )
-        self._handshakes.handle_closed(conversation, event.reason, turn.now_ns)
-        self._news.handle_closed(conversation, event.reason)
-        self._inbox.handle_session_closed(conversation)
-        self._transits.handle_session_closed(conversation)
+        self.handshakes.handle_closed(conversation, event.reason, turn.now_ns)
+        self.news.handle_closed(conversation, event.reason)
+        self.inbox.handle_session_closed(conversation)
+        self.transits.handle_session_closed(conversation)
         link = conversation.link
         if link is not None and link.conversation is conversation:
-            self._outbox.handle_session_closed(link, event.reason, turn.now_ns)
-            self._transits.handle_link_closed(link, event.reason, turn.now_ns)
+            self.outbox.handle_session_closed(link, event.reason, turn.now_ns)
+            self.transits.handle_link_closed(link, event.reason, turn.now_ns)
 
     # ---- packets
 
@@ -192,11 +181,11 @@ class SessionEventRouter:
                 check_source(packet.body, is_subscribed(packet.queue))
         except ProtocolError:
             # It has arrived, and will be acknowledged, although it cannot be read.
-            if self._recorder is not None:
-                self._recorder.add_received(conversation.label, event, None, turn.now_ns)
+            if self.recorder is not None:
+                self.recorder.add_received(conversation.label, event, None, turn.now_ns)
             raise
-        if self._recorder is not None:
-            self._recorder.add_received(conversation.label, event, packet, turn.now_ns)
+        if self.recorder is not None:
+            self.recorder.add_received(conversation.label, event, packet, turn.now_ns)
         if event.duplicate:
             return
         if isinstance(packet, wire.SequenceHeader):
@@ -207,14 +196,14 @@ class SessionEventRouter:
         if isinstance(packet, wire.EndPacket):
             self._take_end(conversation, packet, turn)
             return
-        if packet.origin == self._node_id and not self._outbox.leads(packet.stream, conversation.peer_id):
+        if packet.origin == self.node_id and not self.outbox.leads(packet.stream, conversation.peer_id):
             raise ProtocolError(DropReason.NOT_OUR_PACKET)
         self._take_word(conversation, packet, turn)
 
     def _take_word(self, conversation: Conversation, packet: wire.Answer, turn: Turn) -> None:
         """The next hop answers about packets of this node, or about others that were passed on."""
-        is_own = packet.origin == self._node_id
-        room = self._outbox if is_own else self._transits
+        is_own = packet.origin == self.node_id
+        room = self.outbox if is_own else self.transits
         match packet:
             case wire.HoldPacket():
                 room.handle_hold(conversation, packet, turn.now_ns)
@@ -230,10 +219,10 @@ class SessionEventRouter:
                 if packet.reason != FreedReason.LET_GO:
                     self._take_reject(conversation, packet, turn)
             case wire.RelayedOrderAck():
-                self._transits.handle_order_ack(conversation, packet, turn)
+                self.transits.handle_order_ack(conversation, packet, turn)
             case wire.RelayedReject():
                 self._depend(conversation)
-                self._transits.handle_reject(conversation, packet, turn)
+                self.transits.handle_reject(conversation, packet, turn)
             case _:
                 raise ProtocolError(DropReason.NOT_OUR_PACKET)
 
@@ -243,50 +232,50 @@ class SessionEventRouter:
             self._depend(conversation)
             if isinstance(packet, wire.RelayedOrderAck):
                 self._depend_on_told(packet, turn.now_ns)
-            self._outbox.handle_order_ack(packet.stream, packet.sequence, packet.number, turn)
+            self.outbox.handle_order_ack(packet.stream, packet.sequence, packet.number, turn)
 
     def _believes_ack(self, conversation: Conversation, packet: wire.OrderAckPacket, now_ns: int) -> bool:
-        outgoing = self._outbox.stream(packet.stream)
+        outgoing = self.outbox.stream(packet.stream)
         if outgoing is None or outgoing.seal is None:
             return True
-        return self._outbox.sealing.believes_ack(outgoing, conversation, packet, now_ns)
+        return self.outbox.sealing.believes_ack(outgoing, conversation, packet, now_ns)
 
     def _take_reject(self, conversation: Conversation, packet: wire.RejectPacket, turn: Turn) -> None:
         """The destination of a packet, or a relay, has refused it for good."""
-        outgoing = self._outbox.stream(packet.stream)
+        outgoing = self.outbox.stream(packet.stream)
         if outgoing is None:
             return
-        verdict = self._outbox.sealing.judge_reject(outgoing, conversation, packet, turn.now_ns)
+        verdict = self.outbox.sealing.judge_reject(outgoing, conversation, packet, turn.now_ns)
         if verdict is not None:
             behind = isinstance(packet, wire.RelayedReject) and packet.by != conversation.peer_id
             named = packet.stream, packet.sequence, packet.number
-            self._outbox.handle_reject(*named, verdict.reason, turn, behind=behind, certain=verdict.certain)
+            self.outbox.handle_reject(*named, verdict.reason, turn, behind=behind, certain=verdict.certain)
 
     def _take_packet(
         self, conversation: Conversation, number: int, packet: wire.SequenceHeader, delivery: Delivery, turn: Turn
     ) -> None:
         """Handle a packet for a queue of this node, or one that is to be passed on."""
         if isinstance(packet, wire.RelayedHeader):
-            if not self._transits.door.is_here(packet):
-                self._transits.handle_packet(conversation, number, packet, delivery, turn)
+            if not self.transits.door.is_here(packet):
+                self.transits.handle_packet(conversation, number, packet, delivery, turn)
                 return
-            self._transits.words.handle_arrived(conversation, packet, delivery, turn.now_ns)
-        self._inbox.handle_packet(conversation, number, packet, delivery, turn)
+            self.transits.words.handle_arrived(conversation, packet, delivery, turn.now_ns)
+        self.inbox.handle_packet(conversation, number, packet, delivery, turn)
 
     def _take_end(self, conversation: Conversation, packet: wire.EndPacket, turn: Turn) -> None:
         """An origin says that its stream has ended, or a destination that it has forgotten one of ours."""
         self._depend(conversation)
-        if isinstance(packet, wire.RelayedEnd) and (packet.origin != self._node_id or not packet.answer):
+        if isinstance(packet, wire.RelayedEnd) and (packet.origin != self.node_id or not packet.answer):
             self._take_relayed_end(conversation, packet, turn)
             return
         if not packet.answer:
             if packet.origin != conversation.peer_id:
                 raise ProtocolError(DropReason.FOREIGN_ORIGIN)
-            self._inbox.ends.handle_end(conversation, packet, turn)
+            self.inbox.ends.handle_end(conversation, packet, turn)
             return
         if isinstance(packet, wire.RelayedEnd):
             self._depend_on_told(packet, turn.now_ns)
-        known = packet.origin == self._node_id and self._outbox.retirement.handle_answer(
+        known = packet.origin == self.node_id and self.outbox.retirement.handle_answer(
             packet.stream, packet.sequence, conversation.peer_id, turn
         )
         if not known:
@@ -295,13 +284,13 @@ class SessionEventRouter:
     def _take_relayed_end(self, conversation: Conversation, packet: wire.RelayedEnd, turn: Turn) -> None:
         """The same for a stream of another node that uses or used relays, in transit or for this node."""
         if packet.answer:
-            self._transits.ends.handle_answer(conversation, packet, turn.now_ns)
-        elif packet.origin == self._node_id:
+            self.transits.ends.handle_answer(conversation, packet, turn.now_ns)
+        elif packet.origin == self.node_id:
             raise ProtocolError(DropReason.END_ASTRAY, "it has gone round in a circle")
-        elif self._transits.door.is_here(packet):
-            self._inbox.ends.handle_end(conversation, packet, turn)
+        elif self.transits.door.is_here(packet):
+            self.inbox.ends.handle_end(conversation, packet, turn)
         else:
-            self._transits.handle_end(conversation, packet, turn.now_ns)
+            self.transits.handle_end(conversation, packet, turn.now_ns)
 
     def _take_run(self, conversation: Conversation, event: events.RunArrived, turn: Turn) -> None:
         """Handle packets by the run where possible, else one by one."""
@@ -310,47 +299,47 @@ class SessionEventRouter:
             if isinstance(run, events.PacketArrived):
                 self._take(conversation, run, turn)
                 continue
-            if self._recorder is not None:
-                self._recorder.add_run(conversation.label, run, delivery, turn.now_ns)
+            if self.recorder is not None:
+                self.recorder.add_run(conversation.label, run, delivery, turn.now_ns)
             if delivery in DURABLE:
                 self._depend(conversation)
             header = run.header
-            taker: Inbox | Transits = self._inbox
+            taker: Inbox | Transits = self.inbox
             if isinstance(header, wire.RelayedHeader):
-                if self._transits.door.is_here(header):
-                    self._transits.words.handle_arrived(conversation, header, delivery, turn.now_ns)
+                if self.transits.door.is_here(header):
+                    self.transits.words.handle_arrived(conversation, header, delivery, turn.now_ns)
                 else:
-                    taker = self._transits
+                    taker = self.transits
             if taker.handle_run(conversation, run, delivery, turn):
                 continue
             for number, packet in enumerate(run.headers(), run.packet):
                 try:
                     self._take_packet(conversation, number, packet, delivery, turn)
                 except ProtocolError as error:
-                    self._drops[error.reason] += 1
+                    self.drops[error.reason] += 1
 
     # ---- datagrams
 
     def _on_size(self, conversation: Conversation, event: events.SizeChanged, turn: Turn) -> None:
-        self._record("path_size", turn.now_ns, session=conversation.label, size=event.size_bytes)
+        self.record("path_size", turn.now_ns, session=conversation.label, size=event.size_bytes)
         link = conversation.link
         if link is not None and link.conversation is conversation:
-            self._outbox.handle_size(link)
+            self.outbox.handle_size(link)
 
     def _on_window(self, conversation: Conversation, event: events.WindowChanged, turn: Turn) -> None:
-        self._record("window_changed", turn.now_ns, session=conversation.label, window=event.packets)
+        self.record("window_changed", turn.now_ns, session=conversation.label, window=event.packets)
 
     def _on_probe(self, conversation: Conversation, event: events.ProbeArrived, turn: Turn) -> None:
-        self._record("probe_received", turn.now_ns, session=conversation.label, size=event.size_bytes)
+        self.record("probe_received", turn.now_ns, session=conversation.label, size=event.size_bytes)
 
     def _on_probed(self, conversation: Conversation, _event: events.ProbeAnswered, turn: Turn) -> None:
-        self._record("probe_answered", turn.now_ns, session=conversation.label)
+        self.record("probe_answered", turn.now_ns, session=conversation.label)
 
     def _on_piece(self, conversation: Conversation, _event: events.PieceArrived, turn: Turn) -> None:
-        self._record("piece_received", turn.now_ns, session=conversation.label)
+        self.record("piece_received", turn.now_ns, session=conversation.label)
 
     def _on_dropped(self, _conversation: Conversation, event: events.PacketDropped, _turn: Turn) -> None:
-        self._drops[event.reason] += 1
+        self.drops[event.reason] += 1
 
     def _depend(self, conversation: Conversation) -> None:
         """The next commit depends on the peer's store: let it hold the point."""
@@ -358,27 +347,27 @@ class SessionEventRouter:
         if known is not None:
             if conversation.session.peer_commit_serial > known.serial:
                 known.handle_serial(conversation.session.peer_commit_serial)
-            self._handshakes.peers.depend(known)
+            self.handshakes.peers.depend(known)
 
     def _depend_on_told(self, packet: wire.RelayedOrderAck | wire.RelayedEnd, now_ns: int) -> None:
         """The next commit depends on the store of a destination that relays lead to."""
-        name = self._outbox.destination_of(packet.stream)
+        name = self.outbox.destination_of(packet.stream)
         if name:
-            self._handshakes.told.handle_word(packet.by, name, packet.store, now_ns)
+            self.handshakes.told.handle_word(packet.by, name, packet.store, now_ns)
 
     # ---- acknowledgements
 
     def _on_acked(self, conversation: Conversation, event: events.PacketsAcked, turn: Turn) -> None:
-        if self._recorder is not None:
-            self._recorder.add_numbers("ack_received", conversation.label, event.packets, turn.now_ns)
+        if self.recorder is not None:
+            self.recorder.add_numbers("ack_received", conversation.label, event.packets, turn.now_ns)
         self._take_acks(conversation, event.told, Ack.SESSION, turn)
         for sent in event.told:
             if type(sent.context) is Control and sent.context.refuses:
                 conversation.handle_rejections_known(sent.context.refuses)
 
     def _on_stored(self, conversation: Conversation, event: events.PacketsStored, turn: Turn) -> None:
-        if self._recorder is not None:
-            self._recorder.add_numbers("store_ack_received", conversation.label, event.packets, turn.now_ns)
+        if self.recorder is not None:
+            self.recorder.add_numbers("store_ack_received", conversation.label, event.packets, turn.now_ns)
         if event.packets:
             self._depend(conversation)
             if conversation.link is not None:
@@ -397,21 +386,21 @@ class SessionEventRouter:
         ]
         if not contexts:
             return
-        if self._transits.is_used:
+        if self.transits.is_used:
             contexts.sort(key=_passes)
         for stream, some in groupby(contexts, key=_STREAM_OF):
-            room: DepartingStreams[Any] = self._outbox if isinstance(stream, OutgoingStream) else self._transits
+            room: DepartingStreams[Any] = self.outbox if isinstance(stream, OutgoingStream) else self.transits
             room.handle_acked(stream, [context.entry for context in some], ack, conversation, turn)
 
     def _on_request(self, conversation: Conversation, _event: events.AcksRequested, _turn: Turn) -> None:
-        self._inbox.order_acks.handle_request(conversation.peer_id, conversation.link_name)
+        self.inbox.order_acks.handle_request(conversation.peer_id, conversation.link_name)
 
     def _on_quiet(self, conversation: Conversation, _event: events.PeerQuiet, _turn: Turn) -> None:
         link = conversation.link
         if link is None or link.conversation is not conversation:
             return
         # A relay that has started anew does not know what it has said, and may have nothing to say.
-        if link.awaits_order_ack or self._outbox.relies_on(link) or self._transits.has_to_ask(link):
+        if link.awaits_order_ack or self.outbox.relies_on(link) or self.transits.has_to_ask(link):
             conversation.session.ping()
 
     def _on_idle(self, conversation: Conversation, _event: events.SessionIdle, turn: Turn) -> None:
@@ -420,20 +409,20 @@ class SessionEventRouter:
         That is an order ack or, for a stream that waits for room, a packet that asks, or a repeated hold. A pending
         store ack keeps it open, too, however long the disk needs: its peer would resend everything.
         """
-        if self._jobs.holds(conversation):
+        if self.jobs.holds(conversation):
             return
-        link, inbox = conversation.link, self._inbox
+        link, inbox = conversation.link, self.inbox
         serves = link is not None and link.conversation is conversation
-        relies = link is not None and serves and self._outbox.relies_on(link)
-        if relies or self._transits.holds_open(conversation):
+        relies = link is not None and serves and self.outbox.relies_on(link)
+        if relies or self.transits.holds_open(conversation):
             # An answer that ends with the session holds.
             conversation.session.stay(turn.now_ns)
             return
         owed = inbox.order_acks.handle_request(conversation.peer_id, conversation.link_name)
         acks = any(stream.owes_ack and stream.via is conversation for stream in owed)
-        asks = link is not None and serves and (self._outbox.ask_for_room(link) or self._transits.ask_for_room(link))
+        asks = link is not None and serves and (self.outbox.ask_for_room(link) or self.transits.ask_for_room(link))
         repeats = acks or asks or inbox.admission.holds.stop_again(conversation)
-        if not (repeats or self._transits.holds.stop_again(conversation)):
+        if not (repeats or self.transits.holds.stop_again(conversation)):
             conversation.session.close(CloseReason.IDLE)
 
 

@@ -10,6 +10,7 @@ place among the others: if a peer acknowledges a later datagram first, it looks 
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Protocol
 
@@ -59,6 +60,7 @@ class _Source(Protocol):
         """A session has accepted packets of a stream."""
 
 
+@dataclass(eq=False, repr=False)
 class Transmitter:
     """Serves the conversations of a node.
 
@@ -72,28 +74,18 @@ class Transmitter:
         acks: session and store acks that left, by name and trigger.
     """
 
-    def __init__(
-        self,
-        handshakes: Handshakes,
-        outbox: Outbox,
-        transits: Transits,
-        news: News,
-        *,
-        report: Callable[[Conversation], None],
-        recorder: Recorder | None,
-        pings: Pings,
-        wall: WallClock,
-    ) -> None:
+    handshakes: Handshakes
+    outbox: Outbox
+    transits: Transits
+    news: News
+    report: Callable[[Conversation], None]
+    recorder: Recorder | None
+    pings: Pings
+    wall: WallClock
+
+    def __post_init__(self) -> None:
         self.deadlines = Deadlines[Conversation]()
         self.acks: Counter[tuple[str, str]] = Counter()
-        self._handshakes = handshakes
-        self._outbox = outbox
-        self._transits = transits
-        self._news = news
-        self._report = report
-        self._recorder = recorder
-        self._pings = pings
-        self._wall = wall
         self._leaving: list[tuple[str, list[bytes]]] = []
         self._batches: dict[str, list[bytes]] = {}
 
@@ -101,23 +93,23 @@ class Transmitter:
         """Run the timers of every session that is due."""
         for conversation in self.deadlines.poll_due(now_ns):
             # A half-open conversation may have been dropped for others.
-            if conversation.session.connection_id not in self._handshakes.conversations:
+            if conversation.session.connection_id not in self.handshakes.conversations:
                 continue
             conversation.session.handle_timer(now_ns)
-            self._news.look_at(conversation)
+            self.news.look_at(conversation)
             conversation.wake()
-            self._report(conversation)
+            self.report(conversation)
 
     def connect(self, links: Iterable[Link], now_ns: int) -> None:
         """Begin a session for each of these links."""
         for link in links:
-            self._handshakes.connect(link, now_ns)
-            self._news.handle_called(link, self._handshakes.reach.waits_for(link))
+            self.handshakes.connect(link, now_ns)
+            self.news.handle_called(link, self.handshakes.reach.waits_for(link))
 
     def poll(self, giving: Giving, now_ns: int) -> list[tuple[str, list[bytes]]]:
         """Everything to send now: addresses, and the datagrams that go there together."""
         paced: dict[Conversation, None] = {}
-        ready, conversations = self._handshakes.awake, self._handshakes.conversations
+        ready, conversations = self.handshakes.awake, self.handshakes.conversations
         while ready:
             # Closing one session can give another one something to do.
             awake = list(ready)
@@ -130,8 +122,8 @@ class Transmitter:
         if paced:
             # Credit grows with time: any later poll may release a packet, and timers of the system are coarse.
             ready.update(paced)
-        if self._handshakes.replies:
-            replies, self._handshakes.replies = self._handshakes.replies, []
+        if self.handshakes.replies:
+            replies, self.handshakes.replies = self.handshakes.replies, []
             for address, datagram in replies:
                 self._batch(address).append(datagram)
         if not self._leaving:
@@ -150,19 +142,19 @@ class Transmitter:
         session = conversation.session
         if session.events:
             # A session that drains may have closed when the disk, not a datagram, freed its last packet.
-            self._report(conversation)
+            self.report(conversation)
         self.fill(conversation, giving, now_ns)
-        session.commit_serial = self._handshakes.history.committed
+        session.commit_serial = self.handshakes.history.committed
         while (transmit := session.poll_transmit(now_ns)) is not None:
             if type(transmit) is TransmitRun:
                 self._send_run(conversation, transmit, now_ns)
             elif type(transmit) is Transmit:
                 self._send(conversation, transmit, now_ns)
-        if (conversation.paths is not None or self._pings.waiting) and conversation.is_live:
+        if (conversation.paths is not None or self.pings.waiting) and conversation.is_live:
             self._look_for(conversation, now_ns)
         if session.state is SessionState.CLOSED:
             self.deadlines.set(conversation, None)
-            self._handshakes.remove(conversation)
+            self.handshakes.remove(conversation)
         else:
             is_settled = conversation.paths is None
             self.deadlines.set(conversation, session.next_deadline() if is_settled else conversation.next_deadline())
@@ -173,10 +165,10 @@ class Transmitter:
         if via is not None and via.is_open:
             return via
         if stream.relay:
-            return self._handshakes.index.open_with(stream.relay)
+            return self.handshakes.index.open_with(stream.relay)
         if not stream.heard:
             return via
-        return next((other for other in self._handshakes.index.with_node(stream.origin) if other.is_open), None)
+        return next((other for other in self.handshakes.index.with_node(stream.origin) if other.is_open), None)
 
     def fill(self, conversation: Conversation, giving: Giving, now_ns: int) -> None:
         """Give a session as many packets as its window accepts."""
@@ -189,7 +181,7 @@ class Transmitter:
             return
         while link.turns.groups and (room := session.room) and (turn := link.next_turn()) is not None:
             stream, packets = turn
-            source: _Source = self._outbox if isinstance(stream, OutgoingStream) else self._transits
+            source: _Source = self.outbox if isinstance(stream, OutgoingStream) else self.transits
             _fill_from(source, session, link, stream, min(room, packets), now_ns)
 
     def _send(self, conversation: Conversation, transmit: Transmit, now_ns: int) -> None:
@@ -208,18 +200,18 @@ class Transmitter:
             self.acks["session", transmit.ack.trigger] += 1
         if transmit.store_ack is not None:
             self.acks["store", transmit.store_ack.trigger] += 1
-        if self._recorder is not None:
-            self._recorder.add_transmit(conversation.label, transmit, now_ns)
+        if self.recorder is not None:
+            self.recorder.add_transmit(conversation.label, transmit, now_ns)
 
     def _send_run(self, conversation: Conversation, run: TransmitRun, now_ns: int) -> None:
         batch = self._batch(conversation.path)
         batch += conversation.channel.seal_run(run.connection_id, run.counter, run.payloads, now_ns)
-        if self._recorder is not None:
-            self._recorder.add_run_sent(conversation.label, run.packets, now_ns)
+        if self.recorder is not None:
+            self.recorder.add_run_sent(conversation.label, run.packets, now_ns)
 
     def _look_for(self, conversation: Conversation, now_ns: int) -> None:
         """Answer a challenge of the peer, challenge its candidate address, and send pings."""
-        for question in self._pings.poll(conversation, now_ns):
+        for question in self.pings.poll(conversation, now_ns):
             self._challenge(Kind.CHALLENGE, conversation, conversation.path, question, now_ns)
         paths, overhead_bytes = conversation.paths, conversation.channel.overhead_bytes
         if paths is None:
@@ -233,7 +225,7 @@ class Transmitter:
             conversation.paths = None
 
     def _challenge(self, kind: Kind, conversation: Conversation, address: str, content: bytes, now_ns: int) -> None:
-        payload = content + CLOCK.pack(self._wall.ms(now_ns) if kind is Kind.RESPONSE else 0)
+        payload = content + CLOCK.pack(self.wall.ms(now_ns) if kind is Kind.RESPONSE else 0)
         data = conversation.channel.seal(kind, *conversation.session.take_counter(), payload, now_ns)
         self._batch(address).append(data)
 

@@ -5,6 +5,7 @@ without a place is not refused: its origin is asked to wait with it, and asked t
 """
 
 from collections import OrderedDict
+from dataclasses import dataclass
 
 from triack.base.names import StreamId
 from triack.base.news import StreamsNearLimit
@@ -68,6 +69,7 @@ class _KeptOut:
         self.overflowed = False
 
 
+@dataclass(eq=False, repr=False)
 class StreamPlaces:
     """The places of streams, by the peer that pays.
 
@@ -77,13 +79,14 @@ class StreamPlaces:
         hold_sender: says which streams have to wait, these and others.
     """
 
-    def __init__(self, settings: NodeSettings, queues: LocalQueues, account: Account, payer_of: PayerOf) -> None:
-        self._settings = settings
-        self.account = account
+    settings: NodeSettings
+    queues: LocalQueues
+    account: Account
+    payer_of: PayerOf
+
+    def __post_init__(self) -> None:
         self.has_new = False
         self.hold_sender = HoldSender()
-        self._queues = queues
-        self._payer_of = payer_of
         # Peers near their limit of streams, and whether some of their streams had to wait.
         self._told_limit: dict[Payer, bool] = {}
         self._kept_out: dict[Conversation, _KeptOut] = {}
@@ -97,13 +100,13 @@ class StreamPlaces:
         """
         if not self._has_enough(origin, 0):
             return False
-        parts = self._queues.mailboxes.get(large_queue(large_target(queue) or queue)) if queue else None
-        bodies = self._queues.bodies
+        parts = self.queues.mailboxes.get(large_queue(large_target(queue) or queue)) if queue else None
+        bodies = self.queues.bodies
         beyond = int(queue == SUBSCRIPTIONS_QUEUE) if parts is None else bodies.awaiting(origin, parts.fill)
         return not beyond or self._has_enough(origin, STREAM_BYTES * beyond)
 
     def _has_enough(self, origin: bytes, more_bytes: int) -> bool:
-        all_bytes = STREAM_BYTES * self._settings.max_streams + more_bytes
+        all_bytes = STREAM_BYTES * self.settings.max_streams + more_bytes
         return self.account.of(origin) >= all_bytes or self.account.has_enough(origin, more_bytes)
 
     def charge(self, origin: bytes, places: int = 1) -> None:
@@ -113,12 +116,12 @@ class StreamPlaces:
 
     def _tell_limit(self, origin: bytes, *, is_full: bool = False) -> None:
         """Tell the operator, once each, that a peer is near its limit of streams, or that some have to wait."""
-        payer, limit = self._payer_of(origin), streams_limit(self._settings)
+        payer, limit = self.payer_of(origin), streams_limit(self.settings)
         streams, told = self.account.of(origin) // STREAM_BYTES, self._told_limit.get(payer)
         if is_full > bool(told) or (told is None and 4 * streams >= 3 * limit):
             self._told_limit[payer] = is_full
             name = payer if isinstance(payer, str) else payer.hex()
-            self._queues.notices.news.append(StreamsNearLimit(name, streams, limit, incoming=True, is_full=is_full))
+            self.queues.notices.news.append(StreamsNearLimit(name, streams, limit, incoming=True, is_full=is_full))
         elif told is not None and 2 * streams <= limit:
             del self._told_limit[payer]
 
@@ -166,7 +169,7 @@ class StreamPlaces:
         self.has_new = False
         for conversation, kept in self._kept_out.items():
             origin = conversation.peer_id
-            places = streams_limit(self._settings) - self.account.of(origin) // STREAM_BYTES
+            places = streams_limit(self.settings) - self.account.of(origin) // STREAM_BYTES
             while kept.streams and places > 0 and not self.has_enough(origin):
                 stream, _ = kept.streams.popitem(last=False)
                 self._say_go(conversation, stream)
@@ -190,21 +193,21 @@ class QueuePlaces:
         self.account = Account(settings.limits.max_peer_queues, settings.max_queues, payer_of)
         self.are_wanted = False
         self._max_queues = settings.max_queues
-        self._queues = queues
+        self.queues = queues
         self._makers: dict[str, bytes] = {}
         queues.on_removed = self._handle_removed
 
     def lacks(self, origin: bytes, queue: str) -> bool:
         """Whether a queue is not there, and a peer may have no more of them."""
-        if queue in self._queues.mailboxes or not self._is_crowded(origin):
+        if queue in self.queues.mailboxes or not self._is_crowded(origin):
             return False
-        self._queues.make_room()
+        self.queues.make_room()
         lacks = self._is_crowded(origin)
         self.are_wanted = self.are_wanted or lacks
         return lacks
 
     def _is_crowded(self, origin: bytes) -> bool:
-        return len(self._queues.mailboxes) >= self._max_queues or self.account.has_enough(origin)
+        return len(self.queues.mailboxes) >= self._max_queues or self.account.has_enough(origin)
 
     def handle_made(self, origin: bytes, queue: str) -> None:
         """A queue was created for a peer."""

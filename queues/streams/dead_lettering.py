@@ -93,6 +93,7 @@ class DeadMessage:
         return self.entries[0].first_ticket < self.outgoing.recovered
 
 
+@dataclass(eq=False, repr=False)
 class DeadLettering:
     """The messages that an outbox has given up.
 
@@ -108,17 +109,12 @@ class DeadLettering:
         give_up_body: tells the destination of a large message, a peer and its queue, to free the body of that ordinal.
     """
 
-    def __init__(
-        self,
-        node_id: bytes,
-        records: StreamRecords,
-        keys: AcceptedKeys,
-        put_dead_letter: Callable[[Outgoing, bytes, int, Turn], None],
-    ) -> None:
-        self._node_id = node_id
-        self._records = records
-        self._keys = keys
-        self._put_dead_letter = put_dead_letter
+    node_id: bytes
+    records: StreamRecords
+    keys: AcceptedKeys
+    put_dead_letter: Callable[[Outgoing, bytes, int, Turn], None]
+
+    def __post_init__(self) -> None:
         self.waiting: deque[DeadMessage] = deque()
         self.unnoted: list[DeadMessage] = []
         self.tell: Tell = nobody_told
@@ -173,7 +169,7 @@ class DeadLettering:
         for item in given_up:
             # Acks that came with the end of a session may have freed what was given up at that end.
             if not item.is_freed:
-                self._records.removed(
+                self.records.removed(
                     item.outgoing, item.entries, "expired" if item.has_expired else item.reason, now_ns
                 )
 
@@ -218,9 +214,9 @@ class DeadLettering:
             letter, ordinal = Outgoing(body, properties, priority=content.priority), content.first_ordinal + index
             if large:
                 letter = LargeMessage(body, properties, priority=content.priority, ordinal=large)
-            self._put_dead_letter(letter, content.publisher or self._node_id, ordinal, turn)
+            self.put_dead_letter(letter, content.publisher or self.node_id, ordinal, turn)
             if not content.publisher:
-                self._keys.handle_dead(ordinal, item.reason, turn.commit)
+                self.keys.handle_dead(ordinal, item.reason, turn.commit)
         if outgoing.durable:
             span = (
                 key_of(outgoing.stream_number, entries[0].number),
@@ -234,6 +230,6 @@ class DeadLettering:
     def _tell(self, item: DeadMessage, content: Unpacked, now_ns: int) -> None:
         """Tell this node's applications, if they want to know, that messages have ended before they arrived."""
         outgoing, sequence = item.outgoing, item.outgoing.sequence.sequence
-        where = self._node_id, outgoing.stream_number, sequence, item.entries[-1].number
+        where = self.node_id, outgoing.stream_number, sequence, item.entries[-1].number
         indices, message_class = range(len(content.bodies)), class_on_the_way(item.reason)
         self.tell(Told(*where, outgoing.delivery, outgoing.destination, content, indices, message_class), now_ns)

@@ -6,6 +6,7 @@ cost nothing. Each stream decides itself when its ack is due (``ordering.order_a
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from itertools import islice
 
 from triack.base.ack_debt import AckState
@@ -20,6 +21,7 @@ from triack.queues.streams.sealing import Sealing
 from triack.queues.streams.stream_records import StreamRecords
 
 
+@dataclass(eq=False, repr=False)
 class OwedAcks:
     """The incoming streams whose origins wait for an order ack.
 
@@ -33,11 +35,12 @@ class OwedAcks:
         history: of this node's store, once it is known.
     """
 
-    def __init__(self, node_id: bytes, sealing: Sealing, drops: Counter[DropReason], records: StreamRecords) -> None:
-        self._node_id = node_id
-        self._sealing = sealing
-        self._drops = drops
-        self._records = records
+    node_id: bytes
+    sealing: Sealing
+    drops: Counter[DropReason]
+    records: StreamRecords
+
+    def __post_init__(self) -> None:
         self.sent: Counter[str] = Counter()
         self.history: History | None = None
         self._owing: dict[IncomingStream, None] = {}
@@ -125,7 +128,7 @@ class OwedAcks:
                 continue
             if not self._send(stream, conversation, now_ns):
                 # Too much waits for the session: the ack is still owed, and its origin asks for it.
-                self._drops[DropReason.CONTROL_OVERFLOW] += 1
+                self.drops[DropReason.CONTROL_OVERFLOW] += 1
                 self._unasked.setdefault(stream.side, {})[stream] = None
                 continue
             sequence = stream.sequence
@@ -144,13 +147,13 @@ class OwedAcks:
         if peer_id == stream.origin:
             ack = OrderAckPacket(*stream.id, sequence, number)
         else:
-            relayed = RelayedOrderAck(*stream.id, sequence, number, 0, self._node_id, self.store_word)
-            ack = self._sealing.prove(relayed) if stream.sealed else relayed
+            relayed = RelayedOrderAck(*stream.id, sequence, number, 0, self.node_id, self.store_word)
+            ack = self.sealing.prove(relayed) if stream.sealed else relayed
         if not conversation.say(ack):
             return False
         self.sent[stream.sequence.ack.cause] += 1
         stream.acked, stream.acked_at_ns = (sequence, number), now_ns
-        self._records.order_ack_sent(stream, peer_id, now_ns)
+        self.records.order_ack_sent(stream, peer_id, now_ns)
         return True
 
 
@@ -163,7 +166,7 @@ class Positions:
     """
 
     def __init__(self, records: StreamRecords) -> None:
-        self._records = records
+        self.records = records
         self._streams: dict[bytes, OrderedDict[IncomingStream, None]] = {}
 
     def handle_committed(self, stream: IncomingStream) -> None:
@@ -193,6 +196,6 @@ class Positions:
                 continue
             if claimable != stream.acked:
                 stream.acked = claimable
-                self._records.order_ack_sent(stream, origin, now_ns)
+                self.records.order_ack_sent(stream, origin, now_ns)
             told.append(StreamPosition(stream.number, *claimable))
         return tuple(told)
