@@ -124,7 +124,6 @@ class Follower:
         read = [Read(str(tail.path), journal.records, tail.is_torn()) for tail, journal in self._tails.values()]
         read += self._summaries
         cover(verdict, self._listing.without({it.path for it in read}), read)
-        place(verdict.findings, self._judge.segments)
         return verdict
 
     def is_of(self, paths: Iterable[Path]) -> bool:

@@ -14,7 +14,7 @@ from triack.base.printable import counted
 from triack.tools.replay.checks.findings import DisorderError
 from triack.tools.replay.engines.checkpoint import revive_part
 from triack.tools.replay.engines.summary import load_summaries
-from triack.tools.replay.judges.conclusion import Read, cover, files_of, place
+from triack.tools.replay.judges.conclusion import Read, cover, files_of
 from triack.tools.replay.judges.judge import Judge
 from triack.tools.replay.judges.past import Past
 from triack.tools.replay.log.files import LogFile, Reading, Record
@@ -39,7 +39,6 @@ def replay_local(
         readings[str(log.path)].compare(log.size)
     read = [Read(path, 0, it.torn, it.fault) for path, it in readings.items()]
     cover(verdict, listing, [*files_of(judge.segments, read), *loaded.read])
-    place(verdict.findings, judge.segments)
     return verdict
 
 

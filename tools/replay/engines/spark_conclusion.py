@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 from triack.tools.replay.checks.findings import Output
 from triack.tools.replay.engines.arrow_rows import each
 from triack.tools.replay.engines.checkpoint import freeze, revive
-from triack.tools.replay.judges.conclusion import Read, World, conclude, files_of, place
-from triack.tools.replay.judges.journal import Segment, join_segments
+from triack.tools.replay.judges.conclusion import Read, conclude, files_of
+from triack.tools.replay.judges.journal import Segment
 from triack.tools.replay.log.schema import FAILURE_REASONS, Flows, Timeline, Verdict, Violation
 from triack.tools.replay.log.series import Series
 
@@ -96,11 +96,7 @@ def _conclude(rows: Iterable[dict[str, Any]], *, first: int, most: int) -> Itera
     whole = Told()
     for row in rows:
         whole.join(revive(row["data"], Told))
-    out, verdict = whole.out, Verdict(engine="spark")
-    world = World(join_segments(whole.segments, out), out.openings)
-    conclude(verdict, out.findings, world, out.numbers, out.series)
-    verdict.time(out.begin_ns, out.end_ns)
-    place(verdict.findings, whole.segments)
+    verdict = conclude("spark", whole.segments, whole.out)
     found, counts = verdict.findings, Counter[str]()
     verdict.findings = []
     for it in found:

@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from triack.base.printable import escaped
-from triack.tools.replay.checks.findings import EVER, LATE_NS, UNSENT_NS, Due, Finding, Opening
+from triack.tools.replay.checks.findings import EVER, LATE_NS, UNSENT_NS, Due, Finding, Opening, Output
 from triack.tools.replay.judges.endings import Endings, Start
-from triack.tools.replay.judges.journal import Segment
+from triack.tools.replay.judges.journal import Segment, join_segments
 from triack.tools.replay.judges.starts import Starts
 from triack.tools.replay.log.listing import Listing
 from triack.tools.replay.log.schema import (
@@ -295,11 +295,10 @@ def draw(
     return timeline
 
 
-def conclude(
-    verdict: Verdict, findings: list[Finding], world: World, numbers: dict[str, int], series: dict[str, Series]
-) -> None:
-    """Fill in a verdict."""
-    timeline = verdict.timeline = draw(series, world.openings, numbers, world.lives.values())
+def conclude(engine: str, segments: list[Segment], out: Output) -> Verdict:
+    """Return the verdict of all that was read and found; ``engine`` is what it is to call that."""
+    world, numbers, verdict = World(join_segments(segments, out), out.openings), out.numbers, Verdict(engine=engine)
+    timeline = verdict.timeline = draw(out.series, world.openings, numbers, world.lives.values())
     verdict.nodes, verdict.starts = len(world.nodes), len(world.lives)
     verdict.records = sum(life.records for life in world.lives.values())
     verdict.missing, verdict.unfinished = missing_logs(world), unfinished_logs(world)
@@ -307,7 +306,7 @@ def conclude(
         setattr(verdict, name, numbers.get(name, 0))
     verdict.fill(numbers)
     verdict.system.fill(numbers, OF_SYSTEM)
-    decided = decide(findings, world)
+    decided = decide(out.findings, world)
     verdict.findings = [it for it in decided if it.standing == BROKEN]
     verdict.cut = cut_logs(world, [(it.node, it.incarnation) for it in decided if it.standing == UNPROVEN])
     for standing, counts in ((BROKEN, verdict.violations), (LATE, verdict.late)):
@@ -319,6 +318,9 @@ def conclude(
             account = verdict.system if is_system(timeline.streams.get(stream, "")) else verdict
             account.lost += it.value
             account.pending -= it.value
+    verdict.time(out.begin_ns, out.end_ns)
+    place(verdict.findings, segments)
+    return verdict
 
 
 _ADDED_UP: Final = (

@@ -14,7 +14,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any, Final
 
-from triack.tools.replay.checks.findings import DisorderError, Finding, Output, Record
+from triack.tools.replay.checks.findings import DisorderError, Output, Record
 from triack.tools.replay.judges.bridge_judge import BRIDGE_MARK, BridgeJudge
 from triack.tools.replay.judges.conclusion import World, conclude, decide
 from triack.tools.replay.judges.journal import Journal, Segment, Unit, join_segments, join_start
@@ -65,13 +65,11 @@ class Judge:
     """Judges each record as it comes; reports what holds for now as often as desired.
 
     Args:
-        engine: what the verdict is to call it.
         forgets: whether to forget sessions some time after their end, and what is settled in streams. This bounds the
             memory and the cost of reporting what holds for now.
     """
 
-    def __init__(self, engine: str = "local", *, forgets: bool = False) -> None:
-        self._engine = engine
+    def __init__(self, *, forgets: bool = False) -> None:
         self._forgets = forgets
         # What is found by single records.
         self._out = Output()
@@ -249,23 +247,20 @@ class Judge:
 
     def finish(self) -> Verdict:
         """Return the verdict over everything that was read; more of it may follow."""
-        findings, world, numbers = self._state()
-        verdict = Verdict(engine=self._engine)
-        conclude(verdict, findings, world, numbers, self._out.series)
-        verdict.time(self._out.begin_ns, self._out.end_ns)
-        return verdict
+        whole = self._whole()
+        whole.series = self._out.series
+        return conclude("local", self.segments, whole)
 
     def news(self) -> tuple[list[Violation], Timeline]:
         """Return the violations of everything that was read, and how nodes and queues are called."""
-        findings, world, numbers = self._state()
-        timeline = Timeline()
-        fill_tables(timeline, numbers)
-        return [it for it in decide(findings, world) if it.standing == BROKEN], timeline
+        whole, timeline = self._whole(), Timeline()
+        fill_tables(timeline, whole.numbers)
+        world = World(join_segments(self.segments, whole), whole.openings)
+        return [it for it in decide(whole.findings, world) if it.standing == BROKEN], timeline
 
-    def _state(self) -> tuple[list[Finding], World, dict[str, int]]:
+    def _whole(self) -> Output:
         """Return what was found, what it depends on, and the numbers."""
-        parts, whole = self._end(), Output()
-        lives = join_segments(self.segments, whole)
-        for part in parts:
+        whole = Output()
+        for part in self._end():
             whole.merge(part)
-        return whole.findings, World(lives, whole.openings), whole.numbers
+        return whole
