@@ -107,7 +107,7 @@ class DatagramBuilder:
             self._put_requests(transmit, room_bytes)
         if sent is None:
             return transmit
-        ask = self._departing.handle_sent(sent, transmit.counter, now_ns)
+        ask = self._departing.handle_sent((sent,), transmit.counter, now_ns)
         if figure is not None and self._departing.next_larger(now_ns) is not None:
             ask = self._probing.last_asked = Ask.AT_ONCE
         transmit.payload += encode(PacketFrame(sent.number, sent.delivery, ask, sent.content, mark))
@@ -116,14 +116,14 @@ class DatagramBuilder:
     def _run(self, mark: int, now_ns: int) -> TransmitRun:
         packets = self._departing.next_run()
         connection_id, counter = self._take_counter(len(packets))
-        last_ask = self._departing.handle_run_sent(packets, counter, now_ns)
+        last_ask = self._departing.handle_sent(packets, counter, now_ns)
         return TransmitRun(connection_id, counter, self._codec.encode_run(packets, last_ask, mark), packets)
 
     def _pieces_of(self, sent: SessionPacket, mark: int, now_ns: int) -> TransmitRun:
         piece_bytes = self._path_size.piece_room_bytes - self._codec.piece_header_bytes
         pieces = count(sent, piece_bytes)
         connection_id, counter = self._take_counter(pieces)
-        ack_requested = self._departing.handle_sent(sent, counter, now_ns, pieces=pieces)
+        ack_requested = self._departing.handle_sent((sent,), counter, now_ns, pieces=pieces)
         payloads = [self._codec.encode(piece) for piece in cut(sent, piece_bytes, mark, ack_requested=ack_requested)]
         return TransmitRun(connection_id, counter, payloads, [sent])
 

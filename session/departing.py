@@ -7,6 +7,7 @@ Packets that leave for the first time, with nothing else in their datagrams, lea
 same way, as would leave one by one at that moment.
 """
 
+from collections.abc import Sequence
 from itertools import takewhile
 
 from triack.session.acknowledgements.ack_sender import AckSender
@@ -97,33 +98,23 @@ class Departing:
         run = self._window.next_run(room.until_ask_bytes, room.credit_bytes)
         return list(takewhile(sizes.fits, run)) if sizes.has_larger else run
 
-    def handle_sent(self, sent: SessionPacket, counter: int, now_ns: int, *, pieces: int = 1) -> int:
-        """A packet leaves in the datagram with that counter. Returns the ``Ask`` that goes with it.
+    def handle_sent(self, run: Sequence[SessionPacket], counter: int, now_ns: int, *, pieces: int = 1) -> int:
+        """The packet of ``next_packet``, or those of ``next_run``, leave. Returns the ``Ask`` of the last.
 
-        A packet that is longer than a datagram leaves in ``pieces`` datagrams, with that counter and those after it.
+        They leave in datagrams from that counter on; a packet that is longer than a datagram in ``pieces`` of them. The
+        others ask only if their owner wants it: another packet may follow each of them.
         """
-        probes = self._probing.handle_sent(sent)
-        self._window.handle_sent(sent, counter, now_ns)
+        share, terms, last = self._share, self._ack_debt.terms, run[-1]
+        probes = self._probing.handle_sent(last)
+        run_bytes = self._window.handle_sent(run, counter, now_ns)
         if pieces > 1:
-            self._window.handle_pieces_sent(sent, range(counter + 1, counter + pieces))
-        return self._asks(sent, 0, probes=probes)
-
-    def handle_run_sent(self, run: list[SessionPacket], counter: int, now_ns: int) -> int:
-        """The packets of ``next_run`` leave, in datagrams from that counter on. Returns the ``Ask`` of the last.
-
-        The others ask only if their owner wants it: another packet may follow each of them.
-        """
-        run_bytes, last = self._window.handle_run_sent(run, counter, now_ns), run[-1]
-        return self._asks(last, run_bytes - last.size_bytes, probes=False)
-
-    def _asks(self, last: SessionPacket, before_bytes: int, *, probes: bool) -> int:
-        share, terms, spare_bytes = self._share, self._ack_debt.terms, self._window.spare_bytes
+            self._window.handle_pieces_sent(last, range(counter + 1, counter + pieces))
         # Probes bypass the pacer and cost no credit: many of them would use up that of a slow flow for seconds.
         spent = (not probes and share is not None) and share.handle_sent(
             last.size_bytes,
             terms,
-            before_bytes=before_bytes,
-            spare_bytes=spare_bytes,
+            before_bytes=run_bytes - last.size_bytes,
+            spare_bytes=self._window.spare_bytes,
             ack_requested=self._asks_of_window,
         )
         waits = spent or (self.stands_still and not self._is_asked)

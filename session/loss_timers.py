@@ -150,16 +150,15 @@ class LossTimers:
             return
         if put_off:
             self.arm_probe(now_ns)
-        if waits:
-            self._timers[Timer.ACK_LIMIT] = self._silent_at_ns(now_ns)
-
-    def _silent_at_ns(self, now_ns: int) -> int:
-        """When a peer that was heard now has been silent for too long; not before the next probe, if those are rare."""
+        if not waits:
+            return
         limit_ns = now_ns + self.timeout_ns
-        if not self._probing.is_patient:
-            return limit_ns
-        asked_ns = self._timers.get(Timer.PROBE) or now_ns
-        return max(limit_ns, min(asked_ns + self.timeout_ns, now_ns + self.policy.ack_timeout_max_ns))
+        if self._probing.is_patient:
+            # Where probes are rare, the peer is not silent for too long before the next one.
+            asked_ns = self._timers.get(Timer.PROBE) or now_ns
+            longest_ns = now_ns + self.policy.ack_timeout_max_ns
+            limit_ns = max(limit_ns, min(asked_ns + self.timeout_ns, longest_ns))
+        self._timers[Timer.ACK_LIMIT] = limit_ns
 
     def handle_all_acked(self, now_ns: int) -> None:
         """End the wait: no packet waits for a session ack."""

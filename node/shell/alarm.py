@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Callable
 from contextvars import Context
 
-from triack.base.units import in_ns
+from triack.base.units import SECOND
 
-LONGEST_SLEEP_S = 60.0
+LONGEST_SLEEP_NS = 60 * SECOND
 """A timer of the event loop does not count the time that the machine was suspended, and would be late by that. So
 deadlines that are farther away are checked once a minute."""
 TIMERS_MAX = 4
@@ -43,9 +43,9 @@ class Alarm:
         if len(timers) >= TIMERS_MAX:
             timers.pop()[1].cancel()
         now_ns = self._now_ns()
-        at_ns = min(deadline_ns, now_ns + in_ns(LONGEST_SLEEP_S))
-        seconds = max(0, at_ns - now_ns) / 1e9
-        timers.append((at_ns, self._loop.call_later(seconds, self._fire, context=self._context)))
+        wait_ns = min(max(0, deadline_ns - now_ns), LONGEST_SLEEP_NS)
+        timer = self._loop.call_later(wait_ns / SECOND, self._fire, context=self._context)
+        timers.append((now_ns + wait_ns, timer))
 
     def _fire(self) -> None:
         self._timers.pop()

@@ -113,7 +113,8 @@ class ThreadWorker:
 
     def run(self, job: Callable[[], T], then: Then[T], *, is_brief: bool = False) -> None:
         """Begin a job, or queue it, and call ``then`` in the event loop when it is done."""
-        self._move_over()
+        if self._here is not None:
+            self._move_over()
         given = job, then, is_brief
         if self._newest is not None and self._newest.done():
             self._newest = None
@@ -132,8 +133,8 @@ class ThreadWorker:
 
     def _move_over(self) -> None:
         """Another job follows: one that has not begun in the loop goes to the thread before it."""
-        if self._here is not None:
-            given, self._here = self._here, None
+        given, self._here = self._here, None
+        if given is not None:
             self._submit(given)
 
     def _do_there(self, given: _Given, loop: asyncio.AbstractEventLoop) -> None:

@@ -7,7 +7,6 @@ from proof.planted.bug import Bugs, Patch
 from proof.planted.stories import EVENTS, FORBIDDEN, FULL, LATE, REFUSED, REPLACED
 from proof.planted.worlds import HISTORY, PLAIN, READING, RECEIVER_DIES, SENDER_DIES
 from triack.base.commit import HEAD_BYTES, Commit, OutgoingStreamRow
-from triack.base.datagram import Header, Kind
 from triack.base.delivery import Delivery
 from triack.base.reasons import RejectReason
 from triack.ordering.outgoing import StreamPacket
@@ -20,10 +19,10 @@ from triack.queues.mailboxes.local_queues import LocalQueues
 from triack.queues.mailboxes.mailbox import Mailbox, QueuedPacket, Run
 from triack.queues.mailboxes.priority_queue import Level, PriorityQueue
 from triack.queues.mailboxes.progress import Progress
+from triack.queues.manager.burst import Burst
 from triack.queues.manager.engine import Engine
 from triack.queues.manager.recorder import Recorder
 from triack.queues.packing import Unpacked
-from triack.queues.peers.handshake import Handshakes
 from triack.queues.peers.history import History
 from triack.queues.peers.introduction import HistoryPoint
 from triack.queues.peers.link import Conversation
@@ -48,13 +47,12 @@ BUGS = Bugs()
 # ---- where a peer is
 
 
-@BUGS.by_seeds("a path is used before it is validated", Handshakes, "handle_arrived")
-def _path(
-    _right: Any, self: Handshakes, conversation: Conversation, header: Header, sender: str, size_bytes: int, now_ns: int
-) -> None:
-    if header.kind is Kind.DATA and header.counter > conversation.highest_counter:
-        conversation.highest_counter = header.counter
-        self.index.move(conversation, sender)
+@BUGS.by_seeds("a path is used before it is validated", Engine, "_end_burst")
+def _path(end_burst: Any, self: Engine, run: Burst | None, sender: str, now_ns: int) -> None:
+    if run is not None and run.newest > run.conversation.highest_counter:
+        run.conversation.highest_counter = run.newest
+        self.handshakes.index.move(run.conversation, sender)
+    end_burst(self, run, sender, now_ns)
 
 
 # ---- the report of standing still

@@ -1,5 +1,6 @@
 """Mistakes of ``session/`` and of how sessions are opened."""
 
+from collections.abc import Sequence
 from math import ceil
 from typing import Any
 
@@ -94,14 +95,15 @@ def _unbounded(_right: Any, self: Policy, other: Policy) -> Policy:
 
 
 @BUGS.by_search("a packet is sent again under a new number", LOSSY, "sent again as packet", SendWindow, "handle_sent")
-def _new_number(handle_sent: Any, self: SendWindow, sent: SessionPacket, counter: int, now_ns: int) -> None:
-    again = sent.state is not PacketState.QUEUED
-    handle_sent(self, sent, counter, now_ns)
+def _new_number(handle_sent: Any, self: SendWindow, run: Sequence[SessionPacket], counter: int, now_ns: int) -> int:
+    sent, again = run[0], run[0].state is not PacketState.QUEUED
+    run_bytes: int = handle_sent(self, run, counter, now_ns)
     if again:
         del self._packets[sent.number], self.flying[sent.number]
         sent.number = self.highest_sent = self.next_number
         self.next_number += 1
         self._packets[sent.number] = self.flying[sent.number] = sent
+    return run_bytes
 
 
 @BUGS.by_search("silence never closes a session", RECEIVER_DIES, "is open")

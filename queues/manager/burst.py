@@ -1,6 +1,6 @@
 """Datagrams of one conversation that came together, before its session gets them."""
 
-from triack.base.datagram import Header, Opened
+from triack.base.datagram import Opened
 from triack.queues.peers.link import Conversation
 
 
@@ -8,17 +8,16 @@ class Burst:
     """Opened datagrams of one conversation that came together.
 
     Attributes:
-        newest: the header with the greatest counter, when one has opened.
+        newest: the greatest counter of those that have opened: only then it is authentic.
         payloads, counters: of each datagram.
         size_bytes: of all datagrams.
     """
 
     __slots__ = ("conversation", "counters", "newest", "payloads", "size_bytes")
 
-    def __init__(self, conversation: Conversation, newest: Header) -> None:
+    def __init__(self, conversation: Conversation) -> None:
         self.conversation = conversation
-        # Until a datagram has opened, its counter is not authentic.
-        self.newest = Header(newest.kind, newest.connection_id, -1, newest.epoch)
+        self.newest = -1
         self.payloads: list[bytes] = []
         self.counters: list[int] = []
         self.size_bytes = 0
@@ -28,4 +27,4 @@ class Burst:
         self.payloads += opened.payloads
         self.counters += opened.counters
         self.size_bytes += sum(map(len, opened.payloads)) + overhead_bytes * len(opened.payloads)
-        self.newest.counter = max(self.newest.counter, *opened.counters, -1)
+        self.newest = max(self.newest, *opened.counters, -1)

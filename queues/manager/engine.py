@@ -46,7 +46,7 @@ from triack.queues.manager.watching import Watching
 from triack.queues.messages import Outgoing
 from triack.queues.node_settings import NodeSettings, synced_by
 from triack.queues.peers.handshake import Handshakes
-from triack.queues.peers.link import Conversation, Links
+from triack.queues.peers.link import HELLOS, Conversation, Links
 from triack.queues.peers.origins import Origins
 from triack.queues.peers.permissions import Permissions
 from triack.queues.peers.session_settings import session_settings, traits_of
@@ -636,7 +636,7 @@ class Engine(OperatorSettings):
                     if run is not None and run.conversation is not conversation:
                         self._end_burst(run, sender, now_ns)
                         run = None
-                    run = run or Burst(conversation, header)
+                    run = run or Burst(conversation)
                     taken = self._open_run(run, burst, header, now_ns)
             except ProtocolError as error:
                 self.drops[error.reason] += 1
@@ -658,8 +658,7 @@ class Engine(OperatorSettings):
         """Give the opened datagrams of one conversation to its session."""
         if run is None or not run.payloads:
             return
-        conversation = run.conversation
-        session = conversation.session
+        conversation, session = run.conversation, run.conversation.session
         conversation.wake()
         try:
             if session.state is SessionState.ACCEPTING:
@@ -670,7 +669,7 @@ class Engine(OperatorSettings):
         session.handle_datagrams(run.payloads, run.counters, now_ns)
         if conversation.known is not None:
             conversation.known.handle_serial(session.peer_commit_serial)
-        self.handshakes.handle_arrived(conversation, run.newest, sender, run.size_bytes, now_ns)
+        conversation.handle_arrived(run.newest, sender, run.size_bytes, self.handshakes.sessions.draw, now_ns)
         self._report(conversation)
 
     def _handle_other(self, data: bytes, header: Header, sender: str, now_ns: int) -> None:
@@ -681,7 +680,8 @@ class Engine(OperatorSettings):
         payload = self._open(conversation, data, header, now_ns)
         conversation.wake()
         _HANDLERS[header.kind](self, conversation, header, payload, sender, now_ns)
-        self.handshakes.handle_arrived(conversation, header, sender, len(data), now_ns)
+        if header.kind not in HELLOS:
+            conversation.handle_arrived(header.counter, sender, len(data), self.handshakes.sessions.draw, now_ns)
         self._report(conversation)
 
     def _open(self, conversation: Conversation, data: bytes, header: Header, now_ns: int) -> bytes:

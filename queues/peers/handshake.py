@@ -422,12 +422,6 @@ class Handshakes:
         if reason is CloseReason.ROLLBACK and peer is not None and peer.node_id not in self.suspended:
             self._halt(peer, conversation.peer_name, RolledBack.UNKNOWN, now_ns, told=True)
 
-    def handle_arrived(
-        self, conversation: Conversation, header: Header, sender: str, size_bytes: int, now_ns: int
-    ) -> None:
-        """A datagram of a conversation has opened: its sender's address may be a new path."""
-        conversation.handle_arrived(header, sender, size_bytes, self.sessions.draw, now_ns)
-
     def remove(self, conversation: Conversation) -> None:
         """Remove a closed conversation after its last datagram."""
         self.index.remove(conversation)

@@ -37,7 +37,7 @@ CONTROL_MAX = 8_192
 """Order acks and rejections that wait to be sent to one peer: twice its limit of streams."""
 REFUSING_MAX = 2 * WINDOW_MAX
 """Packets that these may refuse before the peer acknowledges them: more than a session ever has in flight."""
-_HELLOS = frozenset({Kind.CONNECT, Kind.ACCEPT, Kind.RETRY})
+HELLOS = frozenset({Kind.CONNECT, Kind.ACCEPT, Kind.RETRY})
 """Kinds whose counters are not those of their direction."""
 _LIVE = (SessionState.OPEN, SessionState.DRAINING)
 """States in which anything may flow."""
@@ -169,17 +169,17 @@ class Conversation:
         return True
 
     def handle_arrived(
-        self, header: Header, sender: str, size_bytes: int, draw: Callable[[int], bytes], now_ns: int
+        self, counter: int, sender: str, size_bytes: int, draw: Callable[[int], bytes], now_ns: int
     ) -> None:
-        """An authentic datagram came from an address; see ``Paths.handle_datagram``.
+        """An authentic datagram, none of ``HELLOS``, came from an address; see ``Paths.handle_datagram``.
 
         Before the session is open, connects find the peer's path, not this.
         """
-        if header.kind in _HELLOS or self.session.state not in _LIVE:
+        if self.session.state not in _LIVE:
             return
-        newest = header.counter > self.highest_counter
+        newest = counter > self.highest_counter
         if newest:
-            self.highest_counter = header.counter
+            self.highest_counter = counter
         if sender != self.path or self.paths is not None:
             paths = self.look_around()
             paths.handle_datagram(self.path, sender, size_bytes, newest=newest, draw=draw, now_ns=now_ns)

@@ -236,26 +236,6 @@ class SendWindow:
         spare_bytes -= self.in_flight_bytes
         return spare_bytes if spare_bytes > 0 else 0
 
-    def handle_sent(self, sent: SessionPacket, counter: int, now_ns: int) -> None:
-        """The packet that ``peek`` returned, or a probe, has left in the datagram with that counter."""
-        before_bytes = self.in_flight_bytes
-        if sent.state is PacketState.QUEUED:
-            self.highest_sent = sent.number
-            self.unsent_bytes -= sent.size_bytes
-        elif sent.state is PacketState.IN_FLIGHT:
-            before_bytes -= sent.size_bytes
-        self._move(sent, PacketEvent.SENT)
-        if self.congestion is not None:
-            sent.sending = self.congestion.handle_sent(sent.size_bytes, before_bytes, now_ns)
-        sent.sends += 1
-        # A resend keeps its number, so only ``order`` tells which packet was sent later.
-        sent.order = self._next_order
-        sent.sent_at_ns = now_ns
-        self._sendings[counter] = (sent.order, now_ns)
-        self._next_order += 1
-        if len(self._sendings) > SENDINGS_WINDOWS:
-            self._forget_sendings()
-
     def next_run(self, most_bytes: int, credit_bytes: int) -> list[SessionPacket]:
         """The packet that ``peek`` gives, and those behind it that may leave at once, all for the first time.
 
@@ -279,26 +259,34 @@ class SendWindow:
             number += 1
         return run
 
-    def handle_run_sent(self, run: list[SessionPacket], counter: int, now_ns: int) -> int:
-        """The packets of ``next_run`` have left, in the datagrams from that counter on. Returns their size in bytes."""
-        order = self._next_order
+    def handle_sent(self, run: Sequence[SessionPacket], counter: int, now_ns: int) -> int:
+        """The packets of ``next_run``, or the one that ``peek`` gave, or a probe, have left. Returns their bytes.
+
+        They left in the datagrams from that counter on.
+        """
+        first, order = run[0], self._next_order
         run_bytes: int = sum(map(_size_of, run))
-        state = TRANSITIONS[PacketState.QUEUED][PacketEvent.SENT]
+        if first.state is PacketState.QUEUED:
+            self.highest_sent = run[-1].number
+            self.unsent_bytes -= run_bytes
+        elif first.state is PacketState.IN_FLIGHT:
+            # It goes to the end, so that these are always in the order in which they were sent.
+            del self.flying[first.number]
+            self.in_flight_bytes -= first.size_bytes
         sending = None
         if self.congestion is not None:
             sending = self.congestion.handle_sent(run_bytes, self.in_flight_bytes, now_ns)
         for sent in run:
-            sent.state = state
+            sent.state = TRANSITIONS[sent.state][PacketEvent.SENT]
             sent.sending = sending
-            sent.sends = 1
+            sent.sends += 1
+            # A resend keeps its number, so only ``order`` tells which packet was sent later.
             sent.order = order
             sent.sent_at_ns = now_ns
             self.flying[sent.number] = sent
             self._sendings[counter] = (order, now_ns)
             order += 1
             counter += 1
-        self.highest_sent = run[-1].number
-        self.unsent_bytes -= run_bytes
         self.in_flight_bytes += run_bytes
         self._next_order = order
         if len(self._sendings) > SENDINGS_WINDOWS:
@@ -377,17 +365,6 @@ class SendWindow:
             acked.append(sent)
         return acked
 
-    def _move(self, packet: SessionPacket, event: PacketEvent) -> None:
-        before, after = packet.state, TRANSITIONS[packet.state][event]
-        packet.state = after
-        if before is PacketState.IN_FLIGHT:
-            del self.flying[packet.number]
-            self.in_flight_bytes -= packet.size_bytes
-        if after is PacketState.IN_FLIGHT:
-            # At the end, so that these are always in the order in which they were sent.
-            self.flying[packet.number] = packet
-            self.in_flight_bytes += packet.size_bytes
-
     def _sample(self, echo: int, delay_ns: int, now_ns: int) -> bool:
         """Whether the echo gives a sample of the round trip."""
         if echo not in self._sendings:
@@ -419,7 +396,9 @@ class SendWindow:
                 look_again_ns = sent.sent_at_ns + self._rtt.loss_delay_ns
                 break
         for sent in lost:
-            self._move(sent, PacketEvent.LOST)
+            sent.state = TRANSITIONS[sent.state][PacketEvent.LOST]
+            del self.flying[sent.number]
+            self.in_flight_bytes -= sent.size_bytes
             if self.congestion is not None:
                 self.congestion.handle_lost(sent.size_bytes, sent.sending, now_ns)
         if lost:

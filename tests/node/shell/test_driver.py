@@ -31,7 +31,7 @@ from triack.base.news import (
     StreamsNearLimit,
 )
 from triack.base.reasons import DropReason
-from triack.base.units import SECOND
+from triack.base.units import MS, SECOND
 from triack.node.shell import driver
 from triack.node.shell.driver import Driver
 from triack.node.shell.event_loop import is_cancelled, is_failure, may_wait
@@ -376,7 +376,7 @@ async def test_a_disk_that_hangs_stops_nobody() -> None:
 @pytest.mark.plain
 async def test_a_deadline_that_came_while_the_machine_was_suspended_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """The timers of the event loop do not know of it."""
-    monkeypatch.setattr("triack.node.shell.alarm.LONGEST_SLEEP_S", 0.01)
+    monkeypatch.setattr("triack.node.shell.alarm.LONGEST_SLEEP_NS", 10 * MS)
     slept_ns = 0
     monkeypatch.setattr(Bench, "monotonic_ns", staticmethod(lambda: Platform.monotonic_ns() + slept_ns))
     async with bench() as it:

@@ -31,7 +31,7 @@ def push(window: SendWindow, packets: int) -> list[SessionPacket]:
 
 def transmit(window: SendWindow, sent: SessionPacket, now_ns: int) -> None:
     """Let a packet go. Counters of datagrams go with the order of sending: ten for the first, then twenty."""
-    window.handle_sent(sent, 10 * window._next_order, now_ns)  # noqa: SLF001
+    window.handle_sent([sent], 10 * window._next_order, now_ns)  # noqa: SLF001
 
 
 def send(window: SendWindow, packets: int, now_ns: int = 0) -> list[SessionPacket]:
@@ -261,11 +261,11 @@ def test_a_run_ends_with_the_credit(waiting: int) -> None:
     singly, together = push(single, waiting), push(by_run, waiting)
     counter = 50
     while (sent := single.peek()) is not None and single.has_credit(sent):
-        single.handle_sent(sent, counter, 9)
+        single.handle_sent([sent], counter, 9)
         counter += 1
-    by_run.handle_run_sent(by_run.next_run(3 * 100, UNBOUNDED_BYTES), 50, 9)
+    by_run.handle_sent(by_run.next_run(3 * 100, UNBOUNDED_BYTES), 50, 9)
     while run := by_run.next_run(1_000_000, UNBOUNDED_BYTES):
-        by_run.handle_run_sent(run, 50 + by_run.highest_sent, 9)
+        by_run.handle_sent(run, 50 + by_run.highest_sent, 9)
     assert len({id(sent.sending) for sent in together[:3]}) == 1
     for sent in singly + together:
         sent.sending = None
