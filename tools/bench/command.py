@@ -116,7 +116,7 @@ def bench(
 ) -> int:
     """Measure how fast Triack is: real processes, sockets and disks, every run verified.
 
-    ROW... are T1 to T17, all of them by default; `sizes` and `windows` are curves, `growth` is that of T11, and
+    ROW... are T1 to T20, all of them by default; `sizes` and `windows` are curves, `growth` is that of T11, and
     `policies` compares the acknowledgements of five systems over emulated links, in two minutes, and `strategies` what
     WSO2 MB's do to a fast and a slow subscriber of a topic; `calls` counts Python calls, and `bridge` compares a bridge
     to mosquitto with its client alone. Each is run several times, and --versus runs another system on the same work in

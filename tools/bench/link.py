@@ -1,4 +1,4 @@
-"""T8: the throughput of a link that loses packets, and that of TCP on the same link."""
+"""Rows between two network namespaces: T8 over a link that loses packets, others over a cable."""
 
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -57,6 +57,26 @@ async def measure_link(row: Row, options: Options, meter: Meter, result: Result)
             _take(result, percent, shares)
 
 
+async def measure_cable(row: Row, options: Options, meter: Meter, result: Result) -> None:
+    """Triack and the outbox, in turns, where packets have 1,500 bytes."""
+    why = missing()
+    if why is not None:
+        result.note(f"not run: {why}")
+        return
+    result.versus, result.versus_verified = "outbox", True
+    if options.insecure:
+        result.note("secured all the same: a node without keys stays on loopback")
+    work = replace(options.shaped(row.work), insecure=False)
+    for number in range(options.runs):
+        for system, values in (("triack", result.headline.values), ("outbox", result.headline.versus_values)):
+            name = f"{row.name} {system} {number + 1}/{options.runs}"
+            meter.begin(name, work)
+            outcome = await _one(system, work.congestion, work, None, options.folder / name.replace("/", "-"), meter)
+            meter.say(outcome.summed_up(name))
+            _handle(result, system, outcome)
+            values.append(outcome.rate)
+
+
 def _controls() -> list[str]:
     known = _CONTROLS.read_text(encoding="ascii").split()
     return [control for control in ("cubic", "bbr") if control in known]
@@ -90,14 +110,14 @@ def share(outcome: Outcome, faults: Faults) -> float:
 
 
 async def _one(
-    system: str, control: str, work: Work, faults: Faults, folder: Path, meter: Meter, *, seed: int = 1
+    system: str, control: str, work: Work, faults: Faults | None, folder: Path, meter: Meter, *, seed: int = 1
 ) -> Outcome:
     progress = Progress()
     meter.watch(progress)
     if system == "triack":
         work = replace(work, congestion=control)
     options: Report = {"system": system, "work": work.to_json(), "folder": str(folder)}
-    options |= {"congestion": control, "link": asdict(faults), "seed": seed}
+    options |= {"congestion": control, "link": None if faults is None else asdict(faults), "seed": seed}
     child = await Child.start("link", options, "triack.tools.bench.namespace")
     try:
         while (report := await child.next_report()) is not None:

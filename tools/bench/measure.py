@@ -11,7 +11,7 @@ from triack.tools.bench.bridging import measure_bridge
 from triack.tools.bench.calls import measure_calls
 from triack.tools.bench.figures import Result
 from triack.tools.bench.idle import measure_idle
-from triack.tools.bench.link import measure_link
+from triack.tools.bench.link import measure_cable, measure_link
 from triack.tools.bench.options import Meter, Options
 from triack.tools.bench.policy_nodes import measure_policies, measure_strategies
 from triack.tools.bench.replaying import measure_growth, measure_replay
@@ -31,16 +31,6 @@ async def measure(row: Row, options: Options, meter: Meter) -> Result:
         result.note(f"no {options.versus} beside it: {row.versus}")
     await _KINDS[row.kind](row, options, meter, result)
     return result
-
-
-def summed_up(name: str, outcome: Outcome) -> str:
-    """One line of a finished run."""
-    cpu = ", ".join(f"{end} {share:.0%}" for end, share in outcome.cpu.items())
-    if outcome.latencies:
-        figure = f"p50 {outcome.latencies['p50_ms']:.2f} ms, p99 {outcome.latencies['p99_ms']:.2f} ms"
-    else:
-        figure = f"{outcome.rate:,.0f} msg/s"
-    return f"{name}: {figure}; processors: {cpu}; {outcome.flaw or ', '.join(outcome.guarantee)}"
 
 
 async def _transfer(row: Row, options: Options, meter: Meter, result: Result) -> None:
@@ -80,7 +70,7 @@ async def _one(
     name = f"{row.name} {system.name} {number + 1}/{options.runs}"
     meter.begin(name, work)
     outcome = await run_once(system, work, _fresh(options, name), server, meter.watch)
-    meter.say(summed_up(name, outcome))
+    meter.say(outcome.summed_up(name))
     return outcome
 
 
@@ -165,7 +155,7 @@ async def _relayed(row: Row, options: Options, meter: Meter, result: Result) -> 
             name = f"{row.name} {'through a relay' if relayed else 'direct'} {number + 1}/{options.runs}"
             meter.begin(name, work)
             outcome = await run_once(own, work, _fresh(options, name), {}, meter.watch, relayed=relayed)
-            meter.say(summed_up(name, outcome))
+            meter.say(outcome.summed_up(name))
             rates[relayed] = outcome.rate
             if relayed:
                 result.handle(outcome)
@@ -214,6 +204,7 @@ _KINDS: dict[str, Measure] = {
     "journaled": _beside_plain(journal=False),
     "portable": _beside_plain(udp=None),
     "link": measure_link,
+    "cable": measure_cable,
     "policies": measure_policies,
     "strategies": measure_strategies,
     "idle": measure_idle,

@@ -1,10 +1,11 @@
-"""A run whose two ends are each in a network namespace, with an emulated link between them.
+"""A run whose two ends are each in a network namespace, with a cable or an emulated link between them.
 
     python -m triack.tools.bench.namespace OPTIONS
 
-enters new namespaces by ``unshare``, so it needs no privilege, and touches nothing outside them. Each end has a tunnel
-device (tun). A thread reads every IP packet from one, keeps it for as long as the link would, and gives it to the
-other, unless it is lost. UDP and TCP over the link are the kernel's own.
+enters new namespaces by ``unshare``, so it needs no privilege, and touches nothing outside them. The cable is a pair of
+the kernel's Ethernet devices (veth). For an emulated link each end has a tunnel device (tun): a thread reads every IP
+packet from one, keeps it for as long as the link would, and gives it to the other, unless it is lost. UDP and TCP are
+the kernel's own.
 """
 
 import asyncio
@@ -35,7 +36,8 @@ _PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin
 _TUN = Path("/dev/net/tun")
 _TUNSETIFF, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 0x0001, 0x1000  # linux/if_tun.h
 _CLONE_NEWNET = 0x40000000  # linux/sched.h
-_DEVICE = "bench0"
+_DEVICE, _OTHER_DEVICE = "bench0", "bench1"
+_NAMESPACE = "/proc/thread-self/ns/net"
 RECEIVER_HOST, SENDER_HOST = "10.91.0.1", "10.91.0.2"
 """Private addresses (RFC 1918), which are invisible outside the namespaces."""
 MTU_BYTES = 1_500
@@ -55,7 +57,7 @@ def missing() -> str | None:
     """Why there can be no such link here, or None."""
     if not sys.platform.startswith("linux"):
         return "network namespaces need Linux"
-    for command, package in (("unshare", "util-linux"), ("ip", "iproute2")):
+    for command, package in (("unshare", "util-linux"), ("nsenter", "util-linux"), ("ip", "iproute2")):
         if _program(command) is None:
             return f"there is no {command} here (Debian: apt-get install {package})"
     if not os.access(_TUN, os.R_OK | os.W_OK):
@@ -126,17 +128,40 @@ def _open_device(host: str, other: str) -> int:
 
     device = os.open(_TUN, os.O_RDWR | os.O_NONBLOCK)
     fcntl.ioctl(device, _TUNSETIFF, struct.pack("16sH22x", _DEVICE.encode(), _IFF_TUN | _IFF_NO_PI))
-    ip = _program("ip") or "ip"
-    queue = str(DEVICE_QUEUE_PACKETS)
-    for words in (
-        ("addr", "add", host, "peer", other, "dev", _DEVICE),
-        ("link", "set", _DEVICE, "mtu", str(MTU_BYTES), "txqueuelen", queue, "up"),
-        ("link", "set", "lo", "up"),
-    ):
-        done = subprocess.run([ip, *words], capture_output=True, check=False)  # noqa: S603 - our own
-        if done.returncode:
-            raise TriackError(f"bench: cannot set up {_DEVICE}: {done.stderr.decode().strip()}")
+    _put_up(_DEVICE, host, other)
     return device
+
+
+def _put_up(device: str, host: str, other: str) -> None:
+    _ip("addr", "add", host, "peer", other, "dev", device)
+    _ip("link", "set", device, "mtu", str(MTU_BYTES), "txqueuelen", str(DEVICE_QUEUE_PACKETS), "up")
+    _ip("link", "set", "lo", "up")
+
+
+def _ip(*words: str, within: int | None = None, files: tuple[int, ...] = ()) -> None:
+    """Run iproute2's command, which gets these open files, in this network namespace or in that of one of them."""
+    prefix = [] if within is None else [_program("nsenter") or "nsenter", f"--net=/proc/self/fd/{within}"]
+    done = subprocess.run([*prefix, _program("ip") or "ip", *words], capture_output=True, check=False, pass_fds=files)  # noqa: S603 - our own
+    if done.returncode:
+        raise TriackError(f"bench: ip {' '.join(words)}: {done.stderr.decode().strip()}")
+
+
+class _Cable:
+    """A pair of devices, first both in the namespace of the receiver."""
+
+    def __init__(self) -> None:
+        _ip("link", "add", _DEVICE, "type", "veth", "peer", "name", _OTHER_DEVICE)
+        _put_up(_DEVICE, RECEIVER_HOST, SENDER_HOST)
+        self._first = os.open(_NAMESPACE, os.O_RDONLY)
+
+    def plug_in(self) -> None:
+        """Have the other end in the namespace of this thread."""
+        second = os.open(_NAMESPACE, os.O_RDONLY)
+        files = self._first, second
+        _ip("link", "set", _OTHER_DEVICE, "netns", f"/proc/self/fd/{second}", within=self._first, files=files)
+        for file in files:
+            os.close(file)
+        _put_up(_OTHER_DEVICE, SENDER_HOST, RECEIVER_HOST)
 
 
 def _enter_another() -> None:
@@ -150,11 +175,14 @@ def _enter_another() -> None:
 async def _work(options: Report, stopping: asyncio.Event) -> None:
     system, work = system_of(options["system"]), Work(**options["work"])
     progress = Progress()
-    first = _open_device(RECEIVER_HOST, SENDER_HOST)
+    first = _Cable() if options["link"] is None else _open_device(RECEIVER_HOST, SENDER_HOST)
     emulators: list[Emulator] = []
 
     async def between(found: Report) -> Report:
         _enter_another()
+        if isinstance(first, _Cable):
+            first.plug_in()
+            return found
         ends = _open_device(SENDER_HOST, RECEIVER_HOST), first
         emulators.append(Emulator(ends, Faults(**options["link"]), options["seed"]))
         emulators[0].start()
@@ -176,8 +204,9 @@ async def _work(options: Report, stopping: asyncio.Event) -> None:
         congestion=options["congestion"],
     )
     reporting.cancel()
-    emulators[0].end()
-    tell({"outcome": asdict(outcome), "link": emulators[0].counts()})
+    for emulator in emulators:
+        emulator.end()
+    tell({"outcome": asdict(outcome)})
     await stopping.wait()
 
 

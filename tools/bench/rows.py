@@ -84,6 +84,11 @@ def _link_goals() -> tuple[Goal, ...]:
     return (*shares, *ratios, *others)
 
 
+def _cable(name: str, what: str, work: Work) -> Row:
+    text = f"{what} over a cable between two network namespaces, with packets of 1,500 B; beside the outbox in turns"
+    return Row(name, text, (Goal("", "msg/s", None, None),), work, "cable", "the outbox is always beside it")
+
+
 def _curve(name: str, text: str, points: dict[int, Work]) -> Row:
     named = {f"{point:,}": work for point, work in points.items()}
     return Row(name, text, tuple(Goal(point, "msg/s", None, None) for point in named), kind="curve", points=named)
@@ -213,6 +218,9 @@ ROWS = {
             "portable",
             "peers have the sockets of their system",
         ),
+        _cable("T18", "T2", replace(_T1, size=1_024)),
+        _cable("T19", "T1", _T1),
+        _cable("T20", "1 GiB in messages of 64 KiB", replace(_T1, size=64 * 1_024, messages=16 * 1_024)),
     )
 }
 

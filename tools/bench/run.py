@@ -77,6 +77,15 @@ class Outcome:
     facts: dict[str, Report]
     latencies: Report
 
+    def summed_up(self, name: str) -> str:
+        """One line about it."""
+        cpu = ", ".join(f"{end} {share:.0%}" for end, share in self.cpu.items())
+        if self.latencies:
+            figure = f"p50 {self.latencies['p50_ms']:.2f} ms, p99 {self.latencies['p99_ms']:.2f} ms"
+        else:
+            figure = f"{self.rate:,.0f} msg/s"
+        return f"{name}: {figure}; processors: {cpu}; {self.flaw or ', '.join(self.guarantee)}"
+
 
 async def run_once(
     system: System,

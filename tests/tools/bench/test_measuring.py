@@ -360,6 +360,18 @@ async def test_a_slow_link_carries_a_stream_of_large_packets(tmp_path: Path) -> 
     assert outcome.facts["sender"]["wire_bytes"] < 2 * 40 * 16_384
 
 
+@pytest.mark.slow
+async def test_a_cable_carries_packets_of_1500_bytes(tmp_path: Path) -> None:
+    if missing() is not None:
+        pytest.skip(str(missing()))
+    result = await measured("T18", tmp_path, 2_000)
+    assert (result.verified, result.versus_verified) == (True, True), result.notes
+    assert min(result.headline.values + result.headline.versus_values) > 0
+    outcome = await _one("triack", "bbr", Work(size=1_024, messages=2_000), None, tmp_path / "one", Meter())
+    sent = outcome.facts["sender"]
+    assert 900 < sent["wire_bytes"] / sent["datagrams"] < 1_473
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="others have no namespaces at all")
 async def test_without_namespaces_it_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name, path=None: None)
