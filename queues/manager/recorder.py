@@ -5,6 +5,7 @@ that a packet costs a few comparisons.
 """
 
 from collections import Counter
+from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
@@ -36,35 +37,21 @@ _NUMBER_OF = attrgetter("number")
 _Stream = tuple[Delivery, bytes, int, int, int]
 
 
+@dataclass(slots=True, eq=False)
 class _Run:
     """Packets with successive numbers that left or arrived at one moment."""
 
-    __slots__ = (
-        "at_ns",
-        "counts",
-        "event",
-        "flag",
-        "number",
-        "packet",
-        "packets",
-        "previous",
-        "session",
-        "size",
-        "stream",
-    )
-
-    def __init__(self, event: str, at_ns: int, session: str, flag: bool, packet: int, stream: _Stream | None) -> None:
-        self.event = event
-        self.at_ns = at_ns
-        self.session = session
-        self.flag = flag
-        self.packet = packet
-        self.stream = stream
-        self.packets = 1
-        self.size = 0
-        self.number = 0
-        self.previous = 0
-        self.counts: list[list[int]] = []
+    event: str
+    at_ns: int
+    session: str
+    flag: bool
+    packet: int
+    stream: _Stream | None
+    packets: int = 1
+    size: int = 0
+    number: int = 0
+    previous: int = 0
+    counts: list[list[int]] = field(default_factory=list)
 
 
 class Recorder:
