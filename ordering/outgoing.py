@@ -28,12 +28,15 @@ from triack.ordering.departing import (
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.tiers import ResendTimer
 
-AFTER_SESSION_ACK: dict[Ack, StreamPacketEvent] = {
-    Ack.STORE: StreamPacketEvent.RECEIVED_NOT_STORED,
-    Ack.ONWARD: StreamPacketEvent.RECEIVED_NOT_STORED,
-    Ack.ORDER: StreamPacketEvent.RECEIVED_NOT_ORDERED,
+AFTER_ACK: dict[Ack, dict[Ack, StreamPacketEvent]] = {
+    Ack.SESSION: {
+        Ack.STORE: StreamPacketEvent.RECEIVED_NOT_STORED,
+        Ack.ONWARD: StreamPacketEvent.RECEIVED_NOT_STORED,
+        Ack.ORDER: StreamPacketEvent.RECEIVED_NOT_ORDERED,
+    },
+    Ack.STORE: {Ack.ONWARD: StreamPacketEvent.STORED_NOT_ONWARD},
 }
-"""The event of a session ack for a packet, by the ack that frees its class, unless the session ack itself frees it."""
+"""The event of an ack for a packet that it does not free, by the ack that does. Without one nothing happens."""
 
 # A look-up in an enumeration takes five times as long as a name of this module; members used for every packet have one.
 _KEPT, _REJECTED, _GIVEN_UP = StreamPacketState.KEPT, StreamPacketState.REJECTED, StreamPacketState.GIVEN_UP
@@ -181,33 +184,26 @@ class OutgoingSequence(DepartingSequence[StreamPacket]):
             self.tier.handle_sent(now_ns)
         return super().handle_sent(run, now_ns, packet=packet)
 
-    def handle_session_ack(self, entries: Iterable[StreamPacket]) -> list[StreamPacket]:
-        """The next hop has these packets, or confirms that the rejection of one is known.
+    def handle_ack(self, entries: Iterable[StreamPacket], ack: Ack) -> list[StreamPacket]:
+        """The next hop has these packets, or has them on disk; or it confirms that a rejection is known, or passes it.
 
         Returns:
             The packets that this frees.
         """
-        waits, frees = AFTER_SESSION_ACK.get(self.freed_by), self.freed_by is Ack.SESSION
         taken = [entry for entry in entries if entry.state is not _REJECTED]
+        if ack is Ack.STORE:
+            self.start.handle_taken(sum([not entry.taken for entry in taken]))
+            for entry in taken:
+                entry.stored, entry.taken = True, entry.packet > 0
+                entry.onward = entry.onward or not self.sync
+        event = AFTER_ACK[ack].get(self.freed_by)
         for entry in taken:
             entry.received = True
-            if waits is not None:
-                move(entry, waits)
-        return self._free(taken) if frees else []
-
-    def handle_store_ack(self, entries: Iterable[StreamPacket]) -> list[StreamPacket]:
-        """The next hop has these packets on disk, or passes one that it refused. Returns the freed packets."""
-        stored = [entry for entry in entries if entry.state is not _REJECTED]
-        self.start.handle_taken(sum([not entry.taken for entry in stored]))
-        for entry in stored:
-            entry.received = entry.stored = True
-            entry.taken = entry.packet > 0
-            entry.onward = entry.onward or not self.sync
-        if self.freed_by is Ack.ONWARD:
-            for entry in stored:
-                move(entry, StreamPacketEvent.STORED_NOT_ONWARD)
-            return self._free([entry for entry in stored if entry.onward])
-        return self._free(stored) if self.freed_by is Ack.STORE else []
+            if event is not None:
+                move(entry, event)
+        if event is StreamPacketEvent.STORED_NOT_ONWARD:
+            return self._free([entry for entry in taken if entry.onward])
+        return self._free(taken) if ack is self.freed_by else []
 
     def _free_stored(self) -> list[StreamPacket]:
         stored = [entry for entry in self.entries.values() if entry.stored and entry.state is not _REJECTED]
@@ -282,7 +278,8 @@ class OutgoingSequence(DepartingSequence[StreamPacket]):
         if self._tier_opens:
             self._tier_opens = False
             return
-        again = [it for it in self._waiting(StreamPacketState.WAITING_ORDER_ACK) if not it.packet]
+        waiting = (it for it in self.entries.values() if it.state is StreamPacketState.WAITING_ORDER_ACK)
+        again = [entry for entry in waiting if not entry.packet]
         self.start.handle_resend(len(again))
         self._send_again(again)
         self.tier.handle_progress(now_ns, outstanding=self.tier.deadline_ns is not None)
@@ -305,7 +302,7 @@ class OutgoingSequence(DepartingSequence[StreamPacket]):
             if not (idle and entry.stored and entry.state is StreamPacketState.WAITING_ORDER_ACK):
                 move(entry, StreamPacketEvent.SEND_AGAIN)
         self._to_send.clear()
-        self._to_send += self._waiting(StreamPacketState.WAITING_TO_SEND)
+        self._to_send += [it for it in self.entries.values() if it.state is StreamPacketState.WAITING_TO_SEND]
 
     def handle_timer(self, now_ns: int) -> list[StreamPacket]:
         """A resend tier may have run out. Returns the packets that go out again; those in their session stay there."""
@@ -460,6 +457,3 @@ class OutgoingSequence(DepartingSequence[StreamPacket]):
         """Stop the tier if nothing is left that it may send again."""
         if not self._is_outstanding:
             self.tier.handle_progress(0, outstanding=False)
-
-    def _waiting(self, state: StreamPacketState) -> list[StreamPacket]:
-        return [entry for entry in self.entries.values() if entry.state is state]

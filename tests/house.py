@@ -123,7 +123,6 @@ LARGER_CLASSES = {
     "node/handles/transaction.py Transaction": 35,
     "node/shell/driver.py Driver": 47,
     "node/shell/engine_handle.py EngineHandle": 35,
-    "ordering/outgoing.py OutgoingSequence": 32,
     "ordering/transit.py TransitSequence": 45,
     "queues/mailboxes/local_queues.py LocalQueues": 44,
     "queues/mailboxes/mailbox.py Mailbox": 66,

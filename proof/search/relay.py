@@ -148,7 +148,7 @@ class World:
             case "free" | "let go":
                 self._free(number, let_go=name == "let go")
             case "store-ack" if (entry := self.origin.entries.get(number)) is not None:
-                self.origin.handle_store_ack([entry])
+                self.origin.handle_ack([entry], Ack.STORE)
             case "order-ack":
                 self.origin.handle_order_ack(SEQUENCE, number, 0)
             case "crash":

@@ -525,7 +525,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
         is_slow = sequence.start.credit is not None
         # A copy of what the next hop had already says nothing of its room.
         takes = ack is Ack.STORE and any(not entry.stored for entry in entries)
-        freed = (sequence.handle_session_ack if ack is Ack.SESSION else sequence.handle_store_ack)(entries)
+        freed = sequence.handle_ack(entries, ack)
         if freed:
             self._free(outgoing, freed, turn)
         if is_slow and not outgoing.durable:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from triack.base.delivery import Delivery
+from triack.base.delivery import Ack, Delivery
 from triack.base.units import MS
 from triack.ordering.incoming import IncomingSequence, Outcome, Position
 from triack.ordering.order_settings import OrderSettings
@@ -151,8 +151,8 @@ class StreamPair:
     def _acknowledge(self, place: bytes, _sender: str) -> None:
         session, entry = self._on_the_way[int(place)]
         if session == self._session:
-            self.out.handle_session_ack([entry])
-            self.out.handle_store_ack([entry])
+            self.out.handle_ack([entry], Ack.SESSION)
+            self.out.handle_ack([entry], Ack.STORE)
 
     def _free(self, datagram: bytes, _sender: str) -> None:
         sequence, number = map(int, datagram.split())

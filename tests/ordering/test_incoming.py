@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.ordering.pair import make_entry, make_header
-from triack.base.delivery import Delivery
+from triack.base.delivery import Ack, Delivery
 from triack.base.errors import StoreDamaged
 from triack.ordering import rejections
 from triack.ordering.duplicates import MAX_RANGES, DuplicateFilter
@@ -259,7 +259,7 @@ def test_with_a_real_sender_nothing_wanted_is_taken_for_a_duplicate(steps: list[
             late.append(header)
             passed += [number] if seen.handle_packet(header) else []
             if freed:
-                assert out.handle_store_ack([out.entries[number]])
+                assert out.handle_ack([out.entries[number]], Ack.STORE)
     passed += [header.number for header in late if seen.handle_packet(header)]
     assert sorted(passed) == list(range(1, 21))
 

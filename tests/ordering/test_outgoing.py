@@ -14,7 +14,7 @@ from triack.base.delivery import DURABLE, FREED_BY, SYNC_FREED_BY, Ack, Delivery
 from triack.base.units import SECOND
 from triack.ordering.departing import StreamPacketState
 from triack.ordering.order_settings import OrderSettings
-from triack.ordering.outgoing import AFTER_SESSION_ACK, OutgoingSequence, StreamPacket
+from triack.ordering.outgoing import AFTER_ACK, OutgoingSequence, StreamPacket
 
 TRANSACTIONAL = Delivery.TRANSACTIONAL
 
@@ -48,7 +48,7 @@ def test_the_last_order_ack_is_kept_with_how_often_it_came() -> None:
     out.handle_order_ack(5, 1, 30)
     out.handle_order_ack(4, 3, 40)
     assert out.last_ack == (2, 20, 2)
-    out.handle_session_ack(list(out.entries.values()))
+    out.handle_ack(list(out.entries.values()), Ack.SESSION)
     assert len(out.handle_timer(3_600 * SECOND)) == out.resends == 2
     out.handle_order_ack(5, 4, 50)
     assert out.last_ack == (4, 50, 1)
@@ -78,8 +78,7 @@ def acknowledge(out: OutgoingSequence, number: int, ack: Ack | None = None) -> l
     ack = out.freed_by if ack is None else ack
     if ack is Ack.ORDER:
         return [entry.number for entry in out.handle_order_ack(5, number, 0)]
-    handle = out.handle_store_ack if ack is Ack.STORE else out.handle_session_ack
-    return [entry.number for entry in handle([out.entries[number]])]
+    return [entry.number for entry in out.handle_ack([out.entries[number]], ack)]
 
 
 def test_the_table_names_one_ack_for_each_class() -> None:
@@ -87,7 +86,7 @@ def test_the_table_names_one_ack_for_each_class() -> None:
     assert list(Delivery) == classes
     assert [FREED_BY[delivery, Role.ORIGIN] for delivery in classes] == [Ack.SESSION, Ack.STORE, Ack.ORDER]
     assert [SYNC_FREED_BY[delivery, Role.ORIGIN] for delivery in classes] == [Ack.SESSION, Ack.ONWARD, Ack.ORDER]
-    assert set(AFTER_SESSION_ACK) == {Ack.STORE, Ack.ORDER, Ack.ONWARD}
+    assert set(AFTER_ACK[Ack.SESSION]) == {Ack.STORE, Ack.ORDER, Ack.ONWARD}
     assert set(classes[1:]) == DURABLE
     assert [delivery.label for delivery in classes] == ["express", "recoverable", "transactional"]
 
@@ -132,7 +131,7 @@ def test_only_what_has_a_session_ack_and_lacks_the_order_ack_is_resent() -> None
     out = make(6)
     send(out, now_ns=7, limit=5)
     for number in (1, 2, 4):
-        out.handle_session_ack([out.entries[number]])
+        out.handle_ack([out.entries[number]], Ack.SESSION)
     out.handle_order_ack(5, 1, 7)
     assert out.handle_timer(7 + 30 * SECOND - 1) == []
     assert [entry.number for entry in out.handle_timer(7 + 30 * SECOND)] == [2, 4]
@@ -149,7 +148,7 @@ def test_resends_and_what_waits_already_go_out_in_one_order(
     """3 waits because 2 was given up; then 5 does, or a tier sends 1 and 4, too: lower numbers first all the same."""
     out = make(5)
     send(out)
-    out.handle_session_ack(list(out.entries.values()))
+    out.handle_ack(list(out.entries.values()), Ack.SESSION)
     for number in given_up:
         out.remove(out.entries[number])
     if tier:
@@ -164,7 +163,7 @@ def test_a_resend_is_not_held_up_by_a_slow_start() -> None:
     out.handle_flow_control(1, 0, stop=True)
     out.handle_flow_control(2, 0, stop=False)
     assert send(out) == [(1, 0)]
-    out.handle_session_ack([out.entries[1]])
+    out.handle_ack([out.entries[1]], Ack.SESSION)
     assert [entry.number for entry in out.handle_timer(30 * SECOND)] == [1]
     assert send(out) == [(1, 0)]
 
@@ -207,7 +206,7 @@ def test_giving_up_twice_or_after_the_ack_does_nothing() -> None:
     out.remove(second)
     out.remove(second)
     assert list(out.entries) == [3]
-    assert not out.handle_session_ack([second])
+    assert not out.handle_ack([second], Ack.SESSION)
     assert second.state is StreamPacketState.DONE
 
 
@@ -215,7 +214,7 @@ def test_no_tier_runs_while_nothing_is_on_its_way() -> None:
     """A next hop that is away for days costs no turn; the attempt is that of before when packets leave again."""
     out = make(2)
     send(out)
-    out.handle_session_ack(list(out.entries.values()))
+    out.handle_ack(list(out.entries.values()), Ack.SESSION)
     assert out.handle_timer(30 * SECOND)
     out.handle_session_closed()
     assert not out.handle_timer(60 * SECOND)
@@ -230,7 +229,7 @@ def test_giving_up_all_that_waits_ends_its_tier() -> None:
     """Also while its end is being written: a packet sent meanwhile waits for as long as a first packet."""
     out = make(3)
     send(out)
-    out.handle_session_ack(list(out.entries.values()))
+    out.handle_ack(list(out.entries.values()), Ack.SESSION)
     assert out.handle_timer(30 * SECOND)
     out.reject([out.entries[1], out.entries[2]])
     assert out.tier.attempt == 1
@@ -269,7 +268,7 @@ def test_whatever_happens_what_waits_goes_out_ascending_and_nothing_is_forgotten
             now_ns += 6 * 3_600 * SECOND
             assert all(entry.state is StreamPacketState.WAITING_TO_SEND for entry in out.handle_timer(now_ns))
         elif chosen is not None and step == "session-ack":
-            assert not out.handle_session_ack([chosen])
+            assert not out.handle_ack([chosen], Ack.SESSION)
         elif chosen is not None and step == "order-ack":
             out.handle_order_ack(5, chosen.number, now_ns)
         elif chosen is not None:
@@ -300,7 +299,7 @@ def test_over_a_synchronous_link_a_packet_is_freed_when_it_was_passed_on() -> No
     out = make(3, Delivery.RECOVERABLE)
     assert out.set_sync(True) == []
     send(out)
-    assert out.handle_store_ack(list(out.entries.values())) == []
+    assert out.handle_ack(list(out.entries.values()), Ack.STORE) == []
     assert set(states(out).values()) == {StreamPacketState.WAITING_ONWARD_ACK}
     assert out.awaits_onward
     covered, freed = out.handle_onward([(2, 2), (7, 2**60)])
@@ -316,7 +315,7 @@ def test_a_hold_of_a_relay_brings_back_only_what_it_has_not_stored() -> None:
     out = make(2, Delivery.RECOVERABLE)
     out.set_sync(True)
     send(out)
-    out.handle_store_ack([out.entries[1]])
+    out.handle_ack([out.entries[1]], Ack.STORE)
     out.handle_flow_control(1, 0, stop=True)
     assert states(out) == {1: StreamPacketState.WAITING_ONWARD_ACK, 2: StreamPacketState.WAITING_TO_SEND}
 
@@ -326,7 +325,7 @@ def test_what_another_relay_had_stored_before_leaves_room_again_when_this_one_ha
     out = make(4, Delivery.RECOVERABLE)
     out.set_sync(True)
     out.handle_sent(out.peek_run(4), 0, packet=1)
-    out.handle_store_ack(list(out.entries.values()))
+    out.handle_ack(list(out.entries.values()), Ack.STORE)
     out.handle_session_closed()
     for turn, stop in enumerate([True, False, True, False], 1):
         out.handle_flow_control(turn, 0, stop=stop)
@@ -334,7 +333,7 @@ def test_what_another_relay_had_stored_before_leaves_room_again_when_this_one_ha
         (entry,) = out.peek_run(1)
         assert entry.number == number
         out.handle_sent([entry], 0, packet=number)
-        out.handle_store_ack([entry])
+        out.handle_ack([entry], Ack.STORE)
 
 
 def make_large(delivery: Delivery = Delivery.TRANSACTIONAL) -> OutgoingSequence:
@@ -386,8 +385,7 @@ def test_an_ack_that_covers_a_packet_twice_frees_it_once(delivery: Delivery) -> 
     out = make(2, delivery)
     send(out)
     first, second = out.entries[1], out.entries[2]
-    handle = out.handle_session_ack if delivery is Delivery.EXPRESS else out.handle_store_ack
-    assert handle([first, second, first]) == [first, second]
+    assert out.handle_ack([first, second, first], out.freed_by) == [first, second]
     assert not out.entries
 
 
@@ -411,12 +409,12 @@ def test_a_long_backlog_costs_a_packet_no_more_than_a_short_one(delivery: Delive
 def test_no_tier_runs_for_what_waits_at_a_relay() -> None:
     out = make(3)
     send(out, 0, 2)
-    out.handle_session_ack(list(out.entries.values())[:2])
+    out.handle_ack(list(out.entries.values())[:2], Ack.SESSION)
     assert out.handle_waits(1, 2, 0)
     assert out.waits_until
     assert out.handle_timer(30 * SECOND) == []
     send(out, 31 * SECOND)
-    out.handle_session_ack([out.entries[3]])
+    out.handle_ack([out.entries[3]], Ack.SESSION)
     assert [entry.number for entry in out.handle_timer(61 * SECOND)] == [3]
     assert out.handle_waits(2, 3, 62 * SECOND)
     assert out.handle_timer(100 * SECOND) == []
@@ -438,7 +436,7 @@ def test_what_waits_at_a_relay_is_not_sent_again_on_a_new_session() -> None:
     assert [number for number, _ in send(out)] == [3]
     out.handle_session_closed(idle=True)
     assert [number for number, _ in send(out)] == [1, 2, 3]
-    out.handle_session_ack(list(out.entries.values()))
+    out.handle_ack(list(out.entries.values()), Ack.SESSION)
     out.handle_waits(1, 3, 0)
     out.handle_waits(2, 0, SECOND)
     out.handle_session_closed(idle=True)

@@ -10,7 +10,7 @@ from tests.queues.bare import Bare, kinds, records, rest
 from tests.queues.world import World, numbered, two
 from tests.spies import watch
 from triack.base.commit import Read, key_of
-from triack.base.delivery import Delivery
+from triack.base.delivery import Ack, Delivery
 from triack.base.units import MS, SECOND
 from triack.ordering.outgoing import OutgoingSequence
 from triack.ordering.wire import OnwardAckPacket
@@ -171,7 +171,7 @@ def test_what_a_relay_before_has_passed_on_lets_the_others_leave_in_a_slow_start
     outbox, sequence = node.engine.outbox, outgoing.sequence
     sequence.set_sync(True)
     sequence.handle_sent(run := sequence.peek_run(1), node.now_ns, packet=1)
-    sequence.handle_store_ack(run)
+    sequence.handle_ack(run, Ack.STORE)
     sequence.handle_session_closed()
     sequence.start.credit = 1
     sequence.handle_sent(sequence.peek_run(1), node.now_ns, packet=1)
