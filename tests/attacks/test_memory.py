@@ -204,9 +204,6 @@ def test_streams_are_a_quarter_of_what_a_peer_has_in_memory() -> None:
     still_works(world, node)
 
 
-# Sessions without end, half open and open.
-
-
 @pytest.mark.gate
 def test_half_open_connections_do_not_shut_out_others() -> None:
     world, node, _ = victim(NodeSettings(max_sessions=20))

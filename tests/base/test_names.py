@@ -231,8 +231,6 @@ def test_a_path_has_both_addresses(address: str, called: str) -> None:
     assert (path == address) is (called == "")
 
 
-# The peers of a node, and their permissions.
-
 KEY, OTHER = b"k" * 32, b"o" * 32
 
 

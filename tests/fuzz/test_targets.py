@@ -77,9 +77,6 @@ def test_json_that_no_reader_bears_is_refused(name: str, text: bytes) -> None:
     TARGETS[name](frame([text + b"\n"]) if name == "control" else text + b"\n")
 
 
-# ---- linear time
-
-
 def batch(count: int) -> bytes:
     (packed, *_), _ = packing.pack([b"x"] * count, 60_000, 1, 1)
     return packed.body

@@ -124,8 +124,6 @@ def test_a_change_in_the_code_changes_the_page(monkeypatch: pytest.MonkeyPatch) 
     assert [line for line in page.splitlines() if not line.startswith("|")] == text
 
 
-# Which lines count as error paths.
-
 SOURCE = """try:
     f()
 except (OSError,
@@ -144,8 +142,6 @@ def test_every_raise_and_every_except_is_one() -> None:
         6: "except KeyError: pass",
     }
 
-
-# Pages say things in ordinary words.
 
 PLAIN = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 UNPLAIN = re.compile(

@@ -213,8 +213,6 @@ def test_a_damaged_pause_is_named() -> None:
         Pauses().restore({"$paused:orders": b"?"})
 
 
-# What names of MSMQ are here.
-
 GUID = "2b4fdb20-8d2b-4d1e-9f0c-6a8b7f4d9e11"
 
 
@@ -352,9 +350,6 @@ def test_bounds_may_change_without_a_change_of_the_mode() -> None:
     routes.replace([])
     assert links.mode_of("hub") is LinkMode.ASYNC
     assert not links.awaits(BEHIND)
-
-
-# The conditions that ``send`` waits for, by class.
 
 
 def test_each_class_has_its_own_stage() -> None:

@@ -312,8 +312,6 @@ def test_a_file_of_another_user_stays_open_to_its_group(commons: Path) -> None:
     assert close_to_group(commons, ["owner"]) == []
 
 
-# Keys as text, and a node's own keys.
-
 KEY = bytes(range(32))
 ONE = Identity.make(lambda _: KEY)
 PUBLIC = ONE.public[0]

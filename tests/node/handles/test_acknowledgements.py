@@ -143,17 +143,6 @@ async def test_events_that_are_closed_tell_what_is_unread_and_end(face: Face) ->
         assert await events.get_many() == []
 
 
-async def test_an_iterator_ends_with_its_node() -> None:
-    async with make("a") as a:
-        left = a.acknowledgements("q")
-        await a.send("q", b"x")
-        assert await take_acknowledgements(left, 1) == [1]
-        await (await a.send("q", b"y")).ordered(WAIT)
-    assert [event.last async for event in left] == [2]
-    with pytest.raises(triack.NodeClosed):
-        a.acknowledgements("q")
-
-
 @pytest.mark.plain
 async def test_a_reader_that_is_dropped_stops_no_sender(monkeypatch: pytest.MonkeyPatch) -> None:
     """In its loop, whatever thread it is dropped in: the garbage collector runs anywhere, the node is of one thread."""

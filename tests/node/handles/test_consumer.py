@@ -171,20 +171,6 @@ async def test_a_closed_consumer_says_so(node: triack.Node, face: Face) -> None:
     assert (second.body, second.redelivered) == (b"2", False)
 
 
-async def test_a_forgotten_consumer_keeps_no_message(node: triack.Node, face: Face) -> None:
-    """No cycle keeps it alive: with its last reference its messages go back, without the garbage collector."""
-    await fill(node, b"1", b"2")
-    gc.disable()
-    try:
-        consumer = face.receive("q")
-        kept = [await consumer.get(WAIT), await consumer.get(WAIT)]
-        del consumer
-        assert await bodies(node, "q", 1) == [b"2"]
-        kept[1].ack()
-    finally:
-        gc.enable()
-
-
 async def get_one(face: Face) -> triack.Message:
     return await face.receive("q", ack="manual").get(WAIT)
 

@@ -13,17 +13,6 @@ from triack.node.handles import consumer, message
 NOWHERE = "udp://127.0.0.1:9/q"
 
 
-async def test_a_wait_is_for_all_and_each_has_a_receipt_of_its_own() -> None:
-    async with make("a") as a, make("b", scheme="udp") as b:
-        receipts = await a.send_many(f"{b.address}/q", [b"%d" % number for number in range(300)])
-        for stage in triack.Stage:
-            await receipts.reached(stage, WAIT)
-        await receipts[-1].ordered(0)
-        assert [one.id for one in receipts[10:12]] == [receipts[10].id, receipts[11].id]
-        with pytest.raises(IndexError):
-            receipts[300]
-
-
 async def test_a_wait_that_is_too_short_may_be_repeated_until_the_node_ends() -> None:
     async with make() as node:
         receipts = await node.send_many(NOWHERE, [b"1", b"2"])

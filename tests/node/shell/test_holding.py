@@ -346,8 +346,6 @@ async def test_a_timeout_that_cannot_be_is_refused(node: triack.Node, tmp_path: 
             client.receive("q", hand_over_timeout=timeout)
 
 
-# What may be sent, checked before anything is accepted.
-
 NOW_MS = 1_700_000_000_001
 MAX = 4 * 1024 * 1024
 

@@ -311,8 +311,6 @@ def test_nodes_talk_in_it(scheme: str, batches: bool, tmp_path: Path, monkeypatc
         assert runner.run(transfer()) == bodies
 
 
-# Running a service: real processes, which get real signals.
-
 SERVICE = """
 import asyncio, sys, triack
 

@@ -144,9 +144,6 @@ def test_a_miss_is_reported(files: Files) -> None:
     ]
 
 
-# The logs that the lies are about.
-
-
 @pytest.mark.slow
 def test_they_break_no_promise() -> None:
     """And those of long ranges have records of a hundred packets and more."""

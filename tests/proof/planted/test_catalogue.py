@@ -68,9 +68,6 @@ def test_a_bug_is_had_by_its_name() -> None:
         bug_named("all is well")
 
 
-# How a bug is planted for good.
-
-
 class Thing:
     value = 1
 

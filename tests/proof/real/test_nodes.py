@@ -33,9 +33,6 @@ async def test_a_queue_tells_its_numbers_in_order() -> None:
         assert await queue_numbers(node, "orders") == []
 
 
-# The long run, kept short.
-
-
 @pytest.mark.slow
 def test_a_run_of_some_parts_counts_and_says_what_it_does() -> None:
     said: list[str] = []
@@ -68,9 +65,6 @@ async def test_a_series_goes_on_where_the_last_one_ended(tmp_path: Path) -> None
     assert times == sorted(times)
     async with triack.open("ledger", data=options["data"], insecure=True) as node:
         assert await queue_numbers(node, QUEUE, 50) == list(range(10 - TAKE_BEHIND, 10))
-
-
-# A large store after an unclean end.
 
 
 @pytest.mark.slow

@@ -110,9 +110,6 @@ def test_a_crash_at_the_moment_of_expiry_loses_nothing(crash_ms: int) -> None:
     assert got in ([b"warm", b"next"], [b"warm", b"late", b"next"])
 
 
-# Large messages.
-
-
 def large(seed: int = 1, size_bytes: int = 4 * 1024 * 1024) -> bytes:
     return Random(seed).randbytes(size_bytes)
 
@@ -128,9 +125,6 @@ def test_a_large_message_for_nowhere_comes_back_whole(body_cache_bytes: int) -> 
     assert world.run(60 * SECOND, lambda: a.length("dead-letter") == 1)
     assert a.read_all("dead-letter") == [large()]
     assert world.run(10 * SECOND, lambda: not a.busy)
-
-
-# Recoverable and express.
 
 
 def test_express_is_lost_by_a_crash_only_and_never_repeated() -> None:

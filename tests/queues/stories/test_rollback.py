@@ -255,9 +255,6 @@ def test_receipts_say_so_and_nothing_is_lost(delivery: Delivery) -> None:
     assert a.length("dead-letter") == 0
 
 
-# The memory is in the commit that needs it.
-
-
 class Notary:
     """Looks at every commit of two nodes: what it depends on must be remembered in it or before it."""
 

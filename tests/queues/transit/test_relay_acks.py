@@ -155,8 +155,6 @@ def test_a_relay_behind_which_a_packet_is_missing_does_not_say_that_the_others_w
     assert min(stream.sequence.entries) == 2
 
 
-# To which neighbours words about a stream go back.
-
 ID = StreamId(b"o" * 16, 1)
 
 

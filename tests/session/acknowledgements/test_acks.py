@@ -140,9 +140,6 @@ def test_never_before_the_commit(steps: list[tuple[str, int, Delivery]]) -> None
     assert told() >= committed
 
 
-# Which acks leave with which datagram.
-
-
 def ack_sender_of(session_ack: AckTrigger, store_ack: AckTrigger | None = None) -> AckSender:
     settings = SessionSettings(max_unacked_packet=8, ack_trigger=session_ack, store_ack_trigger=store_ack)
     return AckSender(8, Policy.of(settings), span=16)

@@ -100,9 +100,6 @@ def test_a_check_finds_what_breaks_it_and_nothing_else(records: "DataFrame") -> 
     )  # fmt: skip
 
 
-# ``spark.read.format("triack")``.
-
-
 def test_it_reads_what_load_reads(spark: "SparkSession", records: "DataFrame", logs: Path) -> None:
     """A path may have a scheme; one of this machine needs none."""
     from triack import replay

@@ -114,9 +114,6 @@ def next_stream(world: World, deliver: Callable[[], object]) -> None:
                 record["sequence"] += 1
 
 
-# Copies in journals.
-
-
 def ask_copy(world: World, number: int) -> None:
     """The messages of alpha's next packet ask for copies."""
     world.alpha.write("journal_asked", cls=TX, **place(TX), number=number, place=0, count=PER_PACKET)
@@ -144,9 +141,6 @@ def arrive(world: World, count: int = 1) -> range:
     world.order_ack(numbers[-1])
     world.hand(TX, numbers)
     return numbers
-
-
-# Administration messages.
 
 
 def ask_admin(world: World, number: int, acks: int = 15) -> None:

@@ -340,9 +340,6 @@ def test_logs_are_judged_here_if_they_are_small_or_there_is_no_spark(
     assert (verdict.engine, verdict.chosen) == ("local", "local: replay on Spark needs PySpark")
 
 
-# Which engine is done first.
-
-
 def test_spark_is_for_what_outweighs_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """Processors that others use are not free."""
     small, large = [Listed("a", 70_000)] * 1_080, [Listed("a", 64 << 20)] * 16

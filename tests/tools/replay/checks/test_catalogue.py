@@ -81,9 +81,6 @@ def test_every_machine_is_watched() -> None:
     assert {check for checks in MACHINES.values() for check in checks} <= set(CHECKS)
 
 
-# What judges hand on.
-
-
 def test_a_finding_names_the_session_or_the_stream_that_its_judge_looks_at() -> None:
     """And the record that shows it."""
     out = Output()
@@ -119,9 +116,6 @@ def test_a_long_session_keeps_some_of_them_evenly() -> None:
     steps = {after - before for before, after in pairwise(kept)}
     assert len(steps) == 1
     assert kept[0] + kept[-1] >= count
-
-
-# Stories: what became of packets, by ranges.
 
 
 def story(cls: str = "transactional") -> Story:
@@ -254,8 +248,6 @@ def test_what_waits_has_waited_since_it_was_queued() -> None:
     _, latencies = measured("queued")
     assert [latencies.oldest(RangeSet([span])) for span in ((9, 12), (11, 20), (21, 30))] == [0, 5 * MS, 0]
 
-
-# Commits of a stream: small, and the same again.
 
 MANY = 10_000
 

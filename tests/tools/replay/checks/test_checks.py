@@ -227,9 +227,6 @@ def test_a_packet_of_an_initiator_that_was_not_heard_yet_waits_from_when_it_left
     assert "open for 350 ms" in judge_patience(silence, 199 * MS)
 
 
-# When store acks leave.
-
-
 def record(at_ms: int, first: int, last: int, size: int = 0) -> Record:
     """What brings packets, or commits them."""
     where = {"node": "b", "incarnation": 1, "n": at_ms, "session": "s", "sequence": 1, "class": "recoverable"}

@@ -275,9 +275,6 @@ def test_system_queues_are_read_in_the_order_of_arrival() -> None:
     assert queue_unit({**handed, "queue": "a/b"}) == ("stream", BETA, "=612f62")
 
 
-# What a node sends.
-
-
 BESIDE = "queued beside stream 2, which is for the same queue, class and priority"
 
 

@@ -30,8 +30,6 @@ from triack.tools.replay.log.schema import (
 from triack.tools.replay.log.series import BUCKETS_MAX, GRAIN_BITS, Series, delay_bucket, latency_bucket
 from triack.tools.replay.log.weights import Weights
 
-# Records as columns, and back.
-
 pytest.importorskip("pyarrow")
 
 
@@ -96,8 +94,6 @@ def test_what_anybody_wrote_is_read_or_named(columns: dict[str, list[object]], s
     assert (reading.fault == "") == (count == 1)
 
 
-# Sets of ranges behave like sets of numbers.
-
 spans = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 8)), max_size=20)
 
 
@@ -161,9 +157,6 @@ def test_repetitions_are_parts() -> None:
 def test_a_set_may_have_more_numbers_than_python_counts() -> None:
     """It has no length then, and is gone through all the same."""
     assert list(RangeSet([(1, 10**19)])) == [(1, 10**19)]
-
-
-# What replay knows by name, and the verdict.
 
 
 def test_a_verdict_is_one_of_three() -> None:

@@ -16,8 +16,6 @@ from triack.tools.replay.log.files import Reading, Tail, find_logs, parse_record
 from triack.tools.replay.log.validity import NUMBER_MAX, complaint
 from triack.tools.replay.run import replay
 
-# Finding logs, and reading lines that are whole.
-
 
 def test_a_torn_last_line_is_skipped(tmp_path: Path) -> None:
     directories = healthy().save(tmp_path)
@@ -258,8 +256,6 @@ def test_a_clock_may_begin_before_1970(tmp_path: Path) -> None:
     assert verdict.seconds == replay(healthy().save(tmp_path / "now"), engine="local").seconds
     assert "The logs go from 19" in (tmp_path / "page.html").read_text()
 
-
-# What is believed of a record.
 
 HALF = "a\ud800"
 

@@ -28,8 +28,6 @@ from triack.tools.replay.report.report import write_report
 from triack.tools.replay.report.report_charts import TIERS, Charts, tier_of
 from triack.tools.replay.run import replay
 
-# The page, and the data beside it.
-
 EVIL = "<script>alert('$1$')</script>"
 PAGE_BYTES_MAX = 1_500_000
 """What a page may have: it is sent by mail, and opened on phones."""
@@ -430,9 +428,6 @@ def test_the_time_of_a_violation_leads_to_its_place_in_the_plots(browser: Page, 
     assert browser.run(f"{zoom}.end") == pytest.approx(54, abs=1)
 
 
-# Numbers, durations and times for people.
-
-
 @pytest.mark.parametrize(
     ("value_ns", "said"),
     [
@@ -573,9 +568,6 @@ def test_outages_that_overlap_are_one_gap() -> None:
     told = draw(Timeline(), [], [*found, Outage("a", "b", 8_000_000, 9_000_000, True, "z")])
     assert told["gaps"] == [[0, 5, "a"], [8, 9, "a and b"]]
     assert [8, 9, "a and b", "z"] in told["outages"]
-
-
-# What the report gathers from records.
 
 
 def charted(*records: dict[str, object]) -> Output:

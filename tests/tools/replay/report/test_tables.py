@@ -14,8 +14,6 @@ from triack.tools.replay.report.report_tables import (
     percentiles_over_time,
 )
 
-# The tables of the report.
-
 
 def filled(numbers: dict[str, int]) -> Timeline:
     timeline = Timeline(sessions=[SessionLine("a", "s", 0, 1, "path-lost", "b"), SessionLine("b", "s", 0, 0, "", "a")])

@@ -92,9 +92,6 @@ def test_facts_need_no_column_but_those_that_are_read(spark: "SparkSession") -> 
         assert make(nothing).columns
 
 
-# What facts come to.
-
-
 def test_sessions_that_failed_are_those_that_the_judges_count(spark: "SparkSession", tmp_path: Path) -> None:
     """A row for each end; a session that failed at both ends failed once."""
     from triack import replay

@@ -149,8 +149,6 @@ def test_a_subscription_by_another_way_after_the_end_of_the_first_is_no_second()
     assert "subscriber_twice" not in verdict_of(world.stop()).violations
 
 
-# One subscription, record by record.
-
 COMMON = {
     "node": "a" * 32,
     "incarnation": 1,
@@ -284,9 +282,6 @@ def test_what_is_passed_on_by_a_stream_of_another_node_is_found() -> None:
     assert ("claims", "sub/audit") in told(starts)
 
 
-# The rules of the strategies, counted along.
-
-
 def reader(pending: int, limit: int = 3) -> Subscription:
     fields = {"subscription": f"of {pending}", "pattern": "Games.#", "durable": False, "max_unacked": limit}
     subscription = Subscription({**COMMON, **fields, "after": 0, "ack_wait_ns": 0}, Output())
@@ -334,9 +329,6 @@ def test_what_is_as_old_as_the_timeout_is_lost(
     assert too_old(reader(len(dispatched_s)), contents, now_s * SECOND, 60 * SECOND) == lost
 
 
-# The messages of a topic by their places.
-
-
 def filled() -> Contents:
     contents = Contents()
     contents.put(1, 10, "Chess", "recoverable")
@@ -366,9 +358,6 @@ def test_express_messages_end_with_their_process() -> None:
     contents = filled()
     assert contents.restart() == [(11, 20)]
     assert list(contents.kept) == [(1, 10)]
-
-
-# Patterns of names, as the judge reads them.
 
 
 @pytest.mark.parametrize(
