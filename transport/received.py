@@ -155,13 +155,13 @@ class Inbox:
         burst = self.turns.take(self.now_ns())
         if self.turns.count:
             self.hand_over()
-        self._make_room()
+        if self._awaits_room:
+            self._make_room()
         return burst
 
     def _make_room(self) -> None:
-        if self._awaits_room:
-            self._awaits_room = False
-            self._room.set()
+        self._awaits_room = False
+        self._room.set()
 
     async def offer_all(self, datagrams: Iterable[bytes], sender: str) -> None:
         """Add all datagrams, waiting for room as often as needed; for TCP connections, which lose nothing."""
@@ -210,7 +210,8 @@ class Inbox:
             if self._closed:
                 raise TransportError(f"cannot receive on {self._address}: the endpoint is closed")
             if burst := self.turns.take(self.now_ns(), busy_ns):
-                self._make_room()
+                if self._awaits_room:
+                    self._make_room()
                 return burst
             busy_ns = await self._let_others()
 

@@ -36,6 +36,7 @@ from triack.queues.streams.group_commit import GroupCommit
 from triack.stats.node_stats import DiskFigures
 from triack.store.store import Store
 from triack.transport.endpoint import Endpoint
+from triack.transport.received import Inbox
 from triack.transport.turns import Burst, Received
 from triack.transport.wakeup import DONE
 
@@ -88,6 +89,7 @@ class Driver:
         self._store = store
         self._log_file = log
         self._endpoints: dict[str, Endpoint] = {}
+        self._inboxes: list[Inbox] = []  # of these
         self._tasks: list[asyncio.Task[None]] = []
         self._loop = asyncio.get_running_loop()
         # Turns begin in contexts of others: of calls of the application, of timers, of the network.
@@ -324,6 +326,7 @@ class Driver:
         self._endpoints[scheme] = endpoint
         endpoint.on_trouble = self._handle_trouble
         inbox = endpoint.inbox
+        self._inboxes.append(inbox)
         inbox.source_of, inbox.now_ns = self.engine.source_of, self._now_ns
         inbox.on_arrived, inbox.on_read = self.wake, self._wake_here
         self.start_task(self._receive(endpoint), f"triack-receive-{scheme}")
@@ -335,18 +338,17 @@ class Driver:
             except TransportError:
                 return
             await self._let_store_catch_up()
-            await self._enrol(self._take(endpoint, burst))
+            await self._enrol(self._take(endpoint.inbox, burst))
             self.wake()
 
     def _take_few(self) -> bool:
         """Take datagrams that arrived one by one, as a turn of a task costs as much as they. Returns whether."""
         taken, enrolling = False, list[Received]()
-        for endpoint in self._endpoints.values():
-            inbox = endpoint.inbox
+        for inbox in self._inboxes:
             if not inbox.turns.count:
                 continue
             if not self.engine.is_behind and (burst := inbox.take_few()) is not None:
-                enrolling += self._take(endpoint, burst)
+                enrolling += self._take(inbox, burst)
                 taken = True
             else:
                 inbox.hand_over()
@@ -354,14 +356,14 @@ class Driver:
             self._wait_for(self._enrol(enrolling))
         return taken
 
-    def _take(self, endpoint: Endpoint, burst: Burst) -> list[Received]:
+    def _take(self, inbox: Inbox, burst: Burst) -> list[Received]:
         """Give datagrams to the engine. Returns those that are not for it."""
         enrolling, begin = list[Received](), 0
         for source, count in burst.turns:
             began_ns = self._now_ns()
             enrolling += self._take_turn(burst[begin : begin + count], began_ns)
             begin += count
-            endpoint.inbox.turns.charge(source, self._now_ns() - began_ns)
+            inbox.turns.charge(source, self._now_ns() - began_ns)
         return enrolling
 
     def _take_turn(self, turn: Iterable[Received], now_ns: int) -> list[Received]:
