@@ -104,7 +104,9 @@ def test_what_there_is_instead() -> None:
         ("Games.Chess.#", "Games.#", False),
     ],
 )  # fmt: skip
-def test_a_permission_covers_a_pattern_if_it_has_all_its_topics(permitted: str, pattern: str, covered: bool) -> None:
+def test_a_permission_covers_a_pattern_if_it_stands_for_all_its_topics(
+    permitted: str, pattern: str, covered: bool
+) -> None:
     assert check_permitted(permitted) == permitted
     assert covers(permitted, pattern) is covered
 

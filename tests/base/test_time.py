@@ -54,7 +54,9 @@ def test_as_long_as_a_machine_runs_its_uptime_tells_how_long_it_was(set_s: int) 
         (reading(ONE, -NOW_S, 100), reading(ONE, 40, NOW_S), 0),
     ],
 )
-def test_a_machine_that_was_off_knows_it_by_a_set_clock(last: ClockReading, now: ClockReading, passed_s: int) -> None:
+def test_a_machine_that_was_off_knows_it_by_a_clock_that_is_set_and_else_the_least(
+    last: ClockReading, now: ClockReading, passed_s: int
+) -> None:
     assert jump_s(last, now) == now.node_ns // SECOND - last.node_ns // SECOND - passed_s
 
 

@@ -143,7 +143,9 @@ async def test_it_ends_with_the_store_of_its_node(tmp_path: Path, monkeypatch: p
     assert len(tries) < 5
 
 
-async def test_a_bug_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_mistake_of_ours_does_not_end_it_in_silence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     def fail(*_: object) -> None:
         raise ZeroDivisionError("a mistake")
 

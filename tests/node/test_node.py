@@ -81,7 +81,9 @@ async def test_insecure_must_be_said() -> None:
         ("tls", True, triack.UsageError, "tls must be a Tls, not True"),
     ],
 )
-def test_arguments_are_checked_before_any_work(argument: str, value: object, error: type[Exception], why: str) -> None:
+def test_arguments_are_checked_before_anything_is_made(
+    argument: str, value: object, error: type[Exception], why: str
+) -> None:
     """A text as the list of queues would be queues of one letter, an empty path the working directory."""
     arguments: dict[str, Any] = {"name": "n", "data": None, "insecure": True, argument: value}
     with pytest.raises(error, match=re.escape(why)):
@@ -464,7 +466,7 @@ async def test_a_program_may_change_its_directory(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize("phase", ["the store", "the queues"])
-async def test_a_cancelled_start_ends_before_all_is_read(
+async def test_a_start_that_is_cancelled_ends_before_it_has_read_everything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: str
 ) -> None:
     """Also while its queues are filled: with a million messages both take seconds. The directory is free then."""
@@ -495,7 +497,9 @@ async def test_a_cancelled_start_ends_before_all_is_read(
         assert await bodies(node, "q", 1) == [b"kept"]
 
 
-async def test_a_node_starts_where_a_group_was_let_in_only(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_node_starts_where_a_group_was_let_in_and_not_where_everybody_was(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """A pod with fsGroup starts a second time; the log says what was done. The key and the peers are repaired, too."""
     data = tmp_path / "a"
     async with triack.open("a", data=data) as node, triack.open("b", data=None) as other:

@@ -57,7 +57,9 @@ def test_what_has_changed_is_told(tmp_path: Path) -> None:
     assert changes(after, after) == []
 
 
-def test_the_command_fails_when_a_bug_is_not_found_by_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_command_fails_when_a_bug_is_not_found_by_all_that_must(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """What found it before stays written down, and its seed is tried first."""
     results: list[Found] = []
     tried: list[dict[str, int]] = []

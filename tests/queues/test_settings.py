@@ -47,7 +47,9 @@ def test_a_value_that_cannot_be_is_refused() -> None:
         ({"ack_events": 5}, "ack_events must be an AckTrigger, not 5"),
     ],
 )
-def test_values_out_of_range_and_settings_in_place_of_others_are_refused(values: dict[str, object], why: str) -> None:
+def test_values_out_of_range_and_settings_in_the_place_of_others_are_refused(
+    values: dict[str, object], why: str
+) -> None:
     """They would fail a node that runs, or change nothing."""
     with pytest.raises(UsageError, match=f"^NodeSettings: {why}"):
         NodeSettings(**values)  # type: ignore[arg-type]

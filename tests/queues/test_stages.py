@@ -185,7 +185,9 @@ def test_everyone_hears_of_the_end(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("backwards", [False, True])
-def test_a_large_message_is_looked_at_once_for_each_packet(monkeypatch: pytest.MonkeyPatch, *, backwards: bool) -> None:
+def test_a_large_message_is_looked_at_once_for_each_of_its_packets(
+    monkeypatch: pytest.MonkeyPatch, *, backwards: bool
+) -> None:
     """In whatever order they are acknowledged."""
     reached, looked = stages._reached, []  # noqa: SLF001 - what is counted
 

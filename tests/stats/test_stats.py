@@ -348,7 +348,7 @@ async def test_each_subscription_shows_what_is_pending_for_it() -> None:
         assert message.topic == "Games.Cricket"
 
 
-async def test_subscriptions_that_have_read_all_cost_no_look_at_their_topic(
+async def test_subscriptions_that_have_read_everything_cost_no_look_at_their_topic(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     looked: list[str] = []

@@ -78,7 +78,9 @@ def _pipe(path: Path) -> None:
     ],
     ids=["open to all", "of somebody else", "hard link", "symbolic link", "pipe"],
 )
-def test_a_file_that_others_may_use_is_refused(tmp_path: Path, harm: Callable[[Path], object], cause: str) -> None:
+def test_a_file_that_is_not_its_owners_alone_is_refused(
+    tmp_path: Path, harm: Callable[[Path], object], cause: str
+) -> None:
     """By name, before its content counts, and without waiting for the other end of a pipe."""
     path = tmp_path / "file"
     os.close(open_private(path, os.O_RDWR | os.O_CREAT))

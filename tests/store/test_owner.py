@@ -187,7 +187,9 @@ def test_a_store_that_is_lost_within_a_commit_is_found_before_the_commit_counts(
 
 
 @pytest.mark.gate
-def test_without_locks_of_open_files_a_deleted_lock_is_retaken(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_locks_of_open_files_the_deleted_lock_is_taken_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As on systems other than Linux: SQLite's own locks then keep others out, and ``owner`` is made anew."""
     monkeypatch.setattr("triack.store.owner._SET_OPEN_FILE_LOCK", None)
     store = Store(folder)

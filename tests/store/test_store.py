@@ -501,7 +501,9 @@ def _replace(data: Path) -> None:
     ],
     ids=["deleted", "renamed", "replaced", "without its log"],
 )
-def test_a_directory_that_is_gone_takes_no_commit(tmp_path: Path, store: Store, what: Callable[[Path], object]) -> None:
+def test_a_directory_that_is_not_there_any_more_takes_no_commit(
+    tmp_path: Path, store: Store, what: Callable[[Path], object]
+) -> None:
     """A commit into files without a name is not reported as durable, and neither is a later one."""
     store.load(ORIGIN, 1)
     store.apply(Commit(state={"a": b"1"}))
@@ -541,7 +543,9 @@ def _pipe(path: Path) -> None:
     ],
     ids=["mode", "link", "pipe"],
 )
-def test_a_file_open_to_others_is_refused(tmp_path: Path, name: str, harm: Callable[[Path], object], why: str) -> None:
+def test_a_file_that_others_may_write_is_refused(
+    tmp_path: Path, name: str, harm: Callable[[Path], object], why: str
+) -> None:
     """Whatever SQLite opens by its name; a pipe in its place does not stop the start, either."""
     killed_store(tmp_path)
     path = tmp_path / name

@@ -155,7 +155,7 @@ def test_an_input_with_a_key_is_accepted_once(tmp_path: Path) -> None:
         ("send c/q --peer b=udp://127.0.0.1:1 --insecure", "unknown peer c"),
     ],
 )
-def test_a_mistake_is_one_clear_line(
+def test_what_is_asked_wrongly_is_one_clear_line(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], arguments: str, reason: str
 ) -> None:
     """In this process, which is in nobody's way, as nothing has begun yet."""

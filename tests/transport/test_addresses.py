@@ -198,7 +198,7 @@ async def test_all_addresses_of_a_name_are_found(monkeypatch: pytest.MonkeyPatch
     assert len(addresses) == resolve.ADDRESSES_MAX
 
 
-async def test_names_without_an_answer_hold_up_no_other_name_and_no_thread(
+async def test_names_without_an_answer_hold_up_no_other_name_and_no_thread_of_the_program(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The name server is silent: so many look-ups wait that the event loop has no thread for any of them."""

@@ -226,7 +226,9 @@ async def test_when_there_is_no_room_they_wait_in_order(ends: tuple[End, End]) -
     assert not here.drops
 
 
-async def test_nobody_waits_for_a_system_without_room(ends: tuple[End, End], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nobody_waits_for_a_system_that_takes_no_more(
+    ends: tuple[End, End], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A slow link does not stop a node: what finds no room is lost, the next at once, until there is room."""
     here, there = ends
     room: list[Callable[[], None]] = []

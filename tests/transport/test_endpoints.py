@@ -77,7 +77,9 @@ async def test_who_takes_nothing_is_given_up(opened: Opener, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("udp", UDP_SOCKETS)
-async def test_an_owner_may_choose_sockets(opened: Opener, monkeypatch: pytest.MonkeyPatch, udp: UdpSockets) -> None:
+async def test_an_owner_may_choose_the_sockets(
+    opened: Opener, monkeypatch: pytest.MonkeyPatch, udp: UdpSockets
+) -> None:
     """For the one that listens, and for those that call; of a system without batches nobody gets them."""
     if udp == "batched" and sys.platform != "linux":
         pytest.skip("only Linux carries datagrams in batches")
@@ -163,7 +165,7 @@ async def test_errors_do_not_end_it() -> None:
     assert of.drops[DropReason.CLOSED] == 1
 
 
-async def test_nobody_waits_for_a_system_without_room() -> None:
+async def test_nobody_waits_for_a_system_that_takes_no_more() -> None:
     """A slow link does not stop a node, nor fill its memory: what finds no room is lost, until there is room."""
     of = Portable()
     one = await of.open()

@@ -343,7 +343,9 @@ REAL = vars(enrolment)["_prove"]
     ],
     ids=["another hash", "the wrong side", "another key", "no secret"],
 )
-def test_a_proof_counts_for_its_talk_and_its_side(monkeypatch: pytest.MonkeyPatch, wrong: Callable[..., bytes]) -> None:
+def test_a_proof_counts_for_its_own_talk_and_its_own_side(
+    monkeypatch: pytest.MonkeyPatch, wrong: Callable[..., bytes]
+) -> None:
     b, a, answer = until("ANSWER")
     with monkeypatch.context() as patch:
         patch.setattr(enrolment, "_prove", wrong)
@@ -418,7 +420,9 @@ def test_sixteen_invitations_are_open_at_most() -> None:
         ("b", ["nowhere"], AddressError, "nowhere"),
     ],
 )
-def test_what_is_too_much_to_say_is_refused(name: str, addresses: list[str], error: type[Exception], why: str) -> None:
+def test_what_is_too_much_to_say_is_refused_at_once(
+    name: str, addresses: list[str], error: type[Exception], why: str
+) -> None:
     with pytest.raises(error, match=why):
         EnrolmentServer(B_KEY, name, addresses, entropy=Random(1).randbytes)
 

@@ -268,7 +268,9 @@ async def test_where_tasks_begin_at_once(opened: Opener) -> None:
         await echo(here, await opened("tcp"), called)
 
 
-async def test_a_silent_address_does_not_hold_up_the_next(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_address_that_says_nothing_does_not_hold_up_the_next_one(
+    opened: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A name has two; at the first one, whose queue of waiting connections is full, the system drops each call."""
     there = await opened("tcp", "tcp://[::1]:0")
     port = Address.parse(there.address).port
@@ -284,7 +286,7 @@ async def test_a_silent_address_does_not_hold_up_the_next(opened: Opener, monkey
         assert (await received(there, 1))[0].data == b"x"
 
 
-async def test_where_no_address_takes_a_call_the_first_says_why(
+async def test_where_no_address_takes_a_connection_the_first_says_why(
     opened: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     places = [("127.0.0.1", 9), ("192.0.2.1", 9, 0, 0)]
@@ -314,7 +316,7 @@ async def test_tls_hides_what_is_sent(opened: Opener, tls: Tls) -> None:
     assert [data for data, _ in await received(here, 1)] == [b"back"]
 
 
-async def test_who_has_no_tls_or_a_wrong_one_is_refused(
+async def test_who_has_no_tls_or_the_wrong_one_is_not_served(
     opened: Opener, tls: Tls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that does not trust the certificate, one that speaks plainly, and one that only connects."""

@@ -54,7 +54,9 @@ async def test_without_ipv6_that_is_the_reason(opened: Opener, monkeypatch: pyte
 
 @pytest.mark.parametrize("listen", [None, "udp://127.0.0.1:0", "udp://[::1]:0", "udp://0.0.0.0:0", "udp://[::]:0"])
 @pytest.mark.parametrize("loopback_only", [True, False])
-async def test_both_families_are_reached_everywhere(opened: Opener, listen: str | None, loopback_only: bool) -> None:
+async def test_both_families_are_reached_from_everywhere(
+    opened: Opener, listen: str | None, loopback_only: bool
+) -> None:
     """And answer; a node that listens is known by the address at which it does, if the other one can reach that."""
     here = await opened("udp", listen, loopback_only=loopback_only)
     for place in ("udp://127.0.0.1:0", "udp://[::1]:0"):

@@ -220,7 +220,9 @@ async def life(data: Path, log: Path) -> str:
 
 
 @pytest.mark.gate
-async def test_no_payload_and_key_is_in_a_log_error_or_figure(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_no_payload_and_no_key_is_in_any_log_error_or_figure(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """Private keys, the shared secret, bodies and labels; whatever level is logged."""
     caplog.set_level(logging.DEBUG)
     said = await life(tmp_path / "data", tmp_path / "log")

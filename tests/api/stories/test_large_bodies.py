@@ -452,7 +452,9 @@ async def test_permissions_are_those_of_the_queue(ends: Ends) -> None:
     assert ends.bodies == ends.coming == 0
 
 
-async def test_a_sender_that_awaits_no_parts_makes_a_dead_letter(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_sender_that_does_not_wait_for_its_parts_makes_a_dead_letter(
+    ends: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A planted bug: no reader gets a torn body, whatever a sender does."""
 
     async def hasty(_upload: Upload, _ahead_bytes: int) -> None:
@@ -624,7 +626,7 @@ FREED = ["read", "purged", "expired", "moved", "refused", "cancelled", "rolled b
 
 
 @pytest.mark.parametrize("how", FREED)
-async def test_the_room_of_an_ended_body_is_free(
+async def test_the_room_of_a_body_that_is_over_is_there_again(
     triack_world: World, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     """Step by step, each with a commit of its own, though nothing else happens on the node any more."""

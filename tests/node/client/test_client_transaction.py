@@ -97,7 +97,9 @@ async def test_the_end_of_the_node_hides_no_error_of_a_transaction(node: triack.
         await fail()
 
 
-async def test_a_long_commit_is_answered(node: triack.Node, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_commit_of_any_length_is_answered(
+    node: triack.Node, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In a few bytes, and with receipts that are kept together, however many: after an error a caller sends again."""
     monkeypatch.setattr(control_frames, "FRAME_BYTES_MAX", 2_000)
     monkeypatch.setattr(kept, "RECEIPTS_MAX", 10)

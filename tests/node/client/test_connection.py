@@ -299,7 +299,9 @@ async def test_events_go_on_after_a_mark(restarts: Restart, client: Client) -> N
     assert await anext(settled) == triack.AckEvent(triack.AckKind.ACK, 1, 1)
 
 
-async def test_changes_are_not_made_twice(restarts: Restart, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_changes_something_is_not_done_twice(
+    restarts: Restart, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An invitation of a process that has ended is over, and a look is made again."""
     await client.send("q", b"1", until="ordered")
     held = hold_answers(client, monkeypatch)
@@ -447,7 +449,9 @@ def leave(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Le
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-async def test_a_cancelled_call_ends(tmp_path: Path, call: Callable[[Away], Awaitable[object]], leave: Leave) -> None:
+async def test_a_call_that_is_cancelled_while_the_node_is_away_ends(
+    tmp_path: Path, call: Callable[[Away], Awaitable[object]], leave: Leave
+) -> None:
     """Within some turns of the event loop, whatever the client's patience, and nothing complains later."""
     complaints: list[dict[str, object]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
@@ -466,7 +470,7 @@ async def test_a_cancelled_call_ends(tmp_path: Path, call: Callable[[Away], Awai
 
 
 @pytest.mark.parametrize("transaction", [False, True])
-async def test_a_handler_cancelled_while_the_node_is_away_ends(
+async def test_a_handler_that_is_cancelled_while_the_node_is_away_ends(
     tmp_path: Path, leave: Leave, *, transaction: bool
 ) -> None:
     """Its messages come again; nobody waits until a node that may be stopped has heard of it."""
@@ -487,7 +491,7 @@ async def test_a_handler_cancelled_while_the_node_is_away_ends(
     await node.close()
 
 
-async def test_who_stops_while_the_node_is_away_waits_for_no_word_on_messages(
+async def test_who_stops_while_the_node_is_away_does_not_wait_to_say_why_messages_wait(
     restarts: Restart, client: Client
 ) -> None:
     """Only operators read that, and the next process of the node is told with the next failure."""
@@ -546,7 +550,7 @@ async def test_a_rollback_that_nobody_awaits_is_one(node: triack.Node, tmp_path:
             assert node.queue_lengths().get("done", 0) == 0
 
 
-async def test_an_unawaited_error_is_no_noise(
+async def test_an_error_that_nobody_awaits_is_no_noise(
     node: triack.Node, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     client = await triack.connect(tmp_path, patience=0).start()

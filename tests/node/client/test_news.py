@@ -83,7 +83,9 @@ async def test_many_are_read_at_once(node: triack.Node, client: Client) -> None:
         assert [event.first for event in told] == list(range(1, 2_501))
 
 
-async def test_what_nobody_holds_is_gathered_no_more(node: triack.Node, client: Client, tmp_path: Path) -> None:
+async def test_what_nobody_holds_any_more_is_gathered_no_more(
+    node: triack.Node, client: Client, tmp_path: Path
+) -> None:
     """Events that are dropped, and those of a client that has gone: nobody's failures are to stop a sender."""
     to = "udp://127.0.0.1:9/q"
     events = await client.acknowledgements(to)
@@ -195,7 +197,7 @@ async def test_a_client_subscribes_to_topics_of_another_node(node: triack.Node, 
         assert node.stats().subscriptions == []
 
 
-async def test_a_call_cancelled_before_the_other_node_answers_leaves_no_complaint(
+async def test_a_call_that_is_cancelled_before_the_other_node_answers_leaves_nothing_to_complain_of(
     node: triack.Node, client: Client
 ) -> None:
     complaints: list[str] = []

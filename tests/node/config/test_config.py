@@ -228,7 +228,7 @@ SHARE: KeyPath = ("session", "ack_trigger", "window_share")
         (SHARE, "1/3", "1/3", 1 / 3),
     ],
 )
-def test_values_of_files_and_variables_have_the_types_of_keys(
+def test_a_value_of_a_file_or_of_a_variable_has_the_type_of_its_key(
     path: KeyPath, raw: object, text: str, value: object
 ) -> None:
     for found in (read_value(KEYS[path], raw), read_value(KEYS[path], text, from_text=True)):
@@ -528,7 +528,7 @@ def test_a_mistake_is_one_line_without_control_characters(tmp_path: Path) -> Non
     assert all(line.isprintable() for line in told)
 
 
-def test_a_file_open_to_others_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_others_may_write_is_refused(tmp_path: Path) -> None:
     """By a link as well, as Kubernetes has them. What root, or the user of the node, alone writes is read."""
     file = tmp_path / "file"
     file.write_text(NODE)

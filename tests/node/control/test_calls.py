@@ -249,7 +249,7 @@ UPLOAD: dict[str, Any] = {"destination": "q", "delivery": "TRANSACTIONAL", "size
     [{"do": "read", "queue": "q", **HOW}, {"do": "begin", "name": None}, {"do": "events"}, {"do": "upload", **UPLOAD}],
     ids=lambda call: str(call["do"]),
 )
-async def test_nothing_is_kept_for_ended_calls(
+async def test_what_came_for_a_call_that_had_ended_is_not_kept(
     link: Link, monkeypatch: pytest.MonkeyPatch, call: dict[str, Any]
 ) -> None:
     """Its caller does not know the number, and could not end it."""

@@ -45,7 +45,9 @@ async def ends() -> AsyncIterator[tuple[Link, asyncio.StreamWriter]]:
         (b'{"op": 1}\n', "bad-frame: the header has no op"),
     ],
 )
-async def test_what_is_no_frame_is_named(ends: tuple[Link, asyncio.StreamWriter], frame: bytes, complaint: str) -> None:
+async def test_what_is_no_frame_is_refused(
+    ends: tuple[Link, asyncio.StreamWriter], frame: bytes, complaint: str
+) -> None:
     link, writer = ends
     writer.write(len(frame).to_bytes(4, "big") + frame)
     with pytest.raises(ProtocolError) as refused:

@@ -234,7 +234,9 @@ async def test_a_process_out_of_sight_is_left_its_file(tmp_path: Path, monkeypat
         b'{"control": "/tmp/triack-x/control", "pid": 1, "listen": "", "folder": 2}',
     ],
 )
-async def test_a_file_of_no_node_names_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
+async def test_a_file_that_no_node_wrote_names_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
+) -> None:
     """``find`` finds none. A node that starts there replaces the file, and removes nothing that it names."""
     monkeypatch.setattr(handover, "SOON_S", 0.01)
     (tmp_path / handover.Served.FILE).write_bytes(content)

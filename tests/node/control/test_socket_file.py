@@ -102,7 +102,9 @@ def test_a_runtime_directory_is_enough(places: Path, monkeypatch: pytest.MonkeyP
         make_socket_path()
 
 
-def test_a_runtime_directory_that_others_may_write_to_is_unused(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_runtime_directory_that_others_may_write_to_is_passed_over(
+    places: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (places / "run").mkdir()
     (places / "run").chmod(0o777)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(places / "run"))

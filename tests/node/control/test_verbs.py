@@ -78,7 +78,9 @@ async def greet(self: CommonVerbs, whom: str, *, times: int = 1) -> list[str]:
     return [f"hello {whom}"] * times
 
 
-async def test_a_verb_is_a_method_and_a_row(node: triack.Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_new_verb_is_one_method_and_one_row(
+    node: triack.Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A client has it from there: arguments, defaults and checks by its signature, text and result too."""
     row = _row(greet, TEXTS)
     monkeypatch.setitem(cast("dict[str, Verb]", VERBS), "greet", row)

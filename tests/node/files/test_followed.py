@@ -99,7 +99,9 @@ async def test_what_cannot_be_read_for_a_while_is_read_then(tmp_path: Path, capl
     assert caplog.messages == ["f not used, the one before is still in force: read f: Too many open files"]
 
 
-async def test_what_makes_no_sense_waits_for_the_next_change(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_cannot_be_understood_waits_for_the_next_change(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """It is not read again and again, however large it is."""
     story = Story(tmp_path)
     async with story.watched():

@@ -175,7 +175,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("times", "records"), [(1, b"on\n"), (2, b"on\n"), (2, b'{"v":6}\n')])
-def test_a_lost_folder_ends_recording(
+def test_a_folder_that_is_gone_ends_the_recording_only(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, times: int, records: bytes
 ) -> None:
     """Somebody tidied up under the running node: its next segment, or its end, says so once and makes no new folder."""

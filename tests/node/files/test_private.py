@@ -205,7 +205,7 @@ def test_a_locked_directory_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
         (lambda path: path.chmod(0o666), r"\(mode 0666\)"),
     ],
 )
-def test_a_file_of_ours_is_opened_and_others_are_refused(
+def test_a_file_of_ours_is_opened_and_what_others_may_have_written_is_refused_by_name(
     tmp_path: Path, spoil: Callable[[Path], None], why: str
 ) -> None:
     """A pipe that nobody writes to would be waited for without end."""

@@ -96,7 +96,7 @@ async def test_a_node_shows_its_new_certificate_and_keeps_its_connections(folder
         assert await bodies(there, "q", 2) == [b"before", b"after"]
 
 
-async def test_useless_files_change_only_the_log(
+async def test_files_that_cannot_be_used_change_nothing_but_the_log(
     folder: Path, files: TlsFiles, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Each has one line of the log. The next one that can be used is used."""
@@ -182,7 +182,7 @@ async def test_it_is_read_at_once_when_somebody_asks(
         (0o600, None),
     ],
 )
-def test_an_open_key_gets_a_warning(
+def test_a_key_that_others_may_use_gets_a_warning(
     folder: Path, caplog: pytest.LogCaptureFixture, mode: int, warning: str | None
 ) -> None:
     path = folder / "both.pem"
@@ -196,7 +196,7 @@ def test_a_file_that_cannot_be_used_at_the_start_is_named(tmp_path: Path) -> Non
         TlsFiles(tmp_path / "none")
 
 
-async def test_no_password_is_asked_for_meanwhile(
+async def test_nobody_is_asked_for_a_password_while_a_node_runs(
     folder: Path, files: TlsFiles, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Nobody may be at its terminal."""

@@ -218,7 +218,9 @@ async def test_a_wrong_mode_is_refused(node: triack.Node, face: Face) -> None:
 
 
 @pytest.mark.parametrize("delivery", [triack.RECOVERABLE, triack.TRANSACTIONAL])
-async def test_what_was_acknowledged_before_closing_comes_no_more(tmp_path: Path, delivery: triack.Delivery) -> None:
+async def test_what_was_acknowledged_before_closing_does_not_come_again(
+    tmp_path: Path, delivery: triack.Delivery
+) -> None:
     """Also half of a packet, with no flush in between; the other half comes marked."""
     async with make(data=tmp_path) as node:
         await fill(node, *(b"%d" % number for number in range(10)), delivery=delivery)

@@ -42,7 +42,9 @@ class Handling:
 
 
 @pytest.mark.parametrize("transaction", [False, True])
-async def test_a_handler_may_close_its_caller(node: triack.Node, face: Face, tmp_path: Path, transaction: bool) -> None:
+async def test_a_handler_may_close_what_calls_it(
+    node: triack.Node, face: Face, tmp_path: Path, transaction: bool
+) -> None:
     """And its message is done then: the next process does not get it as well."""
 
     async def handle(_message: triack.Message, *_transaction: triack.Transaction) -> None:
@@ -111,7 +113,9 @@ async def test_order_is_kept_by_key_and_others_go_on(node: triack.Node, face: Fa
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"transaction": True}], ids=["plain", "tx"])
-async def test_order_is_kept_by_key_while_messages_come(node: triack.Node, face: Face, options: dict[str, Any]) -> None:
+async def test_order_is_kept_by_key_while_messages_keep_coming(
+    node: triack.Node, face: Face, options: dict[str, Any]
+) -> None:
     """A younger message may be on its way to the handler when an older one goes back."""
     chance, count = random.Random(7), 200
     done: list[int] = []

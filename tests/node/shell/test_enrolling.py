@@ -144,7 +144,9 @@ async def test_an_open_code_gives_the_key_that_is_in_use(tmp_path: Path) -> None
         await (await a.send("b/q", b"x")).ordered(WAIT)
 
 
-async def test_an_exchanged_key_lets_who_has_begun_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_key_that_is_exchanged_lets_who_has_begun_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """While it is written down a new key comes first: it learns the one that it has begun with, which answers still."""
     files, change_trust, came, may_go_on = (
         PrivateFiles(tmp_path),

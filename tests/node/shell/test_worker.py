@@ -243,7 +243,7 @@ YEAR_S = 366 * 86_400
 
 
 @pytest.mark.parametrize(("by_s", "from_s"), [(-80 * YEAR_S, 0), (400 * YEAR_S, 4_102_444_800)])
-async def test_nodes_may_begin_in_1946(
+async def test_a_node_may_begin_in_1946(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, by_s: int, from_s: int
 ) -> None:
     """It counts as 1970, in messages and in the log; what it does can be judged, and the operator hears of it.
@@ -288,7 +288,9 @@ def test_it_is_that_of_asyncio_where_it_is_not() -> None:
 
 @pytest.mark.parametrize("scheme", ["udp", "tcp"])
 @pytest.mark.parametrize("batches", [True, False])
-def test_nodes_talk_in_it(scheme: str, batches: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_talk_to_each_other_in_it(
+    scheme: str, batches: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Over both transports, and both kinds of UDP socket; everything arrives in order and is acknowledged."""
     if not batches:
         monkeypatch.setattr("triack.transport.udp.offers_batches", lambda _sock: False)

@@ -176,7 +176,7 @@ def test_consume_waits_until_the_node_is_closed(tmp_path: Path) -> None:
     assert not thread.is_alive()
 
 
-def test_a_handler_may_close_its_caller(tmp_path: Path) -> None:
+def test_a_handler_may_close_what_calls_it(tmp_path: Path) -> None:
     """And its message is done then: the next process does not get it as well."""
     for ends in ("node", "client"):
         with open_sync("a", tmp_path) as node, triack.sync.connect(tmp_path) as client:

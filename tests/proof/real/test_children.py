@@ -85,7 +85,9 @@ KILLS = 20
 
 
 @pytest.mark.parametrize(("scheme", "udp"), [*(("udp", kind) for kind in UDP_SOCKETS), ("tcp", None)])
-def test_nodes_that_are_killed_at_work_and_as_they_start(tmp_path: Path, scheme: str, udp: UdpSockets | None) -> None:
+def test_nodes_that_are_killed_while_they_work_and_while_they_start(
+    tmp_path: Path, scheme: str, udp: UdpSockets | None
+) -> None:
     found = kill_loop(tmp_path, kills=KILLS, seed=1, scheme=scheme, udp=udp)
     assert found.violations == []
     assert found.kills.total() >= KILLS

@@ -73,7 +73,9 @@ def test_a_trace_tells_a_story(monkeypatch: pytest.MonkeyPatch) -> None:
     ("limit", "last"), [(1_000, "a1]: RuntimeError: planted"), (1, "from here on nothing is lost")]
 )
 @pytest.mark.plain
-def test_an_engine_that_fails_is_found_in_each_part(monkeypatch: pytest.MonkeyPatch, limit: int, last: str) -> None:
+def test_an_engine_that_fails_is_found_in_the_search_and_when_the_faults_stop(
+    monkeypatch: pytest.MonkeyPatch, limit: int, last: str
+) -> None:
     """Whatever it raises is reported with the steps that lead there."""
 
     def fail(*_: object) -> None:

@@ -246,7 +246,9 @@ def test_times_to_be_received_survive_restarts(world: World) -> None:
     assert (bodies(node), node.length("q")) == ([b"2"], 0)
 
 
-def test_large_and_many_messages_with_bodies_on_the_disk_expire(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_and_many_messages_whose_bodies_only_the_disk_has_expire(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(expiry, "fetch_packets", partial(fetch_packets, most_bytes=10_000))
     monkeypatch.setattr(expiry, "LETTERS_MAX", 20)
     a, b = world.node("a"), world.node("b", NodeSettings(body_cache_bytes=0))

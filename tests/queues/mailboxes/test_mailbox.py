@@ -118,7 +118,9 @@ def state(box: Box) -> list[object]:
 
 
 @given(st.lists(st.booleans(), min_size=12, max_size=12), st.permutations(range(12)), st.sampled_from(list(Delivery)))
-def test_what_is_given_back_comes_in_the_old_order(give_back: list[bool], order: list[int], delivery: Delivery) -> None:
+def test_what_is_given_back_comes_again_in_the_old_order(
+    give_back: list[bool], order: list[int], delivery: Delivery
+) -> None:
     box = Box()
     for number in range(0, 12, 3):
         box.put(*(b"%02d" % (number + one) for one in range(3)), delivery=delivery)
@@ -429,7 +431,9 @@ def test_expiries_are_known_for_lines_that_wait_only_on_the_disk() -> None:
 
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=12), st.integers(0, 3), st.integers(0, 3))
-def test_packets_restored_together_are_as_those_put_one_by_one(counts: list[int], priority: int, room: int) -> None:
+def test_packets_that_are_restored_together_are_as_those_that_are_put_one_by_one(
+    counts: list[int], priority: int, room: int
+) -> None:
     boxes = Box(cache_bytes=room * PACKET_BYTES), Box(cache_bytes=room * PACKET_BYTES)
     alike = []
     for key, count in enumerate(counts, 1):

@@ -213,7 +213,9 @@ class Moved(Ways):
 @pytest.mark.gate
 @pytest.mark.parametrize("asked", [Unsubscribe("audit", 1), Live({"audit": 1}), Live({}), None])
 @pytest.mark.parametrize("restarts", [False, True])
-def test_a_node_that_a_relay_calls_as_another_ends_nothing(asked: Unsubscribe | Live | None, restarts: bool) -> None:
+def test_a_node_that_a_relay_calls_as_another_one_ends_nothing_of_it(
+    asked: Unsubscribe | Live | None, restarts: bool
+) -> None:
     """Nor does it take it over, as a new store of that node would."""
     it = Moved()
     it.net["s"].end()

@@ -50,7 +50,7 @@ CASES = [
 
 @pytest.mark.parametrize("names", ["ab", "arb"])
 @pytest.mark.parametrize(("origin", "destination", "delay_ms"), CASES)
-def test_a_message_is_ordered_by_its_origin_and_not_resent(
+def test_a_message_is_ordered_after_the_interval_of_its_origin_and_never_resent(
     names: str, origin: str, destination: str, delay_ms: int
 ) -> None:
     """Over a relay, too, whose settings, which are MSMQ's, are not asked."""

@@ -40,7 +40,9 @@ WAITING = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "mine_s", "its_s", "delivery"), WAITING)
-def test_a_stream_without_room_keeps_its_session(kind: str, mine_s: float, its_s: float, delivery: Delivery) -> None:
+def test_a_stream_that_waits_for_room_keeps_its_session(
+    kind: str, mine_s: float, its_s: float, delivery: Delivery
+) -> None:
     """However short either cleanup interval is, the end that would close the session asks, or says, once more."""
     world, a, b = impatient(mine_s, its_s, kind, Limits(queue_quota={"q": Quota(2, 1024**2)}))
     # A packet that asks for room is taken in the class that is on no disk.
@@ -190,7 +192,9 @@ def test_a_peer_that_answers_in_vain_is_asked_ever_more_rarely(kind: str, monkey
 @pytest.mark.parametrize("reason", [CloseReason.PROTOCOL_ERROR, CloseReason.IDLE])
 @pytest.mark.parametrize("delivery", list(Delivery))
 @pytest.mark.plain
-def test_a_peer_that_ends_every_session_is_called_ever_less(kind: str, reason: CloseReason, delivery: Delivery) -> None:
+def test_a_peer_that_ends_every_session_at_once_is_called_ever_more_rarely(
+    kind: str, reason: CloseReason, delivery: Delivery
+) -> None:
     """Whatever it says: not again within the longest wait, or half of it."""
     world = PlainWorld(1, Faults(delay_ns=5 * MS))
     a, b = world.node("a", scheme=kind), Curt(world, reason, kind)

@@ -43,7 +43,9 @@ def letters(node: SimNode) -> list[bytes]:
 @pytest.mark.parametrize("delivery", list(Delivery))
 @pytest.mark.parametrize("share", [0.1, 0.5, 1.0])
 @pytest.mark.plain
-def test_each_message_arrives_or_is_dead(monkeypatch: pytest.MonkeyPatch, delivery: Delivery, share: float) -> None:
+def test_each_message_is_delivered_or_a_dead_letter(
+    monkeypatch: pytest.MonkeyPatch, delivery: Delivery, share: float
+) -> None:
     """Large ones, too, of which one fragment is taken and the next is not; and all of it within seconds."""
     world, a, b = two()
     Moody(monkeypatch, Random(1), share)
@@ -114,7 +116,9 @@ def test_more_rejections_than_an_ack_has_ranges_stall_nothing(monkeypatch: pytes
 
 @pytest.mark.parametrize("delivery", DURABLE)
 @pytest.mark.plain
-def test_a_rejection_stands_when_its_answer_is_lost(monkeypatch: pytest.MonkeyPatch, delivery: Delivery) -> None:
+def test_a_rejection_stands_when_the_answer_is_lost_and_there_is_room_again(
+    monkeypatch: pytest.MonkeyPatch, delivery: Delivery
+) -> None:
     """The resend gets the same answer; what was sent behind it was delivered long before."""
     world, a, b = two()
     moody = Moody(monkeypatch, Random(1), 1.0)

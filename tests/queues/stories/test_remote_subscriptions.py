@@ -168,7 +168,7 @@ def test_an_end_at_the_hub_reaches_the_reader() -> None:
         (("#",), "Games.#", ""),
     ],
 )
-def test_a_node_gets_what_it_may_have_and_hears_why_no_more(
+def test_a_node_gets_what_it_may_have_and_is_told_why_it_gets_no_more(
     permitted: tuple[str, ...], wanted: str, reason: str
 ) -> None:
     it = HubWorld("sub")

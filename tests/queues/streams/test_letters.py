@@ -146,7 +146,7 @@ def test_the_end_tells_what_was_gathered() -> None:
         (70, 50, 50, "receive-timeout"),
     ],
 )
-def test_a_message_dies_when_its_first_time_is_over(
+def test_a_message_dies_on_its_way_when_the_first_of_its_times_runs_out(
     reach_ms: int, receive_ms: int | None, dies_ms: int, reason: str
 ) -> None:
     node = Bare()

@@ -61,7 +61,9 @@ def test_many_stalled_subscriptions_take_four_kibibytes_each_and_their_backlog_n
 @pytest.mark.slow
 @pytest.mark.parametrize("durable", [None, "audit"])
 @pytest.mark.parametrize(("per_packet", "messages"), [(1, 20_000), (50, 200_000)])
-def test_a_million_messages_stall_in_less_than_a_mebibyte(per_packet: int, messages: int, durable: str | None) -> None:
+def test_a_million_messages_for_a_stalled_subscription_add_less_than_a_mebibyte(
+    per_packet: int, messages: int, durable: str | None
+) -> None:
     """What is alive is counted, not what the allocator keeps of what was. Fewer messages, and the same share."""
     bench = Unrecorded(per_packet)
     bench.subscribe(max_unacked=10_000).mailbox.listeners.append(lambda: None)
@@ -92,7 +94,9 @@ def test_more_than_a_turn_takes_is_discarded_in_several(monkeypatch: pytest.Monk
 @PER_PACKET
 @pytest.mark.parametrize("delivery", [Delivery.EXPRESS, Delivery.TRANSACTIONAL])
 @pytest.mark.parametrize("first", [0, 1, 2, 3])
-def test_a_packet_dispatched_in_parts_is_missed_in_parts(per_packet: int, first: int, delivery: Delivery) -> None:
+def test_a_packet_that_is_dispatched_in_parts_is_missed_in_parts(
+    per_packet: int, first: int, delivery: Delivery
+) -> None:
     bench = Bench(per_packet, strategy="slowest_sub_rate", max_unacked=1)
     quick, other = bench.subscribe(), bench.subscribe(max_unacked=100)
     bench.publish(10, delivery=delivery)
@@ -277,7 +281,9 @@ def test_thousands_of_subscriptions_that_end_at_once_match_no_name_anew(monkeypa
 
 
 @pytest.mark.parametrize("same", [True, False], ids=["alike", "each another"])
-def test_thousands_of_subscriptions_that_end_are_ended_in_turns(same: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_thousands_of_subscriptions_that_end_at_once_are_ended_in_turns(
+    same: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(topic_root, "TURN_RELEASED", 50)
     monkeypatch.setattr(topics, "TURN_ENDS", 10)
     bench = Bench(1)

@@ -351,7 +351,9 @@ def found(trie: Trie[str], name: str) -> list[str]:
 
 @pytest.mark.gate
 @given(st.lists(PATTERNS, max_size=12, unique=True), st.lists(NAMES, min_size=1, max_size=8), st.data())
-def test_a_trie_finds_what_each_comparison_finds(patterns: list[str], names: list[str], data: st.DataObject) -> None:
+def test_a_trie_finds_what_comparing_each_pattern_finds(
+    patterns: list[str], names: list[str], data: st.DataObject
+) -> None:
     trie = Trie[str]()
     for pattern in patterns:
         trie.add(pattern, pattern)
@@ -421,7 +423,9 @@ PENDING = st.lists(st.tuples(st.integers(0, 8), st.integers(1, 5)), max_size=4)
 
 
 @given(st.sampled_from(STRATEGIES), PENDING, st.integers(1, 20))
-def test_messages_at_once_go_as_if_one_by_one(strategy: Strategy, pending: list[tuple[int, int]], most: int) -> None:
+def test_messages_at_once_go_as_they_would_one_by_one(
+    strategy: Strategy, pending: list[tuple[int, int]], most: int
+) -> None:
     values, gone = [value for value, _ in pending], 0
     rule = all if strategy == "slowest_sub_rate" else any
     while gone < most and (

@@ -216,7 +216,7 @@ def test_a_run_asks_as_its_most_urgent_packet_does(asks: list[Ask], due: bool) -
     [(0, 10, 600, None), (MS, 10, 100, None), (2 * SECOND, 48, 12_000, None), (100 * SECOND, 120, 600_000, None),
      (50 * SECOND, 3, 300_000, 3.0)],
 )  # fmt: skip
-def test_timeout_and_probe_adapt_to_the_disk(
+def test_the_timeout_and_the_probe_adapt_to_the_disk(
     took_ns: int, timeout_s: int, probe_ms: int, fixed_s: float | None
 ) -> None:
     """A first sample R makes a probe time of 3 R: eight are the timeout, two the wait before asking.

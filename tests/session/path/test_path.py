@@ -221,7 +221,9 @@ def piece(number: int, total: int, offset: int, content: bytes) -> PieceFrame:
 
 
 @given(content=st.binary(min_size=1, max_size=5_000), piece_bytes=st.integers(1, 1_200), data=st.data())
-def test_a_packet_is_whole_when_all_its_pieces_came(content: bytes, piece_bytes: int, data: st.DataObject) -> None:
+def test_a_packet_is_whole_when_all_pieces_came_in_any_order_and_any_number(
+    content: bytes, piece_bytes: int, data: st.DataObject
+) -> None:
     """The last piece alone asks, if any does."""
     piece_bytes = max(piece_bytes, len(content) // 40 + 1)
     whole = SessionPacket(1, Delivery.TRANSACTIONAL, content, None, Ask.NO, len(content))

@@ -234,7 +234,9 @@ SATELLITE = PathTraits(paced=True, reliable=False, base_bytes=600)
     ("traits", "name", "size"),
     [(UDP, "bbr", 1_200), (TCP, "stream", 9_000), (MEMORY, None, 9_000), (SATELLITE, "bbr", 600)],
 )
-def test_a_session_controls_congestion_if_nothing_below_does(traits: PathTraits, name: str | None, size: int) -> None:
+def test_a_session_controls_congestion_where_nothing_below_it_does(
+    traits: PathTraits, name: str | None, size: int
+) -> None:
     """And begins with the largest datagram that needs no probe."""
     session = make_session(1, unprobed(SessionSettings(max_datagram_bytes=9_000)), traits=traits)
     congestion = session.window.congestion

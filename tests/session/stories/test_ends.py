@@ -257,7 +257,9 @@ def test_a_probe_is_alone_in_its_datagram_and_of_the_size_that_it_proves() -> No
 
 
 @pytest.mark.parametrize("congestion", ["newreno", "bbr"])
-def test_lost_probes_are_no_congestion_and_no_resends(congestion: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_probes_that_are_lost_are_no_congestion_and_no_resends(
+    congestion: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pair = on_path(1_300, congestion=congestion)
     controller, losses = pair.a.window.congestion, []
     monkeypatch.setattr(type(controller), "handle_lost", lambda *arguments: losses.append(arguments))

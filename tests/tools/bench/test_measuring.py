@@ -169,7 +169,9 @@ async def test_what_arrived_does_not_come_again_after_a_lost_session(tmp_path: P
 
 
 @pytest.mark.slow
-async def test_a_strategy_does_what_it_says_to_fast_and_slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_strategy_does_to_a_fast_and_a_slow_subscriber_what_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The slow one acknowledges nothing here: there is room for 20 messages."""
     small = {"QUICK_SHARE": 10, "SLOW_NS": 3_600 * SECOND, "MAX_UNACKED": 20, "DELIVERY_TIMEOUT_S": 0.1}
     for name, value in small.items():

@@ -176,7 +176,9 @@ async def test_what_the_broker_does_not_take_is_kept_with_the_reason(
         assert bridge.stats().refused == 6
 
 
-async def test_what_need_lead_to_no_queue_is_given(tmp_path: Path, rabbitmq: Rabbit, channel: AbstractChannel) -> None:
+async def test_what_leads_to_no_queue_is_given_when_it_need_not(
+    tmp_path: Path, rabbitmq: Rabbit, channel: AbstractChannel
+) -> None:
     await channel.declare_exchange("events", ExchangeType.FANOUT, durable=True)
     async with bridged(tmp_path, rabbitmq.url, give=["events -> events/"], mandatory=False) as (node, bridge):
         await node.send("events", b"nobody listens")

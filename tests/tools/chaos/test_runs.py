@@ -234,7 +234,7 @@ def test_seeds_that_once_accused_nodes_that_were_right(seed: int) -> None:
         ({"delivery": Delivery.EXPRESS}, True, True),
     ],
 )
-def test_pieces_wait_where_the_origin_has_still_to_end_them(
+def test_pieces_of_a_message_wait_where_its_origin_has_still_to_say_that_it_has_ended(
     stream: dict[str, object], has_died: bool, waits: bool
 ) -> None:
     """A part of it was refused, or lies at a relay, or was in the memory of a process that has died."""

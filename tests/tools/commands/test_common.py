@@ -126,7 +126,7 @@ def test_a_line_of_json_can_always_be_written() -> None:
 
 
 @pytest.mark.parametrize("command", [("keygen",), ("trust", "list"), ("receive", "orders"), ("queue", "list")])
-def test_an_empty_directory_is_refused(
+def test_an_empty_data_directory_is_not_the_working_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
     """A script whose variable is not set makes no node where it happens to be."""

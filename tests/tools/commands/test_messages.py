@@ -211,7 +211,7 @@ async def test_full_output_is_said_and_nothing_is_lost(tmp_path: Path, monkeypat
     assert await left(tmp_path) == 1
 
 
-async def test_a_directory_without_a_server_may_be_in_use(
+async def test_a_directory_that_nobody_serves_and_somebody_has_is_said_to_be_in_use(
     tmp_path: Path, reader: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(handover, "SOON_S", 0.05)

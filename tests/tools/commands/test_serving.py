@@ -152,7 +152,7 @@ async def next_name(succession: Succession) -> str:
 
 
 @pytest.mark.parametrize("passing", [True, False])
-async def test_after_a_command_it_opens_and_after_a_server_it_waits(
+async def test_after_another_command_it_opens_the_directory_and_after_a_server_it_waits_for_the_next(
     tmp_path: Path, succession: Succession, *, passing: bool
 ) -> None:
     succession.handle_welcome({"passing": passing})
@@ -392,7 +392,7 @@ def test_bad_arguments_are_rejected(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("mode", "warned"), [(0o644, True), (0o600, False)])
-def test_an_open_secret_gets_a_warning(
+def test_a_secret_that_others_may_read_gets_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, mode: int, warned: bool
 ) -> None:
     path = tmp_path / "psk"

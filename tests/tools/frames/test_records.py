@@ -111,7 +111,7 @@ def test_it_reads_what_load_reads(spark: "SparkSession", records: "DataFrame", l
     assert found.count() == records.count()
 
 
-def test_several_paths_and_patterns_are_read(
+def test_several_paths_and_patterns_are_read_and_an_empty_path_is_none(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The working directory, which has logs too, is not what was asked for."""
@@ -132,7 +132,9 @@ def test_several_paths_and_patterns_are_read(
 
 
 @pytest.mark.parametrize("by_format", [False, True])
-def test_a_frame_used_twice_has_the_rows_of_each_use(spark: "SparkSession", logs: Path, by_format: bool) -> None:
+def test_a_frame_that_is_used_twice_has_the_rows_of_each_use(
+    spark: "SparkSession", logs: Path, by_format: bool
+) -> None:
     """In a union, in a join with itself and in a query within one; also where the session pushes filters down."""
     from pyspark.sql import functions as f
 

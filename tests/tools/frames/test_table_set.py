@@ -61,7 +61,7 @@ def test_the_command_says_how_far_it_is(spark: "SparkSession", tmp_path: Path, m
     assert re.fullmatch(r"writing tables: step \d+, [\d,]+ of its [\d,]+ tasks done", result.stderr.splitlines()[0])
 
 
-def test_without_news_no_spark_is_needed(
+def test_a_run_with_nothing_new_needs_no_spark(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Which takes longer to start than to see that; what has grown is for Spark."""
@@ -94,7 +94,7 @@ def test_every_table_is_the_same_of_a_frame_that_is_not_cached(spark: "SparkSess
     assert not any(cached[name].isEmpty() for name in ("placements", "dispatches", "resends", "outages"))
 
 
-def test_a_run_adds_news_and_a_dead_one_again(
+def test_a_run_adds_what_is_new_and_a_run_that_died_is_made_again(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a segment that has grown and was renamed, the records behind those that are there."""
@@ -130,7 +130,9 @@ def test_a_run_adds_news_and_a_dead_one_again(
         assert [row.replace(".open'", "'") for row in rows_of(kept[name])] == rows_of(fresh[name])
 
 
-def test_other_versions_are_refused(spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_of_another_version_are_refused(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from triack import replay
 
     healthy().save(tmp_path / "logs")
@@ -241,7 +243,9 @@ def test_what_waited_at_a_relay_while_the_peer_behind_it_was_away(spark: "SparkS
     assert found[1][-1] == pytest.approx(3, abs=0.1)
 
 
-def test_a_timestamp_follows_each_wall_time_by_utc(spark: "SparkSession", records: "DataFrame", tmp_path: Path) -> None:
+def test_a_timestamp_follows_each_wall_time_and_days_are_those_of_utc(
+    spark: "SparkSession", records: "DataFrame", tmp_path: Path
+) -> None:
     """Whatever time zone the session shows timestamps in: here one in which another day has begun."""
     from triack import replay
     from triack.replay.table_set import append

@@ -158,7 +158,7 @@ async def test_a_page_may_be_compressed(url: str) -> None:
     assert b"triack_store_low 0.0" in gzip.decompress(content)
 
 
-async def test_a_failed_page_is_logged(
+async def test_a_page_that_cannot_be_made_is_logged(
     url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(_: NodeCollector) -> Iterator[Metric]:

@@ -204,7 +204,7 @@ async def test_a_node_says_that_it_is_ready_and_that_it_stops(manager: socket.so
         assert heard(manager) == ["STOPPING=1"]
 
 
-async def test_a_start_has_more_time_if_it_comes_nearer(
+async def test_a_start_has_more_time_as_long_as_it_comes_nearer(
     manager: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A million messages take longer than systemd waits. A start that hangs says nothing more."""
@@ -224,7 +224,7 @@ async def test_a_start_has_more_time_if_it_comes_nearer(
             heard(manager)
 
 
-async def test_the_watchdog_hears_only_of_a_working_disk(
+async def test_the_watchdog_hears_of_a_node_only_while_its_disk_works(
     manager: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WATCHDOG_USEC", "100000")

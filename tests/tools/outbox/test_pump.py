@@ -311,7 +311,7 @@ async def test_it_knows_no_more_destinations_without_room_than_it_may(
         assert len(pump.waits_for) == 3
 
 
-async def test_a_standing_database_is_given_up(
+async def test_a_database_that_stands_still_is_told_and_given_up(
     sqlite: Connect, shop: triack.Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its row is sent over a new connection, and once; what the old one does later changes nothing."""
@@ -626,7 +626,9 @@ async def test_of_two_readers_one_does_the_work(postgres: Any, connect: Connect,
         ("numeric", "SELECT :1, :2, :3", (1, 2, 1)),
     ],
 )
-def test_parameters_fit_the_driver(monkeypatch: pytest.MonkeyPatch, style: str, statement: str, values: Any) -> None:
+def test_parameters_have_the_form_that_the_driver_names(
+    monkeypatch: pytest.MonkeyPatch, style: str, statement: str, values: Any
+) -> None:
     """PEP 249, paramstyle; the class may lie anywhere in the driver's package."""
     driver = ModuleType("driver")
     driver.__dict__["paramstyle"] = style
@@ -730,7 +732,7 @@ def test_times_to_live_go_on_in_the_table(sqlite: Connect) -> None:
     db.close()
 
 
-def test_of_held_destinations_only_the_first_row_is_read_and_only_when_they_are_tried(
+def test_of_destinations_that_are_held_only_the_first_row_is_read_and_only_when_they_are_tried(
     connect: Connect,
 ) -> None:
     put(connect, b"1", b"2", to="full")
