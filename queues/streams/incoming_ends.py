@@ -44,14 +44,14 @@ ENDED_STREAM = 0
 """No stream: in the table of positions its rows hold the ranges that have ended."""
 RANGES_MAX = 8_192
 """Most ranges of one origin, 16 bytes each. A correct one needs at most one more than it has live streams: fewer."""
-
-_RANGE = Struct("!QQ")
 REST_NS = 7 * 86_400 * SECOND
 """A week: how long a relay that is no longer on any way may be without a session. If a message expired before it
 arrived, the stream needs a place for this long, unless that is needed."""
 ENDS_MAX = 2_048
 """Streams awaited, of those that one neighbour says have ended: as many as it may have here by default. More are not
 noted: it could invent them, and a true origin repeats its END. Each may keep a closed session, some 8 KB."""
+
+_RANGE = Struct("!QQ")
 
 
 class EndedStreams:
@@ -110,7 +110,7 @@ class EndedStreams:
 
 
 class AwaitedEnds:
-    """The streams of a node that are awaited so.
+    """The streams that have ended, of which packets are awaited.
 
     Attributes:
         due: when ``poll_due`` returns something.

@@ -10,10 +10,10 @@ from tests.sure import sure
 from triack.base.delivery import Delivery
 from triack.base.errors import RollbackDetected
 from triack.base.units import MS, SECOND
-from triack.ordering.wire import OrderAckPacket
+from triack.ordering.wire import EndPacket, HoldPacket, OnwardAckPacket, OnwardPacket, OrderAckPacket, RejectPacket
 from triack.queues.node_settings import Reconnect
 from triack.queues.peers import link as link_module
-from triack.queues.peers.control import Control
+from triack.queues.peers.control import Control, key_of
 from triack.queues.peers.link import Link, Links
 from triack.queues.peers.turns import QUEUE_TURN_PACKETS
 from triack.queues.streams.outgoing_stream import OutgoingStream
@@ -151,6 +151,15 @@ def test_a_newer_answer_takes_the_place_of_an_older(monkeypatch: pytest.MonkeyPa
     assert conversation.control is not None
     assert list(conversation.control.values()) == [Control(new.encode(), (9, 5)), Control(second.encode(), (5,))]
     assert list(conversation.awake) == [conversation]
+
+
+def test_words_about_what_was_passed_on_replace_nothing() -> None:
+    of = b"o" * 16, 1, 1
+    words = [OnwardAckPacket(*of, turn, False, [(turn, turn)]) for turn in range(1, 9)]
+    others = [RejectPacket(*of, number, "too-large") for number in range(1, 9)]
+    answers = [OrderAckPacket(*of, 1), HoldPacket(*of[:2], 1, stop=True), OnwardPacket(*of, 1, 1, waits=True)]
+    ends = [EndPacket(*of, 1, answer=answer) for answer in (False, True)]
+    assert len({key_of(packet) for packet in (*words, *others, *answers, *ends)}) == 21
 
 
 @pytest.mark.parametrize("delivery", [EXPRESS, TRANSACTIONAL])

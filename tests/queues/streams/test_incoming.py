@@ -27,7 +27,7 @@ from triack.queues.peers.peer_limits import HoldSender
 from triack.queues.peers.session_settings import largest_window
 from triack.queues.stages import Stage
 from triack.queues.streams.holds import HeldStream, Holds, HoldsHere
-from triack.queues.streams.incoming_stream import HELD_BYTES, IncomingStream, new_row
+from triack.queues.streams.incoming_stream import HELD_BYTES, IncomingStream, IncomingStreams, new_row
 from triack.queues.streams.owed_acks import OwedAcks
 from triack.queues.streams.stream_records import StreamRecords
 from triack.session.protocol.binary import BINARY
@@ -333,6 +333,13 @@ def test_an_ordered_stream_comes_back_at_its_position() -> None:
     assert again.row() == stream.row()
     with pytest.raises(StoreDamaged):
         IncomingStream(new_stream(Delivery.RECOVERABLE).row()._replace(filter=b"\xff"), SETTINGS)
+
+
+def test_a_stream_that_another_one_replaces_is_kept_for_no_relay() -> None:
+    streams, before, after = IncomingStreams(), new_stream(), new_stream()
+    before.relay = "r"
+    assert (streams.add(before), streams.by(b"r" * 16, "r")) == (True, [before])
+    assert (streams.add(after), streams.by(b"r" * 16, "r"), streams.by(SENDER, "r")) == (False, [], [after])
 
 
 # Streams that wait for room are reported once for a peer and a reason.
