@@ -133,10 +133,11 @@ class DatagramBuilder:
         if size_bytes > room_bytes:
             return room_bytes
         transmit.payload += encoded
+        told = self._ack_sender.handle_ack_sent(ack)
         if type(ack) is AckFrame:
-            transmit.ack = self._ack_sender.handle_ack_sent(ack)
-        elif type(ack) is StoreAckFrame:
-            transmit.store_ack = self._ack_sender.handle_store_ack_sent(ack)
+            transmit.ack = told
+        else:
+            transmit.store_ack = told
         return room_bytes - size_bytes
 
     def _put_requests(self, transmit: Transmit, room_bytes: int) -> None:

@@ -122,14 +122,11 @@ class Recorder:
 
     def add_transmit(self, session: str, transmit: Transmit, now_ns: int) -> None:
         """Record the content of one datagram."""
-        ack, stored, sent = transmit.ack, transmit.store_ack, transmit.packet
-        if ack is not None:
-            covered = {"cumulative": ack.cumulative, "ranges": ack.ranges}
-            self.add("ack_sent", now_ns, session=session, **covered, trigger=ack.trigger, pending=ack.pending)
-        if stored is not None:
-            covered = {"cumulative": stored.cumulative, "ranges": stored.ranges}
-            why = {"trigger": stored.trigger, "pending": stored.pending}
-            self.add("store_ack_sent", now_ns, session=session, **covered, **why)
+        sent = transmit.packet
+        for event, ack in (("ack_sent", transmit.ack), ("store_ack_sent", transmit.store_ack)):
+            if ack is not None:
+                covered = {"cumulative": ack.cumulative, "ranges": ack.ranges}
+                self.add(event, now_ns, session=session, **covered, trigger=ack.trigger, pending=ack.pending)
         if transmit.ping:
             self.add("ping_sent", now_ns, session=session)
         if sent is not None:

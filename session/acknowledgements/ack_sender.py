@@ -6,7 +6,7 @@ covers is its own machine's business (``session_ack``, ``store_ack``).
 
 from collections.abc import Sequence
 
-from triack.base.ack_debt import AckDebt, AckState
+from triack.base.ack_debt import AckState
 from triack.base.ack_trigger import AckTerms, terms_of
 from triack.base.delivery import DURABLE
 from triack.base.errors import ProtocolError
@@ -16,7 +16,7 @@ from triack.session.acknowledgements.session_ack import SessionAck
 from triack.session.acknowledgements.store_ack import StoreAck
 from triack.session.path.pieces import Pieces
 from triack.session.protocol.codec import Codec
-from triack.session.protocol.events import AckSent, PacketArrived, PacketDropped, RunArrived, StoreAckSent
+from triack.session.protocol.events import AckSent, PacketArrived, PacketDropped, RunArrived
 from triack.session.protocol.frames import AckFrame, Ask, PacketFrame, PacketRun, PieceFrame, StoreAckFrame
 from triack.session.protocol.policy import Policy
 from triack.session.protocol.timers import Timer, Timers
@@ -159,20 +159,10 @@ class AckSender:
         """The store ack that leaves now, with the owner's mark."""
         return StoreAckFrame.of(self.store_ack.stored, mark)
 
-    def handle_ack_sent(self, frame: AckFrame) -> AckSent:
-        """A session ack leaves. Returns its record for the log."""
-        debt = self.session_ack.debt
-        told = AckSent(frame.cumulative, frame.ranges, _trigger(debt), debt.pending)
+    def handle_ack_sent(self, frame: AckFrame | StoreAckFrame) -> AckSent:
+        """A session or store ack leaves. Returns its record for the log."""
+        debt = self.session_ack.debt if type(frame) is AckFrame else self.store_ack.debt
+        trigger = debt.cause if debt.state is AckState.DUE else "piggyback"
+        told = AckSent(frame.cumulative, frame.ranges, trigger, debt.pending)
         debt.handle_sent()
         return told
-
-    def handle_store_ack_sent(self, frame: StoreAckFrame) -> StoreAckSent:
-        """The same for a store ack."""
-        debt = self.store_ack.debt
-        told = StoreAckSent(frame.cumulative, frame.ranges, _trigger(debt), debt.pending)
-        debt.handle_sent()
-        return told
-
-
-def _trigger(debt: AckDebt) -> str:
-    return debt.cause if debt.state is AckState.DUE else "piggyback"

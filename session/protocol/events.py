@@ -20,17 +20,7 @@ class TransmitKind(IntEnum):
 
 @dataclass(slots=True)
 class AckSent:
-    """A session ack that left in a transmit; ``pending`` packets are covered by it for the first time."""
-
-    cumulative: int
-    ranges: list[Range]
-    trigger: str
-    pending: int
-
-
-@dataclass(slots=True)
-class StoreAckSent:
-    """A store ack that left in a transmit; ``pending`` packets are covered by it for the first time."""
+    """A session or store ack that left in a transmit; it covers ``pending`` packets for the first time."""
 
     cumulative: int
     ranges: list[Range]
@@ -51,7 +41,7 @@ class Transmit:
     payload: bytes
     packet: SessionPacket | None = None
     ack: AckSent | None = None
-    store_ack: StoreAckSent | None = None
+    store_ack: AckSent | None = None
     ping: bool = False
 
 

@@ -295,7 +295,7 @@ OTHERS = {
         queues/topics/topics.py Topics _rows
         queues/topics/subscription.py Subscription _restored
         ordering/wire.py OnwardAckPacket ranges
-        session/protocol/events.py AckSent ranges, StoreAckSent ranges, TransmitRun payloads packets
+        session/protocol/events.py AckSent ranges, TransmitRun payloads packets
         session/protocol/events.py RunArrived contents, PacketsAcked packets told, PacketsStored packets
         session/protocol/frames.py PacketRun ack_requested contents, AckFrame ranges, StoreAckFrame ranges
         node/shell/prepared.py PreparedList bodies keys each

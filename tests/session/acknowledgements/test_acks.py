@@ -19,7 +19,7 @@ from triack.session.acknowledgements.session_ack import PATIENCE_NS
 from triack.session.acknowledgements.store_ack import StoreAck
 from triack.session.acknowledgements.store_ack_waiter import StoreAckWaiter
 from triack.session.protocol.binary import BINARY
-from triack.session.protocol.events import AckSent, StoreAckSent
+from triack.session.protocol.events import AckSent
 from triack.session.protocol.frames import AckFrame, Ask, PacketFrame, PingFrame, StoreAckFrame
 from triack.session.protocol.packets import PacketState, SessionPacket
 from triack.session.protocol.policy import Policy
@@ -161,7 +161,7 @@ def test_what_a_datagram_says() -> None:
     assert ack_sender.due_bytes(32, 64) == 96
     assert ack_sender.handle_ack_sent(ack) == AckSent(1, [(3, 3)], "gap", 2)
     assert ack_sender.due_bytes(32, 64) == 64
-    assert ack_sender.handle_store_ack_sent(store_ack) == StoreAckSent(1, [(3, 3)], "count", 2)
+    assert ack_sender.handle_ack_sent(store_ack) == AckSent(1, [(3, 3)], "count", 2)
     assert ack_sender.due_bytes(32, 64) == 0
 
 
