@@ -1,6 +1,7 @@
 """The way to one address: who has its turn, when there is a reason to connect, and when the next attempt is made."""
 
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -159,7 +160,8 @@ def test_words_about_what_was_passed_on_replace_nothing() -> None:
     others = [RejectPacket(*of, number, "too-large") for number in range(1, 9)]
     answers = [OrderAckPacket(*of, 1), HoldPacket(*of[:2], 1, stop=True), OnwardPacket(*of, 1, 1, waits=True)]
     ends = [EndPacket(*of, 1, answer=answer) for answer in (False, True)]
-    assert len({key_of(packet) for packet in (*words, *others, *answers, *ends)}) == 21
+    packets: list[Any] = [*words, *others, *answers, *ends]
+    assert len({key_of(packet) for packet in packets}) == 21
 
 
 @pytest.mark.parametrize("delivery", [EXPRESS, TRANSACTIONAL])
