@@ -17,7 +17,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
-from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
@@ -167,15 +166,10 @@ def _load_files(columns: Sequence[str], batches: Iterator[pa.RecordBatch]) -> It
 
 
 def _packed(files: Sequence[Listed], root: str, tasks: int) -> list[InputPartition]:
-    """Deal files out to tasks, the largest first, each to the task with the least to read."""
+    """Deal files out to tasks, the largest first, one after the other to each: so each has about as much to read."""
     count = max(1, min(len(files), max(tasks, sum(it.size for it in files) // TASK_BYTES)))
-    heap: list[tuple[int, int]] = [(0, at) for at in range(count)]
-    parts = [Segments([], root) for _ in range(count)]
-    for it in sorted(files, key=lambda it: (-it.size, it.path)):
-        size, at = heappop(heap)
-        parts[at].files.append(it)
-        heappush(heap, (size + it.size, at))
-    return list(parts)
+    ordered = sorted(files, key=lambda it: (-it.size, it.path))
+    return [Segments(ordered[at::count], root) for at in range(count)]
 
 
 def _fixed(path: str) -> str:

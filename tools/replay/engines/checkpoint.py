@@ -22,7 +22,7 @@ from triack.tools.replay.log.writing import writing
 
 State = TypeVar("State")
 
-_LAYOUT: Final = 19
+_LAYOUT: Final = 20
 """The format of a checkpoint; goes up when what is kept, or in which files, changes within a version."""
 _HEAD: Final = f"triack replay checkpoint, version {__version__}, layout {_LAYOUT}\n".encode()
 """Another version may have other judges: it judges everything again."""

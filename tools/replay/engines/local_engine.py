@@ -33,7 +33,7 @@ def replay_local(
     readings: dict[str, Reading] = {}
     listing = listing or Listing()
     loaded = load_summaries(listing)
-    judge = judge_segments(lambda: _read(logs, readings, say), loaded.past)
+    judge = judge_segments(lambda: read_segments(logs, readings, say), loaded.past)
     verdict = judge.finish()
     for log in logs:
         readings[str(log.path)].compare(log.size)
@@ -42,9 +42,10 @@ def replay_local(
     return verdict
 
 
-def _read(
+def read_segments(
     logs: list[LogFile], readings: dict[str, Reading], say: Callable[[str], None] | None
 ) -> Iterator[tuple[str, int, Iterable[Record]]]:
+    """Yield the segments of logs as path, first line and records; the readings are kept by path."""
     for number, log in enumerate(logs, start=1):
         path = str(log.path)
         readings[path] = Reading(path)

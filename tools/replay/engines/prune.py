@@ -23,7 +23,7 @@ from triack.base.errors import ReplayError
 from triack.base.names import what_else
 from triack.store.folder import sync_folder
 from triack.tools.replay.engines.checkpoint import freeze_part
-from triack.tools.replay.engines.local_engine import judge_segments, replay_local
+from triack.tools.replay.engines.local_engine import judge_segments, read_segments, replay_local
 from triack.tools.replay.engines.summary import Loaded, Summary, encode, load_summaries, replay_numbers
 from triack.tools.replay.judges.past import Cut, Past
 from triack.tools.replay.log.files import LogFile, Reading, Record, in_order, read_records
@@ -193,7 +193,11 @@ def _names_in(firsts: Iterable[Record | None]) -> set[str]:
 
 def _judge(directory: Path, before: Past | None, old: list[LogFile], done: Pruned, say: Callable[[str], None]) -> Past:
     """Judge everything, and return what is known at the cut."""
-    judge = judge_segments(lambda: _segments(old, say), before, forgets=True)
+    readings: dict[str, Reading] = {}
+    judge = judge_segments(lambda: read_segments(old, readings, say), before, forgets=True)
+    for it in readings.values():
+        if it.fault:
+            raise ReplayError(f"{it.path} {it.fault}")
     past = judge.past(freeze_part)
     known = sum(segment.records for segment in before.segments) if before is not None else 0
     done.records = sum(segment.records for segment in past.segments) - known
@@ -204,16 +208,6 @@ def _judge(directory: Path, before: Past | None, old: list[LogFile], done: Prune
         if {it.identity for it in verdict.findings}.isdisjoint(it.identity for it in again.findings):
             done.verdict = again
     return past
-
-
-def _segments(logs: list[LogFile], say: Callable[[str], None]) -> Iterator[tuple[str, int, Iterator[Record]]]:
-    for number, log in enumerate(logs, start=1):
-        say(f"old file {number:,} of {len(logs):,}")
-        reading = Reading(str(log.path))
-        for line, records in reading.segments():
-            yield reading.path, line, records
-        if reading.fault:
-            raise ReplayError(f"{reading.path} {reading.fault}")
 
 
 def _verdict(directory: Path, say: Callable[[str], None]) -> Verdict:

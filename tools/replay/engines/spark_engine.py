@@ -32,7 +32,7 @@ from triack.tools.replay.engines.summary import Loaded, load_summaries
 from triack.tools.replay.judges.conclusion import Read, cover
 from triack.tools.replay.judges.judge import UnitJudge, join_parts
 from triack.tools.replay.judges.past import Past
-from triack.tools.replay.log.files import Reading, split
+from triack.tools.replay.log.files import Reading, first_of, split
 from triack.tools.replay.log.listing import OPEN_SUFFIX, PARQUET_SUFFIX, Listing
 from triack.tools.replay.log.schema import Verdict, Violation
 from triack.tools.replay.log.validity import complaint
@@ -73,8 +73,6 @@ FINDS_MAX: Final = 5
 """How often segments are looked for: running nodes rename them, each every few minutes."""
 _RENAMED: Final = re.compile(rf"FILE_NOT_EXIST\b.*{re.escape(OPEN_SUFFIX)}\b")
 """Spark's error for a segment that was completed, and so renamed, before a task came to it."""
-_NO_RECORD: Final[Record] = {"node": "", "incarnation": 0, "n": 0}
-"""In the place of the first one of a file that has none, or none that can be read."""
 Row = tuple[str, int, int, int, bytes, int, bytes | None]
 Dealt = tuple[str, str, str, bytes]
 Result = TypeVar("Result")
@@ -133,16 +131,15 @@ def join(dealt: DataFrame, tasks: int) -> DataFrame:
 def _place_files(rows: Iterator[dict[str, Any]]) -> Iterator[Row]:
     """Yield files by their first records; those with segments of many nodes in pieces."""
     for row in rows:
-        reading = Reading(os.fsdecode(row["name"]), row["content"])
-        if reading.path.endswith(PARQUET_SUFFIX):
-            yield from _pieces(reading.path, reading.segments())
+        path = os.fsdecode(row["name"])
+        if path.endswith(PARQUET_SUFFIX):
+            reading = Reading(path, row["content"])
+            yield from _pieces(path, reading.segments())
             reading.compare(row["size"])
-            read = Read(reading.path, 0, reading.torn, reading.fault)
-            yield "", 0, 0, READ, row["name"], 0, freeze(read)
-            continue
-        _, records = next(reading.segments())
-        first = next(records, _NO_RECORD)
-        yield first["node"], first["incarnation"], first["n"], FILE, row["name"], row["size"], row["content"]
+            yield "", 0, 0, READ, row["name"], 0, freeze(Read(path, 0, reading.torn, reading.fault))
+        else:
+            first = first_of(path, row["content"])
+            yield first["node"], first["incarnation"], first["n"], FILE, row["name"], row["size"], row["content"]
 
 
 def _place_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[Row]:

@@ -29,7 +29,7 @@ from triack.tools.replay.judges.past import Past
 from triack.tools.replay.log.listing import Listing
 from triack.tools.replay.log.schema import Verdict
 
-LAYOUT: Final = 8
+LAYOUT: Final = 9
 """The format of the states in a summary. A judge that keeps something else than before raises it, and then has to read
 the layout before: logs that were removed cannot be judged again."""
 STATE_BYTES_MAX: Final = 1 << 30

@@ -19,8 +19,6 @@ from triack.tools.replay.checks.side import OfNode, by_event
 from triack.tools.replay.log.messages import PLACE_BITS, messages_of
 from triack.tools.replay.log.ranges import RangeSet, Span, size
 
-BRIDGE_MARK: Final = "~"
-"""The unit of a bridge has this, and the bridge's name in hex, where that of a stream has the stream's number."""
 BRIDGED: Final = ("taken", "known", "acked", "given", "refused", "pending")
 """What is counted of a bridge. ``pending``: those to the broker that it has in hand at the end of the log."""
 WHERE: Final = ("origin", "stream", "sequence", "topic", "subscription")
@@ -30,17 +28,12 @@ Lane = tuple[str, ...]
 """A sequence of a stream and a queue, or a subscription."""
 
 
-def bridge_unit(record: Record) -> tuple[str, ...]:
-    """The unit of the bridge that a record is about."""
-    return "stream", record["node"], BRIDGE_MARK + record["bridge"].encode("utf-8", "surrogatepass").hex()
-
-
 class BridgeJudge(OfNode):
-    """Judges one bridge, whose name is as in its unit."""
+    """Judges one bridge."""
 
     def __init__(self, node: str, bridge: str, out: Output) -> None:
         super().__init__(node, out)
-        self._bridge = bytes.fromhex(bridge).decode("utf-8", "surrogatepass")
+        self._bridge = bridge
         self._counts = dict.fromkeys(BRIDGED, 0)
         # How many messages were acknowledged in this start, less those that were queued or known before.
         self._ahead = 0

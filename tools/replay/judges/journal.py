@@ -13,17 +13,15 @@ from typing import Final, NamedTuple
 from triack.base.errors import ReplayError
 from triack.base.session_log import EVENTS
 from triack.tools.replay.checks.findings import Due, Output, Record
-from triack.tools.replay.judges.bridge_judge import bridge_unit
-from triack.tools.replay.judges.queue_judge import is_judged, queue_unit
+from triack.tools.replay.judges.queue_judge import is_judged
 from triack.tools.replay.judges.sending_judge import EVENTS as SENDING_EVENTS
-from triack.tools.replay.judges.sending_judge import SENDING
 from triack.tools.replay.log.ranges import Span
 from triack.tools.replay.log.schema import OF_TOPIC
 from triack.tools.replay.report.report_charts import Charts
 
 Unit = tuple[str, ...]
-"""The judge of a record: ``("session", id)``, ``("stream", origin, stream)``, ``("topic", node, topic)``, or that of a
-queue (``queue_unit``), of a bridge (``bridge_unit``), or of all that a node sends.
+"""The judge of a record: ``("session", id)``, ``("stream", origin, stream)``; of one node, ``("queue", node, queue)``,
+``("topic", node, topic)``, ``("bridge", node, bridge)``, and ``("sending", node)`` of all that it sends.
 """
 RECOVERY: Final = (
     "node_started", "node_continued", "start_before", "position_recovered", "queued", "transit_committed",
@@ -241,11 +239,11 @@ def units_of(record: Record) -> list[Unit]:
     if event in STREAM_EVENTS and record.get("stream") is not None:
         units.append(("stream", record["origin"], str(record["stream"])))
         if is_judged(record):
-            units.append(queue_unit(record))
+            units.append(("queue", record["node"], record["queue"]))
         if event in SENDING_EVENTS and record["node"] == record["origin"]:
-            units.append(("stream", record["node"], SENDING))
+            units.append(("sending", record["node"]))
     if "bridge" in record:
-        units.append(bridge_unit(record))
+        units.append(("bridge", record["node"], record["bridge"]))
     if event in TOPIC_EVENTS and (topic := topic_of(record)) is not None:
         units.append(("topic", record["node"], topic))
     return units

@@ -15,12 +15,12 @@ from operator import itemgetter
 from typing import Any, Final
 
 from triack.tools.replay.checks.findings import DisorderError, Output, Record
-from triack.tools.replay.judges.bridge_judge import BRIDGE_MARK, BridgeJudge
+from triack.tools.replay.judges.bridge_judge import BridgeJudge
 from triack.tools.replay.judges.conclusion import World, conclude, decide
 from triack.tools.replay.judges.journal import Journal, Segment, Unit, join_segments, join_start
 from triack.tools.replay.judges.past import Cut, Kept, Past, behind
-from triack.tools.replay.judges.queue_judge import MARK, QueueJudge
-from triack.tools.replay.judges.sending_judge import SENDING, SendingJudge
+from triack.tools.replay.judges.queue_judge import QueueJudge
+from triack.tools.replay.judges.sending_judge import SendingJudge
 from triack.tools.replay.judges.session_judge import SessionJudge
 from triack.tools.replay.judges.stream_judge import StreamJudge
 from triack.tools.replay.log.schema import BROKEN, Timeline, Verdict, Violation
@@ -42,17 +42,19 @@ def order_of(record: Record) -> tuple[str, int, int, bool, bool]:
 
 def judge_of(unit: Unit, out: Output, *, forgets: bool = False) -> UnitJudge:
     """Return a new judge of a unit."""
-    if unit[0] == "session":
-        return SessionJudge(unit[1], out)
-    if unit[0] == "topic":
-        return TopicJudge(unit[1], unit[2], out)
-    if unit[2] == SENDING:
-        return SendingJudge(unit[1], out)
-    if unit[2].startswith(MARK):
-        return QueueJudge(unit[1], out)
-    if unit[2].startswith(BRIDGE_MARK):
-        return BridgeJudge(unit[1], unit[2].removeprefix(BRIDGE_MARK), out)
-    return StreamJudge(unit[1], int(unit[2]), out, forgets=forgets)
+    kind, whose, *name = unit
+    match kind:
+        case "session":
+            return SessionJudge(whose, out)
+        case "queue":
+            return QueueJudge(whose, out)
+        case "sending":
+            return SendingJudge(whose, out)
+        case "topic":
+            return TopicJudge(whose, name[0], out)
+        case "bridge":
+            return BridgeJudge(whose, name[0], out)
+    return StreamJudge(whose, int(name[0]), out, forgets=forgets)
 
 
 def join_parts(mine: Any, other: Any) -> None:

@@ -18,8 +18,6 @@ from triack.tools.replay.checks.findings import Output, Record, settled
 from triack.tools.replay.checks.side import OfNode
 from triack.tools.replay.log.schema import OF_TOPIC, is_system, priority_in
 
-MARK: Final = "="
-"""The unit of a queue has this, and the queue's name in hex, where that of a stream has the stream's number."""
 EVENTS: Final = frozenset({"committed", "handed", "returned"})
 """What a queue's judge looks at."""
 BATCHES: Final = 2
@@ -31,11 +29,6 @@ PRIORITIES: Final = 8
 
 Stream = tuple[str, int]
 """Its origin, and its number there."""
-
-
-def queue_unit(record: Record) -> tuple[str, ...]:
-    """The unit of the queue that a record is about."""
-    return "stream", record["node"], MARK + record["queue"].encode("utf-8", "surrogatepass").hex()
 
 
 def is_judged(record: Record) -> bool:

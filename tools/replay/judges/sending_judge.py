@@ -11,8 +11,6 @@ from typing import Final
 from triack.tools.replay.checks.findings import Output, Record, settled
 from triack.tools.replay.checks.side import OfNode
 
-SENDING: Final = ">"
-"""The unit of what a node sends has this where that of a stream has the stream's number."""
 EVENTS: Final = frozenset({"queued", "rerouted", "stream_ended"})
 """What its judge looks at, of the node's own streams."""
 _KEY: Final = ("queue", "peer_name", "class", "priority", "sealed")

@@ -61,17 +61,18 @@ def in_order(listing: Listing) -> list[LogFile]:
     Files that ``triack log compact`` has made come first: the segments in them are older, and of several nodes, so only
     their time shows the order of these files.
     """
-    firsts = [(listed, _first_of(listed.path)) for listed in listing.logs]
+    firsts = [(listed, first_of(listed.path)) for listed in listing.logs]
     return [
         LogFile(Path(listed.path), (first["node"], first["incarnation"], first["n"]), listed.size)
         for listed, first in sorted(firsts, key=lambda it: _place(*it))
     ]
 
 
-def _first_of(path: str) -> Record:
+def first_of(path: str, content: bytes | None = None) -> Record:
     """Return the first record of a file, or one before all others if none can be read: reading it reports why."""
     try:
-        return next(read_records(LogFile(Path(path))), _NO_RECORD)
+        records = columns_of(path).records() if path.endswith(PARQUET_SUFFIX) else Tail(Path(path), content).read()
+        return next(records, _NO_RECORD)
     except ReplayError:
         return _NO_RECORD
 

@@ -326,7 +326,7 @@ def test_what_was_written_is_read() -> None:
     """People can read how far each node had come, too."""
     found = decode(summary())
     assert (found.replaces, found.told) == (["0" * 64], {"sent": 7})
-    assert {kept.unit[0] for kept in found.past.kept} == {"session", "stream"}
+    assert {kept.unit[0] for kept in found.past.kept} == {"session", "stream", "queue", "sending"}
     again = Summary(found.past, found.replaces, told=found.told)
     assert decode(encode(again)).past == found.past
     lines = [json.loads(line) for line in summary().splitlines()[1:-1]]

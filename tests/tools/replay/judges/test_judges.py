@@ -21,8 +21,7 @@ from triack.tools.replay.engines.local_engine import judge_segments
 from triack.tools.replay.judges.admin_judge import Asking
 from triack.tools.replay.judges.journal import Journal, Segment, join_segments
 from triack.tools.replay.judges.judge import order_of
-from triack.tools.replay.judges.queue_judge import QueueJudge, is_judged, queue_unit
-from triack.tools.replay.judges.sending_judge import SENDING
+from triack.tools.replay.judges.queue_judge import QueueJudge, is_judged
 from triack.tools.replay.judges.starts import Starts
 
 # The judge: what is unusual but right passes, and the numbers are those of the messages.
@@ -94,14 +93,11 @@ def test_records_go_to_who_judges_them() -> None:
     world.ack(world.send("express", world.queue("express", 1)), store=False)
     world.number()
     journal = Journal("here", out)
-    dealt = {
-        SENDING if SENDING in unit else unit[0]: [record["event"] for record in pile]
-        for unit, pile in journal.deal(world.alpha.records).items()
-    }
+    dealt = {unit[0]: [record["event"] for record in pile] for unit, pile in journal.deal(world.alpha.records).items()}
     assert dealt == {
         "session": ["life", "session_opened", "packet_sent", "ack_received"],
         "stream": ["life", "queued", "packet_sent"],
-        SENDING: ["life", "queued"],
+        "sending": ["life", "queued"],
     }
     segment = journal.segment()
     assert segment is not None
@@ -268,11 +264,9 @@ def test_a_high_priority_that_is_passed_by_lower_ones_is_found(steps: str, found
 
 
 def test_system_queues_are_read_in_the_order_of_arrival() -> None:
-    """And a queue has a unit of its own, whatever its name is."""
     handed = {"event": "handed", "node": BETA}
     assert [is_judged({**handed, "queue": queue}) for queue in ("dead-letter", "$journal", "q")] == [False, False, True]
     assert not is_judged({**handed, "queue": "q", "event": "settled"})
-    assert queue_unit({**handed, "queue": "a/b"}) == ("stream", BETA, "=612f62")
 
 
 BESIDE = "queued beside stream 2, which is for the same queue, class and priority"
