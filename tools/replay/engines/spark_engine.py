@@ -269,8 +269,7 @@ def replay_spark(
 def find_violations(spark: SparkSession, paths: Iterable[str]) -> DataFrame:
     """Judge the segments under paths; return the promises that they break, as ``replay_spark`` finds them.
 
-    The records stay where they are read, as far as they can be judged there. The result is in Spark's cache until
-    ``unpersist()``.
+    The result is in Spark's cache until ``unpersist()``.
     """
 
     def use(dealt: DataFrame, listing: Listing, _: Loaded) -> DataFrame:
@@ -300,7 +299,7 @@ def over_files(
         spark: the Spark session.
         paths: as of ``replay_spark``.
         use: called with what was dealt out, what there was to read, and what summaries hold; once more if a segment was
-            renamed, or if logs that are out of order cannot be judged where they are read.
+            renamed, or if logs are out of order.
     """
     given, finds = list(paths), FINDS_MAX
 

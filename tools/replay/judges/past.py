@@ -10,15 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from triack.tools.replay.checks.findings import Output, Record
 from triack.tools.replay.judges.journal import Segment, Unit
 
 Cut = tuple[int, int]
 """A start of a node, and the serial of a record of it."""
-NO_CUTS: Final[Mapping[str, Cut]] = {}
-"""Nothing was removed."""
 
 
 class Kept(NamedTuple):

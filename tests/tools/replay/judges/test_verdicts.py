@@ -30,7 +30,7 @@ from triack.tools.replay.judges.conclusion import Read, World, cover, decide, mi
 from triack.tools.replay.judges.endings import Endings
 from triack.tools.replay.judges.journal import Segment, Unit
 from triack.tools.replay.judges.judge import Judge, UnitJudge, join_parts
-from triack.tools.replay.judges.past import NO_CUTS, behind
+from triack.tools.replay.judges.past import behind
 from triack.tools.replay.judges.starts import Starts
 from triack.tools.replay.log.listing import Listed, Listing
 from triack.tools.replay.log.schema import Verdict, Violation
@@ -281,7 +281,7 @@ def test_more_messages_in_a_packet_than_were_counted_are_a_lie() -> None:
 def test_records_before_the_cut_are_known() -> None:
     records = [{"node": "a", "incarnation": 2, "n": n} for n in (1, 2, 3)]
     assert list(behind(records, {"a": (2, 2)})) == records[2:]
-    assert list(behind(records, {"b": (2, 2)})) == records == list(behind(records, NO_CUTS))
+    assert list(behind(records, {"b": (2, 2)})) == records == list(behind(records, {}))
 
 
 # Parts: what is judged node by node, and joined, is judged as it is as a whole.
