@@ -534,11 +534,7 @@ class Engine(OperatorSettings):
         Returns a run from which at least one message can be drawn. None when there is none, or its body is still being
         read from the disk; the queue notifies its listeners when to ask again.
         """
-        return self._open_run_at(mailbox, self.wall.ms(now_ns), now_ns)
-
-    def _open_run_at(self, mailbox: Mailbox, now_ms: int, now_ns: int) -> Run | None:
-        """The same, for a caller that has read the wall clock."""
-        notices = self.queues.notices
+        notices, now_ms = self.queues.notices, self.wall.ms(now_ns)
         while not notices.settles and (run := mailbox.open_run(now_ms)) is not None:
             if run.packet.receive_by_ms and run.packet.has_expired(now_ms):
                 self.queues.expiry.expire(mailbox, [run.packet])
@@ -557,15 +553,14 @@ class Engine(OperatorSettings):
         Once the drawn messages have ``most_bytes``, no further run is begun. Returns the runs, and the indices drawn
         from each; fewer than ``most`` when there are no more now.
         """
-        now_ms = self.wall.ms(now_ns)
         drawn: list[tuple[Run, range]] = []
         if not self.queues.notices.settles:
             runs, most_bytes = mailbox.open_whole(most, most_bytes)
             for sent_at_ms, alike in groupby(runs, key=_SENT_AT):
                 drawn += (together := [(run, range(run.end)) for run in alike])
                 most -= (messages := sum([run.end for run, _ in together]))
-                self.queues.waits.observe((now_ms - sent_at_ms) * MS, messages)
-        while most > 0 and most_bytes > 0 and (run := self._open_run_at(mailbox, now_ms, now_ns)) is not None:
+                self.queues.waits.observe((self.wall.ms(now_ns) - sent_at_ms) * MS, messages)
+        while most > 0 and most_bytes > 0 and (run := self.open_run(mailbox, now_ns)) is not None:
             killed = bool(mailbox.reader.setbacks.deaths) and run.killed
             if killed and drawn:
                 break

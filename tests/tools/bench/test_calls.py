@@ -15,7 +15,7 @@ from triack.tools.bench.calls import counted
 from triack.tools.bench.rows import COUNTS
 from triack.tools.sim.faults import Faults
 
-LONE_CALLS = 1_533
+LONE_CALLS = 1_539
 """Of sender and receiver, with their stores and logs, for one transactional message that waits for its order ack."""
 IDLE_POLL_CALLS = 16
 """Of a node that has nothing to do."""
