@@ -179,7 +179,7 @@ class OrderAckPacket(Numbered):
 
     def encode(self) -> bytes:
         """It as the content of an express packet, as all that follow."""
-        return _ACK.pack(_KIND_ORDER_ACK, 0, *self.named)
+        return _ACK.pack(_KIND_ORDER_ACK, 0, self.origin, self.stream, self.sequence, self.number)
 
 
 @dataclass(slots=True)

@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 from typing import assert_never
 
-from triack.base.names import StreamId
 from triack.ordering import wire
 
-ControlKey = tuple[StreamId, int]
-"""A stream, and what a control packet says of it: the number of a refused packet, or one of these."""
+ControlKey = tuple[bytes, int, int]
+"""Origin and number of a stream, and what is said of it: the number of a refused packet, or one of these."""
 _ACK, _HOLD, _END, _WAITS, _FORGOTTEN = 0, -1, -2, -3, -5
 _ONWARD = -6
 """The first word about what was passed on: none replaces another, so each has a key of its own, further down."""
@@ -30,7 +29,7 @@ def key_of(packet: wire.Answer | wire.EndPacket) -> ControlKey:
             about = _FORGOTTEN if packet.answer else _END
         case _:
             assert_never(packet)
-    return StreamId(packet.origin, packet.stream), about
+    return packet.origin, packet.stream, about
 
 
 @dataclass(slots=True)

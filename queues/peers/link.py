@@ -162,7 +162,8 @@ class Conversation:
                 self.session.handle_unanswered(number)
             self.wake()
             return False
-        self.refusing += len(refuses)
+        if refuses:
+            self.refusing += len(refuses)
         waiting[key] = Control(packet.encode(), refuses if older is None else refuses + older.refuses)
         self.control = waiting
         self.wake()
@@ -461,8 +462,7 @@ class Links(dict[str, Link]):
 
     def leads(self, outgoing: OutgoingStream, peer_id: bytes) -> bool:
         """Whether a node is a neighbour that has got a stream, in this process: only such a one may answer for it."""
-        links = map(self.get, (outgoing.via, *outgoing.next_hop.former))
-        return any(link is not None and link.peer_id == peer_id for link in links)
+        return any(name in self and self[name].peer_id == peer_id for name in (outgoing.via, *outgoing.next_hop.former))
 
     def keep_touch(self, peers: Iterable[Peer]) -> None:
         """Keep in touch with those of these peers that want it, and with all if no peer can call this node."""

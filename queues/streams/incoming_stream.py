@@ -273,8 +273,9 @@ class IncomingStreams:
 
     def find(self, origin: bytes, number: int) -> IncomingStream | None:
         """A stream, or None."""
-        streams = self._by_origin.get(origin)
-        return None if streams is None else streams.get(number)
+        if origin not in self._by_origin or number not in self._by_origin[origin]:
+            return None
+        return self._by_origin[origin][number]
 
     def of(self, origin: bytes) -> list[IncomingStream]:
         """The streams of an origin."""
