@@ -412,14 +412,20 @@ class Mailbox:
     def _drop_overtaken(self, packet: QueuedPacket, ordinal: int | None) -> None:
         """An ordered stream continues with a message: the rest of those before it has expired.
 
-        One without rows is younger: its packets wait for their commit.
+        One without rows is younger, as are all behind it: their packets wait for their commit.
         """
-        if self.partials.by_stream:
-            self._drop_partials(StreamId(packet.origin, packet.stream), lambda at, it: at != ordinal and bool(it.rows))
+        if not self.partials.by_stream:
+            return
+        stream = StreamId(packet.origin, packet.stream)
+        for oldest, partial in self.partials.of(stream).items():
+            if oldest != ordinal and partial.rows:
+                self._drop_partials(stream, lambda at, it: at != ordinal and bool(it.rows))
+            return
 
     def drop_unfinished(self, origin: bytes, stream: int, first: int, last: int) -> None:
         """Drop unfinished messages whose origin has given up packets with these numbers, the last one among them."""
-        self._drop_partials(StreamId(origin, stream), lambda _, it: first <= it.last_number <= last)
+        if first <= last:
+            self._drop_partials(StreamId(origin, stream), lambda _, it: first <= it.last_number <= last)
 
     @property
     def unfinished(self) -> list[StreamId]:

@@ -225,13 +225,14 @@ OTHERS = {
         queues/transit/relay_acks.py RelayAcks drops
         queues/transit/return_routes.py ReturnRoutes drops
         queues/topics/contents.py OneLine by_rank
-        queues/manager/administration.py Administration queued
+        queues/manager/administration.py Administration drops queued
         queues/manager/engine.py Engine drops
         queues/manager/recorder.py Recorder _drops
-        queues/manager/session_event_router.py SessionEventRouter closes
+        queues/manager/session_event_router.py SessionEventRouter closes drops
         queues/manager/transmitter.py Transmitter acks
         queues/streams/outbox.py Outbox resends
-        queues/streams/owed_acks.py OwedAcks sent
+        queues/streams/incoming_ends.py IncomingEnds drops
+        queues/streams/owed_acks.py OwedAcks drops sent
         session/path/path_mtu.py PathMtu _sizes
         transport/endpoint.py Endpoint drops
         transport/fragmenting.py Fragmenting _options
@@ -250,7 +251,7 @@ OTHERS = {
         queues/streams/transit_stream.py TransitStream purged
         queues/topics/subscription.py Records fields
         node/shell/alarm.py Alarm _timers
-        node/shell/driver.py Driver _endpoints _tasks
+        node/shell/driver.py Driver _endpoints _inboxes _tasks
     """,
     "a deadline, or a mark of something that is in another container": """
         queues/deadlines.py Deadlines _at heap
@@ -261,7 +262,7 @@ OTHERS = {
         queues/fetching.py Fetches _asked
     """,
     "emptied with each turn of the loop or each commit, which take a bounded burst": """
-        queues/journals/journals.py Journals _ready express news
+        queues/journals/journals.py Journals ready express news
         queues/mailboxes/incoming_run.py IncomingRun about bodies counts sent_at_ms receive_by_ms lefts_ms
         queues/mailboxes/mailbox.py Notices news
         queues/mailboxes/local_commit.py LocalCommit queued settled waiters
