@@ -580,6 +580,26 @@ def read_batch(body: bytes) -> tuple[int, int, int] | None:
     return count, sent_at_ms, receive_by_ms
 
 
+def read_piece(body: bytes) -> tuple[tuple[int, int], tuple[int, int, int]] | None:
+    """Of a valid piece behind the first of a message without properties: the message, and what ``read_batch`` says.
+
+    The message is named by its ordinal and its size; its last piece counts as one message, each other one as none. None
+    for any other body.
+    """
+    try:
+        first, count, ordinal, sent_at_ms, receive_by_ms = HEAD.unpack_from(body)
+        if count or first & (RICH | SEAL | TOPIC | LARGE):
+            return None
+        length = len(body) - HEAD_BYTES
+        _check_piece(body, length)
+    except (StructError, ProtocolError):
+        return None
+    total_bytes, offset = PLACE.unpack_from(body, HEAD.size)
+    if not offset:
+        return None
+    return (ordinal, total_bytes), (int(offset + length == total_bytes), sent_at_ms, receive_by_ms)
+
+
 def check_source(body: bytes, passed_on: bool) -> None:
     """Refuse a body that ``check`` has accepted if it says who published it, and was not passed on to a subscription.
 

@@ -1,7 +1,7 @@
 """Runs of successive packets of one stream that arrived together: most of the traffic.
 
-Fields that all packets of a run share are read once. A packet that is not plain - a fragment, properties, a gap,
-another stream, a control packet - ends a run, and is read by itself.
+Fields that all packets of a run share are read once. A packet that is not plain - properties, a gap, another stream, a
+control packet - ends a run, and is read by itself. Pieces of one large message, behind its first one, are a run, too.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,7 +15,7 @@ from triack.ordering.wire import RelayedHeader, SequenceHeader
 from triack.queues.body_head import LARGE, TOPIC, large_of, priority_of
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 from triack.queues.mailboxes.system_queues import is_subscribed
-from triack.queues.packing import read_batch, says_publisher
+from triack.queues.packing import read_batch, read_piece, says_publisher
 from triack.session.protocol.events import PacketArrived, RunArrived
 
 Context = TypeVar("Context")
@@ -38,6 +38,7 @@ class IncomingRun:
         lefts_ms: how long each packet has left, if relays pass them on.
         follow: reads a packet that may follow.
         queue: the encoded name of the queue.
+        piece_of: ordinal and size of the message of which all packets are pieces; None for whole messages.
     """
 
     packet: int
@@ -57,6 +58,7 @@ class IncomingRun:
     lefts_ms: list[int] = field(default_factory=list)
     follow: Callable[[SequenceHeader, bytes, bytes], tuple[int, int, bool, bytes] | None] = wire.read_following
     queue: bytes = b""
+    piece_of: tuple[int, int] | None = None
 
     @property
     def last(self) -> int:
@@ -140,7 +142,11 @@ class IncomingRun:
         return follows and self._add(header.body, ack_requested=False)
 
     def _add(self, body: bytes, *, ack_requested: bool) -> bool:
-        batch = read_batch(body)
+        if self.piece_of is None:
+            batch = read_batch(body)
+        else:
+            message, batch = read_piece(body) or (None, None)
+            batch = batch if message == self.piece_of else None
         if batch is None or body[0] != self.first_byte or (body[0] & LARGE and large_of(body)):
             return False
         if body[0] & TOPIC and says_publisher(body) and not is_subscribed(self.header.queue):
@@ -171,7 +177,11 @@ class IncomingRun:
         if delivery is Delivery.TRANSACTIONAL and header.body and priority_of(header.body):
             return None
         if not run._add(header.body, ack_requested=header.ack_requested):
-            return None
+            piece = read_piece(header.body)
+            if piece is None:
+                return None
+            run.piece_of = piece[0]
+            run._add(header.body, ack_requested=header.ack_requested)
         run.queue = header.queue.encode()
         if type(header) is RelayedHeader:
             run.lefts_ms.append(header.left_ms)

@@ -278,11 +278,11 @@ class Mailbox:
 
     def put_all(self, packets: list[QueuedPacket], head: bytes | None) -> None:
         """Add packets as ``put`` does: one, with its ``head``; or those of ``charge_run``, with None."""
-        if head is not None:
-            for packet in packets:
-                self.put(packet, head)
-            return
         first = packets[0]
+        if head is not None or (first.pieces and fragment_range(first.pieces[0], first.size_bytes)):
+            for packet in packets:
+                self.put(packet, head or packet.pieces[0])
+            return
         if self.partials.by_stream and first.delivery == Delivery.TRANSACTIONAL:
             self._drop_overtaken(first, None)
         place = before = self.last_place
@@ -354,9 +354,10 @@ class Mailbox:
             self.sink.handle_charged(packet, begins=fragment is None or not fragment[1], ends=ends)
 
     def charge_run(self, run: IncomingRun, delivery: Delivery) -> list[QueuedPacket]:
-        """Make packets of a run, and count them as ``charge`` does."""
+        """Make packets of a run, and count them as ``charge`` does: the first piece of a message was charged for it."""
         packets = run.packets(delivery)
-        self._count(packets[0], run.messages, run.body_bytes, len(packets))
+        if run.piece_of is None:
+            self._count(packets[0], run.messages, run.body_bytes, len(packets))
         return packets
 
     def _count(self, packet: QueuedPacket, messages: int, size_bytes: int, packets: int = 1) -> None:
@@ -401,26 +402,19 @@ class Mailbox:
 
     def charge_copies(self, packets: list[QueuedPacket]) -> None:
         """Count copies that a journal is about to get. Their message counts are set."""
-        size_bytes = 0
         for packet in packets:
             packet.charged_bytes = packet.size_bytes
-            size_bytes += packet.size_bytes
-        self._count(packets[0], sum([packet.count for packet in packets]), size_bytes, len(packets))
+        self._count(packets[0], sum([packet.count for packet in packets]), sum(map(SIZE_OF, packets)), len(packets))
 
     # ---- putting
 
     def _drop_overtaken(self, packet: QueuedPacket, ordinal: int | None) -> None:
-        """An ordered stream continues with a message: the rest of those before it has expired.
-
-        One without rows is younger, as are all behind it: their packets wait for their commit.
-        """
-        if not self.partials.by_stream:
-            return
-        stream = StreamId(packet.origin, packet.stream)
-        for oldest, partial in self.partials.of(stream).items():
-            if oldest != ordinal and partial.rows:
-                self._drop_partials(stream, lambda at, it: at != ordinal and bool(it.rows))
-            return
+        """An ordered stream continues with a message: the rest of those before it has expired."""
+        partials = self.partials.of(StreamId(packet.origin, packet.stream))
+        # If the oldest one has no rows, all are younger: their packets wait for their commit.
+        oldest = next(iter(partials), ordinal)
+        if oldest is not None and oldest != ordinal and partials[oldest].rows:
+            self._drop_partials(StreamId(packet.origin, packet.stream), lambda at, it: at != ordinal and bool(it.rows))
 
     def drop_unfinished(self, origin: bytes, stream: int, first: int, last: int) -> None:
         """Drop unfinished messages whose origin has given up packets with these numbers, the last one among them."""

@@ -328,6 +328,12 @@ class Inbox:
         mailbox = self._mailboxes[stream.queue]
         if not mailbox.takes_runs:
             return None
+        if run.piece_of is not None and (
+            stream.delivery not in DURABLE
+            or run.sent_at_ms[0] < UNSET_BEFORE_MS
+            or not mailbox.partials.expects(stream.origin, stream.number, run.piece_of[0])
+        ):
+            return None  # the first piece, which was charged for all, is not here; or each has to be charged, or dated
         takes = self.admission.takes_run(stream, mailbox, run.length, run.messages, run.body_bytes)
         return mailbox if takes else None
 

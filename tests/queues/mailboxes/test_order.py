@@ -301,6 +301,22 @@ def test_what_is_not_plain_comes_by_itself() -> None:
         assert read(packet(1, 0), content, packet(3, 2)) == [(11, 1), 12, (13, 1)]
 
 
+def test_pieces_behind_the_first_of_a_message_are_one_run() -> None:
+    """Of that message alone: each is counted as none, but the last."""
+    pieces = [it.body for it in pack([bytes(4_500)], 1_000, 7, 5)[0]]
+    other = pack([bytes(4_500)], 1_000, 8, 5)[0][2].body
+    longer = pack([bytes(5_500)], 1_000, 7, 5)[0][2].body
+    contents = [packet(at, at - 1, body=body) for at, body in enumerate(pieces, 1)]
+    assert read(*contents, packet(len(pieces) + 1, len(pieces))) == [11, (12, len(pieces) - 1), (11 + len(pieces), 1)]
+    run = list(read_runs(RunArrived(11, Delivery.TRANSACTIONAL, contents)))[1]
+    assert isinstance(run, IncomingRun)
+    assert (run.piece_of, run.counts) == ((7, 4_500), (*[0] * (len(pieces) - 2), 1))
+    for stranger in (other, longer, BATCH):
+        assert read(*contents[:2], packet(3, 2, body=stranger))[1:] == [(12, 1), (13, 1)]
+    for odd in (pieces[1][:40], b"\x01" + pieces[1][1:], pieces[0]):
+        assert read(*contents[:2], packet(3, 2, body=odd))[1:] == [(12, 1), 13]
+
+
 # Neighbouring packets share the record of what was handed out.
 
 STREAM = {"queue": "q", "origin": "a1" * 16, "stream": 1, "sequence": 5, "class": "transactional"}

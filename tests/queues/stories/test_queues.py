@@ -10,6 +10,10 @@ from triack.base.delivery import DURABLE, Delivery
 from triack.base.names import StreamId
 from triack.base.reasons import HoldReason
 from triack.base.units import MS, SECOND
+from triack.queues.mailboxes import incoming_run
+from triack.queues.mailboxes.incoming_run import IncomingRun
+from triack.queues.mailboxes.mailbox import Mailbox
+from triack.queues.mailboxes.queued_packet import QueuedPacket
 from triack.queues.node_settings import Journal, Limits, NodeSettings, Quota, Redelivery
 from triack.queues.peers.link import Conversation
 from triack.session.protocol.settings import SessionSettings
@@ -129,6 +133,37 @@ def test_a_large_message_that_has_arrived_in_part_keeps_no_other_waiting() -> No
     a.send(b, "q", b"urgent", delivery=RECOVERABLE, priority=7)
     arrived = [b"urgent", bytes(4_000_000)]
     assert world.run(10 * SECOND, lambda: b.read("q") < 2 and b.received["q"] == arrived)
+
+
+@pytest.mark.gate
+@pytest.mark.parametrize("seed", range(3))
+def test_pieces_by_the_run_do_what_they_do_one_by_one(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """On a path that loses, repeats and reorders: the session logs of both ends are the same to the byte."""
+    bad = Faults(loss=0.1, duplicate=0.1, delay_ns=2 * MS, jitter_ns=2 * MS, mtu_bytes=1_200)
+    large = [bytes([at]) * 30_000 for at in range(20)]
+
+    def logs() -> bytes:
+        world, a, b = two(seed, bad)
+        a.send(b, "q", *large, delivery=(TRANSACTIONAL, RECOVERABLE)[seed % 2])
+        assert world.run(120 * SECOND, lambda: b.length("q") == len(large))
+        fill = b.live.queues.mailboxes["q"].fill
+        assert (fill.messages.value, fill.bytes.value) == (len(large), sum(map(len, large)))
+        b.restart()
+        assert sorted(b.read_all("q")) == large
+        return b"".join([*a.records, *b.records])
+
+    taken: list[IncomingRun] = []
+    charge_run = Mailbox.charge_run
+
+    def noting(box: Mailbox, run: IncomingRun, delivery: Delivery) -> list[QueuedPacket]:
+        taken.append(run)
+        return charge_run(box, run, delivery)
+
+    monkeypatch.setattr(Mailbox, "charge_run", noting)
+    by_the_run = logs()
+    assert len([run for run in taken if run.piece_of]) > 20
+    monkeypatch.setattr(incoming_run, "read_piece", lambda body: None)
+    assert logs() == by_the_run
 
 
 def test_classes_of_one_priority_are_read_in_the_order_of_their_arrival() -> None:
