@@ -54,7 +54,7 @@ async def test_nothing_damaged_is_believed(tmp_path: Path) -> None:
     assert found.violations == []
     assert found.damaged > 20
     said = {"bad-tag", "bad-version", "bad-header", "unknown-kind", "unknown-connection", "too-short", "empty"}
-    assert set(found.drops) <= said
+    assert set(found.drops) <= {*said, "not-invited"}  # as the damage may have made an enrolment of it
     # The last ones may still be on their way.
     assert found.damaged - 5 <= sum(found.drops.values()) <= found.damaged
 
