@@ -26,15 +26,10 @@ _CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
 async def measure_link(row: Row, options: Options, meter: Meter, result: Result) -> None:
     """Triack with both of its controllers and with small messages, and TCP, in turns, for each loss."""
-    why = missing()
-    if why is not None:
-        result.note(f"not run: {why}")
+    work = _shaped(row, options, result, "tcp")
+    if work is None:
         return
-    result.versus, result.versus_verified = "tcp", True
     result.note("TCP beside it: the kernel's, with CUBIC, which Linux uses by itself; and with BBR where there is that")
-    if options.insecure:
-        result.note("secured all the same: a node without keys stays on loopback")
-    work = replace(options.shaped(row.work), insecure=False)
     for number in range(options.runs):
         for percent in QUICK_LOSSES if options.quick else LOSSES:
             faults = replace(T8_LINK, loss=percent / 100)
@@ -53,28 +48,35 @@ async def measure_link(row: Row, options: Options, meter: Meter, result: Result)
                 shares[system, control] = share(outcome, faults)
                 rate = f"{outcome.goodput * BITS / 1e6:.1f} Mbit/s"
                 meter.say(f"{name}: {rate}, {shares[system, control]:.1f} % of (1 - loss) x link")
-                _handle(result, system, outcome)
+                _handle(result, system, outcome, lossy=True)
             _take(result, percent, shares)
 
 
 async def measure_cable(row: Row, options: Options, meter: Meter, result: Result) -> None:
     """Triack and the outbox, in turns, where packets have 1,500 bytes."""
-    why = missing()
-    if why is not None:
-        result.note(f"not run: {why}")
+    work = _shaped(row, options, result, "outbox")
+    if work is None:
         return
-    result.versus, result.versus_verified = "outbox", True
-    if options.insecure:
-        result.note("secured all the same: a node without keys stays on loopback")
-    work = replace(options.shaped(row.work), insecure=False)
     for number in range(options.runs):
         for system, values in (("triack", result.headline.values), ("outbox", result.headline.versus_values)):
             name = f"{row.name} {system} {number + 1}/{options.runs}"
             meter.begin(name, work)
             outcome = await _one(system, work.congestion, work, None, options.folder / name.replace("/", "-"), meter)
             meter.say(outcome.summed_up(name))
-            _handle(result, system, outcome)
+            _handle(result, system, outcome, lossy=False)
             values.append(outcome.rate)
+
+
+def _shaped(row: Row, options: Options, result: Result, versus: str) -> Work | None:
+    """The work of a row between two namespaces, beside which another system is measured; None where there are none."""
+    why = missing()
+    if why is not None:
+        result.note(f"not run: {why}")
+        return None
+    result.versus, result.versus_verified = versus, True
+    if options.insecure:
+        result.note("secured all the same: a node without keys stays on loopback")
+    return replace(options.shaped(row.work), insecure=False)
 
 
 def _controls() -> list[str]:
@@ -82,10 +84,10 @@ def _controls() -> list[str]:
     return [control for control in ("cubic", "bbr") if control in known]
 
 
-def _handle(result: Result, system: str, outcome: Outcome) -> None:
+def _handle(result: Result, system: str, outcome: Outcome, *, lossy: bool) -> None:
     if system == "triack":
         result.handle(outcome)
-    elif outcome.delivered:  # on the worst links nothing may arrive in time, and then nothing wrong has arrived either
+    elif outcome.delivered or not lossy:  # on the worst links nothing may arrive in time, and nothing wrong either
         result.versus_verified = bool(result.versus_verified and outcome.verified)
         result.versus_guarantee = outcome.guarantee
 
