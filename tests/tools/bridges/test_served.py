@@ -69,7 +69,7 @@ def place(request: pytest.FixtureRequest) -> Place:
 
 
 def test_a_node_runs_the_bridges_of_its_file_and_takes_up_others(tmp_path: Path, place: Place) -> None:
-    """A broker that is away is told with its cause, at the start of the node and later."""
+    """The node says that a broker is away, and why, at its start and later."""
     file, data, broker = tmp_path / "triack.toml", tmp_path / "gate", place.broker
     out = "/out" if place.answer else "out"
     rules = f'take = ["orders -> here"]\ngive = ["commands -> {out}"]'
@@ -84,7 +84,7 @@ def test_a_node_runs_the_bridges_of_its_file_and_takes_up_others(tmp_path: Path,
     file.write_text(table)
     broker.stop()
     with Server(data, "--config", file) as server:
-        wait_until(lambda: "trouble: bridge office is not connected" in told(), "it is told")
+        wait_until(lambda: "trouble: bridge office is not connected" in told(), "the node says it")
         assert b"not connected" in triack("check", "--data", data).stdout
         broker.start()
         wait_until(lambda: is_up(data, "office"), "it connects")
@@ -98,7 +98,7 @@ def test_a_node_runs_the_bridges_of_its_file_and_takes_up_others(tmp_path: Path,
             triack("send", "commands", "--data", data, stdin=b"start\n")
             assert place.answer() == b"start"
         broker.kill()
-        wait_until(lambda: "trouble: bridge office is not connected" in told(), "it is told again")
+        wait_until(lambda: "trouble: bridge office is not connected" in told(), "the node says it again")
         broker.start()
         wait_until(lambda: is_up(data, "office"), "it connects again")
         file.write_text(table.replace("office", "others"))
