@@ -9,10 +9,11 @@ then has, and the sum of their checksums: so a lost row, or an old one that came
 from collections.abc import Sequence
 from struct import Struct
 from struct import error as struct_error
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_type_hints
 from zlib import crc32
 
-from triack.base.commit import HEAD_BYTES
+from triack.base.commit import HEAD_BYTES, OutgoingStreamRow, PeerRow, PositionRow, SubscriptionRow, TransitStreamRow
+from triack.store.meta import Meta
 from triack.store.runs import MESSAGE_BYTES, OUTGOING_BYTES, TRANSIT_BYTES
 
 UNREADABLE = (TypeError, ValueError, AttributeError, OverflowError, struct_error)
@@ -89,37 +90,23 @@ class Table:
             return False
 
 
-META = Table(
-    "meta",
-    "id INTEGER",
-    "node_id BLOB",
-    "incarnation INTEGER",
-    "start INTEGER",
-    "serial INTEGER",
-    "log_bytes INTEGER",
-    "clock BLOB",
-    "records INTEGER",
-    "tallies BLOB",
-)
+_TYPES = {int: "INTEGER", str: "TEXT", bytes: "BLOB"}
+"""SQLite's names of the types of columns."""
+
+
+def _columns(row: type) -> list[str]:
+    """The columns of a table that has the fields of a class, in their order."""
+    return [f"{name} {_TYPES[kind]}" for name, kind in get_type_hints(row).items()]
+
+
+META = Table("meta", "id INTEGER", *_columns(Meta), "tallies BLOB")
 
 TABLES = {
     table.name: table
     for table in (
         Table("starts", "incarnation INTEGER", "start INTEGER", "serial INTEGER"),
-        Table("peers", "node_id BLOB", "start INTEGER", "serial INTEGER", "name TEXT", rowid=False),
-        Table(
-            "streams",
-            "stream INTEGER",
-            "peer TEXT",
-            "queue TEXT",
-            "delivery INTEGER",
-            "sequence INTEGER",
-            "next_number INTEGER",
-            "relayed INTEGER",
-            "priority INTEGER",
-            "torn INTEGER",
-            "sealed INTEGER",
-        ),
+        Table("peers", *_columns(PeerRow), rowid=False),
+        Table("streams", *_columns(OutgoingStreamRow)),
         Table("outgoing", "key INTEGER", "packets INTEGER", "parts BLOB", part_bytes=OUTGOING_BYTES),
         Table("queues", "id INTEGER", "name TEXT UNIQUE"),
         Table(
@@ -138,38 +125,9 @@ TABLES = {
         ),
         Table("freed", "name TEXT", "key INTEGER", "packets BLOB", keys=2, rowid=False),
         Table("progress", "key INTEGER", "progress BLOB"),
-        Table("subscriptions", "id INTEGER", "name TEXT", "queue INTEGER", "pattern TEXT", "progress BLOB"),
-        Table(
-            "positions",
-            "origin BLOB",
-            "stream INTEGER",
-            "delivery INTEGER",
-            "queue TEXT",
-            "sequence INTEGER",
-            "number INTEGER",
-            "filter BLOB",
-            "via TEXT",
-            "from_name TEXT",
-            "sealed INTEGER",
-            keys=2,
-            rowid=False,
-        ),
-        Table(
-            "transit_streams",
-            "id INTEGER",
-            "origin BLOB",
-            "stream INTEGER",
-            "delivery INTEGER",
-            "sequence INTEGER",
-            "queue TEXT",
-            "final TEXT",
-            "from_name TEXT",
-            "via TEXT",
-            "highest INTEGER",
-            "ordered INTEGER",
-            "priority INTEGER",
-            "trace BLOB",
-        ),
+        Table("subscriptions", *_columns(SubscriptionRow)),
+        Table("positions", *_columns(PositionRow), keys=2, rowid=False),
+        Table("transit_streams", *_columns(TransitStreamRow)),
         Table("transit", "key INTEGER", "packets INTEGER", "parts BLOB", part_bytes=TRANSIT_BYTES),
         Table("state", "key TEXT", "value BLOB", rowid=False),
         Table("addresses", "name TEXT", "address TEXT", rowid=False),
