@@ -1,47 +1,4 @@
-"""Every error Triack raises, as one tree.
-
-TriackError
-├── UsageError                local misuse: the caller's mistake, also a ValueError
-│   ├── AddressError          an address or destination that cannot be read
-│   ├── MessageTooLarge       a body over 4 MiB, or over a limit of large ones
-│   ├── LargeBody             a body that ``stream`` or ``save`` reads in parts
-│   ├── QueueNotFound         a queue this node (or the remote one) does not have
-│   ├── NotLoopback           insecure=True beyond the loopback interface
-│   ├── KeyUnreadable         a text that is no key, or was mistyped
-│   └── ConfigError           settings of a file, the environment or a command line that cannot be used
-├── NodeClosed                a call on a node, consumer or transaction that has ended
-├── ConnectionLost            the process of the node went away during a call of a client
-│   └── TransactionLost       it went away during a transaction, of which nothing has happened
-├── SubscriptionBusy          another holder has a durable subscription that is not shared
-├── SubscriptionMismatch      a durable subscription of that name has another pattern
-├── SubscriptionEnded         a subscription was ended while it was read
-├── SubscriptionRefused       the node with the topics does not give this node a subscription
-├── BodyLost                  a large body is not on this node, or no more
-├── HandOverEnded             a message was taken back from its reader before it was acknowledged
-├── StateChanged              a remembered value is not what a transaction expected
-├── WouldBlock                send_nowait found no room
-├── TooManyKeys               this node keeps no more keys of messages at a time
-├── NoRoom                    the disk of this node has less room than its reserve
-├── QueueFull                 a queue of this node has reached its quota, and is set to refuse
-├── WaitTimeout               the time of a wait ran out; also a TimeoutError
-│   └── RequestTimeout        no answer to a request in time
-├── DeliveryFailed            a message will not reach its destination; it is in the dead-letter queue
-├── ProtocolError             the peer's fault: bytes that no correct node sends
-├── StoreError
-│   ├── StoreInUse            another process has the data directory
-│   ├── StoreDamaged          a row whose checksum is wrong, or a file that is no store
-│   └── StoreFailed           a write or sync failed; the node has stopped
-│       ├── StoreMoved        its files were deleted, renamed or replaced while it was open
-│       └── StoreLost         another process has taken it while it was open
-├── IdentityError             a key file or trust file that cannot be used
-├── EnrolmentFailed           an enrolment by one-time code that failed
-├── RollbackDetected          a store here or at a peer is an older copy of itself, or runs twice
-│   └── GapDetected           another node answers for a peer, without the messages acknowledged before
-├── TransportError            an endpoint that cannot be opened
-├── ReplayError               a session log that cannot be read
-└── ChaosError                a chaos run that cannot be set up
-
-"""
+"""Every error that Triack raises, as one tree; local misuse is a UsageError, which is also a ValueError."""
 
 from typing import Self
 

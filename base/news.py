@@ -33,8 +33,14 @@ __all__ = [
 ]
 
 
+class NodeEvent:
+    """Any event of a node: one of the classes below."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
-class LinkUp:
+class LinkUp(NodeEvent):
     """A session with another node is open.
 
     Attributes:
@@ -49,7 +55,7 @@ class LinkUp:
 
 
 @dataclass(frozen=True, slots=True)
-class LinkDown:
+class LinkDown(NodeEvent):
     """An open session has ended. The next one resends its unacknowledged packets.
 
     Attributes:
@@ -67,7 +73,7 @@ class LinkDown:
 
 
 @dataclass(frozen=True, slots=True)
-class LinkDowngraded:
+class LinkDowngraded(NodeEvent):
     """A synchronous link is asynchronous for now: its packets count as passed on once the next hop has stored them.
 
     Attributes:
@@ -82,7 +88,7 @@ class LinkDowngraded:
 
 
 @dataclass(frozen=True, slots=True)
-class LinkUpgraded:
+class LinkUpgraded(NodeEvent):
     """A link that was downgraded is synchronous again.
 
     Attributes:
@@ -93,7 +99,7 @@ class LinkUpgraded:
 
 
 @dataclass(frozen=True, slots=True)
-class WayChanged:
+class WayChanged(NodeEvent):
     """Messages of routes with several neighbours go through another one of them from now on.
 
     Attributes:
@@ -108,7 +114,7 @@ class WayChanged:
 
 
 @dataclass(frozen=True, slots=True)
-class PeerSilent:
+class PeerSilent(NodeEvent):
     """No node answers at an address, and messages for it wait. Reported once until one does; the node keeps trying.
 
     Attributes:
@@ -121,7 +127,7 @@ class PeerSilent:
 
 
 @dataclass(frozen=True, slots=True)
-class PeerUnknown:
+class PeerUnknown(NodeEvent):
     """Messages for a peer wait: this node does not trust it, or knows no address of it and gets no call from it.
 
     Reported once until that has changed.
@@ -136,7 +142,7 @@ class PeerUnknown:
 
 
 @dataclass(frozen=True, slots=True)
-class PeerHalted:
+class PeerHalted(NodeEvent):
     """A store was found to be an older copy of itself: the two nodes exchange nothing until they start again.
 
     Attributes:
@@ -151,15 +157,16 @@ class PeerHalted:
 
 
 @dataclass(frozen=True, slots=True)
-class GapFound:
+class GapFound(NodeEvent):
     """Another node answers for a peer, and has none of the messages that the one before it acknowledged.
 
-    peer: the peer that this node sends to, by name.
-    node_id: the node that answers, 32 hex digits.
-    before: the node that has the acknowledged messages, unless they were read.
-    queues: the peer's queues whose messages were acknowledged, or given up.
-    halts: whether the node has stopped sending there, as ``Reconnect(gap=)`` says.
-    cause: all of that in a sentence.
+    Attributes:
+        peer: the peer that this node sends to, by name.
+        node_id: the node that answers, 32 hex digits.
+        before: the node that has the acknowledged messages, unless they were read.
+        queues: the peer's queues whose messages were acknowledged, or given up.
+        halts: whether the node has stopped sending there, as ``Reconnect(gap=)`` says.
+        cause: all of that in a sentence.
     """
 
     peer: str
@@ -171,7 +178,7 @@ class GapFound:
 
 
 @dataclass(frozen=True, slots=True)
-class CallRefused:
+class CallRefused(NodeEvent):
     """A node called and got no answer, or its answer could not be read. Reported once while that lasts.
 
     Attributes:
@@ -189,7 +196,7 @@ class CallRefused:
 
 
 @dataclass(frozen=True, slots=True)
-class QueueOverQuota:
+class QueueOverQuota(NodeEvent):
     """A queue of this node has reached its quota: its senders wait, or are refused. Reported once until it has room.
 
     Attributes:
@@ -204,7 +211,7 @@ class QueueOverQuota:
 
 
 @dataclass(frozen=True, slots=True)
-class DeadLettersWaiting:
+class DeadLettersWaiting(NodeEvent):
     """The queue of dead letters has reached ``DeadLetters.warn_at``. Reported once until fewer than half of them wait.
 
     Attributes:
@@ -217,7 +224,7 @@ class DeadLettersWaiting:
 
 
 @dataclass(frozen=True, slots=True)
-class BridgeUp:
+class BridgeUp(NodeEvent):
     """A bridge is connected to its broker, and passes messages on.
 
     Attributes:
@@ -230,7 +237,7 @@ class BridgeUp:
 
 
 @dataclass(frozen=True, slots=True)
-class BridgeLost:
+class BridgeLost(NodeEvent):
     """A bridge has lost its broker, or does not reach it. It tries again; a repeated cause is no new event.
 
     Attributes:
@@ -243,7 +250,7 @@ class BridgeLost:
 
 
 @dataclass(frozen=True, slots=True)
-class BridgeRefused:
+class BridgeRefused(NodeEvent):
     """Messages that can never be passed on are in the queue ``NAME.refused`` of a bridge.
 
     Attributes:
@@ -258,7 +265,7 @@ class BridgeRefused:
 
 
 @dataclass(frozen=True, slots=True)
-class JournalFull:
+class JournalFull(NodeEvent):
     """A journal has reached its quota. Reported once until it has room.
 
     Attributes:
@@ -275,7 +282,7 @@ class JournalFull:
 
 
 @dataclass(frozen=True, slots=True)
-class StoreLow:
+class StoreLow(NodeEvent):
     """The disk has less room than the reserve, or enough again. While it is low the node accepts nothing new for it.
 
     Attributes:
@@ -288,7 +295,7 @@ class StoreLow:
 
 
 @dataclass(frozen=True, slots=True)
-class StreamHeld:
+class StreamHeld(NodeEvent):
     """Messages to a queue wait at their sender, as their destination has no room; or the wait has ended.
 
     Reported once for all queues of a peer that wait for one reason, and for each queue if the queue is the reason.
@@ -310,7 +317,7 @@ class StreamHeld:
 
 
 @dataclass(frozen=True, slots=True)
-class CanSend:
+class CanSend(NodeEvent):
     """A queue accepts messages again after a ``send_nowait`` to it raised ``WouldBlock``. Reported once after each.
 
     Attributes:
@@ -323,7 +330,7 @@ class CanSend:
 
 
 @dataclass(frozen=True, slots=True)
-class StreamsNearLimit:
+class StreamsNearLimit(NodeEvent):
     """A peer is near its limit of live streams, or has reached it: then further ones wait at their sender.
 
     Both ends report it, once until there are fewer again. A stream is one queue of a peer in one class; it ends when it
@@ -345,7 +352,7 @@ class StreamsNearLimit:
 
 
 @dataclass(frozen=True, slots=True)
-class MessagesDiscarded:
+class MessagesDiscarded(NodeEvent):
     """Messages were dropped for a slow subscription, as its topic's strategy allows. Reported at most once a second.
 
     Attributes:
@@ -360,7 +367,7 @@ class MessagesDiscarded:
 
 
 @dataclass(frozen=True, slots=True)
-class SubscriptionLost:
+class SubscriptionLost(NodeEvent):
     """Another node had ended a subscription to its topics, and this node asks for it again: messages are missed.
 
     That happens when a cut lasts longer than a subscription that is not durable. How many messages are missed is
@@ -376,7 +383,7 @@ class SubscriptionLost:
 
 
 @dataclass(frozen=True, slots=True)
-class AckWaitOver:
+class AckWaitOver(NodeEvent):
     """Readers kept messages of a subscription for too long: those count as failed. Reported at most once a second.
 
     Attributes:
@@ -391,7 +398,7 @@ class AckWaitOver:
 
 
 @dataclass(frozen=True, slots=True)
-class EventsMissed:
+class EventsMissed(NodeEvent):
     """A client was without its node for a while: the events of that time are missing. Only clients get this.
 
     Attributes:
@@ -402,7 +409,7 @@ class EventsMissed:
 
 
 @dataclass(frozen=True, slots=True)
-class NoRoute:
+class NoRoute(NodeEvent):
     """A neighbour brought messages for a node to which this one has no route: they go back as dead letters.
 
     Reported once for each node until routes or peers change.
@@ -417,7 +424,7 @@ class NoRoute:
 
 
 @dataclass(frozen=True, slots=True)
-class TransitOverQuota:
+class TransitOverQuota(NodeEvent):
     """The messages that wait here for other nodes have reached a quota: a neighbour must wait.
 
     Reported once until all that this neighbour brought has left.
@@ -433,33 +440,3 @@ class TransitOverQuota:
     messages: int
     bytes: int
     all_bytes: int
-
-
-NodeEvent = (
-    EventsMissed
-    | LinkUp
-    | LinkDown
-    | LinkDowngraded
-    | LinkUpgraded
-    | WayChanged
-    | NoRoute
-    | TransitOverQuota
-    | PeerSilent
-    | PeerUnknown
-    | PeerHalted
-    | GapFound
-    | CallRefused
-    | CanSend
-    | DeadLettersWaiting
-    | QueueOverQuota
-    | JournalFull
-    | StoreLow
-    | StreamHeld
-    | StreamsNearLimit
-    | MessagesDiscarded
-    | SubscriptionLost
-    | AckWaitOver
-    | BridgeUp
-    | BridgeLost
-    | BridgeRefused
-)

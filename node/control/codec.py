@@ -7,8 +7,9 @@ from enum import EnumType
 from fractions import Fraction
 from functools import cache
 from types import UnionType
-from typing import Any, Final, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
+from triack.base import news
 from triack.base.ack_trigger import AckTrigger
 from triack.base.news import NodeEvent
 from triack.node.control.client_messages import content_of, contents_of
@@ -24,7 +25,6 @@ from triack.queues.streams.ack_events import AckEvent, AckKind
 from triack.stats.node_stats import NodeStats
 from triack.stats.stream_stats import StreamsStats
 
-_NEWS: Final[dict[str, Callable[..., NodeEvent]]] = {kind.__name__: kind for kind in get_args(NodeEvent)}
 _SINGLE = "single"
 """Replaces a trigger: an event for each message."""
 
@@ -74,7 +74,7 @@ def describe_news(event: NodeEvent) -> list[Any]:
 def read_news(said: list[Any]) -> NodeEvent:
     """Read the result of ``describe_news``."""
     kind, fields = said
-    event: NodeEvent = read_as(_NEWS[kind], fields)
+    event: NodeEvent = read_as(vars(news)[kind], fields)
     return event
 
 

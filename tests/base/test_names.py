@@ -4,7 +4,6 @@ import json
 import re
 import sys
 from itertools import chain
-from typing import get_args
 from unicodedata import normalize
 
 import pytest
@@ -176,13 +175,12 @@ def test_whole_numbers_are_written_with_all_their_digits() -> None:
     assert said == ["0", "64", "2147483647", "1000000", "0.25", "-3", "inf"]
 
 
-def test_all_errors_are_public_and_in_the_picture() -> None:
-    """``triack.X`` is the same class, and the module's first text shows each. Events are public, too."""
+def test_all_errors_and_events_are_public() -> None:
+    """``triack.X`` is the same class."""
     for name in errors.__all__:
         assert getattr(triack, name) is getattr(errors, name)
-        assert f"{name} " in f"{errors.__doc__}".replace("\n", " ")
-    assert {kind.__name__ for kind in get_args(news.NodeEvent)} == set(news.__all__) - {"NodeEvent"}
-    assert set(news.__all__) <= set(triack.__all__)
+    kinds = {name for name, kind in vars(news).items() if isinstance(kind, type) and issubclass(kind, news.NodeEvent)}
+    assert kinds == set(news.__all__) <= set(triack.__all__)
 
 
 @pytest.mark.parametrize(
