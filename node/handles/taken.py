@@ -42,20 +42,16 @@ class Taken:
         self._since: dict[int, int] = {}
         self._queues: set[str] = set()
 
-    def begin(self, step: int, queue: str) -> None:
-        """A step receives from a queue."""
-        self._steps[step] = []
+    def add(self, step: int, queue: str, drawn: Drawn) -> None:
+        """A step has received these messages from a queue."""
+        self._steps[step] = drawn
         self._since[step] = self._port.clock()
         self._port.holding.enter(queue, self)
         self._queues.add(queue)
         if not self._is_named:
             self.reader.name = task_name()
-
-    def add(self, step: int, mailbox: Mailbox, run: Run, drawn: range) -> None:
-        """The step has received these messages."""
-        self._steps[step].append((mailbox, run, drawn))
         if self.reader.is_here:
-            self._port.leases.hold([(run.packet, bits_of(drawn))])
+            self._port.leases.hold([(run.packet, bits_of(indices)) for _, run, indices in drawn])
 
     @property
     def ended(self) -> SubscriptionEnded | None:
@@ -68,10 +64,6 @@ class Taken:
     def all(self) -> Drawn:
         """All messages, in order."""
         return list(chain(*self._steps.values()))
-
-    def of_step(self, step: int) -> Drawn:
-        """Those that one step received."""
-        return self._steps[step]
 
     def take_all(self) -> Drawn:
         """Release all messages, which are done. Returns them in order."""

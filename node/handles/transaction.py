@@ -15,15 +15,7 @@ from triack.base.printable import counted
 from triack.base.reasons import DeadReason
 from triack.node.handles.choosing import choose, read_part
 from triack.node.handles.consumer import BATCH_BYTES, BATCH_MESSAGES, in_time
-from triack.node.handles.message import (
-    Drawn,
-    Message,
-    Messages,
-    delay_ms_of,
-    message_of_run,
-    messages_of_runs,
-    way_back,
-)
+from triack.node.handles.message import Drawn, Message, Messages, delay_ms_of, messages_of_runs, way_back
 from triack.node.handles.receipt import NodeReceipts, Receipt, Waits, accept, check_bounded, check_stage
 from triack.node.handles.streaming import BodySource, Upload, open_source, send_all
 from triack.node.handles.taken import Bridged, Taken
@@ -248,61 +240,42 @@ class Transaction:
             run = await choose(self._port, mailbox, wanted, timeout, self._check_open, arrived)
         finally:
             self._waiting.discard(arrived)
-        self._begin_step(queue)
-        drawn = range(run.first, run.next)
-        self._taken.add(self._steps, mailbox, run, drawn)
-        self._leaving[queue] += 1
-        common = Drawn(queue, run, only_the_transaction, self._port.name_of)
-        return message_of_run(common, run.first, partial(read_part, self._port))
-
-    def _begin_step(self, queue: str) -> int:
-        if self._finalizer is None:
-            self._finalizer = when_dropped(self, partial(self._taken.give_back, Return(failed=False)))
-        step = self._next_step()
-        self._taken.begin(step, queue)
-        return step
+        return self._hold(queue, mailbox, [(run, range(run.first, run.next))])[0]
 
     async def _take(self, queue: str, most: int, timeout: float | None) -> Messages:
         self._check_open()
         check_timeout(f"receive from {queue}", timeout)
-        mailbox = self._port.mailbox(queue)
-        run: Run | None = await self._await_run(mailbox, timeout)
-        step = self._begin_step(queue)
-        taken: list[tuple[Drawn, range]] = []
-        count = size_bytes = 0
-        while run is not None:
-            if run.killed and taken:
-                break  # a message that may have killed its reader comes alone, so that no other fails with it
-            drawn = run.draw_many(most - count)
-            self._taken.add(step, mailbox, run, drawn)
-            taken.append((Drawn(queue, run, only_the_transaction, self._port.name_of), drawn))
-            count += len(drawn)
-            size_bytes += run.size_of(drawn)
-            enough = run.killed or count == most or size_bytes >= BATCH_BYTES
-            run = None if enough else self._port.open_run(mailbox)
-        self._leaving[queue] += count
-        if self._bridged is not None:
-            self._bridged.note_drawn(self._taken.of_step(step))
-        return messages_of_runs(taken, partial(read_part, self._port))
+        mailbox, arrived = self._port.mailbox(queue), asyncio.Event()
 
-    async def _await_run(self, mailbox: Mailbox, timeout: float | None) -> Run:
-        arrived = asyncio.Event()
-
-        async def take() -> Run:
-            while (run := self._port.open_run(mailbox)) is None:
+        async def take() -> list[tuple[Run, range]]:
+            while not (drawn := self._port.draw_runs(mailbox, most, BATCH_BYTES)):
                 await arrived.wait()
                 arrived.clear()
                 # Nothing would give back what an ended transaction takes.
                 self._check_open()
-            return run
+            return drawn
 
         mailbox.listeners.append(arrived.set)
         self._waiting.add(arrived)
         try:
-            return await in_time(timeout, mailbox, arrived, take)
+            return self._hold(queue, mailbox, await in_time(timeout, mailbox, arrived, take))
         finally:
             self._waiting.discard(arrived)
             mailbox.leave(arrived.set)
+
+    def _hold(self, queue: str, mailbox: Mailbox, drawn: list[tuple[Run, range]]) -> Messages:
+        """Make a step of messages that were just drawn."""
+        if self._finalizer is None:
+            self._finalizer = when_dropped(self, partial(self._taken.give_back, Return(failed=False)))
+        taken = [(mailbox, run, indices) for run, indices in drawn]
+        self._taken.add(self._next_step(), queue, taken)
+        name_of = self._port.name_of
+        common = [(Drawn(queue, run, only_the_transaction, name_of), indices) for run, indices in drawn]
+        messages = messages_of_runs(common, partial(read_part, self._port))
+        self._leaving[queue] += len(messages)
+        if self._bridged is not None:
+            self._bridged.note_drawn(taken)
+        return messages
 
     def _next_step(self) -> int:
         self._steps += 1
