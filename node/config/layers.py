@@ -126,13 +126,13 @@ class Layers:
             elif meant := [variable_of(key) for key in KEYS if key[-1] == path[0] and "*" not in key]:
                 self.problem(name, (), f"write {' or '.join(meant)}")
 
-    def add_arguments(self, given: Mapping[KeyPath, tuple[object, str]], *, from_text: bool = False) -> None:
+    def add_arguments(self, given: Mapping[KeyPath, tuple[object, str]]) -> None:
         """Add arguments: each value with the words for its place. Routes replace those of other sources."""
         if any(path[0] == "routes" for path in given):
             self.said = {path: said for path, said in self.said.items() if path[0] != "routes"}
             self._first = {table: path for table, path in self._first.items() if table[0] != "routes"}
         for path, (raw, where) in given.items():
-            self._take(path, raw, where, Path(), from_text=from_text)
+            self._take(path, raw, where, Path())
 
     def add_assignment(self, text: str, where: str) -> None:
         """Add ``KEY=VALUE``, as an option has it."""
