@@ -85,7 +85,7 @@ if TYPE_CHECKING:
     from triack.stats.topic_stats import TopicStats as TopicStats
     from triack.stats.troubles import BridgeStats as BridgeStats
     from triack.stats.troubles import TroubleStats as TroubleStats
-    from triack.transport.endpoint import Tls as Tls
+    from triack.transport.tcp import Tls as Tls
 
 __version__ = "0.1.0"
 
@@ -136,7 +136,7 @@ _MODULES = {
     "triack.queues.stages": "Stage StageName",
     "triack.queues.streams.ack_events": "AckEvent AckKind",
     "triack.session.protocol.settings": "SessionSettings",
-    "triack.transport.endpoint": "Tls",
+    "triack.transport.tcp": "Tls",
 }
 """The modules of other names."""
 

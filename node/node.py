@@ -49,7 +49,9 @@ from triack.store.folder import STORE_FILE, as_folder, check_unused
 from triack.store.runs import Reading
 from triack.store.store import Store
 from triack.transport.address import Address
-from triack.transport.endpoint import Endpoint, Tls, Waits
+from triack.transport.connection import Waits
+from triack.transport.endpoint import Endpoint
+from triack.transport.tcp import Tls
 from triack.transport.udp import check_sockets
 
 if TYPE_CHECKING:

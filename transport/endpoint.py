@@ -1,41 +1,36 @@
-"""The protocol of endpoints, and how to open one."""
+"""What endpoints are, and what all of them have."""
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Awaitable
-from typing import Protocol
 
-from triack.base.errors import AddressError
-from triack.base.paths import UdpSockets
 from triack.base.reasons import DropReason
-from triack.transport.address import SCHEMES, Address
-from triack.transport.connection import NO_WAITS, Waits
-from triack.transport.memory import DEFAULT_NETWORK
-from triack.transport.received import Inbox, Received, Trouble
-from triack.transport.tcp import TcpEndpoint, Tls
+from triack.transport.received import Inbox, Trouble, tell_nobody
 from triack.transport.turns import Burst
-from triack.transport.udp import UdpEndpoint
-
-__all__ = ["NO_WAITS", "Endpoint", "Received", "Tls", "Waits", "open_endpoint"]
 
 
-class Endpoint(Protocol):
+class Endpoint(ABC):
     """Sends and receives datagrams, best effort: any may be lost, come twice or late.
 
     Attributes:
+        address: where it is.
+        drops: datagrams that it dropped, by reason.
         on_trouble: called with an address and a sentence when the system says that nothing reaches it for now.
-        inbox: the arrived datagrams. The receiver sets how to find their source (``source_of``), and charges their cost
-            (``charge``).
+        inbox: the arrived datagrams. The receiver sets how to find their source (``source_of``), and charges the cost
+            of each turn.
+        max_datagram_bytes: the largest datagram it carries.
     """
 
-    address: str
-    drops: Counter[DropReason]
-    on_trouble: Trouble
-    inbox: Inbox
+    max_datagram_bytes: int
 
-    @property
-    def max_datagram_bytes(self) -> int:
-        """The largest datagram it carries."""
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.drops: Counter[DropReason] = Counter()
+        self.on_trouble: Trouble = tell_nobody
+        self.inbox = Inbox(address, self.drops)
+        self._is_closed = False
 
+    @abstractmethod
     def send(self, datagrams: list[bytes], to: str) -> Awaitable[None]:
         """Send the datagrams to an address, in one burst.
 
@@ -55,34 +50,14 @@ class Endpoint(Protocol):
         Raises:
             TransportError: the endpoint is closed.
         """
+        return await self.inbox.take()
 
-    def vouch(self, address: str) -> None:
-        """There is a session with the peer at that address: its connection may stay."""
+    def vouch(self, address: str) -> None:  # noqa: B027 - most have no connections
+        """There is a session with the peer at that address: its connection, if there is one, may stay."""
 
-    def release(self, address: str) -> None:
+    def release(self, address: str) -> None:  # noqa: B027 - as above
         """The session with the peer at that address is gone: its connection may end."""
 
+    @abstractmethod
     async def close(self) -> None:
         """Free the address, and wake a caller that waits in :meth:`receive`. Closing twice is allowed."""
-
-
-async def open_endpoint(
-    scheme: str,
-    listen: str | None,
-    *,
-    loopback_only: bool = True,
-    tls: Tls | None = None,
-    waits: Waits = NO_WAITS,
-    udp: UdpSockets | None = None,
-) -> Endpoint:
-    """Open an endpoint."""
-    address = None if listen is None else Address.parse(listen, listening=True)
-    if address is not None and address.scheme != scheme:
-        raise AddressError(f"cannot open a {scheme} endpoint on {listen!r}: its scheme is {address.scheme}")
-    if scheme == "udp":
-        return await UdpEndpoint.open(address, loopback_only=loopback_only, udp=udp)
-    if scheme == "tcp":
-        return await TcpEndpoint.open(address, loopback_only=loopback_only, tls=tls or Tls(), waits=waits)
-    if scheme == "memory":
-        return DEFAULT_NETWORK.endpoint(None if address is None else address.host)
-    raise AddressError(f"cannot open a {scheme!r} endpoint: known are {', '.join(SCHEMES)}")

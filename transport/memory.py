@@ -1,14 +1,12 @@
 """Endpoints in one event loop, for tests: a network that is a dictionary."""
 
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from itertools import count
 
 from triack.base.errors import TransportError
 from triack.base.reasons import DropReason
 from triack.transport.address import Address
-from triack.transport.received import Inbox, Trouble, tell_nobody
-from triack.transport.turns import Burst
+from triack.transport.endpoint import Endpoint
 from triack.transport.wakeup import DONE
 
 MAX_DATAGRAM_BYTES = 65_536
@@ -55,7 +53,7 @@ class MemoryNetwork:
         self._endpoints.pop(address, None)
 
 
-class MemoryEndpoint:
+class MemoryEndpoint(Endpoint):
     """One end on a :class:`MemoryNetwork`, which makes it.
 
     Drops are counted as ``too-large``, ``unreachable``, ``closed``, ``receive-overflow`` and ``empty``.
@@ -64,12 +62,8 @@ class MemoryEndpoint:
     max_datagram_bytes = MAX_DATAGRAM_BYTES
 
     def __init__(self, network: MemoryNetwork, address: str) -> None:
-        self.address = address
-        self.drops: Counter[DropReason] = Counter()
-        self.on_trouble: Trouble = tell_nobody
-        self.inbox = Inbox(address, self.drops)
+        super().__init__(address)
         self._network = network
-        self._is_closed = False
 
     def send(self, datagrams: list[bytes], to: str) -> Awaitable[None]:
         """Give each datagram to its receiver immediately; count lost ones in ``drops``."""
@@ -82,16 +76,6 @@ class MemoryEndpoint:
                 self.drops[DropReason.UNREACHABLE] += 1
                 self.on_trouble(to, f"no process listens at {to}")
         return DONE
-
-    def vouch(self, address: str) -> None:
-        """There is a session with the peer at that address, for which nothing needs to be kept here."""
-
-    def release(self, address: str) -> None:
-        """The session with the peer at that address is gone."""
-
-    async def receive(self) -> Burst:
-        """Wait for datagrams and return the next burst. Raises TransportError: the endpoint is closed."""
-        return await self.inbox.take()
 
     async def close(self) -> None:
         """Leave the network; a caller that waits in :meth:`receive` gets its error."""

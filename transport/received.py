@@ -12,10 +12,8 @@ from triack.base.datagram import one_of_each_connection
 from triack.base.errors import TransportError
 from triack.base.reasons import DropReason
 from triack.base.units import in_ns
-from triack.transport.turns import BURST_BYTES_MAX, BURST_MAX, Burst, Received, Turns
+from triack.transport.turns import Burst, Received, Turns
 from triack.transport.wakeup import Wakeup
-
-__all__ = ["BURST_BYTES_MAX", "BURST_MAX", "Inbox", "Received", "SourceOf", "Trouble", "same_for_all", "tell_nobody"]
 
 FEW = 8
 """Datagrams that an owner may take at once, in place of the task that takes bursts: with them it saves a turn of the
@@ -227,10 +225,6 @@ class Inbox:
         while before < self.turns.count < COALESCE_MAX:
             before = self.turns.count
             await asyncio.sleep(0)
-
-    def charge(self, source: Hashable, cost_ns: int) -> None:
-        """Charge a source for the processor time of the datagrams that were taken from it."""
-        self.turns.charge(source, cost_ns)
 
     def close(self) -> None:
         """Wake all waiting callers; forget the datagrams that were not taken."""

@@ -16,7 +16,7 @@ import contextlib
 import errno
 import socket
 import ssl
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Awaitable
 
 from triack.base.checks import check_kind
@@ -24,8 +24,8 @@ from triack.base.errors import AddressError, ProtocolError, UsageError
 from triack.base.reasons import DropReason
 from triack.transport.address import Address
 from triack.transport.connection import NO_WAITS, Connection, Waits
+from triack.transport.endpoint import Endpoint
 from triack.transport.frames import Framer, LengthFramer
-from triack.transport.received import Inbox, Trouble, tell_nobody
 from triack.transport.resolve import (
     SocketAddress,
     address_of,
@@ -38,7 +38,6 @@ from triack.transport.resolve import (
     resolve_listening,
 )
 from triack.transport.strangers import STRANGERS_MAX, Strangers, host_of
-from triack.transport.turns import Burst
 from triack.transport.wakeup import DONE
 
 READ_BYTES = 256 * 1024
@@ -91,7 +90,7 @@ class Tls:
         super().__setattr__(name, value)
 
 
-class TcpEndpoint:
+class TcpEndpoint(Endpoint):
     """A listening socket, if asked for, and the connections in both directions. Make it with :meth:`open`.
 
     Drops are counted as ``too-large``, ``empty``, ``send-overflow``, ``connect-failed``, ``closed``, ``not-loopback``;
@@ -99,20 +98,16 @@ class TcpEndpoint:
     """
 
     def __init__(self, address: str, *, loopback_only: bool, tls: Tls, framer: type[Framer], waits: Waits) -> None:
-        self.address = address
-        self._waits = waits
+        super().__init__(address)
         self.max_datagram_bytes = framer.max_datagram_bytes
-        self.drops: Counter[DropReason] = Counter()
-        self.on_trouble: Trouble = tell_nobody
+        self._waits = waits
         self._loopback_only = loopback_only
         self._tls = tls
         self._framer = framer
-        self.inbox = Inbox(address, self.drops)
         self._connections: dict[str, Connection] = {}
         self._strangers = Strangers[Connection]()
         self._listening: socket.socket | None = None
         self._accepting: asyncio.Task[None] | None = None
-        self._is_closed = False
 
     @classmethod
     async def open(
@@ -261,10 +256,6 @@ class TcpEndpoint:
             self._doubt(connection)
 
     # ---- receiving
-
-    async def receive(self) -> Burst:
-        """Wait for datagrams or the end of a path, and return them. Raises TransportError: the endpoint is closed."""
-        return await self.inbox.take()
 
     async def _read(self, connection: Connection, reader: asyncio.StreamReader) -> None:
         """Read frames until the connection ends; a frame that has begun must end in time."""

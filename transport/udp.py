@@ -14,7 +14,6 @@ import asyncio
 import contextlib
 import errno
 import socket
-from collections import Counter
 from collections.abc import Awaitable, Coroutine
 from typing import Any, NamedTuple, TypeAlias
 
@@ -24,8 +23,8 @@ from triack.base.reasons import DropReason
 from triack.transport.address import Address
 from triack.transport.batched import BatchedSocket, offers_batches
 from triack.transport.called import Ancillary, Called, answer_from, offers_called
+from triack.transport.endpoint import Endpoint
 from triack.transport.portable import PortableSocket
-from triack.transport.received import Inbox, Trouble, tell_nobody
 from triack.transport.resolve import (
     SocketAddress,
     bound,
@@ -70,7 +69,7 @@ class _NoWay(NamedTuple):
     why: str
 
 
-class UdpEndpoint:
+class UdpEndpoint(Endpoint):
     """The listening socket, if there is one, and those for addresses that it cannot reach. Make it with :meth:`open`.
 
     Drops are counted as ``too-large``, ``unresolved``, ``wrong-family``, ``not-loopback``, ``cannot-send``,
@@ -80,12 +79,9 @@ class UdpEndpoint:
     max_datagram_bytes = MAX_DATAGRAM_BYTES
 
     def __init__(self, address: str, *, loopback_only: bool, udp: UdpSockets | None = None) -> None:
-        self.address = address
+        super().__init__(address)
         self._udp = udp
-        self.drops: Counter[DropReason] = Counter()
-        self.on_trouble: Trouble = tell_nobody
         self._loopback_only = loopback_only
-        self.inbox = Inbox(address, self.drops)
         self._routes = Routes("udp", self._handle_lookup)
         self._waiting: dict[str, list[bytes]] = {}
         self._listening: _Socket | None = None
@@ -96,7 +92,6 @@ class UdpEndpoint:
         self._opening = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_batched = False
-        self._is_closed = False
 
     @classmethod
     async def open(cls, listen: Address | None, *, loopback_only: bool, udp: UdpSockets | None = None) -> "UdpEndpoint":
@@ -212,12 +207,6 @@ class UdpEndpoint:
                 sock = _bound((_LOOPBACK if self._loopback_only else _ANY)[family])
                 self._outgoing[family] = await self._take_over(sock)
             return self._outgoing[family]
-
-    def vouch(self, address: str) -> None:
-        """There is a session with the peer at that address, for which nothing needs to be kept here."""
-
-    def release(self, address: str) -> None:
-        """The session with the peer at that address is gone."""
 
     # ---- receiving
 

@@ -6,19 +6,23 @@ make its ciphers anew when it talks next.
 
     COLD --seals | opens--> WARM --as many began later | the process is a forked child--> COLD
 
-In a forked child every channel is cold, and stays so: two that seal with the same keys and counters reveal everything
-(``forking``).
+In a forked child every channel is cold, and stays so, as parent and child would seal with the same keys and counters.
+With AES-GCM, two datagrams under one key and nonce reveal both contents, and let anyone forge more (RFC 5116, section
+5.1.1). ``multiprocessing`` forks by default before Python 3.14, without a call of ``os.fork``.
 """
 
+import os
 from collections import deque
 from typing import Protocol
-from weakref import ref
-
-from triack.transport.forking import end_in_children
+from weakref import WeakSet, ref
 
 WARM_MAX = 128
 """Channels that have ciphers, two thirds of a megabyte: more peers than a node talks to in a moment. With more, each
 turn of one costs it two microseconds."""
+
+
+_alive: "WeakSet[WarmChannels]" = WeakSet()
+"""Those of this process: a forked child ends them."""
 
 
 class Cooling(Protocol):
@@ -36,7 +40,7 @@ class WarmChannels:
     def __init__(self) -> None:
         self._warm: deque[ref[Cooling]] = deque()
         self.has_ended = False
-        end_in_children(self)
+        _alive.add(self)
 
     def admit(self, channel: Cooling) -> bool:
         """A cold channel needs its ciphers. Returns whether it may make them."""
@@ -57,3 +61,12 @@ class WarmChannels:
         oldest = self._warm.popleft()()
         if oldest is not None:
             oldest.cool()
+
+
+def _handle_fork() -> None:
+    for channels in list(_alive):
+        channels.end()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_handle_fork)

@@ -15,7 +15,7 @@ from triack.base.errors import IdentityError
 from triack.node.files import operator_log
 from triack.node.files.ownership import why_exposed
 from triack.node.files.private_files import FILE_BYTES_MAX
-from triack.transport.endpoint import Tls
+from triack.transport.tcp import Tls
 
 POLL_S = 1.0
 """Time between checks of the files. A certificate is renewed days before the old one ends."""

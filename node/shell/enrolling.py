@@ -24,9 +24,10 @@ from triack.node.files.trust import TrustFile
 from triack.node.shell.event_loop import settle
 from triack.node.shell.platform import PLATFORM, Platform
 from triack.transport.address import Address
-from triack.transport.endpoint import Endpoint, Tls
+from triack.transport.endpoint import Endpoint
 from triack.transport.enrolment import LIFE_NS, Arrival, Enrolled, EnrolmentClient, EnrolmentServer
 from triack.transport.invitation import Invitation, decode_code
+from triack.transport.tcp import Tls
 
 Change = Callable[[TrustFile], Peer]
 

@@ -26,7 +26,10 @@ from triack.node.shell.worker import ThreadWorker, Worker
 from triack.stats.node_stats import NodeStats
 from triack.store.boot import boot_id
 from triack.store.store import PAGE_BYTES, STORE_FILES, Store
-from triack.transport.endpoint import NO_WAITS, Endpoint, Tls, Waits, open_endpoint
+from triack.transport.connection import NO_WAITS, Waits
+from triack.transport.endpoint import Endpoint
+from triack.transport.opening import open_endpoint
+from triack.transport.tcp import Tls
 
 
 class Log(Protocol):
@@ -80,7 +83,7 @@ class Platform:
         waits: Waits = NO_WAITS,
         udp: UdpSockets | None = None,
     ) -> Endpoint:
-        """Open an endpoint; see ``triack.transport.endpoint.open_endpoint``."""
+        """Open an endpoint; see ``triack.transport.opening``."""
         return await open_endpoint(scheme, listen, loopback_only=loopback_only, tls=tls, waits=waits, udp=udp)
 
     def open_files(self, data: Path | None, name: str) -> Files:  # noqa: ARG002 - a simulation knows nodes by their names

@@ -236,9 +236,7 @@ OTHERS = {
         session/path/path_mtu.py PathMtu _sizes
         transport/endpoint.py Endpoint drops
         transport/fragmenting.py Fragmenting _options
-        transport/memory.py MemoryEndpoint drops
-        transport/tcp.py TcpEndpoint drops
-        transport/udp.py UdpEndpoint drops _outgoing
+        transport/udp.py UdpEndpoint _outgoing
         node/shell/engine_handle.py EngineHandle dropped
     """,
     "of a fixed size": """

@@ -7,7 +7,8 @@ import pytest
 import pytest_asyncio
 
 from tests.transport.endpoints import Opener
-from triack.transport.endpoint import Endpoint, open_endpoint
+from triack.transport.endpoint import Endpoint
+from triack.transport.opening import open_endpoint
 
 LISTEN = {"udp": "udp://127.0.0.1:0", "tcp": "tcp://127.0.0.1:0", "memory": None}
 

@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable
 
 from tests.machine import PATIENCE_S
 from triack.base.reasons import DropReason
-from triack.transport.endpoint import Endpoint, Received
+from triack.transport.endpoint import Endpoint
+from triack.transport.turns import Received
 
 TIMEOUT_SECONDS = PATIENCE_S
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.transport.endpoints import Opener, received
 from triack.base.errors import AddressError, TransportError
-from triack.transport.endpoint import open_endpoint
+from triack.transport.opening import open_endpoint
 
 pytestmark = pytest.mark.usefixtures("socket_kind")
 

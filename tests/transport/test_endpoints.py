@@ -16,12 +16,12 @@ from triack.base.paths import UDP_SOCKETS, UdpSockets
 from triack.base.reasons import DropReason
 from triack.transport import connection
 from triack.transport.batched import BatchedSocket
-from triack.transport.connection import UNSENT_BYTES_MAX, Connection
-from triack.transport.endpoint import Received, Waits
+from triack.transport.connection import UNSENT_BYTES_MAX, Connection, Waits
 from triack.transport.frames import LengthFramer
 from triack.transport.memory import MemoryNetwork
 from triack.transport.portable import PortableSocket
 from triack.transport.resolve import bound
+from triack.transport.turns import Received
 from triack.transport.udp import UdpEndpoint
 from triack.transport.wakeup import Wakeup
 

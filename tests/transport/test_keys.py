@@ -15,7 +15,7 @@ from tests.transport.snapshots import snapshot
 from triack.base.datagram import Channel, Channels, Header, Kind, read_header
 from triack.base.errors import ProtocolError, UsageError
 from triack.base.units import SECOND
-from triack.transport import data_keys, forking
+from triack.transport import data_keys, warm_channels
 from triack.transport.data_keys import (
     AHEAD_MAX,
     EXPIRY_NS,
@@ -338,7 +338,7 @@ def test_a_child_opens_nothing_either() -> None:
 
 def test_nodes_that_are_gone_are_not_kept() -> None:
     """Only what is alive ends in a child; the channels of a node end with it."""
-    ends, alive = Ends(), vars(forking)["_alive"]
+    ends, alive = Ends(), vars(warm_channels)["_alive"]
     before = len(alive)
     extra = [node((A_KEY,), (B,)) for _ in range(5)]
     channels = [ends.a.dial("b", "udp") for _ in range(5)]

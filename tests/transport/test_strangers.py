@@ -16,9 +16,19 @@ from triack.base.units import MS, SECOND
 from triack.transport.cookies import COOKIE_LIFE_NS, MAC_BYTES, Cookies, mac, mac_fits, mac_key
 from triack.transport.handshake_load import CONNECTS_PER_HOST, CONNECTS_PER_SECOND, Admission
 from triack.transport.invitation import Invitation, decode_code
-from triack.transport.received import BACKLOG_MAX, BURST_BYTES_MAX, BURST_MAX, FEW, Inbox, Received
+from triack.transport.received import BACKLOG_MAX, FEW, Inbox
 from triack.transport.strangers import STRANGERS_MAX, STRANGERS_PER_HOST_MAX, Strangers, host_of
-from triack.transport.turns import AHEAD_NS, SOURCES_MAX, TURN_BYTES, TURN_DATAGRAMS, Burst, Turns
+from triack.transport.turns import (
+    AHEAD_NS,
+    BURST_BYTES_MAX,
+    BURST_MAX,
+    SOURCES_MAX,
+    TURN_BYTES,
+    TURN_DATAGRAMS,
+    Burst,
+    Received,
+    Turns,
+)
 
 # A new connection is always accepted; if necessary, the one that has waited longest ends.
 

@@ -21,10 +21,12 @@ from triack.base.errors import UsageError
 from triack.base.reasons import DropReason
 from triack.transport import tcp
 from triack.transport.address import Address
-from triack.transport.endpoint import Endpoint, Received, Waits
+from triack.transport.connection import Waits
+from triack.transport.endpoint import Endpoint
 from triack.transport.frames import FRAME_BYTES_MAX, LengthFramer, frame
 from triack.transport.strangers import STRANGERS_PER_HOST_MAX
 from triack.transport.tcp import TcpEndpoint, Tls
+from triack.transport.turns import Received
 
 MANY = [number.to_bytes(2, "big") * 30_000 for number in range(200)]
 """More than the system's buffers hold."""

@@ -11,7 +11,8 @@ import pytest
 from tests.machine import PATIENCE_S
 from tests.transport.endpoints import Opener, dropped, received
 from triack.base.reasons import DropReason
-from triack.transport.endpoint import Endpoint, Received
+from triack.transport.endpoint import Endpoint
+from triack.transport.turns import Received
 from triack.transport.udp import WAITING_MAX
 
 pytestmark = pytest.mark.usefixtures("socket_kind")

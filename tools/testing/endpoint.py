@@ -4,16 +4,14 @@ All machines share the loopback addresses, as the processes of one real machine 
 a time. ``localhost`` and the names of machines mean 127.0.0.1.
 """
 
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 
 from triack.base.errors import AddressError, TransportError
 from triack.base.reasons import DropReason
 from triack.tools.sim.network import Network, Port
 from triack.transport.address import Address
+from triack.transport.endpoint import Endpoint
 from triack.transport.frames import FRAME_BYTES_MAX
-from triack.transport.received import Inbox, Trouble, tell_nobody
-from triack.transport.turns import Burst
 from triack.transport.udp import MAX_DATAGRAM_BYTES
 from triack.transport.wakeup import DONE
 
@@ -100,7 +98,7 @@ class Links:
         self.network.heal()
 
 
-class SimEndpoint:
+class SimEndpoint(Endpoint):
     """An endpoint of a simulated process, with the queue and the limits of a real one.
 
     Drops are counted as ``too-large``, ``closed``, ``unresolved``, ``receive-overflow`` and ``empty``.
@@ -119,23 +117,19 @@ class SimEndpoint:
         address = listen or links.free(scheme, LOOPBACK)
         if not address.port and scheme != "memory":
             address = links.free(scheme, address.host)
-        self.address = str(address)
-        self.drops: Counter[DropReason] = Counter()
-        self.on_trouble: Trouble = tell_nobody
+        super().__init__(str(address))
         self.max_datagram_bytes = MAX_DATAGRAM_BYTES if scheme == "udp" else FRAME_BYTES_MAX
         self._scheme = scheme
         self._take_effect = take_effect
-        self.inbox = Inbox(self.address, self.drops)
         self._route = links.route(address)
         self._routes: dict[str, str] = {}
-        self._is_open = True
         links.attach(self._route, machine, Port(self.inbox.offer, self.inbox.path_gone))
 
     def send(self, datagrams: list[bytes], to: str) -> Awaitable[None]:
         """Put the datagrams on the network. Raises AddressError if ``to`` is of another kind."""
         route = self._routes.get(to) or self._find_route(to)
         for datagram in datagrams:
-            if not self._is_open:
+            if self._is_closed:
                 self.drops[DropReason.CLOSED] += 1
             elif len(datagram) > self.max_datagram_bytes:
                 self.drops[DropReason.TOO_LARGE] += 1
@@ -150,16 +144,6 @@ class SimEndpoint:
         route = self._routes[to] = self._links.route(address)
         return route
 
-    def vouch(self, address: str) -> None:
-        """There is a session with the peer at that address; there is no connection to keep."""
-
-    def release(self, address: str) -> None:
-        """There is none any more."""
-
-    async def receive(self) -> Burst:
-        """Wait for something to arrive, and return all that is there. Raises TransportError when it is closed."""
-        return await self.inbox.take()
-
     async def close(self) -> None:
         """Free the address, and wake a caller that waits in ``receive``."""
         self.vanish()
@@ -167,6 +151,6 @@ class SimEndpoint:
 
     def vanish(self) -> None:
         """Free the address, and wake no caller."""
-        if self._is_open:
-            self._is_open = False
+        if not self._is_closed:
+            self._is_closed = True
             self._links.detach(self._route)

@@ -28,7 +28,8 @@ from triack.testing.threads import PROCESS, Process
 from triack.tools.sim.disk import ProcessCrashed
 from triack.tools.sim.effects import Effects
 from triack.transport.address import Address
-from triack.transport.endpoint import NO_WAITS, Tls, Waits
+from triack.transport.connection import NO_WAITS, Waits
+from triack.transport.tcp import Tls
 
 T = TypeVar("T")
 

@@ -45,9 +45,9 @@ from triack.queues.streams.group_commit import GroupCommit
 from triack.session.protocol.settings import SessionSettings
 from triack.store.store import Store
 from triack.transport.endpoint import Endpoint
-from triack.transport.received import Inbox, Received, Trouble, tell_nobody
+from triack.transport.received import Inbox, Trouble, tell_nobody
 from triack.transport.tcp import TcpEndpoint
-from triack.transport.turns import Burst
+from triack.transport.turns import Burst, Received
 
 # The shell around the engine: it does what the engine says, in that order, and tells it what became of it.
 

@@ -15,7 +15,8 @@ from tests.machine import PATIENCE_S
 from tests.node.nodes import until
 from triack.base.errors import AddressError, TransportError
 from triack.tools.demo.relay import Direction, Relay, main, rough
-from triack.transport.endpoint import Endpoint, open_endpoint
+from triack.transport.endpoint import Endpoint
+from triack.transport.opening import open_endpoint
 
 DATAGRAMS = [b"%d" % number for number in range(2_000)]
 TIMEOUT_SECONDS = PATIENCE_S

@@ -19,7 +19,9 @@ from triack.store.store import Store
 from triack.tools.bench.application import Facts, Inlet, Outlet, Sink
 from triack.tools.bench.process import is_memory
 from triack.tools.bench.work import Work, is_plain, noise_of
-from triack.transport.endpoint import NO_WAITS, Endpoint, Tls, Waits
+from triack.transport.connection import NO_WAITS, Waits
+from triack.transport.endpoint import Endpoint
+from triack.transport.tcp import Tls
 
 SENDER, RECEIVER, HUB, QUEUE = "sender", "receiver", "hub", "bench"
 TOPIC = "Bench"
