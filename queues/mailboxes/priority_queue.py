@@ -73,16 +73,17 @@ class Level:
 
     Attributes:
         limit: the place of the last message that may be handed out, as ``first`` found it.
+        share: the part of the cache that it counts for.
     """
 
-    __slots__ = ("_backlog", "_ready", "_set_expiry", "_share", "limit", "priority")
+    __slots__ = ("_backlog", "_ready", "_set_expiry", "limit", "priority", "share")
 
     def __init__(
         self, share: Share, set_expiry: Callable[[QueuedPacket | None, int | None], None], priority: int
     ) -> None:
         self.priority = priority
         self.limit = NO_LIMIT
-        self._share = share
+        self.share = share
         self._set_expiry = set_expiry
         self._ready: OrderedDict[int, QueuedPacket] = OrderedDict()
         self._backlog = DiskBacklog()
@@ -91,7 +92,7 @@ class Level:
 
     def append(self, packet: QueuedPacket) -> None:
         """Add a packet after all others: in memory if there is room, or if it is not on the disk."""
-        if self._backlog.blocks or (packet.keys and self._share.is_full):
+        if self._backlog.blocks or (packet.keys and self.share.is_full):
             self._backlog.add(packet)
             if packet.receive_by_ms:
                 self._set_expiry(None, self._backlog.earliest_ms)
@@ -101,16 +102,16 @@ class Level:
     def extend(self, packets: list[QueuedPacket]) -> None:
         """Add packets that come together."""
         size_bytes = sum([PACKET_BYTES + (packet.size_bytes if packet.pieces else 0) for packet in packets])
-        if self._backlog.blocks or self._share.would_be_full(size_bytes) or any(map(_EXPIRY_OF, packets)):
+        if self._backlog.blocks or self.share.would_be_full(size_bytes) or any(map(_EXPIRY_OF, packets)):
             for packet in packets:
                 self.append(packet)
             return
         self._ready.update([(packet.first_place, packet) for packet in packets])
-        self._share.count(size_bytes)
+        self.share.count(size_bytes)
 
     def _enter(self, packet: QueuedPacket) -> None:
         self._ready[packet.first_place] = packet
-        self._share.count(memory_of(packet))
+        self.share.count(memory_of(packet))
         if packet.receive_by_ms:
             self._set_expiry(packet, packet.receive_by_ms)
 
@@ -134,7 +135,7 @@ class Level:
 
     def drop_first(self) -> None:
         """Drop the first packet after its last message was drawn: its leases keep it as long as needed."""
-        self._share.count(-memory_of(self._ready.popitem(last=False)[1]))
+        self.share.count(-memory_of(self._ready.popitem(last=False)[1]))
 
     def take_whole(self, place: int, limit: int, most_bytes: int) -> tuple[list[QueuedPacket], int]:
         """Remove and return the next packets that need no inspection beyond their turn.
@@ -166,14 +167,14 @@ class Level:
             for packet in taken:
                 del self._ready[packet.first_place]
             # Each of them is in memory, see above.
-            self._share.count(-sum([PACKET_BYTES + packet.size_bytes for packet in taken]))
+            self.share.count(-sum([PACKET_BYTES + packet.size_bytes for packet in taken]))
         return taken, most_bytes if self._ready or self._backlog.blocks else 0
 
     def remove(self, packet: QueuedPacket) -> bool:
         """Remove a packet. Returns whether it was waiting."""
         if self._ready.pop(packet.first_place, None) is None:
             return self._backlog.remove(packet.first_place)
-        self._share.count(-memory_of(packet))
+        self.share.count(-memory_of(packet))
         return True
 
     def find(self, place: int) -> QueuedPacket | None:
@@ -186,7 +187,7 @@ class Level:
         is_ready = self._ready.get(packet.first_place) is packet
         if pieces and not packet.pieces:
             packet.pieces = pieces
-            self._share.count(packet.size_bytes if is_ready else 0)
+            self.share.count(packet.size_bytes if is_ready else 0)
         return is_ready
 
     def walk(self, place: int) -> Iterator[QueuedPacket]:
@@ -220,7 +221,7 @@ class Level:
         """Store the bodies that were fetched."""
         for waiting, pieces in arrived(self._ready.values(), bodies):
             waiting.pieces = pieces
-            self._share.count(waiting.size_bytes)
+            self.share.count(waiting.size_bytes)
 
 
 class PriorityQueue:

@@ -10,41 +10,47 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
 
-from triack.queues.mailboxes.disk_backlog import DiskBacklog
 from triack.queues.mailboxes.priority_queue import Cache, Level, PriorityQueue, Share, memory_of
 from triack.queues.mailboxes.queued_packet import QueuedPacket
-from triack.queues.mailboxes.quotas import NO_LIMIT
 
 DEAD_MAX = 256
 """This many places of removed contents may stay in the list of all before it is made anew."""
 
 
-class Contents:
-    """The contents of one topic, in the order of their places.
+class View(Level):
+    """A level of which each packet is inspected for each reader."""
 
-    Args:
-        set_expiry: called with a content and when it expires, in ms of the wall clock; for None, when the next one
-            expires that is only on the disk.
+    __slots__ = ()
+
+    def take_whole(self, place: int, limit: int, most_bytes: int) -> tuple[list[QueuedPacket], int]:  # noqa: ARG002 - a line looks at them
+        """None: each is inspected, as it may not be for this reader."""
+        return [], most_bytes
+
+
+class Contents(View):
+    """The contents of one topic, in the order of their places; to be inspected and to expire.
 
     Attributes:
         wanted: the number of subscriptions that still want a content in memory, and one more before its dispatch; by
             its first place.
-        share: its part of the cache.
     """
 
+    __slots__ = ("_cache", "_places", "_taken", "wanted")
+
     def __init__(self, cache: Cache, set_expiry: Callable[[QueuedPacket | None, int | None], None]) -> None:
+        super().__init__(Share(cache), set_expiry, priority=0)
         self._cache = cache
-        self.share = Share(cache)
-        self._set_expiry = set_expiry
-        self._ready: dict[int, QueuedPacket] = {}
         # The first places of those in memory, ascending, and of some that were removed.
         self._places: list[int] = []
-        self._backlog = DiskBacklog()
         # Those that subscriptions keep from the disk and have not passed yet, with the number of these subscriptions.
         self._taken: dict[int, tuple[QueuedPacket, int]] = {}
         self.wanted: dict[int, int] = {}
 
-    def append(self, packet: QueuedPacket, wanted: int) -> None:
+    def first(self) -> QueuedPacket | None:
+        """None: no reader gets them from here."""
+        return None
+
+    def put(self, packet: QueuedPacket, wanted: int) -> None:
         """Add a content behind all others, with the number of subscriptions that want it."""
         if packet.keys and not packet.pieces and not self._ready:
             self._shelve(packet)
@@ -124,55 +130,6 @@ class Contents:
     def is_ready(self, packet: QueuedPacket) -> bool:
         """Whether this object is a content in memory, the same for all subscriptions."""
         return self._ready.get(packet.first_place) is packet
-
-    def load(self, packet: QueuedPacket, pieces: list[bytes]) -> None:
-        """The body of a content was fetched from the disk."""
-        before = memory_of(packet)
-        packet.pieces = pieces
-        if self.is_ready(packet):
-            self.share.count(memory_of(packet) - before)
-
-    def poll_expired(self, now_ms: int, most: int) -> list[QueuedPacket]:
-        """Expired contents that are only on the disk; the caller removes them. More may be due."""
-        expired = self._backlog.expired(now_ms, most)
-        self._set_expiry(None, self._backlog.earliest_ms)
-        return expired
-
-
-class View(Level):
-    """A level that only reads contents, so it has neither packets nor memory for them."""
-
-    __slots__ = ()
-
-    def __init__(self) -> None:
-        self.priority = 0
-        self.limit = NO_LIMIT
-
-    def take_whole(self, place: int, limit: int, most_bytes: int) -> tuple[list[QueuedPacket], int]:  # noqa: ARG002 - a line looks at them
-        """None: each is inspected, as it may not be for this reader."""
-        return [], most_bytes
-
-
-class AllContents(View):
-    """All contents of a root, to be inspected and to expire: no reader gets them from here."""
-
-    __slots__ = ("_contents",)
-
-    def __init__(self, contents: Contents) -> None:
-        super().__init__()
-        self._contents = contents
-
-    def first(self) -> QueuedPacket | None:
-        """See ``Level``."""
-        return None
-
-    def walk(self, place: int) -> Iterator[QueuedPacket]:
-        """See ``Level``."""
-        return self._contents.walk(place)
-
-    def poll_expired(self, now_ms: int, most: int) -> list[QueuedPacket]:
-        """See ``Level``."""
-        return self._contents.poll_expired(now_ms, most)
 
 
 class OneLine(PriorityQueue):

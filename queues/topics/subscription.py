@@ -25,6 +25,7 @@ from triack.queues.mailboxes.handed import settled_runs
 from triack.queues.mailboxes.mailbox import Lease, Mailbox, Notices, QueuedPacket, Run
 from triack.queues.mailboxes.progress import Progress
 from triack.queues.mailboxes.queued_packet import bits_of
+from triack.queues.mailboxes.quotas import NO_LIMIT
 from triack.queues.pauses import Pause
 from triack.queues.topics.contents import Contents, OneLine, View
 
@@ -89,7 +90,7 @@ class _Line(View):
     __slots__ = ("_ahead", "_gone", "_of", "_root", "_seen", "place")
 
     def __init__(self, subscription: "Subscription", root: Root, after: int) -> None:
-        super().__init__()
+        self.priority, self.limit = 0, NO_LIMIT  # it has no packets of its own, nor memory for them
         self._of = subscription
         self._root = root
         self.place = after + 1
@@ -191,7 +192,7 @@ class _Line(View):
     def load(self, bodies: dict[int, bytes]) -> None:
         """See ``Level``."""
         for packet, pieces in arrived(self._coming, bodies):
-            self._root.contents.load(packet, pieces)
+            self._root.contents.supply(packet, pieces)
 
 
 class Records:

@@ -21,7 +21,7 @@ from triack.base.units import in_ns
 from triack.queues.mailboxes.mailbox import Mailbox, Notices, QueuedPacket
 from triack.queues.node_settings import Quota, Topic
 from triack.queues.packing import topic_of
-from triack.queues.topics.contents import AllContents, Contents, OneLine
+from triack.queues.topics.contents import Contents, OneLine
 from triack.queues.topics.dispatch_times import DispatchTimes
 from triack.queues.topics.release_backlog import ReleaseBacklog
 from triack.queues.topics.strategies import room_of
@@ -101,7 +101,7 @@ class TopicRoot:
         grow: Callable[["TopicRoot"], None],
     ) -> None:
         self.contents = Contents(notices.cache, self._handle_expiry)
-        lines = OneLine(AllContents(self.contents))
+        lines = OneLine(self.contents)
         self.mailbox = Mailbox(queue_id, name, notices, quota, in_arrival_order=True, lines=lines, sink=self)
         self.topic = name.removeprefix(TOPIC_PREFIX)
         self.settings = settings
@@ -222,7 +222,7 @@ class TopicRoot:
             return
         for one in durable:
             one.assign(packet, packet.count, first=True)
-        self.contents.append(packet, len(durable) + 1)
+        self.contents.put(packet, len(durable) + 1)
         for one in durable:
             one.mailbox.wake()
         self.stir()
@@ -231,7 +231,7 @@ class TopicRoot:
         """A content of an earlier process: only durable subscriptions are left, whatever that had dispatched."""
         self.dispatched = self.last_place
         wanting = sum([one.pending(packet) for one in durable])
-        self.contents.append(packet, wanting)
+        self.contents.put(packet, wanting)
         if not wanting:
             self.free(packet, "all" if durable else "nobody")
 

@@ -269,7 +269,7 @@ class Kept:
         keys = () if delivery is Delivery.EXPRESS else range(number, number + 1)
         packet = QueuedPacket(keys, b"o" * 16, 1, 1, number, delivery, 2, len(BODY), [BODY], topic="Games")
         packet.first_place, packet.receive_by_ms = 2 * number + 1, receive_by_ms
-        self.contents.append(packet, 1)
+        self.contents.put(packet, 1)
         return packet
 
     def places(self, place: int = 0) -> list[int]:
