@@ -126,10 +126,6 @@ class TransitSequence(DepartingSequence[TransitPacket]):
                 # Those in between were given up.
                 del lacking[bisect_right(lacking, entry.before) : bisect_right(lacking, entry.number)]
 
-    def handle_let_go(self, entries: Iterable[TransitPacket]) -> None:
-        """The next hop gave packets back, and their origin is to send them again."""
-        self._lack([entry.number for entry in entries])
-
     def handle_held_back(self, sequence: int, number: int) -> bool:
         """There was no room for a packet, and its origin is to send it again.
 
@@ -139,14 +135,15 @@ class TransitSequence(DepartingSequence[TransitPacket]):
         at = bisect_left(self._lacking, number)
         if sequence != self.sequence or self._lacking[at : at + 1] == [number] or self.find(number) is not None:
             return False
-        self._lack([number])
+        self.lack([number])
         return number < self.highest
 
     def lacks_before(self, number: int) -> bool:
         """Whether the origin has to send one of the packets up to a number again: then not all of these wait here."""
         return bool(self._lacking) and self._lacking[0] <= number
 
-    def _lack(self, numbers: Iterable[int]) -> None:
+    def lack(self, numbers: Iterable[int]) -> None:
+        """The next hop gave packets back, or there was no room for them: their origin is to send them again."""
         for number in numbers:
             _include(self._lacking, number)
         del self._lacking[LACKING_MAX:]

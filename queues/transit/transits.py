@@ -10,6 +10,7 @@ queue.
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from itertools import groupby, islice
+from typing import NamedTuple
 
 from triack.base.clock import WallClock
 from triack.base.commit import StoreContent, TransitIndex, TransitStreamRow, key_of, split_key
@@ -64,6 +65,15 @@ Given up before, it would have two ends."""
 
 RESTORED_TOGETHER = 4_096
 """How many packets are in memory at a time while a start goes through those on the disk: a record each is too much."""
+
+
+class _Came(NamedTuple):
+    """A packet that has come, and its number in the session of its conversation."""
+
+    conversation: Conversation
+    packet: int
+    header: RelayedHeader
+    delivery: Delivery
 
 
 class Transits(DepartingStreams[TransitStream]):
@@ -181,9 +191,9 @@ class Transits(DepartingStreams[TransitStream]):
 
         Raises ProtocolError if it contradicts what is known of its stream, or comes in another peer's name.
         """
-        way = self.door.judge(conversation, header)
+        way, came = self.door.judge(conversation, header), _Came(conversation, packet, header, delivery)
         if isinstance(way, RejectReason):
-            self._refuse(conversation, packet, header, delivery, way, turn)
+            self._refuse(came, way, turn)
             return
         stream = self._stream_of(conversation, header, delivery, way, turn.now_ns)
         if stream is None:
@@ -199,15 +209,15 @@ class Transits(DepartingStreams[TransitStream]):
         if stream.comes_as(conversation, header):
             taken = stream.sequence.judge(header.sequence, header.number)
         if taken is Taken.STALE:
-            self._refuse(conversation, packet, header, delivery, RejectReason.STALE_SEQUENCE, turn)
+            self._refuse(came, RejectReason.STALE_SEQUENCE, turn)
         elif taken is Taken.DUPLICATE:
-            self._handle_duplicate(stream, conversation, packet, header, turn)
+            self._handle_duplicate(stream, came, turn)
         elif taken is Taken.OTHER_WAY:
-            self._hold_back(stream, conversation, packet, header, HoldReason.OTHER_WAY, turn)
+            self._hold_back(stream, came, HoldReason.OTHER_WAY, turn)
         elif stream.is_purged(header.sequence, header.number):
-            self._refuse(conversation, packet, header, delivery, DeadReason.PURGED, turn)
+            self._refuse(came, DeadReason.PURGED, turn)
         else:
-            self._handle_fresh(stream, conversation, packet, header, turn)
+            self._handle_fresh(stream, came, turn)
 
     def handle_run(self, conversation: Conversation, run: IncomingRun, delivery: Delivery, turn: Turn) -> bool:
         """Take all packets of a run that is to be passed on, as ``handle_packet`` would one by one.
@@ -310,16 +320,15 @@ class Transits(DepartingStreams[TransitStream]):
         except AddressError:
             return header.origin.hex()
 
-    def _handle_fresh(
-        self, stream: TransitStream, conversation: Conversation, packet: int, header: RelayedHeader, turn: Turn
-    ) -> None:
+    def _handle_fresh(self, stream: TransitStream, came: _Came, turn: Turn) -> None:
+        conversation, packet, header, _ = came
         reason = self.room.lacks(stream, conversation)
         goes_ahead = self.room.lets_ahead(stream, header.number, len(header.body), reason)
         if reason is not None and stream.durable and not goes_ahead:
-            self._hold_back(stream, conversation, packet, header, reason, turn)
+            self._hold_back(stream, came, reason, turn)
             return
         if self.room.is_over(stream):
-            self._refuse(conversation, packet, header, stream.delivery, RejectReason.QUEUE_FULL, turn)
+            self._refuse(came, RejectReason.QUEUE_FULL, turn)
             return
         body = header.body
         entry = TransitPacket(
@@ -374,9 +383,8 @@ class Transits(DepartingStreams[TransitStream]):
         turn.passed_on.append((stream, entries, conversation.peer_id))
         turn.stored.setdefault(conversation, []).extend(packets)
 
-    def _handle_duplicate(
-        self, stream: TransitStream, conversation: Conversation, packet: int, header: RelayedHeader, turn: Turn
-    ) -> None:
+    def _handle_duplicate(self, stream: TransitStream, came: _Came, turn: Turn) -> None:
+        conversation, packet, header, _ = came
         sequence, entry = stream.sequence, stream.sequence.find(header.number)
         assert entry is not None
         is_lower, spans = sequence.ordered and header.previous < entry.previous, stream.keys_of([entry])
@@ -397,16 +405,9 @@ class Transits(DepartingStreams[TransitStream]):
         if again:
             self._look_at(stream)
 
-    def _refuse(
-        self,
-        conversation: Conversation,
-        packet: int,
-        header: RelayedHeader,
-        delivery: Delivery,
-        reason: RejectReason | DeadReason,
-        turn: Turn,
-    ) -> None:
+    def _refuse(self, came: _Came, reason: RejectReason | DeadReason, turn: Turn) -> None:
         """Refuse a packet at the door: its origin still has it. Nothing is remembered, as routes change."""
+        conversation, packet, header, delivery = came
         self._records.refused(header, delivery, reason, turn.now_ns)
         if reason is RejectReason.NO_ROUTE:
             self.news.handle_no_route(header.final, conversation.link_name)
@@ -416,15 +417,8 @@ class Transits(DepartingStreams[TransitStream]):
 
     # ---- room
 
-    def _hold_back(
-        self,
-        stream: TransitStream,
-        conversation: Conversation,
-        packet: int,
-        header: RelayedHeader,
-        reason: HoldReason,
-        turn: Turn,
-    ) -> None:
+    def _hold_back(self, stream: TransitStream, came: _Came, reason: HoldReason, turn: Turn) -> None:
+        conversation, packet, header, _ = came
         self._records.rejected(header, stream.delivery, RejectReason.HELD_BACK, turn.now_ns)
         conversation.withhold(stream.delivery, packet)
         if stream.sequence.ordered and stream.sequence.handle_held_back(header.sequence, header.number):
@@ -641,7 +635,7 @@ class Transits(DepartingStreams[TransitStream]):
         self._forget_sent(stream, entries)
         stream.sequence.remove(entries)
         if reason is FreedReason.LET_GO:
-            stream.sequence.handle_let_go(entries)
+            stream.sequence.lack([entry.number for entry in entries])
         self.sync_links.remove(stream.way, stream, ranges_of(entries))
         self._free(stream, entries, reason, turn)
         self.words.handle_let_go(stream, turn.now_ns)

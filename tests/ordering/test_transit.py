@@ -254,7 +254,7 @@ def test_what_was_given_back_is_lacking_until_it_comes_again() -> None:
     sequence = passing(4, 5)
     entry = sequence.entries[4]
     sequence.remove([entry])
-    sequence.handle_let_go([entry])
+    sequence.lack([entry.number])
     sequence.add([packet(3)])
     assert [number for number in (3, 4, 5) if sequence.lacks_before(number)] == [4, 5]
     sequence.add([packet(4)])
