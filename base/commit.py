@@ -1,6 +1,6 @@
 """The content of one transaction of the store, and of reads: plain data that the engine fills and the store applies."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -28,6 +28,11 @@ def key_of(group: int, number: int) -> int:
 def split_key(key: int) -> tuple[int, int]:
     """The group and number of a row key."""
     return key >> KEY_BITS, key & ((1 << KEY_BITS) - 1)
+
+
+def kept_under(state: Mapping[str, bytes], prefix: str) -> Iterator[tuple[str, bytes]]:
+    """Yield what the store has under the keys of its state that begin so: the rest of each key, and the value."""
+    return ((key.removeprefix(prefix), value) for key, value in state.items() if key.startswith(prefix))
 
 
 class OutgoingStreamRow(NamedTuple):

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from struct import Struct
 from typing import NamedTuple
 
-from triack.base.commit import OWN_STATE, Commit
+from triack.base.commit import OWN_STATE, Commit, kept_under
 from triack.base.errors import StoreDamaged
 from triack.base.names import composed
 
@@ -33,11 +33,10 @@ class Pauses:
 
     def restore(self, state: Mapping[str, bytes]) -> None:
         """Restore the pauses from the store. Raises StoreDamaged."""
-        for key, value in state.items():
-            if key.startswith(_PREFIX):
-                if len(value) != _PAUSE.size:
-                    raise StoreDamaged(f"paused queue {key.removeprefix(_PREFIX)}: wrong length")
-                self.by_name[composed(key.removeprefix(_PREFIX))] = Pause(*_PAUSE.unpack(value))
+        for name, value in kept_under(state, _PREFIX):
+            if len(value) != _PAUSE.size:
+                raise StoreDamaged(f"paused queue {name}: wrong length")
+            self.by_name[composed(name)] = Pause(*_PAUSE.unpack(value))
 
     def pause(self, name: str, *, arrivals: bool, now_ms: int, commit: Commit) -> None:
         """Pause a queue with the next commit. If it is paused already, it keeps the time of its pause."""

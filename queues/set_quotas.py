@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from struct import Struct
 
-from triack.base.commit import OWN_STATE, Commit
+from triack.base.commit import OWN_STATE, Commit, kept_under
 from triack.base.errors import StoreDamaged, UsageError
 from triack.base.names import composed
 from triack.queues.node_settings import Quota
@@ -20,10 +20,8 @@ class SetQuotas:
 
     def restore(self, state: Mapping[str, bytes]) -> None:
         """Restore the quotas from the store. Raises StoreDamaged."""
-        for key, value in state.items():
-            if not key.startswith(_PREFIX):
-                continue
-            name = composed(key.removeprefix(_PREFIX))
+        for key, value in kept_under(state, _PREFIX):
+            name = composed(key)
             if len(value) != _QUOTA.size:
                 raise StoreDamaged(f"quota of queue {name}: wrong length")
             messages, size_bytes, rejects = _QUOTA.unpack(value)

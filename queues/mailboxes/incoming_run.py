@@ -77,28 +77,13 @@ class IncomingRun:
 
     def headers(self) -> Iterator[SequenceHeader]:
         """Yield the packets one by one. If any asks for an order ack, all do."""
-        first = self.header
         for step, body in enumerate(self.bodies):
-            if isinstance(first, RelayedHeader):
-                yield replace(
-                    first,
-                    number=first.number + step,
-                    previous=first.previous + step * self.previous_step,
-                    ack_requested=self.ack_requested,
-                    body=body,
-                    left_ms=self.lefts_ms[step],
-                )
-                continue
-            yield SequenceHeader(
-                first.origin,
-                first.stream,
-                first.sequence,
-                first.number + step,
-                first.previous + step * self.previous_step,
-                first.queue,
-                self.ack_requested,
-                body,
-            )
+            header = replace(self.header, ack_requested=self.ack_requested, body=body)
+            header.number += step
+            header.previous += step * self.previous_step
+            if isinstance(header, RelayedHeader):
+                header.left_ms = self.lefts_ms[step]
+            yield header
 
     def packets(self, delivery: Delivery) -> list[QueuedPacket]:
         """The packets for a queue, without keys, and charged with their sizes."""

@@ -128,6 +128,10 @@ class KnownPeer:
             self.unheard = min(self.unheard + 1, DOUBLINGS_MAX)
 
 
+_UNKNOWN = KnownPeer(b"")
+"""What is known of any other node: nothing. It is never changed."""
+
+
 class Peers:
     """What this node remembers of its peers.
 
@@ -157,28 +161,24 @@ class Peers:
 
     def of(self, node_id: bytes) -> HistoryPoint:
         """The latest point known of a peer, ``NO_POINT`` if there is none."""
-        known = self._known.get(node_id)
-        return NO_POINT if known is None else known.point
+        return self._known.get(node_id, _UNKNOWN).point
 
     def ack_factor(self, node_id: bytes) -> int:
         """Factor for a fixed ack timeout in the next session with a peer."""
-        known = self._known.get(node_id)
-        return 1 if known is None else 1 << known.unheard
+        return 1 << self._known.get(node_id, _UNKNOWN).unheard
 
     def owner(self, node_id: bytes) -> str:
         """The peer that has proved to be a node; empty when none has, and when its name belongs to other keys now."""
-        known = self._known.get(node_id)
-        return "" if known is None or known.is_over else known.name
+        known = self._known.get(node_id, _UNKNOWN)
+        return "" if known.is_over else known.name
 
     def holder(self, node_id: bytes) -> str:
         """The same, whatever became of its key: no other peer may claim to be this node."""
-        known = self._known.get(node_id)
-        return "" if known is None else known.name
+        return self._known.get(node_id, _UNKNOWN).name
 
     def key_of(self, node_id: bytes) -> bytes:
         """The key with which a node has proved its name; empty when it is not known."""
-        known = self._known.get(node_id)
-        return b"" if known is None else known.key
+        return self._known.get(node_id, _UNKNOWN).key
 
     def handle_directory(self, directory: Directory) -> list[bytes]:
         """Peers may have new keys: permissions of a name end with its old keys. Returns whose proof changed."""

@@ -20,7 +20,7 @@ that were lost.
 from collections.abc import Mapping
 from struct import error as StructError
 
-from triack.base.commit import OWN_STATE, Commit
+from triack.base.commit import OWN_STATE, Commit, kept_under
 from triack.base.errors import ProtocolError, RollbackDetected, StoreDamaged
 from triack.base.session_log import Record
 from triack.ordering.wire import StoreWord, decode_store_word
@@ -47,13 +47,11 @@ class RelayedHistories:
 
     def restore(self, state: Mapping[str, bytes]) -> None:
         """Restore the statements from the store. Raises StoreDamaged."""
-        for name, word in state.items():
-            if not name.startswith(_PREFIX):
-                continue
+        for node_id, word in kept_under(state, _PREFIX):
             try:
-                self._words[bytes.fromhex(name.removeprefix(_PREFIX))] = decode_store_word(word)
+                self._words[bytes.fromhex(node_id)] = decode_store_word(word)
             except (ProtocolError, StructError) as cause:
-                raise StoreDamaged(f"what the store has of {name} cannot be read") from cause
+                raise StoreDamaged(f"what the store has of {_PREFIX}{node_id} cannot be read") from cause
 
     def handle_word(self, node_id: bytes, name: str, word: StoreWord, now_ns: int) -> None:
         """A destination, which this node knows by ``name``, has said something on which the next commit depends."""

@@ -14,7 +14,7 @@ A node that answers with an older copy of its store is the same node: ``history`
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from triack.base.commit import OWN_STATE, Commit
+from triack.base.commit import OWN_STATE, Commit, kept_under
 from triack.base.news import GapFound
 from triack.queues.node_settings import Gap
 from triack.queues.peers.introduction import NO_NODE
@@ -35,9 +35,7 @@ class Resuming:
 
     def restore(self, state: Mapping[str, bytes]) -> None:
         """Restore the holders from the store."""
-        self._holders = {
-            name.removeprefix(_PREFIX): node_id for name, node_id in state.items() if name.startswith(_PREFIX)
-        }
+        self._holders = dict(kept_under(state, _PREFIX))
 
     def handle_freed(self, peer: str, node_id: bytes) -> None:
         """A node has acknowledged durable messages to its peer, which leave the store with the next commit."""

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from triack.base.commit import OWN_STATE, Commit, StoreContent
+from triack.base.commit import OWN_STATE, Commit, StoreContent, kept_under
 from triack.base.delivery import Delivery
 from triack.base.errors import StoreDamaged, SubscriptionBusy, SubscriptionMismatch, SubscriptionRefused
 from triack.base.news import SubscriptionLost
@@ -71,13 +71,7 @@ _WANTED = {
 TRANSITIONS: Mapping[RemoteState, Mapping[RemoteEvent, RemoteState]] = {
     RemoteState.ASKED: _WANTED,
     RemoteState.LIVE: _WANTED,
-    RemoteState.ENDING: {
-        RemoteEvent.ACCEPTED: RemoteState.ENDING,
-        RemoteEvent.REFUSED: RemoteState.OVER,
-        RemoteEvent.UNKNOWN: RemoteState.OVER,
-        RemoteEvent.LEFT: RemoteState.ENDING,
-        RemoteEvent.ENDED: RemoteState.OVER,
-    },
+    RemoteState.ENDING: _WANTED | {RemoteEvent.ACCEPTED: RemoteState.ENDING, RemoteEvent.UNKNOWN: RemoteState.OVER},
 }
 
 
@@ -194,11 +188,9 @@ class RemoteSubscriptions:
 
     def restore(self, content: StoreContent) -> None:
         """Read what the store has, before its queues are restored. Raises StoreDamaged."""
-        for key, value in content.state.items():
-            if key.startswith(_KEY):
-                name = key.removeprefix(_KEY)
-                found = self.subscriptions[name] = RemoteSubscription.decode(name, value)
-                self.queues.windows[found.queue] = found.ask.max_unacked
+        for name, value in kept_under(content.state, _KEY):
+            found = self.subscriptions[name] = RemoteSubscription.decode(name, value)
+            self.queues.windows[found.queue] = found.ask.max_unacked
 
     def handle_restored(self, turn: Turn) -> None:
         """The queues are restored. Remove those of subscriptions that ended with the process before."""

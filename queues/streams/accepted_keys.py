@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
-from triack.base.commit import OWN_STATE, Commit
+from triack.base.commit import OWN_STATE, Commit, kept_under
 from triack.base.errors import StoreDamaged
 from triack.base.units import MS, in_ns
 from triack.ordering.outgoing import StreamPacket
@@ -132,20 +132,19 @@ class AcceptedKeys:
         acceptance that is in the future, for whatever reason, becomes now: otherwise the key would not age.
         """
         found: list[Accepted] = []
-        for name, value in state.items():
-            if name.startswith(_PREFIX):
-                row = KeptKey.read(name, value)
-                stream, sequence = row.stream
-                outgoing = by_number.get(stream)
-                if outgoing is not None and outgoing.sequence.sequence != sequence:
-                    outgoing = None
-                entry = None if outgoing is None else outgoing.sequence.entries.get(row.number)
-                ticket = None if entry is None else entry.first_ticket + row.place
-                at_ms = min(row.accepted_ms + moved_ms, now_ms)
-                where = row.peer, row.queue, row.stream, outgoing
-                found.append(Accepted(row.key, *where, row.ordinal, at_ms, ticket, row.number, row.place, row.reason))
-                if at_ms != row.accepted_ms:
-                    found[-1].write(commit)
+        for name, value in kept_under(state, _PREFIX):
+            row = KeptKey.read(_PREFIX + name, value)
+            stream, sequence = row.stream
+            outgoing = by_number.get(stream)
+            if outgoing is not None and outgoing.sequence.sequence != sequence:
+                outgoing = None
+            entry = None if outgoing is None else outgoing.sequence.entries.get(row.number)
+            ticket = None if entry is None else entry.first_ticket + row.place
+            at_ms = min(row.accepted_ms + moved_ms, now_ms)
+            where = row.peer, row.queue, row.stream, outgoing
+            found.append(Accepted(row.key, *where, row.ordinal, at_ms, ticket, row.number, row.place, row.reason))
+            if at_ms != row.accepted_ms:
+                found[-1].write(commit)
         for accepted in sorted(found, key=lambda accepted: (accepted.accepted_ms, accepted.ordinal)):
             self._keep(accepted)
 

@@ -2,8 +2,6 @@
 
 A durable packet is offered to a session only after the commit that holds it has returned. It leaves the store only
 after the acknowledgement that frees its class, or together with its arrival in the dead-letter queue.
-
-Only changed streams cost work: a method that changes an outgoing stream calls ``_look_at`` afterwards.
 """
 
 import re
@@ -19,6 +17,7 @@ from triack.base.commit import (
     OutgoingRow,
     OutgoingStreamRow,
     StoreContent,
+    kept_under,
     key_of,
     split_key,
 )
@@ -90,7 +89,6 @@ class Outbox(DepartingStreams[OutgoingStream]):
     Args:
         incarnation: number of its start; express sequences and message ordinals grow with it.
         content_bytes: largest packet content for a peer, given the largest datagram of its open session, or None.
-        wall_offset_ns: wall clock minus monotonic clock.
         has_room: whether a local queue accepts one more message of this node itself, besides those that are coming.
         sealing: seals packets, and judges answers about them.
 
@@ -173,11 +171,11 @@ class Outbox(DepartingStreams[OutgoingStream]):
             self._note_stored(outgoing, [(number, number)], turn.now_ns)
         self.keys.restore(content.state, self._by_number, turn.now_ms, turn.commit, moved_ms=self._jumps.by_ms)
         self.links.resuming.restore(content.state)
-        for key in [key for key in content.state if key.startswith(BODY_STATE)]:
-            peer, _, queue = content.state[key].decode().rpartition("/")  # its sender died before it sent the message
+        for ordinal, destination in kept_under(content.state, BODY_STATE):
+            peer, _, queue = destination.decode().rpartition("/")  # its sender died before it sent the message
             parts = self.outgoing_stream(peer, large_queue(queue), Delivery.TRANSACTIONAL, turn.commit)
-            self.give_up_upload(parts, int(key.removeprefix(BODY_STATE)))
-            turn.commit.state[key] = None
+            self.give_up_upload(parts, int(ordinal))
+            turn.commit.state[BODY_STATE + ordinal] = None
         for outgoing in self._by_number.values():
             if (sent_at_ms := outgoing.sequence.oldest_ms) is not None:
                 self.latency.handle_restored(outgoing, turn.now_ns - (turn.now_ms - sent_at_ms) * MS)
@@ -242,7 +240,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
             outgoing.next_hop.awaited = outgoing.durable and self.sync_links.awaits(outgoing.way)
             outgoing.sequence.set_sync(self._is_sync(outgoing))
             self.links[outgoing.via].add(outgoing)
-            self.retirement.handle_added(outgoing.via)
+            self.retirement.look_at(outgoing.via)
         return outgoing
 
     def pass_on(self, outgoing: OutgoingStream, topic: str) -> None:
@@ -858,12 +856,9 @@ class Outbox(DepartingStreams[OutgoingStream]):
         return key_of(stream.stream_number, entry.number)
 
     def _handle_body(self, stream: OutgoingStream, entry: StreamPacket, body: bytes) -> None:
-        body = self._jumps.move_outgoing(stream.sequence.sequence, entry.number, body)
-        if entry.state is not StreamPacketState.DONE:
-            entry.body = body
+        entry.body = self._jumps.move_outgoing(stream.sequence.sequence, entry.number, body)
+        if entry.state is not StreamPacketState.DONE:  # else it is only to be copied
             self.cached_bytes += entry.size_bytes
-        else:
-            self.copies.load(stream.stream_number, entry.number, body)
 
     # ---- queries
 

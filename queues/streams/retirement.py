@@ -159,10 +159,6 @@ class Retirement:
 
     # ---- events of streams
 
-    def handle_added(self, peer: str) -> None:
-        """There is one more stream to a peer."""
-        self._look_at(peer)
-
     def handle_crowded(self, peer: str) -> None:
         """The destination has reached its limit of streams of this node: all idle ones must end."""
         self._pressed[peer], self.is_stirred = None, True
@@ -175,8 +171,8 @@ class Retirement:
         """The destination may have room for streams again."""
         self._crowded.discard(peer)
 
-    def _look_at(self, peer: str) -> None:
-        """Check the number of streams to a peer against its limit."""
+    def look_at(self, peer: str) -> None:
+        """There is one stream more to a peer, or one less: check their number against its limit."""
         streams = len(self._links[peer].streams)
         if ROOM_SHARE * streams > self._limit:
             self._pressed[peer], self.is_stirred = None, True
@@ -380,7 +376,7 @@ class Retirement:
             _move(outgoing, StreamEvent.ROW_DELETED)
             self._free[outgoing.durable].append(outgoing.stream_number)
             if outgoing.via:
-                self._look_at(outgoing.via)
+                self.look_at(outgoing.via)
 
     # ---- queries
 

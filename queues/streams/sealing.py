@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import NamedTuple, TypeVar
 
-from triack.base.commit import HEAD_BYTES, OWN_STATE, Commit
+from triack.base.commit import HEAD_BYTES, OWN_STATE, Commit, kept_under
 from triack.base.datagram import Seals
 from triack.base.delivery import Delivery
 from triack.base.errors import ProtocolError
@@ -118,10 +118,8 @@ class Sealing:
 
     def restore(self, state: Mapping[str, bytes]) -> None:
         """Restore which peers have sealed the messages of which nodes."""
-        for key, value in state.items():
-            if key.startswith(_PREFIX):
-                node_id = bytes.fromhex(key.removeprefix(_PREFIX))
-                self._bound[node_id] = _Bound(value[KEY_BYTES:].decode(), value[:KEY_BYTES])
+        for node_id, value in kept_under(state, _PREFIX):
+            self._bound[bytes.fromhex(node_id)] = _Bound(value[KEY_BYTES:].decode(), value[:KEY_BYTES])
 
     # ---- at the origin
 

@@ -58,8 +58,6 @@ class SentCopies:
         self._node_id = node_id
         self.asking: dict[OutgoingStream, None] = {}
         self.waiting: deque[_Missing] = deque()
-        # Their packets without a body, by the number of their stream and their own.
-        self._wanted: dict[tuple[int, int], StreamPacket] = {}
         self.keep: KeepSent = _keep_nothing
 
     def take(self, outgoing: OutgoingStream, entries: list[StreamPacket]) -> list[StreamPacket]:
@@ -77,7 +75,6 @@ class SentCopies:
                 done += parts
             else:
                 self.waiting.append(_Missing(outgoing, parts))
-                self._wanted |= {(outgoing.stream_number, part.number): part for part in parts}
                 outgoing.senders += 1
             parts = []
         return done
@@ -103,14 +100,6 @@ class SentCopies:
         """The packets of the next ``limit`` messages whose bodies are only on the disk."""
         for item in islice(self.waiting, limit):
             yield from ((item.outgoing, entry) for entry in item.entries if entry.body is None)
-
-    def load(self, stream: int, number: int, body: bytes) -> bool:
-        """Use a body from the disk. Returns whether it was wanted here."""
-        entry = self._wanted.pop((stream, number), None)
-        if entry is None:
-            return False
-        entry.body = body
-        return True
 
     def complete(self, turn: Turn) -> None:
         """Copy the packets whose bodies have been read, and delete them, with the next commit."""

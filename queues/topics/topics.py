@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from struct import Struct
 from typing import Any
 
-from triack.base.commit import OWN_STATE, StoreContent, SubscriptionRow
+from triack.base.commit import OWN_STATE, StoreContent, SubscriptionRow, kept_under
 from triack.base.delivery import LABELS
 from triack.base.errors import QueueNotFound, StoreDamaged, SubscriptionMismatch
 from triack.base.names import LEVEL_END, TOPIC_PREFIX, composed, what_else
@@ -86,11 +86,10 @@ class Topics:
 
     def restore(self, content: StoreContent) -> None:
         """Read what the store has of topics, before its queues are restored. Raises StoreDamaged."""
-        for key, value in content.state.items():
-            if key.startswith(_KEY):
-                if len(value) != _PLACE.size:
-                    raise StoreDamaged(f"places of topic {key.removeprefix(_KEY)}: wrong length")
-                self._reserved[composed(key.removeprefix(_KEY))] = _PLACE.unpack(value)[0]
+        for topic, value in kept_under(content.state, _KEY):
+            if len(value) != _PLACE.size:
+                raise StoreDamaged(f"places of topic {topic}: wrong length")
+            self._reserved[composed(topic)] = _PLACE.unpack(value)[0]
         for row in content.subscriptions:
             self._next_row = max(self._next_row, row.id + 1)
             self._rows.setdefault(row.queue, []).append(row)

@@ -323,7 +323,7 @@ OTHERS = {
         queues/streams/outgoing_stream.py OutgoingStream readers pending _blocks
         queues/streams/retirement.py Retirement _sequences _numbers _free _drained _torn _idle _pressed _crowded
         queues/streams/retirement.py Retirement _ended _relayed_ends _near
-        queues/streams/sent_copies.py _Missing entries, SentCopies asking waiting _wanted
+        queues/streams/sent_copies.py _Missing entries, SentCopies asking waiting
         session/acknowledgements/store_ack_waiter.py StoreAckWaiter packets
         session/congestion/send_window.py SendWindow _packets lost flying _sendings
     """,
