@@ -10,17 +10,13 @@ from struct import Struct
 
 from triack.base.errors import StoreDamaged
 from triack.base.ranges import NumberSet, Range
+from triack.ordering.incoming import SKIPS_MAX
 from triack.ordering.wire import SequenceHeader
 
 _HEAD = Struct("!QQ")
 _RANGE = Struct("!QQ")
 MAX_RANGES = 8_192
 """Gaps remembered for one stream; a sender that leaves more is not ours. A row of the store has 16 bytes for each."""
-SKIPS_MAX = 256
-"""Runs of numbers that were given up unseen and are remembered: a copy of one may still be in flight.
-
-A forgotten one counts as seen; its origin, which gave it up, no longer asks.
-"""
 
 
 class DuplicateFilter:

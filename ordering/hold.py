@@ -46,22 +46,17 @@ class HoldEvent(IntEnum):
     """The destination has taken packets."""
 
 
+_HELD = {
+    HoldEvent.STOP: HoldState.PAUSED,
+    HoldEvent.GO: HoldState.GOING,
+    HoldEvent.TIMER: HoldState.PROBING,
+    HoldEvent.SENT: HoldState.PAUSED,
+    HoldEvent.PROGRESS: HoldState.PROBING,
+}
 TRANSITIONS: dict[HoldState, dict[HoldEvent, HoldState]] = {
     HoldState.GOING: dict.fromkeys(HoldEvent, HoldState.GOING) | {HoldEvent.STOP: HoldState.PAUSED},
-    HoldState.PAUSED: {
-        HoldEvent.STOP: HoldState.PAUSED,
-        HoldEvent.GO: HoldState.GOING,
-        HoldEvent.TIMER: HoldState.PROBING,
-        HoldEvent.SENT: HoldState.PAUSED,
-        HoldEvent.PROGRESS: HoldState.PROBING,
-    },
-    HoldState.PROBING: {
-        HoldEvent.STOP: HoldState.PAUSED,
-        HoldEvent.GO: HoldState.GOING,
-        HoldEvent.TIMER: HoldState.PROBING,
-        HoldEvent.SENT: HoldState.PAUSED,
-        HoldEvent.PROGRESS: HoldState.PROBING,
-    },
+    HoldState.PAUSED: _HELD,
+    HoldState.PROBING: _HELD,
 }
 """The next state by state and event."""
 
