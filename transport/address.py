@@ -76,11 +76,9 @@ class Address:
         if self.scheme == "memory" or self.host == "localhost":
             return True
         try:
-            ip = ipaddress.ip_address(self.host)
+            return plain_ip(self.host).is_loopback
         except ValueError:
             return False
-        mapped = getattr(ip, "ipv4_mapped", None)
-        return bool((mapped or ip).is_loopback)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +113,12 @@ class Destination:
     def __str__(self) -> str:
         node = self.address or self.peer
         return f"{node}/{self.queue}" if node else self.queue
+
+
+def plain_ip(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """An address without a scope, and without the form of IPv4 for sockets of both families. Raises ValueError."""
+    ip = ipaddress.ip_address(host.partition("%")[0])
+    return getattr(ip, "ipv4_mapped", None) or ip
 
 
 def check_loopback(operation: str, address: Address) -> None:

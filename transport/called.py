@@ -20,6 +20,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from triack.transport.address import plain_ip
 from triack.transport.resolve import SocketAddress, family_of, is_for_all
 from triack.transport.routes import ROUTES_MAX
 
@@ -114,8 +115,7 @@ class Called:
     def _look(self, sockaddr: SocketAddress, called: bytes, now_seconds: float) -> _Known:
         if len(self._known) >= ROUTES_MAX:
             self._known.clear()  # those in use come back with their next datagram
-        ip = ipaddress.ip_address(called)
-        text = str(getattr(ip, "ipv4_mapped", None) or ip)
+        text = str(plain_ip(str(ipaddress.ip_address(called))))
         is_preferred = text == _preferred(sockaddr)
         known = _Known("" if is_preferred else text, now_seconds + PREFERRED_SECONDS)
         self._known[sockaddr, called] = known
@@ -129,7 +129,5 @@ def _preferred(sockaddr: SocketAddress) -> str:
     """
     with contextlib.suppress(OSError), socket.socket(family_of(sockaddr), socket.SOCK_DGRAM) as probe:
         probe.connect(sockaddr)
-        host: str = probe.getsockname()[0]
-        ip = ipaddress.ip_address(host.partition("%")[0])
-        return str(getattr(ip, "ipv4_mapped", None) or ip)
+        return str(plain_ip(probe.getsockname()[0]))
     return ""

@@ -7,12 +7,11 @@ little, and no proof is asked for. Above it, a connect must prove that its sende
 Pure: clock and randomness are arguments.
 """
 
-from ipaddress import IPv6Address
-
 from triack.base.paths import address_in
 from triack.base.units import SECOND
 from triack.transport.address import Address
 from triack.transport.cookies import mac
+from triack.transport.strangers import host_of
 
 CONNECTS_PER_SECOND = 100
 """Accepted without a question, also in one burst: a handshake costs a quarter of a millisecond, so this is a fortieth
@@ -22,8 +21,6 @@ CONNECTS_PER_HOST = 20
 costs half a percent of a core. WireGuard accepts as many."""
 PLACES = 1_024
 """For hosts: 8 KiB in all. To shut out one host, an attacker must own others that fall on the same place."""
-_NETWORK_BITS = 64
-"""A host with one IPv6 address has all that begin with the same bits (RFC 4291, section 2.5.1)."""
 _PLACE_BYTES = 8
 """Bytes of a mac: enough to choose a place evenly."""
 
@@ -56,10 +53,8 @@ class Admission:
 
     def _place(self, address: str) -> int:
         host = Address.parse(address_in(address), listening=True).host
-        if ":" in host:
-            whole = IPv6Address(host)
-            host = str(whole.ipv4_mapped or int(whole) >> _NETWORK_BITS)
-        return int.from_bytes(mac(self._secret, host.encode())[:_PLACE_BYTES]) % PLACES
+        key = host_of(host) if ":" in host else host
+        return int.from_bytes(mac(self._secret, key.encode())[:_PLACE_BYTES]) % PLACES
 
 
 def _after(count_ns: int, per_second: int, now_ns: int) -> int | None:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any, TypeAlias
 
 from triack.base.errors import TransportError
-from triack.transport.address import Address
+from triack.transport.address import Address, plain_ip
 
 SocketAddress: TypeAlias = tuple[Any, ...]
 """Addresses of the socket module: IPv4 (host, port) and IPv6 (host, port, flow, scope)."""
@@ -48,8 +48,7 @@ def family_of(sockaddr: SocketAddress) -> int:
 
 def is_loopback(sockaddr: SocketAddress) -> bool:
     """Whether only this machine can be there."""
-    host = sockaddr[0].partition("%")[0].removeprefix(_IPV4_MAPPED)
-    return ipaddress.ip_address(host).is_loopback
+    return plain_ip(sockaddr[0]).is_loopback
 
 
 def mapped(sockaddr: SocketAddress) -> SocketAddress:

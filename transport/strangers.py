@@ -5,10 +5,10 @@ share is full, its own oldest goes; if all places are full, the oldest of the ho
 """
 
 from collections.abc import Iterator
-from ipaddress import IPv6Address, ip_address
+from ipaddress import IPv6Address
 from typing import Generic, TypeVar
 
-from triack.transport.resolve import SocketAddress
+from triack.transport.address import plain_ip
 
 STRANGERS_MAX = 256
 """Far more nodes than call for the first time within the second that a handshake takes; a quarter of the file
@@ -62,9 +62,7 @@ class Strangers(Generic[T]):
                 del self._by_host[host]
 
 
-def host_of(sockaddr: SocketAddress) -> str:
+def host_of(address: str) -> str:
     """The key of one host: an IPv4 address, or the network of an IPv6 address."""
-    ip = ip_address(sockaddr[0].partition("%")[0])
-    if isinstance(ip, IPv6Address) and ip.ipv4_mapped is None:
-        return f"{int(ip) >> IPV6_HOST_BITS:x}"
-    return str(getattr(ip, "ipv4_mapped", None) or ip)
+    ip = plain_ip(address)
+    return f"{int(ip) >> IPV6_HOST_BITS:x}" if isinstance(ip, IPv6Address) else str(ip)

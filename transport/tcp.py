@@ -207,7 +207,7 @@ class TcpEndpoint(Endpoint):
 
     def _accept(self, sock: socket.socket, peer: SocketAddress) -> None:
         address = address_of("tcp", peer)
-        connection = Connection(address, self._framer(), host=host_of(peer), waits=self._waits)
+        connection = Connection(address, self._framer(), host=host_of(peer[0]), waits=self._waits)
         self._connections[address] = connection
         connection.task = asyncio.create_task(self._run_accepted(connection, sock))
         self._doubt(connection)

@@ -68,16 +68,16 @@ def test_who_was_vouched_for_takes_no_place() -> None:
 @pytest.mark.parametrize(
     ("one", "other", "same"),
     [
-        (("10.0.0.1", 1), ("10.0.0.1", 2), True),
-        (("10.0.0.1", 1), ("10.0.0.2", 1), False),
-        (("10.0.0.1", 1), ("::ffff:10.0.0.1", 1, 0, 0), True),
-        (("::ffff:10.0.0.1", 1, 0, 0), ("::ffff:10.0.0.2", 1, 0, 0), False),
-        (("2001:db8::1", 1, 0, 0), ("2001:db8::ffff:2", 1, 0, 0), True),
-        (("2001:db8::1", 1, 0, 0), ("2001:db8:0:1::1", 1, 0, 0), False),
-        (("fe80::1%eth0", 1, 0, 3), ("fe80::2", 1, 0, 3), True),
+        ("10.0.0.1", "10.0.0.1", True),
+        ("10.0.0.1", "10.0.0.2", False),
+        ("10.0.0.1", "::ffff:10.0.0.1", True),
+        ("::ffff:10.0.0.1", "::ffff:10.0.0.2", False),
+        ("2001:db8::1", "2001:db8::ffff:2", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("fe80::1%eth0", "fe80::2", True),
     ],
 )
-def test_what_counts_as_one_host(one: tuple[object, ...], other: tuple[object, ...], same: bool) -> None:
+def test_what_counts_as_one_host(one: str, other: str, same: bool) -> None:
     """An IPv6 host has 2^64 addresses."""
     assert (host_of(one) == host_of(other)) is same
 
