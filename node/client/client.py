@@ -32,7 +32,7 @@ from triack.node.handles.consuming import Handlers
 from triack.node.handles.derived import Said, as_on
 from triack.node.handles.queue_admin import check_after, younger_than
 from triack.node.handles.receipt import Waits, check_until
-from triack.node.handles.subscribing import check_subscription
+from triack.node.handles.subscribing import Terms, check_subscription
 from triack.node.handles.verbs import CommonVerbs, Verbs
 from triack.node.shell.enrolling import OpenInvitation
 from triack.node.shell.event_loop import check_home
@@ -424,12 +424,12 @@ class Client(CommonVerbs, Asking):
     def subscribe(self, said: Said) -> ClientSubscriber:
         """Return a subscription, which begins with ``async with`` or the first request for a message."""
         pattern, ack, name = said["pattern"], said["ack"], said["name"]
-        check_subscription(pattern, said)
+        terms = Terms(*(said[name] for name in Terms._fields))
+        check_subscription(pattern, terms)
         check_reading(f"subscribe to {pattern}", ack, said["redelivery"])
         reader_of(pattern, name)
         self._line.check()
-        about = {name: said[name] for name in ("durable", "shared", "ack_wait_s", "max_unacked")}
-        about["delivery"] = name_of(pattern, said["delivery"])
+        about = {**terms._asdict(), "delivery": name_of(pattern, terms.delivery)}
         return ClientSubscriber(self, pattern, said["redelivery"], auto=ack == "auto", name=name, **about)
 
     unsubscribe = asked(Verbs.unsubscribe)

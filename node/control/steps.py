@@ -18,7 +18,7 @@ from triack.node.handles.message import Message
 from triack.node.handles.queue_admin import page_of
 from triack.node.handles.receipt import Receipt, Receipts, find_kept
 from triack.node.handles.streaming import Upload
-from triack.node.handles.subscribing import Subscriber, begin_subscription
+from triack.node.handles.subscribing import Subscriber, Terms, begin_subscription
 from triack.node.handles.transaction import Transaction
 from triack.node.handles.verbs import Verbs
 from triack.node.shell.link_events import Events
@@ -136,10 +136,9 @@ class Steps:
         """A reader of a subscription. What it does with a message too late changes nothing, and is not reported."""
         check_room(f"subscribe to {header['pattern']}", self._kept.of(On.READER), READERS_MAX, "readers")
         redelivery = None if header["redelivery"] is None else Redelivery(**header["redelivery"])
-        about = {name: header[name] for name in ("durable", "shared", "ack_wait_s", "max_unacked")}
-        about["delivery"] = Delivery[header["delivery"]]
+        terms = Terms(*(header[name] for name in Terms._fields))._replace(delivery=Delivery[header["delivery"]])
         port, reader = self._node._port, self._reader_of(header)
-        found = begin_subscription(port, header["pattern"], **about, ack="manual", redelivery=redelivery, reader=reader)
+        found = begin_subscription(port, header["pattern"], terms, "manual", redelivery, reader)
         number = self._kept.add(On.READER, found)
         try:
             await found

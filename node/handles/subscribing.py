@@ -1,8 +1,8 @@
 """The verbs of a node about topics, and the reader of a subscription."""
 
 import asyncio
-from collections.abc import Callable, Generator, Mapping
-from typing import Any, Self, TypeVar
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple, Self, TypeVar
 
 from triack.base.checks import check_kind
 from triack.base.delivery import Delivery
@@ -37,6 +37,16 @@ RESERVED = "$"
 T = TypeVar("T")
 UNACKED_MAX = 10**9
 """More than a quota lets a topic have, and a number that each record of it can hold."""
+
+
+class Terms(NamedTuple):
+    """What a caller wants of a subscription; see ``Subscribing.subscribe``."""
+
+    durable: str | None
+    shared: bool
+    ack_wait_s: float | None
+    max_unacked: int | None
+    delivery: Delivery
 
 
 class Subscriber(Consumer):
@@ -84,24 +94,15 @@ class RemoteSubscriber(Subscriber):
     """The same for topics of another node. In a pause, messages wait in the queue of this node.
 
     Entering it waits until that node has answered. A durable subscription that it gave before can be read immediately.
+
+    Attributes:
+        found: the subscription, as this node knows it.
     """
 
-    def __init__(
-        self,
-        port: EngineHandle,
-        found: RemoteSubscription,
-        mailbox: Mailbox,
-        ack: AckMode,
-        redelivery: Redelivery | None,
-        hand_over_timeout: float | None,
-        *,
-        reader: Reader,
-    ) -> None:
-        super().__init__(port, mailbox, ack, redelivery, hand_over_timeout, reader=reader)
-        self._found = found
+    found: RemoteSubscription
 
     async def __aenter__(self) -> Self:
-        found, port = self._found, self._port
+        found, port = self.found, self._port
         await port.commit()
         try:
             await _reached(port, found, f"subscribe to {found.destination}", RemoteState.LIVE)
@@ -111,8 +112,8 @@ class RemoteSubscriber(Subscriber):
         return self
 
     def _check_open(self) -> None:
-        if self._found.error is not None:
-            raise type(self._found.error)(str(self._found.error), reason=self._found.error.reason)
+        if self.found.error is not None:
+            raise type(self.found.error)(str(self.found.error), reason=self.found.error.reason)
         super()._check_open()
 
 
@@ -190,18 +191,8 @@ class Subscribing(OnPort):
             QueueNotFound: the node has a fixed set of queues without this topic.
             UsageError: an argument is not valid.
         """
-        return begin_subscription(
-            self._port,
-            pattern,
-            durable=durable,
-            shared=shared,
-            ack=ack,
-            ack_wait_s=ack_wait_s,
-            max_unacked=max_unacked,
-            redelivery=redelivery,
-            reader=reader_of(pattern, name),
-            delivery=delivery,
-        )
+        terms = Terms(durable, shared, ack_wait_s, max_unacked, delivery)
+        return begin_subscription(self._port, pattern, terms, ack, redelivery, reader_of(pattern, name))
 
     async def unsubscribe(self, durable: str) -> None:
         """End a durable subscription. What waits for it alone is deleted; its readers get SubscriptionEnded.
@@ -245,47 +236,37 @@ def split_pattern(pattern: object) -> tuple[str, str]:
     return composed(where), check_pattern(there)
 
 
-def check_subscription(pattern: str, about: Mapping[str, Any]) -> None:
-    """Check the arguments of a subscription by their names. Raises AddressError, UsageError."""
+def check_subscription(pattern: str, terms: Terms) -> None:
+    """Check the arguments of a subscription. Raises AddressError, UsageError."""
     where, _ = split_pattern(pattern)
-    what = f"subscribe to {pattern}"
-    check_kind(f"{what}: shared", about["shared"], bool)
-    check_kind(f"{what}: delivery", about["delivery"], Delivery)
-    if about["durable"] is not None and about["delivery"] == Delivery.EXPRESS:
+    what, durable = f"subscribe to {pattern}", terms.durable
+    check_kind(f"{what}: shared", terms.shared, bool)
+    check_kind(f"{what}: delivery", terms.delivery, Delivery)
+    if durable is not None and terms.delivery == Delivery.EXPRESS:
         raise UsageError(f"{what}: a durable subscription cannot have express messages alone")
-    if about["durable"] is not None:
-        (check_remote_name if where else check_name)(about["durable"])
-        if where and about["durable"].startswith(RESERVED):
+    if durable is not None:
+        (check_remote_name if where else check_name)(durable)
+        if where and durable.startswith(RESERVED):
             raise AddressError(f"{what}: the name of a subscription must not begin with {RESERVED}")
-        if not where and about["durable"].startswith("$"):
-            raise AddressError(f"{what}: durable={about['durable']!r}: names that begin with $ are the node's own")
-    elif about["shared"]:
+        if not where and durable.startswith("$"):
+            raise AddressError(f"{what}: durable={durable!r}: names that begin with $ are the node's own")
+    elif terms.shared:
         raise UsageError(f"{what}: only a durable subscription can be shared")
-    most = about["max_unacked"]
+    most = terms.max_unacked
     if most is not None and (type(most) is not int or not 1 <= most <= UNACKED_MAX):
         raise UsageError(f"{what}: max_unacked must be a whole number from 1 to {UNACKED_MAX:,}, not {most!r}")
-    check_hand_over(pattern, about["ack_wait_s"])
+    check_hand_over(pattern, terms.ack_wait_s)
 
 
 def begin_subscription(
-    port: EngineHandle,
-    pattern: str,
-    *,
-    durable: str | None,
-    shared: bool,
-    ack: AckMode,
-    ack_wait_s: float | None,
-    max_unacked: int | None,
-    redelivery: Redelivery | None,
-    reader: Reader,
-    delivery: Delivery = Delivery.TRANSACTIONAL,
+    port: EngineHandle, pattern: str, terms: Terms, ack: AckMode, redelivery: Redelivery | None, reader: Reader
 ) -> Subscriber:
     """The reader of a subscription, which is begun if it is new; see ``Subscribing.subscribe``."""
     what = f"subscribe to {pattern}"
-    about = {"durable": durable, "shared": shared, "ack_wait_s": ack_wait_s, "max_unacked": max_unacked}
-    check_subscription(pattern, about | {"delivery": delivery})
+    check_subscription(pattern, terms)
     check_reading(what, ack, redelivery)
     where, pattern = split_pattern(pattern)
+    durable, shared, ack_wait_s, max_unacked, delivery = terms
     durable = None if durable is None else composed(durable)
     root = f"{TOPIC_PREFIX}{pattern.partition(LEVEL_END)[0]}"
     target = port.check_way(f"{where}/{root}" if where else root, Delivery.TRANSACTIONAL)
@@ -305,7 +286,9 @@ def begin_subscription(
         mailbox = away.mailbox
         assert mailbox is not None
         _check_free(mailbox, what, durable, shared=shared)
-        return RemoteSubscriber(port, away, mailbox, ack, redelivery, ack_wait_s, reader=reader)
+        subscriber = RemoteSubscriber(port, mailbox, ack, redelivery, ack_wait_s, reader=reader)
+        subscriber.found = away
+        return subscriber
     if durable is not None and durable in remote.own.subscriptions:
         raise SubscriptionMismatch(f"{what}: subscription {durable} is to topics of another node")
     found: Subscription = topics.subscribe(
