@@ -5,9 +5,10 @@ ones read what has come since. A body that is only on the disk is fetched when a
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import TypeVar
 
 from triack.base.commit import Read
 from triack.base.errors import BodyLost, ProtocolError, UsageError, WaitTimeout
@@ -19,6 +20,8 @@ from triack.queues.mailboxes.lookup import Lookup, Wanted
 from triack.queues.mailboxes.mailbox import Lease, Mailbox, Run
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 from triack.queues.packing import Unpacked, unpack_pieces
+
+T = TypeVar("T")
 
 PAGE_PACKETS = 256
 """Packets read at a time: a few milliseconds of work."""
@@ -46,27 +49,35 @@ async def choose(
     """
     if mailbox.owner is not None:
         raise UsageError(f"choose a message of {mailbox.name}: those of a subscription only come in their order")
-    arrived = arrived or asyncio.Event()
     end = None if timeout is None else asyncio.get_running_loop().time() + timeout
     await port.commit()  # messages that were sent to it before wait in it from here on
+    late = f"no message with {wanted} waits in queue {mailbox.name}"
+    look = partial(_find, port, mailbox, wanted, check)
+    return await find_in_time(mailbox, arrived or asyncio.Event(), end, look, late)
+
+
+async def find_in_time(
+    mailbox: Mailbox, arrived: asyncio.Event, end: float | None, look: Callable[[], Awaitable[T | None]], late: str
+) -> T:
+    """What ``look`` finds in a queue, where it looks again with each arrival until ``end``. Raises WaitTimeout."""
     mailbox.listeners.append(arrived.set)
     try:
         while True:
-            check()
             arrived.clear()
-            run = await _find(port, mailbox, wanted, check)
-            if run is not None:
-                return run
+            found = await look()
+            if found is not None:
+                return found
             try:
                 async with asyncio.timeout_at(end):
                     await arrived.wait()
             except TimeoutError:
-                raise WaitTimeout(f"no message with {wanted} waits in queue {mailbox.name}") from None
+                raise WaitTimeout(late) from None
     finally:
         mailbox.leave(arrived.set)
 
 
 async def _find(port: EngineHandle, mailbox: Mailbox, wanted: Wanted, check: Callable[[], None]) -> Run | None:
+    check()
     lookup = mailbox.reader.lookup = mailbox.reader.lookup or Lookup()
     further: list[int] = []
     async for packet, content in _read(port, mailbox, lookup):

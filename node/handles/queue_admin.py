@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from triack.base.checks import check_kind, check_texts, check_timeout
 from triack.base.delivery import TRANSACTIONAL_PRIORITY, Delivery
-from triack.base.errors import BodyLost, QueueNotFound, UsageError, WaitTimeout
+from triack.base.errors import BodyLost, QueueNotFound, UsageError
 from triack.base.names import find_name, split_topic, what_else
-from triack.node.handles.choosing import fetch
+from triack.node.handles.choosing import fetch, find_in_time
 from triack.node.handles.message import absolute
 from triack.node.handles.routing import purge_passing
 from triack.node.handles.streaming import Source, Upload, send_all, stored_parts
@@ -95,22 +95,13 @@ class QueueAdmin(OnPort):
         port = self._port
         check_timeout(f"peek at {queue}", timeout)
         mailbox = port.mailbox(queue)
-        arrived, loop = asyncio.Event(), asyncio.get_running_loop()
-        end = None if timeout is None else loop.time() + timeout
-        mailbox.listeners.append(arrived.set)
-        try:
-            while True:
-                arrived.clear()
-                if page := await page_of(port, queue, ()):
-                    return page[0]
-                try:
-                    async with asyncio.timeout_at(end):
-                        await arrived.wait()
-                except TimeoutError:
-                    raise WaitTimeout(f"no message waits in queue {queue} after {timeout} s") from None
-                port.check_alive()
-        finally:
-            mailbox.leave(arrived.set)
+        end = None if timeout is None else asyncio.get_running_loop().time() + timeout
+
+        async def look() -> BrowsedMessage | None:
+            return next(iter(await page_of(port, queue, ())), None)
+
+        late = f"no message waits in queue {queue} after {timeout} s"
+        return await find_in_time(mailbox, asyncio.Event(), end, look, late)
 
     def browse(self, queue: str, after: int = 0) -> AsyncIterator[BrowsedMessage]:
         """Look at the messages that wait in a queue, in order: ``async for message in node.browse("orders")``.
