@@ -5,8 +5,6 @@ from functools import lru_cache
 _KEPT = 256
 """Cached durations: settings have fewer, and each session has some."""
 
-US = 1_000
-"""A microsecond."""
 MS = 1_000_000
 """A millisecond."""
 SECOND = 1_000_000_000

@@ -38,7 +38,6 @@ class Departing:
         "_probing",
         "_rtt",
         "_share",
-        "_store_ack_debt",
         "_timers",
         "_window",
     )
@@ -57,7 +56,7 @@ class Departing:
         self._share = share
         self._probing = probing
         self._ack_sender = ack_sender
-        self._ack_debt, self._store_ack_debt = ack_sender.session_ack.debt, ack_sender.store_ack.debt
+        self._ack_debt = ack_sender.session_ack.debt
         self._rtt = rtt
         self._timers = timers
         self._path_size = path_size

@@ -142,9 +142,7 @@ class Driver:
         if self._closed or self._broken:
             await asyncio.sleep(0)  # a caller that asks again and again must let the end happen
             return
-        future = self._loop.create_future()
-        self._progress.append(future)
-        await future
+        await self.next_round()
 
     async def next_round(self) -> None:
         """Wait until something has happened to the engine, or its next deadline has come. Raises NodeClosed."""
