@@ -2,36 +2,6 @@
 
 from dataclasses import dataclass
 
-__all__ = [
-    "AckWaitOver",
-    "BridgeLost",
-    "BridgeRefused",
-    "BridgeUp",
-    "CallRefused",
-    "CanSend",
-    "DeadLettersWaiting",
-    "EventsMissed",
-    "GapFound",
-    "JournalFull",
-    "LinkDown",
-    "LinkDowngraded",
-    "LinkUp",
-    "LinkUpgraded",
-    "MessagesDiscarded",
-    "NoRoute",
-    "NodeEvent",
-    "PeerHalted",
-    "PeerSilent",
-    "PeerUnknown",
-    "QueueOverQuota",
-    "StoreLow",
-    "StreamHeld",
-    "StreamsNearLimit",
-    "SubscriptionLost",
-    "TransitOverQuota",
-    "WayChanged",
-]
-
 
 class NodeEvent:
     """Any event of a node: one of the classes below."""

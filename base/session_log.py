@@ -271,7 +271,8 @@ _PRIORITY: Final = ((), ("priority",))
 _PACKET: Final = ("session", "packet", "packets", "class", "size")
 _CONTENT: Final = ("origin", "stream", "sequence", "number", "previous", "counts")
 _SUBSCRIPTION: Final = ("topic", "subscription")
-_IN_HAND: Final = ((*_STREAM, "queue", "number", "place", "counts"), (*_SUBSCRIPTION, "ranges"))
+_MESSAGES: Final = (*_STREAM, "queue", "number", "place", "counts")
+_IN_HAND: Final = (_MESSAGES, (*_SUBSCRIPTION, "ranges"))
 _CARRIED: Final = ((), _CONTENT, (*_CONTENT, "hops"))
 """Control packets (order acks, rejections) belong to no stream; only packets that relays pass on have hops."""
 
@@ -488,10 +489,7 @@ EVENTS: Final[dict[str, Event]] = {
         "id, so that it came before its turn; or of a topic, to that of a subscription",
         ("redelivered",),
         (
-            (*_STREAM, "queue", "number", "place", "counts"),
-            (*_STREAM, "queue", "number", "place", "counts", "chosen"),
-            (*_STREAM, "queue", "number", "place", "counts", "priority"),
-            (*_STREAM, "queue", "number", "place", "counts", "chosen", "priority"),
+            *((*_MESSAGES, *chosen, *priority) for priority in _PRIORITY for chosen in ((), ("chosen",))),
             (*_SUBSCRIPTION, "ranges"),
         ),
     ),
@@ -503,12 +501,7 @@ EVENTS: Final[dict[str, Event]] = {
         "that follows from that. `recovered`: readers of an earlier process were done with them when that died, and "
         "its log may lack that, and their `handed`",
         (),
-        (
-            (*_STREAM, "queue", "number", "place", "counts"),
-            (*_STREAM, "queue", "number", "place", "counts", "journaled"),
-            (*_STREAM, "queue", "number", "place", "counts", "recovered"),
-            (*_SUBSCRIPTION, "ranges"),
-        ),
+        (_MESSAGES, (*_MESSAGES, "journaled"), (*_MESSAGES, "recovered"), (*_SUBSCRIPTION, "ranges")),
     ),
     "journal_asked": Event(
         "messages of one packet ask for a copy in the journal of this node: the commit that begins now holds it "
@@ -521,25 +514,25 @@ EVENTS: Final[dict[str, Event]] = {
         "`$journal`: messages of this node that ask for it, which an acknowledgement has freed, or which are in a "
         "queue of the node with that commit. A process that dies before it returns has them again. Express messages "
         "need no commit",
-        (*_STREAM, "queue", "number", "place", "counts", "kept"),
+        (*_MESSAGES, "kept"),
     ),
     "returned": Event(
         "messages of one or more packets came back unsettled from the application: they are handed "
         "out again, perhaps after a wait, in which younger ones may pass",
         (),
-        ((*_STREAM, "queue", "number", "place", "counts"), (*_SUBSCRIPTION, "ranges", "overdue")),
+        (_MESSAGES, (*_SUBSCRIPTION, "ranges", "overdue")),
     ),
     "purged": Event(
         "messages of one or more packets were taken out of their queue: given up or moved by hand, or, of the "
         "dead-letter queue, lost to newer letters. A process that dies before its next commit has them again",
-        (*_STREAM, "queue", "number", "place", "counts"),
+        _MESSAGES,
     ),
     "expired": Event(
         "the time to be received of messages ended while they waited in their queue, or for a subscription: the commit "
         "that begins now moves them to this node's dead-letter queue (those of a subscription that is not durable are "
         "dropped). A process that dies in between has them again",
         ("receive_by_ms",),
-        ((*_STREAM, "queue", "number", "place", "counts"), (*_SUBSCRIPTION, "ranges")),
+        _IN_HAND,
     ),
     "topic_opened": Event(
         "the node serves a topic from now on; at a start after it was there before, and again when its settings "

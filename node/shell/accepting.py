@@ -257,9 +257,8 @@ class Accepting:
         """Check a message of another thread, as ``prepare``. It changes nothing, and looks only at plain numbers.
 
         ``before`` is how many messages, of how many bytes, will be accepted before it. Returns None if only the event
-        loop can
-        check the message: it has a key, it asks for administration messages, it is the first for its queue that asks
-        for a copy in the journal, there may be no room for it, its destination is new, or the node has ended.
+        loop can check the message: it has a key, it asks for administration messages, it is the first for its queue
+        that asks for a copy in the journal, there may be no room for it, its destination is new, or the node has ended.
 
         Raises UsageError, MessageTooLarge: the properties are not valid.
         """
