@@ -22,7 +22,7 @@ from triack.base.printable import escaped
 from triack.replay.records import TABLE, expand, violations
 from triack.replay.source import load
 from triack.tools.replay.engines.spark_engine import explain, find_violations
-from triack.tools.replay.engines.spark_files import list_files
+from triack.tools.replay.engines.spark_files import list_files, rows_of
 from triack.tools.replay.engines.spark_session import compiling
 from triack.tools.replay.log.listing import complete, is_remote, local_path
 from triack.tools.replay.tables.facts import FACTS, READ
@@ -131,15 +131,8 @@ def read_tables(spark: SparkSession, out: str) -> Tables:
 
 def _made(spark: SparkSession, out: str) -> int:
     """Return of how many batches the tables that are made of facts are."""
-    from pyspark.errors import AnalysisException
-
-    try:
-        row = spark.read.schema("batches int").parquet(f"{out}/made").first()
-    except AnalysisException as error:
-        if error.getCondition() != "PATH_NOT_FOUND":
-            raise
-        return 0
-    return 0 if row is None else int(row["batches"])
+    rows = rows_of(lambda: spark.read.schema("batches int").parquet(f"{out}/made"))
+    return int(rows[0]["batches"]) if rows else 0
 
 
 def _read_facts(spark: SparkSession, out: str, batches: int) -> dict[str, DataFrame]:
@@ -268,13 +261,8 @@ def _refuse_within(paths: Iterable[str], out: str) -> None:
 
 def _known(spark: SparkSession, out: str) -> tuple[int, dict[str, int]]:
     """Return the number of the next batch, and the size of each file that earlier ones took."""
-    from pyspark.errors import AnalysisException
-
-    try:
-        rows = spark.read.parquet(f"{out}/files").collect()
-    except AnalysisException as error:
-        if error.getCondition() != "PATH_NOT_FOUND":
-            raise
+    rows = rows_of(lambda: spark.read.parquet(f"{out}/files"))
+    if rows is None:
         return 0, {}
     for row in rows:
         if row["version"] != TABLES_VERSION:

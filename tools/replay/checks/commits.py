@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from triack.base.errors import ReplayError
 from triack.tools.replay.checks.findings import Record
-from triack.tools.replay.log.packed import rows_of, steps_of
+from triack.tools.replay.log.packed import Rows
 
 
 class Commit(NamedTuple):
@@ -27,20 +25,10 @@ class Commit(NamedTuple):
         return {"node": node, "incarnation": self.incarnation, "n": self.n, "wall_ns": self.wall_ns}
 
 
-class Commits:
+class Commits(Rows[Commit]):
     """Commits in the order of their places."""
 
-    def __init__(self) -> None:
-        # One after the other, field by field.
-        self._fields = array("q")
-
-    def __getstate__(self) -> list[array[int]]:
-        """The state for a file: places and serials that grow pack well as steps."""
-        return steps_of(self._fields, len(Commit._fields))
-
-    def __setstate__(self, steps: list[array[int]]) -> None:
-        """Commits are again what they were."""
-        self._fields = rows_of(steps)
+    KIND = Commit
 
     def note(self, at: int, record: Record) -> None:
         """Add the next one."""
@@ -54,11 +42,3 @@ class Commits:
     def add(self, commit: Commit) -> None:
         """Add the next one."""
         self._fields.extend(commit)
-
-    def __iter__(self) -> Iterator[Commit]:
-        fields, width = self._fields, len(Commit._fields)
-        for at in range(0, len(fields), width):
-            yield Commit(*fields[at : at + width])
-
-    def __len__(self) -> int:
-        return len(self._fields) // len(Commit._fields)

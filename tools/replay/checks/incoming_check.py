@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import ClassVar, Final
 
 from triack.base.printable import counted
 from triack.base.units import MS
@@ -15,7 +15,7 @@ from triack.tools.replay.checks.commits import Commits
 from triack.tools.replay.checks.findings import LATE_NS, Due, Output, Record, awake, given, of_origin, settled
 from triack.tools.replay.checks.runs import Carried, packets_of
 from triack.tools.replay.checks.settling import Settling
-from triack.tools.replay.checks.side import Side
+from triack.tools.replay.checks.side import Side, by_event
 from triack.tools.replay.checks.store_ack_check import StoreAcks
 from triack.tools.replay.log.messages import (
     PLACE_BITS,
@@ -200,8 +200,7 @@ class Incoming(Side[Receiver]):
                 evidence = f"on disk before the restart, recovered {list(have) or 'nothing'}"
                 self._each(record, "not_recovered", evidence, have.missing(first, last), ends, *dues, sequence=sequence)
 
-    def handle_recovered(self, record: Record) -> None:
-        """What the node found on its disk."""
+    def _on_position_recovered(self, record: Record) -> None:
         receiver = self._sequence(record)
         receiver.cls = record["class"]
         receiver.forgotten, receiver.late = False, RangeSet()
@@ -231,8 +230,7 @@ class Incoming(Side[Receiver]):
 
     # ---- arrivals and commits
 
-    def handle_received(self, record: Record) -> None:
-        """Packets arrived."""
+    def _on_packet_received(self, record: Record) -> None:
         if record["sequence"] > self._newest:
             self._judge_lane(record)
         receiver = self._sequence(record)
@@ -300,7 +298,7 @@ class Incoming(Side[Receiver]):
         if packet.previous != packet.number - 1:
             receiver.previous.setdefault(packet.number, packet.previous)
 
-    def handle_rejected(self, record: Record) -> None:
+    def _on_rejected(self, record: Record) -> None:
         """A packet was rejected: as a duplicate only if it is here already, or is held for those before it."""
         receiver, number = self._sequence(record), record["number"]
         reason, sequence = record["reason"], record["sequence"]
@@ -341,7 +339,7 @@ class Incoming(Side[Receiver]):
             receiver.refused_ever.add(number, number)
             self.store_acks.handle_refused(sequence, number)
 
-    def handle_committed(self, record: Record) -> None:
+    def _on_committed(self, record: Record) -> None:
         """Packets are on disk (express: in the queue)."""
         receiver = self._sequence(record)
         receiver.cls = record["class"]
@@ -368,15 +366,14 @@ class Incoming(Side[Receiver]):
                 receiver.on_disk.add(first, last)
             self.store_acks.handle_committed(record)
 
-    def handle_transit(self, record: Record) -> None:
+    def _on_transit_committed(self, record: Record) -> None:
         """Packets are here to be passed on: a store ack covers them as it does those for a queue of this node."""
         receiver = self._sequence(record)
         receiver.passed_on.add(record["first"], record["last"])
         if record["class"] != EXPRESS and not record.get("recovered"):
             self.store_acks.handle_committed(record)
 
-    def handle_route_refused(self, record: Record) -> None:
-        """Packets came that this node may not pass on."""
+    def _on_route_refused(self, record: Record) -> None:
         receiver, first, last = self._sequence(record), record["first"], record["last"]
         if record["reason"] not in (*ROUTE_REASONS, "access-denied", "purged"):
             self._at(record, "claims", f"unknown reason {record['reason']!r}", number=first)
@@ -396,7 +393,7 @@ class Incoming(Side[Receiver]):
         if self._unanswered is None and self.node != self._origin and not receiver.forgotten:
             self._unanswered = record
 
-    def handle_forgotten(self, record: Record) -> None:
+    def _on_stream_forgotten(self, record: Record) -> None:
         """Its origin has ended the stream: nothing of it is on the disk after the next commit, nor accepted again."""
         receiver = self._sequence(record)
         # The stream may hold packets of an earlier life of its origin, which numbers express streams anew.
@@ -416,8 +413,7 @@ class Incoming(Side[Receiver]):
 
     # ---- acks
 
-    def handle_order_ack(self, record: Record) -> None:
-        """An order ack was handed to a session."""
+    def _on_order_ack_sent(self, record: Record) -> None:
         receiver, sequence, number = self._sequence(record), record["sequence"], record["number"]
         if number > receiver.top:
             evidence = f"order ack up to {number}, committed up to {receiver.top}"
@@ -461,8 +457,7 @@ class Incoming(Side[Receiver]):
                 dues = *dues, settled(self.node, 1, waiting["incarnation"])
             self._at(waiting, "order_ack_late", evidence, *dues, number=waiting["first"])
 
-    def handle_store_acked(self, record: Record) -> None:
-        """A store ack left that covers packets of the stream."""
+    def _told_store_acked(self, record: Record) -> None:
         self.store_acks.handle_store_acked(record)
         if record["class"] == EXPRESS:
             return
@@ -472,11 +467,11 @@ class Incoming(Side[Receiver]):
                 for unheld in receiver.held_back.missing(*left):
                     self.early_store_acks += [(record, early) for early in receiver.refused.missing(*unheld)]
 
-    def handle_taking(self, record: Record) -> None:
+    def _told_taking(self, record: Record) -> None:
         """A session carries packets of the stream: store acks for them become due there."""
         self.store_acks.handle_taking(record)
 
-    def handle_taken(self, record: Record) -> None:
+    def _told_taken(self, record: Record) -> None:
         """That session is over, or its log is."""
         self.store_acks.handle_taken(record)
         if record["closed"]:
@@ -484,7 +479,7 @@ class Incoming(Side[Receiver]):
 
     # ---- handing out
 
-    def handle_handed(self, record: Record) -> None:
+    def _on_handed(self, record: Record) -> None:
         """Messages reach the application: in order, and once unless marked."""
         receiver, number, last, chosen = self._sequence(record), record["number"], last_of(record), "chosen" in record
         receiver.cls = record["class"]
@@ -527,7 +522,7 @@ class Incoming(Side[Receiver]):
             self._out.count("duplicates_delivered", messages)
             self._each(record, "duplicates_delivered", f"{counted(messages, 'message')} {evidence}", numbers_of(again))
 
-    def handle_settled(self, record: Record) -> None:
+    def _on_settled(self, record: Record) -> None:
         """The commit that begins takes messages out of their queue for good."""
         receiver, number, last, start = self._sequence(record), record["number"], last_of(record), record["incarnation"]
         spans, out = self._messages_of(record, receiver, "settled"), receiver.out
@@ -544,20 +539,18 @@ class Incoming(Side[Receiver]):
             evidence, known = "settled, and never handed out, purged or expired", given(self.node, last=start)
             self._each(record, "claims", evidence, left, known)
 
-    def handle_returned(self, record: Record) -> None:
-        """An application gave messages back."""
+    def _on_returned(self, record: Record) -> None:
         receiver = self._sequence(record)
         receiver.settling.release(self._messages_of(record, receiver, "returned"))
 
-    def handle_expired(self, record: Record) -> None:
-        """Messages were not received in time."""
+    def _on_expired(self, record: Record) -> None:
         early_ns = record["receive_by_ms"] * MS - record["wall_ns"]
         if early_ns > 0:
             evidence = f"expired {-(-early_ns // MS)} ms before their time to be received had ended"
             self._at(record, "claims", evidence, number=record["number"])
-        self._sequence(record).out.expired.join(self.handle_purged(record))
+        self._sequence(record).out.expired.join(self._on_purged(record))
 
-    def handle_purged(self, record: Record) -> list[Span]:
+    def _on_purged(self, record: Record) -> list[Span]:
         """Messages left their queue unread. If the node dies before that is on disk, they are there again."""
         receiver = self._sequence(record)
         spans, out = self._messages_of(record, receiver, record["event"]), receiver.out
@@ -648,6 +641,8 @@ class Incoming(Side[Receiver]):
         while receiver.counts.get(number) == 0 and number in receiver.settled:
             number -= 1
         return number > 0 and number not in receiver.settled
+
+    SEES: ClassVar[dict[str, Callable[[Incoming, Record], object]]] = by_event(vars())
 
 
 def _keys_within(counts: Mapping[int, object], first: int, last: int) -> list[int]:

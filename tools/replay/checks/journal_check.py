@@ -10,11 +10,12 @@ acknowledgement, and its session went on, so its store had not failed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Final
+from collections.abc import Callable, Collection, Mapping
+from typing import ClassVar, Final
 
 from triack.tools.replay.checks.findings import UNSENT_NS, Due, LaneReporter, Output, Record, awake, settled
 from triack.tools.replay.checks.incoming_check import Receiver
+from triack.tools.replay.checks.side import by_event
 from triack.tools.replay.log.messages import part
 from triack.tools.replay.log.ranges import RangeSet
 from triack.tools.replay.log.schema import EXPRESS, RECOVERABLE
@@ -133,7 +134,7 @@ class Copies(LaneReporter):
 
     # ---- what was sent
 
-    def handle_asked(self, record: Record) -> None:
+    def _on_journal_asked(self, record: Record) -> None:
         """Messages of a packet that is about to be queued ask for a copy."""
         sequence, number, start = record["sequence"], record["number"], record["incarnation"]
         if self._node != self._origin:
@@ -166,7 +167,7 @@ class Copies(LaneReporter):
             asking.remove(packet)
         return asking
 
-    def handle_queued(self, record: Record) -> None:
+    def _on_queued(self, record: Record) -> None:
         """Packets are on the disk of the origin, or were found there."""
         if record["class"] == EXPRESS or not record["peer_name"]:
             return
@@ -178,7 +179,7 @@ class Copies(LaneReporter):
             if found is not None:
                 found.add(packet)
 
-    def handle_removed(self, record: Record) -> None:
+    def _on_removed(self, record: Record) -> None:
         """The origin gave packets up: they become dead letters."""
         for number in range(record["first"], record["last"] + 1) if self.asked else ():
             self._there.discard((record["sequence"], number))
@@ -218,13 +219,13 @@ class Copies(LaneReporter):
         said = self.said.get((SENT_JOURNAL, sequence, number), RangeSet())
         return any(said.missing(*span) for span in wanted)
 
-    def handle_onward_ack(self) -> None:
+    def _on_onward_ack_received(self, _record: Record) -> None:
         """A relay answers for packets from now on."""
-        self._excused = True
+        self._excused = self._excused or self._node == self._origin
 
-    def handle_local(self, record: Record) -> None:
+    def _on_committed(self, record: Record) -> None:
         """Packets for a queue of the node itself are there: the same commit holds their copies."""
-        if record["class"] == EXPRESS:
+        if record["class"] == EXPRESS or self._node != self._origin:
             return
         for sequence, number in self._that_ask(record):
             if self._is_silent(sequence, number):
@@ -300,3 +301,5 @@ class Copies(LaneReporter):
                     self._at(record, "journal_complete", evidence, number=each)
                 place = 0
             number += packets
+
+    SEES: ClassVar[dict[str, Callable[[Copies, Record], None]]] = by_event(vars())

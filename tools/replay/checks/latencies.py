@@ -74,11 +74,7 @@ class Latencies:
         last, packets, messages, wall_ns, _ = commit
         at = bisect_left(self._queued, (last, 0, 0, 0))
         if at == len(self._queued) or self._queued[at][1] > last:
-            # Mostly after all others: no search for its place.
-            if self._commits and commit < self._commits[-1]:
-                insort(self._commits, commit)
-            else:
-                self._commits.append(commit)
+            insort(self._commits, commit)
             return
         queued_ns = self._queued[at][2]
         if wall_ns >= queued_ns:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from triack.tools.replay.log.packed import rows_of, steps_of
+from triack.tools.replay.log.packed import Rows
 
 MOMENTS_MAX: Final = 4_096
 """The most entries, each of 32 bytes. A longer session keeps every second, fourth, ... one, evenly spread."""
@@ -22,30 +21,24 @@ class Moment(NamedTuple):
     at_ns: int
 
 
-class Moments:
+class Moments(Rows[Moment]):
     """What happened to packets for the first time, in the order in which it happened."""
 
+    KIND = Moment
+
     def __init__(self) -> None:
-        self._fields = array("q")
+        super().__init__()
         self._step = 1
         self._seen = 0
 
-    def __len__(self) -> int:
-        return len(self._fields) // len(Moment._fields)
+    def __getstate__(self) -> Any:
+        """The state for a file."""
+        return super().__getstate__(), self._seen, self._step
 
-    def __iter__(self) -> Iterator[Moment]:
-        width = len(Moment._fields)
-        for at in range(0, len(self._fields), width):
-            yield Moment(*self._fields[at : at + width])
-
-    def __getstate__(self) -> tuple[list[array[int]], int, int]:
-        """The state for a file: times and serials that grow pack well as steps."""
-        return steps_of(self._fields, len(Moment._fields)), self._seen, self._step
-
-    def __setstate__(self, state: tuple[list[array[int]], int, int]) -> None:
+    def __setstate__(self, state: Any) -> None:
         """Moments are again what they were."""
         steps, self._seen, self._step = state
-        self._fields = rows_of(steps)
+        super().__setstate__(steps)
 
     def put(self, first: int, last: int, n: int, at_ns: int) -> None:
         """Add one."""

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Final
+from collections.abc import Callable
+from typing import ClassVar, Final
 
 from triack.base.units import MS
 from triack.tools.replay.checks.findings import EVER, LATE_NS, UNSENT_NS, Due, Output, Record, awake, settled
-from triack.tools.replay.checks.side import Side
+from triack.tools.replay.checks.side import Side, by_event
 from triack.tools.replay.checks.tier_check import Tiers
 from triack.tools.replay.log.ranges import RangeSet, Span, size
 from triack.tools.replay.log.schema import EXPRESS, FAILURE_REASONS, RECOVERABLE, TRANSACTIONAL
@@ -158,8 +159,7 @@ class Outgoing(Side[Sender]):
 
     # ---- what there is to send
 
-    def handle_queued(self, record: Record) -> None:
-        """Packets were committed for sending."""
+    def _on_queued(self, record: Record) -> None:
         if record["node"] != record["origin"]:
             self._at(record, "queue", "queued by another node", number=record["first"])
         self._judge_lane(record)
@@ -174,12 +174,12 @@ class Outgoing(Side[Sender]):
                 self._at(record, "claims", "queued after its stream had ended", number=first)
             self._each(record, "queue", "queued again", sender.queued.overlap(first, last))
             news = [(first, last)]
-            self.handle_news(record)
+            self._on_transit_committed(record)
         sender.queued.add(first, last)
         sender.wanted.join([(first, last)] if record.get("recovered") else news)
         self._tiers.handle_queued(record)
 
-    def handle_news(self, record: Record) -> None:
+    def _on_transit_committed(self, record: Record) -> None:
         """There are packets to be sent: by the neighbour to which the stream was switched before that, if it was."""
         is_soon = record["at_ns"] - self._rerouted_ns < SWITCHED_NS
         if self._way and is_soon and record["sequence"] == self._switched and not record.get("recovered"):
@@ -191,8 +191,7 @@ class Outgoing(Side[Sender]):
         evidence = f"sent to {name}, and its stream was switched to {self._way} before it was there"
         self._each(record, "claims", evidence, self._news.overlap(first, last) if name != self._way else ())
 
-    def handle_removed(self, record: Record) -> None:
-        """The origin gave packets up."""
+    def _on_removed(self, record: Record) -> None:
         sender, first, last = self._sequence(record), record["first"], record["last"]
         evidence = "given up again"
         self._each(record, "claims", evidence, sender.removed.overlap(first, last) if sender.cls == EXPRESS else ())
@@ -209,14 +208,14 @@ class Outgoing(Side[Sender]):
             # It goes out again, as it names another previous packet.
             self._tiers.handle_again(following)
 
-    def handle_local(self, record: Record) -> None:
-        """The node committed packets to its own queue: nobody acknowledges these."""
-        self._sequence(record).wanted.take(record["first"], record["last"])
+    def _on_committed(self, record: Record) -> None:
+        """What the origin committed to its own queue, nobody acknowledges."""
+        if self.is_origin:
+            self._sequence(record).wanted.take(record["first"], record["last"])
 
     # ---- sending
 
-    def handle_sent(self, record: Record) -> None:
-        """Packets left in a session."""
+    def _on_packet_sent(self, record: Record) -> None:
         sender, sequence, session = self._sequence(record), record["sequence"], record["session"]
         sender.cls = record["class"]
         carried = self._carried.setdefault(session, {}).get(sequence)
@@ -261,7 +260,7 @@ class Outgoing(Side[Sender]):
 
     # ---- what frees
 
-    def handle_freed(self, record: Record) -> None:
+    def _told_stored(self, record: Record) -> None:
         """A session ack or a store ack reached the sender."""
         sender, cls = self._sequence(record), record["class"]
         stored = record["event"] == "~stored"
@@ -276,8 +275,7 @@ class Outgoing(Side[Sender]):
             else:
                 self._tiers.handle_arrived(record, first, last)
 
-    def handle_order_ack(self, record: Record) -> None:
-        """An order ack reached the origin."""
+    def _on_order_ack_received(self, record: Record) -> None:
         sender, number = self._sequence(record), record["number"]
         if sender.queued and number > sender.queued.lasts[-1]:
             evidence = f"order ack of {number}, queued only up to {sender.queued.lasts[-1]}"
@@ -287,7 +285,7 @@ class Outgoing(Side[Sender]):
         if freed:
             self._tiers.handle_progress(record, outstanding=bool(sender.wanted))
 
-    def handle_hold(self, record: Record) -> None:
+    def _on_hold_received(self, record: Record) -> None:
         """The destination has no room, or has room again: it gets everything again that it has not order-acked."""
         if not self.is_origin:
             return
@@ -304,7 +302,7 @@ class Outgoing(Side[Sender]):
             for first, last in carried.get(sequence, ()):
                 sender.passed[session].join(sender.wanted.overlap(first, last))
 
-    def handle_rerouted(self, record: Record) -> None:
+    def _on_rerouted(self, record: Record) -> None:
         """The stream goes by another neighbour from now on, where all of it goes out again."""
         if self._used is not None and self._used not in (record["sequence"], *self._ended):
             evidence = f"not ended, and stream {record['sequence']} of its stream was switched to another neighbour"
@@ -316,7 +314,7 @@ class Outgoing(Side[Sender]):
         if self.is_origin and record["class"] == TRANSACTIONAL:
             self._tiers.handle_rerouted(record["at_ns"], self._sequence(record).wanted)
 
-    def handle_onward(self, record: Record) -> None:
+    def _on_onward_received(self, record: Record) -> None:
         """A relay said that packets wait there, or do so no longer: the others alone are sent again."""
         sender, session = self._sequence(record), record["session"]
         sender.waiting = record["here"] if record["waits"] else 0
@@ -326,8 +324,7 @@ class Outgoing(Side[Sender]):
             self._parked.setdefault(record["sequence"], RangeSet()).add(1, sender.waiting)
         self._tiers.handle_onward(record)
 
-    def handle_scheduled(self, record: Record) -> None:
-        """A resend tier ran out."""
+    def _on_resend_scheduled(self, record: Record) -> None:
         # What waits at a relay was perhaps sent by an earlier start.
         sender, due = self._sequence(record), settled(self.node, last=record["incarnation"])
         for number in (record["first"], record["last"]):
@@ -336,7 +333,7 @@ class Outgoing(Side[Sender]):
                 self._at(record, "resend_tiers", evidence, due, number=record["attempt"])
         self._tiers.handle_scheduled(record)
 
-    def handle_ended(self, record: Record) -> None:
+    def _on_stream_ended(self, record: Record) -> None:
         """The origin ends a stream: nothing of it may be outstanding."""
         sender, sequence = self._sequence(record), record["sequence"]
         if not self.is_origin:
@@ -355,8 +352,7 @@ class Outgoing(Side[Sender]):
 
     # ---- sessions
 
-    def handle_opened(self, record: Record) -> None:
-        """A session began to carry packets of the stream."""
+    def _told_carried(self, record: Record) -> None:
         self._peers.add(record["peer"])
         self._ends[record["session"]] = record["peer"], record["peer_name"]
         if not self.is_origin:
@@ -369,8 +365,7 @@ class Outgoing(Side[Sender]):
         else:
             self._tiers.handle_opened(record["peer"], record["opened_ns"], rerouted=is_rerouted, idle_ns=idle_ns)
 
-    def handle_closed(self, record: Record) -> None:
-        """A session that carried packets of the stream is over."""
+    def _told_closed(self, record: Record) -> None:
         carried = self._carried.pop(record["session"], {})
         self._former.discard(record["session"])
         self._ends.pop(record["session"], None)
@@ -446,3 +441,5 @@ class Outgoing(Side[Sender]):
                         closed, "close_without_full_resend", evidence, *dues,
                         sequence=sequence, number=low, last=high, session=closed["session"],
                     )  # fmt: skip
+
+    SEES: ClassVar[dict[str, Callable[[Outgoing, Record], None]]] = {**by_event(vars()), "~acked": _told_stored}

@@ -83,10 +83,6 @@ class Runs:
         """The highest packet."""
         return self._runs[-1][1] if self._runs else 0
 
-    def get(self, packet: int) -> Carried | None:
-        """What a packet carries, or None."""
-        return next((carried for _, _, carried in self.within(packet, packet)), None)
-
     def put(self, first: int, last: int, carried: Carried) -> None:
         """Add the packets from first to last, where they are not there already."""
         runs = self._runs
@@ -135,15 +131,6 @@ class Runs:
         if first <= last:
             found.append((first, last))
         return found
-
-    def part(self, first: int, last: int) -> list[Run]:
-        """Return the runs of the packets from first to last, cut to them; mostly that is one."""
-        at = bisect_right(self._begins, first) - 1
-        if at >= 0:
-            begin, end, carried = self._runs[at]
-            if last <= end:
-                return [(first, last, carried.plus(first - begin))] if first <= last else []
-        return list(self.within(first, last))
 
     def within(self, first: int, last: int) -> Iterator[Run]:
         """Yield the runs of the packets from first to last, cut to them."""

@@ -12,8 +12,9 @@ from triack.tools.replay.log.schema import TRANSACTIONAL
 
 
 def by_event(methods: Mapping[str, Any], prefix: str = "_on_") -> dict[str, Any]:
-    """Return the methods of a class, by the events whose records they look at: ``_on_EVENT``."""
-    return {name.removeprefix(prefix): method for name, method in methods.items() if name.startswith(prefix)}
+    """Return the methods of a class, by the events whose records they look at: ``_on_EVENT``, and ``_told_FACT``."""
+    found = {name.removeprefix(prefix): method for name, method in methods.items() if name.startswith(prefix)}
+    return found | {f"~{name.removeprefix('_told_')}": methods[name] for name in methods if name.startswith("_told_")}
 
 
 class OfNode:
@@ -23,6 +24,23 @@ class OfNode:
         self._node = node
         self._out = out
         self._start = 0
+
+    def see(self, record: Record) -> None:
+        """Look at the next record of the node."""
+        if record["event"] != "life":
+            self._look(record)
+        elif record["incarnation"] != self._start:
+            self._enter(record["incarnation"])
+
+    def _enter(self, start: int) -> None:
+        """A start of the node begins."""
+        self._start = start
+
+    def _look(self, record: Record) -> None:
+        """Look at a record that says something."""
+
+    def finish(self) -> None:
+        """Judge what holds at the end of the log; more of it may follow."""
 
     def join(self, other: OfNode) -> None:
         """Merge another judge of the same unit: only one of the two has seen anything."""

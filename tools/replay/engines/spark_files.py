@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import functions as f
 from pyspark.sql.utils import is_remote as is_connect
 
@@ -21,7 +22,7 @@ from triack.tools.replay.engines.summary import read_here
 from triack.tools.replay.log.listing import SUFFIXES, Listing, is_remote, list_logs, local_path
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 FILES: Final = "name binary, size bigint, content binary"
 """A file to read: its name, its size when it was listed, and its content, or nothing if a worker opens it."""
@@ -121,14 +122,19 @@ def _names_by_hadoop(spark: SparkSession, path: str) -> Iterable[tuple[str, int,
 
 def _names_by_spark(spark: SparkSession, path: str) -> Iterable[tuple[str, int, bool]]:
     """Do the same over Spark Connect, which offers no other way; it cannot tell what Spark passes over."""
-    from pyspark.errors import AnalysisException
-
     reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
+    found = rows_of(lambda: reader.load(path).select("path", "length"))
+    if found is None:
+        raise ReplayError(f"no such directory: {path}")
+    for row in found:
+        yield row["path"], row["length"], False
+
+
+def rows_of(files: Callable[[], DataFrame]) -> list[Row] | None:
+    """Return the rows of files; None if there is no such path."""
     try:
-        found = reader.load(path).select("path", "length").collect()
+        return files().collect()
     except AnalysisException as error:
         if error.getCondition() != "PATH_NOT_FOUND":
             raise
-        raise ReplayError(f"no such directory: {path}") from error
-    for row in found:
-        yield row["path"], row["length"], False
+        return None

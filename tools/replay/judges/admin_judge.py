@@ -7,13 +7,14 @@ told them. What only both show together is judged at the end.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from typing import ClassVar, Final
 
 from triack.tools.replay.causes.table import ARRIVED_CLASS as ARRIVED
 from triack.tools.replay.causes.table import ON_THE_WAY
 from triack.tools.replay.causes.table import RECEIVED_CLASS as RECEIVED
 from triack.tools.replay.checks.findings import LaneReporter, Output, Record, given, of_origin, settled
 from triack.tools.replay.checks.incoming_check import Incoming, Receiver
+from triack.tools.replay.checks.side import by_event
 from triack.tools.replay.log.messages import part
 from triack.tools.replay.log.ranges import RangeSet
 from triack.tools.replay.log.schema import EXPRESS
@@ -57,7 +58,7 @@ class Asking(LaneReporter):
         self.told: dict[tuple[int, int, int], tuple[RangeSet, Record]] = {}
         self.now: tuple[int, dict[tuple[int, int, int], RangeSet]] = 0, {}
 
-    def handle_asked(self, record: Record) -> None:
+    def _on_admin_ack_asked(self, record: Record) -> None:
         """Messages of a packet that is about to be queued ask for administration messages."""
         if record["node"] != self._origin:
             self._at(record, "claims", "asked for another node's messages", number=record["number"])
@@ -71,7 +72,7 @@ class Asking(LaneReporter):
             self._at(record, "claims", evidence, number=record["number"])
         rows.append(row)
 
-    def handle_queued(self, record: Record) -> None:
+    def _on_queued(self, record: Record) -> None:
         """Packets were queued: what an earlier start was about to put into them never left it."""
         if record.get("recovered"):
             return
@@ -80,7 +81,7 @@ class Asking(LaneReporter):
             if rows is not None:
                 rows[:] = [it for it in rows if it[0] == record["incarnation"]]
 
-    def handle_transit(self, record: Record) -> None:
+    def _on_transit_committed(self, record: Record) -> None:
         """The node, a relay, has taken packets: of this copy it may tell what it told of one that came before."""
         sequence, first, last = record["sequence"], record["first"], record["last"]
         for key in [key for key in self.now[1] if key[0] == sequence and first <= key[1] <= last]:
@@ -156,6 +157,8 @@ class Asking(LaneReporter):
         is_over = not receiver.out.removed.overlap(*here) and receiver.settling.is_sure(here)
         if acks & both == both and is_over and not any(map(is_told, (RECEIVED, *range(ENDED_AT_QUEUE, 0xC005)))):
             yield f"message {place} of the packet is settled, and its sender asked how"
+
+    SEES: ClassVar[dict[str, Callable[[Asking, Record], None]]] = by_event(vars())
 
 
 def _is_sure(receiver: Receiver, number: int, places: list[tuple[int, int]], message_class: int) -> bool:

@@ -42,15 +42,14 @@ class BridgeJudge(OfNode):
         self._hand: defaultdict[Lane, RangeSet] = defaultdict(RangeSet)
         self._given: defaultdict[Lane, RangeSet] = defaultdict(RangeSet)
 
-    def see(self, record: Record) -> None:
-        """Look at the next record of the node."""
-        if record["event"] != "life":
-            self._SEES[record["event"]](self, record)
-        elif record["incarnation"] != self._start:
-            self._start = record["incarnation"]
-            self._ahead = 0
-            self._hand.clear()
-            self._given.clear()
+    def _enter(self, start: int) -> None:
+        super()._enter(start)
+        self._ahead = 0
+        self._hand.clear()
+        self._given.clear()
+
+    def _look(self, record: Record) -> None:
+        self._SEES[record["event"]](self, record)
 
     def _on_bridge_took(self, record: Record) -> None:
         known = record.get("known", 0)

@@ -46,11 +46,6 @@ class World:
         self.lives = {(life.node, life.incarnation): life for life in lives}
         self.openings = sorted(openings)
         self.nodes = {life.node for life in self.lives.values()}
-        # By peer, the starts that paused a queue to it.
-        self._pausing: defaultdict[str, list[Start]] = defaultdict(list)
-        for start, life in self.lives.items():
-            for peer in life.paused:
-                self._pausing[peer].append(start)
         self._by_start: defaultdict[tuple[str, int], list[Opening]] = defaultdict(list)
         self._peers: defaultdict[str, set[str]] = defaultdict(set)
         for opening in self.openings:
@@ -175,8 +170,8 @@ class World:
 
     def _has_paused(self, due: Due) -> bool:
         """Whether a queue to the peer was paused: then what waits may wait for an operator, after a restart, too."""
-        starts = self._pausing.get(due.peer, ())
-        return any(node == due.node and incarnation <= due.incarnation for node, incarnation in starts)
+        mine = (it for it in self.lives.values() if it.node == due.node and it.incarnation <= due.incarnation)
+        return any(due.peer in it.paused for it in mine)
 
     def _carried_on(self, due: Due) -> bool:
         return any(
@@ -234,11 +229,6 @@ def missing_logs(world: World) -> list[str]:
     """Name the missing logs: of peers, and of starts of nodes that have logs of other starts."""
     missing = sorted({opening.peer for opening in world.openings} - world.nodes - {""})
     return [f"node {peer}" for peer in missing] + world.starts.missing()
-
-
-def cut_logs(world: World, lacking: Iterable[Start]) -> list[str]:
-    """Name the logs that lack their end, as others show, or that may lack what would explain an apparent violation."""
-    return [cut_log(world, start) for start in sorted({*lacking, *world.endings.short()})]
 
 
 def cut_log(world: World, start: Start) -> str:
@@ -308,7 +298,8 @@ def conclude(engine: str, segments: list[Segment], out: Output) -> Verdict:
     verdict.system.fill(numbers, OF_SYSTEM)
     decided = decide(out.findings, world)
     verdict.findings = [it for it in decided if it.standing == BROKEN]
-    verdict.cut = cut_logs(world, [(it.node, it.incarnation) for it in decided if it.standing == UNPROVEN])
+    lacking = {(it.node, it.incarnation) for it in decided if it.standing == UNPROVEN}
+    verdict.cut = [cut_log(world, start) for start in sorted({*lacking, *world.endings.short()})]
     for standing, counts in ((BROKEN, verdict.violations), (LATE, verdict.late)):
         counts.update(sorted(Counter(it.check for it in decided if it.standing == standing).items()))
     for it in verdict.findings:

@@ -60,13 +60,8 @@ class QueueJudge(OfNode):
         self._back: dict[int, int] = {}
         self._back_until: dict[int, int] = {}
 
-    def see(self, record: Record) -> None:
-        """Look at the next record of the node."""
-        event = record["event"]
-        if event == "life":
-            self._begin(record["incarnation"])
-            return
-        stream = record["origin"], record["stream"]
+    def _look(self, record: Record) -> None:
+        event, stream = record["event"], (record["origin"], record["stream"])
         if event == "returned":  # which does not say it
             priority = self._priorities.get(stream, priority_in(record))
         else:
@@ -81,13 +76,11 @@ class QueueJudge(OfNode):
         else:
             self._take_back(priority, record)
 
-    def _begin(self, start: int) -> None:
-        """A start of the node begins, or another segment of its log."""
-        if start == self._start:
-            return
+    def _enter(self, start: int) -> None:
         follows = start == self._start + 1
         self._excused |= self._handed.keys() | self._back.keys() if follows else set(range(PRIORITIES))
-        self._start, self._batch, self._batch_ns = start, 0, -1
+        super()._enter(start)
+        self._batch, self._batch_ns = 0, -1
         for known in (self._waiting, self._highest, self._filled, self._handed, self._back, self._back_until):
             known.clear()
 
@@ -103,10 +96,6 @@ class QueueJudge(OfNode):
     def _hand(self, stream: Stream, priority: int, record: Record) -> None:
         if record["at_ns"] != self._batch_ns:
             self._batch, self._batch_ns = self._batch + 1, record["at_ns"]
-        if "chosen" in record:
-            # A reader asked for it: it comes before all others, whatever its priority is.
-            self._come_back(priority, record)
-            return
         first = record["number"]
         last = first + sum(packets for packets, _ in record["counts"]) - 1
         since = self._leave(stream, first, last)
@@ -148,9 +137,6 @@ class QueueJudge(OfNode):
         if self._start > 1:
             # What comes again of an earlier start is redelivered, too: the two cannot be told apart.
             self._excused.add(priority)
-
-    def finish(self) -> None:
-        """Nothing is left to judge: a message that was not handed out is judged by its stream."""
 
 
 def _messages_of(record: Record) -> int:

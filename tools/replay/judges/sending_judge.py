@@ -28,14 +28,12 @@ class SendingJudge(OfNode):
         self._keys: dict[Stream, tuple[object, ...]] = {}
         self._streams: dict[tuple[object, ...], Stream] = {}
 
-    def see(self, record: Record) -> None:
-        """Look at the next record of the node."""
-        if record["event"] == "life":
-            if record["incarnation"] != self._start:
-                self._start = record["incarnation"]
-                self._keys.clear()
-                self._streams.clear()
-            return
+    def _enter(self, start: int) -> None:
+        super()._enter(start)
+        self._keys.clear()
+        self._streams.clear()
+
+    def _look(self, record: Record) -> None:
         stream = record["stream"], record["sequence"]
         if record["event"] == "queued":
             self._queue(stream, record)
@@ -57,6 +55,3 @@ class SendingJudge(OfNode):
             due = settled(self._node, self._start, self._start)
             self._out.report(record, "claims", evidence, due, number=record["first"], **where)
         self._keys[stream], self._streams[key] = key, stream
-
-    def finish(self) -> None:
-        """Nothing is left to judge."""

@@ -271,9 +271,10 @@ class SessionJudge(SessionReporter):
         """A relay said whether packets wait there, which ends with the session: so that may stay open."""
         end.quiet.relays = True
 
-    def _fact(self, event: str, record: Record, origin: str, stream: int, **fields: object) -> None:
+    def _fact(self, event: str, record: Record, origin: str, stream: int, **fields: object) -> Record:
         common = {name: record[name] for name in ("node", "incarnation", "n", "at_ns", "wall_ns")}
         self._out.facts.append({"event": event, "origin": origin, "stream": stream, **common, **fields})
+        return self._out.facts[-1]
 
     def _carried(self, record: Record, opened: Record, origin: str, stream: int) -> None:
         """A session has begun to carry a stream."""
@@ -336,8 +337,8 @@ class SessionJudge(SessionReporter):
                     self._free(record, fact, end.sent.within(low, high))
         if carried.cls != EXPRESS:
             end.left.put(first, last, record["at_ns"])
-            end.store_silence.send(end.stored.lacks(first, last), record)
-        waiting = end.acked.lacks(first, last)
+            end.store_silence.send(size(end.stored.missing(first, last)), record)
+        waiting = size(end.acked.missing(first, last))
         end.silence.send(waiting, record)
         if not waiting:
             return
@@ -404,10 +405,8 @@ class SessionJudge(SessionReporter):
 
     def _known(self, runs: Runs, first: int, last: int, record: Record, check: str, evidence: str) -> list[Run]:
         """Return the packets from first to last; report those that are not there."""
-        known = runs.part(first, last)
-        if not known or known[0][:2] != (first, last):
-            self._each(record, check, evidence, runs.lacking(first, last))
-        return known
+        self._each(record, check, evidence, runs.lacking(first, last))
+        return list(runs.within(first, last))
 
     def _judge_ranges(self, record: Record) -> None:
         before = record.get("cumulative", 0)
@@ -480,13 +479,8 @@ class SessionJudge(SessionReporter):
             if told and (told["origin"], told["stream"], told["sequence"], told["last"] + 1) == place:
                 told["last"] = number + high - low
                 continue
-            told = {
-                "event": fact, "origin": origin, "stream": stream, "node": record["node"], "n": record["n"],
-                "incarnation": record["incarnation"], "at_ns": record["at_ns"], "wall_ns": record["wall_ns"],
-                "class": cls, "sequence": sequence, "session": self._session, "first": number,
-                "last": number + high - low,
-            }  # fmt: skip
-            self._out.facts.append(told)
+            where = {"class": cls, "sequence": sequence, "first": number, "last": number + high - low}
+            told = self._fact(fact, record, origin, stream, session=self._session, **where)
 
     def _on_probe_received(self, end: End, record: Record) -> None:
         end.silence.hear(record)
@@ -547,7 +541,8 @@ class SessionJudge(SessionReporter):
     def _finish_end(self, node: str, end: End, other: End | None) -> None:
         opened, closed = end.opened, end.closed
         if opened is None:
-            self._report_unopened(end)
+            if end.first is not None and end.first["event"] != "session_closed":
+                self._report(end.first, "silent_end", f"{end.first['event']}, and it never opened")
             return
         self._out.openings.append(
             Opening(
@@ -563,10 +558,6 @@ class SessionJudge(SessionReporter):
         end.answers.finish(closed)
         if closed is None and not end.waits and not end.silence.asked and not end.quiet.relays:
             judge_open(self._session, opened, end.quiet, self._out)
-
-    def _report_unopened(self, end: End) -> None:
-        if end.first is not None and end.first["event"] != "session_closed":
-            self._report(end.first, "silent_end", f"{end.first['event']}, and it never opened")
 
     def _join(self, end: End, peer: str, other: End | None) -> None:
         """Compare what arrived at an end with what the other end sent."""

@@ -55,6 +55,7 @@ from triack.tools.replay.transit.transit_check import Passing
 
 Value = TypeVar("Value")
 _See = Callable[["StreamJudge", Record], object]
+_Find = Callable[["StreamJudge", str], Any]
 
 BY_NODE: Final = ("_senders", "_receivers", "_relays", "_asking", "_copies", "_starts", "_lives", "_last")
 """What a judge of a stream knows of single nodes, by their ids."""
@@ -72,6 +73,12 @@ NAMES: Final = ("class", "queue", "final", "peer_name", "priority", "sealed")
 """What all nodes say alike of a stream."""
 TELLS_PRIORITY: Final = ("queued", "committed", "handed")
 """Events that say which priority the messages of a stream have."""
+
+
+def _by_side(*sides: tuple[_Find, Mapping[str, Any]]) -> dict[str, list[tuple[_Find, Any]]]:
+    """Return by event what the sides do that look at it; each is given with how it is found, and what it looks at."""
+    events = {event for _, sees in sides for event in sees}
+    return {event: [(find, sees[event]) for find, sees in sides if event in sees] for event in events}
 
 
 class StreamJudge(LaneReporter):
@@ -162,11 +169,23 @@ class StreamJudge(LaneReporter):
                 self._end_recovery(record)
         if event in CAUSES_OF:
             self._causes.judge(record, self._sides)
-        self._SEES[event](self, record)
+        if event == "packet_sent" and node != self._origin and node not in self._relays:
+            self._at(record, "queue", "sent by another node", number=record["number"])
+            return
+        self._tell(node, event, record)
         if event in FACTS_BY:
             self._causes.note(record)
         if node == self._origin:
             self._sender(node).look(record)
+
+    def _tell(self, node: str, event: str, record: Record) -> None:
+        """Let the stream look at a record, and the sides of its node."""
+        if event in self._SEES:
+            self._SEES[event](self, record)
+        for find, handle in self._TELLS.get(event, ()):
+            side = find(self, node)
+            if side is not None:
+                handle(side, record)
 
     def _sides(self) -> Sides:
         return Sides(self._receivers, self._relays, self._senders)
@@ -259,11 +278,6 @@ class StreamJudge(LaneReporter):
         if not record.get("recovered"):
             self._latencies[record["sequence"]].queued(record, self._out)
         self._out.begin(record["wall_ns"])
-        if record["node"] in self._asking:
-            self._asking[record["node"]].handle_queued(record)
-        if record["node"] in self._copies:
-            self._copies[record["node"]].handle_queued(record)
-        self._sender(record["node"]).handle_queued(record)
 
     def _undo_removals(self, record: Record) -> None:
         """A start has found what was given up before it: the process died before the commit of the dead letters."""
@@ -278,12 +292,9 @@ class StreamJudge(LaneReporter):
         story, first, last, count = self._story(record), record["first"], record["last"], record["count"]
         story.removed.append((first, last, count))
         self._removals.append(record)
-        if record["node"] in self._copies:
-            self._copies[record["node"]].handle_removed(record)
         if first == last and story.weights.get(first) is None:
             # It may never have left: then no other record tells what it holds.
             self._put(story, first, last, count)
-        self._sender(record["node"]).handle_removed(record)
 
     def _weigh(self, record: Record) -> None:
         story, number = self._story(record), record["number"]
@@ -307,27 +318,16 @@ class StreamJudge(LaneReporter):
                 self._at(record, "hops_step", evidence, number=record["number"])
             if "hops" in record and node in self._copies:
                 self._copies[node].is_relayed = True
-        elif node in self._relays:
-            self._relays[node].handle_sent(record)
-        else:
-            self._at(record, "queue", "sent by another node", number=record["number"])
-            return
         self._weigh(record)
-        self._sender(node).handle_sent(record)
 
     def _on_packet_received(self, record: Record) -> None:
         self._weigh(record)
-        self._receiver(record["node"]).handle_received(record)
         if "hops" in record:
             self._relay(record["node"]).handle_received(record)
 
     def _on_transit_committed(self, record: Record) -> None:
         self._story(record)
-        if record["node"] in self._asking:
-            self._asking[record["node"]].handle_transit(record)
-        self._relay(record["node"]).handle_committed(record)
-        self._sender(record["node"]).handle_news(record)
-        self._receiver(record["node"]).handle_transit(record)
+        self._relay(record["node"])
 
     def _on_control_relayed(self, record: Record) -> None:
         """A relay passed an order ack, a rejection or the end of the stream on."""
@@ -351,7 +351,6 @@ class StreamJudge(LaneReporter):
         if node != self._origin and not (node in self._relays and self._relays[node].has_had(sequence)):
             due = settled(node, last=record["incarnation"])
             self._at(record, "claims", "switched to another neighbour, and nothing of it had come", due)
-        self._sender(node).handle_rerouted(record)
 
     def _on_onward_sent(self, record: Record) -> None:
         self._told.setdefault((record["node"], record["peer"]), record)
@@ -363,11 +362,8 @@ class StreamJudge(LaneReporter):
         self._relay(record["node"]).tells_onward = True
 
     def _on_onward_ack_received(self, record: Record) -> None:
-        if record["node"] == self._origin:
-            if record["node"] in self._copies:
-                self._copies[record["node"]].handle_onward_ack()
-        else:
-            self._relay(record["node"]).handle_onward_ack(record)
+        if record["node"] != self._origin:
+            self._relay(record["node"])
 
     def _on_committed(self, record: Record) -> None:
         first, last, count = record["first"], record["last"], record["count"]
@@ -376,22 +372,15 @@ class StreamJudge(LaneReporter):
         self._out.end(record["wall_ns"])
         self._out.chart("committed", record["wall_ns"], count)
         self._latencies[record["sequence"]].committed(record, self._out)
-        if record["node"] == self._origin:
-            self._sender(record["node"]).handle_local(record)
-            if record["node"] in self._copies:
-                self._copies[record["node"]].handle_local(record)
-        self._receiver(record["node"]).handle_committed(record)
 
     def _on_position_recovered(self, record: Record) -> None:
         covered = self._story(record).covered
         for first, last in [(1, record["number"])] if "number" in record else record["ranges"]:
             # A first start has found nothing, whatever it says.
             covered.add(first, last if record["incarnation"] > 1 else 0)
-        self._receiver(record["node"]).handle_recovered(record)
 
     def _on_order_ack_sent(self, record: Record) -> None:
         self._answered.setdefault((record["node"], record["peer"]), record)
-        self._receiver(record["node"]).handle_order_ack(record)
 
     def _on_order_ack_received(self, record: Record) -> None:
         sequence = record["sequence"]
@@ -401,13 +390,10 @@ class StreamJudge(LaneReporter):
         story.forget(record["number"], record["incarnation"], record["n"])
         if record["node"] != self._origin:
             self._at(record, "claims", "an order ack that arrived at another node", number=record["number"])
-        self._sender(record["node"]).handle_order_ack(record)
 
     def _on_hold_received(self, record: Record) -> None:
         if record["node"] != self._origin and record["node"] not in self._relays:
-            evidence = "word of a full queue that arrived at another node"
-            self._at(record, "claims", evidence)
-        self._sender(record["node"]).handle_hold(record)
+            self._at(record, "claims", "word of a full queue that arrived at another node")
 
     def _on_admin_ack_queued(self, record: Record) -> None:
         known = self._receiver(record["node"]).sequences.get(record["sequence"])
@@ -420,36 +406,26 @@ class StreamJudge(LaneReporter):
     def _on_settled(self, record: Record) -> None:
         if "journaled" in record or record["node"] in self._copies:
             self._copies_of(record["node"]).handle_settled(record)
-        self._receiver(record["node"]).handle_settled(record)
 
     def _on_stream_ended(self, record: Record) -> None:
         self._ended.add(record["sequence"])
-        self._sender(record["node"]).handle_ended(record)
 
     def _on_stream_forgotten(self, record: Record) -> None:
         self._forgotten.setdefault(record["sequence"], record)
-        self._receiver(record["node"]).handle_forgotten(record)
 
     # ---- facts from sessions
 
-    def _on_freed(self, record: Record) -> None:
-        if record["event"] == "~stored" and record["class"] == RECOVERABLE and record["node"] == self._origin:
+    def _told_stored(self, record: Record) -> None:
+        if record["class"] == RECOVERABLE and record["node"] == self._origin:
             self._stories[record["sequence"]].store(record)
             if record["node"] in self._copies:
                 self._copies[record["node"]].handle_stored(record, self._stories[record["sequence"]].weights)
-        self._sender(record["node"]).handle_freed(record)
-        if record["node"] in self._relays:
-            self._relays[record["node"]].handle_acked(record)
 
-    def _on_carried(self, record: Record) -> None:
+    def _told_carried(self, record: Record) -> None:
         self._hops.add((record["node"], record["peer"]))
-        self._sender(record["node"]).handle_opened(record)
 
-    def _on_taking(self, record: Record) -> None:
+    def _told_taking(self, record: Record) -> None:
         self._brought.add((record["peer"], record["node"]))
-        self._receiver(record["node"]).handle_taking(record)
-        if record["node"] in self._relays:
-            self._relays[record["node"]].handle_taking(record)
 
     # ---- the whole stream
 
@@ -851,34 +827,21 @@ class StreamJudge(LaneReporter):
                 evidence = f"committed again; messages: {story.weigh_all([(first, last)])}"
                 self._at(self._last[node], "duplicates_delivered", evidence, sequence=sequence, number=first, last=last)
 
-    @staticmethod
-    def _to(side: Callable[[StreamJudge, str], Any], handle: Callable[[Any, Record], object]) -> _See:
-        """Return a handler that passes a record only to a side of its node."""
-        return lambda self, record: handle(side(self, record["node"]), record)
-
+    # What a record says of the stream as a whole, or with which a side begins.
     _SEES: ClassVar[dict[str, _See]] = {
         **by_event(vars()),
-        "rejected": _to(_receiver, Incoming.handle_rejected),
-        "transit_freed": _to(_relay, Passing.handle_freed),
-        "route_refused": _to(_receiver, Incoming.handle_route_refused),
-        "onward_received": _to(_sender, Outgoing.handle_onward),
-        "resend_scheduled": _to(_sender, Outgoing.handle_scheduled),
-        "admin_ack_asked": _to(_ask, Asking.handle_asked),
-        "bridge_drew": lambda _self, _record: None,
-        "bridge_took": lambda _self, _record: None,
-        "handed": _to(_receiver, Incoming.handle_handed),
-        "journal_asked": _to(_copies_of, Copies.handle_asked),
-        "returned": _to(_receiver, Incoming.handle_returned),
-        "purged": _to(_receiver, Incoming.handle_purged),
-        "expired": _to(_receiver, Incoming.handle_expired),
-        "~acked": _on_freed,
-        "~stored": _on_freed,
-        "~store_acked": _to(_receiver, Incoming.handle_store_acked),
-        "~taking": _on_taking,
-        "~taken": _to(_receiver, Incoming.handle_taken),
-        "~closed": _to(_sender, Outgoing.handle_closed),
-        "~carried": _on_carried,
+        "transit_freed": lambda self, record: self._relay(record["node"]),
+        "admin_ack_asked": lambda self, record: self._ask(record["node"]),
+        "journal_asked": lambda self, record: self._copies_of(record["node"]),
     }
+    # By event, how the sides of a node are found that look at its records, and what they do then.
+    _TELLS: ClassVar[dict[str, list[tuple[_Find, Callable[[Any, Record], object]]]]] = _by_side(
+        (lambda self, node: self._relays.get(node), Passing.SEES),
+        (lambda self, node: self._asking.get(node), Asking.SEES),
+        (lambda self, node: self._copies.get(node), Copies.SEES),
+        (_sender, Outgoing.SEES),
+        (_receiver, Incoming.SEES),
+    )
 
 
 def _only(node: str, known: Mapping[str, Value]) -> dict[str, Value]:

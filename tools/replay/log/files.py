@@ -274,9 +274,9 @@ class Tail:
         # The last line, which identifies the file later.
         self._last = b""
 
-    def read(self, until_bytes: int | None = None) -> Iterator[Record]:
+    def read(self) -> Iterator[Record]:
         """Return the records that were not read before, without a torn last line."""
-        return self._lines.records(self.path, self._whole_lines(until_bytes))
+        return self._lines.records(self.path, self._whole_lines())
 
     def is_torn(self, size: int | None = None) -> bool:
         """Whether something follows the last whole line."""
@@ -291,13 +291,12 @@ class Tail:
         except ReplayError:
             return False
 
-    def _whole_lines(self, until_bytes: int | None) -> Iterator[bytes]:
+    def _whole_lines(self) -> Iterator[bytes]:
         with self._opened() as file:
             file.seek(self._at_bytes)
             while line := file.readline(LINE_BYTES_MAX + 1):
                 self.seen_bytes = self._at_bytes + len(line)
-                is_torn = not line.endswith(b"\n") and len(line) <= LINE_BYTES_MAX
-                if is_torn or (until_bytes is not None and self.seen_bytes > until_bytes):
+                if not line.endswith(b"\n") and len(line) <= LINE_BYTES_MAX:
                     break
                 self._at_bytes = self.seen_bytes
                 self._last = line

@@ -129,13 +129,6 @@ class RangeSet:
         for first, last in spans:
             self.take(first, last)
 
-    def lacks(self, first: int, last: int) -> int:
-        """Return how many of the numbers from first to last are not in the set."""
-        lasts = self.lasts
-        if not lasts or first > lasts[-1]:
-            return max(0, last - first + 1)
-        return size(self.missing(first, last))
-
 
 def size(spans: Iterable[Span]) -> int:
     """Return how many numbers the ranges hold."""

@@ -303,15 +303,9 @@ class SessionLine:
 
 @dataclass(slots=True)
 class StartLine:
-    """One start of a node as its log shows it, by the wall clock.
+    """One start of a node as its log shows it: the wall clock of its first and its last record, and how many there are.
 
-    Attributes:
-        node, start: which one.
-        begin_ns, end_ns: of its first and its last record.
-        stopped: whether the node closed in good order.
-        records: how many there are.
-        whole: whether the log has its begin.
-        stood: from when to when the node stood still.
+    ``stopped``: in good order. ``whole``: the log has its begin. ``stood``: from when to when the node stood still.
     """
 
     node: str

@@ -34,20 +34,7 @@ class Weights:
         at = bisect_right(self._firsts, first)
         if at and last <= runs[at - 1][1] and runs[at - 1][2] >= count:
             return ((first, last),) if runs[at - 1][2] > count else ()
-        if (not at or runs[at - 1][1] < first) and last < runs[at][0]:
-            self._fill(at, first, last, count)
-            return ()
         return self._put_inside(first, last, count)
-
-    def _fill(self, at: int, first: int, last: int, count: int) -> None:
-        """Put packets without known counts between a run and the one before it."""
-        runs, begin, end = self._runs, at, at
-        if at and runs[at - 1][1] == first - 1 and runs[at - 1][2] == count:
-            begin, first = at - 1, runs[at - 1][0]
-        if runs[at][0] == last + 1 and runs[at][2] == count:
-            end, last = at + 1, runs[at][1]
-        runs[begin:end] = [[first, last, count]]
-        self._firsts[begin:end] = [first]
 
     def _put_inside(self, first: int, last: int, count: int) -> list[Span]:
         """Cut the runs that the packets overlap, and join them again, perhaps with a neighbour."""

@@ -33,6 +33,11 @@ _LEFT: Final = {"expired": "expired_there", "purged": "taken_out"}
 """Words of ``Timeline.queues`` for messages that ended in their queue and were not read, and their columns."""
 _TOPIC: Final = "topic:"
 """With this the name of the queue begins in which the messages of a topic arrive."""
+_LINKED: Final = {
+    "messages": "messages", "packets": "sent", "resends": "again", "arrived": "received", "duplicates": "duplicate",
+    "bytes": "bytes",
+}  # fmt: skip
+"""Columns of links, and words of ``Timeline.links``."""
 _OPTIONAL: Final = (
     "what", "topic", "priority", "unqueued", "at_relays", "acknowledged", "dead", "purged", "dead_delivered",
     "unkept", "lost", "waits_ns", "again", "expired_there", "taken_out", "expired", "discarded", "gone",
@@ -516,12 +521,7 @@ def _link_rows(timeline: Timeline) -> list[Row]:
         acks = {name.removeprefix("ack "): count for name, count in sorted(counts.items()) if name.startswith("ack ")}
         row = {
             **_ids(timeline, sender=sender, receiver=receiver),
-            "messages": counts["messages"],
-            "packets": counts["sent"],
-            "resends": counts["again"],
-            "arrived": counts["received"],
-            "duplicates": counts["duplicate"],
-            "bytes": counts["bytes"],
+            **{column: counts[what] for column, what in _LINKED.items()},
             **delays_of(timeline.trips.get((sender, receiver), {})),
             "acks": _listed(acks),
             "acks_by_trigger": acks,

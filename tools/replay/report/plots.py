@@ -330,12 +330,10 @@ def _bar_plots(timeline: Timeline) -> Iterator[Plot]:
 
 def _histogram(timeline: Timeline) -> Plot:
     totals = Counter(latency_totals(timeline))
-    if not totals:
-        return Plot("histogram", "How many messages took how long", "histogram", "messages", "")
     points = []
-    for bucket in range(min(totals), max(totals) + 1):
+    for bucket in range(min(totals, default=0), max(totals, default=-1) + 1):
         edges = [10 ** (at / LATENCY_BUCKETS_PER_DECADE) * 1_000 for at in (bucket, bucket + 1)]
         points.append([round(edges[0]), round(edges[1]), totals[bucket]])
     note = "From queued to on disk at the destination; each bar is a third wider than the one before."
-    series = [{"name": "messages", "colour": "blue", "points": points}]
+    series = [{"name": "messages", "colour": "blue", "points": points}] if points else []
     return Plot("histogram", "How many messages took how long", "histogram", "messages", note, series)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
-from triack.tools.replay.log.schema import POLICY_SHOWN, Timeline
+from triack.tools.replay.log.schema import Timeline
 from triack.tools.replay.log.series import LATENCY_BUCKETS_PER_DECADE
 
 WAYS_MAX: Final = 20
@@ -38,23 +38,22 @@ def fill_tables(timeline: Timeline, numbers: Mapping[str, int]) -> None:
             case ["link" | "between" as what, node, other, count]:
                 peer = peers.get((node, other), "") if what == "link" else other
                 _count_link(timeline, node, peer, count, value)
-            case ["queue", count, node, *queue]:
-                _add(timeline.queues.setdefault((timeline.names.get(node, node), "\t".join(queue)), {}), count, value)
+            case ["queue", count, node, queue]:
+                _add(timeline.queues.setdefault((timeline.names.get(node, node), queue), {}), count, value)
             case ["reader", node, count, topic, subscription, pattern]:
                 reader = timeline.names.get(node, node), topic, subscription, pattern
                 _add(timeline.readers.setdefault(reader, {}), count, value)
             case ["hand" | "bridge" as what, node, *whose, count]:
                 known: dict[Any, dict[str, int]] = timeline.hands if what == "hand" else timeline.bridges
                 _add(known.setdefault((timeline.names.get(node, node), *whose), {}), count, value)
-            case ["policy", node, *values]:
-                ends, shown = (node, "\t".join(values[len(POLICY_SHOWN) :])), values[: len(POLICY_SHOWN)]
-                timeline.policies.setdefault(ends, {})[tuple(map(int, shown))] = value
+            case ["policy", node, *shown, peer]:
+                timeline.policies.setdefault((node, peer), {})[tuple(map(int, shown))] = value
             case ["hold", node, origin, number, wall_ns, reason]:
                 timeline.holds.setdefault((node, origin, int(number)), []).append((int(wall_ns), reason))
             case ["pause", node, queue, wall_ns, reason]:
                 timeline.pauses.setdefault((node, queue), []).append((int(wall_ns), reason))
-            case ["stream" | "way" | "dwell" | "flow" | "priority" as what, origin, number, *more]:
-                _count_stream(timeline, what, (origin, int(number)), more, value, takers)
+            case ["stream" | "priority" | "way" | "dwell" | "flow", *_]:
+                _count_stream(timeline, part, value, takers)
     for stream, names in takers.items():
         timeline.flows.takers.setdefault(stream, {_only(called.get(name, {name}), name) for name in names})
     for line in timeline.sessions:
@@ -66,10 +65,11 @@ def _name_nodes(timeline: Timeline, parts: list[tuple[list[str], int]]) -> dict[
     called: dict[str, set[str]] = {}
     for (what, *rest), _ in parts:
         if what in ("name", "alias") and "" not in rest:
-            called.setdefault("\t".join(rest[1:]), set()).add(rest[0])
+            node, name = rest
+            called.setdefault(name, set()).add(node)
             # A node knows its own name best: that replaces what others call it.
-            if what == "name" or rest[0] not in timeline.names:
-                timeline.names[rest[0]] = "\t".join(rest[1:])
+            if what == "name" or node not in timeline.names:
+                timeline.names[node] = name
     return called
 
 
@@ -78,33 +78,30 @@ def _only(nodes: set[str], name: str) -> str:
     return next(iter(nodes)) if len(nodes) == 1 else name
 
 
-def _count_stream(
-    timeline: Timeline,
-    what: str,
-    stream: tuple[str, int],
-    more: list[str],
-    value: int,
-    takers: dict[tuple[str, int], list[str]],
-) -> None:
+def _count_stream(timeline: Timeline, part: list[str], value: int, takers: dict[tuple[str, int], list[str]]) -> None:
     """Put a number of a stream in; ``takers`` gets how its origin calls the nodes that it is for."""
-    kind, _, of = "\t".join(more).partition(" ")
-    if what == "stream":
-        timeline.streams[stream] = "\t".join(more)
-    elif what == "priority":
-        timeline.priorities[stream] = int(more[0])
-    elif what == "way":
-        timeline.ways.setdefault(stream, []).append((more[0], more[1]))
-    elif what == "dwell":
-        timeline.dwell.setdefault((*stream, more[0]), {})[int(more[1])] = value
-    elif kind == "took":
-        timeline.flows.delays.setdefault(stream, {})[int(of)] = value
-    elif kind == "to":
-        timeline.flows.takers.setdefault(stream, set()).add(of)
-    elif kind == "called":
-        # By no name: it is for itself.
-        takers.setdefault(stream, []).append(of or stream[0])
-    else:
-        timeline.flows.counts.setdefault(stream, {})["\t".join(more)] = value
+    kind, origin, number, *more = part
+    stream = origin, int(number)
+    match [kind, *more]:
+        case ["stream", queue]:
+            timeline.streams[stream] = queue
+        case ["priority", priority]:
+            timeline.priorities[stream] = int(priority)
+        case ["way", node, peer]:
+            timeline.ways.setdefault(stream, []).append((node, peer))
+        case ["dwell", relay, bucket]:
+            timeline.dwell.setdefault((*stream, relay), {})[int(bucket)] = value
+        case ["flow", what]:
+            word, _, of = what.partition(" ")
+            if word == "took":
+                timeline.flows.delays.setdefault(stream, {})[int(of)] = value
+            elif word == "to":
+                timeline.flows.takers.setdefault(stream, set()).add(of)
+            elif word == "called":
+                # By no name: it is for itself.
+                takers.setdefault(stream, []).append(of or origin)
+            else:
+                timeline.flows.counts.setdefault(stream, {})[what] = value
 
 
 def _count_link(timeline: Timeline, node: str, peer: str, what: str, value: int) -> None:

@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Final
+from collections.abc import Callable
+from typing import ClassVar, Final
 
 from triack.tools.replay.checks.findings import Due, Output, Record, settled
-from triack.tools.replay.checks.side import Side
+from triack.tools.replay.checks.side import Side, by_event
 from triack.tools.replay.log.ranges import RangeSet, size
 from triack.tools.replay.log.schema import EXPRESS, FREED_REASONS, RECOVERABLE, TRANSACTIONAL
 from triack.tools.replay.log.series import latency_bucket
@@ -125,11 +126,10 @@ class Passing(Side[Passed]):
         known.brought.take(record)
         self._came_by.setdefault(record["session"], "")
 
-    def handle_taking(self, record: Record) -> None:
-        """A session brings packets of the stream."""
+    def _told_taking(self, record: Record) -> None:
         self._came_by[record["session"]] = record["peer_name"]
 
-    def handle_committed(self, record: Record) -> None:
+    def _on_transit_committed(self, record: Record) -> None:
         """Packets are in transit here, on the disk (express: in memory)."""
         known, first, last = self._sequence(record), record["first"], record["last"]
         known.cls = record["class"]
@@ -146,8 +146,9 @@ class Passing(Side[Passed]):
 
     # ---- what leaves
 
-    def handle_sent(self, record: Record) -> None:
-        """Packets left for the next hop."""
+    def _on_packet_sent(self, record: Record) -> None:
+        if self.node == self._origin:
+            return
         known, first, last = self._sequence(record), record["number"], record["number"] + record["packets"] - 1
         evidence = "sent by another node than its origin, and was not in transit there"
         self._each(record, "queue", evidence, known.taken.missing(first, last))
@@ -180,13 +181,13 @@ class Passing(Side[Passed]):
 
     # ---- what frees
 
-    def handle_acked(self, record: Record) -> None:
+    def _told_stored(self, record: Record) -> None:
         """A session ack of express packets, or a store ack, came from the next hop."""
         known = self._sequence(record)
         if (record["event"] == "~acked") == (record["class"] == EXPRESS):
             known.acked[record["session"]].add(record["first"], record["last"])
 
-    def handle_freed(self, record: Record) -> None:
+    def _on_transit_freed(self, record: Record) -> None:
         """The relay answers for packets no longer."""
         known, first, last, reason = self._sequence(record), record["first"], record["last"], record["reason"]
         if reason not in FREED_REASONS:
@@ -215,8 +216,10 @@ class Passing(Side[Passed]):
                 evidence = "the end of the stream was passed on, and they were in transit here"
                 self._at(record, "end_overtakes", evidence, sequence=sequence, number=first, last=last)
 
-    def handle_onward_ack(self, record: Record) -> None:
+    def _on_onward_ack_received(self, record: Record) -> None:
         """The next hop of a synchronous link has passed packets on."""
+        if self.node == self._origin:
+            return
         known = self._sequence(record)
         for first, last in record["ranges"]:
             known.heard.add(first, last)
@@ -265,3 +268,5 @@ class Passing(Side[Passed]):
     def finish(self, later: Due) -> None:
         """Judge what only the whole record of this node shows; more of it may follow."""
         self._finish_starts(later)
+
+    SEES: ClassVar[dict[str, Callable[[Passing, Record], None]]] = {**by_event(vars()), "~acked": _told_stored}

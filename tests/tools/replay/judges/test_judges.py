@@ -354,6 +354,6 @@ def test_a_relay_tells_of_each_copy_that_it_has_taken(*, takes: bool) -> None:
     told |= {"class": "recoverable", "message_class": 0x8005}
     asking.handle_told(told, receiver)
     if takes:
-        asking.handle_transit({"sequence": 1, "first": 4, "last": 6})
+        Asking.SEES["transit_committed"](asking, {"sequence": 1, "first": 4, "last": 6})
     asking.handle_told(told, receiver)
     assert [found.violation.check for found in out.findings] == ([] if takes else ["admin_ack_twice"])
