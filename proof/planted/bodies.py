@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from proof.planted.bug import Bugs, Patch
-from triack.base.commit import Commit, StoreContent
+from proof.planted.bug import Always, Bugs, Patch
+from triack.base.commit import StoreContent
 from triack.base.names import StreamId
 from triack.queues.clock_jumps import ClockJumps
 from triack.queues.mailboxes import large_bodies
-from triack.queues.mailboxes.large_bodies import Bodies, Body, BodyEvent, BodyId, BodyState
+from triack.queues.mailboxes.large_bodies import Bodies, Body, BodyEvent, BodyState
 from triack.queues.mailboxes.queued_packet import QueuedPacket
 from triack.queues.mailboxes.quotas import Fill
 from triack.queues.streams.group_commit import Turn
@@ -69,7 +69,7 @@ def _mixed(patch: Patch) -> None:
         return announced
 
     patch.setattr(Bodies, "announce", mixing)
-    patch.setattr(Bodies, "give_up", _deaf)
+    Always(None, Bodies, "give_up")(patch)
 
 
 @BUGS.by_seeds("a body is freed before its message was acknowledged", Bodies, "claim")
@@ -92,28 +92,19 @@ def _charged_twice(unreserve: Any, self: Bodies, origin: bytes, fill: Fill, tota
         unreserve(self, origin, fill, total_bytes)
 
 
-@BUGS.by_seeds("the word that no more of a body comes is not heard")
-def _not_heard(patch: Patch) -> None:
-    patch.setattr(Bodies, "give_up", _deaf)
+BUGS.by_seeds("the word that no more of a body comes is not heard")(Always(None, Bodies, "give_up"))
 
 
 @BUGS.by_seeds("no body is given up by a start, nor for a message that has died")
 def _never_given_up(patch: Patch) -> None:
-    def silent(self: Outbox, peer: str, queue: str, ordinal: int, commit: Commit) -> None:
-        """Leave it where it is."""
-
     restore = Outbox.restore
 
     def forgetful(self: Outbox, content: StoreContent, turn: Turn, jumps: ClockJumps) -> None:
         content.state = {key: value for key, value in content.state.items() if not key.startswith(BODY_STATE)}
         restore(self, content, turn, jumps)
 
-    patch.setattr(Outbox, "give_up_body", silent)
+    Always(None, Outbox, "give_up_body")(patch)
     patch.setattr(Outbox, "restore", forgetful)
-
-
-def _deaf(self: Bodies, body_id: BodyId) -> None:
-    """Leave it where it is."""
 
 
 def _coming(bodies: Bodies, packet: QueuedPacket) -> Body | None:

@@ -78,10 +78,29 @@ def _in_place_of(stand_in: Callable[..., Any], right: object, name: str) -> Plan
     return plant
 
 
+@dataclass(frozen=True, slots=True)
+class Always:
+    """Plants a method that returns one value, whatever it gets, and does nothing."""
+
+    value: object
+    home: type
+    name: str
+
+    def __call__(self, patch: Patch) -> None:
+        """Plant it."""
+
+        def planted(*_arguments: Any, **_named: Any) -> object:
+            return self.value
+
+        planted.__signature__ = inspect.signature(getattr(self.home, self.name))  # type: ignore[attr-defined]
+        patch.setattr(self.home, self.name, planted)
+
+
 class Bugs(list[Bug]):
     """The bugs of one room. Each function that plants one states above it where it must be found.
 
-    Such a function gets a ``Patch``; or, with a class or module and a name, it replaces what has that name.
+    Such a function gets a ``Patch``; or, with a class or module and a name, it replaces what has that name. ``Always``
+    is such a function, too.
     """
 
     def __init__(self, first: int = 0) -> None:

@@ -21,12 +21,10 @@ from proof.planted import (
 )
 from proof.planted.bug import Bug
 
-BUGS: tuple[Bug, ...] = (
-    *session.BUGS, *ordering.BUGS, *queues.BUGS, *answers.BUGS, *journals.BUGS, *bodies.BUGS, *relays.BUGS,
-    *bridged.BUGS,
-    *topics.BUGS, *remote.BUGS, *storms.BUGS,
-    *transport.BUGS, *store.BUGS,
+ROOMS = (
+    session, ordering, queues, answers, journals, bodies, relays, bridged, topics, remote, storms, transport, store,
 )  # fmt: skip
+BUGS: tuple[Bug, ...] = tuple(bug for room in ROOMS for bug in room.BUGS)
 
 
 def bug_named(name: str) -> Bug:

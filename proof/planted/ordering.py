@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from proof.planted.bug import Bugs, Patch
+from proof.planted.bug import Always, Bugs, Patch
 from proof.planted.stories import LOST, PASSED_OVER
 from proof.planted.worlds import EXPRESS, PLAIN, RECEIVER_DIES, RECOVERABLE
 from triack.base.delivery import FREED_BY, Ack, Delivery, Role
@@ -79,14 +79,12 @@ def _filter_not_kept(patch: Patch) -> None:
     patch.setattr(DuplicateFilter, "decode", classmethod(lambda cls, data: cls()))
 
 
-@BUGS.by_search("the duplicate filter forgets", EXPRESS, "accepted twice")
-def _filter_forgets(patch: Patch) -> None:
-    patch.setattr(DuplicateFilter, "handle_packet", lambda self, header: True)
-
-
-@BUGS.by_search("a recoverable packet that was passed over is called stored", PASSED_OVER, "store-acked before its")
-def _nothing_skipped(patch: Patch) -> None:
-    patch.setattr(DuplicateFilter, "has_skipped", lambda self, header: False)
+BUGS.by_search("the duplicate filter forgets", EXPRESS, "accepted twice")(
+    Always(True, DuplicateFilter, "handle_packet")
+)
+BUGS.by_search("a recoverable packet that was passed over is called stored", PASSED_OVER, "store-acked before its")(
+    Always(False, DuplicateFilter, "has_skipped")
+)
 
 
 @BUGS.by_seeds("what a crashed sender sends again is never called stored", DuplicateFilter, "has_skipped")

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from proof.planted.bug import Bugs, Patch
+from proof.planted.bug import Always, Bugs, Patch
 from proof.planted.stories import EVENTS, FORBIDDEN, FULL, LATE, REFUSED, REPLACED
 from proof.planted.worlds import HISTORY, PLAIN, READING, RECEIVER_DIES, SENDER_DIES
 from triack.base.commit import HEAD_BYTES, Commit, OutgoingStreamRow
@@ -58,17 +58,15 @@ def _path(end_burst: Any, self: Engine, run: Burst | None, sender: str, now_ns: 
 # ---- the report of standing still
 
 
-@BUGS.by_seeds("a process that stood still does not say so")
-def _silent_pause(patch: Patch) -> None:
-    patch.setattr(Recorder, "handle_time", lambda self, now_ns: None)
+BUGS.by_seeds("a process that stood still does not say so")(Always(None, Recorder, "handle_time"))
 
 
 # ---- streams that end
 
 
-@BUGS.by_search("a late packet begins a stream again that has ended", LATE, "2 messages came of one")
-def _begun_again(patch: Patch) -> None:
-    patch.setattr(EndedStreams, "has", lambda self, header, delivery: False)
+BUGS.by_search("a late packet begins a stream again that has ended", LATE, "2 messages came of one")(
+    Always(False, EndedStreams, "has")
+)
 
 
 @BUGS.by_seeds("a destination forgets a stream whose place another one needs", Inbox, "_stream_of")
@@ -169,9 +167,9 @@ def _not_numbered(_right: Any, self: History, commit: Commit) -> None:
 # ---- after a restart
 
 
-@BUGS.by_both("a stream's position is forgotten by a restart", RECEIVER_DIES, "accepted twice")
-def _position_forgotten(patch: Patch) -> None:
-    patch.setattr(Inbox, "_restore_stream", lambda self, row, now_ns: None)
+BUGS.by_both("a stream's position is forgotten by a restart", RECEIVER_DIES, "accepted twice")(
+    Always(None, Inbox, "_restore_stream")
+)
 
 
 @BUGS.by_both("numbers are used again after a restart", SENDER_DIES, "has let go of", Outbox, "_make")
@@ -179,9 +177,7 @@ def _numbers_again(make: Any, self: Outbox, row: OutgoingStreamRow) -> OutgoingS
     return make(self, row._replace(next_number=1))
 
 
-@BUGS.by_seeds("a clock that was set between two starts ends what is on its way")
-def _ended_by_clock(patch: Patch) -> None:
-    patch.setattr(ClockJumps, "outgoing_ms", lambda self, sequence, number: 0)
+BUGS.by_seeds("a clock that was set between two starts ends what is on its way")(Always(0, ClockJumps, "outgoing_ms"))
 
 
 @BUGS.by_seeds("what was acknowledged in a packet is forgotten by a restart")
@@ -212,9 +208,7 @@ def _said_once(send: Any, self: OwedAcks, stream: IncomingStream, conversation: 
         send(self, stream, conversation, now_ns)
 
 
-@BUGS.by_seeds("what has expired is handed out before the timer comes")
-def _expired_handed_out(patch: Patch) -> None:
-    patch.setattr(QueuedPacket, "has_expired", lambda self, now_ms: False)
+BUGS.by_seeds("what has expired is handed out before the timer comes")(Always(False, QueuedPacket, "has_expired"))
 
 
 @BUGS.by_seeds("messages expire only in queues that are read", LocalQueues, "handle_timer")
@@ -244,14 +238,8 @@ def _lower_first(made: Any, self: PriorityQueue, priority: int) -> Level:
     return line
 
 
-@BUGS.by_seeds("the death of a reader is not counted")
-def _death_not_counted(patch: Patch) -> None:
-    patch.setattr(Leases, "hold", lambda self, held: None)
-
-
-@BUGS.by_seeds("a removal leaves no record")
-def _no_record(patch: Patch) -> None:
-    patch.setattr(StreamRecords, "removed", lambda self, outgoing, entries, reason, now_ns: None)
+BUGS.by_seeds("the death of a reader is not counted")(Always(None, Leases, "hold"))
+BUGS.by_seeds("a removal leaves no record")(Always(None, StreamRecords, "removed"))
 
 
 @BUGS.by_seeds("a node whose disk failed spins", Engine, "next_deadline")
@@ -263,14 +251,8 @@ def _spins(_right: Any, self: Engine) -> int | None:
 # ---- who may, and how much
 
 
-@BUGS.by_both("a permission is not asked", FORBIDDEN, "may not send to")
-def _not_asked(patch: Patch) -> None:
-    patch.setattr(Permissions, "_may_carry", lambda self, conversation, queue: True)
-
-
-@BUGS.by_search("a quota is not asked", FULL, "whose quota is")
-def _no_quota(patch: Patch) -> None:
-    patch.setattr(Admission, "_is_full", lambda self, stream, mailbox: False)
+BUGS.by_both("a permission is not asked", FORBIDDEN, "may not send to")(Always(True, Permissions, "_may_carry"))
+BUGS.by_search("a quota is not asked", FULL, "whose quota is")(Always(False, Admission, "_is_full"))
 
 
 @BUGS.by_search(
@@ -291,14 +273,13 @@ def _refused_and_delivered(
     self._queues.put(stream.queue, packet, body[:HEAD_BYTES], turn)
 
 
-@BUGS.by_search("who acknowledged is forgotten by a restart", REPLACED, "went to a node without those before them")
-def _holder_forgotten(patch: Patch) -> None:
-    patch.setattr(Resuming, "restore", lambda self, state: None)
+BUGS.by_search("who acknowledged is forgotten by a restart", REPLACED, "went to a node without those before them")(
+    Always(None, Resuming, "restore")
+)
 
 
 # ---- the events for the application
 
 
-@BUGS.by_search("a failure is folded into a range", EVENTS, "told", AckEvents, "handle_failed")
-def _folded(_right: Any, self: AckEvents, ticket: int, messages: int, reason: str) -> None:
-    """The following code treats it as acknowledged, and drops it as well."""
+# The following code treats it as acknowledged, and drops it as well.
+BUGS.by_search("a failure is folded into a range", EVENTS, "told")(Always(None, AckEvents, "handle_failed"))

@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Any
 
-from proof.planted.bug import Bugs, Patch
+from proof.planted.bug import Always, Bugs, Patch
 from proof.planted.circle import CIRCLE
 from proof.planted.lying_relay import LIES
 from proof.planted.stories import Story
@@ -35,7 +35,6 @@ def _search(scope: RelayScope) -> str:
 
 _SCOPE = next(scope for scope in RELAY_SCOPES if scope.delivery is Delivery.RECOVERABLE)
 _RECOVERABLE = Story(_SCOPE.name, partial(_search, _SCOPE))
-_LOST = CIRCLE, "no relay has"
 ALL = (_RECOVERABLE, CIRCLE, LIES)
 
 
@@ -47,12 +46,9 @@ def _previous_passed_through(patch: Patch) -> None:
     )
 
 
-@BUGS.by_search(
-    "a relay acknowledges duplicates by their number alone", CIRCLE, "no relay has", TransitStream, "comes_as"
+BUGS.by_search("a relay acknowledges duplicates by their number alone", CIRCLE, "no relay has")(
+    Always(True, TransitStream, "comes_as")
 )
-def _by_number(_right: Any, self: TransitStream, conversation: Conversation, header: RelayedHeader) -> bool:
-    del self, conversation, header
-    return True
 
 
 @BUGS.by_search(
@@ -91,9 +87,7 @@ def _untraced(patch: Patch) -> None:
     patch.setattr(transit_stream, "passing", lambda trace, node_id: trace)
 
 
-@BUGS.by_seeds("a relay passes the end of a stream on before its packets")
-def _end_overtakes(patch: Patch) -> None:
-    patch.setattr(Transits, "_has_packets", lambda self, stream_id: False)
+BUGS.by_seeds("a relay passes the end of a stream on before its packets")(Always(False, Transits, "_has_packets"))
 
 
 @BUGS.by_seeds("order acks and rejections go on to the next hop", ReturnRoutes, "_upstream")
@@ -105,16 +99,13 @@ def _wrong_neighbour(
     return next(filter(None, map(self.open_with, () if back is None else back.downstreams)), None)
 
 
-@BUGS.by_seeds("what a next hop has taken lets nothing more leave in a slow start")
-def _never_faster(patch: Patch) -> None:
-    patch.setattr(SlowStart, "handle_taken", lambda self, packets=1: None)
-
-
-@BUGS.by_search("proofs of order acks are not checked", LIES, "let go of a message", sealing.Sealing, "_is_proved")
-def _unproved(_right: Any, self: sealing.Sealing, outgoing: Any, conversation: Any, packet: Any) -> bool:
-    """A relay may say that the destination of sealed messages has them."""
-    del self, outgoing, conversation, packet
-    return True
+BUGS.by_seeds("what a next hop has taken lets nothing more leave in a slow start")(
+    Always(None, SlowStart, "handle_taken")
+)
+# A relay may say that the destination of sealed messages has them.
+BUGS.by_search("proofs of order acks are not checked", LIES, "let go of a message")(
+    Always(True, sealing.Sealing, "_is_proved")
+)
 
 
 @BUGS.by_search("sealed packets are not bound to their sequence", LIES, "never began")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import ceil
 from typing import Any
 
-from proof.planted.bug import Bugs, Patch
+from proof.planted.bug import Always, Bugs, Patch
 from proof.planted.stories import DIED, NARROW, OVERTAKEN, POLICIES
 from proof.planted.worlds import LOSSY, OLD_DATAGRAMS, PLAIN, RECEIVER_DIES, WINDOW
 from proof.search.stillness import session_of
@@ -60,9 +60,9 @@ def _session_ack(
     return handle_packet(self, number, size_bytes, counter=counter, ack_requested=ack_requested, now_ns=now_ns)
 
 
-@BUGS.by_search("a session ack overtakes a refusal", OVERTAKEN, "told as received, and each was refused")
-def _overtakes(patch: Patch) -> None:
-    patch.setattr(SessionAck, "handle_refused", lambda self, number: None)
+BUGS.by_search("a session ack overtakes a refusal", OVERTAKEN, "told as received, and each was refused")(
+    Always(None, SessionAck, "handle_refused")
+)
 
 
 @BUGS.by_search(
@@ -122,9 +122,7 @@ def _unasked(patch: Patch) -> None:
     patch.setitem(session._EXPIRIES, Timer.QUIET, lambda self, now_ns: None)
 
 
-@BUGS.by_search("a ping need not be answered", DIED, "still waits")
-def _unanswered(patch: Patch) -> None:
-    patch.setattr(LossTimers, "handle_pinged", lambda self, now_ns: None)
+BUGS.by_search("a ping need not be answered", DIED, "still waits")(Always(None, LossTimers, "handle_pinged"))
 
 
 @BUGS.by_search(
@@ -139,9 +137,9 @@ def _open_with_connect(
             session_of(conversation).state = SessionState.OPEN
 
 
-@BUGS.by_search("every session has the same connection id", OLD_DATAGRAMS, "went from open to accepting")
-def _connection_id(patch: Patch) -> None:
-    patch.setattr(SessionMaker, "connection_id", lambda self: 7)
+BUGS.by_search("every session has the same connection id", OLD_DATAGRAMS, "went from open to accepting")(
+    Always(7, SessionMaker, "connection_id")
+)
 
 
 @BUGS.by_seeds("datagrams grow before the answer to their probe", PathMtu, "poll_probe")

@@ -6,7 +6,7 @@ from typing import Any
 
 import apsw
 
-from proof.planted.bug import Bugs, Patch
+from proof.planted.bug import Always, Bugs, Patch
 from triack.base.errors import StoreFailed
 from triack.store.store import Store
 from triack.tools.sim.disk_file import Handle
@@ -40,9 +40,7 @@ def _log_not_synced(patch: Patch) -> None:
     _sync_only(patch, "NORMAL")
 
 
-@BUGS.by_seeds("a second process is let into the store")
-def _let_in(patch: Patch) -> None:
-    patch.setattr(Handle, "xLock", lambda self, level: None)
+BUGS.by_seeds("a second process is let into the store")(Always(None, Handle, "xLock"))
 
 
 def _sync_only(patch: Patch, level: str) -> None:

@@ -3,10 +3,8 @@
 from dataclasses import replace
 
 from proof.search.scope import Part, Scope
+from proof.search.scopes import QUIET
 from triack.base.delivery import Delivery
-
-QUIET = frozenset({"CLEANUP", "CONNECT_LIMIT", "CONNECT_RESEND", "QUIET", "STORE_ACK_LIMIT"})
-"""Timers that repeat a message, or end a session as others do."""
 
 PLAIN = Scope("two messages", "", (Part(ready=2), Part()), still=QUIET | {"ACK_LIMIT"}, echoes=False, history=False)
 RECEIVER_DIES = replace(

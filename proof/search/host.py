@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, cast
 
 from proof.search.datagrams import BareChannels, Datagram
 from proof.search.disk import Disk
-from proof.search.inside import RETIRE, TimerKey, conversations, expire, forget_echoes, forget_history, settle, timers
+from proof.search.inside import RETIRE, TimerKey, conversations, expire, forget_echoes, settle, timers
 from proof.search.scope import Part, Scope, settings_of
-from proof.search.stillness import session_of
+from proof.search.stillness import forget_history, session_of
 from proof.search.witness import Witness
 from triack.base.commit import split_key
 from triack.base.delivery import Delivery

@@ -76,9 +76,9 @@ def expire(engine: Engine, key: TimerKey, now_ns: int) -> None:
     elif kind == "resend":
         for outgoing in engine.outbox.streams:
             if outgoing.stream_number == owner:
-                stillness.expire_tier(outgoing.sequence.tier, now_ns)
+                outgoing.sequence.tier.deadline_ns = now_ns
     elif kind == "commit":
-        stillness.expire_commit(engine.jobs, now_ns)
+        engine.jobs.lazy_until_ns = now_ns
     elif kind == "retire":
         stillness.expire_streams(engine.outbox.retirement, now_ns)
     else:
@@ -124,8 +124,3 @@ def forget_echoes(engine: Engine) -> None:
     """Drop the order in which packets were sent: without echoes it has no influence."""
     for conversation in conversations(engine).values():
         stillness.forget_order(stillness.session_of(conversation))
-
-
-def forget_history(engine: Engine) -> None:
-    """Give all commits one number."""
-    stillness.forget_history(engine)
