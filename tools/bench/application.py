@@ -22,8 +22,22 @@ EARLY_S = 0.000_3
 NS = 1_000_000_000
 
 
-class Outlet(ABC):
-    """Where a system accepts messages. Made inside the event loop; ``async with`` opens and closes it."""
+class SystemEnd:
+    """An end of a system. Made inside the event loop; ``async with`` opens and closes it."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        return
+
+    def facts(self) -> Facts:
+        """The facts about this end so far."""
+        return {}
+
+
+class Outlet(SystemEnd, ABC):
+    """Where a system accepts messages."""
 
     batch = 256
 
@@ -31,29 +45,12 @@ class Outlet(ABC):
     async def put(self, bodies: Sequence[bytes]) -> None:
         """Hand messages over; waits when too much is in flight."""
 
-    @abstractmethod
     async def settle(self) -> None:
-        """Wait until everything put so far has come as far as the system can tell."""
-
-    def facts(self) -> Facts:
-        """The facts about this end so far."""
-        return {}
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        return
+        """Wait until everything put so far has come as far as the system can tell: at once, or when it was put."""
 
 
-class Inlet(ABC):
+class Inlet(SystemEnd, ABC):
     """Where a system hands messages out."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        return
 
     def found(self) -> Facts:
         """The facts that the sender needs: addresses, keys."""
@@ -66,10 +63,6 @@ class Inlet(ABC):
     async def run_all(self, sinks: Sequence["Sink"]) -> None:
         """Hand everything that arrives to each of ``sinks``, until cancelled: where each message has many readers."""
         raise NotImplementedError
-
-    def facts(self) -> Facts:
-        """The facts about this end so far."""
-        return {}
 
 
 class Source:

@@ -15,7 +15,7 @@ from triack.node.control.tasks import first_of
 from triack.tools.bench.application import Source
 from triack.tools.bench.figures import Result
 from triack.tools.bench.options import Meter, Options
-from triack.tools.bench.process import missing, resident_bytes
+from triack.tools.bench.process import resident_bytes
 from triack.tools.bench.rows import MIB, Row
 from triack.tools.bench.run import CHILD, Progress, follow, judge
 from triack.tools.bench.systems.own import OwnOutlet
@@ -65,10 +65,6 @@ async def _work(options: Report, stopping: asyncio.Event) -> None:
 
 async def measure_backlog(row: Row, options: Options, meter: Meter, result: Result) -> None:
     """Fill, open again, let the other node start."""
-    why = missing()
-    if why is not None:
-        result.note(f"not run: {why}")
-        return
     shaped = options.shaped(row.work)
     messages = shaped.messages or 0
     work = replace(shaped, in_flight_bytes=2 * shaped.size * messages, complete=False, seconds=0)

@@ -30,7 +30,7 @@ from triack.queues.manager.engine import Engine
 from triack.queues.node_settings import NodeSettings
 from triack.tools.bench.figures import Result
 from triack.tools.bench.options import Meter, Options
-from triack.tools.bench.process import missing, resident_bytes
+from triack.tools.bench.process import resident_bytes
 from triack.tools.bench.rows import Row
 from triack.tools.bench.run import Progress, judge
 from triack.tools.bench.systems.own import QUEUE, RECEIVER
@@ -208,10 +208,6 @@ async def _work(options: Report, stopping: asyncio.Event) -> None:
 
 async def measure_idle(row: Row, options: Options, meter: Meter, result: Result) -> None:
     """Open that many, leave them alone, measure."""
-    why = missing()
-    if why is not None:
-        result.note(f"not run: {why}")
-        return
     work = options.shaped(row.work)
     count = work.messages or 0
     if count != FULL:

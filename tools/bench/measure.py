@@ -6,6 +6,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+from triack.tools.bench import namespace, process
 from triack.tools.bench.backlog import measure_backlog
 from triack.tools.bench.bridging import measure_bridge
 from triack.tools.bench.calls import measure_calls
@@ -20,6 +21,7 @@ from triack.tools.bench.run import Outcome, run_once
 from triack.tools.bench.servers import running
 from triack.tools.bench.systems.catalogue import System, system_of
 from triack.tools.bench.work import Work
+from triack.tools.replay.run import missing_of_spark
 
 Measure = Callable[[Row, Options, Meter, Result], Awaitable[None]]
 
@@ -29,7 +31,11 @@ async def measure(row: Row, options: Options, meter: Meter) -> Result:
     result = Result.of(row)
     if options.versus and row.versus:
         result.note(f"no {options.versus} beside it: {row.versus}")
-    await _KINDS[row.kind](row, options, meter, result)
+    why = _NEEDS[row.kind]() if row.kind in _NEEDS else None
+    if why is None:
+        await _KINDS[row.kind](row, options, meter, result)
+    else:
+        result.note(f"not run: {why}")
     return result
 
 
@@ -214,3 +220,9 @@ _KINDS: dict[str, Measure] = {
     "calls": measure_calls,
     "bridged": measure_bridge,
 }
+_NEEDS: dict[str, Callable[[], str | None]] = {
+    **dict.fromkeys(("link", "cable"), namespace.missing),
+    **dict.fromkeys(("replay", "growth"), missing_of_spark),
+    **dict.fromkeys(("idle", "backlog"), process.missing),
+}
+"""By the kind of a row: why it cannot be measured here, or None."""

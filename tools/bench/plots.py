@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import matplotlib as mpl
@@ -90,35 +89,27 @@ def draw(results: list[Result]) -> list[tuple[str, str]]:
         painters = _PAINTERS.get(result.row.kind, {}) if result.is_measured else {}
         for what, painter in painters.items():
             title = f"{result.row.name}: {what or result.row.text}"
-            plots.append((title, _drawn(HEIGHT_INCHES, partial(_painted, painter, result))))
+            plots.append((title, _drawn(painter, result)))
     return plots
 
 
-def _drawn(height_inches: float, paint: Callable[[Axes], None]) -> str:
-    with mpl.rc_context(_STYLE):
-        figure = _figure(height_inches)
-        paint(figure.add_subplot())
-        return _svg(figure)
-
-
-def _figure(height_inches: float) -> Figure:
-    figure = Figure(figsize=(_WIDTH_INCHES, height_inches), layout="constrained")
-    FigureCanvasSVG(figure)
-    return figure
-
-
-def _svg(figure: Figure) -> str:
+def _drawn(painter: Painter, result: Result) -> str:
     out = io.StringIO()
-    figure.savefig(out, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(_WIDTH_INCHES, HEIGHT_INCHES), layout="constrained")
+        FigureCanvasSVG(figure)
+        axes = figure.add_subplot()
+        painter(axes, result)
+        axes.xaxis.set_major_formatter("{x:,g}")
+        axes.yaxis.set_major_formatter("{x:,g}")
+        if axes.get_legend_handles_labels()[0]:  # or nothing of it was measured
+            axes.legend(frameon=False)
+        figure.savefig(out, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     text = out.getvalue()
     colours = re.compile("|".join(_VARIABLES))
     # A mark leads to another place of the same page.
     text = text[text.index("<svg") :].replace(' target="_blank"', "")
     return colours.sub(lambda found: _VARIABLES[found.group()], text)
-
-
-def _painted(painter: Painter, result: Result, axes: Axes) -> None:
-    painter(axes, result)
 
 
 def _line(axes: Axes, points: dict[float, float], label: str, place: int) -> None:
@@ -135,7 +126,6 @@ def _curve(axes: Axes, result: Result) -> None:
     _line(axes, ours, "triack", 0)
     _line(axes, theirs, result.versus, 1)
     axes.set(xscale="log", yscale="log", ylabel="messages/s")
-    _finish(axes)
 
 
 def _losses(axes: Axes, result: Result) -> None:
@@ -147,7 +137,6 @@ def _losses(axes: Axes, result: Result) -> None:
     for place, (label, of) in enumerate(lines.items()):
         _line(axes, {loss: value for loss in LOSSES if (value := of(loss)) is not None}, label, place)
     axes.set(xlabel="% loss each way", ylabel="% of what the link lets through", ylim=(0, None))
-    _finish(axes)
 
 
 def _latencies(axes: Axes, result: Result) -> None:
@@ -157,7 +146,6 @@ def _latencies(axes: Axes, result: Result) -> None:
         style: Any = {"width": widths, "align": "edge", "color": _CYCLE[place], "alpha": 0.6, "label": system}
         axes.bar(edges, [counts[edge] for edge in edges], **style)
     axes.set(xscale="log", xlabel="milliseconds", ylabel="messages")
-    _finish(axes)
 
 
 def _policies(axes: Axes, result: Result) -> None:
@@ -170,7 +158,6 @@ def _policies(axes: Axes, result: Result) -> None:
         points = {median(link, policy, told): median(link, policy, rate) for link in POLICY_LINKS}
         _line(axes, points, policy, place)
     axes.set(xscale="log", yscale="log", xlabel="milliseconds until half of the acks are known", ylabel="messages/s")
-    _finish(axes)
 
 
 def _growth(axes: Axes, result: Result) -> None:
@@ -178,7 +165,6 @@ def _growth(axes: Axes, result: Result) -> None:
         seconds = {name: figure.median for name, figure in result.figures.items()}
         _line(axes, _grown(result, form, seconds), form, place)
     axes.set(xlabel="million records", ylabel="seconds, with the start of Spark", xlim=(0, None), ylim=(0, None))
-    _finish(axes)
 
 
 def _growth_rates(axes: Axes, result: Result) -> None:
@@ -189,20 +175,12 @@ def _growth_rates(axes: Axes, result: Result) -> None:
         for line in axes.lines[-1:]:
             line.set_linestyle("--")
     axes.set(xlabel="million records", ylabel="records a processor second", xlim=(0, None), yscale="log")
-    _finish(axes)
 
 
 def _grown(result: Result, form: str, values: Mapping[str, float | None]) -> dict[float, float]:
     """Values of a form by the millions of records that were replayed."""
     named = ((name, values[name]) for name in (growth_figure(form, millions) for millions in GROWN))
     return {result.details[f"{name} records"] / 1_000_000: value for name, value in named if value is not None}
-
-
-def _finish(axes: Axes) -> None:
-    axes.xaxis.set_major_formatter("{x:,g}")
-    axes.yaxis.set_major_formatter("{x:,g}")
-    if axes.get_legend_handles_labels()[0]:  # or nothing of it was measured
-        axes.legend(frameon=False)
 
 
 _PAINTERS: dict[str, dict[str, Painter]] = {

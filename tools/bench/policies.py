@@ -7,7 +7,7 @@ machine, and do not show the speed of this one. ``policy_nodes`` has the same ov
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from math import ceil
@@ -207,28 +207,20 @@ def lose_session(settings: NodeSettings, faults: Faults, messages: int = PACED_M
             run.send(1)
             run.world.run(PACED_EVERY_NS)
         run.world.run(END_NS, lambda: not any(link.conversation for link in run.sender.live.outbox.links.values()))
-        again_before = _came(run) - _distinct(run)
         run.link.heal()
         run.settle()
-        return Seen(again=_came(run) - _distinct(run) - again_before)
+        return Seen(again=came_again(parse_records(bytes(run.receiver.records[-1]))))
 
 
-def _came(run: _Run) -> int:
-    return sum(packets * count for record in _received(run) for packets, count in record["counts"])
-
-
-def _distinct(run: _Run) -> int:
-    seen = dict[int, int]()
-    for record in _received(run):
-        counts = [count for packets, count in record["counts"] for _ in range(packets)]
-        seen.update(enumerate(counts, record["number"]))
-    return sum(seen.values())
-
-
-def _received(run: _Run) -> Iterator[dict[str, Any]]:
-    for record in parse_records(bytes(run.receiver.records[-1])):
+def came_again(records: Iterable[dict[str, Any]]) -> int:
+    """How many messages came in another session than at first, by the session log of their receiver."""
+    first_in, again = dict[int, str](), 0
+    for record in records:
         if record["event"] == "packet_received" and "number" in record:
-            yield record
+            counts = [messages for packets, messages in record["counts"] for _ in range(packets)]
+            for number, messages in enumerate(counts, record["number"]):
+                again += messages * (first_in.setdefault(number, record["session"]) != record["session"])
+    return again
 
 
 def blocking_rate(round_trip_ns: int, disk_ns: int) -> float:

@@ -36,6 +36,7 @@ from triack.tools.bench.policies import (
     SIZE_BYTES,
     STREAM_MESSAGES,
     Seen,
+    came_again,
     measure_simulated,
     note_blocking,
     take,
@@ -193,18 +194,8 @@ async def lose_session(settings: NodeSettings, faults: Faults, folder: Path, mes
         pair.link.heal()
         await pair.read(bodies)
         await pair.settle()
-    return _came_again(folder / "logs")
-
-
-def _came_again(logs: Path) -> int:
-    first_in, again = dict[int, str](), 0
-    for log in find_logs([logs]):
-        for record in read_records(log):
-            if record["event"] == "packet_received" and "number" in record:
-                counts = [messages for packets, messages in record["counts"] for _ in range(packets)]
-                for number, messages in enumerate(counts, record["number"]):
-                    again += messages * (first_in.setdefault(number, record["session"]) != record["session"])
-    return again
+    # Only the receiver has a log.
+    return came_again(record for log in find_logs([folder / "logs"]) for record in read_records(log))
 
 
 async def measure_policies(row: Row, options: Options, meter: Meter, result: Result) -> None:

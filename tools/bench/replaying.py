@@ -26,7 +26,6 @@ from triack.tools.demo.child import Report
 from triack.tools.demo.relay import Relay, rough
 from triack.tools.replay.log.compact import compact
 from triack.tools.replay.log.files import Record, find_logs, read_records
-from triack.tools.replay.run import missing_of_spark
 
 MASTER = "local[2]"
 RECORDS = 5_000_000
@@ -55,9 +54,6 @@ class Made:
 
 async def measure_replay(row: Row, options: Options, meter: Meter, result: Result) -> None:
     """Make logs, then replay few and many of them, in each form."""
-    if (missing := _missing()) is not None:
-        result.note(missing)
-        return
     plain = await _make(row, PLAIN, options, meter, result)
     times = QUICK_RUNS if options.quick else plain.times(RECORDS)
     forms = {PLAIN: (plain, _pairs, times)}
@@ -96,9 +92,6 @@ async def _rate(name: str, made: Made, logs: list[list[Path]], times: int, meter
 
 async def measure_growth(row: Row, options: Options, meter: Meter, result: Result) -> None:
     """Replay logs of more and more records, and tell how long each replay takes."""
-    if (missing := _missing()) is not None:
-        result.note(missing)
-        return
     plain = await _make(row, PLAIN, options, meter, result)
     lossy = plain if options.quick else await _make(row, LOSSY, options, meter, result)
     for form, made, many in ((PLAIN, plain, _pairs), (GIANT, plain, _giant), (LOSSY, lossy, _pairs)):
@@ -132,11 +125,6 @@ def _tell_growth(what: str, name: str, told: Report, first: Report | None, meter
         f"verdict: {told['verdict']}"
     )
     return first or told
-
-
-def _missing() -> str | None:
-    missing = missing_of_spark()
-    return None if missing is None else f"not run: {missing}"
 
 
 async def _make(row: Row, form: str, options: Options, meter: Meter, result: Result) -> Made:

@@ -10,7 +10,7 @@ from pathlib import Path
 from triack.base.errors import TriackError, WaitTimeout
 from triack.base.printable import counted
 from triack.node.control.tasks import first_of
-from triack.tools.bench.servers import cpu_seconds
+from triack.tools.bench.process import processor_s
 from triack.tools.bench.systems.catalogue import System
 from triack.tools.bench.work import Work
 from triack.tools.demo.child import Report
@@ -23,7 +23,6 @@ LOOK_S = 0.02
 AFTER_S = 0.25
 """How long a run waits for duplicates at its end."""
 CHILD = "triack.tools.bench.child"
-HUB = "triack.tools.bench.systems.hub"
 
 Between = Callable[[Report], Awaitable[Report]]
 
@@ -118,17 +117,17 @@ async def run_once(
         if between is not None:
             found = await between(found)
         if relayed:
-            relaying = {**common, **log, "data": str(folder / "hub"), "found": found, "sender_key": key}
-            hub = await Child.start("hub", relaying, HUB)
+            relaying = {**common, **log, "role": "hub", "data": str(folder / "hub"), "found": found, "sender_key": key}
+            hub = await Child.start("hub", relaying, CHILD)
             stack.push_async_callback(hub.end)
             found = (await hub.next_report() or {}).get("found", {})
         options = {**common, **log, "role": "sender", "data": data["sender"], "found": found}
         options["congestion"] = congestion
         sender = await Child.start("sender", options, CHILD)
         stack.push_async_callback(sender.end)
-        before_s = cpu_seconds(server["pid"]) if server else 0.0
+        before_s = processor_s(server["pid"]) if server else 0.0
         await follow((sender, receiver), work, progress)
-        broker_cpu_s = cpu_seconds(server["pid"]) - before_s if server else None
+        broker_cpu_s = processor_s(server["pid"]) - before_s if server else None
         if work.complete:
             await sender.finish(progress.handle)
         else:  # messages in flight do not count

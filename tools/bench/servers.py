@@ -61,15 +61,6 @@ SERVERS: dict[str, Callable[[int, Path], Command]] = {
 }
 
 
-def cpu_seconds(pid: int) -> float:
-    """The processor time of a process until now; 0 where the system does not tell."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 @contextlib.asynccontextmanager
 async def running(name: str, folder: Path) -> AsyncIterator[dict[str, Any]]:
     """The server that a peer needs, while the block runs: its ``port`` and ``pid``, or nothing if it needs none."""

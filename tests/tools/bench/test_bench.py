@@ -75,7 +75,6 @@ async def test_few_and_many_are_replayed(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.slow
 async def test_every_form_of_logs_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As columns, with losses, and as one session; T11 replays them all, and so does its growth."""
-    monkeypatch.setattr(replaying, "missing_of_spark", lambda: None)
     monkeypatch.setattr(replaying, "_replay", replay_here)
     monkeypatch.setattr(replaying, "RECORDS", 1)
     (row,) = rows_of(("T11",))
@@ -96,7 +95,6 @@ async def test_growth_tells_the_rates_apart(tmp_path: Path, monkeypatch: pytest.
         took_s, busy_s = seconds[len(logs)]
         return {"verdict": "pass", "took_s": took_s, "processor_s": busy_s, "driver_bytes": 0}
 
-    monkeypatch.setattr(replaying, "_missing", lambda: None)
     monkeypatch.setattr(replaying, "_make", make)
     monkeypatch.setattr(replaying, "_replay", replayed)
     for many in ("_pairs", "_giant"):

@@ -15,16 +15,14 @@ EXTRA = "pip install 'triack[bench]'"
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """One system."""
+    """One system. Its two classes begin with ``prefix``; Debian has its server in a package of that name."""
 
     name: str
     module: str
-    outlet: str
-    inlet: str
+    prefix: str
     promise: str
     library: str = ""
     server: str = ""
-    package: str = ""
     fans_out: bool = False
 
     def check(self) -> None:
@@ -33,69 +31,47 @@ class System:
         if self.library and importlib.util.find_spec(self.library) is None:
             missing.append(f"its Python client ({EXTRA})")
         if self.server and shutil.which(self.server) is None:
-            missing.append(f"{self.server} on the PATH (Debian: apt-get install {self.package})")
+            missing.append(f"{self.server} on the PATH (Debian: apt-get install {self.server})")
         if missing:
             raise TriackError(f"bench --versus {self.name} needs {' and '.join(missing)}")
 
     def load(self, kind: str) -> Any:
-        """One of its two classes."""
-        return getattr(importlib.import_module(f"{_HERE}.{self.module}"), kind)
+        """Its class of a kind: ``Outlet`` or ``Inlet``."""
+        return getattr(importlib.import_module(f"{_HERE}.{self.module}"), f"{self.prefix}{kind}")
 
 
 SYSTEMS = {
     system.name: system
     for system in (
-        System("triack", "own", "OwnOutlet", "OwnInlet", "what each row says", fans_out=True),
-        System("tcp", "tcp", "TcpOutlet", "TcpInlet", "received; lost with either process"),
-        System(
-            "outbox",
-            "outbox",
-            "OutboxOutlet",
-            "OutboxInlet",
-            "exactly once, in order, synced at both ends, in the clear",
-        ),
-        System("zmq", "zeromq", "ZmqOutlet", "ZmqInlet", "none (PUSH and PULL over TCP)", library="zmq"),
+        System("triack", "own", "Own", "what each row says", fans_out=True),
+        System("tcp", "tcp", "Tcp", "received; lost with either process"),
+        System("outbox", "outbox", "Outbox", "exactly once, in order, synced at both ends, in the clear"),
+        System("zmq", "zeromq", "Zmq", "none (PUSH and PULL over TCP)", library="zmq"),
         System(
             "redis",
             "redis_streams",
-            "RedisOutlet",
-            "RedisInlet",
+            "Redis",
             "at least once, synced at the broker (stream, group, appendfsync always, 1,000 a batch)",
             library="redis",
             server="redis-server",
-            package="redis-server",
             fans_out=True,
         ),
-        System(
-            "nats",
-            "nats_core",
-            "NatsOutlet",
-            "NatsInlet",
-            "none (NATS core)",
-            library="nats",
-            server="nats-server",
-            package="nats-server",
-            fans_out=True,
-        ),
+        System("nats", "nats_core", "Nats", "none (NATS core)", library="nats", server="nats-server", fans_out=True),
         System(
             "rabbitmq",
             "rabbitmq",
-            "RabbitOutlet",
-            "RabbitInlet",
+            "Rabbit",
             "at least once, synced at the broker (quorum queue, publisher confirms)",
             library="aio_pika",
             server="rabbitmq-server",
-            package="rabbitmq-server",
         ),
         System(
             "mosquitto",
             "mosquitto",
-            "MosquittoOutlet",
-            "MosquittoInlet",
+            "Mosquitto",
             "exactly once per hop, in memory (MQTT QoS 2)",
             library="aiomqtt",
             server="mosquitto",
-            package="mosquitto",
         ),
     )
 }
@@ -111,13 +87,11 @@ def system_of(name: str) -> System:
 
 def outlet_of(options: dict[str, Any]) -> Outlet:
     """The sending end that the options of a process name."""
-    system = system_of(options["system"])
-    outlet: Outlet = system.load(system.outlet)(options)
+    outlet: Outlet = system_of(options["system"]).load("Outlet")(options)
     return outlet
 
 
 def inlet_of(options: dict[str, Any]) -> Inlet:
     """The receiving end that the options of a process name."""
-    system = system_of(options["system"])
-    inlet: Inlet = system.load(system.inlet)(options)
+    inlet: Inlet = system_of(options["system"]).load("Inlet")(options)
     return inlet

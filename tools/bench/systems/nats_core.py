@@ -8,7 +8,7 @@ from typing import Any, Self
 import nats
 from nats.aio.msg import Msg
 
-from triack.tools.bench.application import Inlet, Outlet, Sink
+from triack.tools.bench.application import Inlet, Outlet, Sink, SystemEnd
 from triack.tools.bench.work import Work
 
 _SUBJECT = "bench"
@@ -16,8 +16,8 @@ PENDING_BYTES = 1024 * 1024 * 1024
 """The reader's limit. The server reaches its own first, so the server drops messages, and never the client."""
 
 
-class NatsOutlet(Outlet):
-    """Publishes."""
+class _Connected(SystemEnd):
+    """An end with a connection to the server."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         self._url = f"nats://127.0.0.1:{options['server']['port']}"
@@ -28,6 +28,10 @@ class NatsOutlet(Outlet):
 
     async def __aexit__(self, *error: object) -> None:
         await self._nats.close()
+
+
+class NatsOutlet(_Connected, Outlet):
+    """Publishes."""
 
     async def put(self, bodies: Sequence[bytes]) -> None:
         """Publish one after the other."""
@@ -41,16 +45,16 @@ class NatsOutlet(Outlet):
         await self._nats.flush()
 
 
-class NatsInlet(Inlet):
+class NatsInlet(_Connected, Inlet):
     """Subscribes."""
 
     def __init__(self, options: dict[str, Any]) -> None:
-        self._url = f"nats://127.0.0.1:{options['server']['port']}"
+        super().__init__(options)
         self._readers = Work(**options["work"]).readers or 1
         self._sinks: Sequence[Sink] = ()
 
     async def __aenter__(self) -> Self:
-        self._nats = await nats.connect(self._url)
+        await super().__aenter__()
         for number in range(self._readers):
             take = partial(self._take, number)
             await self._nats.subscribe(
@@ -58,9 +62,6 @@ class NatsInlet(Inlet):
             )
         await self._nats.flush()
         return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self._nats.close()
 
     async def _take(self, number: int, message: Msg) -> None:
         if self._sinks:

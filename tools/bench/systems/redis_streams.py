@@ -39,9 +39,6 @@ class RedisOutlet(Outlet):
             pipeline.xadd(_STREAM, {_FIELD: body})
         await pipeline.execute()
 
-    async def settle(self) -> None:
-        """Does nothing: the broker has all messages already."""
-
     def facts(self) -> Facts:
         """The server's own counts of its syncs."""
         return {"synced": self._synced}

@@ -39,9 +39,6 @@ class ZmqOutlet(Outlet):
             except zmq.Again:
                 await self._socket.send(body)
 
-    async def settle(self) -> None:
-        """Does nothing: arrivals are not reported."""
-
 
 class ZmqInlet(Inlet):
     """Pulls all available messages."""
