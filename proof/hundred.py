@@ -12,6 +12,8 @@ import signal
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from functools import partial
+from inspect import iscoroutine
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -121,9 +123,9 @@ class Hub(NamedTuple):
 async def _measure(hub: Hub, peers: int, rounds: int) -> tuple[Beside, Beside, Beside]:
     async with asyncio.TaskGroup() as group:
         honest = [group.create_task(_honest(f"peer{number}", hub.address)) for number in range(peers)]
-        unread = await _beside(_beside_unread, hub, rounds)
+        unread = await _beside(partial(_beside_flooding, _unread), hub, rounds)
         stopped = await _beside(_beside_stopped, hub, rounds)
-        pinging = await _beside(_beside_pinging, hub, rounds)
+        pinging = await _beside(partial(_beside_flooding, _pinging), hub, rounds)
         for task in honest:
             task.cancel()
     return unread, stopped, pinging
@@ -139,12 +141,6 @@ async def _beside(measure: Callable[[Hub], Coroutine[Any, Any, float]], hub: Hub
     return Beside(alone, beside, max(memory_bytes) - memory_bytes[0])
 
 
-async def _beside_unread(hub: Hub) -> float:
-    with child(_unread, hub.address) as (bad, _):
-        await asyncio.to_thread(bad.recv)
-        return await hub.rate()
-
-
 async def _beside_stopped(hub: Hub) -> float:
     with child(_stopped) as (bad, bad_pid):
         hub.connection.send(await asyncio.to_thread(bad.recv))
@@ -152,8 +148,8 @@ async def _beside_stopped(hub: Hub) -> float:
         return await hub.rate()
 
 
-async def _beside_pinging(hub: Hub) -> float:
-    with child(_pinging, hub.address) as (bad, _):
+async def _beside_flooding(bad_peer: Callable[..., Any], hub: Hub) -> float:
+    with child(bad_peer, hub.address) as (bad, _):
         await asyncio.to_thread(bad.recv)
         return await hub.rate()
 
@@ -170,9 +166,9 @@ async def _honest(name: str, address: str) -> None:
 
 @contextmanager
 def child(target: Callable[..., Any], *arguments: str) -> Iterator[tuple[Connection, int]]:
-    """A process that ends with the block, and a connection to it."""
+    """A process that ends with the block, and a connection to it. ``target`` may be a coroutine function."""
     ours, its = _SPAWN.Pipe()
-    process: BaseProcess = _SPAWN.Process(target=target, args=(its, *arguments), daemon=True)
+    process: BaseProcess = _SPAWN.Process(target=_run, args=(target, its, *arguments), daemon=True)
     process.start()
     assert process.pid is not None
     try:
@@ -182,11 +178,13 @@ def child(target: Callable[..., Any], *arguments: str) -> Iterator[tuple[Connect
         process.join()
 
 
-def _hub(parent: Connection) -> None:
-    asyncio.run(_serve(parent))
+def _run(target: Callable[..., Any], *arguments: Any) -> None:
+    done = target(*arguments)
+    if iscoroutine(done):
+        asyncio.run(done)
 
 
-async def _serve(parent: Connection) -> None:
+async def _hub(parent: Connection) -> None:
     taken = 0
     async with triack.open("hub", data=None, listen="udp://127.0.0.1:0", insecure=True) as node:
         parent.send(node.address)
@@ -207,11 +205,7 @@ async def _serve(parent: Connection) -> None:
                 return
 
 
-def _unread(parent: Connection, address: str) -> None:
-    asyncio.run(_send_unread(parent, address))
-
-
-async def _send_unread(parent: Connection, address: str) -> None:
+async def _unread(parent: Connection, address: str) -> None:
     async with triack.open("unread", data=None, insecure=True) as node:
         parent.send("ready")
         for _ in range(UNREAD):
@@ -227,11 +221,7 @@ def _pinging(parent: Connection, address: str) -> None:
         pass
 
 
-def _stopped(parent: Connection) -> None:
-    asyncio.run(_listen(parent))
-
-
-async def _listen(parent: Connection) -> None:
+async def _stopped(parent: Connection) -> None:
     async with triack.open("stopped", data=None, listen="udp://127.0.0.1:0", insecure=True) as node:
         parent.send(node.address)
         await asyncio.Event().wait()

@@ -116,11 +116,7 @@ def _bad(parent: Connection, address: str, key: str, node_id: str) -> None:
         parent.send(turn)
 
 
-def _hub(parent: Connection, data: str) -> None:
-    asyncio.run(_serve(parent, Path(data)))
-
-
-async def _serve(parent: Connection, data: Path) -> None:
+async def _hub(parent: Connection, data: str) -> None:
     """Read one queue, count, and let the bad one do all that a key may permit."""
     limits = Limits(peer_memory_bytes=PEER_MEMORY_BYTES, memory_bytes=8 * PEER_MEMORY_BYTES)
     settings, taken = NodeSettings(limits=limits, body_cache_bytes=2**20), 0

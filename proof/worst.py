@@ -4,16 +4,13 @@ Each session has one kind of packets, with streams, nodes, names and bodies that
 the node acknowledges, and never acknowledges anything itself.
 """
 
-import socket
 import time
 from collections.abc import Callable, Iterator
 from itertools import count
 from random import Random
-from typing import Self
 
-from triack.base.datagram import Kind, read_header
+from proof.by_hand import ANSWER_S, Session
 from triack.base.delivery import Delivery
-from triack.base.errors import ProtocolError
 from triack.base.peers import Directory, Peer
 from triack.ordering import wire
 from triack.queues.admin_acks import write_request
@@ -23,21 +20,12 @@ from triack.queues.packing import pack
 from triack.queues.peers.introduction import Introduction
 from triack.queues.remote.requests import Live, Subscribe, Unsubscribe
 from triack.session.protocol import frames
-from triack.session.protocol.binary import BINARY
-from triack.session.protocol.policy import Policy
-from triack.session.protocol.settings import SessionSettings
-from triack.session.protocol.states import CloseReason
-from triack.transport.address import Address
 from triack.transport.secure import SecureChannels
 
 FAR = "far"
 UNACKED_MAX = 48
 """Packets that it sends before the node has acknowledged them: below the window of 64."""
-ANSWER_S = 0.5
-CONNECTS_MAX = 4
-"""Of a session: the node may first check its address."""
 TURN_S = 2.0
-LONGEST_BYTES = 65_536
 
 Said = Iterator[tuple[Delivery, bytes]]
 _TX, _RC, _EX = Delivery.TRANSACTIONAL, Delivery.RECOVERABLE, Delivery.EXPRESS
@@ -171,7 +159,7 @@ class Liar:
         yield _TX, self.message(stream=2)
 
     def pieces(self) -> Said:
-        """Nothing: the session itself sends what needs no packets (``_Session.noise``)."""
+        """Nothing: what needs no packets is sent beside them (``_make_noise``)."""
         yield from ()
 
 
@@ -195,90 +183,41 @@ def do_worst(address: str, own_key: bytes, its_key: bytes, its_node: bytes, seed
         until_s, own = time.monotonic() + TURN_S, random.randbytes(16)
         while time.monotonic() < until_s:
             own = random.randbytes(16) if say is Liar.nodes or random.random() < 0.5 else own  # noqa: PLR2004
-            with _Session(address, channels, own, random) as session:
-                said = say(Liar(random, own, its_node))
-                sent += session.noise(until_s) if say is Liar.pieces else session.send(said, until_s)
+            introduction = Introduction(own, "evil", "", address, incarnation=random.getrandbits(30))
+            number = random.getrandbits(62) + 1
+            with Session(address, channels.dial("b", "udp"), number, introduction, 1_200) as session:
+                session.says_goodbye = random.random() < 0.5  # noqa: PLR2004 - the others are left behind
+                if session.is_open:
+                    session.say(frames.PingFrame())
+                if say is Liar.pieces:
+                    sent += _make_noise(session, random, until_s)
+                else:
+                    sent += _send(session, say(Liar(random, own, its_node)), until_s)
         yield say.__name__, sent
 
 
-class _Session:
-    """One session; it has none when the node does not answer."""
-
-    def __init__(self, address: str, channels: SecureChannels, own: bytes, random: Random) -> None:
-        where, number = Address.parse(address), random.getrandbits(62) + 1
-        self._random, self._channel = random, channels.dial("b", "udp")
-        self._sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._sock.connect((where.host, where.port))
-        self._there, self._counter, self._acked, self._is_over = 0, 1, 0, False
-        introduction = Introduction(own, "evil", "", address, incarnation=random.getrandbits(30)).encode()
-        now_ns = time.monotonic_ns()
-        hello = frames.Hello(number, number, now_ns, 1_200, Policy.of(SessionSettings()), introduction)
-        while not self._there and self._counter < CONNECTS_MAX:
-            self._counter += 1
-            connect = self._channel.seal(Kind.CONNECT, number, self._counter, BINARY.encode_hello(hello), now_ns)
-            self._sock.send(connect)
-            self._hear(ANSWER_S)
-        if self._there:
-            self._say(frames.PingFrame())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._there and self._random.random() < 0.5:  # noqa: PLR2004 - the others are left behind
-            self._say(frames.CloseFrame(CloseReason.LOCAL_STOP))
-        self._sock.close()
-
-    def send(self, said: Said, until_s: float) -> int:
-        """Send packets as long as the node acknowledges them. Returns how many."""
-        sent = 0
-        for delivery, content in said:
-            while sent - self._acked >= UNACKED_MAX and not self._is_over and self._hear(ANSWER_S):
-                pass
-            if not self._there or self._is_over or sent - self._acked >= UNACKED_MAX or time.monotonic() >= until_s:
-                break
-            sent += 1
-            ask = frames.Ask.NO if sent % 16 else frames.Ask.AT_ONCE
-            self._say(frames.PacketFrame(sent, delivery, ask, content))
-        return sent
-
-    def noise(self, until_s: float) -> int:
-        """Send pieces of packets that are never whole, and probes, pings and acks of what was never sent."""
-        sent = 0
-        while self._there and not self._is_over and time.monotonic() < until_s:
-            number = self._random.randrange(1, 64)
-            offset = self._random.randrange(60_000)
-            self._say(frames.PieceFrame(number, _EX, frames.Ask.NO, 61_000, offset, bytes(900)))
-            self._say(frames.PingFrame())
-            self._say(frames.ProbeFrame(number, 1_000))
-            sent += 3
-            self._hear(0.001)
-        return sent
-
-    def _say(self, frame: frames.Frame) -> None:
-        self._counter += 1
-        payload, now_ns = BINARY.encode(frame), time.monotonic_ns()
-        try:
-            self._sock.send(self._channel.seal(Kind.DATA, self._there, self._counter, payload, now_ns))
-        except OSError:
-            self._is_over = True
-
-    def _hear(self, wait_s: float) -> bool:
-        """Read a datagram of the node. Returns whether one came."""
-        self._sock.settimeout(wait_s)
-        try:
-            datagram = self._sock.recv(LONGEST_BYTES)
-            header, now_ns = read_header(datagram), time.monotonic_ns()
-            payload = self._channel.open(datagram, header, now_ns)
-            if header.kind is Kind.ACCEPT:
-                self._there = BINARY.decode_hello(payload).connection_id
-                return True
-            for frame in BINARY.decode(payload) if header.kind is Kind.DATA else ():
-                if isinstance(frame, frames.AckFrame):
-                    self._acked = max(self._acked, frame.cumulative)
-                self._is_over = self._is_over or isinstance(frame, frames.CloseFrame)
-        except OSError:
-            return False
-        except ProtocolError:
+def _send(session: Session, said: Said, until_s: float) -> int:
+    """Send packets as long as the node acknowledges them. Returns how many."""
+    sent = 0
+    for delivery, content in said:
+        while sent - session.acked >= UNACKED_MAX and session.is_open and session.hear(ANSWER_S):
             pass
-        return True
+        if not session.is_open or sent - session.acked >= UNACKED_MAX or time.monotonic() >= until_s:
+            break
+        sent += 1
+        ask = frames.Ask.NO if sent % 16 else frames.Ask.AT_ONCE
+        session.say(frames.PacketFrame(sent, delivery, ask, content))
+    return sent
+
+
+def _make_noise(session: Session, random: Random, until_s: float) -> int:
+    """Send pieces of packets that are never whole, and probes, pings and acks of what was never sent."""
+    sent = 0
+    while session.is_open and time.monotonic() < until_s:
+        number, offset = random.randrange(1, 64), random.randrange(60_000)
+        session.say(frames.PieceFrame(number, _EX, frames.Ask.NO, 61_000, offset, bytes(900)))
+        session.say(frames.PingFrame())
+        session.say(frames.ProbeFrame(number, 1_000))
+        sent += 3
+        session.hear(0.001)
+    return sent

@@ -8,14 +8,13 @@ flows (``ct state``), so it drops an answer that leaves from another address tha
 
 import asyncio
 import json
-import shutil
 import subprocess
 import sys
 from contextlib import AsyncExitStack
 
 import triack
-from proof.real.namespace import PATH
 from proof.real.nodes import HANG_S
+from triack.tools.bench.namespace import ip, program
 
 PORT = 7801
 HOMES = ("10.0.0.1", "10.0.0.2", "[fd00::1]", "[fd00::2]", "[fe80::77%v0]")
@@ -30,15 +29,6 @@ table inet wall {
 """
 
 
-def needs() -> str | None:
-    """Return what this machine lacks beside what a namespace needs, or None."""
-    return None if shutil.which("ip", path=PATH) else "there is no ip here (Debian: apt-get install iproute2)"
-
-
-def _ip(*arguments: str) -> None:
-    subprocess.run([shutil.which("ip", path=PATH) or "ip", *arguments], check=True, stdout=subprocess.DEVNULL)
-
-
 def _say(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
@@ -50,8 +40,8 @@ async def serve(listen: str, keys: list[str]) -> None:
     sys.stdin.readline()  # the other end has connected the cable
     for host in HOMES:
         bare = host.strip("[]").partition("%")[0]
-        _ip("addr", "add", f"{bare}/64" if ":" in bare else f"{bare}/24", "dev", "v1", *(["nodad"] * (":" in bare)))
-    _ip("link", "set", "v1", "up")
+        ip("addr", "add", f"{bare}/64" if ":" in bare else f"{bare}/24", "dev", "v1", *(["nodad"] * (":" in bare)))
+    ip("link", "set", "v1", "up")
     async with triack.open("hub", data=None, listen=listen) as hub:
         for number, key in enumerate(keys):
             await hub.trust(f"caller-{number}", key)
@@ -60,18 +50,17 @@ async def serve(listen: str, keys: list[str]) -> None:
 
 
 def _start_hub(listen: str, keys: list[str]) -> "subprocess.Popen[str]":
-    unshare = shutil.which("unshare", path=PATH) or "unshare"
-    command = [unshare, "-n", sys.executable, "-m", __spec__.name, listen, *keys]
+    command = [program("unshare"), "-n", sys.executable, "-m", __spec__.name, listen, *keys]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 def _plug_in(child: "subprocess.Popen[str]") -> None:
     assert child.stdin is not None
-    _ip("link", "add", "v0", "type", "veth", "peer", "name", "v1", "netns", str(child.pid))
-    _ip("addr", "add", "10.0.0.9/24", "dev", "v0")
-    _ip("addr", "add", "fd00::9/64", "dev", "v0", "nodad")
-    _ip("link", "set", "v0", "up")
-    subprocess.run([shutil.which("nft", path=PATH) or "nft", "-f", "-"], input=_WALL.encode(), check=True)
+    ip("link", "add", "v0", "type", "veth", "peer", "name", "v1", "netns", str(child.pid))
+    ip("addr", "add", "10.0.0.9/24", "dev", "v0")
+    ip("addr", "add", "fd00::9/64", "dev", "v0", "nodad")
+    ip("link", "set", "v0", "up")
+    subprocess.run([program("nft"), "-f", "-"], input=_WALL.encode(), check=True)
     child.stdin.write("\n")
     child.stdin.flush()
 

@@ -7,7 +7,6 @@ the context.
 """
 
 import functools
-import shutil
 import socket
 import subprocess
 import sys
@@ -17,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
 
-from proof.real.namespace import PATH
+from triack.tools.bench.namespace import lacks, program
 
 INTERFACE = "cable"
 HOSTS = ("10.99.7.1", "10.99.7.2")
@@ -55,11 +54,8 @@ class Frame:
 @functools.cache
 def missing() -> str | None:
     """Return why such machines cannot be made here, or None."""
-    if not sys.platform.startswith("linux"):
-        return "network namespaces need Linux"
-    for command in ("unshare", "nsenter", "ip"):
-        if shutil.which(command, path=PATH) is None:
-            return f"there is no {command} here (Debian: apt-get install iproute2 util-linux)"
+    if why := lacks("unshare", "nsenter", "ip"):
+        return why
     try:
         with two_machines():
             return None
@@ -70,7 +66,7 @@ def missing() -> str | None:
 @contextmanager
 def two_machines() -> Iterator[tuple[Machine, Machine]]:
     """Make them. Raises CalledProcessError, with what the system said, where that cannot be."""
-    unshare, nsenter, ip = (shutil.which(command, path=PATH) or command for command in ("unshare", "nsenter", "ip"))
+    unshare, nsenter, ip = map(program, ("unshare", "nsenter", "ip"))
     with ExitStack() as made:
         first = made.enter_context(_running([unshare, "-r", "-n", *_HOLD]))
         inside = (nsenter, "--preserve-credentials", "-U", "-t", str(first))
@@ -79,20 +75,8 @@ def two_machines() -> Iterator[tuple[Machine, Machine]]:
             Machine(host, (*inside, f"--net=/proc/{pid}/ns/net"))
             for host, pid in zip(HOSTS, (first, second), strict=True)
         ]
-        _do(
-            *machines[0].enter,
-            ip,
-            "link",
-            "add",
-            INTERFACE,
-            "type",
-            "veth",
-            "peer",
-            "name",
-            INTERFACE,
-            "netns",
-            str(second),
-        )
+        cable = f"type veth peer name {INTERFACE} netns {second}"
+        _do(*machines[0].enter, ip, "link", "add", INTERFACE, *cable.split())
         for machine in machines:
             _do(*machine.enter, ip, "address", "add", f"{machine.host}/24", "dev", INTERFACE)
             for interface in ("lo", INTERFACE):

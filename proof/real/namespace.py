@@ -8,14 +8,14 @@ Nothing outside the namespace is touched, and no privilege outside it is needed.
 import contextlib
 import functools
 import json
-import os
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from proof.real.nodes import HANG_S
+from triack.base.errors import TriackError
+from triack.tools.bench.namespace import ip, lacks, program
 
 # Every packet on the loopback interface comes in once, whichever way it goes: this drops the same share each way.
 _RULES = """
@@ -29,10 +29,8 @@ table inet chaos {{
     }}
 }}
 """
-PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
 _NAME = "proof.real.namespace"
 _INSIDE = "--inside"
-_SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1  # netdevice(7)
 
 
 @dataclass(slots=True)
@@ -49,20 +47,28 @@ class Lossy:
 @functools.cache
 def missing() -> str | None:
     """Return why such a namespace cannot be made here, or None."""
-    if not sys.platform.startswith("linux"):
-        return "network namespaces need Linux"
-    for command in ("unshare", "nft"):
-        if shutil.which(command, path=PATH) is None:
-            return f"there is no {command} here (Debian: apt-get install nftables util-linux)"
+    if why := lacks("unshare", "nft", "ip"):
+        return why
     tried = lossy(1, ["true"])
     return f"no network namespace with a packet filter here: {tried.complaints.strip()}" if tried.code else None
 
 
 def lossy(loss_percent: int, command: list[str], limit_s: float = HANG_S) -> Lossy:
     """Run a command in a new network namespace that loses packets at random, each way."""
-    unshare = shutil.which("unshare", path=PATH) or "unshare"
     # A namespace of processes, too: its children end with the command.
-    wrapped = [unshare, "-r", "-n", "-p", "-f", "--kill-child", sys.executable, "-m", _NAME, _INSIDE, _here()]
+    wrapped = [
+        program("unshare"),
+        "-r",
+        "-n",
+        "-p",
+        "-f",
+        "--kill-child",
+        sys.executable,
+        "-m",
+        _NAME,
+        _INSIDE,
+        _here(),
+    ]
     process = subprocess.Popen([*wrapped, str(loss_percent), *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         output, complaints = process.communicate(timeout=limit_s)
@@ -74,17 +80,6 @@ def lossy(loss_percent: int, command: list[str], limit_s: float = HANG_S) -> Los
     if process.returncode or not last.startswith("{"):
         return Lossy(process.returncode or 1, output.decode(), complaints.decode())
     return Lossy(0, lines, complaints.decode(), **json.loads(last))
-
-
-def _raise_loopback() -> None:
-    import fcntl
-    import socket
-    import struct
-
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        request = fcntl.ioctl(sock, _SIOCGIFFLAGS, struct.pack("16sh14x", b"lo", 0))
-        flags = struct.unpack("16sh14x", request)[1]
-        fcntl.ioctl(sock, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", flags | _IFF_UP))
 
 
 def _counters(nft: str) -> dict[str, int]:
@@ -102,12 +97,12 @@ def _lose_here(outside: str, loss_percent: int, command: list[str]) -> int:
     if _here() == outside:
         sys.stderr.write("lose packets: this process has no network namespace of its own\n")
         return 1
-    nft = shutil.which("nft", path=PATH) or "nft"
+    nft = program("nft")
     rules = _RULES.format(loss=loss_percent)
     try:
-        _raise_loopback()
+        ip("link", "set", "lo", "up")
         subprocess.run([nft, "-f", "-"], input=rules.encode(), check=True, stderr=subprocess.PIPE)
-    except (OSError, subprocess.CalledProcessError) as error:
+    except (OSError, TriackError, subprocess.CalledProcessError) as error:
         sys.stderr.write(f"{(getattr(error, 'stderr', None) or str(error).encode()).decode().strip()}\n")
         return 1
     code = subprocess.run(command, check=False).returncode

@@ -32,7 +32,8 @@ from triack.tools.bench.work import Work
 from triack.tools.demo.child import Report, run_child, tell, tell_regularly
 from triack.tools.sim.faults import Fates, Faults
 
-_PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
+PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
+_PACKAGES = {"unshare": "util-linux", "nsenter": "util-linux", "ip": "iproute2", "nft": "nftables"}
 _TUN = Path("/dev/net/tun")
 _TUNSETIFF, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 0x0001, 0x1000  # linux/if_tun.h
 _CLONE_NEWNET = 0x40000000  # linux/sched.h
@@ -48,18 +49,24 @@ IDLE_S = 0.05
 TRY_S = 20.0
 
 
-def _program(name: str) -> str | None:
-    return shutil.which(name, path=_PATH)
+def program(name: str) -> str:
+    """Where a program is; its name if it is not there."""
+    return shutil.which(name, path=PATH) or name
+
+
+def lacks(*programs: str) -> str | None:
+    """Why this machine has no network namespaces, or not one of these programs; None if it has all."""
+    if not sys.platform.startswith("linux"):
+        return "network namespaces need Linux"
+    absent = [name for name in programs if shutil.which(name, path=PATH) is None]
+    return f"there is no {absent[0]} here (Debian: apt-get install {_PACKAGES[absent[0]]})" if absent else None
 
 
 @functools.cache
 def missing() -> str | None:
     """Why there can be no such link here, or None."""
-    if not sys.platform.startswith("linux"):
-        return "network namespaces need Linux"
-    for command, package in (("unshare", "util-linux"), ("nsenter", "util-linux"), ("ip", "iproute2")):
-        if _program(command) is None:
-            return f"there is no {command} here (Debian: apt-get install {package})"
+    if why := lacks("unshare", "nsenter", "ip"):
+        return why
     if not os.access(_TUN, os.R_OK | os.W_OK):
         return f"{_TUN} cannot be opened"
     tried = subprocess.run([*wrapped(), "true"], capture_output=True, timeout=TRY_S, check=False)  # noqa: S603 - our own
@@ -68,7 +75,7 @@ def missing() -> str | None:
 
 def wrapped() -> list[str]:
     """The prefix of a command that lets it run in new namespaces; all its processes end with it."""
-    return [_program("unshare") or "unshare", "-r", "-n", "-p", "-f", "--kill-child"]
+    return [program("unshare"), "-r", "-n", "-p", "-f", "--kill-child"]
 
 
 class Emulator(threading.Thread):
@@ -133,15 +140,15 @@ def _open_device(host: str, other: str) -> int:
 
 
 def _put_up(device: str, host: str, other: str) -> None:
-    _ip("addr", "add", host, "peer", other, "dev", device)
-    _ip("link", "set", device, "mtu", str(MTU_BYTES), "txqueuelen", str(DEVICE_QUEUE_PACKETS), "up")
-    _ip("link", "set", "lo", "up")
+    ip("addr", "add", host, "peer", other, "dev", device)
+    ip("link", "set", device, "mtu", str(MTU_BYTES), "txqueuelen", str(DEVICE_QUEUE_PACKETS), "up")
+    ip("link", "set", "lo", "up")
 
 
-def _ip(*words: str, within: int | None = None, files: tuple[int, ...] = ()) -> None:
+def ip(*words: str, within: int | None = None, files: tuple[int, ...] = ()) -> None:
     """Run iproute2's command, which gets these open files, in this network namespace or in that of one of them."""
-    prefix = [] if within is None else [_program("nsenter") or "nsenter", f"--net=/proc/self/fd/{within}"]
-    done = subprocess.run([*prefix, _program("ip") or "ip", *words], capture_output=True, check=False, pass_fds=files)  # noqa: S603 - our own
+    prefix = [] if within is None else [program("nsenter"), f"--net=/proc/self/fd/{within}"]
+    done = subprocess.run([*prefix, program("ip"), *words], capture_output=True, check=False, pass_fds=files)  # noqa: S603 - our own
     if done.returncode:
         raise TriackError(f"bench: ip {' '.join(words)}: {done.stderr.decode().strip()}")
 
@@ -150,7 +157,7 @@ class _Cable:
     """A pair of devices, first both in the namespace of the receiver."""
 
     def __init__(self) -> None:
-        _ip("link", "add", _DEVICE, "type", "veth", "peer", "name", _OTHER_DEVICE)
+        ip("link", "add", _DEVICE, "type", "veth", "peer", "name", _OTHER_DEVICE)
         _put_up(_DEVICE, RECEIVER_HOST, SENDER_HOST)
         self._first = os.open(_NAMESPACE, os.O_RDONLY)
 
@@ -158,7 +165,7 @@ class _Cable:
         """Have the other end in the namespace of this thread."""
         second = os.open(_NAMESPACE, os.O_RDONLY)
         files = self._first, second
-        _ip("link", "set", _OTHER_DEVICE, "netns", f"/proc/self/fd/{second}", within=self._first, files=files)
+        ip("link", "set", _OTHER_DEVICE, "netns", f"/proc/self/fd/{second}", within=self._first, files=files)
         for file in files:
             os.close(file)
         _put_up(_OTHER_DEVICE, SENDER_HOST, RECEIVER_HOST)

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from proof.real.namespace import PATH, lossy, missing
+from proof.real.namespace import lossy, missing
 from tests.machine import PATIENCE_S
+from triack.tools.bench.namespace import PATH
 
 pytestmark = pytest.mark.slow
 
