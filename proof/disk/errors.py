@@ -7,12 +7,13 @@ shows bytes that are not on the disk and never will be (``drop``).
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from random import Random
 from time import perf_counter
 
-from proof.disk.reference import Life, Seen, open_store, reference, see
+from proof.disk.reference import Life, open_store, reference, see
+from proof.search.disk import Disk as Model
 from triack.base.commit import Commit
 from triack.base.errors import StoreError, StoreFailed
 from triack.store.store import Store
@@ -148,6 +149,6 @@ def _go_on(disk: Disk, life: Life, *, loses_power: bool) -> None:
     disk.kill()
 
 
-def _later(found: Seen) -> Iterator[Seen]:
+def _later(found: Model) -> Iterator[Model]:
     for number in range(2):
-        yield found._replace(serial=1000 + number, state=found.state | {"later": b"%d" % number})
+        yield replace(found, serial=1000 + number, state=found.state | {"later": b"%d" % number})

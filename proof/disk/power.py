@@ -7,12 +7,13 @@ or not at all. It must also continue to work, through further losses of power wh
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from random import Random
 from time import perf_counter
 
-from proof.disk.reference import Life, Seen, open_store, reference, see
+from proof.disk.reference import Life, open_store, reference, see
+from proof.search.disk import Disk as Model
 from triack.base.commit import Commit
 from triack.base.errors import StoreError
 from triack.tools.sim.disk import Change, Disk, Kept, ProcessCrashed, Snapshot, sectors
@@ -34,7 +35,7 @@ class Moment:
 
     effect: str
     disk: Snapshot
-    allowed: tuple[Seen, ...]
+    allowed: tuple[Model, ...]
     started: tuple[int, ...]
 
 
@@ -143,11 +144,11 @@ def _check(disk: Disk, moment: Moment, page_bytes: int, proof: PowerProof, neste
         see(store, 2)
         store.apply(Commit(state={"later": b"x"}, serial=1000))
         disk.lose_power_with([])
-        expected = found._replace(serial=1000, state=found.state | {"later": b"x"})
+        expected = replace(found, serial=1000, state=found.state | {"later": b"x"})
         _look(disk, moment, page_bytes, (expected,))
 
 
-def _look(disk: Disk, moment: Moment, page_bytes: int, allowed: tuple[Seen, ...]) -> Seen:
+def _look(disk: Disk, moment: Moment, page_bytes: int, allowed: tuple[Model, ...]) -> Model:
     """A start must find an allowed state, and that must survive: what a start has seen stays."""
     store = open_store(disk, page_bytes)
     seen, starts = see(store, 1)
@@ -174,7 +175,7 @@ def _interrupt(disk: Disk, moment: Moment, page_bytes: int, proof: PowerProof) -
     disk.restore(begun)
 
 
-def _open_until(disk: Disk, page_bytes: int, effects: int, allowed: tuple[Seen, ...]) -> tuple[Seen, ...]:
+def _open_until(disk: Disk, page_bytes: int, effects: int, allowed: tuple[Model, ...]) -> tuple[Model, ...]:
     """Open, and lose power before effect number ``effects`` or afterwards. Returns what may be found next time."""
     left = iter([False] * effects + [True])
 

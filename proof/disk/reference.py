@@ -1,13 +1,14 @@
 """A short life of a store with everything in it, and what it must hold at every moment: the basis of the disk proofs.
 
-The model that says what must be there is plain dictionaries and shares nothing with the store.
+The model that says what must be there is that of the search: plain dictionaries that share nothing with the store.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
+from proof.search.disk import Disk as Model
 from triack.base.commit import Commit, MessageRow, OutgoingRow, OutgoingStreamRow, PeerRow, PositionRow, Read
 from triack.base.names import StreamId
 from triack.queues.packing import pack
@@ -22,29 +23,16 @@ CHECKPOINT_PAGES = 12
 BODY = pack([b"a message of some length"] * 3, 400, 1, 1)[0][0].body
 
 
-class Seen(NamedTuple):
-    """All that a store holds, except the number of its starts."""
-
-    serial: int
-    streams: dict[int, OutgoingStreamRow]
-    outgoing: dict[int, OutgoingRow]
-    queues: dict[int, str]
-    messages: dict[int, tuple[MessageRow, bytes | None]]
-    positions: dict[StreamId, PositionRow]
-    state: dict[str, bytes]
-    peers: dict[bytes, PeerRow]
-
-
 @dataclass(slots=True)
 class Life:
     """The commits and starts of a store so far."""
 
-    states: list[Seen] = field(default_factory=lambda: [Seen(0, {}, {}, {}, {}, {}, {}, {})])
+    states: list[Model] = field(default_factory=lambda: [Model(NODE_ID)])
     done: int = 0
     started: list[int] = field(default_factory=list)
     busy: bool = False
 
-    def allowed(self) -> list[Seen]:
+    def allowed(self) -> list[Model]:
         """What a start may find after the process ended at this moment."""
         return self.states[self.done : self.done + 1 + self.busy]
 
@@ -58,24 +46,13 @@ class Life:
         self.done += 1
 
 
-def _after(seen: Seen, commit: Commit) -> Seen:
-    queues = seen.queues | dict(commit.queues)
-    streams = {
-        stream: row for stream, row in seen.streams.items() if stream not in commit.stream_deletes
-    } | commit.streams
-    positions = {key: row for key, row in seen.positions.items() if key not in commit.position_deletes}
-    outgoing = seen.outgoing | {row.key: row for row in commit.outgoing}
-    messages = dict(seen.messages)
-    messages |= {row.key: (row, None) for several in commit.messages for row in several.packets()}
-    messages |= {key: (messages[key][0], value) for key, value in commit.progress.items()}
-    for first, last in commit.outgoing_deletes:
-        outgoing = {key: row for key, row in outgoing.items() if not first <= key <= last}
-    for first, last in commit.message_deletes:
-        messages = {key: row for key, row in messages.items() if not first <= key <= last}
-    state = {key: value for key, value in (seen.state | commit.state).items() if value is not None}
-    serial = commit.serial or seen.serial
-    positions = positions | commit.positions
-    return Seen(serial, streams, outgoing, queues, messages, positions, state, seen.peers | commit.peers)
+def _after(seen: Model, commit: Commit) -> Model:
+    tables: dict[str, Any] = {
+        it.name: dict(rows) for it in fields(seen) if isinstance(rows := getattr(seen, it.name), dict)
+    }
+    after = replace(seen, **tables)
+    after.apply(commit)
+    return after
 
 
 def open_store(disk: Disk, page_bytes: int = 1024) -> Store:
@@ -83,35 +60,34 @@ def open_store(disk: Disk, page_bytes: int = 1024) -> Store:
     return Store(FOLDER, vfs=disk.vfs, page_bytes=page_bytes, checkpoint_pages=CHECKPOINT_PAGES)
 
 
-def see(store: Store, start: int) -> tuple[Seen, list[int]]:
-    """Start a store and read everything in it. Returns it, and the earlier starts."""
+def see(store: Store, start: int) -> tuple[Model, list[int]]:
+    """Start a store and read everything in it. Returns it, but for the number of its starts, and the earlier starts."""
     content = store.load(NODE_ID, start)
     outgoing = Read("outgoing", [row.key for row in content.outgoing])
     messages = Read("messages", [row.key for row in content.messages])
     store.read(outgoing)
     store.read(messages)
-    seen = Seen(
-        content.serial,
-        {row.stream: row for row in content.streams},
-        {
+    seen = Model(
+        NODE_ID,
+        serial=content.serial,
+        peers=content.peers,
+        streams={row.stream: row for row in content.streams},
+        outgoing={
             row.key: OutgoingRow(row.key, row.messages, row.reach_by_ms, outgoing.bodies[row.key])
             for row in content.outgoing
         },
-        dict(content.queues),
-        {
-            row.key: (
-                MessageRow(
-                    *(row.key, row.origin, row.stream, row.sequence, row.number),
-                    (messages.bodies[row.key],),
-                    row.delivery,
-                ),
-                row.progress,
+        queues=dict(content.queues),
+        messages={
+            row.key: MessageRow(
+                *(row.key, row.origin, row.stream, row.sequence, row.number),
+                (messages.bodies[row.key],),
+                row.delivery,
             )
             for row in content.messages
         },
-        {StreamId(row.origin, row.stream): row for row in content.positions},
-        content.state,
-        content.peers,
+        progress={row.key: row.progress for row in content.messages if row.progress is not None},
+        positions={StreamId(row.origin, row.stream): row for row in content.positions},
+        state=content.state,
     )
     return seen, list(content.starts)
 
