@@ -8,7 +8,7 @@ import math
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine, MutableMapping
+from collections.abc import Callable, Coroutine, Iterable, MutableMapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -356,9 +356,9 @@ async def _until_signal(work: Coroutine[Any, Any, int]) -> int:
     return EXIT_SIGNAL + came[0] if came else 1
 
 
-def write_table(head: tuple[str, ...], rows: list[list[str]]) -> None:
-    """Write columns, each as wide as what is in it."""
-    table = [list(head), *rows]
-    widths = [max(len(row[column]) for row in table) for column in range(len(head))]
+def write_table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
+    """Write columns, each as wide as what is in it. A dash stands for None."""
+    table = [["-" if cell is None else str(cell) for cell in row] for row in (head, *rows)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for row in table:
         click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

@@ -25,7 +25,7 @@ def list_policies(*, as_json: bool) -> None:
             click.echo(json.dumps(row))
         return
     head = ("POLICY", "WINDOW", "ACK AFTER", "OR AFTER", "SILENCE", "RESEND")
-    write_table(head, [[_cell(value) for value in row.values()] for row in rows])
+    write_table(head, [map(_cell, row.values()) for row in rows])
 
 
 @policy.command()
@@ -55,5 +55,5 @@ def _summary(name: str) -> dict[str, object]:
     }
 
 
-def _cell(value: object) -> str:
-    return "-" if value is None else written(value) if isinstance(value, float) else str(value)
+def _cell(value: object) -> object:
+    return written(value) if isinstance(value, float) else value

@@ -116,12 +116,12 @@ async def list_queues(node: Host, *, sort: str, older_s: float | None, waiting: 
             [
                 it["queue"],
                 it["kind"],
-                str(it["messages"]),
-                *([str(it["in_hand"] or "-")] if in_hand else []),
-                str(it["bytes"]),
+                it["messages"],
+                *([it["in_hand"] or "-"] if in_hand else []),
+                it["bytes"],
                 age_of(it["oldest_s"]),
                 it["state"],
-                it["waits_for"] or "-",
+                it["waits_for"],
             ]
             for it in rows
         ],
@@ -175,20 +175,14 @@ async def show(node: Host, *, name: str, as_json: bool) -> None:
     if here is not None and here.quota_is_set:
         click.echo(_quota_of(here))
     if len(by_priority) > 1:
-        write_table(("PRIORITY", "WAITING"), [[str(priority), str(count)] for priority, count in by_priority])
+        write_table(("PRIORITY", "WAITING"), by_priority)
     if shown["holders"]:
-        write_table(
-            ("IN THE HANDS OF", "PID", "MESSAGES", "SINCE"),
-            [
-                [it["name"] or "-", str(it["pid"] or "-"), str(it["messages"]), age_of(it["since_s"])]
-                for it in shown["holders"]
-            ],
-        )
+        hands = [
+            [it["name"] or "-", it["pid"] or "-", it["messages"], age_of(it["since_s"])] for it in shown["holders"]
+        ]
+        write_table(("IN THE HANDS OF", "PID", "MESSAGES", "SINCE"), hands)
     if dead:
-        write_table(
-            ("REASON", "DESTINATION", "MESSAGES", "MAY HAVE ARRIVED"),
-            [[it["reason"], it["destination"], str(it["messages"]), str(it["maybe_delivered"])] for it in dead],
-        )
+        write_table(("REASON", "DESTINATION", "MESSAGES", "MAY HAVE ARRIVED"), [it.values() for it in dead])
 
 
 @queue.command()

@@ -77,14 +77,7 @@ def _write(node: Host, stats: triack.NodeStats, sort: str) -> None:
     if stats.bridges:
         write_table(BRIDGE_HEAD, [bridge_row(it) for it in stats.bridges])
     hands = [
-        [
-            name,
-            it.name or "-",
-            str(it.pid or "-"),
-            str(it.messages),
-            age_of(it.since_s) if it.messages else "-",
-            it.waits_for or "-",
-        ]
+        [name, it.name or "-", it.pid or "-", it.messages, age_of(it.since_s if it.messages else None), it.waits_for]
         for name, queue in stats.queues.items()
         for it in queue.holders
     ]
@@ -103,10 +96,10 @@ def trouble_lines(stats: triack.NodeStats) -> list[str]:
     return lines
 
 
-def bridge_row(it: triack.BridgeStats) -> list[str]:
+def bridge_row(it: triack.BridgeStats) -> list[object]:
     """A bridge, by the names of ``BRIDGE_HEAD``."""
     counts = (it.taken, it.given, it.waiting, it.repeated, it.refused, it.dropped)
-    return [it.name, it.broker, "up" if it.is_up else "down", *map(str, counts), printable(it.waits_for or "-")]
+    return [it.name, it.broker, "up" if it.is_up else "down", *counts, printable(it.waits_for or "-")]
 
 
 def _describe(node: Host) -> dict[str, Any]:

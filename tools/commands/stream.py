@@ -93,27 +93,16 @@ def _describe(kind: str, it: StreamStats) -> dict[str, Any]:
     return {"kind": kind, "stream": it.name} | asdict(it) | {"delivery": it.delivery.label}
 
 
-def _row(kind: str, it: StreamStats) -> list[str]:
-    acked = "-" if it.acked is None else str(it.acked)
+def _row(kind: str, it: StreamStats) -> list[object]:
     if isinstance(it, triack.IncomingStreamStats):
+        where, packets = f"{kind} from {it.peer}", f"{it.out_of_order} early" if it.out_of_order else "0"
         state = "held" if it.held else "-" if it.via is None else "connected"
-        packets = f"{it.out_of_order} early" if it.out_of_order else "0"
-        waits_for = f"room: {it.held}" if it.held else "-"
-        return [
-            it.name,
-            f"{kind} from {it.peer}",
-            it.delivery.label,
-            str(it.priority),
-            packets,
-            acked,
-            state,
-            waits_for,
-            "-",
-        ]
-    packets = f"{it.to_send} to send, {it.sent} sent" if it.is_busy else "0"
-    where = kind if isinstance(it, triack.OutgoingStreamStats) else f"from {it.came_by}"
-    words = [it.state, it.waits_for or "-", age_of(it.again_s)]
-    return [it.name, where, it.delivery.label, str(it.priority), packets, acked, *words]
+        words = [state, f"room: {it.held}" if it.held else "-", "-"]
+    else:
+        where = kind if isinstance(it, triack.OutgoingStreamStats) else f"from {it.came_by}"
+        packets = f"{it.to_send} to send, {it.sent} sent" if it.is_busy else "0"
+        words = [it.state, it.waits_for or "-", age_of(it.again_s)]
+    return [it.name, where, it.delivery.label, it.priority, packets, it.acked, *words]
 
 
 def _lines(it: StreamStats) -> Iterable[str]:

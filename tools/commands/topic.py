@@ -52,39 +52,31 @@ async def list_topics(node: Host, *, as_json: bool) -> None:
     write_table(
         ("TOPIC", "STRATEGY", "SUBSCRIPTIONS", "MESSAGES", "BYTES", "OLDEST", "NOT DISPATCHED"),
         [
-            [
-                root,
-                it.strategy,
-                str(len(it.subscriptions)),
-                str(it.messages),
-                str(it.bytes),
-                age_of(it.oldest_s),
-                str(it.waiting or "-"),
-            ]
+            [root, it.strategy, len(it.subscriptions), it.messages, it.bytes, age_of(it.oldest_s), it.waiting or "-"]
             for root, it in topics.items()
         ],
     )
     if stats.subscriptions:
-        _write_remote(stats.subscriptions)
-
-
-def _write_remote(subscriptions: list[triack.RemoteSubscriptionStats]) -> None:
-    write_table(
-        ("SUBSCRIPTION", "TOPICS", "", "STATE", "SINCE", "READERS", "PENDING", "WAITS FOR"),
-        [
+        write_table(
+            ("SUBSCRIPTION", "TOPICS", "", "STATE", "SINCE", "READERS", "PENDING", "WAITS FOR"),
             [
-                one.name,
-                f"{one.peer}/topic:{one.pattern}",
-                ("shared" if one.shared else "durable") if one.durable else "-",
-                one.state,
-                age_of(one.since_s),
-                str(one.readers),
-                str(one.pending),
-                one.waits_for or "-",
-            ]
-            for one in subscriptions
-        ],
-    )
+                [
+                    it.name,
+                    f"{it.peer}/topic:{it.pattern}",
+                    _lasting(it) or "-",
+                    it.state,
+                    age_of(it.since_s),
+                    it.readers,
+                    it.pending,
+                    it.waits_for or "-",
+                ]
+                for it in stats.subscriptions
+            ],
+        )
+
+
+def _lasting(it: triack.SubscriptionStats | triack.RemoteSubscriptionStats) -> str:
+    return ("shared" if it.shared else "durable") if it.durable else ""
 
 
 @topic.command()
@@ -114,22 +106,22 @@ def _write_subscriptions(subscriptions: list[triack.SubscriptionStats]) -> None:
         (*head, "REDELIVERED", "PEER", "ON THE WAY", "WAITS FOR"),
         [
             [
-                one.name,
-                one.pattern,
-                ("shared" if one.shared else "durable") if one.durable else "paused" if one.suspended else "-",
-                str(one.readers),
-                str(one.pending),
-                str(one.in_hand),
-                age_of(one.oldest_s),
-                str(one.bytes),
-                str(one.discarded),
-                str(one.late_acks),
-                str(one.redelivered),
-                one.peer or "-",
-                str(one.on_the_way) if one.peer else "-",
-                one.waits_for or "-",
+                it.name,
+                it.pattern,
+                _lasting(it) or ("paused" if it.suspended else "-"),
+                it.readers,
+                it.pending,
+                it.in_hand,
+                age_of(it.oldest_s),
+                it.bytes,
+                it.discarded,
+                it.late_acks,
+                it.redelivered,
+                it.peer or "-",
+                it.on_the_way if it.peer else "-",
+                it.waits_for or "-",
             ]
-            for one in subscriptions
+            for it in subscriptions
         ],
     )
 

@@ -53,7 +53,7 @@ def list_contexts(*, as_json: bool) -> None:
             click.echo(json_line({"context": name, "data": data, "in_use": name == chosen}))
         return
     rows = [("*" if name == chosen else "", name, data) for name, data in sorted(found.nodes.items())]
-    write_table(("", "CONTEXT", "DATA"), [list(row) for row in rows])
+    write_table(("", "CONTEXT", "DATA"), rows)
 
 
 @context.command()

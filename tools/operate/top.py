@@ -147,14 +147,14 @@ def _write(name: str, rates: Rates, sort: Callable[[dict[str, Any]], Any]) -> No
         [
             it["peer"],
             it["state"],
-            _milliseconds(it["round_trip_s"]),
-            "-" if it["window"] is None else f"{it['unacknowledged']}/{it['window']}",
-            str(it["waiting"]),
+            None if it["round_trip_s"] is None else f"{it['round_trip_s'] * 1_000:.1f}ms",
+            None if it["window"] is None else f"{it['unacknowledged']}/{it['window']}",
+            it["waiting"],
             age_of(it["oldest_s"]),
             f"{it['sent_per_s']:g}",
             f"{it['resends_per_s']:g}",
             age_of(it["stalled_s"]),
-            it["waits_for"] or "-",
+            it["waits_for"],
         ]
         for it in sorted(rates.peers(), key=sort)
     ]
@@ -168,8 +168,8 @@ def _write(name: str, rates: Rates, sort: Callable[[dict[str, Any]], Any]) -> No
     queues = [
         [
             it["queue"],
-            str(it["messages"]),
-            str(it["in_hand"]),
+            it["messages"],
+            it["in_hand"],
             size_of(it["bytes"]),
             age_of(it["oldest_s"]),
             f"{it['in_per_s']:g}",
@@ -179,7 +179,3 @@ def _write(name: str, rates: Rates, sort: Callable[[dict[str, Any]], Any]) -> No
         for it in sorted(rates.queues(), key=sort)
     ]
     write_table(("QUEUE", "MESSAGES", "IN HAND", "SIZE", "OLDEST", "IN/S", "OUT/S", ""), queues)
-
-
-def _milliseconds(seconds: float | None) -> str:
-    return "-" if seconds is None else f"{seconds * 1_000:.1f}ms"
