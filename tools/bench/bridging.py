@@ -12,7 +12,6 @@ import shutil
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -28,17 +27,9 @@ SESSION_S = 600
 LIST_MESSAGES = 5_000
 LOOK_S = 0.002
 MESSAGES = 20_000
-
-
-@dataclass(frozen=True, slots=True)
-class _Load:
-    """The work of a run."""
-
-    messages: int
-    size: int = 100
-    topics: int = 10
-    in_flight: int = 100
-
+BODY = bytes(100)
+TOPICS = 10
+IN_FLIGHT = 100
 
 _MISSING = {"gmqtt": "pip install 'triack[mqtt]'", "mosquitto": "apt-get install mosquitto"}
 
@@ -49,15 +40,17 @@ async def measure_bridge(row: Row, options: Options, meter: Meter, result: Resul
         if find_spec(missing) is None and shutil.which(missing) is None:
             result.note(f"{missing} is not installed here: {advice}")
             return
-    load = _Load(MESSAGES if options.messages is None else options.messages)
+    messages = MESSAGES if options.messages is None else options.messages
     async with running("mosquitto", options.folder / "server") as server:
         for number in range(options.runs):
             found: dict[str, float] = {}
             for name, measure in _RUNS.items():
                 said = f"{row.name} {name} {number + 1}/{options.runs}"
                 meter.begin(said, row.work)
-                seconds = await measure(server["port"], options.folder / said.replace(" ", "-").replace("/", "-"), load)
-                found[name] = load.messages / seconds
+                seconds = await measure(
+                    server["port"], options.folder / said.replace(" ", "-").replace("/", "-"), messages
+                )
+                found[name] = messages / seconds
                 meter.say(f"{said}: {found[name]:,.0f} msg/s")
             for way in ("in", "out"):
                 result.figures[f"{way}, of gmqtt"].values.append(100 * found[f"{way}, bridge"] / found[f"{way}, gmqtt"])
@@ -66,53 +59,53 @@ async def measure_bridge(row: Row, options: Options, meter: Meter, result: Resul
     result.guarantee = ["complete"]
 
 
-async def _in_gmqtt(port: int, _folder: Path, load: _Load) -> float:
+async def _in_gmqtt(port: int, _folder: Path, messages: int) -> float:
     """Read all that a session has; returns the seconds."""
     came, all_came = [0], asyncio.Event()
 
     async def take(*_said: object) -> int:  # gmqtt acknowledges only after a coroutine
         came[0] += 1
-        if came[0] == load.messages:
+        if came[0] == messages:
             all_came.set()
         return 0
 
-    async with _client(port, load):
+    async with _client(port):
         pass
-    await _publish(port, load)
+    await _publish(port, messages)
     began_s = time.perf_counter()
-    async with _client(port, load, take):
+    async with _client(port, take):
         await all_came.wait()
         seconds = time.perf_counter() - began_s
     await _forget(port)
     return seconds
 
 
-async def _in_bridge(port: int, folder: Path, load: _Load) -> float:
-    async with _bridge(port, folder, load, take=["bench/# -> all"]):
+async def _in_bridge(port: int, folder: Path, messages: int) -> float:
+    async with _bridge(port, folder, take=["bench/# -> all"]):
         pass
-    await _publish(port, load)
-    async with _bridge(port, folder, load, take=["bench/# -> all"]) as (node, bridge, began_s):
-        while bridge.stats().taken < load.messages:  # noqa: ASYNC110 - a bridge counts, and sets no event
+    await _publish(port, messages)
+    async with _bridge(port, folder, take=["bench/# -> all"]) as (node, bridge, began_s):
+        while bridge.stats().taken < messages:  # noqa: ASYNC110 - a bridge counts, and sets no event
             await asyncio.sleep(LOOK_S)
         seconds: float = time.perf_counter() - began_s
-        assert node.stats().queues["all"].messages == load.messages, "each is in the queue once"
+        assert node.stats().queues["all"].messages == messages, "each is in the queue once"
     await _forget(port)
     return seconds
 
 
-async def _out_gmqtt(port: int, _folder: Path, load: _Load) -> float:
+async def _out_gmqtt(port: int, _folder: Path, messages: int) -> float:
     began_s = time.perf_counter()
-    await _publish(port, load)
+    await _publish(port, messages)
     return time.perf_counter() - began_s
 
 
-async def _out_bridge(port: int, folder: Path, load: _Load) -> float:
+async def _out_bridge(port: int, folder: Path, messages: int) -> float:
     async with triack.open("bench", data=folder, insecure=True) as node:
-        for sent in range(0, load.messages, LIST_MESSAGES):
-            bodies = [bytes(load.size)] * min(LIST_MESSAGES, load.messages - sent)
+        for sent in range(0, messages, LIST_MESSAGES):
+            bodies = [BODY] * min(LIST_MESSAGES, messages - sent)
             await node.send_many(QUEUE, bodies, until="queued")
-    async with _bridge(port, folder, load, give=[f"{QUEUE} -> {TOPIC}"]) as (node, bridge, began_s):
-        while bridge.stats().given < load.messages:  # noqa: ASYNC110 - a bridge counts, and sets no event
+    async with _bridge(port, folder, give=[f"{QUEUE} -> {TOPIC}"]) as (node, bridge, began_s):
+        while bridge.stats().given < messages:  # noqa: ASYNC110 - a bridge counts, and sets no event
             await asyncio.sleep(LOOK_S)
         seconds: float = time.perf_counter() - began_s
         assert node.stats().queues[QUEUE].messages == 0, "the broker has all"
@@ -120,11 +113,11 @@ async def _out_bridge(port: int, folder: Path, load: _Load) -> float:
 
 
 @asynccontextmanager
-async def _bridge(port: int, folder: Path, load: _Load, **rules: Any) -> AsyncIterator[Any]:
+async def _bridge(port: int, folder: Path, **rules: Any) -> AsyncIterator[Any]:
     from triack.bridges import Bridge, BridgeTable
 
     table = BridgeTable(
-        "b", f"mqtt://127.0.0.1:{port}", client_id=TAKER, session_s=SESSION_S, in_flight=load.in_flight, **rules
+        "b", f"mqtt://127.0.0.1:{port}", client_id=TAKER, session_s=SESSION_S, in_flight=IN_FLIGHT, **rules
     )
     async with triack.open("bench", data=folder, insecure=True) as node:
         bridge, began_s = Bridge(node, table), time.perf_counter()
@@ -139,12 +132,12 @@ async def _bridge(port: int, folder: Path, load: _Load, **rules: Any) -> AsyncIt
 
 @asynccontextmanager
 async def _client(
-    port: int, load: _Load, take: Callable[..., Awaitable[int]] | None = None, name: str = TAKER
+    port: int, take: Callable[..., Awaitable[int]] | None = None, name: str = TAKER
 ) -> AsyncIterator[Any]:
     """Only the client, as the reader with its session and subscription, or a publisher."""
     from gmqtt import Client
 
-    lasting = {"session_expiry_interval": SESSION_S, "receive_maximum": load.in_flight} if name == TAKER else {}
+    lasting = {"session_expiry_interval": SESSION_S, "receive_maximum": IN_FLIGHT} if name == TAKER else {}
     client = Client(name, clean_session=name != TAKER, optimistic_acknowledgement=False, **lasting)
     if take is not None:
         client.on_message = take
@@ -158,9 +151,9 @@ async def _client(
     await client.disconnect()
 
 
-async def _publish(port: int, load: _Load) -> None:
-    room, left = asyncio.Event(), [load.messages]
-    async with _client(port, load, name="giver") as client:
+async def _publish(port: int, messages: int) -> None:
+    room, left = asyncio.Event(), [messages]
+    async with _client(port, name="giver") as client:
         handler, in_flight = client._package_handler, [0]  # noqa: SLF001 - it reports no PUBACK
         forget = handler._handle_puback_packet  # noqa: SLF001
 
@@ -170,10 +163,9 @@ async def _publish(port: int, load: _Load) -> None:
             room.set()
 
         handler._handle_puback_packet = acked  # noqa: SLF001
-        body = bytes(load.size)
         while left[0] or in_flight[0]:
-            while left[0] and in_flight[0] < load.in_flight:
-                client.publish(f"{TOPIC}/{left[0] % load.topics}", body, qos=1)
+            while left[0] and in_flight[0] < IN_FLIGHT:
+                client.publish(f"{TOPIC}/{left[0] % TOPICS}", BODY, qos=1)
                 left[0] -= 1
                 in_flight[0] += 1
             room.clear()
@@ -188,7 +180,7 @@ async def _forget(port: int) -> None:
     await client.disconnect()
 
 
-_RUNS: dict[str, Callable[[int, Path, _Load], Awaitable[float]]] = {
+_RUNS: dict[str, Callable[[int, Path, int], Awaitable[float]]] = {
     "in, gmqtt": _in_gmqtt,
     "in, bridge": _in_bridge,
     "out, gmqtt": _out_gmqtt,
