@@ -1,7 +1,7 @@
 #!/bin/sh
-# See to what some tests need on Linux: nft, which drops packets in a network namespace of the test's own; strace,
-# which fails system calls; and a PostgreSQL server and a mosquitto, which tests run in folders of their own. Installed
-# where that is possible; without them those tests are skipped, with the reason.
+# See to what some tests need on Linux: nft, which drops packets in a network namespace of the test's own; ip, which
+# brings up its loopback; strace, which fails system calls; and a PostgreSQL server and a mosquitto, which tests run in
+# folders of their own. Installed where that is possible; without them those tests are skipped, with the reason.
 set -eu
 
 [ "$(uname -s)" = Linux ] || exit 0
@@ -11,6 +11,7 @@ say() { printf 'setup: %s\n' "$*" >&2; }
 PATH=$PATH:/usr/sbin:/sbin
 packages=
 command -v nft >/dev/null 2>&1 || packages=nftables
+command -v ip >/dev/null 2>&1 || packages="${packages:+$packages }iproute2"
 command -v strace >/dev/null 2>&1 || packages="${packages:+$packages }strace"
 ls /usr/lib/postgresql/*/bin/initdb /usr/pgsql-*/bin/initdb /usr/local/pgsql/bin/initdb 2>/dev/null | grep -q . ||
     packages="${packages:+$packages }postgresql"
