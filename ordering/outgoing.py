@@ -41,8 +41,9 @@ AFTER_ACK: dict[Ack, dict[Ack, StreamPacketEvent]] = {
 # A look-up in an enumeration takes five times as long as a name of this module; members used for every packet have one.
 _KEPT, _REJECTED, _GIVEN_UP = StreamPacketState.KEPT, StreamPacketState.REJECTED, StreamPacketState.GIVEN_UP
 _FREED, _ORDER = StreamPacketEvent.FREED, Ack.ORDER
-_ENDED = (StreamPacketState.GIVEN_UP, StreamPacketState.REJECTED)
 _COVERED = (StreamPacketState.DONE, StreamPacketState.KEPT, StreamPacketState.REJECTED)
+ENDED = (StreamPacketState.GIVEN_UP, StreamPacketState.REJECTED)
+"""The states of packets that leave no more."""
 DATED_MS = 1_000
 """Ages are told in seconds. A backlog of a day has 86,400 dates at most, 10 MB."""
 
@@ -438,13 +439,13 @@ class OutgoingSequence(DepartingSequence[StreamPacket]):
 
     def _end(self, entries: list[StreamPacket], event: StreamPacketEvent) -> None:
         for entry in entries:
-            self._ended -= entry.state in _ENDED
+            self._ended -= entry.state in ENDED
             move(entry, event)
-            self._ended += entry.state in _ENDED
+            self._ended += entry.state in ENDED
         self._rest()
 
     def _drop(self, entry: StreamPacket) -> None:
-        self._ended -= entry.state in _ENDED
+        self._ended -= entry.state in ENDED
         entry.state = TRANSITIONS[entry.state][_FREED]
         del self.entries[entry.number]
 

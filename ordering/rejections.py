@@ -57,11 +57,6 @@ class Rejections:
         """The lowest refused number, or None. No cumulative ack may cover it, or a later one."""
         return self.refused[0].first if self.refused else None
 
-    @property
-    def spans(self) -> list[tuple[int, int, str]]:
-        """First number, last number and reason of each run, ascending."""
-        return list(self.refused)
-
     def add(self, header: SequenceHeader, reason: str) -> None:
         """Refuse a packet that was not refused before. The caller has looked at ``full``."""
         if header.sequence != self._sequence:

@@ -14,7 +14,7 @@ from triack.base.commit import Commit, key_of
 from triack.base.names import LEVEL_END, TOPIC_PREFIX
 from triack.base.reasons import EXPIRED, DeadReason
 from triack.ordering.departing import StreamPacketState
-from triack.ordering.outgoing import StreamPacket
+from triack.ordering.outgoing import ENDED, StreamPacket
 from triack.queues.admin_acks import Tell, Told, nobody_told
 from triack.queues.body_head import large_of
 from triack.queues.mailboxes.expiry import LETTERS_MAX
@@ -26,8 +26,6 @@ from triack.queues.streams.accepted_keys import AcceptedKeys
 from triack.queues.streams.group_commit import Turn
 from triack.queues.streams.outgoing_stream import OutgoingStream
 from triack.queues.streams.stream_records import StreamRecords
-
-_GIVEN_UP = (StreamPacketState.GIVEN_UP, StreamPacketState.REJECTED)
 
 
 @dataclass(slots=True)
@@ -125,7 +123,7 @@ class DeadLettering:
 
     def give_up(self, outgoing: OutgoingStream, entry: StreamPacket, reason: str) -> None:
         """Give up the message that a packet is part of; it becomes a dead letter when its bodies are in memory."""
-        if entry.state not in _GIVEN_UP:
+        if entry.state not in ENDED:
             entries = outgoing.sequence.message_of(entry)
             outgoing.sequence.give_up(entries)
             self._put(DeadMessage(outgoing, entries, reason))
@@ -149,7 +147,7 @@ class DeadLettering:
         entries = [
             entry
             for entry in sequence.entries.values()
-            if entry.state not in _GIVEN_UP and not sequence.relay_answers(sequence.message_of(entry))
+            if entry.state not in ENDED and not sequence.relay_answers(sequence.message_of(entry))
         ]
         for entry in entries:
             self.give_up(outgoing, entry, DeadReason.PURGED)

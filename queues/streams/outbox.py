@@ -140,14 +140,13 @@ class Outbox(DepartingStreams[OutgoingStream]):
         self.resends: Counter[str] = Counter()
         self._jumps = ClockJumps()
         self.holds = Holds(here=False)
-        self.pauses = queues.pauses
         self.keys = AcceptedKeys(settings.keys)
         self.note_asked: Callable[[OutgoingStream, list[StreamPacket], int], None] = lambda *_: None
         self.dead_lettering = DeadLettering(node_id, self._records, self.keys, queues.put_dead_letter)
         self.dead_lettering.give_up_body = self.give_up_body
         self.copies = SentCopies(node_id)
-        parts = node_id, incarnation, settings, links, self._records, self._unregister, self._relayed_streams
-        self.retirement = Retirement(*parts, prove=sealing.prove_end)
+        parts = node_id, incarnation, settings, links, self._records
+        self.retirement = Retirement(*parts, forget=self._unregister, prove=sealing.prove_end)
 
     # ---- starting
 
@@ -229,9 +228,6 @@ class Outbox(DepartingStreams[OutgoingStream]):
             way=way,
         )
 
-    def _relayed_streams(self) -> list[OutgoingStream]:
-        return [outgoing for outgoing in self._by_number.values() if outgoing.relayed]
-
     def _add(self, outgoing: OutgoingStream) -> OutgoingStream:
         self._queues[outgoing.key] = outgoing
         self._by_number[outgoing.stream_number] = outgoing
@@ -269,7 +265,7 @@ class Outbox(DepartingStreams[OutgoingStream]):
 
     def pause_of(self, stream: OutgoingStream) -> Pause | None:
         """See ``DepartingStreams``."""
-        return self.pauses.of_stream(stream.peer, stream.queue)
+        return self._local_queues.pauses.of_stream(stream.peer, stream.queue)
 
     # ---- submitting and packing
 

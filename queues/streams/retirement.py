@@ -75,7 +75,6 @@ class Retirement:
 
     Args:
         forget: called with an outgoing stream that ends, to unregister it.
-        relayed: the live streams that have used a relay.
         prove: adds to the end of a stream the proof that this node says so, if its packets are sealed.
 
     Attributes:
@@ -90,12 +89,10 @@ class Retirement:
         settings: NodeSettings,
         links: Links,
         records: StreamRecords,
-        forget: Callable[[OutgoingStream], None],
-        relayed: Callable[[], Iterable[OutgoingStream]],
         *,
+        forget: Callable[[OutgoingStream], None],
         prove: Callable[[OutgoingStream, RelayedEnd], RelayedEnd],
     ) -> None:
-        self._relayed = relayed
         self._prove = prove
         self._node_id = node_id
         self._links = links
@@ -325,18 +322,12 @@ class Retirement:
 
         With a relay on the way that may be any node.
         """
-        links = self._links.values() if relayed else [link]
+        live = (it for each in self._links.values() for it in each.streams if relayed or it.relayed or each is link)
         # A stream whose end is not on the disk yet may continue after a restart, so it counts as live.
         ending = (
             it for it in self._ended.values() if it.life is StreamState.ENDING and (relayed or it.via == link.peer)
         )
-        streams = [
-            *(it for each in links for it in each.streams),
-            *ending,
-            *self._relayed(),
-            *self._relayed_ends.values(),
-        ]
-        return sorted({outgoing.sequence.sequence for outgoing in streams})
+        return sorted({outgoing.sequence.sequence for outgoing in (*live, *ending, *self._relayed_ends.values())})
 
     def _end_of(self, outgoing: OutgoingStream, since: int) -> EndPacket:
         number, sequence, way = outgoing.stream_number, outgoing.sequence.sequence, outgoing.way

@@ -97,6 +97,9 @@ class ReturnRoutes:
 
     Args:
         open_with: an open conversation with a neighbour, by its name among links; None when there is none.
+
+    Attributes:
+        backs: the way back of each.
     """
 
     node_id: bytes
@@ -105,33 +108,29 @@ class ReturnRoutes:
     drops: Counter[DropReason]
 
     def __post_init__(self) -> None:
-        self._backs: dict[StreamId, Back] = {}
+        self.backs: dict[StreamId, Back] = {}
         self._brought = Brought[StreamId](STREAMS_MAX)
         self._rejections = Brought[tuple[StreamId, int]](REJECTIONS_MAX)
 
-    def of(self, stream: StreamId) -> Back | None:
-        """The way back of a stream, or None."""
-        return self._backs.get(stream)
-
     def note(self, stream: StreamId, via: str, downstream: str) -> None:
         """Packets of a stream came by a neighbour, and go on to another one (empty: to none)."""
-        back = self._backs.get(stream)
+        back = self.backs.get(stream)
         if back is None:
-            back = self._backs[stream] = Back()
+            back = self.backs[stream] = Back()
         back.upstreams.pop(via, None)
         back.upstreams[via] = None
         if downstream:
             back.downstreams[downstream] = None
         gone = self._brought.note(via, stream)
-        if gone is not None and (old := self._backs.get(gone)) is not None:
+        if gone is not None and (old := self.backs.get(gone)) is not None:
             old.upstreams.pop(via, None)
             if not old.upstreams:  # no other neighbour has brought it
                 self.take_rejections(old)
-                del self._backs[gone]
+                del self.backs[gone]
 
     def note_packet(self, stream: TransitStream, via: str) -> None:
         """A packet of a stream came by a neighbour, perhaps another one than its others."""
-        back = self._backs.get(stream.id)
+        back = self.backs.get(stream.id)
         if back is None or stream.noted != via or stream.via not in back.downstreams:
             self.note(stream.id, via, stream.via)
             stream.noted = via
@@ -145,12 +144,12 @@ class ReturnRoutes:
 
         Raises ProtocolError ``not-our-packet`` if nothing of it has gone there.
         """
-        back = self._backs.get(stream)
+        back = self.backs.get(stream)
         if back is None or conversation.link_name not in back.downstreams:
             raise ProtocolError(DropReason.NOT_OUR_PACKET)
 
     def _upstream(self, stream: StreamId, but: Conversation | None) -> Conversation | None:
-        back = self._backs.get(stream)
+        back = self.backs.get(stream)
         for name in reversed(back.upstreams) if back is not None else ():
             conversation = self.open_with(name)
             if conversation is not None and (but is None or conversation.link_name != but.link_name):
@@ -167,7 +166,7 @@ class ReturnRoutes:
     def handle_session_opened(self, conversation: Conversation, now_ns: int) -> None:
         """A neighbour is back: tell it again what may have been lost with its last session."""
         for stream in self.brought_by(conversation.link_name):
-            back = self._backs[stream]
+            back = self.backs[stream]
             upstream = self._upstream(stream, None) if back.has_words else None
             if upstream is None or upstream.link_name != conversation.link_name:
                 continue
@@ -182,7 +181,7 @@ class ReturnRoutes:
     def pass_order_ack(self, conversation: Conversation, packet: RelayedOrderAck, now_ns: int) -> None:
         """Pass an order ack on."""
         stream = StreamId(packet.origin, packet.stream)
-        back = self._backs.get(stream)
+        back = self.backs.get(stream)
         if back is None or packet.hops >= HOPS_MAX:
             return
         before = back.acked
@@ -199,7 +198,7 @@ class ReturnRoutes:
     def pass_forgotten(self, conversation: Conversation, packet: RelayedEnd, now_ns: int) -> None:
         """Pass on that a destination has forgotten a stream."""
         stream = StreamId(packet.origin, packet.stream)
-        back, upstream = self._backs.get(stream), self._upstream(stream, conversation)
+        back, upstream = self.backs.get(stream), self._upstream(stream, conversation)
         if back is not None:
             back.forgotten = packet if upstream is None else None
         if upstream is not None:
@@ -236,7 +235,7 @@ class ReturnRoutes:
         """
         upstream = self._upstream(stream.id, None)
         if upstream is None:
-            return stream.id in self._backs and self._rejections.room(stream.came_by) >= count
+            return stream.id in self.backs and self._rejections.room(stream.came_by) >= count
         return True if upstream.has_control_room(count) else None
 
     def _send_reject(self, packet: RelayedReject, cause: str, but: Conversation | None, now_ns: int) -> None:
@@ -250,7 +249,7 @@ class ReturnRoutes:
     def keep(self, packet: RelayedReject, by: str) -> bool:
         """Keep a rejection until there is a session upstream; a neighbour pays. Returns False when no way is known."""
         stream = StreamId(packet.origin, packet.stream)
-        back = self._backs.get(stream)
+        back = self.backs.get(stream)
         if back is None:
             return False
         if packet.number in back.rejected:
@@ -258,7 +257,7 @@ class ReturnRoutes:
         back.rejected[packet.number] = packet, by
         gone = self._rejections.note(by, (stream, packet.number))
         if gone is not None:
-            del self._backs[gone[0]].rejected[gone[1]]
+            del self.backs[gone[0]].rejected[gone[1]]
         return True
 
     def take_rejections(self, back: Back) -> list[tuple[RelayedReject, str]]:

@@ -307,10 +307,10 @@ def refuse(*numbers: int, reason: str = "no", sequence: int = 1) -> Rejections:
 
 def test_neighbours_with_one_reason_are_one_run() -> None:
     found = refuse(5, 3, 4, 9)
-    assert found.spans == [(3, 5, "no"), (9, 9, "no")]
+    assert found.refused == [(3, 5, "no"), (9, 9, "no")]
     found.add(make_header(6, 5), "another")
     found.add(make_header(8, 7), "no")
-    assert found.spans == [(3, 5, "no"), (6, 6, "another"), (8, 9, "no")]
+    assert found.refused == [(3, 5, "no"), (6, 6, "another"), (8, 9, "no")]
     assert found.lowest == 3
     assert [found.reason_of(make_header(number, 0)) for number in (2, 3, 5, 6, 7, 8)] == [
         None, "no", "no", "another", None, "no",
@@ -322,7 +322,7 @@ def test_what_its_origin_wants_no_more_is_forgotten() -> None:
     assert not found.forget_unwanted(1, 6, 7)
     assert not found.forget_unwanted(1, 4, 3)
     assert found.forget_unwanted(1, 2, 3)
-    assert found.spans == [(1, 1, "no"), (4, 5, "no"), (8, 8, "no")]
+    assert found.refused == [(1, 1, "no"), (4, 5, "no"), (8, 8, "no")]
     assert found.forget_unwanted(1, 0, 9)
     assert not found
     assert found.lowest is None
@@ -337,7 +337,7 @@ def test_another_sequence_begins_anew() -> None:
     assert not found
     found = refuse(1, 2)
     found.add(make_header(7, 6, 2), "no")
-    assert found.spans == [(7, 7, "no")]
+    assert found.refused == [(7, 7, "no")]
 
 
 def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -168,7 +168,7 @@ def test_words_go_back_to_the_neighbour_that_has_brought_the_stream_last() -> No
     ways.note(ID, "near", "down")
     ways.note(ID, "far", "down")
     ways.note(ID, "near", "down-2")
-    back = sure(ways.of(ID))
+    back = sure(ways.backs.get(ID))
     assert (list(back.upstreams), list(back.downstreams)) == (["far", "near"], ["down", "down-2"])
     ways.note(StreamId(ID.origin, 2), "near", "down")
     assert ways.brought_by("near") == [ID, StreamId(ID.origin, 2)]
@@ -183,10 +183,10 @@ def test_rejections_wait_for_a_session() -> None:
     ways = routes()
     assert not ways.keep(rejection(5), "down")
     ways.note(ID, "up", "down")
-    assert not sure(ways.of(ID)).has_words
+    assert not sure(ways.backs.get(ID)).has_words
     for number in (5, 6, 5):
         assert ways.keep(rejection(number), "down")
-    back = sure(ways.of(ID))
+    back = sure(ways.backs.get(ID))
     assert back.has_words
     assert ways.take_rejections(back) == [(rejection(number), "down") for number in (6, 5)]
     assert (ways.take_rejections(back), back.has_words) == ([], False)
@@ -202,7 +202,7 @@ def test_a_neighbour_that_rejects_drives_out_its_own_rejections(monkeypatch: pyt
     ways.keep(rejection(1, streams[0]), "honest")
     for number in range(2, 300):
         ways.keep(rejection(number, streams[number % 100]), "evil")
-    kept = [it for back in map(ways.of, streams) if back is not None for it in back.rejected.values()]
+    kept = [it for back in map(ways.backs.get, streams) if back is not None for it in back.rejected.values()]
     assert [packet.number for packet, by in kept if by == "honest"] == [1]
     assert sorted(packet.number for packet, by in kept if by == "evil") == list(range(290, 300))
 
@@ -217,10 +217,10 @@ def test_the_stream_that_has_not_passed_for_the_longest_time_is_forgotten(monkey
     for number in (1, 2):
         ways.keep(rejection(number, streams[1]), "down")
     ways.note(streams[2], "up", "down")
-    assert [ways.of(stream) is None for stream in streams] == [False, True, False]
+    assert [ways.backs.get(stream) is None for stream in streams] == [False, True, False]
     for number in (1, 2):
         ways.keep(rejection(number, streams[2]), "down")
-    assert list(sure(ways.of(streams[2])).rejected) == [1, 2]
+    assert list(sure(ways.backs.get(streams[2])).rejected) == [1, 2]
 
 
 def test_a_neighbour_drives_out_nothing_that_another_one_has_brought(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,10 +232,10 @@ def test_a_neighbour_drives_out_nothing_that_another_one_has_brought(monkeypatch
         ways.note(StreamId(b"e" * 16, number), "evil", "down")
         ways.note(ID, "evil", "down")
         ways.note(StreamId(b"f" * 16, number), "evil", "down")
-    back = sure(ways.of(ID))
+    back = sure(ways.backs.get(ID))
     assert "honest" in back.upstreams
     assert len(ways.brought_by("evil")) == 2
-    assert sum(ways.of(StreamId(b"e" * 16, number)) is not None for number in range(100)) <= 2
+    assert sum(ways.backs.get(StreamId(b"e" * 16, number)) is not None for number in range(100)) <= 2
 
 
 # Dead letters of recoverable messages that ended on their way.
