@@ -1,6 +1,6 @@
 """Names of queues, nodes, streams and memory endpoints."""
 
-from collections.abc import Collection, Container
+from collections.abc import Collection
 from typing import NamedTuple
 from unicodedata import category, normalize
 
@@ -33,11 +33,6 @@ TOLD_MAX = 20
 def composed(text: str) -> str:
     """A name in the form in which names are compared and kept (NFC): ``ä`` may be written as one letter or as two."""
     return text if text.isascii() else normalize("NFC", text)
-
-
-def find_name(name: str, known: Container[str]) -> str:
-    """A name as it is known, or composed: a store may have a queue from before names were composed."""
-    return name if name in known else composed(name)
 
 
 def check_name(name: object) -> str:

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from triack.base.commit import OWN_STATE, Commit, kept_under
 from triack.base.errors import StoreDamaged
-from triack.base.names import composed
 
 _PREFIX = f"{OWN_STATE}paused:"
 _PAUSE = Struct("!Q?")
@@ -36,7 +35,7 @@ class Pauses:
         for name, value in kept_under(state, _PREFIX):
             if len(value) != _PAUSE.size:
                 raise StoreDamaged(f"paused queue {name}: wrong length")
-            self.by_name[composed(name)] = Pause(*_PAUSE.unpack(value))
+            self.by_name[name] = Pause(*_PAUSE.unpack(value))
 
     def pause(self, name: str, *, arrivals: bool, now_ms: int, commit: Commit) -> None:
         """Pause a queue with the next commit. If it is paused already, it keeps the time of its pause."""

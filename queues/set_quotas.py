@@ -5,7 +5,6 @@ from struct import Struct
 
 from triack.base.commit import OWN_STATE, Commit, kept_under
 from triack.base.errors import StoreDamaged, UsageError
-from triack.base.names import composed
 from triack.queues.node_settings import Quota
 
 _PREFIX = f"{OWN_STATE}quota:"
@@ -20,8 +19,7 @@ class SetQuotas:
 
     def restore(self, state: Mapping[str, bytes]) -> None:
         """Restore the quotas from the store. Raises StoreDamaged."""
-        for key, value in kept_under(state, _PREFIX):
-            name = composed(key)
+        for name, value in kept_under(state, _PREFIX):
             if len(value) != _QUOTA.size:
                 raise StoreDamaged(f"quota of queue {name}: wrong length")
             messages, size_bytes, rejects = _QUOTA.unpack(value)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from triack.base.checks import check_kind, check_texts, check_timeout
 from triack.base.delivery import TRANSACTIONAL_PRIORITY, Delivery
 from triack.base.errors import BodyLost, QueueNotFound, UsageError
-from triack.base.names import find_name, split_topic, what_else
+from triack.base.names import composed, split_topic, what_else
 from triack.node.handles.choosing import fetch, find_in_time
 from triack.node.handles.message import absolute
 from triack.node.handles.routing import purge_passing
@@ -377,7 +377,7 @@ def _find(port: EngineHandle, queue: object) -> Mailbox | OnTheWay:
     if not isinstance(queue, str):
         raise UsageError(f"look into {queue!r}: the name of a queue is text")
     mailboxes = port.mailboxes
-    queue = find_name(queue, mailboxes)
+    queue = composed(queue)
     if queue in mailboxes:
         return mailboxes[queue]
     for subscription in port.topics.subscriptions.values():
@@ -578,7 +578,7 @@ def _named(port: EngineHandle, what: str, queue: object) -> str:
     if not isinstance(queue, str):
         raise UsageError(f"{what} {queue!r}: the name of a queue is text")
     queues = port.queues
-    queue = find_name(queue, queues.mailboxes)
+    queue = composed(queue)
     if queue in queues.mailboxes or queue in queues.set_quotas.by_name or system_queue(queue) is not None:
         return queue
     target = port.check_way(queue, Delivery.TRANSACTIONAL)
@@ -594,7 +594,7 @@ def _pausable(port: EngineHandle, queue: object) -> str:
     """The name by which a queue is paused, see ``Pauses``; it may not be there yet. Raises as ``_named``."""
     port.check_alive()
     mailboxes = port.mailboxes
-    if isinstance(queue, str) and (said := find_name(queue, mailboxes)) not in mailboxes and _is_node(port, said):
+    if isinstance(queue, str) and (said := composed(queue)) not in mailboxes and _is_node(port, said):
         return f"{said.removesuffix('/')}/"
     name = _named(port, "pause", queue)
     if isinstance(local_queue(name), SystemQueue):

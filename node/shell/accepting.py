@@ -9,7 +9,7 @@ from typing import Any, assert_never
 from triack.base.checks import check_kind, check_texts
 from triack.base.delivery import Delivery, check_priority, check_sent
 from triack.base.errors import AddressError, NoRoom, QueueFull, QueueNotFound, TooManyKeys, UsageError, WaitTimeout
-from triack.base.names import TOPIC_PREFIX, check_queue, find_name, nearest, what_else
+from triack.base.names import TOPIC_PREFIX, check_queue, composed, nearest, what_else
 from triack.base.printable import counted
 from triack.node.files import operator_log
 from triack.node.files.access import Access
@@ -158,7 +158,7 @@ class Accepting:
         self.check_alive()
         mailboxes = self.mailboxes
         try:
-            queue = find_name(queue, mailboxes)
+            queue = composed(queue)
             known = mailboxes.get(queue)
             if queue.startswith(TOPIC_PREFIX):
                 return self.topics.named(queue).mailbox

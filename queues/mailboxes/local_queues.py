@@ -15,7 +15,7 @@ from triack.base.clock import UNSET_BEFORE_MS, WallClock
 from triack.base.commit import HEAD_BYTES, KEY_BITS, Commit, MessageIndex, MessageRow, StoreContent, key_of, split_key
 from triack.base.delivery import Delivery
 from triack.base.errors import AddressError, ProtocolError
-from triack.base.names import TOPIC_PREFIX, StreamId, check_name, composed
+from triack.base.names import TOPIC_PREFIX, StreamId, check_name
 from triack.base.news import DeadLettersWaiting
 from triack.base.ranges import as_ranges
 from triack.base.reasons import EXPIRED, DeadReason, DropReason
@@ -158,10 +158,7 @@ class LocalQueues:
         """Restore the queues from the store, and create the declared ones."""
         self.pauses.restore(content.state)
         self.set_quotas.restore(content.state)
-        kept = {name for _, name in content.queues}
-        for queue_id, stored in content.queues:
-            # If two names look the same, as an older store may have, one queue keeps its name.
-            name = stored if composed(stored) in kept or composed(stored) in self.mailboxes else composed(stored)
+        for queue_id, name in content.queues:
             self.mailboxes[name] = self._new_mailbox(queue_id, name)
             self._next_queue_id = max(self._next_queue_id, queue_id + 1)
         by_id = {mailbox.queue_id: mailbox for mailbox in self.mailboxes.values()}

@@ -110,8 +110,7 @@ class PeerSubscriptions:
         peer = subscription.subscriber
         self._forget_node(subscription)
         peer.node = node
-        if node:
-            self._by_node.setdefault(node, {})[peer.subscription] = subscription
+        self._by_node.setdefault(node, {})[peer.subscription] = subscription
 
     def _forget_node(self, subscription: Subscription) -> None:
         peer = subscription.subscriber
@@ -140,8 +139,7 @@ class PeerSubscriptions:
         proved = self.directory.named(who.proved) if who.proved else None
         called, by_relay, via = who.name.rpartition(BY_HAND)
         if not by_relay:
-            # In an older store without ids, the name of a subscription's node is from this node's own directory.
-            return self.directory.named(who.name) if not who.node else proved
+            return proved
         relay = self.directory.named(via)
         names = [called] if proved is None else [called, proved.name]
         if relay is None or not any(map(relay.may_bring, names)):
@@ -156,7 +154,7 @@ class PeerSubscriptions:
         """Whether its node may have it, sealed or not as it asks now, or did when the subscription began."""
         peer = subscription.subscriber
         node = bytes.fromhex(peer.node)
-        proved = {self.proved_of(node, is_sealed) for is_sealed in (False, True)} if node else {""}
+        proved = {self.proved_of(node, is_sealed) for is_sealed in (False, True)}
         return any(self._may(Subscriber(peer.name, peer.node, one), subscription.pattern) for one in proved)
 
     def handle_directory_changed(self) -> None:
@@ -215,12 +213,12 @@ class PeerSubscriptions:
         if found is None or found.peer is None:
             return None
         other = found.peer.node
-        if other and (found.peer.name != who.name or not self._has_gone(bytes.fromhex(other), who)):
+        if found.peer.name != who.name or not self._has_gone(bytes.fromhex(other), who):
             raise SubscriptionMismatch(
                 f"subscription {found.title} belongs to another node, {other}, that is called {who.name}, too: "
                 "give one of the two nodes another name"
             )
-        # Its machine has a new store, or this node has its subscription from a version that kept no ids.
+        # Its machine has a new store.
         self._note_node(found, who.node)
         found.note_changed()
         return found

@@ -126,9 +126,9 @@ class RemoteSubscription:
     def decode(cls, name: str, value: bytes) -> "RemoteSubscription":
         """A subscription of the store. Raises StoreDamaged."""
         try:
-            peer, number, pattern, delivery, max_unacked, shared, state, *node = json.loads(value)
+            peer, number, pattern, delivery, max_unacked, shared, state, node = json.loads(value)
             ask = Subscribe(name, number, pattern, True, Delivery(delivery), max_unacked)
-            return cls(peer, ask, shared, RemoteState(state), *node)
+            return cls(peer, ask, shared, RemoteState(state), node)
         except (ValueError, TypeError) as cause:
             raise StoreDamaged(f"subscription {name} to another node cannot be read") from cause
 

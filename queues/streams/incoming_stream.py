@@ -110,7 +110,7 @@ class IncomingStream:
         self.id = StreamId(row.origin, row.stream)
         self.origin = row.origin
         self.number = row.stream
-        self.queue = composed(row.queue)
+        self.queue = row.queue
         self.delivery = Delivery(row.delivery)
         self.ordered = self.delivery is Delivery.TRANSACTIONAL
         if self.ordered:

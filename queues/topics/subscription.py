@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from triack.base.commit import SubscriptionRow
 from triack.base.errors import StoreDamaged
-from triack.base.names import TOPIC_PREFIX, composed
+from triack.base.names import TOPIC_PREFIX
 from triack.base.ranges import NumberSet, Range, as_ranges
 from triack.queues.fetching import Fetch, arrived, fetch_packets
 from triack.queues.mailboxes.handed import settled_runs
@@ -46,14 +46,14 @@ class Peer:
         name: of the node, as messages go there now: the way to a node may change, and it is the same subscriber.
         number: of the request that made it; later ones of that node have higher numbers.
         delivery: messages go there in this class, or in a weaker one if they were published in that.
-        node: the id of the node, in hexadecimal digits; empty in a store of an earlier version.
+        node: the id of the node, in hexadecimal digits.
     """
 
     name: str
     subscription: str
     number: int
     delivery: int
-    node: str = ""
+    node: str
 
     @property
     def title(self) -> str:
@@ -529,8 +529,8 @@ class Subscription:
             found = cls(
                 root,
                 notices,
-                composed(row.name),
-                composed(row.pattern),
+                row.name,
+                row.pattern,
                 durable=row.id,
                 shared=shared,
                 peer=None if peer is None else Peer(*peer),

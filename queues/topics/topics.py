@@ -12,7 +12,7 @@ from typing import Any
 from triack.base.commit import OWN_STATE, StoreContent, SubscriptionRow, kept_under
 from triack.base.delivery import LABELS
 from triack.base.errors import QueueNotFound, StoreDamaged, SubscriptionMismatch
-from triack.base.names import LEVEL_END, TOPIC_PREFIX, composed, what_else
+from triack.base.names import LEVEL_END, TOPIC_PREFIX, what_else
 from triack.base.news import AckWaitOver, MessagesDiscarded
 from triack.base.reasons import DropReason
 from triack.base.session_log import Record
@@ -89,7 +89,7 @@ class Topics:
         for topic, value in kept_under(content.state, _KEY):
             if len(value) != _PLACE.size:
                 raise StoreDamaged(f"places of topic {topic}: wrong length")
-            self._reserved[composed(topic)] = _PLACE.unpack(value)[0]
+            self._reserved[topic] = _PLACE.unpack(value)[0]
         for row in content.subscriptions:
             self._next_row = max(self._next_row, row.id + 1)
             self._rows.setdefault(row.queue, []).append(row)
@@ -226,8 +226,7 @@ class Topics:
         self._say("subscription_changed", known, now_ns, **about)
 
     def named(self, name: str) -> Subscription:
-        """The subscription with this name, as in ``Message.queue``. Raises QueueNotFound."""
-        name = composed(name)
+        """The subscription with this name, composed, as in ``Message.queue``. Raises QueueNotFound."""
         found = self.subscriptions.get(name.rpartition("/")[2])
         if found is None or found.mailbox.name != name or found.peer is not None:
             known = [one.mailbox.name for one in self.subscriptions.values()]

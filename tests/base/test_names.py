@@ -22,7 +22,6 @@ from triack.base.names import (
     check_topic,
     composed,
     covers,
-    find_name,
     nearest,
     what_else,
 )
@@ -42,7 +41,7 @@ def test_a_name_is_given_back(name: str) -> None:
 
 @pytest.mark.parametrize("word", ["Aufträge", "đơn-hàng", "주문", "Å"])
 def test_a_name_has_one_form_however_it_is_written(word: str) -> None:
-    """Each check gives back the composed form, of topics, patterns and permissions, too; an old name is still found."""
+    """Each check gives back the composed form, of topics, patterns and permissions, too."""
     apart, whole = normalize("NFD", word), normalize("NFC", word)
     assert apart != whole
     assert composed(apart) == check_name(apart) == check_queue(apart) == check_name(whole) == whole
@@ -50,7 +49,6 @@ def test_a_name_has_one_form_however_it_is_written(word: str) -> None:
     assert check_topic(apart) == check_levels(apart) == whole
     assert check_pattern(f"{apart}.*.{apart}") == f"{whole}.*.{whole}"
     assert check_permitted(f"*.{apart}") == f"*.{whole}"
-    assert (find_name(apart, {whole}), find_name(apart, {apart, whole})) == (whole, apart)
 
 
 @pytest.mark.parametrize(

@@ -551,30 +551,6 @@ async def test_a_name_is_one_however_it_is_written(tmp_path: Path, *, by_client:
         assert set(node.queue_lengths()) == {WHOLE, f"{WHOLE}.2", "dead-letter"}
 
 
-@pytest.mark.gate
-async def test_a_store_with_old_names_opens(tmp_path: Path) -> None:
-    """A name that was not composed becomes so; of two that look the same, each still has its messages."""
-    for folder, names in (("one", [APART]), ("two", [APART, WHOLE])):
-        async with make(data=tmp_path / folder) as node:
-            await node.send("seed", b"x")
-        store = Store(tmp_path / folder)
-        store.load(b"", 1)
-        store.apply(
-            Commit(
-                queues=[(100 + at, name) for at, name in enumerate(names)],
-                messages=[
-                    MessageRow(key_of(100 + at, 1), b"o" * 16, 1, 1, 1, (batch(name.encode()),))
-                    for at, name in enumerate(names)
-                ],
-            )
-        )
-        store.close()
-        async with make(data=tmp_path / folder) as node:
-            kept = {WHOLE} if folder == "one" else {APART, WHOLE}
-            assert {name for name, count in node.queue_lengths().items() if count} == {"seed", *kept}
-            assert [await bodies(node, name, 1) for name in names] == [[name.encode()] for name in names]
-
-
 # The node of a directory that no process runs, and the session log that it goes on with.
 
 
