@@ -195,8 +195,7 @@ class ClientSubscriber(ClientConsumer):
     """An async iterator over the messages of one subscription; also an async context manager. See ``Subscriber``.
 
     It begins with ``async with``, or with the first request for a message. When the process of the node ends, it
-    continues
-    with the next one: a subscription that is not durable then begins anew, and misses what came in between.
+    continues with the next one: a subscription that is not durable then begins anew, and misses what came in between.
     """
 
     def __init__(

@@ -62,6 +62,7 @@ class SyncInvitation(OverLoop[OpenInvitation | ClientInvitation]):
 
 N = TypeVar("N", Node, Client)
 H = TypeVar("H", bound=Handler)
+R = TypeVar("R")
 E = TypeVar("E", AckEvent, NodeEvent, BrowsedMessage)
 
 
@@ -138,6 +139,11 @@ class _Face(Generic[N]):
         loop, node = self._parts
         given = loop.wait(begin(node))
         return given if wrap is None else wrap(loop, given)
+
+    def _given(self, wrap: Callable[[LoopThread, Any], R], verb: str, /, *args: Any, **kwargs: Any) -> R:
+        """What a verb gives out, for callers that wait."""
+        loop, node = self._parts
+        return wrap(loop, loop.wait(settled(node, verb, args, kwargs)))
 
     @property
     def name(self) -> str:
@@ -218,25 +224,13 @@ class _Face(Generic[N]):
 
     @as_on(Verbs.receive)
     def receive(self, said: Said) -> SyncConsumer:
-        """Without a name, the reader gets this thread's."""
-        name = threading.current_thread().name if said["name"] is None else said["name"]
-        wanted = {**said, "name": name}
-        reader: SyncConsumer = self._perform(lambda node: settled(node, "receive", (), wanted), SyncConsumer)
-        return reader
+        """A reader for callers that wait."""
+        return self._given(SyncConsumer, "receive", **_named(said))
 
     @as_on(Verbs.subscribe)
     def subscribe(self, said: Said) -> SyncSubscriber:
-        """It has begun when this returns. Without a name, the reader gets this thread's."""
-        name = threading.current_thread().name if said["name"] is None else said["name"]
-        wanted = {**said, "name": name}
-
-        async def begin(node: Any) -> Any:
-            found = node.subscribe(**wanted)
-            await found.__aenter__()
-            return found
-
-        reader: SyncSubscriber = self._perform(begin, SyncSubscriber)
-        return reader
+        """It has begun when this returns."""
+        return self._given(SyncSubscriber, "subscribe", **_named(said))
 
     unsubscribe = waited(Verbs.unsubscribe)
     publish = waited(Verbs.publish, SyncReceipt)
@@ -246,15 +240,11 @@ class _Face(Generic[N]):
 
         See ``Node.browse``.
         """
-        found: Iterator[BrowsedMessage] = self._perform(
-            lambda node: settled(node, "browse", (queue, after), {}), _iterate
-        )
-        return found
+        return self._given(_iterate, "browse", queue, after)
 
     def events(self) -> Iterator[NodeEvent]:
         """The events of the node from now on, until it ends; see ``Node.events``."""
-        found: Iterator[NodeEvent] = self._perform(lambda node: settled(node, "events", (), {}), _iterate)
-        return found
+        return self._given(_iterate, "events")
 
     def acknowledgements(
         self,
@@ -266,10 +256,7 @@ class _Face(Generic[N]):
     ) -> Iterator[AckEvent]:
         """Outcomes of the messages to a queue, until the node ends; see ``Node.acknowledgements``."""
         wanted = {"delivery": delivery, "every": every, "priority": priority}
-        found: Iterator[AckEvent] = self._perform(
-            lambda node: settled(node, "acknowledgements", (destination,), wanted), _iterate
-        )
-        return found
+        return self._given(_iterate, "acknowledgements", destination, **wanted)
 
 
 class SyncNode(_Face[Node]):
@@ -294,10 +281,7 @@ class SyncNode(_Face[Node]):
             if receipt is not None:
                 return SyncReceipt(loop, receipt)
         wanted = {name: said[name] for name in ("delivery", "until", "timeout")}
-        sent: SyncReceipt = self._perform(
-            lambda node: settled(node, "send", (destination, body), {**wanted, **properties}), SyncReceipt
-        )
-        return sent
+        return self._given(SyncReceipt, "send", destination, body, **wanted, **properties)
 
     send_nowait = waited(Verbs.send_nowait, SyncReceipt)
     failed = waited(Verbs.failed)
@@ -305,6 +289,11 @@ class SyncNode(_Face[Node]):
 
 class SyncClient(_Face[Client]):
     """A node in another process. Make it with ``triack.sync.connect``, use it inside ``with``."""
+
+
+def _named(said: Said) -> Said:
+    """The arguments of a reader: without a name, it gets this thread's."""
+    return {**said, "name": threading.current_thread().name if said["name"] is None else said["name"]}
 
 
 def _iterate(loop: LoopThread, events: AsyncIterator[E]) -> Iterator[E]:
