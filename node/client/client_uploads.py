@@ -29,13 +29,10 @@ async def send_whole_or_parts(
     """Send a small body in one call; of a large one send the parts, and then the message by ``end``."""
     destination, delivery = said["destination"], said["delivery"]
     name_of(destination, delivery)
-    source = await open_source(destination, said["source"], said["content_length"])
-    try:
+    async with await open_source(destination, said["source"], said["content_length"]) as source:
         if source.size <= MAX_BODY_BYTES:
             return await send_whole(await source.read_all(destination))
         return await _send_parts(client, said, source, end)
-    finally:
-        await source.close()
 
 
 async def _send_parts(

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, I
 from contextlib import asynccontextmanager
 from io import SEEK_END
 from pathlib import Path
-from typing import Any, BinaryIO, Unpack, cast
+from typing import Any, BinaryIO, Self, Unpack, cast
 
 from triack.base.checks import check_kind
 from triack.base.delivery import DURABLE, Delivery, check_sent
@@ -50,7 +50,7 @@ BodySource = bytes | bytearray | memoryview | str | os.PathLike[str] | BinaryIO 
 
 
 class Source:
-    """The bytes of one body, how many there are, and what to do at the end."""
+    """The bytes of one body, how many there are, and what to do at the end; an async context manager."""
 
     def __init__(self, size: int, pieces: AsyncIterator[bytes], close: Callable[[], Any] | None = None) -> None:
         self.size = size
@@ -61,11 +61,6 @@ class Source:
         """The next bytes; none at the end."""
         return await anext(self._pieces, b"")
 
-    async def close(self) -> None:
-        """End it."""
-        if self._close is not None:
-            await aside(self._close)
-
     async def read_all(self, destination: str) -> bytes:
         """All bytes of a body that is not large. Raises UsageError: there are more or fewer than was said."""
         body = bytearray()
@@ -74,6 +69,13 @@ class Source:
         if len(body) != self.size:
             raise UsageError(f"send to {destination}: the source has {len(body)} bytes, and {self.size} were said")
         return bytes(body)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._close is not None:
+            await aside(self._close)
 
 
 def _as_bytes(piece: object) -> memoryview:
@@ -133,10 +135,10 @@ async def open_source(destination: str, source: BodySource, content_length: int 
         raise UsageError(f"send to {destination}: content_length must not be negative, and is {content_length}")
     opened = await _open(destination, source, content_length)
     if content_length is not None and opened.size != content_length:
-        await opened.close()
-        raise UsageError(
-            f"send to {destination}: the source has {opened.size} bytes, and content_length is {content_length}"
-        )
+        async with opened:  # which ends it
+            raise UsageError(
+                f"send to {destination}: the source has {opened.size} bytes, and content_length is {content_length}"
+            )
     return opened
 
 
@@ -497,16 +499,13 @@ class StreamSending(OnPort):
         port = self._port
         check_sent("send to", destination, delivery)
         stage = stage_to_wait_for(port, until, delivery, timeout)
-        opened = await open_source(destination, source, content_length)
-        try:
+        async with await open_source(destination, source, content_length) as opened:
             if opened.size <= port.settings.large.from_bytes:
                 body = await opened.read_all(destination)
                 receipt = await self.send(destination, body, delivery=delivery, **properties)
             else:
                 upload = Upload.to(port, destination, opened.size, delivery, properties)
                 receipt = upload.submit(await send_all(upload, opened))
-        finally:
-            await opened.close()
         await receipt.reached(Stage.QUEUED)
         if stage is not None:
             await receipt.reached(stage, timeout)

@@ -155,16 +155,13 @@ class Transaction:
         self._check_open()
         check_durable(destination, delivery)
         port = self._port
-        opened = await open_source(destination, source, content_length)
-        try:
+        async with await open_source(destination, source, content_length) as opened:
             if opened.size <= port.settings.large.from_bytes:
                 body = await opened.read_all(destination)
                 await self.send(destination, body, delivery=delivery, **properties)
                 return
             upload = Upload.to(port, destination, opened.size, delivery, properties)
             await self.take_upload(upload, await send_all(upload, opened))
-        finally:
-            await opened.close()
 
     async def take_upload(self, upload: Upload, prepared: Prepared) -> None:
         """Send a large message, all of whose body has left, with the commit; for the parts of the node."""

@@ -380,11 +380,8 @@ SMALL = triack.LargeBodies(from_bytes=1_000, part_bytes=100_000, ahead_bytes=300
 
 
 async def opened(source: Any, content_length: int | None = None) -> tuple[Source, bytes]:
-    found = await open_source("q", source, content_length)
-    try:
+    async with await open_source("q", source, content_length) as found:
         return found, await found.read_all("q")
-    finally:
-        await found.close()
 
 
 async def pieces() -> AsyncIterator[bytes]:
