@@ -6,11 +6,9 @@ is the sending node, of both its lives.
 """
 
 import asyncio
-import contextlib
 import time
 from dataclasses import replace
 
-from triack.base.errors import TriackError
 from triack.node.control.tasks import first_of
 from triack.tools.bench.application import Source
 from triack.tools.bench.figures import Result
@@ -97,29 +95,21 @@ async def _one(work: Work, options: Options, number: int, meter: Meter) -> tuple
     shared |= {"data": str(folder / "sender")}
     filled = Progress()
     meter.watch(filled)
-    async with contextlib.AsyncExitStack() as stack:
-        child = await Child.start("sender", {**shared, "role": "fill"}, _MODULE)
-        stack.push_async_callback(child.end)
+    async with Child.running("sender", {**shared, "role": "fill"}, _MODULE) as child:
         await follow((child,), work, filled)
         await child.finish(filled.handle)
     progress = Progress()
     meter.watch(progress)
-    async with contextlib.AsyncExitStack() as stack:
-        sender = await Child.start("sender", {**shared, "role": "drain"}, _MODULE)
-        stack.push_async_callback(sender.end)
+    async with Child.running("sender", {**shared, "role": "drain"}, _MODULE) as sender:
         while not progress.done:
-            report = await sender.next_report()
-            if report is None:
-                raise TriackError("the sender ended too early")
-            progress.handle(report)
+            progress.handle(await sender.next_report())
         progress.sent = filled.sent
         port = int(address.rpartition(":")[2])
         receiving = {**shared, "role": "receiver", "data": str(folder / "receiver"), "sender_key": keys["sender"]}
-        receiver = await Child.start("receiver", {**receiving, "port": port}, CHILD)
-        stack.push_async_callback(receiver.end)
-        await follow((sender, receiver), replace(work, complete=True), progress)
-        for end in (receiver, sender):
-            await end.finish(progress.handle)
+        async with Child.running("receiver", {**receiving, "port": port}, CHILD) as receiver:
+            await follow((sender, receiver), replace(work, complete=True), progress)
+            for end in (receiver, sender):
+                await end.finish(progress.handle)
     return progress, filled.sender_facts["idle"], filled.sender_facts["full"]
 
 

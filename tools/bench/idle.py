@@ -20,7 +20,7 @@ from typing import Any
 import triack
 from triack.base.commit import StoreContent
 from triack.base.delivery import Delivery
-from triack.base.errors import TriackError, WaitTimeout
+from triack.base.errors import WaitTimeout
 from triack.base.peers import Directory, Peer
 from triack.node.files.keys import KeyKind, decode_key
 from triack.node.files.private_files import PrivateFiles
@@ -245,23 +245,19 @@ async def _one(work: Work, folder: Path, meter: Meter) -> Progress:
     progress = Progress()
     meter.watch(progress)
     shared = {"messages": work.messages, "insecure": work.insecure, "seconds": work.seconds}
-    async with contextlib.AsyncExitStack() as stack:
-        log = str(folder / "logs") if work.log else None
-        node = await Child.start("node", {**shared, "role": "node", "data": str(folder / "node"), "log": log}, _MODULE)
-        stack.push_async_callback(node.end)
-        found = (await node.next_report() or {}).get("found")
-        peers = await Child.start("peers", {**shared, "role": "peers", "found": found}, _MODULE)
-        stack.push_async_callback(peers.end)
-        try:
-            async with asyncio.timeout(60 + (work.messages or 0) * OPEN_S_EACH + work.seconds):
-                while not progress.done:
-                    report = await node.next_report()
-                    if report is None:
-                        raise TriackError("the node ended too early")
-                    progress.handle(report)
-        except TimeoutError:
-            raise WaitTimeout(f"bench given up: {progress.delivered} of {work.messages} sessions were opened") from None
-        await node.finish(progress.handle)
+    log = str(folder / "logs") if work.log else None
+    options = {**shared, "role": "node", "data": str(folder / "node"), "log": log}
+    async with Child.running("node", options, _MODULE) as node:
+        found = (await node.next_report())["found"]
+        async with Child.running("peers", {**shared, "role": "peers", "found": found}, _MODULE):
+            try:
+                async with asyncio.timeout(60 + (work.messages or 0) * OPEN_S_EACH + work.seconds):
+                    while not progress.done:
+                        progress.handle(await node.next_report())
+            except TimeoutError:
+                opened = f"{progress.delivered} of {work.messages} sessions were opened"
+                raise WaitTimeout(f"bench given up: {opened}") from None
+            await node.finish(progress.handle)
     return progress
 
 

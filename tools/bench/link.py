@@ -3,7 +3,6 @@
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from triack.base.errors import TriackError
 from triack.base.units import MS
 from triack.tools.bench.figures import Result
 from triack.tools.bench.options import Meter, Options
@@ -111,13 +110,8 @@ async def _one(
         work = replace(work, congestion=control)
     options: Report = {"system": system, "work": work.to_json(), "folder": str(folder)}
     options |= {"congestion": control, "link": None if faults is None else asdict(faults), "seed": seed}
-    child = await Child.start("link", options, "triack.tools.bench.namespace")
-    try:
-        while (report := await child.next_report()) is not None:
-            if "outcome" in report:
-                await child.finish(progress.handle)
-                return Outcome(**report["outcome"])
+    async with Child.running("link", options, "triack.tools.bench.namespace") as child:
+        while "outcome" not in (report := await child.next_report()):
             progress.handle(report)
-    finally:
-        await child.end()
-    raise TriackError("the link ended too early")
+        await child.finish(progress.handle)
+        return Outcome(**report["outcome"])

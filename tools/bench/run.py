@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from triack.base.errors import TriackError, WaitTimeout
+from triack.base.errors import WaitTimeout
 from triack.base.printable import counted
 from triack.node.control.tasks import first_of
 from triack.tools.bench.process import processor_s
@@ -111,20 +111,17 @@ async def run_once(
         options |= {"host": host, "is_behind": between is not None}
         if relayed:
             options["hub_key"] = make_key(folder / "hub")
-        receiver = await Child.start("receiver", options, CHILD)
-        stack.push_async_callback(receiver.end)
-        found = (await receiver.next_report() or {}).get("found", {})
+        receiver = await stack.enter_async_context(Child.running("receiver", options, CHILD))
+        found = (await receiver.next_report())["found"]
         if between is not None:
             found = await between(found)
         if relayed:
             relaying = {**common, **log, "role": "hub", "data": str(folder / "hub"), "found": found, "sender_key": key}
-            hub = await Child.start("hub", relaying, CHILD)
-            stack.push_async_callback(hub.end)
-            found = (await hub.next_report() or {}).get("found", {})
+            hub = await stack.enter_async_context(Child.running("hub", relaying, CHILD))
+            found = (await hub.next_report())["found"]
         options = {**common, **log, "role": "sender", "data": data["sender"], "found": found}
         options["congestion"] = congestion
-        sender = await Child.start("sender", options, CHILD)
-        stack.push_async_callback(sender.end)
+        sender = await stack.enter_async_context(Child.running("sender", options, CHILD))
         before_s = processor_s(server["pid"]) if server else 0.0
         await follow((sender, receiver), work, progress)
         broker_cpu_s = processor_s(server["pid"]) - before_s if server else None
@@ -140,9 +137,8 @@ async def follow(children: tuple[Child, ...], work: Work, progress: Progress) ->
     """Read the reports of both processes until the run has ended."""
 
     async def listen(child: Child) -> None:
-        while (report := await child.next_report()) is not None:
-            progress.handle(report)
-        raise TriackError(f"the {child.name} ended too early")
+        while True:
+            progress.handle(await child.next_report())
 
     await first_of(_over(work, progress), *map(listen, children))
 

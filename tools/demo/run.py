@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -75,11 +75,12 @@ class Child:
 
     def __init__(self, process: asyncio.subprocess.Process, name: str) -> None:
         self._process = process
-        self.name = name
+        self._name = name
 
     @classmethod
-    async def start(cls, name: str, options: Report, module: str | None = None) -> "Child":
-        """Start a process of the demo, or of another module that reports in the same way."""
+    @contextlib.asynccontextmanager
+    async def running(cls, name: str, options: Report, module: str | None = None) -> AsyncIterator["Child"]:
+        """Run a process of the demo, or of another module that reports in the same way; at the end, end it."""
         # Another session keeps the terminal's Ctrl-C away; the end of standard input ends it in any case.
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -91,17 +92,27 @@ class Child:
             limit=REPORT_BYTES_MAX,
             start_new_session=True,
         )
-        return cls(process, name)
+        child = cls(process, name)
+        try:
+            yield child
+        finally:
+            await child.end()
 
-    async def next_report(self) -> Report | None:
-        """Its next report, None when it has ended well. Raises TriackError when it failed."""
+    async def next_report(self) -> Report:
+        """Its next report. Raises TriackError when it has failed, or ended."""
+        report = await self._read()
+        if report is None:
+            raise TriackError(f"the {self._name} ended too early")
+        return report
+
+    async def _read(self) -> Report | None:
         assert self._process.stdout is not None
         line = await self._process.stdout.readline()
         report: Report | None = json.loads(line) if line else None
         if report is not None and "error" in report:
-            raise TriackError(f"the {self.name} failed: {report['error']}")
+            raise TriackError(f"the {self._name} failed: {report['error']}")
         if report is None and await self._process.wait():
-            raise TriackError(f"the {self.name} ended with code {self._process.returncode}")
+            raise TriackError(f"the {self._name} ended with code {self._process.returncode}")
         return report
 
     async def finish(self, handle: Callable[[Report], None]) -> None:
@@ -109,10 +120,10 @@ class Child:
         self._end_input()
         try:
             async with asyncio.timeout(END_S):
-                while (report := await self.next_report()) is not None:
+                while (report := await self._read()) is not None:
                     handle(report)
         except TimeoutError:
-            raise WaitTimeout(f"the {self.name} did not close within {END_S:g} s") from None
+            raise WaitTimeout(f"the {self._name} did not close within {END_S:g} s") from None
 
     async def end(self) -> None:
         """End it in any state."""
@@ -145,11 +156,9 @@ async def transfer(plan: Plan, folder: Path, progress: Transfer) -> None:
     sender_key = "" if plan.insecure else make_key(folder / "sender")
     async with contextlib.AsyncExitStack() as stack:
         listen = {"listen": f"{plan.transport}://127.0.0.1:0", "is_behind_relay": plan.impaired}
-        receiver = await Child.start(
-            "receiver", {**common, **listen, "data": data["receiver"], "sender_key": sender_key}
-        )
-        stack.push_async_callback(receiver.end)
-        found = await receiver.next_report() or {}
+        options = {**common, **listen, "data": data["receiver"], "sender_key": sender_key}
+        receiver = await stack.enter_async_context(Child.running("receiver", options))
+        found = await receiver.next_report()
         address = str(found.get("address"))
         relay: Relay | None = None
         if plan.impaired:
@@ -162,10 +171,8 @@ async def transfer(plan: Plan, folder: Path, progress: Transfer) -> None:
             stack.push_async_callback(relay.close)
             await relay.start()
             address = relay.address
-        sender = await Child.start(
-            "sender", {**common, "data": data["sender"], "address": address, "receiver_key": found.get("key")}
-        )
-        stack.push_async_callback(sender.end)
+        options = {**common, "data": data["sender"], "address": address, "receiver_key": found.get("key")}
+        sender = await stack.enter_async_context(Child.running("sender", options))
         await _all_arrived((sender, receiver), plan, progress, handle)
         for child in (sender, receiver):
             await child.finish(handle)
@@ -183,11 +190,10 @@ async def _all_arrived(
     arrived = asyncio.Event()
 
     async def listen(child: Child) -> None:
-        while (report := await child.next_report()) is not None:
-            handle(report)
+        while True:
+            handle(await child.next_report())
             if progress.first_ns and progress.last_ns:
                 arrived.set()
-        raise TriackError(f"the {child.name} ended too early")
 
     await first_of(arrived.wait(), _patience(plan, progress), *map(listen, children))
 
