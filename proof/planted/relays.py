@@ -95,7 +95,7 @@ def _wrong_neighbour(
     _right: Any, self: ReturnRoutes, stream: StreamId, but: Conversation | None
 ) -> Conversation | None:
     del but
-    back = self.of(stream)
+    back = self.backs.get(stream)
     return next(filter(None, map(self.open_with, () if back is None else back.downstreams)), None)
 
 
