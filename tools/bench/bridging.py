@@ -47,9 +47,7 @@ async def measure_bridge(row: Row, options: Options, meter: Meter, result: Resul
             for name, measure in _RUNS.items():
                 said = f"{row.name} {name} {number + 1}/{options.runs}"
                 meter.begin(said, row.work)
-                seconds = await measure(
-                    server["port"], options.folder / said.replace(" ", "-").replace("/", "-"), messages
-                )
+                seconds = await measure(server["port"], options.folder_of(said), messages)
                 found[name] = messages / seconds
                 meter.say(f"{said}: {found[name]:,.0f} msg/s")
             for way in ("in", "out"):

@@ -38,7 +38,7 @@ async def measure_link(row: Row, options: Options, meter: Meter, result: Result)
             ):
                 name = f"{row.name} {percent} % {system} {control} {number + 1}/{options.runs}"
                 meter.begin(name, its)
-                folder = options.folder / name.replace(" ", "-").replace("/", "-")
+                folder = options.folder_of(name)
                 used = "bbr" if control == SMALL else control
                 outcome = await _one(system, used, its, faults, folder, meter, seed=number + 1)
                 shares[system, control] = share(outcome, faults)

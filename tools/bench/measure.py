@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from operator import attrgetter
-from pathlib import Path
 from typing import Any
 
 from triack.tools.bench import namespace, process
@@ -64,24 +63,22 @@ def _handle_peer(result: Result, peer: System, outcome: Outcome) -> None:
         result.note(f"{peer.name}: {outcome.flaw}")
 
 
-def _handle_plain(result: Result, outcome: Outcome) -> None:
-    if outcome.flaw:
-        result.verified = False
-        result.note(outcome.flaw)
-
-
 async def _one(
-    system: System, row: Row, number: int, work: Work, options: Options, meter: Meter, server: dict[str, Any]
+    system: System,
+    row: Row,
+    number: int,
+    work: Work,
+    options: Options,
+    meter: Meter,
+    server: dict[str, Any],
+    *,
+    relayed: bool = False,
 ) -> Outcome:
     name = f"{row.name} {system.name} {number + 1}/{options.runs}"
     meter.begin(name, work)
-    outcome = await run_once(system, work, _fresh(options, name), server, meter.watch)
+    outcome = await run_once(system, work, options.folder_of(name), server, meter.watch, relayed=relayed)
     meter.say(outcome.summed_up(name))
     return outcome
-
-
-def _fresh(options: Options, name: str) -> Path:
-    return options.folder / name.replace(" ", "-").replace("/", "-")
 
 
 def _take(result: Result, name: str, outcome: Outcome) -> None:
@@ -111,24 +108,31 @@ async def _curve(row: Row, options: Options, meter: Meter, result: Result) -> No
 
 
 async def _in_turns(
-    row: Row, options: Options, meter: Meter, result: Result, plain: Work, names: tuple[str, str]
-) -> AsyncIterator[tuple[Outcome, Outcome]]:
-    """Runs of a row's work, each with one of the plain work after it."""
-    own, (name, plain_name) = system_of("triack"), (f"{row.name} {it}".rstrip() for it in names)
+    row: Row,
+    options: Options,
+    meter: Meter,
+    result: Result,
+    plain: Work,
+    names: tuple[str, str],
+    *,
+    relayed: bool = False,
+) -> AsyncIterator[tuple[int, Outcome, Outcome]]:
+    """Number the runs of a row's work, each with one of the plain work after it."""
+    own, (named, plain_row) = system_of("triack"), (replace(row, name=f"{row.name} {it}".rstrip()) for it in names)
     for number in range(options.runs):
-        named = replace(row, name=name)
-        outcome = await _one(own, named, number, options.shaped(row.work), options, meter, {})
+        outcome = await _one(own, named, number, options.shaped(row.work), options, meter, {}, relayed=relayed)
         result.handle(outcome)
-        named = replace(row, name=plain_name)
-        alone = await _one(own, named, number, options.shaped(plain), options, meter, {})
-        _handle_plain(result, alone)
-        yield outcome, alone
+        alone = await _one(own, plain_row, number, options.shaped(plain), options, meter, {})
+        if alone.flaw:
+            result.verified = False
+            result.note(alone.flaw)
+        yield number, outcome, alone
 
 
 async def _recording(row: Row, options: Options, meter: Meter, result: Result) -> None:
     """The same with the log and without it, in turns."""
     names = "with log", "without log"
-    async for outcome, alone in _in_turns(row, options, meter, result, replace(row.work, log=False), names):
+    async for _, outcome, alone in _in_turns(row, options, meter, result, replace(row.work, log=False), names):
         result.headline.values.append(100 * (1 - outcome.rate / alone.rate))
 
 
@@ -137,7 +141,7 @@ def _beside_plain(name: str = "", rate: Callable[[Outcome], float] = attrgetter(
 
     async def measure(row: Row, options: Options, meter: Meter, result: Result) -> None:
         names = name, "plain"
-        async for outcome, alone in _in_turns(row, options, meter, result, replace(row.work, **plain), names):
+        async for _, outcome, alone in _in_turns(row, options, meter, result, replace(row.work, **plain), names):
             share = 100 * rate(outcome) / alone.rate if alone.rate else 0.0
             result.figures["of plain"].values.append(share)
             result.figures["rate"].values.append(rate(outcome))
@@ -152,28 +156,17 @@ def _answered_rate(outcome: Outcome) -> float:
 
 async def _relayed(row: Row, options: Options, meter: Meter, result: Result) -> None:
     """The same through a relay and directly, in turns."""
-    own, work = system_of("triack"), replace(options.shaped(row.work), insecure=False)
     if options.insecure:
         result.note("secured all the same: relays know their neighbours by keys")
-    for number in range(options.runs):
-        rates = {}
-        for relayed in (True, False):
-            name = f"{row.name} {'through a relay' if relayed else 'direct'} {number + 1}/{options.runs}"
-            meter.begin(name, work)
-            outcome = await run_once(own, work, _fresh(options, name), {}, meter.watch, relayed=relayed)
-            meter.say(outcome.summed_up(name))
-            rates[relayed] = outcome.rate
-            if relayed:
-                result.handle(outcome)
-            else:
-                _handle_plain(result, outcome)
-        result.figures["of direct"].values.append(100 * rates[True] / rates[False] if rates[False] else 0.0)
-        result.figures["rate"].values.append(rates[True])
+    secured, names = replace(options, insecure=False), ("through a relay", "direct")
+    async for _, outcome, alone in _in_turns(row, secured, meter, result, row.work, names, relayed=True):
+        result.figures["of direct"].values.append(100 * outcome.rate / alone.rate if alone.rate else 0.0)
+        result.figures["rate"].values.append(outcome.rate)
 
 
 async def _fanned_out(row: Row, options: Options, meter: Meter, result: Result) -> None:
     """Each message to several readers; and T1, whose message has one, in turns."""
-    work, own = options.shaped(row.work), system_of("triack")
+    work, names = options.shaped(row.work), ("", "one reader")
     peer = system_of(options.versus) if options.versus else None
     if peer is not None and not peer.fans_out:
         result.note(f"no {peer.name} beside it: here it sends each message to one reader")
@@ -182,21 +175,17 @@ async def _fanned_out(row: Row, options: Options, meter: Meter, result: Result) 
         peer.check()
         result.versus = peer.name
     async with running(peer.name if peer is not None else "", options.folder / "server") as server:
-        for number in range(options.runs):
-            outcome = await _one(own, row, number, work, options, meter, {})
-            result.handle(outcome)
-            plain = replace(row, name=f"{row.name} one reader")
-            alone = await _one(own, plain, number, replace(work, readers=0), options, meter, {})
-            _handle_plain(result, alone)
+        plain = replace(row.work, readers=0)
+        async for number, outcome, alone in _in_turns(row, options, meter, result, plain, names):
             in_sum = work.readers * outcome.rate
             stored = outcome.facts["receiver"].get("stored_bytes", 0)
             result.figures["in sum"].values.append(in_sum)
             result.figures["of T1"].values.append(in_sum / alone.rate if alone.rate else 0.0)
             result.figures["stored"].values.append(stored / (work.size * max(1, outcome.sent)))
             if peer is not None:
-                outcome = await _one(peer, row, number, work, options, meter, server)
-                _handle_peer(result, peer, outcome)
-                result.figures["in sum"].versus_values.append(work.readers * outcome.rate)
+                theirs = await _one(peer, row, number, work, options, meter, server)
+                _handle_peer(result, peer, theirs)
+                result.figures["in sum"].versus_values.append(work.readers * theirs.rate)
 
 
 _KINDS: dict[str, Measure] = {

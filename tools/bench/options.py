@@ -25,6 +25,10 @@ class Options:
     quick: bool = False
     simulated: bool = False
 
+    def folder_of(self, name: str) -> Path:
+        """Where a run of that name works."""
+        return self.folder / name.replace(" ", "-").replace("/", "-")
+
     def shaped(self, work: Work) -> Work:
         """The work of a row, as the user wants it."""
         return replace(
