@@ -199,7 +199,7 @@ class DepartingSequence(Generic[Packet]):
         freed_by: the ack that lets this node forget a packet.
         entries: the packets that are in memory, by number.
         sync: whether the link to the next hop is synchronous now.
-        resend: when packets go out again for want of an order ack; None at a relay.
+        tier: when packets go out again for want of an order ack; None at a relay.
         waits_until: the next hop has everything up to this number on its disk, or has passed it on, and the rest waits
             there: by its word, as long as its session lasts. 0 if it has not said so.
     """
@@ -212,10 +212,10 @@ class DepartingSequence(Generic[Packet]):
         "entries",
         "freed_by",
         "hold",
-        "resend",
         "sequence",
         "start",
         "sync",
+        "tier",
         "waits_until",
     )
 
@@ -229,7 +229,7 @@ class DepartingSequence(Generic[Packet]):
         self.entries = entries
         self.hold = Hold()
         self.start = SlowStart()
-        self.resend: ResendTimer | None = None
+        self.tier: ResendTimer | None = None
         self.waits_until = self._waits_turn = 0
         self._to_send: deque[Packet] = deque()
         # Whether packets leave by their numbers, and not as they came.
@@ -299,10 +299,21 @@ class DepartingSequence(Generic[Packet]):
         Returns:
             The session's numbers of the packets that go out again: acks of those sendings no longer count.
         """
-        # Express packets that were in flight are taken, unless there was no place for their stream.
-        keeps = self.freed_by is Ack.SESSION and not crowded
-        if not self.start.handle_flow_control(self.hold, turn, now_ns, stop=stop, keeps=keeps):
+        hold, start = self.hold, self.start
+        if hold.is_repeated(turn):
+            # It may have left before the probe arrived that is under way, and says nothing about that.
             return []
+        stopped = hold.stops
+        hold.handle_flow_control(turn, now_ns, stop=stop)
+        if self.freed_by is Ack.SESSION and not crowded:
+            # Express packets that were in flight are taken, unless there was no place for their stream.
+            if start.credit is not None and not hold.stops:
+                start.handle_room()
+            return []
+        if not hold.stops:
+            start.handle_room()
+        elif not stopped:
+            start.handle_refused()
         # What the next hop has on its disk, it has taken.
         refused = [entry for entry in self.entries.values() if not entry.taken]
         again = [entry for entry in refused if entry.state in ON_THEIR_WAY]

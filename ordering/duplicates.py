@@ -39,7 +39,6 @@ class DuplicateFilter:
             self._skips.clear()
         if header.previous > self._seen.cumulative:
             self._skip_to(header.previous)
-            self._seen.forget_below(header.previous)
         return self._seen.add(header.number)
 
     def handle_run(self, header: SequenceHeader, packets: int) -> bool:
@@ -56,7 +55,6 @@ class DuplicateFilter:
             return False
         if header.previous > self._seen.cumulative:
             self._skip_to(header.previous)
-            self._seen.forget_below(header.previous)
         self._seen.add_run(header.number, header.number + packets - 1)
         return True
 
@@ -75,6 +73,7 @@ class DuplicateFilter:
         return header.sequence < self.sequence or any(first <= header.number <= last for first, last in self._skips)
 
     def _skip_to(self, floor: int) -> None:
+        """Numbers up to this one are not waited for any more."""
         first = self._seen.cumulative + 1
         for start, end in self._seen.ranges_up_to(floor):
             if first < start:
@@ -83,6 +82,7 @@ class DuplicateFilter:
         if first <= floor:
             self._skips.append((first, floor))
         del self._skips[:-SKIPS_MAX]
+        self._seen.forget_below(floor)
 
     def opens_gap(self, header: SequenceHeader) -> bool:
         """Whether a fresh packet of this sequence has no seen neighbour."""
@@ -94,9 +94,7 @@ class DuplicateFilter:
         """Take the older half of the gaps for numbers that will not come: copies of them are duplicates from now on."""
         ranges = self._seen.ranges
         if ranges:
-            floor = ranges[len(ranges) // 2][0]
-            self._skip_to(floor)
-            self._seen.forget_below(floor)
+            self._skip_to(ranges[len(ranges) // 2][0])
 
     @property
     def cumulative(self) -> int:

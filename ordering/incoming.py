@@ -18,7 +18,7 @@ from typing import Generic, TypeVar
 
 from triack.base.ranges import Range
 from triack.base.reasons import RejectReason
-from triack.ordering.order_ack import AckWait, OrderAck
+from triack.ordering.order_ack import OrderAck
 from triack.ordering.order_settings import OrderSettings
 from triack.ordering.wire import SequenceHeader
 
@@ -74,10 +74,6 @@ class IncomingSequence(Generic[Context]):
         self._held_sequence = 0
         self.held_bytes = 0
         self._skips: list[Range] = []
-
-    def agree(self, wait: AckWait | None) -> None:
-        """Its origin has stated how long order acks may wait; None for nothing."""
-        self.ack.agree(self._settings, wait)
 
     @property
     def held(self) -> int:

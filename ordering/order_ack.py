@@ -60,16 +60,17 @@ def wait_of(code: int) -> AckWait | None:
 class OrderAck(AckDebt):
     """The order ack that is owed to the origin of one incoming sequence."""
 
-    __slots__ = ()
+    __slots__ = ("_settings",)
 
     def __init__(self, settings: OrderSettings) -> None:
+        self._settings = settings
         super().__init__(_terms(in_ns(settings.order_ack_idle_s), in_ns(settings.seq_max_ack_delay_s)))
 
-    def agree(self, settings: OrderSettings, wait: AckWait | None) -> None:
-        """Take on what the origin states; None for nothing. ``settings`` are the receiver's own."""
-        most_ns = in_ns(settings.seq_max_ack_delay_s)
+    def agree(self, wait: AckWait | None) -> None:
+        """Take on what the origin states; None for nothing."""
+        most_ns = in_ns(self._settings.seq_max_ack_delay_s)
         if wait is None:
-            self.terms = _terms(in_ns(settings.order_ack_idle_s), most_ns)
+            self.terms = _terms(in_ns(self._settings.order_ack_idle_s), most_ns)
         else:
             self.terms = _terms(min(wait.idle_ns, most_ns), min(wait.delay_ns, most_ns))
 

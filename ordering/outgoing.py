@@ -114,16 +114,16 @@ class OutgoingSequence(DepartingSequence[StreamPacket]):
         "last_ack",
         "next_number",
         "resends",
-        "tier",
     )
 
     role: ClassVar[Role] = Role.ORIGIN
+    tier: ResendTimer
 
     def __init__(self, delivery: Delivery, sequence: int, next_number: int, settings: OrderSettings) -> None:
         # Ordered: taking the first of a plain dictionary looks at every one that was freed before it.
         super().__init__(delivery, sequence, OrderedDict())
         self.next_number = next_number
-        self.resend = self.tier = ResendTimer(settings)
+        self.tier = ResendTimer(settings)
         self._settings = settings
         # How many of them were given up or rejected: no tier waits for these.
         self._ended = 0

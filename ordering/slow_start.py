@@ -4,8 +4,6 @@ Promise: packets that were refused for want of room do not all go out at once, t
 leave as were taken last, and two for each one that is taken from then on, until it is clear that there is room.
 """
 
-from triack.ordering.hold import Hold
-
 FULL_SPEED = 256
 """A destination that takes this many at once, several windows, does not lack room."""
 
@@ -51,34 +49,6 @@ class SlowStart:
             self.credit += 2 * packets
             if self.credit >= FULL_SPEED:
                 self.credit = None
-
-    def handle_flow_control(self, hold: Hold, turn: int, now_ns: int, *, stop: bool, keeps: bool) -> bool:
-        """The next hop has no room for the stream, or has some again.
-
-        Args:
-            hold: of the stream.
-            turn: the turn of the hold.
-            now_ns: the clock.
-            stop: whether there is no room.
-            keeps: whether it takes what was in flight nevertheless.
-
-        Returns:
-            Whether what it has not acknowledged goes out again: it did not take that.
-        """
-        if hold.is_repeated(turn):
-            # It may have left before the probe arrived that is under way, and says nothing about that.
-            return False
-        stopped = hold.stops
-        hold.handle_flow_control(turn, now_ns, stop=stop)
-        if keeps:
-            if self.credit is not None and not hold.stops:
-                self.handle_room()
-            return False
-        if not hold.stops:
-            self.handle_room()
-        elif not stopped:
-            self.handle_refused()
-        return True
 
     def handle_session_closed(self, *, not_stored: bool) -> None:
         """All goes out again on the next session: slowly, if the last one ended as arrived packets were not stored."""

@@ -177,13 +177,8 @@ class Level:
         self.share.count(-memory_of(packet))
         return True
 
-    def find(self, place: int) -> QueuedPacket | None:
-        """The waiting packet that has that place. One that is only on the disk gets a temporary object."""
-        packet = next(self.walk(place), None)
-        return packet if packet is not None and place in packet.places else None
-
     def supply(self, packet: QueuedPacket, pieces: Sequence[bytes]) -> bool:
-        """Give its body to a packet of ``find``. Returns whether the packet is in memory, and no temporary object."""
+        """Give its body to a packet of ``walk``. Returns whether the packet is in memory, and no temporary object."""
         is_ready = self._ready.get(packet.first_place) is packet
         if pieces and not packet.pieces:
             packet.pieces = pieces
@@ -264,8 +259,9 @@ class PriorityQueue:
         return merge(*(line.walk(place) for line in self.by_rank), key=_FIRST_PLACE_OF)
 
     def find(self, place: int) -> QueuedPacket | None:
-        """The packet that has that place, if it waits; see ``Level.find``."""
-        return next((found for line in self.by_rank if (found := line.find(place)) is not None), None)
+        """The waiting packet that has that place. One that is only on the disk gets a temporary object."""
+        packet = next(self.walk(place), None)
+        return packet if packet is not None and place in packet.places else None
 
     @property
     def lacks_bodies(self) -> bool:

@@ -464,6 +464,11 @@ class Links(dict[str, Link]):
         """Whether a node is a neighbour that has got a stream, in this process: only such a one may answer for it."""
         return any(name in self and self[name].peer_id == peer_id for name in (outgoing.via, *outgoing.next_hop.former))
 
+    def carrier_to(self, peer: str) -> Conversation | None:
+        """What carries packets to a peer now, or None."""
+        link = self.get(peer)
+        return None if link is None else link.conversation
+
     def keep_touch(self, peers: Iterable[Peer]) -> None:
         """Keep in touch with those of these peers that want it, and with all if no peer can call this node."""
         wanted = {peer.name for peer in peers if peer.wants_touch}

@@ -89,6 +89,10 @@ class DepartingStream(Generic[Sequence]):
         """The neighbour that its packets go to, by name; empty if there is none."""
         return "" if self.way is None else self.way.via
 
+    def go_by(self, way: Way | None) -> None:
+        """Its packets use another way from now on."""
+        self.way = way
+
     def contexts_of(self, run: list[Any], previous: list[int], hops: int) -> list["DepartingContext"]:
         """What a session carries along with each packet of a run."""
         return [DepartingContext(self, entry, before, hops) for entry, before in zip(run, previous, strict=True)]

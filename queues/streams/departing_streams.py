@@ -18,6 +18,7 @@ from triack.queues.deadlines import Deadlines
 from triack.queues.fetching import FETCH_ROWS, Fetch, next_fetch
 from triack.queues.pauses import Pause
 from triack.queues.peers.link import Conversation, Link, Links
+from triack.queues.routes import Way
 from triack.queues.streams.departing_stream import DepartingStream
 from triack.queues.streams.group_commit import Turn
 from triack.queues.sync_links import SyncLinks
@@ -119,7 +120,7 @@ class DepartingStreams(Generic[Stream]):
         # The tiers of a paused stream continue: what they schedule leaves when it is resumed. It asks for no room.
         is_going = stream.paused or sequence.hold.state is HoldState.GOING
         hold_ns = None if is_going else sequence.hold.deadline_ns
-        at_ns = None if sequence.resend is None else sequence.resend.deadline_ns
+        at_ns = None if sequence.tier is None else sequence.tier.deadline_ns
         if hold_ns is not None and (at_ns is None or hold_ns < at_ns):
             at_ns = hold_ns
         expiry_ms = stream.next_expiry_ms  # of a relay also what is on the disk alone
@@ -143,10 +144,6 @@ class DepartingStreams(Generic[Stream]):
                 self.links[stream.way.via].turns.withdraw(stream)
             self._look_at(stream)
 
-    def _carrier_of(self, stream: Stream) -> Conversation | None:
-        """What carries the packets of a stream to the next hop now."""
-        return None if stream.way is None else self.links[stream.way.via].conversation
-
     def _forget_sent(self, stream: Stream, entries: Collection[Any]) -> None:
         """Tell the session to stop waiting for store acks of these packets."""
         if not entries or stream.way is None:
@@ -155,6 +152,22 @@ class DepartingStreams(Generic[Stream]):
         if conversation is not None:
             conversation.session.handle_freed([entry.packet for entry in entries if entry.packet])
             conversation.wake()
+
+    # ---- ways
+
+    def _go_by(self, stream: Stream, way: Way | None) -> None:
+        """The packets of a stream that are not freed go by a way from now on. What was said on another ends with that.
+
+        The caller tells its sequence of the end of the session, and of the mode of the link.
+        """
+        self._forget_sent(stream, stream.sequence.entries.values())
+        if stream.way is not None:
+            self.links[stream.way.via].turns.withdraw(stream)
+        self.sync_links.forget(stream)
+        stream.go_by(way)
+        stream.paused = self.pause_of(stream) is not None
+        stream.next_hop.awaited = stream.durable and self.sync_links.awaits(way)
+        stream.next_hop.handle_session_closed()
 
     # ---- holds
 
@@ -169,7 +182,7 @@ class DepartingStreams(Generic[Stream]):
         )
         sendings = stream.sequence.handle_flow_control(packet.turn, now_ns, stop=packet.stop, crowded=crowded)
         self._note_held(stream, packet.reason, now_ns, stop=packet.stop, is_new=is_new)
-        carrier = self._carrier_of(stream)
+        carrier = self.links.carrier_to(stream.via)
         if carrier is not None:
             carrier.session.handle_freed(sendings)
             carrier.wake()

@@ -181,7 +181,7 @@ class IncomingStream:
             wait = wait_of(header.ack_wait) or self.ack_wait
         if self.ordered and wait != self.ack_wait:
             self.ack_wait = wait
-            self.sequence.agree(wait)
+            self.sequence.ack.agree(wait)
 
     def handle_heard(self, conversation: Conversation, priority: int) -> None:
         """A packet of it, of that priority, has arrived by a conversation."""

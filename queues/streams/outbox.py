@@ -231,9 +231,8 @@ class Outbox(DepartingStreams[OutgoingStream]):
     def _add(self, outgoing: OutgoingStream) -> OutgoingStream:
         self._queues[outgoing.key] = outgoing
         self._by_number[outgoing.stream_number] = outgoing
-        outgoing.paused = self.pause_of(outgoing) is not None
+        self._go_by(outgoing, outgoing.way)
         if outgoing.peer:
-            outgoing.next_hop.awaited = outgoing.durable and self.sync_links.awaits(outgoing.way)
             outgoing.sequence.set_sync(self._is_sync(outgoing))
             self.links[outgoing.via].add(outgoing)
             self.retirement.look_at(outgoing.via)
@@ -720,14 +719,10 @@ class Outbox(DepartingStreams[OutgoingStream]):
         if way is None or (way == outgoing.way and is_sync is outgoing.next_hop.awaited and peer == outgoing.peer):
             self._look_for_key(outgoing)
             return
-        self._forget_sent(outgoing, outgoing.sequence.entries.values())
         self.links[outgoing.via].remove(outgoing)
         if peer != outgoing.peer:
             self._rename(outgoing, peer, turn)
-        outgoing.go_by(way)
-        self.sync_links.forget(outgoing)
-        outgoing.next_hop.awaited = is_sync
-        outgoing.next_hop.handle_session_closed()
+        self._go_by(outgoing, way)
         outgoing.sequence.handle_session_closed()
         # That nothing came of the way before says nothing of this one: as with a new session, the first tier again.
         outgoing.sequence.handle_session_opened(turn.now_ns)
@@ -744,7 +739,6 @@ class Outbox(DepartingStreams[OutgoingStream]):
         self._forget_key(outgoing)
         outgoing.rename(peer)
         self._queues.setdefault(outgoing.key, outgoing)
-        outgoing.paused = self.pause_of(outgoing) is not None
         if outgoing.durable:
             turn.commit.streams[outgoing.stream_number] = outgoing.row()
 

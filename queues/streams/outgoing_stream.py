@@ -174,13 +174,13 @@ class OutgoingStream(DepartingStream[OutgoingSequence]):
         """The node that it goes to has another name from now on."""
         self.peer, self.turn_key = peer, (peer, self.queue)
 
-    def go_by(self, way: Way) -> None:
-        """Its packets use another way from now on."""
-        if way.via != self.via:
+    def go_by(self, way: Way | None) -> None:
+        """See ``DepartingStream``."""
+        if way is not None and way.via != self.via:
             former = self.next_hop.former
             self.next_hop.former = (*(name for name in former if name != way.via), self.via)
-        self.way = way
-        self.relayed = self.relayed or not way.is_direct
+        super().go_by(way)
+        self.relayed = self.relayed or (way is not None and not way.is_direct)
 
     def fit(self, content_bytes: int) -> None:
         """Limit the content of packets made from now on; existing packets stay as they are."""

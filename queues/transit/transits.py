@@ -161,14 +161,11 @@ class Transits(DepartingStreams[TransitStream]):
 
     def _lead(self, stream: TransitStream, way: Way | None) -> None:
         """A stream goes by a way from now on."""
-        before, stream.way = stream.way, way
-        if before is not None:
-            self._by_link.get(before.via, {}).pop(stream, None)
+        self._by_link.get(stream.via, {}).pop(stream, None)
         if way is not None:
             self._by_link.setdefault(way.via, {})[stream] = None
-        stream.paused = self.pause_of(stream) is not None
-        stream.next_hop.awaited = stream.durable and self.sync_links.awaits(way)
-        stream.next_hop.handle_session_closed()
+        self._go_by(stream, way)
+        stream.sequence.handle_session_closed(rerouted=True)
         stream.sequence.set_sync(self._is_sync(stream))
 
     # ---- packets that arrive
@@ -291,7 +288,7 @@ class Transits(DepartingStreams[TransitStream]):
             self._idle[stream] = now_ns
             self._places.let_in(conversation, stream_id)
         elif stream.way != way:
-            self._go_by(stream, way, now_ns)
+            self._reroute(stream, way, now_ns)
         if stream.sequence.is_empty:
             self._come_by(stream, conversation, header, now_ns)
         stream.judged_by = conversation if stream.came_by == conversation.link_name else None
@@ -615,7 +612,7 @@ class Transits(DepartingStreams[TransitStream]):
 
         When both ends have called, that word may come by another session than the one that has carried them.
         """
-        carrier = self._carrier_of(stream)
+        carrier = self.links.carrier_to(stream.via)
         self._forget_sent(stream, entries)
         self._free(stream, entries, reason, turn, carrier.label if carrier is not None else "")
 
@@ -667,7 +664,6 @@ class Transits(DepartingStreams[TransitStream]):
         self.deadlines.set(stream, None)
         self.holds.forget(stream)
         self.words.forget(stream)
-        self.sync_links.forget(stream)
         self._lead(stream, None)
         del self._streams[stream.id], self._by_number[stream.number]
         self._places.account.add(stream.came_by.encode(), -STREAM_BYTES)
@@ -835,19 +831,14 @@ class Transits(DepartingStreams[TransitStream]):
             way = self.door.way_of(stream.final)
             awaited = stream.durable and self.sync_links.awaits(way)
             if way != stream.way or stream.next_hop.awaited is not awaited:
-                self._go_by(stream, way, now_ns)
+                self._reroute(stream, way, now_ns)
 
-    def _go_by(self, stream: TransitStream, way: Way | None, now_ns: int) -> None:
+    def _reroute(self, stream: TransitStream, way: Way | None, now_ns: int) -> None:
         """The packets of a stream that are not freed go by another way from now on."""
-        self._forget_sent(stream, list(stream.sequence.entries.values()))
-        if stream.way is not None:
-            self.links[stream.way.via].turns.withdraw(stream)
+        self._lead(stream, way)
         self.words.forget(stream)
-        self.sync_links.forget(stream)
         self.words.handle_next_lost(stream, now_ns)
         stream.held = ""
-        stream.sequence.handle_session_closed(rerouted=True)
-        self._lead(stream, way)
         if way is not None:
             self._records.rerouted(stream, now_ns)
         self._note_stored(stream, stream.sequence.ranges(stored=True), now_ns)
