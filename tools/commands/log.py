@@ -2,11 +2,9 @@
 
 import json
 import re
-import signal
 import sys
 import time
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import click
@@ -14,7 +12,7 @@ import click
 from triack.base.errors import ReplayError
 from triack.base.printable import counted, escaped, escaped_json
 from triack.tools.commands.common import CommandGroup
-from triack.tools.commands.watching import working
+from triack.tools.commands.watching import until_interrupt, working
 
 EXIT_ERROR = 2
 EXIT_BROKEN = 1
@@ -99,9 +97,8 @@ def tables(
     from triack.tools.replay.run import on_spark
     from triack.tools.replay.tables.up_to_date import violations_of_all
 
-    stop = Event()
+    stop = until_interrupt() if follow else None
     if follow:
-        _end_by_interrupt(stop)
         click.echo("triack log tables: following the logs, Ctrl-C ends it", err=True)
 
     def work(spark: Any) -> Any:
@@ -124,16 +121,6 @@ def tables(
     click.echo(f"{new}, {counted(violations, 'violation')} in all")
     if violations:
         sys.exit(EXIT_BROKEN)
-
-
-def _end_by_interrupt(stop: Event) -> None:
-    """Let Ctrl-C end the batches; a second one does not wait for the tables that are made of them."""
-
-    def end(*_: object) -> None:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        stop.set()
-
-    signal.signal(signal.SIGINT, end)
 
 
 def _tell_batch(added: Any) -> None:

@@ -2,10 +2,12 @@
 
 import asyncio
 import contextlib
+import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from io import StringIO
+from threading import Event
 
 import click
 
@@ -45,6 +47,18 @@ async def repeat(draw: Draw, every_s: float | None) -> None:
                 await draw()
             live.update(Text(written.getvalue()), refresh=True)
             await asyncio.sleep(every_s)
+
+
+def until_interrupt() -> Event:
+    """Return what the first Ctrl-C sets; a second one does not wait for what is done then."""
+    stop = Event()
+
+    def end(*_: object) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        stop.set()
+
+    signal.signal(signal.SIGINT, end)
+    return stop
 
 
 @contextlib.contextmanager

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-import signal
 import sys
 import traceback
 from datetime import UTC, datetime
 from pathlib import Path
-from threading import Event
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -19,7 +17,7 @@ from rich.table import Table
 from triack.base.errors import ReplayError
 from triack.base.printable import counted, escaped, escaped_json
 from triack.tools.commands.common import FloatRange, console_on
-from triack.tools.commands.watching import working
+from triack.tools.commands.watching import until_interrupt, working
 from triack.tools.replay.checks.catalogue import CHECKS
 from triack.tools.replay.engines.follow import follow
 from triack.tools.replay.log.schema import IF_ANY, Timeline, Verdict, Violation, bridge_account, reader_account
@@ -120,18 +118,12 @@ def _follow(
         from triack.tools.replay.report.report import make_way
 
         make_way(report)
-    console, stop = console_on(), Event()
+    console, stop = console_on(), until_interrupt()
 
     def tell(finding: Violation, timeline: Timeline) -> None:
         moment = f"{datetime.fromtimestamp(finding.wall_ns / 1e9, UTC):%H:%M:%S.%f}"[:-3]
         console.print(f"{moment} [red]{finding.check}[/]: {_safe(describe(finding, timeline))}")
 
-    def end(*_: object) -> None:
-        # A second Ctrl-C does not wait for the verdict.
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        stop.set()
-
-    signal.signal(signal.SIGINT, end)
     click.echo("triack replay: following the logs, Ctrl-C ends it with the verdict", err=True)
     verdict = follow(list(map(Path, directories)), tell, until_idle_s=until_idle_s, checkpoint=checkpoint, stop=stop)
     if report is not None:
@@ -189,7 +181,6 @@ def _safe(text: str) -> str:
 
 
 def _show_coverage(verdict: Verdict, timeline: Timeline, console: Console) -> None:
-    """Say what was read and what was not."""
     console.print(f"read: {counted(len(verdict.files), 'file')} with {counted(verdict.starts, 'start')} of nodes")
     for path, why in list(verdict.unread.items())[:_UNREAD_SHOWN]:
         console.print(f"[yellow]not read: {_safe(path)} {_safe(why)}[/]")

@@ -105,7 +105,6 @@ def replay(
 
 
 def _choose(paths: list[str], master: str | None) -> tuple[str, str]:
-    """Return the engine that suits the logs, and why."""
     if master is not None:
         return "spark", "spark: a master was named"
     if any(map(is_remote, paths)):
@@ -141,13 +140,9 @@ def write_page(verdict: Verdict, paths: Iterable[str], report: Path, violations:
     """Write the report page of a verdict, and its violations beside it."""
     from triack.tools.replay.report.report import write_report
 
-    write_report(report, verdict, verdict.timeline or Timeline(), _command(paths, verdict.engine, report), violations)
+    again = shlex.join(["triack", "replay", *paths, "--engine", verdict.engine, "--report", str(report)])
+    write_report(report, verdict, verdict.timeline or Timeline(), again, violations)
     verdict.report = str(report)
-
-
-def _command(paths: Iterable[str], engine: str, report: Path) -> str:
-    """Return the command that makes a report again."""
-    return shlex.join(["triack", "replay", *paths, "--engine", engine, "--report", str(report)])
 
 
 def on_spark(master: str | None, work: Callable[[SparkSession], Done]) -> Done:
@@ -156,9 +151,10 @@ def on_spark(master: str | None, work: Callable[[SparkSession], Done]) -> Done:
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    from triack.tools.replay.engines.spark_session import gone, open_spark
+    from triack.tools.replay.engines.spark_session import open_spark
 
-    died = gone()
+    # When the virtual machine is gone: by py4j, which PySpark brings along, or by its sockets.
+    died = importlib.import_module("py4j.protocol").Py4JError, ConnectionError
     running = SparkSession.getActiveSession()
     if running is not None and master is not None:
         raise ReplayError(f"this process has a Spark session already; it cannot run on {master} as well")
@@ -213,17 +209,13 @@ def missing_of_spark(master: str | None = None) -> str | None:
     """Say what a replay on Spark still wants, PySpark or Java, and how to install it; None if nothing is missing."""
     if importlib.util.find_spec("pyspark") is None:
         return "replay on Spark needs PySpark: pip install 'triack[spark]'"
-    if _is_connect(master):
+    if (master or os.environ.get("SPARK_REMOTE", "")).startswith("sc://"):
         more = importlib.util.find_spec("grpc") is not None
         return None if more else "Spark Connect needs more of PySpark: pip install 'triack[connect]'"
     home = os.environ.get("JAVA_HOME")
     java = Path(home, "bin", "java").exists() if home else shutil.which("java") is not None
     where = f"JAVA_HOME is {home}, which has no bin/java" if home else "there is no java on the PATH"
     return None if java else f"replay on Spark needs Java 17 or later, and {where}: install it"
-
-
-def _is_connect(master: str | None) -> bool:
-    return (master or os.environ.get("SPARK_REMOTE", "")).startswith("sc://")
 
 
 @contextlib.contextmanager
@@ -237,14 +229,9 @@ def _quiet_start() -> Iterator[None]:
             yield
         except Exception as error:
             chatter.seek(0)
-            said = _last_words(chatter.read().decode("utf-8", "replace"))
+            lines = chatter.read().decode("utf-8", "replace").splitlines()
+            said = next((line.strip() for line in reversed(lines) if not _NO_REASON.search(line)), "")
             raise ReplayError(f"Spark did not start: {said or error}; try --engine local") from error
         finally:
             os.dup2(terminal, 2)
             os.close(terminal)
-
-
-def _last_words(chatter: str) -> str:
-    """Java's last message, without its stack trace and its launcher's complaint."""
-    said = [line for line in chatter.splitlines() if not _NO_REASON.search(line)]
-    return said[-1].strip() if said else ""

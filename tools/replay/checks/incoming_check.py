@@ -178,15 +178,8 @@ class Incoming(Side[Receiver]):
                 for low, high in receiver.settled.missing(*span):
                     receiver.kept.update(dict.fromkeys(range(low, high + 1), 0))
 
-    def _judge_missing(
-        self,
-        record: Record,
-        found: dict[int, RangeSet],
-        due: Due,
-        *dues: Due,
-        final: bool = False,  # noqa: ARG002 - what is not there stays missing
-    ) -> None:
-        """What was on the disk must be recovered."""
+    def _judge_missing(self, record: Record, found: dict[int, RangeSet], *dues: Due, final: bool = False) -> None:  # noqa: ARG002
+        """What was on the disk must be recovered; what is not there stays missing, also when the start is over."""
         if self.node == self._origin:
             return
         newest = max(found, default=-1)
@@ -195,10 +188,10 @@ class Incoming(Side[Receiver]):
                 continue
             have = found.get(sequence, RangeSet())
             # The end of an earlier log may have recorded that the stream was forgotten, unless that end is there.
-            ends = settled(self.node, receiver.found_in, receiver.found_in if sequence in found else due.end_ns)
-            for first, last in receiver.on_disk:
-                evidence = f"on disk before the restart, recovered {list(have) or 'nothing'}"
-                self._each(record, "not_recovered", evidence, have.missing(first, last), ends, *dues, sequence=sequence)
+            ends = settled(self.node, receiver.found_in, receiver.found_in if sequence in found else dues[0].end_ns)
+            evidence = f"on disk before the restart, recovered {list(have) or 'nothing'}"
+            gone = [lost for span in receiver.on_disk for lost in have.missing(*span)]
+            self._each(record, "not_recovered", evidence, gone, ends, *dues[1:], sequence=sequence)
 
     def _on_position_recovered(self, record: Record) -> None:
         receiver = self._sequence(record)
@@ -516,7 +509,6 @@ class Incoming(Side[Receiver]):
         return spans
 
     def _report_again(self, record: Record, again: list[Span], evidence: str) -> None:
-        """Report messages that were handed out again."""
         if again:
             messages = size_of(again, self._sequence(record).counts)
             self._out.count("duplicates_delivered", messages)

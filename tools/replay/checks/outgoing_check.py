@@ -144,9 +144,7 @@ class Outgoing(Side[Sender]):
             if sender.cls == EXPRESS:
                 sender.wanted = RangeSet()
 
-    def _judge_missing(
-        self, record: Record, found: dict[int, RangeSet], due: Due, *dues: Due, final: bool = False
-    ) -> None:
+    def _judge_missing(self, record: Record, found: dict[int, RangeSet], *dues: Due, final: bool = False) -> None:
         """What was wanted must be queued again."""
         for number, sender in self.sequences.items() if self.is_origin else ():
             if sender.cls == EXPRESS:
@@ -154,7 +152,7 @@ class Outgoing(Side[Sender]):
             there = found.get(number, RangeSet())
             gone = [lost for span in sender.wanted for lost in there.missing(*span)]
             evidence = "neither acknowledged nor removed, and not queued again after the restart"
-            self._each(record, "forgotten", evidence, gone, due, *dues, sequence=number)
+            self._each(record, "forgotten", evidence, gone, *dues, sequence=number)
             sender.wanted.cut(gone if final else ())
 
     # ---- what there is to send
@@ -294,13 +292,10 @@ class Outgoing(Side[Sender]):
         if record["class"] == TRANSACTIONAL:
             self._tiers.handle_withdrawn(sender.wanted, held=self._held)
         elif record["class"] == RECOVERABLE:
-            self._pass_over(sender, record["sequence"])
-
-    def _pass_over(self, sender: Sender, sequence: int) -> None:
-        """Packets that have left count as not accepted, whatever ack of them is on its way."""
-        for session, carried in self._carried.items():
-            for first, last in carried.get(sequence, ()):
-                sender.passed[session].join(sender.wanted.overlap(first, last))
+            # Packets that have left count as not accepted, whatever ack of them is on its way.
+            for session, carried in self._carried.items():
+                for first, last in carried.get(record["sequence"], ()):
+                    sender.passed[session].join(sender.wanted.overlap(first, last))
 
     def _on_rerouted(self, record: Record) -> None:
         """The stream goes by another neighbour from now on, where all of it goes out again."""

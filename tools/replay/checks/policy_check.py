@@ -39,8 +39,10 @@ def judge_policy(session: str, ends: Mapping[str, End], out: Output) -> None:
         _judge_delays(session, opened, other or opened, out)
         for ack in ("ack", "store_ack"):
             _judge_threshold(session, opened, ack, opened[f"{ack}_threshold"], opened["window"], out)
-        if opened["role"] == "initiator":
-            _judge_stated(session, opened, end.life, out)
+        stated = end.life
+        if opened["role"] == "initiator" and "ack_threshold" in stated and "max_unacked_packet" in stated:
+            # Its own settings are in force: what it said of the largest window that its node opens.
+            _judge_threshold(session, opened, "ack", stated["ack_threshold"], stated["max_unacked_packet"], out)
         if other is not None and opened["role"] == "acceptor":
             _judge_agreed(session, opened, other, out)
 
@@ -66,12 +68,6 @@ def _judge_threshold(session: str, opened: Record, ack: str, threshold: int, win
     if threshold != min(limits, default=0):
         says = f"a share of {share or 'nothing'} and a count of {count or 'nothing'}"
         out.report(opened, "policy", f"{ack}_threshold {threshold} with a window of {window}, {says}", session=session)
-
-
-def _judge_stated(session: str, opened: Record, life: Record, out: Output) -> None:
-    """An initiator's own settings are in force: what it said of the largest window that its node opens."""
-    if "ack_threshold" in life and "max_unacked_packet" in life:
-        _judge_threshold(session, opened, "ack", life["ack_threshold"], life["max_unacked_packet"], out)
 
 
 def _judge_agreed(session: str, opened: Record, other: Record, out: Output) -> None:

@@ -119,17 +119,10 @@ class Side(LaneReporter, ABC, Generic[Known]):
             found.add(*span)
 
     @abstractmethod
-    def _judge_missing(
-        self, record: Record, found: dict[int, RangeSet], due: Due, *dues: Due, final: bool = False
-    ) -> None:
-        """Report what was on the disk before a start and was not found.
+    def _judge_missing(self, record: Record, found: dict[int, RangeSet], *dues: Due, final: bool = False) -> None:
+        """Report what was on the disk before a start and is not in ``found``, by sequence; if ``final``, forget it.
 
-        Args:
-            record: shows that the start has said all that it found.
-            found: what that was, by sequence.
-            due: the logs that have to be whole.
-            dues: what else must hold.
-            final: whether the start is over, so that what is missing is to be forgotten.
+        The record shows that the start has said all that it found. The first due is that its log is whole.
         """
 
     def finish_start(self, later: Due) -> None:

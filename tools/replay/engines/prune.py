@@ -125,7 +125,9 @@ def prune(
                 obsolete += [path for path in map(Path, loaded.digests) if path.resolve() != done.summary]
         if not dry_run:
             # Of a run that was ended, the summary may be in its place, and not on the disk.
-            _sync({directory, *(Path(path).parent for path in loaded.digests)})
+            for folder in {directory, *(Path(path).parent for path in loaded.digests)}:
+                with _saying(f"cannot sync {folder}, nothing was removed"):
+                    sync_folder(folder)
             _remove([*obsolete, *done.removed])
     return done
 
@@ -228,13 +230,6 @@ def _write(directory: Path, past: Past, loaded: Loaded, done: Pruned) -> None:
     with _saying(f"cannot write {path}, nothing was removed"), writing(path, directory / (SUMMARY + NEW)) as file:
         file.write(content)
     done.summary, done.summary_bytes, done.digest = path.resolve(), len(content), summary.digest
-
-
-def _sync(folders: set[Path]) -> None:
-    """Bring the names of summaries onto the disk."""
-    for folder in folders:
-        with _saying(f"cannot sync {folder}, nothing was removed"):
-            sync_folder(folder)
 
 
 def _remove(paths: list[Path]) -> None:

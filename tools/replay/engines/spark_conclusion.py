@@ -68,9 +68,9 @@ class Told:
         self.read, self.segments, self.out = [], [], Output()
 
     @property
-    def is_much(self) -> bool:
-        """Whether it is to be passed on before the task ends."""
-        return len(self.out.findings) + len(self.out.openings) + len(self.out.numbers) >= TOLD_MAX
+    def size(self) -> int:
+        """How many findings, ends of sessions and numbers there are."""
+        return len(self.out.findings) + len(self.out.openings) + len(self.out.numbers)
 
 
 def conclude_all(told: DataFrame) -> DataFrame:

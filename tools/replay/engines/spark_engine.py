@@ -25,7 +25,7 @@ from triack.tools.replay.checks.findings import DisorderError, Output, Record
 from triack.tools.replay.engines.arrow_rows import each, over, pack
 from triack.tools.replay.engines.checkpoint import freeze, freeze_part, revive, revive_part
 from triack.tools.replay.engines.local_engine import begin_judge
-from triack.tools.replay.engines.spark_conclusion import Told, conclude_all, verdict_in, violations_in
+from triack.tools.replay.engines.spark_conclusion import TOLD_MAX, Told, conclude_all, verdict_in, violations_in
 from triack.tools.replay.engines.spark_files import list_files, processors, read_files, tabulate_files
 from triack.tools.replay.engines.spark_session import compiling
 from triack.tools.replay.engines.summary import Loaded, load_summaries
@@ -92,7 +92,7 @@ def deal_files(files: DataFrame, tasks: int, past: Past | None = None, *, orderl
     if past is not None:
         import pyarrow as pa
 
-        rows = pack(list(_rows_of_past(past)), SEGMENTS)
+        rows = pack([(node, 0, 0, PAST, b"", 0, freeze(mine)) for node, mine in past.by_node().items()], SEGMENTS)
         segments = segments.unionByName(files.sparkSession.createDataFrame(pa.Table.from_batches([rows]), SEGMENTS))
     return _judge(segments.repartition(tasks, "node"), orderly=orderly)
 
@@ -157,11 +157,6 @@ def _pieces(path: str, segments: Iterable[tuple[int, Iterator[Record]]]) -> Iter
             yield *place, line, os.fsencode(path), 0, marshal.dumps(some)
 
 
-def _rows_of_past(past: Past) -> Iterator[Row]:
-    for node, mine in past.by_node().items():
-        yield node, 0, 0, PAST, b"", 0, freeze(mine)
-
-
 def _checked(path: str, rows: Iterable[tuple[str, int, Record]]) -> Iterator[Record]:
     """Yield the records of rows; the user may have written, joined and filtered the table."""
     for _, line, record in rows:
@@ -186,8 +181,8 @@ def _judge_nodes(rows: Iterator[dict[str, Any]], *, orderly: bool) -> Iterator[D
             told.take(out)
         for unit, data in judge.parts(freeze_part):
             yield PART, "/".join(unit), node, data
-        yield from _much_of(told)
-    yield _found(told)
+        yield from _found(told, TOLD_MAX)
+    yield from _found(told)
     yield from _counted(tee.finish())
 
 
@@ -225,19 +220,15 @@ def _join_parts(rows: Iterator[dict[str, Any]]) -> Iterator[Dealt]:
             join_parts(whole, other)
         whole.finish()
         told.take(out)
-        yield from _much_of(told)
-    yield _found(told)
+        yield from _found(told, TOLD_MAX)
+    yield from _found(told)
 
 
-def _much_of(told: Told) -> Iterator[Dealt]:
-    """Pass on what was told, if it is much."""
-    if told.is_much:
-        yield _found(told)
+def _found(told: Told, least: int = 0) -> Iterator[Dealt]:
+    """Pass on what was told, if it is as much as that."""
+    if told.size >= least:
+        yield FOUND, "", "", freeze(told)
         told.clear()
-
-
-def _found(told: Told) -> Dealt:
-    return FOUND, "", "", freeze(told)
 
 
 def _counted(packed: Iterable[tuple[str, bytes]]) -> Iterator[Dealt]:

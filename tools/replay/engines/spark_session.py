@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import signal
 import sys
@@ -111,11 +110,6 @@ def telling(spark: SparkSession, say: Callable[[str], None]) -> Iterator[None]:
     finally:
         over.set()
         teller.join()
-
-
-def gone() -> tuple[type[Exception], type[ConnectionError]]:
-    """The errors raised when the virtual machine is gone: by py4j, which PySpark brings along, or by its sockets."""
-    return importlib.import_module("py4j.protocol").Py4JError, ConnectionError
 
 
 def settings_for(master: str | None, environ: Mapping[str, str]) -> dict[str, str]:

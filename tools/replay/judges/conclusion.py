@@ -80,8 +80,6 @@ class World:
 
     def lacking(self, due: Due) -> set[Start]:
         """Return the starts whose logs may lack, at their ends, what would show that a due does not hold."""
-        if due.kind == "told":
-            return self.endings.lacking_of_session(due.node, self.starts.within(due.node, due.peer))
         if due.kind == "powered":
             return set() if self._powered(due) else {(due.node, due.incarnation)}
         return self.endings.lacking(due)

@@ -42,7 +42,7 @@ class Endings:
     """The ends of all logs."""
 
     def __init__(self, lives: Mapping[Start, Segment], openings: Iterable[Opening], starts: Starts) -> None:
-        self._lives = lives
+        self._lives, self._starts = lives, starts
         self._last: dict[str, int] = {}
         # By node, its starts whose logs may lack their end, in order.
         self._open: defaultdict[str, list[int]] = defaultdict(list)
@@ -53,13 +53,13 @@ class Endings:
         # By node and peer, each session that the node had with it.
         self._met: defaultdict[tuple[str, str], list[_Met]] = defaultdict(list)
         if self._open:
-            self._note(list(openings), starts)
+            self._note(list(openings))
 
-    def _note(self, openings: list[Opening], starts: Starts) -> None:
+    def _note(self, openings: list[Opening]) -> None:
         started = {(it.node, it.session): it.incarnation for it in openings}
         for it in openings:
             start = started.get((it.peer, it.session))
-            first, last = (start, start) if start is not None else starts.within(it.peer, it.session) or (1, EVER)
+            first, last = (start, start) if start is not None else self._within(it.peer, it.session)
             met = _Met(first, last, (it.incarnation, it.n), (it.incarnation, it.reached))
             self._met[(it.node, it.peer)].append(met)
 
@@ -80,33 +80,26 @@ class Endings:
 
     def lacking(self, due: Due) -> set[Start]:
         """Return the starts whose logs may lack what a due is about, at their ends; none if that does not matter."""
-        node, starts = due.node, self._open.get(due.node, ())
-        if not starts:
-            return set()
+        node, starts, place = due.node, self._open.get(due.node, ()), (due.begin_ns, due.end_ns)
+        lacking: list[int] = []
         match due.kind:
             case "settled":
-                until = min(due.end_ns, self._last[node])
-                return {(node, start) for start in starts if due.incarnation <= start < until}
+                until = min(due.end_ns, self._last.get(node, 0))
+                lacking = [start for start in starts if due.incarnation <= start < until]
             case "whole":
-                of_peer = due.begin_ns, due.end_ns
-                if (due.peer, node) not in self._met:
-                    # Only over relays: what its peer did shows nothing of it.
-                    return {(node, start) for start in starts if start >= due.incarnation}
-                return {
-                    (node, start)
-                    for start in starts
-                    if start >= due.incarnation and not self._is_beyond(node, start, due.peer, of_peer)
-                }
-            case "seen":
-                place, start = (due.begin_ns, due.end_ns), due.incarnation
-                is_known = start not in starts or self._is_known(node, start, due.peer, place)
-                return set() if is_known else {(node, start)}
-        return set()
+                # If it met its peer only over relays, what that did shows nothing of it.
+                is_met, later = (due.peer, node) in self._met, [start for start in starts if start >= due.incarnation]
+                lacking = [start for start in later if not (is_met and self._is_beyond(node, start, due.peer, place))]
+            case "told":
+                first, last = self._within(node, due.peer)
+                lacking = [start for start in starts if first <= start <= last]
+            case "seen" if not self._is_known(node, due.incarnation, due.peer, place):
+                lacking = [start for start in starts if start == due.incarnation]
+        return {(node, start) for start in lacking}
 
-    def lacking_of_session(self, node: str, within: tuple[int, int] | None) -> set[Start]:
-        """Return the starts whose logs may lack their end and that a session known only from its peer may be of."""
-        first, last = within or (1, EVER)
-        return {(node, start) for start in self._open.get(node, ()) if first <= start <= last}
+    def _within(self, node: str, session: str) -> tuple[int, int]:
+        """Return which starts of a node a session known only from its peer may be of."""
+        return self._starts.within(node, session) or (1, EVER)
 
     def _is_known(self, node: str, start: int, peer: str, place: Place) -> bool:
         """Whether a start's log shows an effect of what its peer did at a place of its own log, or later."""

@@ -221,7 +221,9 @@ class SessionJudge(SessionReporter):
         end.silence.measure(record)
         self._judge_quiet(end, record)
         self._judge_timeouts(end, record)
-        self._tell_streams(end, record)
+        for origin, stream in sorted(end.streams):
+            why = {"session": self._session, "peer": end.opened["peer"], "reason": record["reason"]}
+            self._fact("~closed", record, origin, stream, **why)
         self._end_taking(end, record)
 
     def _judge_timeouts(self, end: End, record: Record) -> None:
@@ -233,13 +235,6 @@ class SessionJudge(SessionReporter):
             said = judge_timeout(end.store_silence, record, end.opened["store_ack_timeout_min_ns"], "store ack")
         if said:
             self._report(record, "ack_timeout", said)
-
-    def _tell_streams(self, end: End, record: Record) -> None:
-        """Tell each stream whose packets this end sent why the session is over."""
-        assert end.opened is not None
-        for origin, stream in sorted(end.streams):
-            peer, reason = end.opened["peer"], record["reason"]
-            self._fact("~closed", record, origin, stream, session=self._session, peer=peer, reason=reason)
 
     def _take_stream(self, end: End, record: Record) -> None:
         """Tell a stream that this end brings when its store acks are due."""

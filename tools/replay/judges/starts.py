@@ -53,18 +53,15 @@ class Starts:
             since = 1
             for end in ends:
                 start = started.get((peer, end.session))
-                if start is None:
-                    self._within[(peer, end.session)] = since, latest[end.session]
-                    self._note(peer, since, latest[end.session], heard=end.heard)
-                else:
+                if start is not None:
                     since = start
-
-    def _note(self, peer: str, since: int, until: int, *, heard: bool) -> None:
-        """Only its peer mentions a session with a start of the node in this range."""
-        if heard and until == EVER:
-            self._beyond.add(peer)
-            if self.are_given(peer, since, self._last[peer]):
-                self._surely_beyond.add(peer)
+                    continue
+                # Only this end mentions the session.
+                self._within[(peer, end.session)] = since, latest[end.session]
+                if end.heard and latest[end.session] == EVER:
+                    self._beyond.add(peer)
+                    if self.are_given(peer, since, self._last[peer]):
+                        self._surely_beyond.add(peer)
 
     def are_given(self, node: str, first: int, last: int) -> bool:
         """Whether there is a log of each start that a node had from the first to the last of these."""

@@ -676,11 +676,9 @@ class StreamJudge(LaneReporter):
         return *self._takers(record), *(whole(peer, record) for peer in next_hops), *map(settled, takers)
 
     def _takers(self, record: Record, *, found: int | None = None) -> tuple[Due, ...]:
-        """The dues that no log of a destination lacks what precedes a record.
+        """The dues that no log of a destination lacks what precedes a record of the origin.
 
-        Args:
-            record: of the origin.
-            found: a sequence, if a start of a destination that found it on its disk covers all starts before that.
+        ``found``: a sequence, if a start of a destination that found it on its disk covers all starts before that.
         """
         senders = {node for node, _ in self._hops}
         takers = sorted({peer for _, peer in self._hops} - senders)
@@ -712,8 +710,7 @@ class StreamJudge(LaneReporter):
     def _judge_story(self, sequence: int, story: Story, removals: list[Record]) -> int:
         """Count the messages: whole ranges by their counts, then what single packets correct; and find what is lost.
 
-        Returns:
-            The wall time at which the first of those that wait was queued; 0 if none waits, or no record shows it.
+        Returns when the first of those that wait was queued, by the wall clock; 0 if none waits, or no record shows it.
         """
         passed = [relay.sequences[sequence] for relay in self._relays.values() if sequence in relay.sequences]
         story.in_transit = RangeSet(span for known in passed for span in known.held)

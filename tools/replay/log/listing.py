@@ -151,14 +151,7 @@ def _without_scheme(path: str) -> str:
 
 
 def refusal_of(name: str) -> str | None:
-    """Return why a file of this name is not read.
-
-    Args:
-        name: without its directory.
-
-    Returns:
-        Empty if it is read; None if it looks like no log, and needs no reason.
-    """
+    """Return why a file of this name, without directory, is not read: empty if it is, None if it is like no log."""
     if name.endswith(PACKED):
         return "is packed: unpack it; `triack log compact` makes small files that a replay reads"
     if name.endswith(SUFFIXES) or name == SUMMARY:

@@ -23,14 +23,7 @@ def block(first: int, last: int) -> Span:
 
 
 def part(number: int, first: int, last: int, counts: Weights | None) -> Span:
-    """Return some messages of a packet.
-
-    Args:
-        number: that of the packet.
-        first: the place of the first of them.
-        last: that of the last.
-        counts: how many messages packets have, as far as that is known.
-    """
+    """Return the messages of a packet from one place to another; ``counts``: how many packets have, as far as known."""
     begin = number << PLACE_BITS
     is_end = counts is not None and counts.get(number) == last + 1
     return begin + first, block(number, number)[1] if is_end else begin + last

@@ -117,13 +117,11 @@ def _times_fault(record: Record) -> str:
 
 
 def _number_fault(record: Record, names: Iterable[str]) -> str:
-    """Say which number does not fit."""
     wrong = [name for name in names if not 0 <= record[name] <= NUMBER_MAX]
     return f"is damaged: field {wrong[0]!r} is {_shown(record[wrong[0]])}, which nothing counts to"
 
 
 def _text_fault(name: str, text: str) -> str:
-    """Say what is wrong with the value of a field of text."""
     if name in _IDS:
         pattern, said = _IDS[name]
         return "" if pattern.fullmatch(text) else f"{_shown(text)}, and not {said}"

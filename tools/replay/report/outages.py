@@ -21,15 +21,10 @@ network."""
 
 @dataclass(slots=True)
 class Outage:
-    """A time in which something did not work.
+    """A time, by the wall clock, in which a node was away, stood still, or had lost its peer.
 
-    Attributes:
-        node: that was away, stood still, or lost its peer.
-        peer: that it lost; empty if it was the node alone.
-        begin_ns, end_ns: by the wall clock.
-        over: whether it was over before the logs end.
-        cause: why, in words, without numbers.
-        what: the stream or queue that waited, if it was not all of the node.
+    ``over``: whether that was before the logs end. ``cause``: why, in words, without numbers. ``what``: the stream or
+    queue that waited, if it was not all of the node.
     """
 
     node: str

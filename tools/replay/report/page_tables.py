@@ -50,13 +50,9 @@ Row = dict[str, Any]
 
 
 class Column(NamedTuple):
-    """A column of a table.
+    """A column of a table: the key of its values, what the page calls it, and their kind (``readable.shown``).
 
-    Attributes:
-        name: the key of its values.
-        label: what the page calls it.
-        kind: of its values, as ``readable.shown`` takes it.
-        ids: the key of the ids behind the names that it shows, if it has such.
+    ``ids``: the key of the ids behind the names that it shows, if it has such.
     """
 
     name: str
@@ -70,11 +66,7 @@ class Table:
     """A table of the page.
 
     Attributes:
-        name: of the table.
-        title: what the page calls it.
-        columns: what it shows.
         rows: a value for each column; there may be more values.
-        note: what it is about.
         sums: its last row; empty for none.
         says: how the sums agree with the verdict, or why they do not.
     """
@@ -439,11 +431,9 @@ def _stream_rows(streams: list[Row]) -> Iterator[Row]:
 
 
 def delays_of(counts: Mapping[int, int], longest_ns: int = 0) -> Row:
-    """Return how many were measured, the percentiles, and the slowest.
+    """Return how many of narrow buckets were measured, the percentiles, and the slowest.
 
-    Args:
-        counts: narrow bucket -> how many.
-        longest_ns: what the slowest took; 0 if it is known as its bucket alone.
+    ``longest_ns``: what that took; 0 if it is known as its bucket alone.
     """
     if not counts:
         return {"measured": 0}

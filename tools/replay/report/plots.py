@@ -43,11 +43,7 @@ class Plot:
     """A plot.
 
     Attributes:
-        name: of the plot.
-        title: what the page calls it.
         kind: ``lines`` or ``bars`` over time, ``sessions``, or ``histogram``.
-        unit: of its values.
-        note: how to read it.
         series: each with a name, a colour of the page, and points: of lines and bars (wall time in milliseconds,
             value), a value of None being a gap; of sessions (wall time, row, name); of a histogram (name, value).
         log: whether its values have a logarithmic axis.
@@ -169,15 +165,7 @@ def _brief(value: float) -> float:
 def _line(
     timeline: Timeline, name: str, colour: str, values: Mapping[int, float], rest: float | None = None
 ) -> dict[str, Any]:
-    """A series over time. Where buckets are missing, the value is the given one, or there is a gap.
-
-    Args:
-        timeline: of the buckets.
-        name: of the series.
-        colour: of the page.
-        values: by bucket.
-        rest: the value of a bucket that is missing; None for a gap.
-    """
+    """A series over time. A bucket that is missing has the value ``rest``; None makes a gap."""
     points: Points = []
     before: int | None = None
     for bucket in sorted(values):

@@ -28,10 +28,7 @@ RULES: Final = {"discard_none": "none_rule", SLOWEST: "slowest_rule", ALLOWED: "
 def up_to(strategy: str, eligible: Sequence[Subscription], got: dict[str, int]) -> int | None:
     """Return how many messages may go to subscriptions that all get them; None for any number.
 
-    Args:
-        strategy: that of the topic.
-        eligible: the subscriptions.
-        got: how many messages each gets at this moment already, by name.
+    ``got``: how many messages each gets at this moment already, by name.
     """
     if not eligible:
         return None

@@ -22,6 +22,8 @@ from triack.tools.replay.topics.passing_check import Passing
 from triack.tools.replay.topics.patterns import full_name, matches
 from triack.tools.replay.topics.subscription_check import Subscription
 
+Handle = Callable[[Record, int], list[tuple[str, Span]]]
+"""What a subscription does with a record, and the last place that it may have; returns what is not its own, and why."""
 NAMED_MAX: Final = 8
 """Subscriptions that a finding names."""
 _FOLLOWS: Final = "assigned"
@@ -259,13 +261,9 @@ class TopicJudge(OfNode):
         for subscription in self._takers(record["below"]):
             if subscription.durable:
                 self._give(subscription, max(first, subscription.after + 1), last)
-        if self._ended and record["class"] != EXPRESS:
-            self._place_for_ended(full_name(self._topic, record["below"]), first, last)
-
-    def _place_for_ended(self, name: str, first: int, last: int) -> None:
-        """A crash may undo the end of a durable subscription: then it has what was placed since, too."""
-        for subscription in self._ended.values():
-            if matches(subscription.pattern, name):
+        # A crash may undo the end of a durable subscription: then it has what was placed since, too.
+        for subscription in self._ended.values() if record["class"] != EXPRESS else ():
+            if matches(subscription.pattern, full_name(self._topic, record["below"])):
                 self._placed_since.setdefault(subscription.name, RangeSet()).add(first, last)
 
     def _judge_place(self, record: Record, first: int, last: int, key: tuple[str, int, int]) -> None:
@@ -287,7 +285,6 @@ class TopicJudge(OfNode):
             self._claim(record, "messages in places, and not committed", first, settled(self._node, 1, self._start))
 
     def _takers(self, below: str) -> list[Subscription]:
-        """Return the subscriptions that take messages of a name."""
         found = self._matching.get(below)
         if found is None:
             name = full_name(self._topic, below)
@@ -410,22 +407,16 @@ class TopicJudge(OfNode):
         """Whether a subscription takes part in what is dispatched now."""
         return not (subscription.durable or subscription.name in self._suspended)
 
-    def _limit(self, subscription: Subscription) -> int:
-        """The last place that a subscription may have."""
-        return self._contents.next - 1 if subscription.durable else self._contents.dispatched
-
     def _of_handed(self, subscription: Subscription, record: Record) -> None:
         if subscription.name in self._suspended:
             first, last = record["ranges"][0]
             subscription.report(record, "claims", "handed out while it was suspended", first, last)
-        foreign = subscription.handle_handed(record, self._limit(subscription))
         self._timed.add(subscription.name)
-        self._judge_foreign(subscription, record, foreign, "handed out")
+        self._judge_foreign(subscription, record, subscription.handle_handed, "handed out")
 
     def _of_settled(self, subscription: Subscription, record: Record) -> None:
         subscription.judge_passed(record)
-        foreign = subscription.handle_settled(record, self._limit(subscription))
-        self._judge_foreign(subscription, record, foreign, "settled")
+        self._judge_foreign(subscription, record, subscription.handle_settled, "settled")
 
     def _of_passed_on(self, subscription: Subscription, record: Record) -> None:
         if subscription.away is None:
@@ -445,18 +436,16 @@ class TopicJudge(OfNode):
         own = [part for span in record["ranges"] for part in subscription.open.overlap(*span)]
         # After a crash they may expire again.
         self._count(subscription, "expired", sum(size(subscription.expired.put(*span)) for span in own))
-        foreign = subscription.handle_expired(record, self._limit(subscription))
-        self._judge_foreign(subscription, record, foreign, "expired")
+        self._judge_foreign(subscription, record, subscription.handle_expired, "expired")
         for first, last in record["ranges"]:
             for low, high, below in self._contents.named(first, last):
                 if not matches(subscription.pattern, full_name(self._topic, below)):
                     evidence = f"expired for it, and the name does not match {subscription.pattern!r}"
                     subscription.report(record, "topic_astray", evidence, low, high)
 
-    def _judge_foreign(
-        self, subscription: Subscription, record: Record, foreign: list[tuple[str, Span]], what: str
-    ) -> None:
-        """Say of messages that are not a subscription's own why they are not."""
+    def _judge_foreign(self, subscription: Subscription, record: Record, handle: Handle, what: str) -> None:
+        """Let a subscription look at a record; say of messages that are not its own why they are not."""
+        limit = self._contents.next - 1 if subscription.durable else self._contents.dispatched
         said = {
             "topic_before_join": f"{what}, and arrived before the subscription began, after {subscription.after}",
             "discard_rule": f"{what} after it was dropped",
@@ -464,7 +453,7 @@ class TopicJudge(OfNode):
             "topic_astray": f"{what}, and the name does not match {subscription.pattern!r}",
             "topic_twice": f"{what}, and the subscription was done with it",
         }
-        for check, (first, last) in foreign:
+        for check, (first, last) in handle(record, limit):
             if check:
                 subscription.report(record, check, said[check], first, last)
                 continue

@@ -103,9 +103,7 @@ class Passing(Side[Passed]):
         for known in self.sequences.values():
             known.restart()
 
-    def _judge_missing(
-        self, record: Record, found: dict[int, RangeSet], due: Due, *dues: Due, final: bool = False
-    ) -> None:
+    def _judge_missing(self, record: Record, found: dict[int, RangeSet], *dues: Due, final: bool = False) -> None:
         """What was in transit must be found."""
         for sequence, known in self.sequences.items():
             if known.cls == EXPRESS:
@@ -113,7 +111,7 @@ class Passing(Side[Passed]):
             there = found.get(sequence, RangeSet())
             gone = [lost for span in known.held for lost in there.missing(*span)]
             evidence = "in transit before the restart, not freed, and not found again"
-            self._each(record, "transit_forgotten", evidence, gone, due, *dues, sequence=sequence)
+            self._each(record, "transit_forgotten", evidence, gone, *dues, sequence=sequence)
             for lost in gone if final else ():
                 known.drop(*lost)
 
